@@ -1,0 +1,61 @@
+"""Ouroboros and its relatives: exact speculative decoding over token trees.
+
+    from ouroboros_core import Generation, Task, load_pair, methods
+    kind = methods.get("ouroboros")
+    trace = Generation(load_pair(), Task("Why is the sky blue?", kind.id, kind.Hyperparameters())).run()
+
+Importing this package does not import torch; what needs it is imported when first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "Generation": "decoding.generation",
+    "Task": "decoding.generation",
+    "Pair": "models.pairs",
+    "load_pair": "models.pairs",
+    "make_pair": "models.pairs",
+    "decode": "decoding.engine",
+    "Step": "decoding.trace",
+    "Trace": "decoding.trace",
+    "Sampling": "sampling",
+    "Sampler": "sampling",
+    "PhrasePool": "memory.pool",
+    "Source": "tree",
+    "Provenance": "tree",
+    "TokenTree": "tree",
+    "TreeBuilder": "tree",
+    "verify": "verify",
+    "OuroborosError": "errors",
+}
+__all__ = [*sorted(_HOMES), "__version__"]  # noqa: PLE0604
+
+if TYPE_CHECKING:
+    from ouroboros_core.decoding.engine import decode as decode
+    from ouroboros_core.decoding.generation import Generation as Generation
+    from ouroboros_core.decoding.generation import Task as Task
+    from ouroboros_core.decoding.trace import Step as Step
+    from ouroboros_core.decoding.trace import Trace as Trace
+    from ouroboros_core.errors import OuroborosError as OuroborosError
+    from ouroboros_core.memory.pool import PhrasePool as PhrasePool
+    from ouroboros_core.models.pairs import Pair as Pair
+    from ouroboros_core.models.pairs import load_pair as load_pair
+    from ouroboros_core.models.pairs import make_pair as make_pair
+    from ouroboros_core.sampling import Sampler as Sampler
+    from ouroboros_core.sampling import Sampling as Sampling
+    from ouroboros_core.tree import Provenance as Provenance
+    from ouroboros_core.tree import Source as Source
+    from ouroboros_core.tree import TokenTree as TokenTree
+    from ouroboros_core.tree import TreeBuilder as TreeBuilder
+    from ouroboros_core.verify import verify as verify
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

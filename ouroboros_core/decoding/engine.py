@@ -1,0 +1,96 @@
+"""The one loop of all methods: propose, evaluate, verify, learn; one Step per target pass."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
+
+from ouroboros_core.decoding.trace import Seconds, Step
+from ouroboros_core.errors import InvalidInput
+from ouroboros_core.methods.base import Context, Method, Verdict
+from ouroboros_core.models.language_model import LanguageModel
+from ouroboros_core.sampling import Sampler
+from ouroboros_core.tree import TokenTree
+from ouroboros_core.verify import cut, verify
+
+
+def check_room(prompt: Sequence[int], max_new_tokens: int, model: LanguageModel) -> None:
+    """Raise InvalidInput unless the prompt and its continuation fit the model."""
+    if not prompt:
+        raise InvalidInput("the prompt has no tokens; write at least one character")
+    if max_new_tokens < 0:
+        raise InvalidInput(f"max_new_tokens must be at least 0, got {max_new_tokens}")
+    if len(prompt) + max_new_tokens > model.max_length:
+        raise InvalidInput(
+            f"the prompt has {len(prompt)} tokens and {max_new_tokens} are to follow, but {model.name} has room for "
+            f"{model.max_length}: shorten the prompt or ask for at most {max(0, model.max_length - len(prompt))}"
+        )
+    outside = next((t for t in prompt if not 0 <= t < model.vocabulary), None)
+    if outside is not None:
+        raise InvalidInput(f"token id {outside} is outside the vocabulary of {model.name}, 0 to {model.vocabulary - 1}")
+
+
+def decode(
+    model: LanguageModel,
+    method: Method,
+    prompt: Sequence[int],
+    *,
+    max_new_tokens: int,
+    sampler: Sampler,
+    stop_tokens: AbstractSet[int] = frozenset(),
+) -> Iterator[Step]:
+    """Continue `prompt` (token ids) by up to `max_new_tokens`, ending after the first stop token, which is emitted.
+
+    The text is that of plain decoding with the same sampler, whatever the method proposes. The clocks run only inside the
+    loop: what a consumer does between two steps is not counted. Raises InvalidInput where prompt and continuation do not fit.
+    """
+    check_room(prompt, max_new_tokens, model)
+    text = tuple(prompt)
+    end = len(text) + max_new_tokens
+    if len(text) == end:
+        return
+    clock = time.perf_counter
+    began = clock()
+    model.reserve(end)
+    model.prefill(text)
+    method.start(text, max_new_tokens)
+    prefilled = clock()
+    prefill = prefilled - began
+    resumed, index, stopped = prefilled, 0, False
+    draft_model = method.resources.draft_model if method.needs_draft_model else None
+    while len(text) < end and not stopped:
+        context = Context(text, end - len(text), index)
+        draft_passes = draft_model.passes if draft_model else 0
+        proposing = clock()
+        tree = method.propose(context)
+        proposed = clock()
+        _check_proposal(tree, context, model)
+        evaluation = model.evaluate(text, tree)
+        path, target_token = verify(tree, sampler.chooser(evaluation, tree, len(text) - 1))
+        verified = clock()
+        kept, last = cut(tree, path, target_token, stop_tokens, context.budget)
+        learning = clock()
+        method.learn(Verdict(context, tree, evaluation, kept, last))
+        learned = clock()
+        emitted = (*(tree.tokens[node] for node in kept), *(() if last is None else (last,)))
+        text += emitted
+        stopped = emitted[-1] in stop_tokens
+        phases = proposed - proposing, verified - proposed, learned - learning
+        yield Step(
+            index=index,
+            tree=tree.without_window(),
+            path=kept,
+            target_token=last,
+            width=len(tree),
+            seconds=Seconds(prefill, *phases, host=max(0.0, clock() - resumed - sum(phases))),
+            draft_passes=draft_model.passes - draft_passes if draft_model else 0,
+            pool_size=len(method.pool) if method.pool is not None else None,
+        )
+        resumed, index, prefill = clock(), index + 1, 0.0
+
+
+def _check_proposal(tree: TokenTree, context: Context, model: LanguageModel) -> None:
+    """What only a bug in a method can break."""
+    assert tree.tokens[0] == context.root, "the tree must hang off the last token of the context"
+    assert all(0 <= token < model.vocabulary for token in tree.tokens), "a proposed token is outside the target's vocabulary"

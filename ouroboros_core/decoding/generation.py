@@ -1,0 +1,110 @@
+"""A run from prompt text to trace: what page and command line share."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from ouroboros_core import methods
+from ouroboros_core.decoding.engine import decode
+from ouroboros_core.decoding.text import TextStream, decode_all
+from ouroboros_core.decoding.trace import Ending, Prompt, Step, Trace
+from ouroboros_core.errors import InvalidInput
+from ouroboros_core.hyperparameters import Hyperparameters
+from ouroboros_core.memory.pool import PhrasePool
+from ouroboros_core.methods.base import Resources
+from ouroboros_core.models.pairs import Pair
+from ouroboros_core.sampling import Sampler, Sampling
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is to be generated, and how. `hyperparameters` are those of the method's own class."""
+
+    prompt: str
+    method: str
+    hyperparameters: Hyperparameters
+    sampling: Sampling = field(default_factory=Sampling)
+    max_new_tokens: int = 128
+    chat: bool = True
+
+    def plain(self) -> Task:
+        """The same text by plain decoding: the baseline."""
+        baseline = methods.get("autoregressive")
+        return Task(self.prompt, baseline.id, baseline.Hyperparameters(), self.sampling, self.max_new_tokens, self.chat)
+
+
+class Generation:
+    """One run of a task; iterate for its steps, then (or on the way) ask for its trace."""
+
+    def __init__(self, pair: Pair, task: Task, pool: PhrasePool | None = None) -> None:
+        """pool: phrases of earlier runs of the same owner, for a warm start; it learns on."""
+        if not task.prompt:
+            raise InvalidInput("the prompt is empty; write at least one character")
+        if pool is not None and pool.fingerprint != pair.fingerprint:
+            raise InvalidInput(
+                f"the phrase pool belongs to another tokenizer (fingerprint {pool.fingerprint or 'none'}, this pair's is "
+                f"{pair.fingerprint}): start a new pool"
+            )
+        self.pair = pair
+        self.task = task
+        self.prompt = Prompt(task.prompt, task.chat, tuple(pair.encode(task.prompt, chat=task.chat)))
+        self.steps: list[Step] = []
+        self.texts: list[str] = []
+        self.created = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+        self._ending: Ending = "cancelled"
+        self._stream = TextStream(pair.tokenizer)
+        kind = methods.get(task.method)
+        self._sampler = Sampler(task.sampling, pair.target.vocabulary)
+        draft = pair.draft if kind.needs_draft_model else None
+        resources = Resources(self._sampler, draft, pair.stop_tokens, pool if kind.learns_phrases else None)
+        self._method = kind(task.hyperparameters, resources)
+
+    def __iter__(self) -> Iterator[Step]:
+        pair, task = self.pair, self.task
+        steps = decode(
+            pair.target,
+            self._method,
+            self.prompt.tokens,
+            max_new_tokens=task.max_new_tokens,
+            sampler=self._sampler,
+            stop_tokens=pair.stop_tokens,
+        )
+        for step in steps:
+            self.steps.append(step)
+            self.texts += [self._stream.push(token) for token in step.tokens]
+            yield step
+        stopped = bool(self.steps) and self.steps[-1].tokens[-1] in pair.stop_tokens
+        self._ending = "stop token" if stopped else "budget"
+        if self.texts:
+            self.texts[-1] += self._stream.finish()
+
+    def run(self) -> Trace:
+        """Run to the end."""
+        for _ in self:
+            pass
+        return self.trace()
+
+    def piece(self, token: int) -> str:
+        """The text of one token id on its own."""
+        return decode_all(self.pair.tokenizer, [token])
+
+    def trace(self) -> Trace:
+        """The record so far; its ending is 'cancelled' until the run is over."""
+        occurring = {t for s in self.steps for t in (*s.tree.tokens, *s.tokens)}
+        return Trace(
+            method=self.task.method,
+            hyperparameters=self.task.hyperparameters.model_dump(),
+            sampling=self.task.sampling.model_dump(),
+            target=self.pair.target.name,
+            draft=self._method.resources.draft_model.name if self._method.resources.draft_model else None,
+            environment=self.pair.environment,
+            created=self.created,
+            prompt=self.prompt,
+            max_new_tokens=self.task.max_new_tokens,
+            ending=self._ending,
+            steps=tuple(self.steps),
+            texts=tuple(self.texts),
+            pieces={token: self.piece(token) for token in sorted(occurring)},
+        )

@@ -1,0 +1,104 @@
+"""Numbers of a run, each a function of its trace with formula and unit."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from itertools import accumulate
+
+from ouroboros_core.decoding.trace import Step, Trace
+from ouroboros_core.tree import Learned, Source
+
+
+def new_tokens(trace: Trace) -> int:
+    """Tokens emitted."""
+    return sum(len(step.tokens) for step in trace.steps)
+
+
+def decode_seconds(trace: Trace) -> float:
+    """Seconds from the end of prefill to the last token."""
+    return sum(step.seconds.decode for step in trace.steps)
+
+
+def total_seconds(trace: Trace) -> float:
+    """Seconds of prefill and decoding."""
+    return decode_seconds(trace) + sum(step.seconds.prefill for step in trace.steps)
+
+
+def tokens_per_second(trace: Trace) -> float:
+    """Emitted tokens / seconds, prefill included; 0 for an empty run."""
+    seconds = total_seconds(trace)
+    return new_tokens(trace) / seconds if seconds else 0.0
+
+
+def mean_acceptance_length(trace: Trace) -> float:
+    """Tokens a step emits, the target's own included: emitted tokens / steps; 0 for an empty run."""
+    return new_tokens(trace) / len(trace.steps) if trace.steps else 0.0
+
+
+def draft_acceptance_rate(steps: Sequence[Step]) -> float | None:
+    """Accepted / tested proposals along the walk (not / drafted); None if nothing was tested."""
+    tested = sum(step.tested for step in steps)
+    return sum(len(step.path) for step in steps) / tested if tested else None
+
+
+def target_passes_saved(trace: Trace) -> int:
+    """Passes that plain decoding would have needed beyond the steps taken: emitted tokens - steps."""
+    return new_tokens(trace) - len(trace.steps)
+
+
+def draft_passes_per_draft_token(trace: Trace) -> float | None:
+    """Draft model passes / tokens it proposed; below 1 where phrases let one pass write several. None without a draft."""
+    drafted = sum(1 for step in trace.steps for p in step.tree.provenance if p.source is Source.DRAFT)
+    return sum(step.draft_passes for step in trace.steps) / drafted if drafted else None
+
+
+def token_sources(trace: Trace) -> list[Source]:
+    """Who proposed each emitted token; the target's own are TARGET."""
+    sources = []
+    for step in trace.steps:
+        sources += [step.tree.provenance[node].source for node in step.path]
+        sources += [] if step.target_token is None else [Source.TARGET]
+    return sources
+
+
+def accepted_by_source(trace: Trace) -> Counter[Source]:
+    """Emitted tokens by who proposed them."""
+    return Counter(token_sources(trace))
+
+
+def proposed_by_source(trace: Trace) -> Counter[Source]:
+    """Proposed nodes by who proposed them."""
+    return Counter(p.source for step in trace.steps for p in step.tree.provenance[1:])
+
+
+def accepted_by_learned(trace: Trace, source: Source = Source.SUFFIX) -> Counter[Learned]:
+    """Accepted tokens of one source by where their phrase was learned."""
+    origins = (step.tree.provenance[node] for step in trace.steps for node in step.path)
+    return Counter(p.learned for p in origins if p.source is source and p.learned is not None)
+
+
+def acceptance_by_position(trace: Trace) -> list[tuple[int, int]]:
+    """(tested, accepted) at each depth of the walk, 1 first."""
+    deepest = max((step.tested for step in trace.steps), default=0)
+    return [(sum(s.tested >= d for s in trace.steps), sum(len(s.path) >= d for s in trace.steps)) for d in range(1, deepest + 1)]
+
+
+def seconds_to_token(trace: Trace) -> list[float]:
+    """Decoding seconds until each emitted token was there; tokens of one step arrive together. Prefill is not counted."""
+    ends = accumulate(step.seconds.decode for step in trace.steps)
+    return [end for end, step in zip(ends, trace.steps, strict=True) for _ in step.tokens]
+
+
+def first_difference(a: Sequence[int], b: Sequence[int]) -> int | None:
+    """Index of the first differing token, or where the shorter one ends; None if equal."""
+    for i, (x, y) in enumerate(zip(a, b, strict=False)):
+        if x != y:
+            return i
+    return None if len(a) == len(b) else min(len(a), len(b))
+
+
+def speedup(trace: Trace, baseline: Trace) -> float | None:
+    """Baseline seconds per token / this run's seconds per token, prefill included; both measured. None for an empty run."""
+    mine, theirs = tokens_per_second(trace), tokens_per_second(baseline)
+    return mine / theirs if mine and theirs else None

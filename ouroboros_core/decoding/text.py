@@ -1,0 +1,61 @@
+"""Token ids to text, one at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+UNFINISHED = "\ufffd"
+
+
+class Decoder(Protocol):
+    """What is needed of a tokenizer."""
+
+    def decode(self, token_ids: list[int], **options: bool) -> str: ...
+
+
+def decode_all(tokenizer: Decoder, tokens: Sequence[int]) -> str:
+    """The text of all tokens, special ones included, no spaces cleaned up."""
+    return tokenizer.decode(list(tokens), skip_special_tokens=False, clean_up_tokenization_spaces=False)
+
+
+class TextStream:
+    """Turns a growing list of tokens into text; the pieces together are exactly `decode_all` of the list.
+
+    A token that ends inside a character adds nothing until the character is complete. Only a short tail is decoded again
+    each time: the tokens since the last piece, and those of the piece before as their context.
+    """
+
+    def __init__(self, tokenizer: Decoder) -> None:
+        self._tokenizer = tokenizer
+        self._tokens: list[int] = []
+        self._start = self._done = 0
+        self._known = ""
+
+    def push(self, token: int) -> str:
+        """The text that this token completes, possibly none."""
+        self._tokens.append(token)
+        text = decode_all(self._tokenizer, self._tokens[self._start :])
+        if text.endswith(UNFINISHED) or not text.startswith(self._known):
+            return ""
+        piece = text[len(self._known) :]
+        self._start, self._done = self._done, len(self._tokens)
+        self._known = decode_all(self._tokenizer, self._tokens[self._start :])
+        return piece
+
+    def finish(self) -> str:
+        """What is left: the text of tokens that never became a whole character."""
+        if self._done == len(self._tokens):
+            return ""
+        text = decode_all(self._tokenizer, self._tokens[self._start :])
+        self._done = len(self._tokens)
+        return text[len(self._known) :]
+
+
+def split_text(tokenizer: Decoder, tokens: Sequence[int]) -> list[str]:
+    """The text each token adds, one string per token; what `finish` leaves goes to the last."""
+    stream = TextStream(tokenizer)
+    pieces = [stream.push(token) for token in tokens]
+    if pieces:
+        pieces[-1] += stream.finish()
+    return pieces

@@ -1,0 +1,145 @@
+"""What a run leaves behind: one Step per target pass, all of them in a Trace, which is JSON and back without loss.
+
+A fact is stored once; everything that can be derived is a property here or a function in `metrics`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING, Literal
+
+from ouroboros_core.environment import Environment
+from ouroboros_core.errors import InvalidInput
+from ouroboros_core.tree import TokenTree
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+VERSION = 1
+
+Ending = Literal["budget", "stop token", "cancelled"]
+Kind = Literal["correction", "bonus"]
+
+
+@dataclass(frozen=True)
+class Seconds:
+    """Wall-clock seconds of one step by phase. `prefill` is that of both models, and zero but in the first step."""
+
+    prefill: float = 0.0
+    draft: float = 0.0
+    verify: float = 0.0
+    learn: float = 0.0
+    host: float = 0.0
+
+    @property
+    def decode(self) -> float:
+        """All but prefill."""
+        return self.draft + self.verify + self.learn + self.host
+
+
+@dataclass(frozen=True)
+class Step:
+    """One target pass.
+
+    tree          what was proposed, without the lookahead window
+    path          accepted nodes in text order, without the root
+    target_token  the token the target added itself; None where the text ended inside the path
+    width         rows in the pass, window included: its price
+    draft_passes  passes of the draft model
+    pool_size     phrases in the pool after the step; None for a method without one
+    """
+
+    index: int
+    tree: TokenTree
+    path: tuple[int, ...]
+    target_token: int | None
+    width: int
+    seconds: Seconds
+    draft_passes: int = 0
+    pool_size: int | None = None
+
+    @property
+    def tokens(self) -> tuple[int, ...]:
+        """The tokens this step emitted, in text order; at least one."""
+        accepted = tuple(self.tree.tokens[node] for node in self.path)
+        return accepted if self.target_token is None else (*accepted, self.target_token)
+
+    @property
+    def kind(self) -> Kind | None:
+        """What the target token is: correction after a rejection, bonus after full acceptance, None if nothing was proposed."""
+        if self.target_token is None or len(self.tree) == 1:
+            return None
+        return "correction" if self.tree.children(self.path[-1] if self.path else 0) else "bonus"
+
+    @property
+    def tested(self) -> int:
+        """Depth to which the draft was really judged: accepted tokens, and the rejected one if there was one."""
+        return len(self.path) + (self.kind == "correction")
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """The prompt as typed, whether a chat template was put around it, and its token ids."""
+
+    text: str
+    chat: bool
+    tokens: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Trace:
+    """A run.
+
+    texts   the text each emitted token added; together exactly the tokenizer's decoding of all of them
+    pieces  the text of every token id that occurs in a tree, on its own: for pictures, where a token may be half a character
+    """
+
+    method: str
+    hyperparameters: dict[str, bool | int | float | str]
+    sampling: dict[str, bool | int | float | str]
+    target: str
+    draft: str | None
+    environment: Environment
+    created: str
+    prompt: Prompt
+    max_new_tokens: int
+    ending: Ending
+    steps: tuple[Step, ...]
+    texts: tuple[str, ...]
+    pieces: dict[int, str] = field(default_factory=dict)
+    version: int = VERSION
+
+    @property
+    def tokens(self) -> tuple[int, ...]:
+        """All emitted tokens."""
+        return tuple(token for step in self.steps for token in step.tokens)
+
+    @property
+    def text(self) -> str:
+        return "".join(self.texts)
+
+    def to_json(self) -> str:
+        return _adapter().dump_json(self).decode()
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Trace:
+        """The trace that `to_json` wrote; raises InvalidInput for anything else."""
+        from pydantic import ValidationError
+
+        try:
+            trace = _adapter().validate_json(text)
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False)[0]
+            where = ".".join(map(str, first["loc"])) or "the file"
+            raise InvalidInput(f"this is not a trace: {where}: {first['msg']}") from None
+        if trace.version != VERSION:
+            raise InvalidInput(f"the trace has schema version {trace.version}; this program reads version {VERSION}")
+        return trace
+
+
+@cache
+def _adapter() -> TypeAdapter[Trace]:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(Trace)

@@ -1,0 +1,19 @@
+"""Where numbers come from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Environment:
+    """Where numbers come from; a number without it is not a result."""
+
+    device: str
+    dtype: str
+    threads: int
+    processor: str
+    python: str
+    torch: str
+    transformers: str
+    ouroboros: str

@@ -1,0 +1,91 @@
+"""A knob is declared once, as a field of a pydantic model: bounds, default, help; every user interface reads it from there."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Union, get_args, get_origin
+
+import annotated_types
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic.fields import FieldInfo
+
+from ouroboros_core.errors import InvalidInput
+
+Value = bool | int | float | str
+
+
+@dataclass(frozen=True)
+class Knob:
+    """What a user interface needs to know of one field."""
+
+    name: str
+    kind: type
+    default: Value
+    help: str
+    low: float | None
+    high: float | None
+    low_is_open: bool = False
+
+    @property
+    def allowed(self) -> str:
+        """The allowed values in words, such as 'between 1 and 16'."""
+        if self.kind is bool:
+            return "true or false"
+        kind = "a whole number" if self.kind is int else "a number"
+        low, high = _short(self.low), _short(self.high)
+        if self.low is not None and self.high is not None:
+            return f"above {low} and at most {high}" if self.low_is_open else f"between {low} and {high}"
+        return f"{kind} of at least {low}" if self.low is not None else kind
+
+
+def _short(bound: float | None) -> str:
+    return "" if bound is None else f"{bound:g}" if isinstance(bound, float) else str(bound)
+
+
+class Hyperparameters(BaseModel):
+    """The base of every method's knobs."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
+
+    @classmethod
+    def knobs(cls) -> dict[str, Knob]:
+        """The knobs by name, in the order of declaration."""
+        return {name: _knob(name, info) for name, info in cls.model_fields.items()}
+
+    @classmethod
+    def parse(cls, values: Mapping[str, Any]) -> Hyperparameters:
+        """Validated knobs; raises InvalidInput with what is wrong, the value and what is allowed."""
+        try:
+            return cls.model_validate(dict(values))
+        except ValidationError as error:
+            raise InvalidInput("; ".join(_explain(cls, e) for e in error.errors())) from None
+
+
+def _knob(name: str, info: FieldInfo) -> Knob:
+    low: Any = None
+    high: Any = None
+    is_open = False
+    for rule in info.metadata:
+        if isinstance(rule, annotated_types.Ge):
+            low = rule.ge
+        elif isinstance(rule, annotated_types.Gt):
+            low, is_open = rule.gt, True
+        elif isinstance(rule, annotated_types.Le):
+            high = rule.le
+    kind = info.annotation
+    if get_origin(kind) in (Union, types.UnionType):
+        kind = get_args(kind)[0]
+    assert kind in (bool, int, float, str), f"{name}: a knob is a bool, int, float or str"
+    return Knob(name, kind, info.default, info.description or "", low, high, is_open)  # type: ignore[arg-type]
+
+
+def _explain(cls: type[Hyperparameters], error: Any) -> str:
+    knobs = cls.knobs()
+    name = str(error["loc"][0]) if error["loc"] else ""
+    if error["type"] == "extra_forbidden":
+        return f"{name} is not a knob here; the knobs are {', '.join(knobs) or 'none'}"
+    if name not in knobs:
+        return str(error["msg"]).removeprefix("Value error, ")
+    return f"{name} must be {knobs[name].allowed}, got {error['input']}"

@@ -1,0 +1,19 @@
+"""Where the project's own files lie, and where it may keep what it converts."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+_PACKAGE = Path(__file__).resolve().parent
+
+
+def assets() -> Path:
+    """The `assets` folder: beside the package in a checkout, inside it when installed."""
+    inside = _PACKAGE / "assets"
+    return inside if inside.is_dir() else _PACKAGE.parent / "assets"
+
+
+def cache_folder() -> Path:
+    """`ouroboros` in the user's cache folder."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ouroboros"

@@ -1,0 +1,131 @@
+"""The phrase pool: for each key token, the phrases that were seen to follow it.
+
+A phrase is a tuple of N - 1 token ids (an n-gram is key and phrase). Each key keeps at most `guess_set_size` of them, oldest
+first; a phrase seen again becomes the newest (Lookahead Decoding, arXiv 2402.02057, section 3.2; Ouroboros, arXiv 2402.13720,
+section 3.2). Keys are bounded, too, least recently fed first. A pool that outlives a call is the *warm start*: phrases learned in
+an earlier run count as learned from history.
+
+    pool = PhrasePool(ngram_size=3, guess_set_size=2)
+    pool.insert(7, (8, 9), Learned.LOOKAHEAD, step=0)
+    pool.newest(7, 5)     # [Phrase(tokens=(8, 9), learned=Learned.LOOKAHEAD, step=0)]
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from ouroboros_core.errors import InvalidInput
+from ouroboros_core.tree import Learned
+
+FORMAT = "ouroboros-phrase-pool"
+
+
+@dataclass(frozen=True, slots=True)
+class Phrase:
+    """N - 1 tokens that follow a key, where they were first learned, and at which step of this run (None: an earlier run)."""
+
+    tokens: tuple[int, ...]
+    learned: Learned
+    step: int | None
+
+
+class PhrasePool:
+    """Phrases by key token; private to whoever holds the object."""
+
+    def __init__(self, ngram_size: int, guess_set_size: int, max_keys: int = 50_000, fingerprint: str = "") -> None:
+        """fingerprint: of the tokenizer whose ids the phrases are made of, see `models.pairs.fingerprint`."""
+        self.ngram_size = ngram_size
+        self.guess_set_size = guess_set_size
+        self.max_keys = max_keys
+        self.fingerprint = fingerprint
+        self._phrases: dict[int, dict[tuple[int, ...], Phrase]] = {}
+
+    def __len__(self) -> int:
+        """Number of phrases."""
+        return sum(map(len, self._phrases.values()))
+
+    @property
+    def keys(self) -> list[int]:
+        return list(self._phrases)
+
+    def begin_run(self) -> None:
+        """From here on, what the pool already knows counts as history."""
+        for known in self._phrases.values():
+            for tokens in known:
+                known[tokens] = Phrase(tokens, Learned.HISTORY, None)
+
+    def insert(self, key: int, tokens: tuple[int, ...], learned: Learned, step: int | None) -> None:
+        """Add a phrase as the newest of its key; a known one keeps its origin and becomes the newest."""
+        if len(tokens) != self.ngram_size - 1:
+            raise InvalidInput(f"a phrase of this pool has {self.ngram_size - 1} tokens, got {len(tokens)}")
+        known = self._phrases.pop(key, {})
+        phrase = known.pop(tokens, None) or Phrase(tokens, learned, step)
+        if len(known) >= self.guess_set_size:
+            del known[next(iter(known))]
+        known[tokens] = phrase
+        self._phrases[key] = known
+        if len(self._phrases) > self.max_keys:
+            del self._phrases[next(iter(self._phrases))]
+
+    def replace(self, key: int, old: tuple[int, ...], new: tuple[int, ...], learned: Learned, step: int) -> None:
+        """Put a corrected phrase in the place of `old`; where `new` is known already, `old` is only forgotten."""
+        known = self._phrases.get(key, {})
+        if old == new or old not in known:
+            return
+        if new in known:
+            del known[old]
+            return
+        fresh = Phrase(new, learned, step)
+        self._phrases[key] = {fresh.tokens if t == old else t: fresh if t == old else p for t, p in known.items()}
+
+    def newest(self, key: int, count: int) -> list[Phrase]:
+        """Up to `count` phrases of a key, the newest first."""
+        known = self._phrases.get(key)
+        return list(islice(reversed(known.values()), count)) if known else []
+
+    def learn_text(self, tokens: Sequence[int]) -> None:
+        """Add every n-gram of a text, such as the prompt."""
+        size = self.ngram_size
+        for start in range(len(tokens) - size + 1):
+            self.insert(tokens[start], tuple(tokens[start + 1 : start + size]), Learned.PROMPT, None)
+
+    def to_json(self) -> str:
+        """The pool as JSON: sizes, tokenizer fingerprint, and the phrases by key, oldest first."""
+        phrases = [[key, [list(tokens) for tokens in known]] for key, known in self._phrases.items()]
+        sizes = {"ngram_size": self.ngram_size, "guess_set_size": self.guess_set_size, "max_keys": self.max_keys}
+        return json.dumps({"format": FORMAT, "version": 1, **sizes, "fingerprint": self.fingerprint, "phrases": phrases})
+
+    @classmethod
+    def from_json(cls, text: str, fingerprint: str | None = None) -> PhrasePool:
+        """The pool that `to_json` wrote; refuses another tokenizer's where `fingerprint` is given."""
+        try:
+            data: Any = json.loads(text)
+            if data["format"] != FORMAT or data["version"] != 1:
+                raise ValueError("not a phrase pool of version 1")
+            pool = cls(int(data["ngram_size"]), int(data["guess_set_size"]), int(data["max_keys"]), str(data["fingerprint"]))
+            for key, known in data["phrases"]:
+                for tokens in known:
+                    pool.insert(int(key), tuple(int(t) for t in tokens), Learned.HISTORY, None)
+        except (ValueError, KeyError, TypeError) as error:
+            raise InvalidInput(f"this is not a phrase pool written by to_json: {error}") from None
+        if fingerprint is not None and pool.fingerprint != fingerprint:
+            raise InvalidInput(
+                f"the phrase pool was made with another tokenizer (fingerprint {pool.fingerprint or 'none'}, expected "
+                f"{fingerprint}): its token ids mean other words here. Start a new pool for this pair."
+            )
+        return pool
+
+    def save(self, path: Path) -> None:
+        """Write as JSON, atomically."""
+        scratch = path.with_name(path.name + ".tmp")
+        scratch.write_text(self.to_json())
+        scratch.replace(path)
+
+    @classmethod
+    def load(cls, path: Path, fingerprint: str | None = None) -> PhrasePool:
+        return cls.from_json(path.read_text(), fingerprint)

@@ -1,0 +1,23 @@
+"""Plain decoding, one token a pass: the baseline, and what every other method must equal."""
+
+from __future__ import annotations
+
+from ouroboros_core import hyperparameters
+from ouroboros_core.methods.base import Context, Method
+from ouroboros_core.tree import TokenTree, TreeBuilder
+
+
+class Autoregressive(Method):
+    """Proposes nothing."""
+
+    id = "autoregressive"
+    name = "Autoregressive"
+    paper = ""
+    summary = "One target pass for every token: the baseline."
+    order = 0
+
+    class Hyperparameters(hyperparameters.Hyperparameters):
+        """No knobs."""
+
+    def propose(self, context: Context) -> TokenTree:
+        return TreeBuilder(context.root).build()

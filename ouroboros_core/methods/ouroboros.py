@@ -1,0 +1,134 @@
+"""Ouroboros: drafting phrase by phrase, and lengthening drafts with candidate suffixes (arXiv 2402.13720).
+
+The draft model is itself decoded by lookahead, so one draft pass may write several tokens (section 3.1). Behind the finished
+draft hang the K newest phrases of its last token, candidate suffixes that cost no draft pass (section 3.2); the target checks
+draft and suffixes in one pass. The pool they come from learns from the draft model's lookahead window, from verification -
+fragments of the discarded draft that the target agrees with, and suffixes as the target corrects them (section 3.3) - and from
+history, when it outlives the call (section 3.4).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from pydantic import Field
+
+from ouroboros_core import hyperparameters
+from ouroboros_core.memory.window import LookaheadWindow
+from ouroboros_core.methods.base import Context, Method, Resources, Verdict
+from ouroboros_core.tree import Learned, Provenance, Source, TokenTree, TreeBuilder
+from ouroboros_core.verify import verify
+
+
+@dataclass
+class _Proposal:
+    """Where the parts of the last tree lie: the chain's nodes from the root to its tip, and each suffix with its nodes."""
+
+    chain: list[int] = field(default_factory=list)
+    suffixes: list[tuple[tuple[int, ...], list[int]]] = field(default_factory=list)
+
+
+class Ouroboros(Method):
+    """Phrases make drafts cheaper; suffixes make them longer; the target's corrections make phrases better."""
+
+    id = "ouroboros"
+    name = "Ouroboros"
+    paper = "https://arxiv.org/abs/2402.13720"
+    summary = "A draft model that writes phrase by phrase, and candidate suffixes behind its draft, checked in the same pass."
+    order = 30
+    needs_draft_model = True
+    learns_phrases = True
+
+    class Hyperparameters(hyperparameters.Hyperparameters):
+        gamma: int = Field(6, ge=1, le=32, description="Draft tokens per step.")
+        window_size: int = Field(6, ge=1, le=60, description="Columns of the draft model's lookahead window (W).")
+        ngram_size: int = Field(4, ge=3, le=10, description="Key token and phrase together (N).")
+        guess_set_size: int = Field(6, ge=1, le=60, description="Phrases kept per key (G).")
+        top_k_suffixes: int = Field(3, ge=0, le=20, description="Candidate suffixes behind the draft (K).")
+        lookahead_phrases: bool = Field(True, description="Learn phrases from the draft model's lookahead window.")
+        verification_phrases: bool = Field(True, description="Learn phrases from what the target says of a draft.")
+        prompt_phrases: bool = Field(False, description="Fill the pool with the prompt's own n-grams first.")
+
+    def __init__(self, hyperparameters: Hyperparameters, resources: Resources) -> None:
+        super().__init__(hyperparameters, resources)
+        self.knobs = hyperparameters
+        self._proposal = _Proposal()
+
+    def start(self, prompt: tuple[int, ...], max_new_tokens: int) -> None:
+        knobs = self.knobs
+        self.pool = self._make_pool(knobs.ngram_size, knobs.guess_set_size, prompt, knobs.prompt_phrases)
+        self.window = LookaheadWindow(knobs.window_size, knobs.ngram_size, prompt, self.resources.rng())
+        self._start_draft_model(prompt, max_new_tokens)
+
+    def propose(self, context: Context) -> TokenTree:
+        assert self.pool is not None
+        builder = TreeBuilder(context.root, max_depth=context.budget - 1)
+        draft = self._draft(context, min(self.knobs.gamma, context.budget - 1))
+        chain = builder.add_path(draft, 0, Provenance(Source.DRAFT, step=context.step))
+        tip = chain[-1] if chain else 0
+        self._proposal = _Proposal([0, *chain])
+        if not (draft and draft[-1] in self.resources.stop_tokens):
+            key = draft[-1] if draft else context.root
+            for phrase in self.pool.newest(key, self.knobs.top_k_suffixes):
+                nodes = builder.add_path(phrase.tokens, tip, Provenance(Source.SUFFIX, phrase.learned, phrase.step))
+                self._proposal.suffixes.append((phrase.tokens, nodes))
+        return builder.build()
+
+    def _draft(self, context: Context, limit: int) -> list[int]:
+        """Up to `limit` draft tokens; each draft pass checks phrases, moves the window, and writes one token or several."""
+        draft: list[int] = []
+        while len(draft) < limit:
+            written = self._draft_pass(context, (*context.tokens, *draft))[: limit - len(draft)]
+            for token in written:
+                draft.append(token)
+                if token in self.resources.stop_tokens:
+                    return draft
+        return draft
+
+    def _draft_pass(self, context: Context, text: tuple[int, ...]) -> list[int]:
+        assert self.pool is not None
+        builder = TreeBuilder(text[-1])
+        for phrase in self.pool.newest(text[-1], self.knobs.guess_set_size):
+            builder.add_path(phrase.tokens, 0, Provenance(Source.PHRASE, phrase.learned, phrase.step))
+        last_level = self.window.attach(builder) if self.knobs.lookahead_phrases else []
+        tree = builder.build()
+        evaluation = self.draft_model.evaluate(text, tree)
+        path, token = verify(tree, self.resources.chooser(evaluation, tree, len(text) - 1))
+        if last_level:
+            outputs = evaluation.argmax()
+            for key, phrase_ in self.window.advance(text[-1], [outputs[node] for node in last_level]):
+                self.pool.insert(key, phrase_, Learned.LOOKAHEAD, context.step)
+        return [*(tree.tokens[node] for node in path), token]
+
+    def learn(self, verdict: Verdict) -> None:
+        if self.knobs.verification_phrases:
+            said = verdict.evaluation.argmax()
+            self._learn_fragments(verdict, said)
+            self._correct_suffixes(verdict, said)
+
+    def _learn_fragments(self, verdict: Verdict, said: list[int]) -> None:
+        """Of the discarded draft, keep fragments that the target would have continued in the same way.
+
+        At a discarded token d_i whose N - 2 successors are what the target says after each predecessor, the phrase is what the
+        target says from d_i on: those N - 2 tokens and one more.
+        """
+        assert self.pool is not None
+        chain = self._proposal.chain
+        accepted = sum(1 for node in verdict.path if node in set(chain))
+        size = self.knobs.ngram_size - 1
+        discarded = chain[accepted + 1 :]
+        for i in range(len(discarded) - size + 1):
+            part = discarded[i : i + size]
+            phrase = tuple(said[node] for node in part)
+            if all(verdict.tree.tokens[after] == wanted for after, wanted in zip(part[1:], phrase, strict=False)):
+                self.pool.insert(verdict.tree.tokens[part[0]], phrase, Learned.VERIFICATION, verdict.context.step)
+
+    def _correct_suffixes(self, verdict: Verdict, said: list[int]) -> None:
+        """Replace every checked suffix by what the target says in its place."""
+        assert self.pool is not None
+        tip = self._proposal.chain[-1]
+        key = verdict.tree.tokens[tip]
+        for tokens, nodes in self._proposal.suffixes:
+            if len(nodes) == len(tokens):
+                corrected = (said[tip], *(said[node] for node in nodes[:-1]))
+                self.pool.replace(key, tokens, corrected, Learned.VERIFICATION, verdict.context.step)

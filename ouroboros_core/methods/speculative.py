@@ -1,0 +1,43 @@
+"""Speculative decoding: a draft model guesses a chain of gamma tokens (arXiv 2211.17192, algorithm 1; arXiv 2302.01318)."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from ouroboros_core import hyperparameters
+from ouroboros_core.methods.base import Context, Method, Resources
+from ouroboros_core.tree import Provenance, Source, TokenTree, TreeBuilder
+
+
+class Speculative(Method):
+    """The draft model is decoded one token at a time, with the target's own sampling noise."""
+
+    id = "speculative"
+    name = "Speculative decoding"
+    paper = "https://arxiv.org/abs/2211.17192"
+    summary = "A small draft model guesses the next few tokens; the target checks them all in one pass."
+    order = 10
+    needs_draft_model = True
+
+    class Hyperparameters(hyperparameters.Hyperparameters):
+        gamma: int = Field(4, ge=1, le=32, description="Draft tokens per step.")
+
+    def __init__(self, hyperparameters: Hyperparameters, resources: Resources) -> None:
+        super().__init__(hyperparameters, resources)
+        self.gamma = hyperparameters.gamma
+
+    def start(self, prompt: tuple[int, ...], max_new_tokens: int) -> None:
+        self._start_draft_model(prompt, max_new_tokens)
+
+    def propose(self, context: Context) -> TokenTree:
+        builder = TreeBuilder(context.root)
+        text = context.tokens
+        for _ in range(min(self.gamma, context.budget - 1)):
+            root = TreeBuilder(text[-1]).build()
+            choose = self.resources.chooser(self.draft_model.evaluate(text, root), root, len(text) - 1)
+            token = choose(0)
+            builder.add(token, len(builder) - 1, Provenance(Source.DRAFT, step=context.step))
+            text = (*text, token)
+            if token in self.resources.stop_tokens:
+                break
+        return builder.build()

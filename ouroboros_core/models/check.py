@@ -1,0 +1,84 @@
+"""Can this model be verified over a tree? One look at its configuration, one tree pass against plain passes."""
+
+from __future__ import annotations
+
+import random
+
+import torch
+from transformers import PreTrainedModel
+
+from ouroboros_core.errors import UnsupportedModel
+from ouroboros_core.models.causal_lm import CausalLM
+from ouroboros_core.tree import Provenance, Source, TreeBuilder
+
+REMEDY = (
+    "Choose a decoder-only model with rotary or learned positions and full or sliding-window attention, such as Llama, Qwen2/3, "
+    "Mistral, Gemma, Phi-3, GPT-2, GPT-NeoX, OPT, OLMo-2, Granite, StarCoder2, Cohere or StableLM."
+)
+TOLERANCE = {torch.float64: 1e-3, torch.float32: 1e-3, torch.float16: 0.03, torch.bfloat16: 0.04}
+"""Largest relative difference that rounding explains, by dtype; a mask that is ignored makes 0.06 to 1.7."""
+
+
+def _known_obstacle(model: PreTrainedModel) -> str | None:
+    config = model.config.get_text_config(decoder=True)
+    if getattr(config, "is_encoder_decoder", False):
+        return "it is an encoder-decoder model"
+    if getattr(config, "alibi", False) or config.model_type in ("bloom", "mpt"):
+        return "its attention uses ALiBi, whose distances a tree mask cannot express"
+    if config.model_type == "gpt_neo":
+        return "its local attention layers ignore a tree mask"
+    kinds = set(getattr(config, "layer_types", None) or ())
+    stateful = sorted(kinds - {"full_attention", "sliding_attention"})
+    if stateful:
+        return f"it has layers of kind {', '.join(stateful)}, whose state cannot branch over a tree"
+    if getattr(model, "_is_stateful", False):
+        return "it keeps a recurrent or convolution state, which cannot branch over a tree"
+    return None
+
+
+def check_tree_support(model: CausalLM) -> None:
+    """Raise UnsupportedModel, with reason and remedy, unless a tree pass equals plain passes over its branches.
+
+    A seven-node tree behind a short context, scored at once, must give the logits of each branch fed alone without any cache;
+    so must the next pass, after an accepted path has been compacted in the cache.
+    """
+    obstacle = _known_obstacle(model.model)
+    if obstacle is None:
+        try:
+            worst = _worst_difference(model)
+        except Exception as error:  # whatever a foreign model throws here is the reason
+            obstacle = f"its forward pass with a tree mask fails ({type(error).__name__}: {error})"
+        else:
+            if not worst <= TOLERANCE.get(model.dtype, 0.04):
+                obstacle = f"its tree pass differs from plain passes by {worst:.2g} (relative): its attention ignores the mask"
+    model.reset()
+    model.passes = 0
+    if obstacle is not None:
+        raise UnsupportedModel(f"{model.name} cannot be decoded speculatively: {obstacle}. {REMEDY}")
+
+
+@torch.inference_mode()
+def _worst_difference(model: CausalLM) -> float:
+    rng = random.Random(0)
+    draw = [rng.randrange(model.vocabulary) for _ in range(32)]
+    context, spare = draw[:20], draw[20:]
+    builder = TreeBuilder(context[-1])
+    guess = Provenance(Source.DRAFT)
+    first = builder.add_path(spare[:3], 0, guess)
+    builder.add_path(spare[3:5], first[0], guess)
+    builder.add_path(spare[5:6], 0, guess)
+    tree = builder.build()
+    evaluation = model.evaluate(context, tree)
+    worst = 0.0
+    for node in range(len(tree)):
+        branch = context + [tree.tokens[n] for n in tree.path_to(node)]
+        worst = max(worst, _difference(model, evaluation.logits(node), branch))
+    accepted = [*context, tree.tokens[first[0]], tree.tokens[4], spare[7]]
+    after = model.evaluate(accepted, TreeBuilder(accepted[-1]).build())
+    return max(worst, _difference(model, after.logits(0), accepted))
+
+
+def _difference(model: CausalLM, logits: object, branch: list[int]) -> float:
+    plain = model.model(input_ids=torch.tensor([branch], device=model.device), use_cache=False).logits[0, -1, : model.vocabulary]
+    plain = plain.double().cpu()
+    return float((torch.as_tensor(logits).double() - plain).norm() / plain.norm())

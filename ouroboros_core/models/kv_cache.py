@@ -1,0 +1,100 @@
+"""A KV cache for token trees: preallocated, written in place, an accepted path compacted in place.
+
+It is a transformers `Cache`, so every model that keeps keys and values per token works with it. No row is ever concatenated, and
+the tensors move only when the room itself must grow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from transformers.cache_utils import Cache, CacheLayerMixin
+
+GRAIN = 256
+"""Room is made in multiples of this many rows."""
+
+
+class TreeCacheLayer(CacheLayerMixin):
+    """Keys and values of one layer, [batch, heads, room, width] each, of which the first `length` rows hold something."""
+
+    is_sliding = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.length = 0
+        self.room = GRAIN
+
+    def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
+        self.keys = key_states.new_empty(*key_states.shape[:2], self.room, key_states.shape[3])
+        self.values = value_states.new_empty(*value_states.shape[:2], self.room, value_states.shape[3])
+        self.is_initialized = True
+
+    def update(
+        self, key_states: torch.Tensor, value_states: torch.Tensor, *_: Any, **__: Any
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Write rows behind the last one; returns all rows as views."""
+        if not self.is_initialized:
+            self.lazy_initialization(key_states, value_states)
+        start, self.length = self.length, self.length + key_states.shape[-2]
+        assert self.keys is not None and self.values is not None
+        self.keys[:, :, start : self.length] = key_states
+        self.values[:, :, start : self.length] = value_states
+        return self.keys[:, :, : self.length], self.values[:, :, : self.length]
+
+    def grow(self, room: int) -> None:
+        """Make room; moves the rows only if something was already allocated."""
+        self.room = room
+        if self.is_initialized:
+            assert self.keys is not None and self.values is not None
+            for name, old in (("keys", self.keys), ("values", self.values)):
+                new = old.new_empty(*old.shape[:2], room, old.shape[3])
+                new[:, :, : self.length] = old[:, :, : self.length]
+                setattr(self, name, new)
+
+    def gather(self, start: int, rows: torch.Tensor | None, count: int) -> None:
+        """Keep rows before `start`, then `rows` (None: they already follow), `count` of them; forget the rest."""
+        if rows is not None and self.is_initialized:
+            assert self.keys is not None and self.values is not None
+            rows = rows.to(self.keys.device)
+            self.keys[:, :, start : start + count] = self.keys.index_select(2, rows)
+            self.values[:, :, start : start + count] = self.values.index_select(2, rows)
+        self.length = start + count
+
+    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
+        return self.length + query_length, 0
+
+    def get_seq_length(self) -> int:
+        return self.length
+
+    def get_max_length(self) -> int:
+        return -1
+
+    get_max_cache_shape = get_max_length  # its name before transformers 5.20
+
+
+class TreeCache(Cache):
+    """The layers of one model; all hold the same rows."""
+
+    def __init__(self, layers: int) -> None:
+        super().__init__(layers=[TreeCacheLayer() for _ in range(layers)])
+
+    @property
+    def room(self) -> int:
+        room: int = self.layers[0].room
+        return room
+
+    def reserve(self, rows: int) -> None:
+        """Make room for `rows` rows, doubling where it grows at all."""
+        if rows > self.room:
+            wanted = max(rows, 2 * self.room if self.layers[0].is_initialized else 0)
+            for layer in self.layers:
+                layer.grow(-(-wanted // GRAIN) * GRAIN)
+
+    def keep(self, start: int, rows: Sequence[int] = ()) -> None:
+        """Keep rows 0..start-1 and then the given ones, in order and all at or behind `start`, compacted in place."""
+        in_place = list(rows) == list(range(start, start + len(rows)))
+        index = None if in_place else torch.tensor(rows)
+        for layer in self.layers:
+            layer.gather(start, index, len(rows))

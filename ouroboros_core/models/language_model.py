@@ -1,0 +1,45 @@
+"""What decoding needs of a model; `causal_lm` implements it for Hugging Face models."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from ouroboros_core.tree import TokenTree
+
+
+class Evaluation(Protocol):
+    """A model's outputs after the nodes of one tree."""
+
+    def argmax(self) -> list[int]:
+        """The most probable token after each node, -1 after a silent one; one transfer from the device for all nodes."""
+        ...
+
+    def logits(self, node: int) -> npt.NDArray[np.floating]:
+        """Logits [vocabulary] after one node, on the host, in float32 or better."""
+        ...
+
+
+class LanguageModel(Protocol):
+    """A causal language model. Its meaning is pure: results depend on the arguments alone, whatever was evaluated before."""
+
+    name: str
+    vocabulary: int
+    max_length: int
+    passes: int
+    """Forward passes made so far, prefill excluded."""
+
+    def reserve(self, tokens: int) -> None:
+        """Make room for a context of this many tokens beforehand; never needed for correctness."""
+        ...
+
+    def prefill(self, context: Sequence[int]) -> None:
+        """Compute the keys and values of all but the last token beforehand; never needed for correctness."""
+        ...
+
+    def evaluate(self, context: Sequence[int], tree: TokenTree) -> Evaluation:
+        """The outputs after every node of a tree whose root is context[-1]."""
+        ...

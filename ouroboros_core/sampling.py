@@ -1,0 +1,98 @@
+"""Choosing a token: greedy, or exact sampling with noise keyed by absolute position.
+
+A token is chosen at text position n by `argmax(log p / T + g_n)`, where g_n is Gumbel noise drawn for (seed, n) alone (the
+Gumbel-max trick). The choice then depends on the position and on the target's distribution, never on how the position was
+reached: every method writes the text of plain sampling with the same seed, token for token. A draft model that chooses with the
+same noise is accepted about as often as under rejection sampling.
+
+All arithmetic is numpy in float64 on the rows that the walk visits, so the choice is the same on every device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import Field
+
+from ouroboros_core.hyperparameters import Hyperparameters
+from ouroboros_core.models.language_model import Evaluation
+from ouroboros_core.tree import TokenTree
+
+Scores = npt.NDArray[np.float64]
+
+
+class Sampling(Hyperparameters):
+    """How the target chooses; temperature 0 is greedy."""
+
+    temperature: float = Field(0.0, ge=0.0, le=10.0, allow_inf_nan=False, description="0 is greedy; higher is more random.")
+    top_k: int = Field(0, ge=0, le=1_000_000, description="Keep the k most probable tokens; 0 keeps all.")
+    top_p: float = Field(
+        1.0, gt=0.0, le=1.0, allow_inf_nan=False, description="Keep the most probable tokens of this total mass."
+    )
+    seed: int = Field(0, ge=0, le=2**32 - 1, description="Seed of the noise, and of the lookahead window's first tokens.")
+
+
+def process(logits: npt.NDArray[np.floating], sampling: Sampling) -> Scores:
+    """Scores [vocabulary] after temperature, top-k and top-p in Hugging Face's order; -inf where a token is ruled out.
+
+    Needs temperature > 0. Ties at the edge of top-k stay, as in Hugging Face's TopKLogitsWarper.
+    """
+    scores: Scores = logits.astype(np.float64) / sampling.temperature
+    if 0 < sampling.top_k < len(scores):
+        edge = np.partition(scores, -sampling.top_k)[-sampling.top_k]
+        scores = np.where(scores < edge, -np.inf, scores)
+    if sampling.top_p < 1.0:
+        order = np.argsort(scores, kind="stable")
+        mass = np.cumsum(softmax(scores[order]))
+        ruled_out = order[:-1][mass[:-1] <= 1.0 - sampling.top_p]
+        scores = scores.copy()
+        scores[ruled_out] = -np.inf
+    return scores
+
+
+def softmax(scores: Scores) -> Scores:
+    """Probabilities [vocabulary] from scores."""
+    weights = np.exp(scores - scores.max())
+    result: Scores = weights / weights.sum()
+    return result
+
+
+def gumbel(seed: int, position: int, size: int) -> Scores:
+    """Gumbel noise [size] for one text position; a counter-based generator makes it a function of (seed, position)."""
+    generator = np.random.Generator(np.random.Philox(key=np.array([seed, position], dtype=np.uint64)))
+    noise: Scores = -np.log(generator.standard_exponential(size))
+    return noise
+
+
+class Sampler:
+    """Makes choices for one run.
+
+    `vocabulary` is the target's size; a smaller draft vocabulary uses the first part of the noise.
+    """
+
+    def __init__(self, sampling: Sampling, vocabulary: int) -> None:
+        self.sampling = sampling
+        self.vocabulary = vocabulary
+        self._noise: dict[int, Scores] = {}
+
+    def noise(self, position: int) -> Scores:
+        """The noise of a position; the last few are kept, because draft and target ask for the same."""
+        if position not in self._noise:
+            if len(self._noise) >= 64:
+                self._noise.pop(next(iter(self._noise)))
+            self._noise[position] = gumbel(self.sampling.seed, position, self.vocabulary)
+        return self._noise[position]
+
+    def chooser(self, evaluation: Evaluation, tree: TokenTree, root_position: int) -> Callable[[int], int]:
+        """The function from a node to the token chosen after it; root_position is the text position of the tree's root."""
+        if self.sampling.temperature == 0:
+            return evaluation.argmax().__getitem__
+
+        def choose(node: int) -> int:
+            scores = process(evaluation.logits(node), self.sampling)
+            position = root_position + tree.depths[node] + 1
+            return int(np.argmax(scores + self.noise(position)[: len(scores)]))
+
+        return choose

@@ -1,0 +1,198 @@
+"""The token tree: every proposal of every method, hanging off the last token of the context.
+
+A drafted chain is a chain; candidate suffixes are branches at its tip; a lookahead window is a comb of WINDOW nodes that are
+never accepted. "A node sees its ancestors" is the whole attention mask, and a node's depth is its distance from the root in
+text positions. For the context `... a b` and the proposals `c d` and `c e`:
+
+    builder = TreeBuilder(root=b)
+    builder.add_path([c, d], 0, provenance)   # nodes 1, 2
+    builder.add_path([c, e], 0, provenance)   # nodes 1, 3: the equal prefix is merged
+    builder.build().parents                   # (-1, 0, 1, 1)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+
+class Source(StrEnum):
+    """Who proposed a token."""
+
+    CONTEXT = "context"
+    DRAFT = "draft"
+    SUFFIX = "suffix"
+    PHRASE = "phrase"
+    COPY = "copy"
+    CORPUS = "corpus"
+    RECYCLED = "recycled"
+    WINDOW = "window"
+    TARGET = "target"
+
+
+class Learned(StrEnum):
+    """Where a phrase was learned."""
+
+    LOOKAHEAD = "lookahead"
+    VERIFICATION = "verification"
+    HISTORY = "history"
+    PROMPT = "prompt"
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """Where a node comes from: who proposed it and, for a phrase, where and at which step of which run it was learned."""
+
+    source: Source
+    learned: Learned | None = None
+    step: int | None = None
+    position: int | None = None
+
+
+ROOT = Provenance(Source.CONTEXT)
+WINDOW = Provenance(Source.WINDOW)
+
+
+@dataclass(frozen=True)
+class TokenTree:
+    """Tokens to be scored in one target pass.
+
+    tokens      token ids; tokens[0] is the root, the last token of the context
+    parents     parents[0] == -1, and a parent stands before its child
+    provenance  one per node
+    silent      nodes whose outputs nobody reads, so that they need not be projected to the vocabulary
+
+    WINDOW nodes come after all others and are never accepted.
+    """
+
+    tokens: tuple[int, ...]
+    parents: tuple[int, ...]
+    provenance: tuple[Provenance, ...]
+    silent: frozenset[int] = field(default=frozenset())
+
+    def __post_init__(self) -> None:
+        assert len(self.tokens) == len(self.parents) == len(self.provenance) > 0
+        assert self.parents[0] == -1 and all(0 <= p < i for i, p in enumerate(self.parents) if i)
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    @cached_property
+    def proposals(self) -> int:
+        """Number of nodes before the window, the root included."""
+        sources = [p.source is Source.WINDOW for p in self.provenance]
+        return sources.index(True) if True in sources else len(sources)
+
+    @cached_property
+    def depths(self) -> tuple[int, ...]:
+        """Distance of each node from the root; its text position is the root's plus this."""
+        depths = [0] * len(self.tokens)
+        for node in range(1, len(self.tokens)):
+            depths[node] = depths[self.parents[node]] + 1
+        return tuple(depths)
+
+    @cached_property
+    def _children(self) -> dict[tuple[int, int], int]:
+        return {(self.parents[n], self.tokens[n]): n for n in range(self.proposals - 1, 0, -1)}
+
+    def child(self, node: int, token: int) -> int | None:
+        """The proposed child of `node` that carries `token`, if there is one; never a WINDOW node."""
+        return self._children.get((node, token))
+
+    def children(self, node: int) -> list[int]:
+        """The proposed children of `node` in the order in which they were proposed."""
+        return [n for n in range(1, self.proposals) if self.parents[n] == node]
+
+    @cached_property
+    def ancestors(self) -> npt.NDArray[np.bool_]:
+        """bool [nodes, nodes]: row i is true at i and at every ancestor of i - the attention mask among the tree's rows."""
+        sees = np.eye(len(self.tokens), dtype=np.bool_)
+        for node in range(1, len(self.tokens)):
+            sees[node] |= sees[self.parents[node]]
+        return sees
+
+    def path_to(self, node: int) -> list[int]:
+        """Nodes from the root's child down to `node`."""
+        path = []
+        while node > 0:
+            path.append(node)
+            node = self.parents[node]
+        return path[::-1]
+
+    def without_window(self) -> TokenTree:
+        """The proposals alone."""
+        n = self.proposals
+        if n == len(self):
+            return self
+        kept = frozenset(node for node in self.silent if node < n)
+        return TokenTree(self.tokens[:n], self.parents[:n], self.provenance[:n], kept)
+
+
+class TreeBuilder:
+    """Grows a TokenTree; equal siblings are merged, and no proposal lies deeper than `max_depth`."""
+
+    def __init__(self, root: int, max_depth: int | None = None) -> None:
+        self.max_depth = max_depth
+        self._tokens = [root]
+        self._parents = [-1]
+        self._provenance = [ROOT]
+        self._depths = [0]
+        self._silent: set[int] = set()
+        self._known: dict[tuple[int, int], int] = {}
+        self._window_began = False
+
+    def __len__(self) -> int:
+        return len(self._tokens)
+
+    def _append(self, token: int, parent: int, provenance: Provenance) -> int:
+        self._tokens.append(token)
+        self._parents.append(parent)
+        self._provenance.append(provenance)
+        self._depths.append(self._depths[parent] + 1)
+        return len(self._tokens) - 1
+
+    def add(self, token: int, parent: int, provenance: Provenance) -> int | None:
+        """The node for `token` below `parent`: an equal sibling if there is one, None where it would lie too deep."""
+        assert not self._window_began, "proposals come before the window"
+        known = self._known.get((parent, token))
+        if known is not None:
+            return known
+        if self.max_depth is not None and self._depths[parent] >= self.max_depth:
+            return None
+        node = self._known[parent, token] = self._append(token, parent, provenance)
+        return node
+
+    def add_path(self, tokens: Iterable[int], parent: int, provenance: Provenance) -> list[int]:
+        """Nodes for `tokens` one below the other; fewer where the path would go too deep."""
+        path = []
+        for token in tokens:
+            node = self.add(token, parent, provenance)
+            if node is None:
+                break
+            path.append(node)
+            parent = node
+        return path
+
+    def add_window(self, token: int, parent: int, silent: bool) -> int:
+        """A node of the lookahead window: never merged, never accepted, not bound by max_depth."""
+        self._window_began = True
+        node = self._append(token, parent, WINDOW)
+        if silent:
+            self._silent.add(node)
+        return node
+
+    def build(self) -> TokenTree:
+        return TokenTree(tuple(self._tokens), tuple(self._parents), tuple(self._provenance), frozenset(self._silent))
+
+
+def chain(root: int, tokens: Sequence[int], provenance: Provenance) -> TokenTree:
+    """A tree of one branch."""
+    builder = TreeBuilder(root)
+    for parent, token in enumerate(tokens):
+        builder.add(token, parent, provenance)
+    return builder.build()

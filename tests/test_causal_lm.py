@@ -1,0 +1,199 @@
+"""The wrapper and its cache against plain, cache-free passes of the unwrapped model."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ouroboros_core.errors import InvalidInput, UnsupportedModel, VocabularyMismatch
+from ouroboros_core.models.causal_lm import PACKED_CONTEXT, PREFILL_CHUNK, CausalLM
+from ouroboros_core.models.check import check_tree_support
+from ouroboros_core.models.pairs import check_vocabulary
+from ouroboros_core.tree import Provenance, Source, TokenTree, TreeBuilder
+from tests import tiny
+
+GUESS = Provenance(Source.DRAFT)
+
+
+@torch.inference_mode()
+def plain_logits(model: CausalLM, text: Sequence[int]) -> np.ndarray:  # type: ignore[type-arg]
+    result: np.ndarray = model.model(input_ids=torch.tensor([list(text)]), use_cache=False).logits[0, -1].numpy()  # type: ignore[type-arg]
+    return result
+
+
+def random_tree(rng: random.Random, root: int, size: int, window: int = 0) -> TokenTree:
+    builder = TreeBuilder(root)
+    while len(builder) < size:
+        builder.add(rng.randrange(tiny.VOCABULARY), rng.randrange(len(builder)), GUESS)
+    for _ in range(window):
+        builder.add_window(rng.randrange(tiny.VOCABULARY), rng.randrange(len(builder)), silent=rng.random() < 0.5)
+    return builder.build()
+
+
+def assert_equals_plain(model: CausalLM, text: Sequence[int], tree: TokenTree) -> None:
+    evaluation = model.evaluate(text, tree)
+    for node in range(len(tree)):
+        if node in tree.silent:
+            assert evaluation.argmax()[node] == -1
+            continue
+        expected = plain_logits(model, [*text, *(tree.tokens[n] for n in tree.path_to(node))])
+        np.testing.assert_allclose(
+            evaluation.logits(node), expected, rtol=1e-5, atol=1e-5
+        )  # eager attention takes its softmax in float32
+        assert evaluation.argmax()[node] == expected.argmax()
+
+
+@pytest.mark.parametrize(
+    ("architecture", "attention"),
+    [(a, b) for a in tiny.CONFIGS for b in ("eager", "sdpa") if a != "mixtral" and (a not in tiny.EAGER_ONLY or b == "eager")],
+)
+def test_every_node_of_a_tree_has_the_outputs_of_its_branch_alone(architecture: str, attention: str) -> None:
+    model = tiny.pair(architecture, attention)[0]
+    rng = random.Random(1)
+    text = tiny.prompt(15)
+    assert_equals_plain(model, text, random_tree(rng, text[-1], 9, window=6))
+    assert_equals_plain(model, text, random_tree(rng, text[-1], 5))
+
+
+@settings(max_examples=40)
+@given(st.randoms(use_true_random=False))
+def test_evaluation_is_pure_whatever_was_evaluated_before(rng: random.Random) -> None:
+    """A context that grows along the old tree, one that is cut, one that is unrelated, the same one again."""
+    model = tiny.pair("llama")[0]
+    text = tiny.prompt(10, seed=rng.randrange(100))
+    for _ in range(5):
+        tree = random_tree(rng, text[-1], rng.randrange(1, 8), rng.randrange(4))
+        assert_equals_plain(model, text, tree)
+        held, held_tree = model.held
+        assert held == tuple(text)
+        assert held_tree == tree
+        assert model.cache.get_seq_length() == len(text) + len(tree) - 1
+        step = rng.randrange(5)
+        if step == 0:
+            text = text[: rng.randrange(1, len(text) + 1)]
+        elif step == 1:
+            text = tiny.prompt(rng.randrange(1, 30), seed=rng.randrange(100))
+        elif step > 2:
+            node = rng.randrange(len(tree))
+            text = [*text, *(tree.tokens[n] for n in tree.path_to(node)), rng.randrange(tiny.VOCABULARY)]
+
+
+def test_the_cache_never_moves_while_decoding() -> None:
+    model, draft = tiny.pair("llama")
+    text = tiny.prompt(12)
+    pointers: set[tuple[int, ...]] = set()
+    steps = 0
+    for seed in range(20):
+        kind_steps = tiny.run((model, draft), "ouroboros", text, 100, tiny.Sampling(temperature=1.5, seed=seed))
+        steps += len(kind_steps)
+        pointers.add(tuple(t.data_ptr() for layer in model.cache.layers for t in (layer.keys, layer.values)))
+    assert steps >= 200
+    assert len(pointers) == 1
+
+
+def test_the_cache_grows_only_beyond_its_room_and_keeps_what_it_holds() -> None:
+    model = tiny.pair("llama")[0]
+    text = tiny.prompt(200)
+    assert_equals_plain(model, text, TreeBuilder(text[-1]).build())
+    room = model.cache.room
+    longer = [*text, *tiny.prompt(room - 190, seed=8)][:255]
+    assert_equals_plain(model, longer, random_tree(random.Random(0), longer[-1], 6))
+    assert model.cache.room > room
+
+
+@pytest.mark.parametrize(
+    "missing", [1, PACKED_CONTEXT, PACKED_CONTEXT + 1, PREFILL_CHUNK, PREFILL_CHUNK + 1, 2 * PREFILL_CHUNK + 3]
+)
+def test_prefill_in_chunks_changes_nothing(missing: int) -> None:
+    config = tiny.target("llama").config.to_dict() | {"max_position_embeddings": 2048}
+    torch.manual_seed(0)
+    raw = transformers.AutoModelForCausalLM.from_config(transformers.LlamaConfig.from_dict(config)).double().eval()
+    text = tiny.prompt(missing + 1)
+    for prefilled in (False, True):
+        model = CausalLM(raw, "long")
+        if prefilled:
+            model.prefill(text)
+            assert model.passes == 0
+        assert_equals_plain(model, text, random_tree(random.Random(0), text[-1], 4))
+
+
+def test_an_aborted_pass_cannot_corrupt_the_next() -> None:
+    model = tiny.pair("llama")[0]
+    text = tiny.prompt(12)
+    assert_equals_plain(model, text, random_tree(random.Random(0), text[-1], 6))
+    layer = model.model.model.layers[1]
+
+    def fail(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    hook = layer.register_forward_pre_hook(fail)
+    with pytest.raises(KeyboardInterrupt):
+        model.evaluate([*text, 3], TreeBuilder(3).build())
+    hook.remove()
+    assert_equals_plain(model, [*text, 4], random_tree(random.Random(1), 4, 6))
+
+
+def test_the_root_must_end_the_context() -> None:
+    model = tiny.pair("llama")[0]
+    with pytest.raises(InvalidInput, match="root of the tree must be the last token"):
+        model.evaluate([1, 2], TreeBuilder(3).build())
+    with pytest.raises(InvalidInput, match="must not be empty"):
+        model.evaluate([], TreeBuilder(3).build())
+
+
+def test_a_smaller_vocabulary_cuts_the_padding_off() -> None:
+    model = CausalLM(tiny.target("llama"), "padded", vocabulary=20)
+    assert len(model.evaluate([1, 2], TreeBuilder(2).build()).logits(0)) == 20
+
+
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "bloom": ({"n_head": 4, "n_layer": 2}, "ALiBi"),
+    "mpt": ({"d_model": 32, "n_heads": 4, "n_layers": 2}, "ALiBi"),
+    "falcon": ({"alibi": True, "num_kv_heads": 4}, "ALiBi"),
+    "gpt_neo": ({"attention_types": [[["global", "local"], 1]], "num_heads": 4, "num_layers": 2, "window_size": 4}, "local"),
+    "mamba": ({"state_size": 4}, "state"),
+    "mamba2": ({"state_size": 8, "num_heads": 8, "head_dim": 8, "n_groups": 1, "chunk_size": 8}, "state"),
+    "lfm2": ({"layer_types": ["conv", "full_attention"]}, "conv"),
+    "rwkv": ({"attention_hidden_size": 32}, "state"),
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("architecture", REFUSED)
+def test_what_cannot_be_verified_over_a_tree_is_refused_with_reason_and_remedy(architecture: str) -> None:
+    settings_, reason = REFUSED[architecture]
+    config = transformers.AutoConfig.for_model(architecture, **{**tiny._SIZES, **settings_})
+    model = transformers.AutoModelForCausalLM.from_config(config)
+    with pytest.raises(UnsupportedModel) as caught:
+        check_tree_support(CausalLM(model, f"a {architecture} model"))
+    assert f"a {architecture} model cannot be decoded speculatively" in str(caught.value)
+    assert reason in str(caught.value)
+    assert "Choose a decoder-only model" in str(caught.value)
+
+
+def test_the_self_check_sees_a_mask_that_is_ignored() -> None:
+    """The check itself, without its list of known obstacles: a model that drops the mask is caught by its numbers."""
+    model = tiny.pair("llama", "sdpa")[0]
+    check_tree_support(model)
+    honest = model._masks
+
+    def blind(*args: Any) -> Any:
+        return torch.zeros_like(honest(*args))
+
+    model._masks = blind  # type: ignore[method-assign]
+    with pytest.raises(UnsupportedModel, match="differs from plain passes"):
+        check_tree_support(model)
+
+
+def test_another_vocabulary_is_refused_with_both_sizes() -> None:
+    model = tiny.pair("llama")[0]
+    with pytest.raises(VocabularyMismatch, match=r"has 32000 tokens, target llama has 31: .* Pairs that fit"):
+        check_vocabulary(32000, model, "X")

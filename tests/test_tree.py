@@ -1,0 +1,107 @@
+"""Token trees: pictures of masks, merging, depths."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ouroboros_core.tree import Learned, Provenance, Source, TokenTree, TreeBuilder, chain
+from ouroboros_core.verify import cut, verify
+
+GUESS = Provenance(Source.DRAFT)
+
+
+def picture(tree: TokenTree) -> list[str]:
+    """The mask among the tree's rows: # where a row sees a column."""
+    return ["".join("#" if seen else "." for seen in row) for row in tree.ancestors]
+
+
+def test_a_chain_is_causal() -> None:
+    assert picture(chain(7, [1, 2, 3], GUESS)) == ["#...", "##..", "###.", "####"]
+
+
+def test_branches_see_their_own_ancestors_only() -> None:
+    builder = TreeBuilder(7)
+    builder.add_path([1, 2], 0, GUESS)
+    builder.add_path([3, 4], 0, GUESS)
+    assert picture(builder.build()) == [
+        "#....",
+        "##...",
+        "###..",
+        "#..#.",
+        "#..##",
+    ]
+
+
+def test_the_verify_mask_of_ouroboros_is_a_chain_with_suffixes_at_its_tip() -> None:
+    """Section 1.5 of the reference: draft rows causal; a suffix sees the draft and its own earlier tokens."""
+    builder = TreeBuilder(0)
+    tip = builder.add_path([10, 11], 0, GUESS)[-1]
+    for suffix in ([20, 21], [30, 31]):
+        builder.add_path(suffix, tip, Provenance(Source.SUFFIX, Learned.LOOKAHEAD, 0))
+    tree = builder.build()
+    assert picture(tree) == [
+        "#......",
+        "##.....",
+        "###....",
+        "####...",
+        "#####..",
+        "###..#.",
+        "###..##",
+    ]
+    assert tree.depths == (0, 1, 2, 3, 4, 3, 4), "all suffixes stand at the same positions"
+
+
+def test_equal_prefixes_are_merged_and_keep_the_first_provenance() -> None:
+    builder = TreeBuilder(0)
+    assert builder.add_path([1, 2, 3], 0, Provenance(Source.SUFFIX, Learned.HISTORY)) == [1, 2, 3]
+    assert builder.add_path([1, 2, 4], 0, Provenance(Source.SUFFIX, Learned.LOOKAHEAD)) == [1, 2, 4]
+    tree = builder.build()
+    assert tree.parents == (-1, 0, 1, 2, 2)
+    assert [p.learned for p in tree.provenance[1:]] == [Learned.HISTORY] * 3 + [Learned.LOOKAHEAD]
+
+
+def test_no_proposal_lies_deeper_than_allowed() -> None:
+    builder = TreeBuilder(0, max_depth=2)
+    assert len(builder.add_path([1, 2, 3, 4], 0, GUESS)) == 2
+    assert max(builder.build().depths) == 2
+
+
+def test_window_nodes_are_never_merged_accepted_or_kept() -> None:
+    builder = TreeBuilder(0)
+    builder.add(5, 0, GUESS)
+    builder.add_window(6, 0, silent=True)
+    tree = builder.build()
+    assert tree.child(0, 5) == 1
+    assert tree.child(0, 6) is None
+    assert tree.proposals == 2
+    assert tree.without_window() == chain(0, [5], GUESS)
+
+
+def test_verify_steps_down_while_the_choice_was_proposed() -> None:
+    tree = chain(0, [1, 2, 3], GUESS)
+    said = {0: 1, 1: 2, 2: 9, 3: 4}
+    assert verify(tree, said.__getitem__) == ((1, 2), 9)
+    said[2] = 3
+    assert verify(tree, said.__getitem__) == ((1, 2, 3), 4)
+
+
+def test_a_step_ends_at_the_first_stop_token_and_at_the_budget() -> None:
+    tree = chain(0, [1, 2, 3], GUESS)
+    assert cut(tree, (1, 2, 3), 4, {2, 3}, 10) == ((1, 2), None)
+    assert cut(tree, (1, 2, 3), 4, set(), 2) == ((1, 2), None)
+    assert cut(tree, (1, 2, 3), 4, {4}, 4) == ((1, 2, 3), 4)
+
+
+@given(st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=5), max_size=8))
+def test_a_tree_is_the_trie_of_its_paths(paths: list[list[int]]) -> None:
+    builder = TreeBuilder(9)
+    ends = [builder.add_path(path, 0, GUESS) for path in paths]
+    tree = builder.build()
+    prefixes = {tuple(path[:n]) for path in paths for n in range(1, len(path) + 1)}
+    assert len(tree) == 1 + len(prefixes)
+    for path, nodes in zip(paths, ends, strict=True):
+        assert [tree.tokens[n] for n in nodes] == path
+        assert tree.path_to(nodes[-1]) == nodes
+    for node in range(len(tree)):
+        assert tree.ancestors[node].sum() == tree.depths[node] + 1

@@ -1,0 +1,152 @@
+"""Tiny random models of many architectures, with a draft that is a noisy copy, and the oracles they are compared with."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import torch
+import transformers
+from transformers import PreTrainedModel
+
+from ouroboros_core import methods
+from ouroboros_core.decoding.engine import decode
+from ouroboros_core.decoding.trace import Step
+from ouroboros_core.memory.pool import PhrasePool
+from ouroboros_core.methods.base import Resources
+from ouroboros_core.models.causal_lm import CausalLM
+from ouroboros_core.sampling import Sampler, Sampling, process
+
+VOCABULARY = 31
+
+_SIZES: dict[str, Any] = {
+    "vocab_size": VOCABULARY,
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 256,
+    "bos_token_id": None,
+    "eos_token_id": None,
+    "pad_token_id": 0,
+    "tie_word_embeddings": False,
+}
+_GPT2 = {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 256}
+CONFIGS: dict[str, dict[str, Any]] = {
+    "llama": {},
+    "qwen2": {},
+    "qwen3": {"head_dim": 8},
+    "mistral": {"sliding_window": 9, "head_dim": 8},
+    "gemma": {"head_dim": 8},
+    "gemma2": {"sliding_window": 9, "head_dim": 8},
+    "gemma3_text": {"sliding_window": 9, "head_dim": 8, "layer_types": ["sliding_attention", "full_attention"]},
+    "phi3": {"sliding_window": None},
+    "gpt2": _GPT2,
+    "gpt_neox": {"rotary_pct": 0.5},
+    "opt": {"ffn_dim": 48, "word_embed_proj_dim": 32},
+    "falcon": {"alibi": False, "new_decoder_architecture": True, "num_kv_heads": 2},
+    "olmo2": {},
+    "granite": {},
+    "starcoder2": {"sliding_window": 9},
+    "cohere": {},
+    "stablelm": {},
+    "mixtral": {"num_local_experts": 4},
+}
+EIGHT = ("llama", "qwen3", "mistral", "gemma3_text", "phi3", "gpt2", "gpt_neox", "opt")
+EAGER_ONLY = ("gemma2",)
+SEEDS = (1, 2, 3)
+
+
+@cache
+def target(architecture: str, attention: str = "eager", dtype: torch.dtype = torch.float64, seed: int = 0) -> PreTrainedModel:
+    """A random model whose next-token distributions are peaked, so that guesses can be right, and depend on the context."""
+    settings = {**_SIZES, **CONFIGS.get(architecture, {})}
+    config = transformers.AutoConfig.for_model(architecture, **settings, attn_implementation=attention)
+    torch.manual_seed(seed)
+    model: PreTrainedModel = transformers.AutoModelForCausalLM.from_config(config).to(dtype).eval()
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            if weight.dim() > 1:
+                weight.normal_(0, 0.25 if "embed" in name or "wte" in name or "wpe" in name else 0.15)
+    _peak(model)
+    model.generation_config.eos_token_id = None
+    return model
+
+
+def _peak(model: PreTrainedModel) -> None:
+    """Scale the output layer so that the logits of a random text spread by about three."""
+    ids = torch.arange(VOCABULARY)[None]
+    with torch.no_grad():
+        spread = model(ids).logits.std()
+        model.get_output_embeddings().weight.mul_(3.0 / spread)
+        if model.get_output_embeddings().bias is not None:
+            model.get_output_embeddings().bias.zero_()
+
+
+@cache
+def draft(
+    architecture: str, attention: str = "eager", dtype: torch.dtype = torch.float64, noise: float = 0.12
+) -> PreTrainedModel:
+    """The target with noise on its output layer: right often, not always."""
+    model = copy.deepcopy(target(architecture, attention, dtype))
+    generator = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        weight = model.get_output_embeddings().weight
+        weight += noise * weight.std() * torch.randn(weight.shape, generator=generator, dtype=dtype)
+    return model
+
+
+def pair(architecture: str, attention: str = "eager", dtype: torch.dtype = torch.float64) -> tuple[CausalLM, CausalLM]:
+    """Fresh wrappers around the cached models."""
+    return CausalLM(target(architecture, attention, dtype), architecture), CausalLM(
+        draft(architecture, attention, dtype), f"{architecture}-draft"
+    )
+
+
+def prompt(length: int = 12, seed: int = 5) -> list[int]:
+    return torch.randint(1, VOCABULARY, (length,), generator=torch.Generator().manual_seed(seed)).tolist()
+
+
+@torch.inference_mode()
+def plain(
+    model: PreTrainedModel, text: Sequence[int], count: int, sampling: Sampling | None = None, stop: frozenset[int] = frozenset()
+) -> list[int]:
+    """The oracle: one token at a time, the whole text anew each time, no cache, no wrapper."""
+    sampling = sampling or Sampling()
+    ids = list(text)
+    for _ in range(count):
+        logits = model(input_ids=torch.tensor([ids]), use_cache=False).logits[0, -1]
+        if sampling.temperature == 0:
+            token = int(logits.argmax())
+        else:
+            noise = Sampler(sampling, model.config.vocab_size).noise(len(ids))
+            token = int((process(logits.numpy(), sampling) + noise).argmax())
+        ids.append(token)
+        if token in stop:
+            break
+    return ids[len(text) :]
+
+
+def run(
+    models: tuple[CausalLM, CausalLM],
+    method: str,
+    text: Sequence[int],
+    count: int,
+    sampling: Sampling | None = None,
+    stop: frozenset[int] = frozenset(),
+    pool: PhrasePool | None = None,
+    **knobs: Any,
+) -> list[Step]:
+    """All steps of one run."""
+    kind = methods.get(method)
+    sampler = Sampler(sampling or Sampling(), models[0].vocabulary)
+    resources = Resources(sampler, models[1], stop, pool)
+    instance = kind(kind.Hyperparameters(**knobs), resources)
+    return list(decode(models[0], instance, text, max_new_tokens=count, sampler=sampler, stop_tokens=stop))
+
+
+def emitted(steps: Sequence[Step]) -> list[int]:
+    return [token for step in steps for token in step.tokens]
