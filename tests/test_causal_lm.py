@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -12,11 +13,13 @@ import torch
 import transformers
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from transformers import PreTrainedModel
 
 from ouroboros_core.errors import InvalidInput, UnsupportedModel, VocabularyMismatch
 from ouroboros_core.models.causal_lm import PACKED_CONTEXT, PREFILL_CHUNK, CausalLM
 from ouroboros_core.models.check import check_tree_support
 from ouroboros_core.models.pairs import check_vocabulary
+from ouroboros_core.sampling import Sampling
 from ouroboros_core.tree import Provenance, Source, TokenTree, TreeBuilder
 from tests import tiny
 
@@ -24,8 +27,8 @@ GUESS = Provenance(Source.DRAFT)
 
 
 @torch.inference_mode()
-def plain_logits(model: CausalLM, text: Sequence[int]) -> np.ndarray:  # type: ignore[type-arg]
-    result: np.ndarray = model.model(input_ids=torch.tensor([list(text)]), use_cache=False).logits[0, -1].numpy()  # type: ignore[type-arg]
+def plain_logits(model: CausalLM, text: Sequence[int]) -> np.ndarray:
+    result: np.ndarray = model.model(input_ids=torch.tensor([list(text)]), use_cache=False).logits[0, -1].numpy()
     return result
 
 
@@ -92,19 +95,28 @@ def test_the_cache_never_moves_while_decoding() -> None:
     pointers: set[tuple[int, ...]] = set()
     steps = 0
     for seed in range(20):
-        kind_steps = tiny.run((model, draft), "ouroboros", text, 100, tiny.Sampling(temperature=1.5, seed=seed))
+        kind_steps = tiny.run((model, draft), "ouroboros", text, 100, Sampling(temperature=1.5, seed=seed))
         steps += len(kind_steps)
         pointers.add(tuple(t.data_ptr() for layer in model.cache.layers for t in (layer.keys, layer.values)))
     assert steps >= 200
     assert len(pointers) == 1
 
 
+@cache
+def long_llama() -> PreTrainedModel:
+    """A tiny model with room for 2,048 tokens."""
+    config = tiny.target("llama").config.to_dict() | {"max_position_embeddings": 2048}
+    torch.manual_seed(0)
+    model: PreTrainedModel = transformers.AutoModelForCausalLM.from_config(transformers.LlamaConfig.from_dict(config))
+    return model.double().eval()
+
+
 def test_the_cache_grows_only_beyond_its_room_and_keeps_what_it_holds() -> None:
-    model = tiny.pair("llama")[0]
+    model = CausalLM(long_llama(), "long")
     text = tiny.prompt(200)
     assert_equals_plain(model, text, TreeBuilder(text[-1]).build())
     room = model.cache.room
-    longer = [*text, *tiny.prompt(room - 190, seed=8)][:255]
+    longer = [*text, *tiny.prompt(room - 190, seed=8)]
     assert_equals_plain(model, longer, random_tree(random.Random(0), longer[-1], 6))
     assert model.cache.room > room
 
@@ -113,12 +125,9 @@ def test_the_cache_grows_only_beyond_its_room_and_keeps_what_it_holds() -> None:
     "missing", [1, PACKED_CONTEXT, PACKED_CONTEXT + 1, PREFILL_CHUNK, PREFILL_CHUNK + 1, 2 * PREFILL_CHUNK + 3]
 )
 def test_prefill_in_chunks_changes_nothing(missing: int) -> None:
-    config = tiny.target("llama").config.to_dict() | {"max_position_embeddings": 2048}
-    torch.manual_seed(0)
-    raw = transformers.AutoModelForCausalLM.from_config(transformers.LlamaConfig.from_dict(config)).double().eval()
     text = tiny.prompt(missing + 1)
     for prefilled in (False, True):
-        model = CausalLM(raw, "long")
+        model = CausalLM(long_llama(), "long")
         if prefilled:
             model.prefill(text)
             assert model.passes == 0
@@ -179,7 +188,7 @@ def test_what_cannot_be_verified_over_a_tree_is_refused_with_reason_and_remedy(a
     assert "Choose a decoder-only model" in str(caught.value)
 
 
-def test_the_self_check_sees_a_mask_that_is_ignored() -> None:
+def test_the_self_check_sees_a_mask_that_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
     """The check itself, without its list of known obstacles: a model that drops the mask is caught by its numbers."""
     model = tiny.pair("llama", "sdpa")[0]
     check_tree_support(model)
@@ -188,7 +197,7 @@ def test_the_self_check_sees_a_mask_that_is_ignored() -> None:
     def blind(*args: Any) -> Any:
         return torch.zeros_like(honest(*args))
 
-    model._masks = blind  # type: ignore[method-assign]
+    monkeypatch.setattr(model, "_masks", blind)
     with pytest.raises(UnsupportedModel, match="differs from plain passes"):
         check_tree_support(model)
 

@@ -216,7 +216,7 @@ class Adversary(Method):
 @settings(max_examples=25)
 @given(st.randoms(use_true_random=False), st.booleans())
 def test_no_proposal_can_change_the_text(rng: random.Random, sampled: bool) -> None:
-    """Random bushes, empty drafts, drafts beyond the budget, siblings in any order - some of them right by chance or by design."""
+    """Random bushes, empty drafts, drafts beyond the budget, siblings in any order - some right by chance or by design."""
     models = tiny.pair("llama", "sdpa")
     sampling = SAMPLED if sampled else Sampling()
     text, count = prompt(), 25
