@@ -26,7 +26,7 @@ Scores = npt.NDArray[np.float64]
 class Sampling(Hyperparameters):
     """How the target chooses; temperature 0 is greedy."""
 
-    temperature: float = Field(0.0, ge=0.0, le=10.0, allow_inf_nan=False, description="0 is greedy; higher is more random.")
+    temperature: float = Field(0.0, ge=0.0, le=2.0, allow_inf_nan=False, description="0 is greedy; higher is more random.")
     top_k: int = Field(0, ge=0, le=1_000_000, description="Keep the k most probable tokens; 0 keeps all.")
     top_p: float = Field(
         1.0, gt=0.0, le=1.0, allow_inf_nan=False, description="Keep the most probable tokens of this total mass."

@@ -1,0 +1,1 @@
+"""Pictures of traces; importing this never imports torch, transformers or gradio."""

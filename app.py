@@ -1,0 +1,78 @@
+"""The page: models, panels and flags put together. It computes nothing.
+
+python app.py [--host 127.0.0.1] [--port 7860] [--target X --draft Y] [--device D] [--dtype T]
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
+os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+
+import gradio as gr
+
+from ouroboros_core.cli import options
+from ouroboros_core.locations import assets
+from visualize import palette
+from visualize.panels.generate import GeneratePanel, add_endpoint
+from visualize.panels.studio import Studio
+
+HEADER = """
+<header class="ouro-header">
+  <h1>Ouroboros</h1>
+  <p>See who writes each token when a small model guesses and a large one checks - and why the text stays the same.</p>
+</header>
+"""
+MAX_QUEUE = 20
+
+
+def theme() -> Any:
+    """System fonts only: nothing is fetched from elsewhere."""
+    return gr.themes.Default(
+        primary_hue="blue",
+        neutral_hue="slate",
+        font=["system-ui", "sans-serif"],
+        font_mono=["ui-monospace", "SFMono-Regular", "Menlo", "monospace"],
+    )
+
+
+def build(studio: Studio) -> gr.Blocks:
+    """The page, not yet launched."""
+    with gr.Blocks(title="Ouroboros: speculative decoding, seen token by token", analytics_enabled=False) as page:
+        gr.HTML(HEADER)
+        with gr.Tab("Generate"):
+            panel = GeneratePanel(studio)
+        add_endpoint(studio)
+        panel.attach_loading(page)
+    return page.queue(max_size=MAX_QUEUE)
+
+
+def launch_options() -> dict[str, Any]:
+    """What belongs to launch() in Gradio 6: theme, styles, no traffic to anybody."""
+    style = (assets() / "css" / "page.css").read_text() + "\n" + palette.css()
+    return {"theme": theme(), "css": style, "run_history": False, "footer_links": ["api"], "show_error": True}
+
+
+def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Serve the page.", allow_abbrev=False)
+    parser.add_argument("--host", default=os.environ.get("GRADIO_SERVER_NAME", "127.0.0.1"), help="default: 127.0.0.1")
+    parser.add_argument("--port", type=int, default=int(os.environ.get("PORT", "7860")), help="default: 7860")
+    options.add_pair(parser)
+    return parser.parse_args(argv)
+
+
+def main() -> None:
+    arguments = parse()
+    studio = Studio(partial(options.load_pair, arguments))
+    page = build(studio)
+    studio.start()
+    page.launch(server_name=arguments.host, server_port=arguments.port, **launch_options())
+
+
+if __name__ == "__main__":
+    main()

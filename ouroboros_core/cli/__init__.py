@@ -1,0 +1,48 @@
+"""The command line: one file a command, found by its place in this folder."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import pkgutil
+import sys
+from collections.abc import Sequence
+
+import ouroboros_core
+from ouroboros_core.errors import OuroborosError
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """All commands; each module here but `options` has `add(parser)` and `run(arguments)`."""
+    parser = argparse.ArgumentParser(
+        prog="python -m ouroboros_core", description="Exact speculative decoding, seen token by token.", allow_abbrev=False
+    )
+    parser.add_argument("--version", action="version", version=ouroboros_core.__version__)
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for module in pkgutil.iter_modules(__path__):
+        if module.name != "options":
+            command = importlib.import_module(f"{__name__}.{module.name}")
+            summary = (command.__doc__ or "").split("\n", maxsplit=1)[0]
+            sub = commands.add_parser(module.name, help=summary, description=summary, allow_abbrev=False)
+            command.add(sub)
+            sub.set_defaults(run=command.run)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command; 0 if all went well, 1 if the work failed, 2 for bad input, 130 when interrupted."""
+    arguments = build_parser().parse_args(argv)
+    try:
+        return int(arguments.run(arguments) or 0)
+    except OuroborosError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        sys.stderr.close()
+        return 1
+    except OSError as error:
+        print(f"error: {error.strerror or error}{f': {error.filename}' if error.filename else ''}", file=sys.stderr)
+        return 1

@@ -1,0 +1,54 @@
+"""List the decoding methods, their papers and their knobs."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any
+
+from ouroboros_core import methods
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="as JSON; the default method is marked")
+
+
+def describe() -> list[dict[str, Any]]:
+    """One dictionary a method: id, name, paper, summary, needs, default, knobs."""
+    return [
+        {
+            "id": method.id,
+            "name": method.name,
+            "paper": method.paper,
+            "summary": method.summary,
+            "needs": ["draft model"] if method.needs_draft_model else [],
+            "default": method.id == methods.DEFAULT,
+            "knobs": {
+                knob.name: {
+                    "type": knob.kind.__name__,
+                    "default": knob.default,
+                    "min": knob.low,
+                    "max": knob.high,
+                    "help": knob.help,
+                }
+                for knob in method.Hyperparameters.knobs().values()
+            },
+        }
+        for method in methods.available().values()
+    ]
+
+
+def run(arguments: argparse.Namespace) -> None:
+    if arguments.json:
+        print(json.dumps(describe(), indent=1))
+        return
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    for method in describe():
+        needs = f" needs a {method['needs'][0]}" if method["needs"] else ""
+        console.print(f"[bold]{method['id']}[/]{' (default)' if method['default'] else ''}{needs}  [dim]{method['paper']}[/]")
+        console.print(f"  {method['summary']}")
+        for name, knob in method["knobs"].items():
+            bounds = f" {knob['min']}-{knob['max']}" if knob["min"] is not None else ""
+            console.print(f"    --{name.replace('_', '-')}{bounds} (default {knob['default']}): {knob['help']}")

@@ -1,0 +1,93 @@
+"""Options that several commands share: the pair of models, the method and its knobs, sampling."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from ouroboros_core import methods
+from ouroboros_core.errors import InvalidInput
+from ouroboros_core.hyperparameters import Hyperparameters, Knob
+from ouroboros_core.sampling import Sampling
+
+if TYPE_CHECKING:
+    from ouroboros_core.models.pairs import Pair
+
+
+def add_pair(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("models")
+    group.add_argument(
+        "--target", metavar="X", help="folder, GGUF file or Hub id of the target model (default: the embedded one)"
+    )
+    group.add_argument("--draft", metavar="Y", help="the same for the draft model; 'none' for none")
+    group.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1, mps (default: auto)")
+    dtypes = ("auto", "bfloat16", "float16", "float32", "float64")
+    group.add_argument("--dtype", default="auto", choices=dtypes, help="default: bfloat16 where the processor has it")
+    group.add_argument("--device-map", metavar="MAP", help="let accelerate spread the target over devices, such as 'auto'")
+
+
+def load_pair(arguments: argparse.Namespace) -> Pair:
+    from ouroboros_core.models import pairs
+
+    return pairs.load_pair(
+        arguments.target, arguments.draft, device=arguments.device, dtype=arguments.dtype, device_map=arguments.device_map
+    )
+
+
+def _add_knob(group: Any, knob: Knob, owners: list[str], default: str) -> None:
+    flag = "--" + knob.name.replace("_", "-")
+    text = f"{knob.help.removesuffix('.')} [{', '.join(owners)}]" if owners else f"{knob.help.removesuffix('.')} ({default})"
+    if knob.kind is bool:
+        group.add_argument(flag, action=argparse.BooleanOptionalAction, default=None, help=text)
+    else:
+        group.add_argument(flag, default=None, metavar=knob.kind.__name__.upper(), help=text)
+
+
+def add_method(parser: argparse.ArgumentParser) -> None:
+    """--method and the knobs of all methods; which belong to the chosen one is checked by `read_method`."""
+    ids = ", ".join(methods.available())
+    parser.add_argument("--method", default=methods.DEFAULT, metavar="ID", help=f"{ids} (default: {methods.DEFAULT})")
+    group = parser.add_argument_group("knobs of the method (defaults: see the command methods)")
+    owners: dict[str, list[str]] = {}
+    knobs: dict[str, Knob] = {}
+    for method in methods.available().values():
+        for name, knob in method.Hyperparameters.knobs().items():
+            owners.setdefault(name, []).append(method.id)
+            knobs.setdefault(name, knob)
+    for name, knob in knobs.items():
+        _add_knob(group, knob, owners[name], "")
+
+
+def read_method(arguments: argparse.Namespace) -> Hyperparameters:
+    """The validated knobs of the chosen method; a knob of another method is refused."""
+    method = methods.get(arguments.method)
+    known = {name for m in methods.available().values() for name in m.Hyperparameters.knobs()}
+    given = {name: getattr(arguments, name) for name in known if getattr(arguments, name) is not None}
+    mine = method.Hyperparameters.knobs()
+    for name in sorted(given.keys() - mine.keys()):
+        raise InvalidInput(f"{name} is not a knob of {method.id}; its knobs are {', '.join(mine) or 'none'}")
+    return method.Hyperparameters.parse(given)
+
+
+def add_sampling(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("sampling")
+    for knob in Sampling.knobs().values():
+        _add_knob(group, knob, [], f"default: {knob.default}")
+
+
+def read_sampling(arguments: argparse.Namespace) -> Sampling:
+    given = {name: getattr(arguments, name) for name in Sampling.knobs()}
+    sampling = Sampling.parse({name: value for name, value in given.items() if value is not None})
+    assert isinstance(sampling, Sampling)
+    return sampling
+
+
+def whole_number(text: str, name: str, low: int) -> int:
+    """A whole number of at least `low`, or InvalidInput."""
+    try:
+        value = int(text)
+    except ValueError:
+        value = low - 1
+    if value < low:
+        raise InvalidInput(f"{name} must be a whole number of at least {low}, got {text}")
+    return value

@@ -1,0 +1,70 @@
+"""Is the text that of plain decoding? And if not, was it rounding?
+
+In float32 and float64 the text is equal. In bfloat16 and float16 a pass over many rows rounds otherwise than a pass over one, so
+that a near tie can fall either way; the difference is then no error, but it must be shown, not hidden.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ouroboros_core.decoding.metrics import first_difference
+from ouroboros_core.models.language_model import LanguageModel
+from ouroboros_core.sampling import Sampler, process
+from ouroboros_core.tree import TreeBuilder
+
+MANTISSA_BITS = {"bfloat16": 7, "float16": 10, "float32": 23, "float64": 52}
+TIE_ULPS = 2.0
+"""A gap of at most this many units in the last place is a tie."""
+
+
+@dataclass(frozen=True)
+class Divergence:
+    """The first place at which two texts differ.
+
+    position     index among the new tokens, from 0
+    token, other the method's token and plain decoding's there; None where a text had ended
+    gap          how far the method's token lies below the best one, in logits of a plain pass (noise added where sampled)
+    ulps         the same in units in the last place of the best logit, in the model's dtype
+    """
+
+    position: int
+    token: int | None
+    other: int | None
+    gap: float
+    ulps: float
+
+    @property
+    def tie(self) -> bool:
+        return self.ulps <= TIE_ULPS
+
+
+def ulp(value: float, dtype: str) -> float:
+    """The distance between neighbouring numbers of a dtype at the magnitude of `value`."""
+    return float(2.0 ** (math.floor(math.log2(max(abs(value), 2.0**-126))) - MANTISSA_BITS[dtype]))
+
+
+def divergence(
+    model: LanguageModel, dtype: str, prompt: Sequence[int], tokens: Sequence[int], plain: Sequence[int], sampler: Sampler
+) -> Divergence | None:
+    """None where `tokens` equal `plain`; else the first difference, judged by one plain pass of the model."""
+    position = first_difference(tokens, plain)
+    if position is None:
+        return None
+    token = tokens[position] if position < len(tokens) else None
+    other = plain[position] if position < len(plain) else None
+    if token is None or other is None:
+        return Divergence(position, token, other, math.inf, math.inf)
+    text = (*prompt, *tokens[:position])
+    logits = model.evaluate(text, TreeBuilder(text[-1]).build()).logits(0).astype(np.float64)
+    scores, scale = logits, 1.0
+    if sampler.sampling.temperature > 0:
+        scores = process(logits, sampler.sampling) + sampler.noise(len(text))[: len(logits)]
+        scale = sampler.sampling.temperature
+    best = int(scores.argmax())
+    gap = float(scores[best] - scores[token]) * scale
+    return Divergence(position, token, other, gap, gap / ulp(float(logits[best]), dtype))

@@ -1,0 +1,1 @@
+"""Gradio components of our own; their JavaScript and CSS lie in assets."""

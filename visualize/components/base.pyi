@@ -1,0 +1,39 @@
+"""What the components share: a fixed template, code from assets, a JSON value that never touches a template."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gradio as gr
+
+from ouroboros_core.locations import assets
+
+def script(name: str) -> str:
+    """The JavaScript of a component."""
+    return (assets() / "js" / name).read_text()
+
+class JsonHTML(gr.HTML):
+    """A gr.HTML whose value is JSON for its script; the template is fixed, so no text of a visitor is ever markup."""
+
+    def postprocess(self, value: Any) -> Any:
+        return value
+
+    def preprocess(self, payload: Any) -> Any:
+        return payload
+
+    def api_info(self) -> dict[str, Any]:
+        return {"type": "object"}
+
+    def example_payload(self) -> Any:
+        return {}
+
+    def example_value(self) -> Any:
+        return {}
+    from collections.abc import Callable, Sequence
+    from typing import TYPE_CHECKING, Any, Literal
+
+    from gradio.blocks import Block
+
+    if TYPE_CHECKING:
+        from gradio.components import Timer
+        from gradio.components.base import Component

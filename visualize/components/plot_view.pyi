@@ -1,0 +1,36 @@
+"""A Plotly chart that is updated in place: no flicker, zoom kept, theme followed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+import plotly
+
+from visualize.components.base import JsonHTML, script
+
+PLOTLY_JS = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
+
+class PlotView(JsonHTML):
+    """Value: {seq, figure: {data, layout}}; plotly.js is the one that plotly.py was made for, served by this page itself."""
+
+    def __init__(self, value: dict[str, Any] | None = None, *, label: str, height: int = 280, **more: Any) -> None:
+        gr.set_static_paths([PLOTLY_JS])
+        super().__init__(
+            value=value,
+            html_template=f'<figure class="ouro-figure"><figcaption>{label}</figcaption>'
+            f'<div class="ouro-plot" role="img" aria-label="Chart: {label}" style="height:{height}px"></div></figure>',
+            js_on_load=script("plot_view.js"),
+            head=f'<script src="gradio_api/file={PLOTLY_JS}"></script>',
+            apply_default_css=False,
+            **more,
+        )
+    from collections.abc import Callable, Sequence
+    from typing import TYPE_CHECKING, Any, Literal
+
+    from gradio.blocks import Block
+
+    if TYPE_CHECKING:
+        from gradio.components import Timer
+        from gradio.components.base import Component

@@ -1,0 +1,43 @@
+"""The token view: the text, each token in the colour of who wrote it, with legend, counts and headline numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from visualize.components.base import JsonHTML, script
+from visualize.views import legend
+
+TEMPLATE = """
+<section class="ouro-run" data-palette="okabe-ito" aria-label="Generated text">
+  <header class="ouro-run-head"><span class="ouro-badge"></span><span class="ouro-title"></span></header>
+  <dl class="ouro-tiles"></dl>
+  <ul class="ouro-legend" aria-label="Who wrote the tokens"></ul>
+  <div class="ouro-text" role="group" aria-label="Tokens; arrow keys move from one to the next"></div>
+  <p class="ouro-card" role="tooltip" hidden></p>
+  <p class="ouro-status" role="status" aria-live="polite"></p>
+</section>
+"""
+
+class TokenView(JsonHTML):
+    """Value: {seq, run, from, steps, prompt?, chat?, badge?, title?, tiles?, status?, done?}, see `views.run_view`.
+
+    `steps` are those from index `from` on, so a stream sends each step once; another `run` starts anew.
+    """
+
+    def __init__(self, value: dict[str, Any] | None = None, **more: Any) -> None:
+        super().__init__(
+            value=value,
+            html_template=TEMPLATE,
+            js_on_load=script("token_view.js"),
+            looks=legend(),
+            apply_default_css=False,
+            **more,
+        )
+    from collections.abc import Callable, Sequence
+    from typing import TYPE_CHECKING, Any, Literal
+
+    from gradio.blocks import Block
+
+    if TYPE_CHECKING:
+        from gradio.components import Timer
+        from gradio.components.base import Component

@@ -1,0 +1,112 @@
+"""Plotly figures of traces. Colours come from `palette`; fonts, grid and background are set by the page's theme."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import plotly.graph_objects as go
+
+from ouroboros_core.decoding import metrics
+from ouroboros_core.decoding.trace import Step, Trace
+from ouroboros_core.tree import Source
+from visualize.palette import LOOKS, key_of
+
+PLAIN = "#6B7280"
+
+
+def _layout(x: str, y: str, **more: Any) -> dict[str, Any]:
+    return {
+        "xaxis": {"title": {"text": x, "standoff": 8}, "zeroline": False, "automargin": True},
+        "yaxis": {"title": {"text": y, "standoff": 8}, "rangemode": "tozero", "automargin": True},
+        "margin": {"l": 8, "r": 8, "t": 8, "b": 8},
+        "legend": {"orientation": "h", "yanchor": "bottom", "y": 1.02, "x": 0, "font": {"size": 12}, "traceorder": "normal"},
+        "hovermode": "x unified",
+        "bargap": 0.12,
+        "uirevision": "keep",
+        "template": None,
+        **more,
+    }
+
+
+def _looks_of(step: Step) -> Counter[str]:
+    counts = Counter(key_of(step.tree.provenance[node].source) for node in step.path)
+    if step.target_token is not None:
+        counts[key_of(Source.TARGET, step.kind)] += 1
+    return counts
+
+
+def acceptance_length(steps: Sequence[Step]) -> dict[str, Any]:
+    """Tokens each step emitted, stacked by who wrote them."""
+    counts = [_looks_of(step) for step in steps]
+    figure = go.Figure()
+    for look in LOOKS.values():
+        heights = [count[look.key] for count in counts]
+        if any(heights):
+            figure.add_bar(
+                x=[step.index + 1 for step in steps],
+                y=heights,
+                name=f"{look.glyph} {look.label}",
+                marker={"color": look.colour, "line": {"width": 0}},
+                hovertemplate="%{y} " + look.label + "<extra></extra>",
+            )
+    figure.update_layout(_layout("step (one target pass each)", "tokens", barmode="stack"))
+    return _plain(figure)
+
+
+def _staircase(trace: Trace) -> tuple[list[float], list[int]]:
+    """Seconds and tokens there, one point per step, beginning at nothing."""
+    seconds, tokens = [0.0], [0]
+    for step in trace.steps:
+        seconds.append(seconds[-1] + step.seconds.decode)
+        tokens.append(tokens[-1] + len(step.tokens))
+    return seconds, tokens
+
+
+def tokens_against_time(trace: Trace, baseline: Trace | None) -> dict[str, Any]:
+    """Tokens there after so many seconds of decoding, for this run and for plain decoding."""
+    figure = go.Figure()
+    shown = ((trace, trace.method, LOOKS["draft"].colour, "solid"), (baseline, "plain decoding", PLAIN, "dot"))
+    for run, name, colour, dash in shown:
+        if run is not None:
+            seconds, tokens = _staircase(run)
+            line = {"shape": "hv", "color": colour, "width": 2.5, "dash": dash}
+            hover = "%{y} tokens<extra>" + name + "</extra>"
+            figure.add_scatter(x=seconds, y=tokens, name=name, mode="lines", line=line, hovertemplate=hover)
+    figure.update_layout(_layout("seconds of decoding", "tokens"))
+    return _plain(figure)
+
+
+def speedup_by_token(trace: Trace, baseline: Trace) -> dict[str, Any]:
+    """Plain decoding's time to token n / this run's time to token n, with the line y = 1."""
+    mine, theirs = metrics.seconds_to_token(trace), metrics.seconds_to_token(baseline)
+    count = min(len(mine), len(theirs))
+    figure = go.Figure()
+    figure.add_scatter(
+        x=list(range(1, count + 1)),
+        y=[theirs[n] / mine[n] for n in range(count)],
+        mode="lines",
+        name=f"{trace.method} over plain decoding",
+        line={"color": LOOKS["suffix"].colour, "width": 2.5},
+        hovertemplate="%{y:.2f}×<extra></extra>",
+    )
+    figure.add_hline(y=1, line={"color": PLAIN, "dash": "dot", "width": 1.5}, annotation_text="as fast as plain decoding")
+    figure.update_layout(_layout("token", "speedup", showlegend=False))
+    return _plain(figure)
+
+
+def empty(note: str) -> dict[str, Any]:
+    """A chart's place before there is anything to draw."""
+    figure = go.Figure()
+    figure.add_annotation(text=note, xref="paper", yref="paper", x=0.5, y=0.5, showarrow=False)
+    figure.update_layout(_layout("", ""))
+    figure.update_xaxes(visible=False)
+    figure.update_yaxes(visible=False)
+    return _plain(figure)
+
+
+def _plain(figure: go.Figure) -> dict[str, Any]:
+    """Data and layout as plain lists and dictionaries."""
+    content = figure.to_dict()
+    return {"data": list(content["data"]), "layout": content["layout"]}

@@ -1,0 +1,115 @@
+"""Plain data for the browser, made from steps and traces."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ouroboros_core.decoding import metrics
+from ouroboros_core.decoding.trace import Step, Trace
+from ouroboros_core.tree import Source
+from visualize.palette import LOOKS, key_of
+
+View = dict[str, Any]
+
+
+def step_view(step: Step, texts: Sequence[str]) -> View:
+    """One step: its tokens with text, id, source, kind and origin, and what it cost. `texts` are those of its own tokens."""
+    tokens = []
+    for node, text in zip(step.path, texts, strict=False):
+        origin = step.tree.provenance[node]
+        token: View = {"text": text, "id": step.tree.tokens[node], "source": origin.source.value, "look": key_of(origin.source)}
+        if origin.learned is not None:
+            token |= {"learned": origin.learned.value, "since": origin.step}
+        tokens.append(token)
+    if step.target_token is not None:
+        look = key_of(Source.TARGET, step.kind)
+        tokens.append(
+            {"text": texts[-1], "id": step.target_token, "source": Source.TARGET.value, "kind": step.kind, "look": look}
+        )
+    return {"index": step.index, "tokens": tokens, "proposed": len(step.tree) - 1, "width": step.width}
+
+
+def steps_view(steps: Sequence[Step], texts: Sequence[str], start: int = 0) -> list[View]:
+    """Steps from index `start` on; `texts` are those of all tokens of all steps."""
+    done = sum(len(step.tokens) for step in steps[:start])
+    views = []
+    for step in steps[start:]:
+        count = len(step.tokens)
+        views.append(step_view(step, texts[done : done + count]))
+        done += count
+    return views
+
+
+def tiles(trace: Trace, baseline: Trace | None, tie: str | None = None) -> list[View]:
+    """The headline numbers, each with the sentence that defines it; measured or absent.
+
+    tie: where the text differs from plain decoding by rounding, the words that say so.
+    """
+    speedup = metrics.speedup(trace, baseline) if baseline is not None else None
+    saved, count = metrics.target_passes_saved(trace), metrics.new_tokens(trace)
+    greedy = "greedy" if trace.sampling.get("temperature") == 0 else "plain sampling"
+    if baseline is None:
+        note = "Tokens per second / those of plain decoding, both measured here, one after the other."
+    else:
+        note = f"Plain decoding: {metrics.tokens_per_second(baseline):.1f} tokens per second, measured on the same machine."
+    rate = f"{metrics.tokens_per_second(trace):.1f}"
+    length = f"{metrics.mean_acceptance_length(trace):.2f}"
+    return [
+        _tile("Tokens per second", rate, "Emitted tokens / wall-clock seconds, prefill included."),
+        _tile(f"Speedup over {greedy}", "–" if speedup is None else f"{speedup:.2f}×", note),
+        _tile(
+            "Mean acceptance length", length, "Tokens one target pass yields, the target's own included; plain decoding has 1."
+        ),
+        _tile("Target passes saved", f"{saved} of {count}", "Tokens that needed no target pass of their own."),
+        _tile(f"Identical to {greedy}", *_identical(trace, baseline, tie)),
+    ]
+
+
+def _tile(label: str, value: str, note: str) -> View:
+    return {"label": label, "value": value, "note": note}
+
+
+def legend() -> list[View]:
+    """What each class of token means, for the page's legend."""
+    return [{"look": k.key, "label": k.label, "glyph": k.glyph, "sentence": k.sentence} for k in LOOKS.values()]
+
+
+def badge(trace: Trace) -> str:
+    """Where and when a trace was recorded."""
+    place = trace.environment
+    return f"recorded on {place.processor}, {place.threads} threads, {place.dtype}, {trace.created[:10]}"
+
+
+def describe(trace: Trace) -> str:
+    """Method, models and knobs in one line."""
+    knobs = ", ".join(f"{name} {value}" for name, value in trace.hyperparameters.items() if not isinstance(value, bool))
+    models = trace.target + (f" with {trace.draft}" if trace.draft else "")
+    return f"{trace.method}{f' ({knobs})' if knobs else ''} on {models}"
+
+
+def _identical(trace: Trace, baseline: Trace | None, tie: str | None) -> tuple[str, str]:
+    """The verdict in a word or two, and its explanation."""
+    if baseline is None:
+        return "–", "The text compared token by token with plain decoding."
+    where = metrics.first_difference(trace.tokens, baseline.tokens)
+    if where is None:
+        return "yes", f"All {metrics.new_tokens(trace)} tokens are those of plain decoding."
+    return ("up to a tie", tie) if tie else (f"no, from token {where + 1} on", "More than rounding explains: please report this.")
+
+
+def run_view(trace: Trace, baseline: Trace | None, *, run: str, seq: int, badge_text: str, tie: str | None = None) -> View:
+    """A whole run: what a token view shows at once."""
+    return {
+        "seq": seq,
+        "run": run,
+        "from": 0,
+        "steps": steps_view(trace.steps, trace.texts),
+        "prompt": trace.prompt.text,
+        "chat": trace.prompt.chat,
+        "badge": badge_text,
+        "title": describe(trace),
+        "tiles": tiles(trace, baseline, tie),
+        "status": f"{metrics.new_tokens(trace)} tokens in {len(trace.steps)} steps" + (f". {tie}" if tie else ""),
+        "done": True,
+    }
