@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Protocol
 
 UNFINISHED = "\ufffd"
+BYTE_TOKEN = re.compile("<0x[0-9A-F]{2}>")
 
 
 class Decoder(Protocol):
     """What is needed of a tokenizer."""
 
     def decode(self, token_ids: list[int], **options: bool) -> str: ...
+
+    def convert_ids_to_tokens(self, ids: int) -> str | None: ...
 
 
 def decode_all(tokenizer: Decoder, tokens: Sequence[int]) -> str:
@@ -22,7 +26,8 @@ def decode_all(tokenizer: Decoder, tokens: Sequence[int]) -> str:
 class TextStream:
     """Turns a growing list of tokens into text; the pieces together are exactly `decode_all` of the list.
 
-    A token that ends inside a character adds nothing until the character is complete. Only a short tail is decoded again
+    A token that ends inside a character adds nothing until the character is complete; nor does a byte token (`<0x0A>`, as in
+    Llama 2), because the bytes after it decide whether the whole run of bytes is text or not. Only a short tail is decoded again
     each time: the tokens since the last piece, and those of the piece before as their context.
     """
 
@@ -36,7 +41,8 @@ class TextStream:
         """The text that this token completes, possibly none."""
         self._tokens.append(token)
         text = decode_all(self._tokenizer, self._tokens[self._start :])
-        if text.endswith(UNFINISHED) or not text.startswith(self._known):
+        may_change = text.endswith(UNFINISHED) or BYTE_TOKEN.fullmatch(self._tokenizer.convert_ids_to_tokens(token) or "")
+        if may_change or not text.startswith(self._known):
             return ""
         piece = text[len(self._known) :]
         self._start, self._done = self._done, len(self._tokens)

@@ -67,8 +67,8 @@ def add_endpoint(studio: Studio) -> None:
     ) -> Iterator[dict[str, Any]]:
         """Continue a prompt. Values arrive while it runs; the last one contains the trace.
 
-        Each value is {text, done}; the last adds tokens_per_second, speedup (over plain decoding, measured, null without
-        compare), identical (to plain decoding), difference (how rounding explains it, where it does), and trace: one JSON object with `steps`.
+        Each value is {text, done}. The last adds tokens_per_second; speedup over plain decoding, measured (null without
+        compare); identical (to plain decoding); difference (how rounding explains one); and trace, one JSON object with `steps`.
         """
         import json
 

@@ -189,9 +189,10 @@ class Studio:
         found = divergence(pair.target, trace.environment.dtype, trace.prompt.tokens, trace.tokens, baseline.tokens, sampler)
         if found is None or not found.tie:
             return None
+        dtype, gap = trace.environment.dtype, f"gap {found.gap:.3g}, {found.ulps:.2g} ulp"
         return (
-            f"At token {found.position + 1} two choices tie in {trace.environment.dtype} (gap {found.gap:.3g}, {found.ulps:.2g} ulp), and a "
-            f"pass over many tokens rounds otherwise than a pass over one. In float32 the text is the same."
+            f"At token {found.position + 1} two choices tie in {dtype} ({gap}), and a pass over many tokens rounds otherwise "
+            f"than a pass over one. In float32 the text is the same."
         )
 
     @staticmethod

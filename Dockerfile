@@ -1,0 +1,22 @@
+# docker build -t ouroboros . && docker run -p 7860:7860 ouroboros
+FROM python:3.12-slim
+
+# A package index with CPU builds of torch makes the image several gigabytes smaller; empty: the default index.
+ARG TORCH_INDEX=""
+
+RUN useradd --create-home --uid 1000 user
+USER user
+ENV HOME=/home/user PATH=/home/user/.local/bin:$PATH PYTHONUNBUFFERED=1 \
+    GRADIO_ANALYTICS_ENABLED=False HF_HUB_DISABLE_TELEMETRY=1
+WORKDIR /home/user/app
+
+COPY --chown=user requirements.txt .
+RUN if [ -n "$TORCH_INDEX" ]; then pip install --no-cache-dir --user --index-url "$TORCH_INDEX" "torch>=2.8,<=2.13.0"; fi \
+ && pip install --no-cache-dir --user --requirement requirements.txt
+COPY --chown=user . .
+RUN python -m ouroboros_core.models.embedded
+
+EXPOSE 7860
+HEALTHCHECK --interval=30s --timeout=10s --start-period=120s \
+  CMD python -c "import urllib.request as u; u.urlopen('http://127.0.0.1:7860/', timeout=8)"
+CMD ["python", "app.py", "--host", "0.0.0.0", "--port", "7860"]

@@ -1,0 +1,65 @@
+# make run    the page on http://127.0.0.1:7860 (PORT=7931 make run for another port)
+# make test   everything that is checked on every change; it may fetch a browser
+# make setup  .venv and weights only
+PORT ?= 7860
+HOST ?= 127.0.0.1
+BASE_PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do command -v $$p && break; done)
+PYTHON := .venv/bin/python
+PIP := $(PYTHON) -m pip --disable-pip-version-check
+export HF_HUB_DISABLE_TELEMETRY = 1
+export GRADIO_ANALYTICS_ENABLED = False
+
+.PHONY: run setup weights test lint types unit exact browser traces table screenshots clean
+
+run: setup
+	$(PYTHON) app.py --host $(HOST) --port $(PORT)
+
+setup: .venv/ready weights
+
+.venv/ready: requirements.txt
+	$(BASE_PYTHON) -m venv .venv
+	$(PIP) install --quiet --upgrade pip
+	$(PIP) install --progress-bar on --requirement requirements.txt
+	touch $@
+
+.venv/ready-dev: .venv/ready pyproject.toml
+	$(PIP) install --quiet --group dev
+	touch $@
+
+weights: .venv/ready
+	$(PYTHON) -m ouroboros_core.models.embedded
+
+browser: .venv/ready-dev
+	@command -v chromium >/dev/null || command -v google-chrome >/dev/null \
+	  || (command -v apt-get >/dev/null && apt-get update -qq && apt-get install -y -qq chromium) \
+	  || $(PYTHON) -m playwright install chromium
+
+lint: .venv/ready-dev
+	$(PYTHON) -m ruff check .
+	$(PYTHON) -m ruff format --check .
+
+types: .venv/ready-dev
+	$(PYTHON) -m mypy
+
+unit: setup browser
+	$(PYTHON) -m pytest -m "not exact"
+
+test: lint types unit
+
+# The full matrices: every method, eight architectures, eager and sdpa, greedy and three seeds; and the embedded pair.
+exact: setup .venv/ready-dev
+	$(PYTHON) -m pytest -q -m exact
+
+# What the page shows before any model is loaded.
+traces: setup
+	$(PYTHON) -m ouroboros_core.benchmark.record
+
+# The README's table of phrase sources.
+table: setup
+	$(PYTHON) -m ouroboros_core.benchmark.phrases
+
+screenshots: setup browser
+	$(PYTHON) -m tests.screenshots
+
+clean:
+	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,123 @@
+"""The rooms of the house: who may import whom."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+GROUND = {"tree", "verify", "sampling", "hyperparameters", "errors", "environment", "locations", "models.language_model"}
+MAY_USE = {
+    "memory": GROUND | {"memory"},
+    "models": GROUND | {"models"},
+    "methods": GROUND | {"memory", "methods.base"},
+    "decoding": GROUND | {"memory", "methods", "models", "decoding"},
+    "benchmark": GROUND | {"memory", "methods", "models", "decoding", "benchmark"},
+    "training": GROUND | {"models", "training"},
+    "cli": GROUND | {"memory", "methods", "models", "decoding", "benchmark", "training", "cli"},
+}
+"""Room of ouroboros_core -> what it may import of ouroboros_core; a room includes what is in it."""
+
+TORCH_ROOMS = {"models", "training"}
+"""Where torch may be imported at the top of a file (but not in models.language_model)."""
+
+
+def modules(folder: str) -> list[Path]:
+    return sorted((ROOT / folder).rglob("*.py"))
+
+
+def imports(path: Path, *, top_level_only: bool = False) -> set[str]:
+    """Every absolute module name a file imports; those under TYPE_CHECKING bind nothing at run time and do not count."""
+    found: set[str] = set()
+
+    def visit(node: ast.AST, inside: bool) -> None:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
+                continue
+            if isinstance(child, ast.Import) and not (inside and top_level_only):
+                found.update(alias.name for alias in child.names)
+            elif isinstance(child, ast.ImportFrom) and not (inside and top_level_only):
+                found.add(child.module or "")
+                found.update(f"{child.module}.{alias.name}" for alias in child.names)
+            visit(child, inside or isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef))
+
+    visit(ast.parse(path.read_text()), False)
+    return found
+
+
+def within(name: str, allowed: set[str]) -> bool:
+    return any(name == a or name.startswith(a + ".") for a in allowed)
+
+
+@pytest.mark.parametrize("path", modules("ouroboros_core"), ids=lambda p: str(p.relative_to(ROOT)))
+def test_the_core_imports_downwards_only(path: Path) -> None:
+    parts = path.relative_to(ROOT / "ouroboros_core").with_suffix("").parts
+    names = imports(path)
+    foreign = {n for n in names if within(n, {"gradio", "plotly", "visualize"})}
+    assert not foreign or (parts[0] == "cli" and not within(next(iter(foreign)), {"gradio", "plotly"}))
+    if len(parts) == 1 and parts[0] not in ("__init__", "__main__"):
+        allowed = GROUND
+    elif parts[0] in MAY_USE:
+        allowed = MAY_USE[parts[0]]
+    else:
+        return
+    mine = {n.removeprefix("ouroboros_core.") for n in names if n.startswith("ouroboros_core.")}
+    beyond = {n for n in mine if not within(n, allowed) and n not in ("__version__",)}
+    packages = {n for n in beyond if any(a.startswith(n + ".") for a in allowed)}
+    assert beyond <= packages, f"{path.name} reaches up or across to {sorted(beyond - packages)}"
+
+
+@pytest.mark.parametrize("path", modules("ouroboros_core"), ids=lambda p: str(p.relative_to(ROOT)))
+def test_torch_stays_in_its_rooms(path: Path) -> None:
+    parts = path.relative_to(ROOT / "ouroboros_core").with_suffix("").parts
+    heavy = {n for n in imports(path, top_level_only=True) if within(n, {"torch", "transformers", "accelerate"})}
+    if heavy:
+        assert parts[0] in TORCH_ROOMS
+        assert parts[-1] not in ("language_model", "__init__")
+
+
+@pytest.mark.parametrize("path", modules("visualize"), ids=lambda p: str(p.relative_to(ROOT)))
+def test_only_components_and_panels_know_gradio(path: Path) -> None:
+    parts = path.relative_to(ROOT / "visualize").parts
+    names = imports(path)
+    if parts[0] not in ("components", "panels"):
+        assert not {n for n in names if within(n, {"gradio", "torch", "transformers"})}
+
+
+@pytest.mark.parametrize(
+    ("module", "absent"),
+    [
+        ("ouroboros_core", ["torch", "transformers", "numpy", "gradio", "plotly", "visualize", "pydantic"]),
+        ("ouroboros_core.methods", ["torch", "transformers", "gradio"]),
+        ("ouroboros_core.decoding.engine", ["torch", "transformers", "gradio"]),
+        ("ouroboros_core.cli", ["torch", "transformers", "gradio", "plotly", "visualize"]),
+        ("visualize", ["torch", "transformers", "gradio"]),
+        ("visualize.figures", ["torch", "transformers", "gradio"]),
+        ("visualize.views", ["torch", "transformers", "gradio"]),
+    ],
+)
+def test_an_import_loads_only_what_it_needs(module: str, absent: list[str]) -> None:
+    code = f"import sys, {module}; print(*[m for m in {absent!r} if m in sys.modules])"
+    loaded = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    assert loaded == []
+
+
+def test_the_public_names_exist_and_are_typed() -> None:
+    import ouroboros_core
+
+    for name in ouroboros_core.__all__:
+        assert getattr(ouroboros_core, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        ouroboros_core.nonsense  # noqa: B018
+
+
+def test_nothing_of_a_visitor_is_ever_markup() -> None:
+    """The page's scripts write text through textContent alone."""
+    for path in sorted((ROOT / "assets" / "js").glob("*.js")):
+        source = path.read_text()
+        for trap in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function"):
+            assert trap not in source, f"{path.name} uses {trap}"

@@ -1,0 +1,102 @@
+"""The command line as a person uses it: a process, its output, its exit code."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ouroboros_core import methods
+from ouroboros_core.decoding.trace import Trace
+from ouroboros_core.memory.pool import PhrasePool
+
+ROOT = Path(__file__).parents[1]
+
+
+def ouroboros(*arguments: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "ouroboros_core", *arguments]
+    return subprocess.run(command, cwd=ROOT, input=stdin, capture_output=True, text=True, timeout=300, check=False)
+
+
+def test_methods_are_listed_with_their_knobs_and_the_default() -> None:
+    listed = json.loads(ouroboros("methods", "--json").stdout)
+    assert [m["id"] for m in listed] == list(methods.available())
+    assert [m["id"] for m in listed if m["default"]] == [methods.DEFAULT]
+    assert listed[-1]["knobs"]["gamma"] == {"type": "int", "default": 6, "min": 1, "max": 32, "help": "Draft tokens per step."}
+    text = ouroboros("methods").stdout
+    assert all(m["id"] in text for m in listed)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--gamma", "99"], "gamma must be between 1 and 32, got 99"),
+        (["--gamma", "4.5"], "gamma must be between 1 and 32, got 4.5"),
+        (["--ngram-size", "2"], "ngram_size must be between 3 and 10, got 2"),
+        (["--method", "speculative", "--window-size", "3"], "window_size is not a knob of speculative; its knobs are gamma"),
+        (["--method", "telepathy"], "method must be one of autoregressive, speculative, lookahead, ouroboros, got telepathy"),
+        (["--temperature", "-1"], "temperature must be between 0 and 2, got -1"),
+        (["--max-new-tokens", "x"], "max_new_tokens must be a whole number of at least 0, got x"),
+        (["--target", "./nowhere"], "there is no model folder or GGUF file ./nowhere"),
+        (["--device", "cuda:77"], "device must be one this machine has, such as cpu, got cuda:77"),
+        (["--prompt", ""], "the prompt is empty; write at least one character"),
+        (["--method", "autoregressive", "--pool", "p.json"], "autoregressive has no phrase pool"),
+        (["--pool", "README.md"], "this is not a phrase pool"),
+        (["--max-new-tokens", "9000"], "has room for 8192"),
+    ],
+)
+def test_bad_input_is_refused_with_what_is_allowed_and_no_traceback(arguments: list[str], message: str) -> None:
+    prompt = [] if "--prompt" in arguments else ["--prompt", "Hello"]
+    result = ouroboros("generate", *prompt, *arguments)
+    assert result.returncode == 2
+    assert result.stderr.splitlines()[-1].startswith("error: ")
+    assert message in result.stderr
+    assert "Traceback" not in result.stderr
+    assert result.stdout == ""
+
+
+@pytest.mark.embedded
+def test_generate_writes_text_numbers_and_a_trace(tmp_path: Path) -> None:
+    trace_file, pool_file = tmp_path / "trace.json", tmp_path / "pool.json"
+    options = [
+        "--raw",
+        "--max-new-tokens",
+        "24",
+        "--dtype",
+        "float32",
+        "--gamma",
+        "3",
+        "--json",
+        str(trace_file),
+        "--pool",
+        str(pool_file),
+    ]
+    result = ouroboros("generate", "--prompt", "-", *options, "--compare", stdin="one two three one two three one two")
+    assert result.returncode == 0, result.stderr
+    trace = Trace.from_json(trace_file.read_bytes())
+    assert result.stdout == trace.text + "\n"
+    assert len(trace.tokens) == 24
+    assert trace.prompt.text == "one two three one two three one two"
+    assert not trace.prompt.chat
+    assert trace.hyperparameters["gamma"] == 3
+    assert "identical to plain decoding, token by token" in result.stderr
+    assert "speedup" in result.stderr
+    pool = PhrasePool.load(pool_file)
+    assert len(pool) > 0
+    warm = ouroboros("generate", "--prompt", trace.prompt.text, *options)
+    assert warm.returncode == 0, warm.stderr
+    again = Trace.from_json(trace_file.read_bytes())
+    assert again.tokens == trace.tokens
+    assert sum(s.draft_passes for s in again.steps) < sum(s.draft_passes for s in trace.steps)
+
+
+@pytest.mark.embedded
+def test_sampling_is_reproducible_and_the_same_for_every_method(tmp_path: Path) -> None:
+    texts = set()
+    for method in ("autoregressive", "lookahead", "speculative"):
+        options = ["--dtype", "float32", "--temperature", "0.8", "--top-p", "0.9", "--seed", "7", "--max-new-tokens", "20"]
+        texts.add(ouroboros("generate", "--prompt", "Tell me a story.", "--method", method, *options).stdout)
+    assert len(texts) == 1

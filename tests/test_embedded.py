@@ -1,0 +1,127 @@
+"""The embedded pair: a real model, a real draft, in float32, against transformers alone."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import pytest
+import torch
+
+from ouroboros_core import methods
+from ouroboros_core.benchmark import phrases
+from ouroboros_core.benchmark.prompts import own_prompts
+from ouroboros_core.decoding import metrics
+from ouroboros_core.decoding.generation import Generation, Task
+from ouroboros_core.decoding.trace import Step
+from ouroboros_core.errors import InvalidInput
+from ouroboros_core.memory.pool import PhrasePool
+from ouroboros_core.models.pairs import Pair, load_pair
+from ouroboros_core.sampling import Sampling
+from ouroboros_core.tree import Learned
+from tests import tiny
+
+pytestmark = pytest.mark.embedded
+
+TEXTS = tuple(q.turns[0] for q in own_prompts())
+SAMPLINGS = (Sampling(), *(Sampling(temperature=0.6, top_k=40, top_p=0.9, seed=seed) for seed in tiny.SEEDS))
+
+
+@cache
+def _oracle(model: Any, text: tuple[int, ...], count: int, sampling: Sampling, stop: frozenset[int]) -> tuple[int, ...]:
+    return tuple(tiny.plain(model, text, count, sampling, stop))
+
+
+def check_equal(pair: Pair, method: str, sampling: Sampling, questions: Sequence[str], count: int) -> None:
+    """Prompt after prompt until an accepted, a rejected and a bonus step were among them; the oracle uses no cache."""
+    kind = methods.get(method)
+    knobs = {"gamma": 2} if "gamma" in kind.Hyperparameters.knobs() else {}
+    steps: list[Step] = []
+    for question in questions:
+        task = Task(question, method, kind.Hyperparameters.parse(knobs), sampling, count)
+        trace = Generation(pair, task).run()
+        assert trace.tokens == _oracle(pair.target.model, trace.prompt.tokens, count, sampling, pair.stop_tokens)
+        steps += trace.steps
+        accepted, rejected = any(s.path for s in steps), any(s.kind == "correction" for s in steps)
+        if method == "autoregressive" or (accepted and rejected and any(s.kind == "bonus" and s.path for s in steps)):
+            return
+    raise AssertionError("no accepted, rejected and bonus step among these prompts: the case proves too little")
+
+
+@pytest.mark.parametrize("method", [m for m in methods.available() if m != "autoregressive"])
+@pytest.mark.parametrize("sampling", SAMPLINGS[:2], ids=["greedy", "sampled"])
+def test_the_text_is_that_of_transformers_alone(embedded_pair: Pair, method: str, sampling: Sampling) -> None:
+    check_equal(embedded_pair, method, sampling, TEXTS[:8], 24)
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(("method", "sampling"), itertools.product(methods.available(), SAMPLINGS))
+def test_the_text_is_that_of_transformers_alone_everywhere(embedded_pair: Pair, method: str, sampling: Sampling) -> None:
+    check_equal(embedded_pair, method, sampling, TEXTS, 64)
+
+
+@pytest.mark.parametrize("method", ["speculative", "ouroboros", "lookahead"])
+def test_greedy_text_is_that_of_generate(embedded_pair: Pair, method: str) -> None:
+    kind = methods.get(method)
+    trace = Generation(embedded_pair, Task(TEXTS[6], method, kind.Hyperparameters(), max_new_tokens=48)).run()
+    ids = torch.tensor([trace.prompt.tokens])
+    mask = torch.ones_like(ids)
+    expected = embedded_pair.target.model.generate(ids, attention_mask=mask, do_sample=False, max_new_tokens=48)
+    assert trace.tokens == tuple(expected[0, ids.shape[1] :].tolist())
+    assert trace.text == embedded_pair.tokenizer.decode(list(trace.tokens))
+
+
+@pytest.fixture(scope="module")
+def fast_pair() -> Pair:
+    """The pair as the page loads it."""
+    return load_pair(device="cpu")
+
+
+def test_phrases_from_every_source_are_accepted_and_make_drafting_cheaper(fast_pair: Pair) -> None:
+    """Twelve prompts: suffixes learned from lookahead and from verification cold, from history warm."""
+    questions = own_prompts()[:12]
+    warm = PhrasePool(4, 6, fingerprint=fast_pair.fingerprint)
+    cold = phrases.tally(fast_pair, questions, 64, warm)
+    assert cold.suffixes[Learned.LOOKAHEAD] > 0
+    assert cold.suffixes[Learned.VERIFICATION] > 0
+    assert cold.draft_passes_per_draft_token < 1
+    again = phrases.tally(fast_pair, questions, 64, warm)
+    assert again.suffixes[Learned.HISTORY] > 0
+    assert again.draft_passes_per_draft_token < cold.draft_passes_per_draft_token
+
+
+def test_the_papers_example_shows_all_three_origins(fast_pair: Pair) -> None:
+    from visualize.panels.examples import HEAP
+
+    kind = methods.get("ouroboros")
+    trace = Generation(fast_pair, Task(HEAP, kind.id, kind.Hyperparameters(), chat=False)).run()
+    assert {"draft", "suffix", "target"} <= {source.value for source in metrics.token_sources(trace)}
+    assert any(step.kind == "correction" for step in trace.steps)
+
+
+def test_in_half_precision_a_difference_from_plain_decoding_is_a_tie(fast_pair: Pair) -> None:
+    from ouroboros_core.decoding.equality import divergence
+    from ouroboros_core.sampling import Sampler
+
+    kind = methods.get("ouroboros")
+    for text in TEXTS[:4]:
+        task = Task(text, kind.id, kind.Hyperparameters(), max_new_tokens=48)
+        trace, plain = Generation(fast_pair, task).run(), Generation(fast_pair, task.plain()).run()
+        sampler = Sampler(Sampling(), fast_pair.target.vocabulary)
+        dtype = fast_pair.environment.dtype
+        found = divergence(fast_pair.target, dtype, trace.prompt.tokens, trace.tokens, plain.tokens, sampler)
+        assert found is None or found.tie, found
+
+
+def test_a_pool_of_another_tokenizer_is_refused(embedded_pair: Pair) -> None:
+    kind = methods.get("ouroboros")
+    with pytest.raises(InvalidInput, match="belongs to another tokenizer"):
+        Generation(embedded_pair, Task("Hi", kind.id, kind.Hyperparameters()), PhrasePool(4, 6, fingerprint="other"))
+
+
+def test_the_draft_shares_the_targets_embeddings(embedded_pair: Pair) -> None:
+    assert embedded_pair.draft is not None
+    mine, theirs = (p.model.get_input_embeddings().weight for p in (embedded_pair.draft, embedded_pair.target))
+    assert mine.data_ptr() == theirs.data_ptr()

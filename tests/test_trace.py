@@ -1,0 +1,175 @@
+"""Traces: JSON and back, metrics that add up, views and figures made of them."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+
+import pytest
+
+from ouroboros_core.decoding import metrics
+from ouroboros_core.decoding.equality import divergence, ulp
+from ouroboros_core.decoding.trace import Prompt, Seconds, Step, Trace
+from ouroboros_core.environment import Environment
+from ouroboros_core.errors import InvalidInput
+from ouroboros_core.sampling import Sampler, Sampling
+from ouroboros_core.tree import Learned, Provenance, Source, TreeBuilder, chain
+from tests import tiny
+from visualize import figures, palette, views
+
+PLACE = Environment("cpu", "float64", 2, "a processor", "3.11", "2.13", "5.23", "0.1")
+
+
+def make_trace(steps: list[Step], method: str = "ouroboros") -> Trace:
+    prompt = Prompt("once", False, (1, 2))
+    texts = tuple(f"t{token} " for step in steps for token in step.tokens)
+    return Trace(
+        method=method,
+        hyperparameters={"gamma": 4, "prompt_phrases": False},
+        sampling={"temperature": 0.0, "seed": 0},
+        target="T",
+        draft="D",
+        environment=PLACE,
+        created="2026-01-01T00:00:00",
+        prompt=prompt,
+        max_new_tokens=60,
+        ending="budget",
+        steps=tuple(steps),
+        texts=texts,
+        pieces={5: "x"},
+    )
+
+
+@cache
+def real_trace() -> Trace:
+    return make_trace(tiny.run(tiny.pair("llama", "sdpa"), "ouroboros", tiny.prompt(), 60, gamma=3, ngram_size=3))
+
+
+def typed_trace() -> Trace:
+    """Three steps by hand: draft 10 11 rejected at 11; draft 20 accepted with suffix 21 and a bonus; the end inside a path."""
+    draft, suffix = Provenance(Source.DRAFT, step=0), Provenance(Source.SUFFIX, Learned.HISTORY)
+    builder = TreeBuilder(12)
+    builder.add_path([21], builder.add(20, 0, draft) or 0, suffix)
+    steps = [
+        Step(0, chain(2, [10, 11], draft), (1,), 12, 3, Seconds(prefill=0.5, draft=0.2, verify=0.1, learn=0.05, host=0.05), 2, 7),
+        Step(1, builder.build(), (1, 2), 22, 3, Seconds(draft=0.1, verify=0.1), 1, 9),
+        Step(2, chain(22, [30, 31], draft), (1, 2), None, 3, Seconds(verify=0.2), 2, 9),
+    ]
+    return make_trace(steps)
+
+
+@pytest.mark.parametrize("trace", [typed_trace(), real_trace()], ids=["typed", "real"])
+def test_a_trace_survives_json_with_its_types(trace: Trace) -> None:
+    again = Trace.from_json(trace.to_json())
+    assert again == trace
+    assert [type(v) for v in again.hyperparameters.values()] == [int, bool]
+    assert json.loads(trace.to_json())["steps"][0]["tree"]["provenance"][1]["source"] == "draft"
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", "null", '{"steps": 3}', '{"version": 1}'])
+def test_what_is_no_trace_is_refused(text: str) -> None:
+    with pytest.raises(InvalidInput, match="this is not a trace"):
+        Trace.from_json(text)
+
+
+def test_a_trace_of_another_version_is_refused() -> None:
+    data = json.loads(typed_trace().to_json()) | {"version": 99}
+    with pytest.raises(InvalidInput, match="schema version 99; this program reads version 1"):
+        Trace.from_json(json.dumps(data))
+
+
+def test_a_broken_tree_is_refused() -> None:
+    data = json.loads(typed_trace().to_json())
+    data["steps"][0]["tree"]["parents"] = [-1, 5, 0]
+    with pytest.raises(InvalidInput, match=r"this is not a trace: steps.0.tree"):
+        Trace.from_json(json.dumps(data))
+
+
+def test_kinds_and_numbers_of_a_trace_typed_by_hand() -> None:
+    trace = typed_trace()
+    assert trace.tokens == (10, 12, 20, 21, 22, 30, 31)
+    assert [step.kind for step in trace.steps] == ["correction", "bonus", None]
+    assert [step.tested for step in trace.steps] == [2, 2, 2]
+    assert metrics.mean_acceptance_length(trace) == 7 / 3
+    assert metrics.draft_acceptance_rate(trace.steps) == 5 / 6
+    assert metrics.target_passes_saved(trace) == 4
+    assert metrics.draft_passes_per_draft_token(trace) == 5 / 5
+    assert [s.value for s in metrics.token_sources(trace)] == ["draft", "target", "draft", "suffix", "target", "draft", "draft"]
+    assert metrics.accepted_by_learned(trace) == {Learned.HISTORY: 1}
+    assert metrics.acceptance_by_position(trace) == [(3, 3), (3, 2)]
+    assert metrics.decode_seconds(trace) == pytest.approx(0.8)
+    assert metrics.total_seconds(trace) == pytest.approx(1.3)
+    assert metrics.tokens_per_second(trace) == pytest.approx(7 / 1.3)
+    assert metrics.seconds_to_token(trace) == pytest.approx([0.4, 0.4, 0.6, 0.6, 0.6, 0.8, 0.8])
+
+
+def test_tokens_by_source_add_up_and_nothing_is_accepted_that_was_not_proposed() -> None:
+    trace = real_trace()
+    accepted, proposed = metrics.accepted_by_source(trace), metrics.proposed_by_source(trace)
+    assert accepted.total() == metrics.new_tokens(trace) == len(trace.tokens) == len(trace.texts)
+    assert all(accepted[s] <= proposed[s] for s in accepted if s is not Source.TARGET)
+
+
+def test_the_view_of_a_run_carries_every_token_with_its_origin() -> None:
+    trace = typed_trace()
+    view = views.run_view(trace, trace, run="r", seq=1, badge_text=views.badge(trace))
+    shown = [token for step in view["steps"] for token in step["tokens"]]
+    assert [t["id"] for t in shown] == list(trace.tokens)
+    assert "".join(t["text"] for t in shown) == trace.text
+    assert [t["look"] for t in shown] == ["draft", "correction", "draft", "suffix", "bonus", "draft", "draft"]
+    assert [t["source"] for t in shown if "kind" in t] == ["target", "target"]
+    assert shown[3]["learned"] == "history"
+    assert views.steps_view(trace.steps, trace.texts, 1) == view["steps"][1:]
+    assert [tile["value"] for tile in view["tiles"]] == ["5.4", "1.00×", "2.33", "4 of 7", "yes"]
+    json.dumps(view)
+
+
+def test_a_text_that_differs_says_where_or_why() -> None:
+    trace = typed_trace()
+    other = make_trace(list(trace.steps[:2]))
+    assert views.tiles(trace, other)[-1]["value"] == "no, from token 6 on"
+    assert views.tiles(trace, other, "because of rounding")[-1] == {
+        "label": "Identical to greedy",
+        "value": "up to a tie",
+        "note": "because of rounding",
+    }
+    assert views.tiles(trace, None)[-1]["value"] == views.tiles(trace, None)[1]["value"] == "–"
+
+
+def test_charts_show_what_the_trace_says() -> None:
+    trace = typed_trace()
+    bars = {bar["name"]: list(bar["y"]) for bar in figures.acceptance_length(trace.steps)["data"]}
+    assert bars == {
+        "● draft model": [1, 1, 2],
+        "▲ corrected by target": [1, 0, 0],
+        "◆ accepted candidate suffix": [0, 1, 0],
+        "★ bonus from target": [0, 1, 0],
+    }
+    run, plain = figures.tokens_against_time(trace, trace)["data"]
+    assert list(run["y"]) == list(plain["y"]) == [0, 2, 5, 7]
+    assert list(run["x"]) == pytest.approx([0, 0.4, 0.6, 0.8])
+    assert list(figures.speedup_by_token(trace, trace)["data"][0]["y"]) == pytest.approx([1.0] * 7)
+    json.dumps(figures.speedup_by_token(trace, trace))
+
+
+def test_every_source_has_a_look_of_its_own() -> None:
+    keys = [palette.key_of(s) for s in Source if s not in (Source.CONTEXT, Source.WINDOW)]
+    assert all(key in palette.LOOKS for key in keys)
+    assert len({look.glyph for look in palette.LOOKS.values()}) == len(palette.LOOKS)
+    assert len({look.colour for look in palette.LOOKS.values()}) == len(palette.LOOKS)
+
+
+def test_a_divergence_is_measured_in_units_in_the_last_place() -> None:
+    assert ulp(17.5, "bfloat16") == 0.125
+    assert ulp(15.9, "bfloat16") == 0.0625
+    assert ulp(17.5, "float32") == 2**-19
+    model = tiny.pair("llama", "sdpa")[0]
+    prompt = tiny.prompt()
+    plain = tiny.plain(model.model, prompt, 6)
+    sampler = Sampler(Sampling(), tiny.VOCABULARY)
+    assert divergence(model, "float64", prompt, plain, plain, sampler) is None
+    wrong = [*plain[:3], (plain[3] + 1) % tiny.VOCABULARY]
+    found = divergence(model, "float64", prompt, wrong, plain, sampler)
+    assert found is not None
+    assert (found.position, found.token, found.other, found.tie) == (3, wrong[3], plain[3], False)
+    assert found.gap > 0
