@@ -13,8 +13,9 @@ WORKDIR /home/user/app
 COPY --chown=user requirements.txt .
 RUN if [ -n "$TORCH_INDEX" ]; then pip install --no-cache-dir --user --index-url "$TORCH_INDEX" "torch>=2.8,<=2.13.0"; fi \
  && pip install --no-cache-dir --user --requirement requirements.txt
-COPY --chown=user . .
+COPY --chown=user ouroboros_core ouroboros_core
 RUN python -m ouroboros_core.models.embedded
+COPY --chown=user . .
 
 EXPOSE 7860
 HEALTHCHECK --interval=30s --timeout=10s --start-period=120s \

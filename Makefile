@@ -2,7 +2,7 @@
 # make test   everything that is checked on every change; it may fetch a browser
 # make setup  .venv and weights only
 PORT ?= 7860
-HOST ?= 127.0.0.1
+ADDRESS ?= 127.0.0.1
 BASE_PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do command -v $$p && break; done)
 PYTHON := .venv/bin/python
 PIP := $(PYTHON) -m pip --disable-pip-version-check
@@ -12,7 +12,7 @@ export GRADIO_ANALYTICS_ENABLED = False
 .PHONY: run setup weights test lint types unit exact browser traces table screenshots clean
 
 run: setup
-	$(PYTHON) app.py --host $(HOST) --port $(PORT)
+	$(PYTHON) app.py --host $(ADDRESS) --port $(PORT)
 
 setup: .venv/ready weights
 
@@ -39,6 +39,7 @@ lint: .venv/ready-dev
 	$(PYTHON) -m ruff format --check .
 
 types: .venv/ready-dev
+	rm -f visualize/components/*.pyi
 	$(PYTHON) -m mypy
 
 unit: setup browser

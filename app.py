@@ -33,11 +33,21 @@ MAX_QUEUE = 20
 
 def theme() -> Any:
     """System fonts only: nothing is fetched from elsewhere."""
-    return gr.themes.Default(
+    base = gr.themes.Default(
         primary_hue="blue",
         neutral_hue="slate",
         font=["system-ui", "sans-serif"],
         font_mono=["ui-monospace", "SFMono-Regular", "Menlo", "monospace"],
+    )
+    return base.set(
+        body_text_color_subdued="*neutral_600",
+        body_text_color_subdued_dark="*neutral_400",
+        block_info_text_color="*neutral_600",
+        block_info_text_color_dark="*neutral_400",
+        block_label_text_color="*neutral_600",
+        block_title_text_color="*neutral_700",
+        button_primary_background_fill="*primary_600",
+        button_primary_background_fill_hover="*primary_700",
     )
 
 

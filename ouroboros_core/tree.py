@@ -76,8 +76,10 @@ class TokenTree:
     silent: frozenset[int] = field(default=frozenset())
 
     def __post_init__(self) -> None:
-        assert len(self.tokens) == len(self.parents) == len(self.provenance) > 0
-        assert self.parents[0] == -1 and all(0 <= p < i for i, p in enumerate(self.parents) if i)
+        if not len(self.tokens) == len(self.parents) == len(self.provenance) > 0:
+            raise ValueError("a tree has at least a root, and a parent and a provenance for every token")
+        if self.parents[0] != -1 or not all(0 <= p < i for i, p in enumerate(self.parents) if i):
+            raise ValueError("the root has parent -1, and every other parent stands before its child")
 
     def __len__(self) -> int:
         return len(self.tokens)

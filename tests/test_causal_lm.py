@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import random
 from collections.abc import Sequence
 from functools import cache
@@ -15,11 +16,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import PreTrainedModel
 
+from ouroboros_core import methods
+from ouroboros_core.decoding.engine import decode
 from ouroboros_core.errors import InvalidInput, UnsupportedModel, VocabularyMismatch
-from ouroboros_core.models.causal_lm import PACKED_CONTEXT, PREFILL_CHUNK, CausalLM
+from ouroboros_core.methods.base import Resources
+from ouroboros_core.models.causal_lm import PACKED_CONTEXT, PREFILL_CHUNK, TREE_ROOM, CausalLM
 from ouroboros_core.models.check import check_tree_support
-from ouroboros_core.models.pairs import check_vocabulary
-from ouroboros_core.sampling import Sampling
+from ouroboros_core.models.pairs import check_vocabulary, make_pair
+from ouroboros_core.sampling import Sampler, Sampling
 from ouroboros_core.tree import Provenance, Source, TokenTree, TreeBuilder
 from tests import tiny
 
@@ -56,7 +60,7 @@ def assert_equals_plain(model: CausalLM, text: Sequence[int], tree: TokenTree) -
 
 @pytest.mark.parametrize(
     ("architecture", "attention"),
-    [(a, b) for a in tiny.CONFIGS for b in ("eager", "sdpa") if a != "mixtral" and (a not in tiny.EAGER_ONLY or b == "eager")],
+    [(a, b) for a in tiny.CONFIGS for b in ("eager", "sdpa") if a not in tiny.EAGER_ONLY or b == "eager"],
 )
 def test_every_node_of_a_tree_has_the_outputs_of_its_branch_alone(architecture: str, attention: str) -> None:
     model = tiny.pair(architecture, attention)[0]
@@ -90,16 +94,31 @@ def test_evaluation_is_pure_whatever_was_evaluated_before(rng: random.Random) ->
 
 
 def test_the_cache_never_moves_while_decoding() -> None:
-    model, draft = tiny.pair("llama")
-    text = tiny.prompt(12)
+    """200 steps and more, from a prompt and a budget that end just below the room: not even the last trees move it."""
+    target, draft = CausalLM(long_llama(), "long"), CausalLM(long_llama(), "long draft")
+    kind = methods.get("ouroboros")
+    sampler = Sampler(Sampling(temperature=2.0, seed=1), tiny.VOCABULARY)
+    instance = kind(kind.Hyperparameters(gamma=2, top_k_suffixes=1), Resources(sampler, draft))
     pointers: set[tuple[int, ...]] = set()
     steps = 0
-    for seed in range(20):
-        kind_steps = tiny.run((model, draft), "ouroboros", text, 100, Sampling(temperature=1.5, seed=seed))
-        steps += len(kind_steps)
-        pointers.add(tuple(t.data_ptr() for layer in model.cache.layers for t in (layer.keys, layer.values)))
+    for step in decode(target, instance, tiny.prompt(11), max_new_tokens=1010, sampler=sampler):
+        steps += 1
+        both = [layer for model in (target, draft) for layer in model.cache.layers]
+        pointers.add(tuple(tensor.data_ptr() for layer in both for tensor in (layer.keys, layer.values)))
+        assert step.width <= TREE_ROOM
     assert steps >= 200
     assert len(pointers) == 1
+
+
+def test_a_run_inherits_no_keys_or_values_from_the_one_before() -> None:
+    """So that its prefill is measured: the method's and then plain decoding's, on the same prompt."""
+    model = tiny.pair("llama")[0]
+    rows: list[int] = []
+    model.model.register_forward_pre_hook(lambda _, __, given: rows.append(given["input_ids"].shape[1]), with_kwargs=True)
+    for _ in range(2):
+        rows.clear()
+        tiny.run((model, model), "autoregressive", tiny.prompt(30), 3)
+        assert rows == [29, 1, 1, 1]
 
 
 @cache
@@ -200,6 +219,28 @@ def test_the_self_check_sees_a_mask_that_is_ignored(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(model, "_masks", blind)
     with pytest.raises(UnsupportedModel, match="differs from plain passes"):
         check_tree_support(model)
+
+
+def test_the_self_check_refuses_a_model_that_computes_nan() -> None:
+    model = CausalLM(copy.deepcopy(tiny.target("llama", "sdpa")), "broken")
+    with torch.no_grad():
+        model.model.get_output_embeddings().weight[3] = torch.nan
+    with pytest.raises(UnsupportedModel, match="differs from plain passes by nan"):
+        check_tree_support(model)
+
+
+def test_a_draft_with_a_smaller_padded_vocabulary_bounds_both() -> None:
+    """As Qwen2.5: output layers are padded to different sizes over the same tokens."""
+    config = tiny.target("llama", "sdpa").config.to_dict() | {"vocab_size": 300}
+    target = transformers.AutoModelForCausalLM.from_config(transformers.LlamaConfig.from_dict(config)).double()
+    config["vocab_size"] = 298
+    draft = transformers.AutoModelForCausalLM.from_config(transformers.LlamaConfig.from_dict(config)).double()
+    with torch.no_grad():
+        target.get_output_embeddings().weight[:298].mul_(1e-3)  # without the cut it would say 298 and 299 only
+    pair = make_pair(target, draft, None)
+    assert pair.target.vocabulary == 298
+    assert pair.draft is not None
+    assert max(tiny.emitted(tiny.run((pair.target, pair.draft), "speculative", tiny.prompt(), 20))) < 298
 
 
 def test_another_vocabulary_is_refused_with_both_sizes() -> None:

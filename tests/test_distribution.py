@@ -21,12 +21,14 @@ from ouroboros_core.tree import TokenTree
 
 P = np.array([1.2, 0.3, -0.5, 2.0, 0.0, 1.0])
 Q = np.array([1.0, 0.9, 0.2, 1.2, -1.0, 0.4])
-CHI_SQUARE_999 = {5: 20.5}
+CHI_SQUARE_999 = {2: 13.8, 3: 16.3, 4: 18.5, 5: 20.5}
 """The 99.9% point by degrees of freedom; all draws are seeded, so the test gives the same verdict each time."""
 
 
 class Table:
     name, vocabulary, max_length = "table", len(P), 10**9
+
+    def forget(self) -> None: ...
 
     def __init__(self, logits: Any) -> None:
         self._logits = logits
@@ -73,7 +75,7 @@ def test_every_slot_follows_the_targets_distribution(method: str, sampling: Samp
         assert set(counts) <= set(possible)
         expected = total * p[possible]
         chi = float(((np.array([counts[int(t)] for t in possible]) - expected) ** 2 / expected).sum())
-        assert chi < CHI_SQUARE_999[5], f"{name}: {chi:.1f} over {total}"
+        assert chi < CHI_SQUARE_999[len(possible) - 1], f"{name}: {chi:.1f} over {total}"
 
 
 def test_the_same_noise_makes_a_draft_agree_far_more_often_than_chance() -> None:

@@ -57,7 +57,7 @@ def test_the_text_is_that_of_transformers_alone(embedded_pair: Pair, method: str
 
 
 @pytest.mark.exact
-@pytest.mark.parametrize(("method", "sampling"), itertools.product(methods.available(), SAMPLINGS))
+@pytest.mark.parametrize(("method", "sampling"), list(itertools.product(methods.available(), SAMPLINGS)))
 def test_the_text_is_that_of_transformers_alone_everywhere(embedded_pair: Pair, method: str, sampling: Sampling) -> None:
     check_equal(embedded_pair, method, sampling, TEXTS, 64)
 
@@ -82,12 +82,11 @@ def fast_pair() -> Pair:
 def test_phrases_from_every_source_are_accepted_and_make_drafting_cheaper(fast_pair: Pair) -> None:
     """Twelve prompts: suffixes learned from lookahead and from verification cold, from history warm."""
     questions = own_prompts()[:12]
-    warm = PhrasePool(4, 6, fingerprint=fast_pair.fingerprint)
-    cold = phrases.tally(fast_pair, questions, 64, warm)
+    cold = phrases.tally(fast_pair, questions, 64)
     assert cold.suffixes[Learned.LOOKAHEAD] > 0
     assert cold.suffixes[Learned.VERIFICATION] > 0
     assert cold.draft_passes_per_draft_token < 1
-    again = phrases.tally(fast_pair, questions, 64, warm)
+    again = phrases.warm_tally(fast_pair, questions, 64)
     assert again.suffixes[Learned.HISTORY] > 0
     assert again.draft_passes_per_draft_token < cold.draft_passes_per_draft_token
 
@@ -103,15 +102,12 @@ def test_the_papers_example_shows_all_three_origins(fast_pair: Pair) -> None:
 
 def test_in_half_precision_a_difference_from_plain_decoding_is_a_tie(fast_pair: Pair) -> None:
     from ouroboros_core.decoding.equality import divergence
-    from ouroboros_core.sampling import Sampler
 
     kind = methods.get("ouroboros")
     for text in TEXTS[:4]:
         task = Task(text, kind.id, kind.Hyperparameters(), max_new_tokens=48)
         trace, plain = Generation(fast_pair, task).run(), Generation(fast_pair, task.plain()).run()
-        sampler = Sampler(Sampling(), fast_pair.target.vocabulary)
-        dtype = fast_pair.environment.dtype
-        found = divergence(fast_pair.target, dtype, trace.prompt.tokens, trace.tokens, plain.tokens, sampler)
+        found = divergence(fast_pair.target, trace, plain)
         assert found is None or found.tie, found
 
 

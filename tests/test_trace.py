@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from functools import cache
 
 import pytest
@@ -12,7 +13,7 @@ from ouroboros_core.decoding.equality import divergence, ulp
 from ouroboros_core.decoding.trace import Prompt, Seconds, Step, Trace
 from ouroboros_core.environment import Environment
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.sampling import Sampler, Sampling
+from ouroboros_core.sampling import Sampling
 from ouroboros_core.tree import Learned, Provenance, Source, TreeBuilder, chain
 from tests import tiny
 from visualize import figures, palette, views
@@ -20,13 +21,13 @@ from visualize import figures, palette, views
 PLACE = Environment("cpu", "float64", 2, "a processor", "3.11", "2.13", "5.23", "0.1")
 
 
-def make_trace(steps: list[Step], method: str = "ouroboros") -> Trace:
-    prompt = Prompt("once", False, (1, 2))
+def make_trace(steps: list[Step], method: str = "ouroboros", sampling: Sampling | None = None) -> Trace:
+    prompt = Prompt("once", False, tuple(tiny.prompt()))
     texts = tuple(f"t{token} " for step in steps for token in step.tokens)
     return Trace(
         method=method,
         hyperparameters={"gamma": 4, "prompt_phrases": False},
-        sampling={"temperature": 0.0, "seed": 0},
+        sampling=(sampling or Sampling()).model_dump(),
         target="T",
         draft="D",
         environment=PLACE,
@@ -85,6 +86,21 @@ def test_a_broken_tree_is_refused() -> None:
         Trace.from_json(json.dumps(data))
 
 
+@pytest.mark.parametrize(
+    ("where", "value", "message"),
+    [
+        ("path", [99], "steps.0.path is no walk"),
+        ("path", [2], "steps.0.path is no walk"),
+        ("target_token", None, "7 tokens|6 tokens"),
+    ],
+)
+def test_a_trace_whose_parts_do_not_fit_is_refused(where: str, value: object, message: str) -> None:
+    data = json.loads(typed_trace().to_json())
+    data["steps"][0][where] = value
+    with pytest.raises(InvalidInput, match=message):
+        Trace.from_json(json.dumps(data))
+
+
 def test_kinds_and_numbers_of_a_trace_typed_by_hand() -> None:
     trace = typed_trace()
     assert trace.tokens == (10, 12, 20, 21, 22, 30, 31)
@@ -100,7 +116,7 @@ def test_kinds_and_numbers_of_a_trace_typed_by_hand() -> None:
     assert metrics.decode_seconds(trace) == pytest.approx(0.8)
     assert metrics.total_seconds(trace) == pytest.approx(1.3)
     assert metrics.tokens_per_second(trace) == pytest.approx(7 / 1.3)
-    assert metrics.seconds_to_token(trace) == pytest.approx([0.4, 0.4, 0.6, 0.6, 0.6, 0.8, 0.8])
+    assert metrics.seconds_to_token(trace) == pytest.approx([0.9, 0.9, 1.1, 1.1, 1.1, 1.3, 1.3])
 
 
 def test_tokens_by_source_add_up_and_nothing_is_accepted_that_was_not_proposed() -> None:
@@ -147,7 +163,7 @@ def test_charts_show_what_the_trace_says() -> None:
     }
     run, plain = figures.tokens_against_time(trace, trace)["data"]
     assert list(run["y"]) == list(plain["y"]) == [0, 2, 5, 7]
-    assert list(run["x"]) == pytest.approx([0, 0.4, 0.6, 0.8])
+    assert list(run["x"]) == pytest.approx([0.5, 0.9, 1.1, 1.3])
     assert list(figures.speedup_by_token(trace, trace)["data"][0]["y"]) == pytest.approx([1.0] * 7)
     json.dumps(figures.speedup_by_token(trace, trace))
 
@@ -163,13 +179,15 @@ def test_a_divergence_is_measured_in_units_in_the_last_place() -> None:
     assert ulp(17.5, "bfloat16") == 0.125
     assert ulp(15.9, "bfloat16") == 0.0625
     assert ulp(17.5, "float32") == 2**-19
-    model = tiny.pair("llama", "sdpa")[0]
-    prompt = tiny.prompt()
-    plain = tiny.plain(model.model, prompt, 6)
-    sampler = Sampler(Sampling(), tiny.VOCABULARY)
-    assert divergence(model, "float64", prompt, plain, plain, sampler) is None
-    wrong = [*plain[:3], (plain[3] + 1) % tiny.VOCABULARY]
-    found = divergence(model, "float64", prompt, wrong, plain, sampler)
-    assert found is not None
-    assert (found.position, found.token, found.other, found.tie) == (3, wrong[3], plain[3], False)
-    assert found.gap > 0
+    models = tiny.pair("llama", "sdpa")
+    for sampling in (Sampling(), Sampling(temperature=0.8, seed=3)):
+        run = make_trace(tiny.run(models, "ouroboros", tiny.prompt(), 20, sampling), sampling=sampling)
+        plain = make_trace(tiny.run(models, "autoregressive", tiny.prompt(), 20, sampling), sampling=sampling)
+        assert divergence(models[0], run, plain) is None
+        wrong = plain.steps[3]
+        token = (plain.tokens[3] + 1) % tiny.VOCABULARY
+        other = replace(run, steps=(*plain.steps[:3], replace(wrong, target_token=token)))
+        found = divergence(models[0], other, plain)
+        assert found is not None
+        assert (found.position, found.token, found.other, found.tie) == (3, token, plain.tokens[3], False)
+        assert found.gap > 0

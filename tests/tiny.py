@@ -53,7 +53,6 @@ CONFIGS: dict[str, dict[str, Any]] = {
     "starcoder2": {"sliding_window": 9},
     "cohere": {},
     "stablelm": {},
-    "mixtral": {"num_local_experts": 4},
 }
 EIGHT = ("llama", "qwen3", "mistral", "gemma3_text", "phi3", "gpt2", "gpt_neox", "opt")
 EAGER_ONLY = ("gemma2",)
@@ -128,6 +127,16 @@ def plain(
         if token in stop:
             break
     return ids[len(text) :]
+
+
+@torch.inference_mode()
+def generated(model: PreTrainedModel, text: Sequence[int], count: int) -> list[int]:
+    """What transformers' own greedy generation writes."""
+    ids = torch.tensor([list(text)])
+    options = {"do_sample": False, "max_new_tokens": count, "eos_token_id": None, "pad_token_id": 0}
+    output = model.generate(ids, attention_mask=torch.ones_like(ids), **options)
+    result: list[int] = output[0, len(text) :].tolist()
+    return result
 
 
 def run(

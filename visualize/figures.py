@@ -49,6 +49,7 @@ def acceptance_length(steps: Sequence[Step]) -> dict[str, Any]:
                 y=heights,
                 name=f"{look.glyph} {look.label}",
                 marker={"color": look.colour, "line": {"width": 0}},
+                meta={"look": look.key},
                 hovertemplate="%{y} " + look.label + "<extra></extra>",
             )
     figure.update_layout(_layout("step (one target pass each)", "tokens", barmode="stack"))
@@ -56,8 +57,8 @@ def acceptance_length(steps: Sequence[Step]) -> dict[str, Any]:
 
 
 def _staircase(trace: Trace) -> tuple[list[float], list[int]]:
-    """Seconds and tokens there, one point per step, beginning at nothing."""
-    seconds, tokens = [0.0], [0]
+    """Seconds and tokens there, one point per step, beginning at the end of prefill with none."""
+    seconds, tokens = [sum(step.seconds.prefill for step in trace.steps)], [0]
     for step in trace.steps:
         seconds.append(seconds[-1] + step.seconds.decode)
         tokens.append(tokens[-1] + len(step.tokens))
@@ -65,7 +66,7 @@ def _staircase(trace: Trace) -> tuple[list[float], list[int]]:
 
 
 def tokens_against_time(trace: Trace, baseline: Trace | None) -> dict[str, Any]:
-    """Tokens there after so many seconds of decoding, for this run and for plain decoding."""
+    """Tokens there after so many seconds, prefill included, for this run and for plain decoding."""
     figure = go.Figure()
     shown = ((trace, trace.method, LOOKS["draft"].colour, "solid"), (baseline, "plain decoding", PLAIN, "dot"))
     for run, name, colour, dash in shown:
@@ -74,7 +75,7 @@ def tokens_against_time(trace: Trace, baseline: Trace | None) -> dict[str, Any]:
             line = {"shape": "hv", "color": colour, "width": 2.5, "dash": dash}
             hover = "%{y} tokens<extra>" + name + "</extra>"
             figure.add_scatter(x=seconds, y=tokens, name=name, mode="lines", line=line, hovertemplate=hover)
-    figure.update_layout(_layout("seconds of decoding", "tokens"))
+    figure.update_layout(_layout("seconds", "tokens"))
     return _plain(figure)
 
 

@@ -2,7 +2,7 @@
 
 The default colours are those of Okabe and Ito (2008), which people with colour-vision deficiency can tell apart; the paper's
 own (blue, black, red; arXiv 2402.13720, figure 1) are the second palette. Colour is never the only sign: each class has a glyph
-and an underline of its own.
+of its own in the legend, and an underline that the legend shows, too.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class Look:
     """How one class of token is shown.
 
     key        what `data-look` carries in the page: a source, or `correction` and `bonus` for the target's own
-    colour     light theme, hex; paper: the same in the paper's palette
+    colour     hex; paper and paper_dark: the same in the paper's palette, where black turns white on a dark page
     underline  a CSS text-decoration style
     """
 
@@ -28,6 +28,10 @@ class Look:
     colour: str
     paper: str
     underline: str
+
+    @property
+    def paper_dark(self) -> str:
+        return "#f2f2f2" if self.paper == "#1a1a1a" else self.paper
 
 
 LOOKS: dict[str, Look] = {
@@ -42,7 +46,6 @@ LOOKS: dict[str, Look] = {
         Look("corpus", "retrieved from a corpus", "Found in a corpus of earlier texts, and confirmed.", "▣", "#8C6D31", "#5f6f1f", "dashed"),
         Look("recycled", "recycled candidate", "One of the target's own runners-up from an earlier pass, confirmed.", "↻", "#7F7F00", "#2f7f7f", "dotted"),
         Look("target", "target alone", "Written by the target in a pass of its own; nothing had been proposed.", "○", "#6B7280", "#1a1a1a", "none"),
-        Look("rejected", "rejected", "Proposed, but the target chose otherwise.", "✕", "#8A8F98", "#8A8F98", "line-through"),
     )
 }  # fmt: skip
 
@@ -57,5 +60,6 @@ def css() -> str:
     rules = []
     for look in LOOKS.values():
         rules.append(f'[data-look="{look.key}"]{{--tone:{look.colour};--line:{look.underline};}}')
-        rules.append(f'[data-palette="paper"] [data-look="{look.key}"]{{--tone:{look.paper};}}')
+        rules.append(f'[data-ouro-palette="paper"] [data-look="{look.key}"]{{--tone:{look.paper};}}')
+        rules.append(f'.dark[data-ouro-palette="paper"] [data-look="{look.key}"]{{--tone:{look.paper_dark};}}')
     return "\n".join(rules)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ouroboros_core.decoding import metrics
@@ -72,7 +72,8 @@ def _tile(label: str, value: str, note: str) -> View:
 
 def legend() -> list[View]:
     """What each class of token means, for the page's legend."""
-    return [{"look": k.key, "label": k.label, "glyph": k.glyph, "sentence": k.sentence} for k in LOOKS.values()]
+    keys = ("label", "glyph", "sentence", "colour", "paper", "paper_dark")
+    return [{"look": look.key, **{key: getattr(look, key) for key in keys}} for look in LOOKS.values()]
 
 
 def badge(trace: Trace) -> str:
@@ -81,11 +82,10 @@ def badge(trace: Trace) -> str:
     return f"recorded on {place.processor}, {place.threads} threads, {place.dtype}, {trace.created[:10]}"
 
 
-def describe(trace: Trace) -> str:
+def describe(method: str, knobs: Mapping[str, Any], target: str, draft: str | None) -> str:
     """Method, models and knobs in one line."""
-    knobs = ", ".join(f"{name} {value}" for name, value in trace.hyperparameters.items() if not isinstance(value, bool))
-    models = trace.target + (f" with {trace.draft}" if trace.draft else "")
-    return f"{trace.method}{f' ({knobs})' if knobs else ''} on {models}"
+    listed = ", ".join(f"{name} {value}" for name, value in knobs.items() if not isinstance(value, bool))
+    return f"{method}{f' ({listed})' if listed else ''} on {target}{f' with {draft}' if draft else ''}"
 
 
 def _identical(trace: Trace, baseline: Trace | None, tie: str | None) -> tuple[str, str]:
@@ -108,7 +108,7 @@ def run_view(trace: Trace, baseline: Trace | None, *, run: str, seq: int, badge_
         "prompt": trace.prompt.text,
         "chat": trace.prompt.chat,
         "badge": badge_text,
-        "title": describe(trace),
+        "title": describe(trace.method, trace.hyperparameters, trace.target, trace.draft),
         "tiles": tiles(trace, baseline, tie),
         "status": f"{metrics.new_tokens(trace)} tokens in {len(trace.steps)} steps" + (f". {tie}" if tie else ""),
         "done": True,

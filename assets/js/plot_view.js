@@ -1,7 +1,17 @@
-// A Plotly chart updated in place. `element`, `props` and `watch` come from gr.HTML; Plotly from the script in its head.
+// A Plotly chart updated in place. `element`, `props`, `watch` and `trigger` come from gr.HTML; Plotly from its head.
 const place = element.querySelector(".ouro-plot");
 const options = { displaylogo: false, showSendToCloud: false, responsive: true, displayModeBar: "hover" };
-let latest = null;
+const looks = new Map(props.looks.map((look) => [look.look, look]));
+let latest = null, listening = false;
+
+const dark = () => document.body.classList.contains("dark");
+const colour = (look) => (document.body.dataset.ouroPalette !== "paper" ? look.colour : dark() ? look.paper_dark : look.paper);
+
+const recoloured = (data) =>
+  data.map((trace) => {
+    const look = trace.meta && looks.get(trace.meta.look);
+    return look ? { ...trace, marker: { ...trace.marker, color: colour(look) } } : trace;
+  });
 
 const themed = (layout) => {
   const style = getComputedStyle(element);
@@ -20,19 +30,23 @@ const themed = (layout) => {
   };
 };
 
+function paint() {
+  if (!latest || !window.Plotly) return;
+  window.Plotly.react(place, recoloured(latest.data), themed(latest.layout), options);
+  if (listening) return;
+  listening = true;
+  place.on("plotly_click", (event) => trigger("point_select", { x: event.points[0].x, y: event.points[0].y }));
+}
+
 function draw() {
   const value = props.value;
   if (!value || !value.figure) return;
-  if (!window.Plotly) {
-    setTimeout(draw, 100);
-    return;
-  }
   latest = value.figure;
-  window.Plotly.react(place, latest.data, themed(latest.layout), options);
+  if (window.Plotly) paint();
+  else setTimeout(draw, 100);
 }
 
 draw();
 watch("value", draw);
 new ResizeObserver(() => latest && window.Plotly && window.Plotly.Plots.resize(place)).observe(place);
-const repaint = () => latest && window.Plotly && window.Plotly.relayout(place, themed(latest.layout));
-new MutationObserver(repaint).observe(document.body, { attributes: true, attributeFilter: ["class"] });
+new MutationObserver(paint).observe(document.body, { attributes: true, attributeFilter: ["class", "data-ouro-palette"] });

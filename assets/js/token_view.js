@@ -2,9 +2,11 @@
 // Text of prompt and model is data: it reaches the page through textContent only.
 const root = element.querySelector(".ouro-run");
 const part = (name) => root.querySelector(".ouro-" + name);
-const text = part("text"), card = part("card"), legend = part("legend"), tiles = part("tiles"), status = part("status");
+const text = part("text"), card = part("card"), legend = part("legend"), tiles = part("tiles");
+const status = part("status"), said = part("said"), palette = part("palette");
 const looks = new Map(props.looks.map((look) => [look.look, look]));
-const state = { run: null, steps: 0, tokens: 0, counts: new Map() };
+const state = { run: null, steps: 0, tokens: 0, counts: new Map(), spoken: 0 };
+const SPEAK_EVERY_MS = 5000;
 
 const make = (tag, className, content) => {
   const node = document.createElement(tag);
@@ -14,12 +16,12 @@ const make = (tag, className, content) => {
 };
 
 function start(value) {
-  state.run = value.run;
-  state.steps = 0;
-  state.tokens = 0;
+  Object.assign(state, { run: value.run, steps: 0, tokens: 0, spoken: 0 });
   state.counts.clear();
   text.replaceChildren();
+  legend.replaceChildren();
   card.hidden = true;
+  part("title").textContent = "";
   if (value.prompt) {
     const prompt = make("span", "ouro-prompt", value.chat ? value.prompt + "\n\n" : value.prompt);
     prompt.dataset.source = "context";
@@ -38,18 +40,21 @@ function tokenNode(token, step) {
   if (token.learned) node.dataset.learned = token.learned;
   if (token.since !== undefined && token.since !== null) node.dataset.since = String(token.since);
   node.tabIndex = state.tokens === 0 ? 0 : -1;
+  node.setAttribute("aria-describedby", "ouro-card");
   state.tokens += 1;
   state.counts.set(token.look, (state.counts.get(token.look) || 0) + 1);
   return node;
 }
 
 function append(steps) {
+  const atEnd = text.scrollHeight - text.scrollTop - text.clientHeight < 40;
   const fragment = document.createDocumentFragment();
   for (const step of steps) {
     for (const token of step.tokens) fragment.append(tokenNode(token, step));
     state.steps += 1;
   }
   text.append(fragment);
+  if (atEnd) text.scrollTop = text.scrollHeight;
 }
 
 function drawLegend() {
@@ -59,10 +64,9 @@ function drawLegend() {
     if (!count) continue;
     const item = make("li", "ouro-key");
     item.dataset.look = key;
-    item.title = look.sentence;
     const glyph = make("span", "ouro-glyph", look.glyph);
     glyph.setAttribute("aria-hidden", "true");
-    item.append(glyph, make("span", "", look.label), make("b", "", String(count)));
+    item.append(glyph, make("span", "ouro-sample", look.label), make("b", "", String(count)));
     legend.append(item);
   }
 }
@@ -77,17 +81,36 @@ function drawTiles(list) {
   }
 }
 
+function say(words, now) {
+  status.textContent = words;
+  if (now || Date.now() - state.spoken > SPEAK_EVERY_MS) {
+    state.spoken = Date.now();
+    said.textContent = words;
+  }
+}
+
 function draw(value) {
-  if (!value || !value.run) return;
-  if (value.run !== state.run || value.from > state.steps) start(value);
+  if (!value) return;
+  if (value.stopped) {
+    if (root.dataset.done !== "true") say("Stopped after " + state.tokens + " tokens. What was written stays.", true);
+    root.dataset.done = "true";
+    return;
+  }
+  if (!value.run) return;
+  if (value.run !== state.run || (value.from === 0 && (value.prompt !== undefined) && !state.tokens)) start(value);
   const known = state.steps - value.from;
-  append(value.steps.slice(known));
-  if (value.steps.length > known) drawLegend();
+  if (known >= 0) {
+    const fresh = value.steps.slice(known);
+    append(fresh);
+    if (fresh.length) drawLegend();
+    const last = value.steps.at(-1)?.tokens.at(-1), shown = text.querySelector(".ouro-token:last-child");
+    if (last && shown && shown.textContent !== last.text) shown.textContent = last.text;
+  } // else steps are missing here, and a later view from 0 brings them
   if (value.badge !== undefined) part("badge").textContent = value.badge;
   if (value.title !== undefined) part("title").textContent = value.title;
   if (value.tiles) drawTiles(value.tiles);
-  if (value.status !== undefined) status.textContent = value.status;
   root.dataset.done = String(Boolean(value.done));
+  if (value.status !== undefined) say(value.status, value.done);
 }
 
 function describe(node) {
@@ -108,13 +131,17 @@ function show(node) {
 }
 
 const tokenAt = (event) => event.target.closest && event.target.closest(".ouro-token");
-text.addEventListener("pointerover", (event) => tokenAt(event) && show(tokenAt(event)));
-text.addEventListener("pointerleave", () => (card.hidden = true));
+const hide = () => (card.hidden = true);
+text.addEventListener("pointerover", (event) => (tokenAt(event) ? show(tokenAt(event)) : hide()));
+text.addEventListener("pointerleave", hide);
+text.addEventListener("scroll", hide);
 text.addEventListener("focusin", (event) => tokenAt(event) && show(tokenAt(event)));
-text.addEventListener("focusout", () => (card.hidden = true));
+text.addEventListener("focusout", hide);
+text.addEventListener("click", (event) => tokenAt(event) && trigger("token_select", { ...tokenAt(event).dataset }));
 text.addEventListener("keydown", (event) => {
   const node = tokenAt(event);
-  if (event.key === "Escape") card.hidden = true;
+  if (event.altKey || event.ctrlKey || event.metaKey) return;
+  if (event.key === "Escape") hide();
   if (!node) return;
   const all = text.querySelectorAll(".ouro-token"), index = Number(node.dataset.index);
   const target = { ArrowRight: index + 1, ArrowLeft: index - 1, Home: 0, End: all.length - 1 }[event.key];
@@ -125,5 +152,18 @@ text.addEventListener("keydown", (event) => {
   all[target].focus();
 });
 
+palette.addEventListener("click", () => {
+  const paper = document.body.dataset.ouroPalette !== "paper";
+  if (paper) document.body.dataset.ouroPalette = "paper";
+  else delete document.body.dataset.ouroPalette;
+  palette.setAttribute("aria-pressed", String(paper));
+});
+
+for (const [key, look] of looks) {
+  const name = make("dt", "ouro-key"), glyph = make("span", "ouro-glyph", look.glyph);
+  name.dataset.look = key;
+  name.append(glyph, make("span", "ouro-sample", look.label));
+  part("meaning").querySelector("dl").append(name, make("dd", "", look.sentence));
+}
 draw(props.value);
 watch("value", () => draw(props.value));

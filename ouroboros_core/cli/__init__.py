@@ -18,6 +18,7 @@ def build_parser() -> argparse.ArgumentParser:
         prog="python -m ouroboros_core", description="Exact speculative decoding, seen token by token.", allow_abbrev=False
     )
     parser.add_argument("--version", action="version", version=ouroboros_core.__version__)
+    parser.add_argument("--debug", action="store_true", help="show where an unexpected error comes from")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for module in pkgutil.iter_modules(__path__):
         if module.name != "options":
@@ -43,6 +44,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         sys.stderr.close()
         return 1
+    except UnicodeDecodeError as error:
+        print(f"error: the input is not UTF-8 text: {error}", file=sys.stderr)
+        return 2
     except OSError as error:
         print(f"error: {error.strerror or error}{f': {error.filename}' if error.filename else ''}", file=sys.stderr)
+        return 1
+    except Exception as error:
+        if "--debug" in (argv or sys.argv):
+            raise
+        print(f"error: {type(error).__name__}: {error} (--debug shows where)", file=sys.stderr)
         return 1

@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ouroboros_core import methods
 from ouroboros_core.cli import options
@@ -63,7 +63,7 @@ def run(arguments: argparse.Namespace) -> None:
     pair = options.load_pair(arguments)
     chat = bool(pair.tokenizer.chat_template) if arguments.chat is None else arguments.chat
     task = Task(prompt, arguments.method, hyperparameters, sampling, count, chat)
-    pool = _open_pool(arguments.pool, pair, task)
+    pool = _open_pool(arguments.pool, pair, hyperparameters)
     if arguments.compare:
         warm_up = Task(prompt, task.method, hyperparameters, sampling, min(count, WARM_UP_TOKENS), chat)
         Generation(pair, warm_up).run()
@@ -72,30 +72,27 @@ def run(arguments: argparse.Namespace) -> None:
         _stream(generation, console)
     finally:
         trace = generation.trace()
-        if arguments.json:
+        if arguments.json and trace.steps:
             arguments.json.write_text(trace.to_json())
-        if arguments.pool and pool is not None:
+        if arguments.pool and pool is not None and trace.steps:
             pool.save(arguments.pool)
     _report(trace, notes)
     if arguments.compare:
-        _compare(trace, Generation(pair, task.plain()).run(), notes)
+        _compare(pair, trace, Generation(pair, task.plain()).run(), notes)
 
 
-def _open_pool(path: Path | None, pair: Pair, task: object) -> PhrasePool | None:
+def _open_pool(path: Path | None, pair: Pair, knobs: Any) -> PhrasePool | None:
     from ouroboros_core.memory.pool import PhrasePool
 
     if path is None:
         return None
     if path.exists():
         return PhrasePool.load(path, pair.fingerprint)
-    knobs = task.hyperparameters  # type: ignore[attr-defined]
     return PhrasePool(knobs.ngram_size, knobs.guess_set_size, fingerprint=pair.fingerprint)
 
 
 def _stream(generation: Generation, console: Console) -> None:
     """Print tokens as they come; what a whole character needs arrives with its last token."""
-    from rich.text import Text
-
     from visualize.palette import LOOKS, key_of
 
     shown = 0
@@ -103,9 +100,9 @@ def _stream(generation: Generation, console: Console) -> None:
         sources = [step.tree.provenance[node].source for node in step.path]
         sources += [] if step.target_token is None else [Source.TARGET]
         for source, text in zip(sources, generation.texts[shown:], strict=True):
-            console.print(Text(text, style=LOOKS[key_of(source, step.kind)].colour), end="")
+            console.out(text, style=LOOKS[key_of(source, step.kind)].colour, highlight=False, end="")
         shown = len(generation.texts)
-    console.print()
+    console.out()
 
 
 def _report(trace: Trace, notes: Console) -> None:
@@ -138,16 +135,17 @@ def _where(trace: Trace) -> str:
     return f"{environment.processor}, {environment.threads} threads, {environment.dtype}"
 
 
-def _compare(trace: Trace, baseline: Trace, notes: Console) -> None:
+def _compare(pair: Pair, trace: Trace, baseline: Trace, notes: Console) -> None:
     from ouroboros_core.decoding import metrics
+    from ouroboros_core.decoding.equality import divergence
 
     speedup = metrics.speedup(trace, baseline)
-    where = metrics.first_difference(trace.tokens, baseline.tokens)
     plain = f"autoregressive: {metrics.tokens_per_second(baseline):.1f} tokens/s"
     notes.print(f"{plain}; speedup {speedup:.2f}x" if speedup else plain)
-    if where is None:
+    found = divergence(pair.target, trace, baseline)
+    if found is None:
         notes.print("identical to plain decoding, token by token")
+    elif found.tie:
+        notes.print(f"differs from plain decoding from token {found.position + 1} on, {found.reason}")
     else:
-        notes.print(
-            f"differs from plain decoding from token {where} on: at {trace.environment.dtype} a near tie can fall either way"
-        )
+        notes.print(f"[bold]differs from plain decoding from token {found.position + 1} on, more than rounding explains[/]")

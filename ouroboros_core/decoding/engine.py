@@ -52,6 +52,7 @@ def decode(
         return
     clock = time.perf_counter
     began = clock()
+    model.forget()
     model.reserve(end)
     model.prefill(text)
     method.start(text, max_new_tokens)

@@ -7,14 +7,14 @@ that a near tie can fall either way; the difference is then no error, but it mus
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from ouroboros_core.decoding.metrics import first_difference
+from ouroboros_core.decoding.trace import Trace
 from ouroboros_core.models.language_model import LanguageModel
-from ouroboros_core.sampling import Sampler, process
+from ouroboros_core.sampling import Sampler, Sampling, process
 from ouroboros_core.tree import TreeBuilder
 
 MANTISSA_BITS = {"bfloat16": 7, "float16": 10, "float32": 23, "float64": 52}
@@ -37,6 +37,15 @@ class Divergence:
     other: int | None
     gap: float
     ulps: float
+    dtype: str
+
+    @property
+    def reason(self) -> str:
+        """Why a tie is no error, in words."""
+        return (
+            f"where two choices tie in {self.dtype} (gap {self.gap:.3g}, {self.ulps:.2g} ulp) and a pass over many tokens rounds "
+            f"otherwise than a pass over one" + ("; in float32 the text is the same" if self.dtype.endswith("16") else "")
+        )
 
     @property
     def tie(self) -> bool:
@@ -48,23 +57,26 @@ def ulp(value: float, dtype: str) -> float:
     return float(2.0 ** (math.floor(math.log2(max(abs(value), 2.0**-126))) - MANTISSA_BITS[dtype]))
 
 
-def divergence(
-    model: LanguageModel, dtype: str, prompt: Sequence[int], tokens: Sequence[int], plain: Sequence[int], sampler: Sampler
-) -> Divergence | None:
-    """None where `tokens` equal `plain`; else the first difference, judged by one plain pass of the model."""
+def divergence(model: LanguageModel, trace: Trace, baseline: Trace) -> Divergence | None:
+    """The first difference of two runs of the same task, judged by one plain pass of the model; None if there is none."""
+    tokens, plain = trace.tokens, baseline.tokens
     position = first_difference(tokens, plain)
     if position is None:
         return None
+    dtype = trace.environment.dtype
     token = tokens[position] if position < len(tokens) else None
     other = plain[position] if position < len(plain) else None
     if token is None or other is None:
-        return Divergence(position, token, other, math.inf, math.inf)
-    text = (*prompt, *tokens[:position])
+        return Divergence(position, token, other, math.inf, math.inf, dtype)
+    text = (*trace.prompt.tokens, *tokens[:position])
+    model.forget()
     logits = model.evaluate(text, TreeBuilder(text[-1]).build()).logits(0).astype(np.float64)
     scores, scale = logits, 1.0
-    if sampler.sampling.temperature > 0:
-        scores = process(logits, sampler.sampling) + sampler.noise(len(text))[: len(logits)]
-        scale = sampler.sampling.temperature
+    sampling = Sampling.model_validate(trace.sampling)
+    if sampling.temperature > 0:
+        noise = Sampler(sampling, model.vocabulary).noise(len(text))
+        scores = process(logits, sampling) + noise
+        scale = sampling.temperature
     best = int(scores.argmax())
     gap = float(scores[best] - scores[token]) * scale
-    return Divergence(position, token, other, gap, gap / ulp(float(logits[best]), dtype))
+    return Divergence(position, token, other, gap, gap / ulp(float(logits[best]), dtype), dtype)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ouroboros_core import methods
-from ouroboros_core.decoding.engine import decode
+from ouroboros_core.decoding.engine import check_room, decode
 from ouroboros_core.decoding.text import TextStream, decode_all
 from ouroboros_core.decoding.trace import Ending, Prompt, Step, Trace
 from ouroboros_core.errors import InvalidInput
@@ -47,9 +47,14 @@ class Generation:
                 f"the phrase pool belongs to another tokenizer (fingerprint {pool.fingerprint or 'none'}, this pair's is "
                 f"{pair.fingerprint}): start a new pool"
             )
+        if pool is not None and pool.largest_token >= pair.target.vocabulary:
+            raise InvalidInput(
+                f"the phrase pool holds token id {pool.largest_token}, beyond the vocabulary of {pair.target.name}"
+            )
         self.pair = pair
         self.task = task
         self.prompt = Prompt(task.prompt, task.chat, tuple(pair.encode(task.prompt, chat=task.chat)))
+        check_room(self.prompt.tokens, task.max_new_tokens, pair.target)
         self.steps: list[Step] = []
         self.texts: list[str] = []
         self.created = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
@@ -62,6 +67,7 @@ class Generation:
         self._method = kind(task.hyperparameters, resources)
 
     def __iter__(self) -> Iterator[Step]:
+        assert not self.steps, "a generation runs once"
         pair, task = self.pair, self.task
         steps = decode(
             pair.target,

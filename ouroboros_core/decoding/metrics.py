@@ -85,8 +85,8 @@ def acceptance_by_position(trace: Trace) -> list[tuple[int, int]]:
 
 
 def seconds_to_token(trace: Trace) -> list[float]:
-    """Decoding seconds until each emitted token was there; tokens of one step arrive together. Prefill is not counted."""
-    ends = accumulate(step.seconds.decode for step in trace.steps)
+    """Seconds from the start, prefill included, until each emitted token was there; tokens of one step arrive together."""
+    ends = accumulate(step.seconds.prefill + step.seconds.decode for step in trace.steps)
     return [end for end, step in zip(ends, trace.steps, strict=True) for _ in step.tokens]
 
 

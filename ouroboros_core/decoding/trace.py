@@ -91,7 +91,8 @@ class Prompt:
 class Trace:
     """A run.
 
-    texts   the text each emitted token added; together exactly the tokenizer's decoding of all of them
+    texts   the text each emitted token added; together exactly the tokenizer's decoding of all of them (of a cancelled
+            run: of those that were whole characters)
     pieces  the text of every token id that occurs in a tree, on its own: for pictures, where a token may be half a character
     """
 
@@ -135,7 +136,21 @@ class Trace:
             raise InvalidInput(f"this is not a trace: {where}: {first['msg']}") from None
         if trace.version != VERSION:
             raise InvalidInput(f"the trace has schema version {trace.version}; this program reads version {VERSION}")
+        trace._check()
         return trace
+
+    def _check(self) -> None:
+        """Raise InvalidInput unless every path is a walk from the root and every token has its text."""
+        for number, step in enumerate(self.steps):
+            parent = 0
+            for node in step.path:
+                if not 0 < node < len(step.tree) or step.tree.parents[node] != parent:
+                    raise InvalidInput(f"this is not a trace: steps.{number}.path is no walk from the root")
+                parent = node
+            if not step.tokens:
+                raise InvalidInput(f"this is not a trace: steps.{number} emits no token")
+        if len(self.texts) != len(self.tokens):
+            raise InvalidInput(f"this is not a trace: {len(self.tokens)} tokens have {len(self.texts)} texts")
 
 
 @cache

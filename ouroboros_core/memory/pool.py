@@ -53,6 +53,12 @@ class PhrasePool:
     def keys(self) -> list[int]:
         return list(self._phrases)
 
+    @property
+    def largest_token(self) -> int:
+        """The largest token id in any phrase or key; -1 if there is none."""
+        tokens = (max(key, *map(max, known)) for key, known in self._phrases.items())
+        return max(tokens, default=-1)
+
     def begin_run(self) -> None:
         """From here on, what the pool already knows counts as history."""
         for known in self._phrases.values():
@@ -65,7 +71,7 @@ class PhrasePool:
             raise InvalidInput(f"a phrase of this pool has {self.ngram_size - 1} tokens, got {len(tokens)}")
         known = self._phrases.pop(key, {})
         phrase = known.pop(tokens, None) or Phrase(tokens, learned, step)
-        if len(known) >= self.guess_set_size:
+        while len(known) >= self.guess_set_size:
             del known[next(iter(known))]
         known[tokens] = phrase
         self._phrases[key] = known
@@ -107,10 +113,14 @@ class PhrasePool:
             data: Any = json.loads(text)
             if data["format"] != FORMAT or data["version"] != 1:
                 raise ValueError("not a phrase pool of version 1")
+            if min(int(data[size]) for size in ("ngram_size", "guess_set_size", "max_keys")) < 1:
+                raise ValueError("its sizes must be at least 1")
             pool = cls(int(data["ngram_size"]), int(data["guess_set_size"]), int(data["max_keys"]), str(data["fingerprint"]))
             for key, known in data["phrases"]:
                 for tokens in known:
                     pool.insert(int(key), tuple(int(t) for t in tokens), Learned.HISTORY, None)
+            if pool.largest_token >= 2**31 or any(key < 0 for key in pool.keys):
+                raise ValueError("its token ids are out of range")
         except (ValueError, KeyError, TypeError) as error:
             raise InvalidInput(f"this is not a phrase pool written by to_json: {error}") from None
         if fingerprint is not None and pool.fingerprint != fingerprint:
@@ -128,4 +138,8 @@ class PhrasePool:
 
     @classmethod
     def load(cls, path: Path, fingerprint: str | None = None) -> PhrasePool:
-        return cls.from_json(path.read_text(), fingerprint)
+        try:
+            text = path.read_text()
+        except UnicodeDecodeError as error:
+            raise InvalidInput(f"{path} is not a phrase pool: {error}") from None
+        return cls.from_json(text, fingerprint)

@@ -107,6 +107,7 @@ class Method(ABC):
         """Take note of what the target made of the last proposal."""
 
     def _start_draft_model(self, prompt: tuple[int, ...], max_new_tokens: int) -> None:
+        self.draft_model.forget()
         self.draft_model.reserve(len(prompt) + max_new_tokens)
         self.draft_model.prefill(prompt)
 

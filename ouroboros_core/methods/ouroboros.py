@@ -114,7 +114,7 @@ class Ouroboros(Method):
         """
         assert self.pool is not None
         chain = self._proposal.chain
-        accepted = sum(1 for node in verdict.path if node in set(chain))
+        accepted = len(set(chain).intersection(verdict.path))
         size = self.knobs.ngram_size - 1
         discarded = chain[accepted + 1 :]
         for i in range(len(discarded) - size + 1):

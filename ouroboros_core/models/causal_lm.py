@@ -22,6 +22,9 @@ from ouroboros_core.tree import TokenTree
 PREFILL_CHUNK = 512
 """Rows of the context computed in one pass; its mask has this many rows, never as many as the context."""
 
+TREE_ROOM = 256
+"""Rows kept free behind the context for the trees of a run."""
+
 PACKED_CONTEXT = 64
 """Up to this many missing context rows travel in the same pass as the tree."""
 
@@ -62,6 +65,11 @@ class CausalLM:
         config = model.config.get_text_config(decoder=True)
         self.vocabulary = min(vocabulary or config.vocab_size, config.vocab_size)
         self.max_length: int = getattr(config, "max_position_embeddings", None) or 2**20
+        rope = getattr(config, "rope_parameters", None) or {}
+        if rope.get("rope_type") == "longrope":
+            # Beyond this length transformers rotates the whole pass otherwise, and rows computed before would not fit.
+            original = rope.get("original_max_position_embeddings") or getattr(config, "original_max_position_embeddings", None)
+            self.max_length = min(self.max_length, original or self.max_length)
         self.passes = 0
         self._layers = int(config.num_hidden_layers)
         self._window: int | None = getattr(config, "sliding_window", None)
@@ -84,7 +92,6 @@ class CausalLM:
         self._cache = TreeCache(self._layers)
         self._context: tuple[int, ...] = ()
         self._tree: TokenTree | None = None
-        self._tree_start = 0
 
     @property
     def held(self) -> tuple[tuple[int, ...], TokenTree | None]:
@@ -95,14 +102,20 @@ class CausalLM:
     def cache(self) -> TreeCache:
         return self._cache
 
+    def forget(self) -> None:
+        self._context, self._tree = (), None
+        self._cache.keep(0)
+
     def reserve(self, tokens: int) -> None:
-        self._cache.reserve(tokens)
+        self._cache.reserve(tokens + TREE_ROOM)
 
     @torch.inference_mode()
     def prefill(self, context: Sequence[int]) -> None:
         context = tuple(context)
-        kept = self._rewind(context)
-        self._fill(context, kept)
+        if len(context) > 1:
+            self._fill(context, self._rewind(context))
+            if self.device.type == "cuda":
+                torch.cuda.synchronize(self.device)  # so that a clock read now has the pass behind it
 
     @torch.inference_mode()
     def evaluate(self, context: Sequence[int], tree: TokenTree) -> TorchEvaluation:
@@ -143,7 +156,7 @@ class CausalLM:
         return kept
 
     def _fill(self, context: tuple[int, ...], kept: int) -> int:
-        """Compute context rows from `kept` up to the last token, in chunks, without projecting any."""
+        """Compute context rows from `kept` up to the last token, in chunks; of each chunk only the last row is projected."""
         end = len(context) - 1
         for start in range(kept, end, PREFILL_CHUNK):
             stop = min(start + PREFILL_CHUNK, end)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 
 import torch
@@ -69,13 +70,14 @@ def _worst_difference(model: CausalLM) -> float:
     builder.add_path(spare[5:6], 0, guess)
     tree = builder.build()
     evaluation = model.evaluate(context, tree)
-    worst = 0.0
+    differences = []
     for node in range(len(tree)):
         branch = context + [tree.tokens[n] for n in tree.path_to(node)]
-        worst = max(worst, _difference(model, evaluation.logits(node), branch))
+        differences.append(_difference(model, evaluation.logits(node), branch))
     accepted = [*context, tree.tokens[first[0]], tree.tokens[4], spare[7]]
     after = model.evaluate(accepted, TreeBuilder(accepted[-1]).build())
-    return max(worst, _difference(model, after.logits(0), accepted))
+    differences.append(_difference(model, after.logits(0), accepted))
+    return math.nan if any(map(math.isnan, differences)) else max(differences)
 
 
 def _difference(model: CausalLM, logits: object, branch: list[int]) -> float:

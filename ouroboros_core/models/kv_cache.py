@@ -57,7 +57,6 @@ class TreeCacheLayer(CacheLayerMixin):
         """Keep rows before `start`, then `rows` (None: they already follow), `count` of them; forget the rest."""
         if rows is not None and self.is_initialized:
             assert self.keys is not None and self.values is not None
-            rows = rows.to(self.keys.device)
             self.keys[:, :, start : start + count] = self.keys.index_select(2, rows)
             self.values[:, :, start : start + count] = self.values.index_select(2, rows)
         self.length = start + count
@@ -97,4 +96,6 @@ class TreeCache(Cache):
         in_place = list(rows) == list(range(start, start + len(rows)))
         index = None if in_place else torch.tensor(rows)
         for layer in self.layers:
+            if index is not None and layer.is_initialized:
+                index = index.to(layer.keys.device)
             layer.gather(start, index, len(rows))

@@ -32,6 +32,10 @@ class LanguageModel(Protocol):
     passes: int
     """Forward passes made so far, prefill excluded."""
 
+    def forget(self) -> None:
+        """Drop what is remembered of earlier texts, so that a run's prefill is measured, not inherited; keeps the room."""
+        ...
+
     def reserve(self, tokens: int) -> None:
         """Make room for a context of this many tokens beforehand; never needed for correctness."""
         ...

@@ -6,6 +6,7 @@ model repository is ever run.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import platform
@@ -47,7 +48,10 @@ class Pair:
             if not self.tokenizer.chat_template:
                 raise InvalidInput(f"{self.target.name} has no chat template: send the prompt raw")
             turns = [{"role": "user", "content": prompt}]
-            prompt = str(self.tokenizer.apply_chat_template(turns, add_generation_prompt=True, tokenize=False))
+            try:
+                prompt = str(self.tokenizer.apply_chat_template(turns, add_generation_prompt=True, tokenize=False))
+            except Exception as error:  # the template is a program of the model's author
+                raise InvalidInput(f"the chat template of {self.target.name} fails: {error}. Send the prompt raw") from None
         return list(self.tokenizer(prompt, add_special_tokens=not chat).input_ids)
 
     @cached_property
@@ -112,9 +116,8 @@ def make_pair(target: PreTrainedModel, draft: PreTrainedModel | None, tokenizer:
     check_tree_support(big)
     small = None
     if draft is not None:
-        check_vocabulary(draft.config.vocab_size, big, "the draft model")
-        small = CausalLM(draft, _short_name(draft.name_or_path) or "draft", vocabulary=big.vocabulary)
-        check_tree_support(small)
+        check_vocabulary(_vocabulary_size(draft), big, "the draft model")
+        small = _join(draft, _short_name(draft.name_or_path) or "draft", big)
     return Pair(big, small, tokenizer, _stop_tokens(target, tokenizer))
 
 
@@ -131,7 +134,7 @@ def check_vocabulary(
         if mine != theirs:
             other = next((w for w, i in mine.items() if theirs.get(w) != i), next(iter(theirs.keys() - mine.keys()), ""))
             reason = f"has {len(mine)} tokens, target {target.name} has {len(theirs)}, and they differ at {other!r}"
-    elif abs(size - target.vocabulary) > 0.01 * target.vocabulary:
+    if reason is None and abs(size - target.vocabulary) > 0.01 * target.vocabulary:
         reason = f"has {size} tokens, target {target.name} has {target.vocabulary}"
     if reason:
         raise VocabularyMismatch(
@@ -143,18 +146,26 @@ def _load_draft(
     name: str, target: CausalLM, tokenizer: PreTrainedTokenizerBase, dtype: torch.dtype, device: torch.device
 ) -> CausalLM:
     index = Path(name) / "model.safetensors.index.json"
-    if index.exists() and json.loads(index.read_text())["metadata"].get("embeddings") == SHARED:
+    if index.exists() and json.loads(index.read_text()).get("metadata", {}).get("embeddings") == SHARED:
         model = assemble_draft(Path(name), target.model, dtype)
     else:
         model = _load_model(name, dtype, device, None)
-        try:
-            own = _load_tokenizer(name)
-        except WeightsUnavailable:
-            own = tokenizer
-        check_vocabulary(model.config.vocab_size, target, name, (own, tokenizer))
-    small = CausalLM(model, _short_name(name), vocabulary=target.vocabulary)
+        check_vocabulary(_vocabulary_size(model), target, name)
+        with contextlib.suppress(WeightsUnavailable):  # a draft without tokenizer files is judged by its size alone
+            check_vocabulary(_vocabulary_size(model), target, name, (_load_tokenizer(name), tokenizer))
+    return _join(model, _short_name(name), target)
+
+
+def _join(model: PreTrainedModel, name: str, target: CausalLM) -> CausalLM:
+    """The checked wrapper of a draft; where output layers are padded differently, both score the smaller vocabulary."""
+    small = CausalLM(model, name, vocabulary=target.vocabulary)
+    target.vocabulary = small.vocabulary
     check_tree_support(small)
     return small
+
+
+def _vocabulary_size(model: PreTrainedModel) -> int:
+    return int(model.config.get_text_config(decoder=True).vocab_size)
 
 
 def assemble_draft(folder: Path, target: PreTrainedModel, dtype: torch.dtype) -> PreTrainedModel:
@@ -209,7 +220,7 @@ def _load_model(name: str, dtype: torch.dtype, device: torch.device, device_map:
     transformers.utils.logging.disable_progress_bar()
     try:
         model: PreTrainedModel = AutoModelForCausalLM.from_pretrained(**source, dtype=dtype, trust_remote_code=False)
-    except (OSError, ValueError) as error:
+    except Exception as error:  # a foreign file can fail in any way; what it says is the reason
         if "not recogni" in str(error) or "Unrecognized" in str(error):
             raise UnsupportedModel(f"{name} is not a causal language model that transformers knows: {error}") from None
         raise WeightsUnavailable(f"{name} could not be loaded: {error}") from None
@@ -219,7 +230,7 @@ def _load_model(name: str, dtype: torch.dtype, device: torch.device, device_map:
 def _load_tokenizer(name: str) -> PreTrainedTokenizerBase:
     try:
         tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(**_source(name), trust_remote_code=False)
-    except (OSError, ValueError) as error:
+    except Exception as error:  # as above
         raise WeightsUnavailable(f"the tokenizer of {name} could not be loaded: {error}") from None
     return tokenizer
 

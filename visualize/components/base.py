@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import gradio as gr
@@ -9,6 +10,7 @@ import gradio as gr
 from ouroboros_core.locations import assets
 
 
+@cache
 def script(name: str) -> str:
     """The JavaScript of a component."""
     return (assets() / "js" / name).read_text()

@@ -8,13 +8,18 @@ from visualize.components.base import JsonHTML, script
 from visualize.views import legend
 
 TEMPLATE = """
-<section class="ouro-run" data-palette="okabe-ito" aria-label="Generated text">
-  <header class="ouro-run-head"><span class="ouro-badge"></span><span class="ouro-title"></span></header>
+<section class="ouro-run" aria-label="Generated text">
+  <header class="ouro-run-head">
+    <span class="ouro-badge"></span><span class="ouro-title"></span>
+    <button type="button" class="ouro-palette" aria-pressed="false">the paper's colours</button>
+  </header>
   <dl class="ouro-tiles"></dl>
   <ul class="ouro-legend" aria-label="Who wrote the tokens"></ul>
   <div class="ouro-text" role="group" aria-label="Tokens; arrow keys move from one to the next"></div>
-  <p class="ouro-card" role="tooltip" hidden></p>
-  <p class="ouro-status" role="status" aria-live="polite"></p>
+  <p class="ouro-card" id="ouro-card" role="tooltip" hidden></p>
+  <p class="ouro-status"></p>
+  <p class="ouro-said" role="status" aria-live="polite"></p>
+  <details class="ouro-meaning"><summary>What the colours mean</summary><dl></dl></details>
 </section>
 """
 
@@ -22,7 +27,8 @@ TEMPLATE = """
 class TokenView(JsonHTML):
     """Value: {seq, run, from, steps, prompt?, chat?, badge?, title?, tiles?, status?, done?}, see `views.run_view`.
 
-    `steps` are those from index `from` on, so a stream sends each step once; another `run` starts anew.
+    `steps` are those from index `from` on, so a stream sends each step once; another `run` starts anew. {seq, stopped} ends
+    what is shown. A chosen token triggers `token_select` with its data.
     """
 
     def __init__(self, value: dict[str, Any] | None = None, **more: Any) -> None:

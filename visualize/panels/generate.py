@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
+import asyncio
 import logging
-from collections.abc import Iterator
+import math
+import time
+from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING, Any
 
 import gradio as gr
@@ -42,7 +44,13 @@ def _make_task(prompt: str, method: str, knobs: dict[str, Any], chat: bool, coun
 
     if not isinstance(prompt, str) or not prompt:
         raise InvalidInput("the prompt is empty; write at least one character, or choose an example")
-    if isinstance(count, bool) or not isinstance(count, int | float) or count != int(count) or not 1 <= count <= 1024:
+    if (
+        isinstance(count, bool)
+        or not isinstance(count, int | float)
+        or not math.isfinite(count)
+        or count % 1
+        or not 1 <= count <= 1024
+    ):
         raise InvalidInput(f"max_new_tokens must be a whole number between 1 and 1024, got {count}")
     kind = methods.get(method)
     chosen = Sampling.parse(sampling)
@@ -77,7 +85,9 @@ def add_endpoint(studio: Studio) -> None:
         sampling = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
         try:
             text = ""
-            for update in studio.run(_make_task(prompt, method, knobs or {}, chat, max_new_tokens, sampling), compare):
+            for update in studio.run(
+                _make_task(prompt, method, knobs or {}, chat, max_new_tokens, sampling), compare, charts=False
+            ):
                 if "trace" in update:
                     trace, baseline = update["trace"], update["baseline"]
                     yield {
@@ -188,16 +198,18 @@ class GeneratePanel:
         running = self.go.click(
             self._generate, inputs, outputs, concurrency_id=COMPUTE, concurrency_limit=1, trigger_mode="once", **private
         )
-        self.stop.click(None, cancels=[running])
+        self.stop.click(self._stopped, outputs=self.view, cancels=[running], queue=False, **private)
 
     def attach_loading(self, blocks: gr.Blocks) -> None:
         """Say when the models are there."""
-        blocks.load(self._wait, outputs=self.models, show_progress="hidden", api_visibility="private", concurrency_limit=None)
+        private: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
+        blocks.load(self._wait, outputs=self.models, concurrency_limit=None, **private)
 
-    def _wait(self) -> Iterator[str]:
+    async def _wait(self) -> AsyncIterator[str]:
+        """Polls, because a thread a visitor would be too many."""
         yield self.studio.state()
-        with contextlib.suppress(OuroborosError):
-            self.studio.pair()
+        while not self.studio.ready:
+            await asyncio.sleep(0.5)
         yield self.studio.state()
 
     def _generate(self, prompt: str, method: str, chat: bool, count: float, *values: Any) -> Iterator[Any]:
@@ -211,12 +223,18 @@ class GeneratePanel:
             raise gr.Error(str(error), print_exception=False) from None
 
     def _stream(self, task: Task) -> Iterator[Any]:
+        """Outputs that did not change are yielded again as they were: the difference that Gradio sends is then empty."""
+        view: dict[str, Any] = {}
+        drawn: dict[str, Any] = {name: {} for name in CHARTS}
         for seq, update in enumerate(self.studio.run(task, compare=True), 1):
-            figure = update.get("charts", {})
-            yield (
-                update.get("view", gr.skip()),
-                *({"seq": seq, "figure": figure[name]} if name in figure else gr.skip() for name in CHARTS),
-            )
+            view = update.get("view", view)
+            drawn |= {name: {"seq": seq, "figure": figure} for name, figure in update.get("charts", {}).items()}
+            yield view, *drawn.values()
+
+    @staticmethod
+    def _stopped() -> dict[str, Any]:
+        """What the token view is told when a run was stopped: the rest stays as it is."""
+        return {"seq": time.time_ns(), "stopped": True}
 
 
 def _note(example: Example) -> str:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ouroboros_core import methods
 from ouroboros_core.errors import InvalidInput, OuroborosError
-from ouroboros_core.sampling import Sampler, Sampling
+from ouroboros_core.sampling import Sampling
 from visualize import figures, views
 
 if TYPE_CHECKING:
@@ -70,6 +70,7 @@ class Studio:
         self._load = load
         self._pair: Future[Pair] = Future()
         self._baselines = Baselines()
+        self._lane = threading.Lock()
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
@@ -120,51 +121,71 @@ class Studio:
         place = pair.environment
         return f"Ready: {pair.target.name} with {draft}, {place.dtype} on {place.processor}, {place.threads} threads."
 
-    def run(self, task: Task, compare: bool) -> Iterator[dict[str, Any]]:
-        """Run a task and then, unless already measured, plain decoding; yields views of what is new.
+    def run(self, task: Task, compare: bool, charts: bool = True) -> Iterator[dict[str, Any]]:
+        """Run a task and then, unless already measured, plain decoding; yields what is new.
 
-        Each view has `view` (for the token view) and at times `charts`; the last has `trace` and `baseline`, too.
+        Each update has a `view` for the token view and, where they changed, `charts`; the last has `trace`, `baseline` and
+        `tie`, too. While the models load or another run computes, the updates only say so.
         """
+        name = uuid.uuid4().hex
+        for status in self._wait_for_turn():
+            yield {"view": {"seq": 0, "run": name, "from": 0, "steps": [], "status": status, "badge": "waiting", "tiles": []}}
+        try:
+            yield from self._run(self.pair(), task, name, compare, charts)
+        finally:
+            self._lane.release()
+
+    def _wait_for_turn(self) -> Iterator[str]:
+        """Take the one compute lane. A stopped run may hold it until its pass has ended, so the queue alone is not enough."""
+        while not self.ready:
+            yield "Waiting for the models to load …"
+            time.sleep(CHART_INTERVAL)
+        while not self._lane.acquire(timeout=CHART_INTERVAL):
+            yield "Waiting for another run to end …"
+
+    def _run(self, pair: Pair, task: Task, name: str, compare: bool, charts: bool) -> Iterator[dict[str, Any]]:
         from ouroboros_core.decoding.generation import Generation
 
-        pair = self.pair()
         generation = Generation(pair, task)
-        name = uuid.uuid4().hex
-        common = {"run": name, "badge": "live", "prompt": task.prompt, "chat": task.chat}
-        yield {"view": {**common, "seq": 0, "from": 0, "steps": [], "status": "Reading the prompt …", "tiles": []}}
-        seq, shown, text_due, charts_due = 1, 0, 0.0, 0.0
+        draft = pair.draft.name if pair.draft and methods.get(task.method).needs_draft_model else None
+        title = views.describe(task.method, task.hyperparameters.model_dump(), pair.target.name, draft)
+        common = {"run": name, "badge": "live", "title": title, "prompt": task.prompt, "chat": task.chat}
+        blank = figures.empty("Measured when the run has ended.")
+        yield {
+            "view": {**common, "seq": 1, "from": 0, "steps": [], "status": "Reading the prompt …", "tiles": []},
+            "charts": {"acceptance": figures.empty("The first step is under way."), "time": blank, "speedup": blank},
+        }
+        seq, shown, text_due, charts_due = 2, 0, 0.0, 0.0
         for step in generation:
             now = time.monotonic()
             if now < text_due:
                 continue
             text_due = now + TEXT_INTERVAL
-            count = sum(len(s.tokens) for s in generation.steps)
-            view = {**common, "seq": seq, "from": shown, "steps": views.steps_view(generation.steps, generation.texts, shown)}
-            update: dict[str, Any] = {"view": {**view, "status": f"Step {step.index + 1}: {count} tokens"}}
-            if now >= charts_due:
+            steps = views.steps_view(generation.steps, generation.texts, shown)
+            status = f"Step {step.index + 1}: {len(generation.texts)} tokens"
+            update: dict[str, Any] = {"view": {"run": name, "seq": seq, "from": shown, "steps": steps, "status": status}}
+            if charts and now >= charts_due:
                 charts_due = now + CHART_INTERVAL
                 update["charts"] = {"acceptance": figures.acceptance_length(generation.steps)}
             shown, seq = len(generation.steps), seq + 1
             yield update
         trace = generation.trace()
         baseline = None
-        if compare and trace.steps:
+        if compare and trace.steps and task.method != "autoregressive":
             kind = "greedy" if task.sampling.temperature == 0 else "plain sampling"
             waiting = views.run_view(trace, None, run=name, seq=seq, badge_text="live")
             waiting |= {"status": f"{waiting['status']}. Now {kind}, to compare with …", "done": False}
-            charts = {"acceptance": figures.acceptance_length(trace.steps), "time": figures.tokens_against_time(trace, None)}
-            yield {"view": waiting, "charts": charts}
-            baseline = yield from self._baseline(pair, task, trace)
-        tie = self._judge(pair, trace, baseline, task.sampling) if baseline else None
+            yield {"view": waiting, "charts": {"acceptance": figures.acceptance_length(trace.steps)} if charts else {}}
+            baseline = yield from self._baseline(pair, task)
+        tie = self._judge(pair, trace, baseline) if baseline else None
         view = views.run_view(trace, baseline, run=name, seq=seq + 1, badge_text="live", tie=tie)
-        yield {"view": view, "charts": self.charts(trace, baseline), "trace": trace, "baseline": baseline, "tie": tie}
+        drawn = self.charts(trace, baseline) if charts else {}
+        yield {"view": view, "charts": drawn, "trace": trace, "baseline": baseline, "tie": tie}
 
-    def _baseline(self, pair: Pair, task: Task, trace: Trace) -> Generator[dict[str, Any], None, Trace]:
+    def _baseline(self, pair: Pair, task: Task) -> Generator[dict[str, Any], None, Trace]:
         """The plain run of a task: measured now, or within the last ten minutes. A generator, so that Stop reaches it."""
         from ouroboros_core.decoding.generation import Generation
 
-        if task.method == "autoregressive":
-            return trace
         generation = Generation(pair, task.plain())
         key = Baselines.key(generation)
         known = self._baselines.get(key)
@@ -181,19 +202,12 @@ class Studio:
         return baseline
 
     @staticmethod
-    def _judge(pair: Pair, trace: Trace, baseline: Trace, sampling: Sampling) -> str | None:
+    def _judge(pair: Pair, trace: Trace, baseline: Trace) -> str | None:
         """In words, a difference that rounding made; None if there is none, or if rounding does not explain it."""
         from ouroboros_core.decoding.equality import divergence
 
-        sampler = Sampler(sampling, pair.target.vocabulary)
-        found = divergence(pair.target, trace.environment.dtype, trace.prompt.tokens, trace.tokens, baseline.tokens, sampler)
-        if found is None or not found.tie:
-            return None
-        dtype, gap = trace.environment.dtype, f"gap {found.gap:.3g}, {found.ulps:.2g} ulp"
-        return (
-            f"At token {found.position + 1} two choices tie in {dtype} ({gap}), and a pass over many tokens rounds otherwise "
-            f"than a pass over one. In float32 the text is the same."
-        )
+        found = divergence(pair.target, trace, baseline)
+        return f"It differs from token {found.position + 1} on, {found.reason}." if found is not None and found.tie else None
 
     @staticmethod
     def charts(trace: Trace, baseline: Trace | None) -> dict[str, Any]:

@@ -1,0 +1,95 @@
+"""A real server and a real browser for the tests of the page."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+def browser_path() -> str:
+    """Debian's chromium or a Google Chrome; without either, playwright's own."""
+    found = next((p for p in map(shutil.which, ("chromium", "chromium-browser", "google-chrome")) if p), None)
+    return found or ""
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@contextmanager
+def server(*flags: str, guard: bool = True, program: str = "") -> Iterator[str]:
+    """The page in a process of its own; with `guard`, any connection that leaves this machine is an error there.
+
+    program: Python code to run in place of app.py, with the same flags.
+    """
+    port = free_port()
+    with tempfile.TemporaryFile("w+") as log, tempfile.TemporaryDirectory() as folder:
+        main = "app.py"
+        if program:
+            main = f"{folder}/program.py"
+            Path(main).write_text(program)
+        command = [sys.executable, *(["-m", "tests.loopback"] if guard else []), main, "--port", str(port), *flags]
+        environment = {**os.environ, "HF_HUB_OFFLINE": ""}
+        process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT, env=environment)
+        try:
+            url = f"http://127.0.0.1:{port}"
+            for _ in range(300):
+                try:
+                    urllib.request.urlopen(url, timeout=2).close()
+                    break
+                except OSError:
+                    if process.poll() is not None:
+                        break
+                    time.sleep(0.2)
+            else:
+                process.kill()
+                process.wait()
+            if process.poll() is not None:
+                log.seek(0)
+                raise RuntimeError("the page did not start:\n" + log.read())
+            yield url
+            log.seek(0)
+            written = log.read()
+            assert "refused: a connection to" not in written, written
+            assert "Traceback" not in written, written
+        finally:
+            process.terminate()
+            process.wait(20)
+
+
+@contextmanager
+def chromium() -> Iterator[Any]:
+    """A browser, driven by playwright."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(args=FLAGS, executable_path=browser_path() or None)
+        try:
+            yield browser
+        finally:
+            browser.close()

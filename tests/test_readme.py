@@ -1,0 +1,91 @@
+"""The README says what the program does: tables are generated, commands exist, pictures are there.
+
+python -m tests.test_readme     writes the generated table anew
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from ouroboros_core.cli import build_parser
+from ouroboros_core.cli.methods import describe
+from visualize.palette import LOOKS
+
+ROOT = Path(__file__).parents[1]
+README = ROOT / "README.md"
+
+
+def section(name: str) -> str:
+    found = re.search(rf"<!-- {name}: begin .*?-->\n(.*?)<!-- {name}: end -->", README.read_text(), re.DOTALL)
+    assert found, f"the README has no section {name}"
+    return found[1]
+
+
+def methods_table() -> str:
+    """The table of methods and knobs, from the one declaration of each knob."""
+    lines = ["| method | needs | what it does | knobs (default; allowed) |", "|---|---|---|---|"]
+    for method in describe():
+        knobs = []
+        for name, knob in method["knobs"].items():
+            default = str(knob["default"]).lower() if knob["type"] == "bool" else knob["default"]
+            bounds = f"; {knob['min']}-{knob['max']}" if knob["min"] is not None else ""
+            knobs.append(f"`{name}` ({default}{bounds})")
+        name = f"[{method['name']}]({method['paper']})" if method["paper"] else method["name"]
+        mark = " (default)" if method["default"] else ""
+        lines.append(
+            f"| `{method['id']}`{mark}: {name} | {', '.join(method['needs'])} | {method['summary']} | {', '.join(knobs)} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def test_the_table_of_methods_is_generated() -> None:
+    assert section("methods") == methods_table(), "run: python -m tests.test_readme"
+
+
+@pytest.mark.parametrize("name", ["phrases", "exact"])
+def test_measured_sections_are_filled(name: str) -> None:
+    assert len(section(name).strip()) > 80
+
+
+def test_the_commands_of_the_readme_are_understood() -> None:
+    lines = re.findall(r"^    \.venv/bin/python -m ouroboros_core (.*)$", README.read_text(), re.MULTILINE)
+    assert len(lines) >= 3
+    for line in lines:
+        build_parser().parse_args(shlex.split(line))
+    for target in re.findall(r"make (\w+)", README.read_text()):
+        if target not in ("sure",):
+            assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE), f"make {target}"
+
+
+def test_what_the_readme_links_to_is_there() -> None:
+    for link in re.findall(r"\]\(((?!http)[^)]+)\)", README.read_text()):
+        assert (ROOT / link).exists(), link
+
+
+def test_the_legend_is_that_of_the_page() -> None:
+    rows = dict(re.findall(r"^\| (\W) ([^|]+?) \|", README.read_text(), re.MULTILINE))
+    keys = ("draft", "correction", "suffix", "bonus", "phrase", "target")
+    assert rows == {LOOKS[key].glyph: LOOKS[key].label for key in keys}
+
+
+def test_the_front_matter_is_what_a_space_needs() -> None:
+    front = README.read_text().split("---")[1]
+    values = dict(re.findall(r"^(\w+): (.+)$", front, re.MULTILINE))
+    assert values["sdk"] == "gradio"
+    assert values["app_file"] == "app.py"
+    assert len(values["short_description"]) <= 60
+    assert re.search(rf"gradio>={values['sdk_version'].rsplit('.', 1)[0]}", (ROOT / "requirements.txt").read_text())
+
+
+def test_every_file_is_small_enough_for_a_space() -> None:
+    for path in (ROOT / "assets").rglob("*"):
+        assert path.is_dir() or path.stat().st_size < 10_000_000, path
+
+
+if __name__ == "__main__":
+    text = README.read_text()
+    README.write_text(text.replace(section("methods") + "<!-- methods: end", methods_table() + "<!-- methods: end"))
