@@ -25,7 +25,7 @@ def test_methods_are_listed_with_their_knobs_and_the_default() -> None:
     listed = json.loads(ouroboros("methods", "--json").stdout)
     assert [m["id"] for m in listed] == list(methods.available())
     assert [m["id"] for m in listed if m["default"]] == [methods.DEFAULT]
-    assert listed[-1]["knobs"]["gamma"] == {"type": "int", "default": 6, "min": 1, "max": 32, "help": "Draft tokens per step."}
+    assert listed[-1]["knobs"]["gamma"] == {"type": "int", "default": 2, "min": 1, "max": 32, "help": "Draft tokens per step."}
     text = ouroboros("methods").stdout
     assert all(m["id"] in text for m in listed)
 

@@ -114,7 +114,7 @@ def test_in_half_precision_a_difference_from_plain_decoding_is_a_tie(fast_pair: 
 def test_a_pool_of_another_tokenizer_is_refused(embedded_pair: Pair) -> None:
     kind = methods.get("ouroboros")
     with pytest.raises(InvalidInput, match="belongs to another tokenizer"):
-        Generation(embedded_pair, Task("Hi", kind.id, kind.Hyperparameters()), PhrasePool(4, 6, fingerprint="other"))
+        Generation(embedded_pair, Task("Hi", kind.id, kind.Hyperparameters()), PhrasePool(3, 4, fingerprint="other"))
 
 
 def test_the_draft_shares_the_targets_embeddings(embedded_pair: Pair) -> None:

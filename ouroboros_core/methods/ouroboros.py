@@ -40,10 +40,10 @@ class Ouroboros(Method):
     learns_phrases = True
 
     class Hyperparameters(hyperparameters.Hyperparameters):
-        gamma: int = Field(6, ge=1, le=32, description="Draft tokens per step.")
-        window_size: int = Field(6, ge=1, le=60, description="Columns of the draft model's lookahead window (W).")
-        ngram_size: int = Field(4, ge=3, le=10, description="Key token and phrase together (N).")
-        guess_set_size: int = Field(6, ge=1, le=60, description="Phrases kept per key (G).")
+        gamma: int = Field(2, ge=1, le=32, description="Draft tokens per step.")
+        window_size: int = Field(4, ge=1, le=60, description="Columns of the draft model's lookahead window (W).")
+        ngram_size: int = Field(3, ge=3, le=10, description="Key token and phrase together (N).")
+        guess_set_size: int = Field(4, ge=1, le=60, description="Phrases kept per key (G).")
         top_k_suffixes: int = Field(3, ge=0, le=20, description="Candidate suffixes behind the draft (K).")
         lookahead_phrases: bool = Field(True, description="Learn phrases from the draft model's lookahead window.")
         verification_phrases: bool = Field(True, description="Learn phrases from what the target says of a draft.")

@@ -20,7 +20,7 @@ class Speculative(Method):
     needs_draft_model = True
 
     class Hyperparameters(hyperparameters.Hyperparameters):
-        gamma: int = Field(4, ge=1, le=32, description="Draft tokens per step.")
+        gamma: int = Field(2, ge=1, le=32, description="Draft tokens per step.")
 
     def __init__(self, hyperparameters: Hyperparameters, resources: Resources) -> None:
         super().__init__(hyperparameters, resources)

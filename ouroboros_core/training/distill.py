@@ -191,7 +191,8 @@ def save(student: PreTrainedModel, out: Path, recipe: Recipe, curve: list[dict[s
     config = {**student.config.to_dict(), "dtype": "bfloat16", "architectures": ["LlamaForCausalLM"]}
     config.pop("_name_or_path", None)
     (out / "config.json").write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")
-    (out / "training.json").write_text(json.dumps({"recipe": asdict(recipe), "curve": curve}, indent=1) + "\n")
+    named = {**asdict(recipe), "target": Path(recipe.target).name, "data": Path(recipe.data).name}
+    (out / "training.json").write_text(json.dumps({"recipe": named, "curve": curve}, indent=1) + "\n")
 
 
 def train(recipe: Recipe, out: Path, work: Path, log: Any = print) -> float:
