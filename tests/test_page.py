@@ -13,6 +13,7 @@ import pytest
 from ouroboros_core.decoding.trace import Trace
 from ouroboros_core.locations import assets
 from tests.browser import ROOT, chromium, server
+from visualize.palette import LOOKS
 
 pytestmark = [pytest.mark.browser, pytest.mark.embedded]
 
@@ -122,7 +123,7 @@ def test_a_visitor_generates_the_papers_example_and_sees_who_wrote_each_token(pa
         assert "target" not in sources[:-1], "the target's token ends a step"
         ranks = [("draft", "suffix", "target").index(s) for s in sources]
         assert ranks == sorted(ranks), "draft, then suffix, then the target's own"
-    legend = {i.get_attribute("data-look"): int(i.locator("b").inner_text()) for i in page.locator(".ouro-key").all()}
+    legend = {i.get_attribute("data-look"): int(i.locator("b").inner_text()) for i in page.locator(".ouro-legend .ouro-key").all()}
     assert legend == {look: sum(t["look"] == look for t in shown) for look in {t["look"] for t in shown}}
     assert tile(page, "Identical") == "yes"
     assert float(tile(page, "Tokens per second")) > 0
@@ -133,8 +134,12 @@ def test_a_visitor_generates_the_papers_example_and_sees_who_wrote_each_token(pa
         "#token-view .ouro-token", "nodes => nodes.map(n => [n.dataset.look, getComputedStyle(n).backgroundColor])"
     )
     assert len({colour for _, colour in backgrounds}) == len({look for look, _ in backgrounds}) >= 3
+    underlines = page.eval_on_selector_all(
+        "#token-view .ouro-token", "nodes => nodes.map(n => [n.dataset.look, getComputedStyle(n).textDecorationStyle])"
+    )
+    assert dict(underlines) == {look: LOOKS[look].underline for look in {t["look"] for t in shown}}, "a sign besides colour"
     for chart in ("acceptance", "time", "speedup"):
-        page.wait_for_selector(f"#chart-{chart} .plot :is(.bars path, .js-line)", state="attached")
+        page.wait_for_selector(f"#chart-{chart} :is(.bars path, .js-line)", state="attached")
     bars = page.evaluate("document.querySelector('#chart-acceptance .ouro-plot').data.map(d => [...d.y])")
     assert sum(map(sum, bars)) == 128
     lines = page.evaluate("document.querySelector('#chart-speedup .ouro-plot').layout.shapes.map(s => s.y0)")
@@ -227,6 +232,7 @@ def test_the_endpoint_generate_needs_a_prompt_only_and_ends_in_the_trace(url: st
 
 
 def test_the_papers_colours_are_one_click_away_and_reach_text_and_charts(page: Any) -> None:
+    page.wait_for_selector("#chart-acceptance .bars path", state="attached")
     before = page.evaluate("document.querySelector('#chart-acceptance .ouro-plot').data.map(d => d.marker.color)")
     page.get_by_role("button", name="the paper's colours").click()
     page.wait_for_timeout(300)

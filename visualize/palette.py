@@ -45,7 +45,7 @@ LOOKS: dict[str, Look] = {
         Look("copy", "copied from the text", "Copied from an earlier place in the prompt or the output, and confirmed.", "■", "#E69F00", "#a86b00", "solid"),
         Look("corpus", "retrieved from a corpus", "Found in a corpus of earlier texts, and confirmed.", "▣", "#8C6D31", "#5f6f1f", "dashed"),
         Look("recycled", "recycled candidate", "One of the target's own runners-up from an earlier pass, confirmed.", "↻", "#7F7F00", "#2f7f7f", "dotted"),
-        Look("target", "target alone", "Written by the target in a pass of its own; nothing had been proposed.", "○", "#6B7280", "#1a1a1a", "none"),
+        Look("target", "target alone", "Written by the target in a pass of its own; nothing had been proposed.", "○", "#6B7280", "#1a1a1a", "solid"),
     )
 }  # fmt: skip
 
@@ -61,5 +61,5 @@ def css() -> str:
     for look in LOOKS.values():
         rules.append(f'[data-look="{look.key}"]{{--tone:{look.colour};--line:{look.underline};}}')
         rules.append(f'[data-ouro-palette="paper"] [data-look="{look.key}"]{{--tone:{look.paper};}}')
-        rules.append(f'.dark[data-ouro-palette="paper"] [data-look="{look.key}"]{{--tone:{look.paper_dark};}}')
+        rules.append(f'.dark [data-ouro-palette="paper"] [data-look="{look.key}"]{{--tone:{look.paper_dark};}}')
     return "\n".join(rules)

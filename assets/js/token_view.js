@@ -154,8 +154,10 @@ text.addEventListener("keydown", (event) => {
 
 palette.addEventListener("click", () => {
   const paper = document.body.dataset.ouroPalette !== "paper";
-  if (paper) document.body.dataset.ouroPalette = "paper";
-  else delete document.body.dataset.ouroPalette;
+  for (const node of [document.body, root]) {
+    if (paper) node.dataset.ouroPalette = "paper";
+    else delete node.dataset.ouroPalette;
+  }
   palette.setAttribute("aria-pressed", String(paper));
 });
 
