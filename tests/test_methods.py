@@ -91,7 +91,7 @@ def test_a_text_may_fill_the_model_to_its_last_position(method: str) -> None:
 def test_the_text_ends_at_the_first_stop_token_wherever_it_arrives(method: str, sampling: Sampling) -> None:
     """Every token of a text is tried as the stop token, on text after text until every kind of place was among them."""
     models = tiny.pair("llama", "sdpa")
-    knobs = {"gamma": 2} if "gamma" in methods.get(method).Hyperparameters.knobs() else {}
+    knobs: dict[str, Any] = {"gamma": 2} if "gamma" in methods.get(method).Hyperparameters.knobs() else {}
     wanted = {"first", "path", "correction", "bonus"} if knobs else {"first"}
     where: set[str] = set()
     for seed in range(5, 15):

@@ -123,7 +123,9 @@ def test_a_visitor_generates_the_papers_example_and_sees_who_wrote_each_token(pa
         assert "target" not in sources[:-1], "the target's token ends a step"
         ranks = [("draft", "suffix", "target").index(s) for s in sources]
         assert ranks == sorted(ranks), "draft, then suffix, then the target's own"
-    legend = {i.get_attribute("data-look"): int(i.locator("b").inner_text()) for i in page.locator(".ouro-legend .ouro-key").all()}
+    legend = {
+        i.get_attribute("data-look"): int(i.locator("b").inner_text()) for i in page.locator(".ouro-legend .ouro-key").all()
+    }
     assert legend == {look: sum(t["look"] == look for t in shown) for look in {t["look"] for t in shown}}
     assert tile(page, "Identical") == "yes"
     assert float(tile(page, "Tokens per second")) > 0

