@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -71,7 +72,7 @@ def launch_options() -> dict[str, Any]:
 def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Serve the page.", allow_abbrev=False)
     parser.add_argument("--host", default=os.environ.get("GRADIO_SERVER_NAME", "127.0.0.1"), help="default: 127.0.0.1")
-    parser.add_argument("--port", type=int, default=int(os.environ.get("PORT", "7860")), help="default: 7860")
+    parser.add_argument("--port", type=int, default=os.environ.get("PORT", "7860"), help="default: 7860")
     options.add_pair(parser)
     return parser.parse_args(argv)
 
@@ -81,7 +82,13 @@ def main() -> None:
     studio = Studio(partial(options.load_pair, arguments))
     page = build(studio)
     studio.start()
-    page.launch(server_name=arguments.host, server_port=arguments.port, **launch_options())
+    try:
+        where = {"server_name": arguments.host, "server_port": arguments.port}
+        page.launch(**where, prevent_thread_lock=True, quiet=True, **launch_options())
+    except OSError:
+        sys.exit(f"error: port {arguments.port} is taken; choose another, as in PORT={arguments.port + 1} make run")
+    print(f"The page is on http://{arguments.host}:{arguments.port}", flush=True)
+    page.block_thread()
 
 
 if __name__ == "__main__":

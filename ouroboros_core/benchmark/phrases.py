@@ -31,6 +31,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "neither": {"lookahead_phrases": False, "verification_phrases": False},
     "no suffixes (K = 0)": {"top_k_suffixes": 0},
     "prompt phrases too": {"prompt_phrases": True},
+    "guess set of 20": {"guess_set_size": 20},
 }
 
 
@@ -105,7 +106,7 @@ def main() -> None:
     print(HEADER, flush=True)
     for name, knobs in SETTINGS.items():
         print(row(f"cold, {name}", tally(pair, questions, arguments.max_new_tokens, **knobs)), flush=True)
-    for name in ("all sources", "no suffixes (K = 0)"):
+    for name in ("all sources", "no suffixes (K = 0)", "guess set of 20"):
         print(row(f"warm, {name}", warm_tally(pair, questions, arguments.max_new_tokens, **SETTINGS[name])), flush=True)
 
 
