@@ -93,6 +93,9 @@ def _open_pool(path: Path | None, pair: Pair, knobs: Any) -> PhrasePool | None:
 
 def _stream(generation: Generation, console: Console) -> None:
     """Print tokens as they come; what a whole character needs arrives with its last token."""
+    from rich.segment import Segment, Segments
+    from rich.style import Style
+
     from visualize.palette import LOOKS, key_of
 
     shown = 0
@@ -100,9 +103,13 @@ def _stream(generation: Generation, console: Console) -> None:
         sources = [step.tree.provenance[node].source for node in step.path]
         sources += [] if step.target_token is None else [Source.TARGET]
         for source, text in zip(sources, generation.texts[shown:], strict=True):
-            console.out(text, style=LOOKS[key_of(source, step.kind)].colour, highlight=False, end="")
+            if console.is_terminal:
+                style = Style.parse(LOOKS[key_of(source, step.kind)].colour)
+                console.print(Segments([Segment(text, style)]), end="", soft_wrap=True)
+            else:
+                console.file.write(text)  # as it is: rich would widen tabs
         shown = len(generation.texts)
-    console.out()
+    console.file.write("\n")
 
 
 def _report(trace: Trace, notes: Console) -> None:
