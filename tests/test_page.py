@@ -65,6 +65,12 @@ def tokens(page: Any) -> list[dict[str, str]]:
     return found
 
 
+def client(url: str) -> Any:
+    from gradio_client import Client
+
+    return Client(url, verbose=False)
+
+
 def tile(page: Any, label: str) -> str:
     return str(page.locator(".ouro-tile", has_text=label).locator("dd").inner_text())
 
@@ -106,7 +112,7 @@ def test_a_recorded_run_is_there_before_anything_is_loaded(browser: Any) -> None
         page.close()
 
 
-def test_a_visitor_generates_the_papers_example_and_sees_who_wrote_each_token(page: Any) -> None:
+def test_a_visitor_generates_the_papers_example_and_sees_who_wrote_each_token(page: Any, url: str) -> None:
     page.get_by_role("button", name="Java heap").click()
     generate(page)
     shown = tokens(page)
@@ -217,20 +223,18 @@ def test_knobs_follow_the_method_and_bad_values_are_refused(page: Any) -> None:
 
 
 def test_the_endpoint_generate_needs_a_prompt_only_and_ends_in_the_trace(url: str) -> None:
-    from gradio_client import Client
     from gradio_client.exceptions import AppError
 
-    client = Client(url, verbose=False)
-    job = client.submit("What is two and two?", max_new_tokens=12, api_name="/generate")
+    job = client(url).submit("What is two and two?", max_new_tokens=12, api_name="/generate")
     last = job.result(timeout=120)
     trace = Trace.from_json(json.dumps(last["trace"]))
     assert last["text"] == trace.text
     assert last["identical"] is True
     assert len(trace.steps) == len(last["trace"]["steps"]) > 0
     assert job.outputs()[-1] == last
-    assert client.predict("Hi", api_name="/generate")["trace"]["max_new_tokens"] == 128
+    assert client(url).predict("Hi", api_name="/generate")["trace"]["max_new_tokens"] == 128
     with pytest.raises(AppError, match="gamma must be between 1 and 32, got 99"):
-        client.predict("Hi", "speculative", {"gamma": 99}, api_name="/generate")
+        client(url).predict("Hi", "speculative", {"gamma": 99}, api_name="/generate")
 
 
 def test_the_papers_colours_are_one_click_away_and_reach_text_and_charts(page: Any) -> None:

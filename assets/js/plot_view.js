@@ -39,7 +39,7 @@ function paint() {
 }
 
 function draw() {
-  const value = props.value;
+  const value = props.value && JSON.parse(props.value);
   if (!value || !value.figure) return;
   latest = value.figure;
   if (window.Plotly) paint();

@@ -89,22 +89,21 @@ function say(words, now) {
   }
 }
 
-function draw(value) {
-  if (!value) return;
+function draw(json) {
+  if (!json) return;
+  const value = JSON.parse(json);
   if (value.stopped) {
     if (root.dataset.done !== "true") say("Stopped after " + state.tokens + " tokens. What was written stays.", true);
     root.dataset.done = "true";
     return;
   }
   if (!value.run) return;
-  if (value.run !== state.run || (value.from === 0 && (value.prompt !== undefined) && !state.tokens)) start(value);
+  if (value.run !== state.run || (value.from === 0 && (value.done || !state.tokens))) start(value); // the last view is whole
   const known = state.steps - value.from;
   if (known >= 0) {
     const fresh = value.steps.slice(known);
     append(fresh);
     if (fresh.length) drawLegend();
-    const last = value.steps.at(-1)?.tokens.at(-1), shown = text.querySelector(".ouro-token:last-child");
-    if (last && shown && shown.textContent !== last.text) shown.textContent = last.text;
   } // else steps are missing here, and a later view from 0 brings them
   if (value.badge !== undefined) part("badge").textContent = value.badge;
   if (value.title !== undefined) part("title").textContent = value.title;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from functools import cache
 from typing import Any
 
@@ -20,16 +21,17 @@ class JsonHTML(gr.HTML):
     """A gr.HTML whose value is JSON for its script; the template is fixed, so no text of a visitor is ever markup."""
 
     def postprocess(self, value: Any) -> Any:
-        return value
+        """JSON text: Gradio streams differences of nested lists, and applies them wrongly where a list got shorter."""
+        return None if value is None else json.dumps(value)
 
     def preprocess(self, payload: Any) -> Any:
         return payload
 
     def api_info(self) -> dict[str, Any]:
-        return {"type": "object"}
+        return {"type": "string"}
 
     def example_payload(self) -> Any:
-        return {}
+        return "{}"
 
     def example_value(self) -> Any:
         return {}
