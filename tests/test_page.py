@@ -129,6 +129,10 @@ def test_a_visitor_generates_the_papers_example_and_sees_who_wrote_each_token(pa
         assert "target" not in sources[:-1], "the target's token ends a step"
         ranks = [("draft", "suffix", "target").index(s) for s in sources]
         assert ranks == sorted(ranks), "draft, then suffix, then the target's own"
+    trace = client(url).predict(HEAP, chat=False, compare=False, api_name="/generate")["trace"]
+    emitted = [t for s in Trace.from_json(json.dumps(trace)).steps for t in s.tokens]
+    assert [int(t["id"]) for t in shown] == emitted, "what is shown is what was written"
+    assert "".join(t["text"] for t in shown) == "".join(trace["texts"])
     legend = {
         i.get_attribute("data-look"): int(i.locator("b").inner_text()) for i in page.locator(".ouro-legend .ouro-key").all()
     }
