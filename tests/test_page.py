@@ -14,6 +14,7 @@ from ouroboros_core.decoding.trace import Trace
 from ouroboros_core.locations import assets
 from tests.browser import ROOT, chromium, server
 from visualize.palette import LOOKS
+from visualize.panels.examples import HEAP
 
 pytestmark = [pytest.mark.browser, pytest.mark.embedded]
 

@@ -44,7 +44,7 @@ class Divergence:
         """Why a tie is no error, in words."""
         return (
             f"where two choices tie in {self.dtype} (gap {self.gap:.3g}, {self.ulps:.2g} ulp) and a pass over many tokens rounds "
-            f"otherwise than a pass over one" + ("; in float32 the text is the same" if self.dtype.endswith("16") else "")
+            f"otherwise than a pass over one" + ("; in float32 the two write one text" if self.dtype.endswith("16") else "")
         )
 
     @property
