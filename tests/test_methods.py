@@ -150,11 +150,13 @@ def test_runs_do_not_touch_each_other(method: str) -> None:
 @pytest.mark.parametrize("method", [m for m in METHODS if methods.get(m).learns_phrases])
 def test_a_warm_start_changes_the_passes_never_the_text(method: str) -> None:
     models = tiny.pair("llama", "sdpa")
-    size = methods.get(method).Hyperparameters().ngram_size  # type: ignore[attr-defined]
-    pool = PhrasePool(size, 7)
-    cold = run(models, method, prompt(), 60, pool=pool)
+    known = methods.get(method).Hyperparameters.knobs()
+    wanted = {"gamma": 6, "window_size": 6, "ngram_size": 4, "guess_set_size": 6}
+    knobs: dict[str, Any] = {name: value for name, value in wanted.items() if name in known}
+    pool = PhrasePool(4, 6)
+    cold = run(models, method, prompt(), 60, pool=pool, **knobs)
     again = PhrasePool.from_json(pool.to_json())
-    warm = run(models, method, prompt(), 60, pool=again)
+    warm = run(models, method, prompt(), 60, pool=again, **knobs)
     assert emitted(warm) == emitted(cold) == plain(models[0].model, prompt(), 60)
     passes = [sum(1 + s.draft_passes for s in steps) for steps in (cold, warm)]
     assert passes[1] < passes[0]
