@@ -52,6 +52,8 @@ def page(browser: Any, url: str) -> Iterator[Any]:
     visitor.on("request", lambda r: asked.append(r.url))
     visitor.goto(url)
     visitor.wait_for_selector("#token-view .ouro-token")
+    visitor.get_by_label("number input for max new tokens").wait_for()
+    visitor.wait_for_selector("#chart-speedup .js-line", state="attached")
     yield visitor
     assert not faults
     assert [u for u in asked if not u.startswith((url, "data:", "blob:", url.replace("http", "ws")))] == []
@@ -212,7 +214,7 @@ def test_hostile_prompt_and_output_are_text(page: Any) -> None:
 
 
 def test_knobs_follow_the_method_and_bad_values_are_refused(page: Any) -> None:
-    assert page.get_by_label("number input for window size").count() >= 1
+    page.get_by_label("number input for window size").first.wait_for()
     page.get_by_label("Method").click()
     page.get_by_role("option", name="Speculative decoding").click()
     page.wait_for_function("[...document.querySelectorAll('.ouro-group')].filter(g => g.offsetParent).length === 1")
