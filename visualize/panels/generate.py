@@ -24,7 +24,6 @@ from visualize.panels.studio import Studio
 
 if TYPE_CHECKING:
     from ouroboros_core.decoding.generation import Task
-    from ouroboros_core.decoding.trace import Trace
 
 log = logging.getLogger(__name__)
 
@@ -124,11 +123,7 @@ def recorded() -> tuple[dict[str, Any], dict[str, Any]] | None:
     if not all(file.exists() for file in files):
         return None
     trace, baseline = (Trace.from_json(file.read_bytes()) for file in files)
-    return views.run_view(trace, baseline, run="recorded", seq=0, badge_text=views.badge(trace)), _charts(trace, baseline)
-
-
-def _charts(trace: Trace, baseline: Trace | None) -> dict[str, Any]:
-    return Studio.charts(trace, baseline)
+    return views.run_view(trace, baseline, run="recorded", seq=0, badge_text=views.badge(trace)), Studio.charts(trace, baseline)
 
 
 class GeneratePanel:
