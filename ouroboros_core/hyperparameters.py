@@ -5,7 +5,7 @@ from __future__ import annotations
 import types
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Union, get_args, get_origin
+from typing import Any, Literal, Union, get_args, get_origin
 
 import annotated_types
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -27,12 +27,15 @@ class Knob:
     low: float | None
     high: float | None
     low_is_open: bool = False
+    choices: tuple[str, ...] = ()
 
     @property
     def allowed(self) -> str:
         """The allowed values in words, such as 'between 1 and 16'."""
         if self.kind is bool:
             return "true or false"
+        if self.choices:
+            return f"one of {', '.join(self.choices)}"
         kind = "a whole number" if self.kind is int else "a number"
         low, high = _short(self.low), _short(self.high)
         if self.low is not None and self.high is not None:
@@ -74,11 +77,14 @@ def _knob(name: str, info: FieldInfo) -> Knob:
             low, is_open = rule.gt, True
         elif isinstance(rule, annotated_types.Le):
             high = rule.le
-    kind = info.annotation
+    kind: Any = info.annotation
+    choices: tuple[str, ...] = ()
+    if get_origin(kind) is Literal:
+        kind, choices = str, get_args(kind)
     if get_origin(kind) in (Union, types.UnionType):
         kind = get_args(kind)[0]
     assert kind in (bool, int, float, str), f"{name}: a knob is a bool, int, float or str"
-    return Knob(name, kind, info.default, info.description or "", low, high, is_open)  # type: ignore[arg-type]
+    return Knob(name, kind, info.default, info.description or "", low, high, is_open, choices)
 
 
 def _explain(cls: type[Hyperparameters], error: Any) -> str:

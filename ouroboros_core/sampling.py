@@ -11,6 +11,7 @@ All arithmetic is numpy in float64 on the rows that the walk visits, so the choi
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +19,7 @@ from pydantic import Field
 
 from ouroboros_core.hyperparameters import Hyperparameters
 from ouroboros_core.models.language_model import Evaluation
-from ouroboros_core.tree import TokenTree
+from ouroboros_core.tree import Law, TokenTree
 
 Scores = npt.NDArray[np.float64]
 
@@ -32,6 +33,20 @@ class Sampling(Hyperparameters):
         1.0, gt=0.0, le=1.0, allow_inf_nan=False, description="Keep the most probable tokens of this total mass."
     )
     seed: int = Field(0, ge=0, le=2**32 - 1, description="Seed of the noise, and of the lookahead window's first tokens.")
+    acceptance: Literal["match", "rejection"] = Field(
+        "match",
+        description="How a sampled draft is judged: match keeps what the target draws, too; rejection keeps it by min(1, p/q).",
+    )
+
+    @property
+    def rejects(self) -> bool:
+        """Whether drafts are judged by rejection sampling; greedy, both rules are one."""
+        return self.acceptance == "rejection" and self.temperature > 0
+
+    @property
+    def kind(self) -> str:
+        """What plain decoding is called under these knobs."""
+        return "greedy" if self.temperature == 0 else "plain sampling"
 
 
 def process(logits: npt.NDArray[np.floating], sampling: Sampling) -> Scores:
@@ -59,10 +74,14 @@ def softmax(scores: Scores) -> Scores:
     return result
 
 
+def generator(seed: int, position: int, stream: int = 0) -> np.random.Generator:
+    """Randomness as a function of (seed, position, stream), from a counter-based generator."""
+    return np.random.Generator(np.random.Philox(key=np.array([seed, position], dtype=np.uint64), counter=[0, 0, 0, stream]))
+
+
 def gumbel(seed: int, position: int, size: int) -> Scores:
-    """Gumbel noise [size] for one text position; a counter-based generator makes it a function of (seed, position)."""
-    generator = np.random.Generator(np.random.Philox(key=np.array([seed, position], dtype=np.uint64)))
-    noise: Scores = -np.log(generator.standard_exponential(size))
+    """Gumbel noise [size] for one text position."""
+    noise: Scores = -np.log(generator(seed, position).standard_exponential(size))
     return noise
 
 
@@ -84,6 +103,14 @@ class Sampler:
                 self._noise.pop(next(iter(self._noise)))
             self._noise[position] = gumbel(self.sampling.seed, position, self.vocabulary)
         return self._noise[position]
+
+    def law(self, evaluation: Evaluation, node: int) -> Law:
+        """Probabilities [vocabulary] after a node, temperature, top-k and top-p applied; needs temperature > 0."""
+        return softmax(process(evaluation.logits(node), self.sampling))
+
+    def generator(self, position: int) -> np.random.Generator:
+        """Randomness for judging drafts at a text position, independent of its noise."""
+        return generator(self.sampling.seed, position, stream=1)
 
     def chooser(self, evaluation: Evaluation, tree: TokenTree, root_position: int) -> Callable[[int], int]:
         """The function from a node to the token chosen after it; root_position is the text position of the tree's root."""

@@ -12,13 +12,16 @@ text positions. For the context `... a b` and the proposals `c d` and `c e`:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
+
+Law = npt.NDArray[np.float64]
+"""Probabilities [vocabulary]."""
 
 
 class Source(StrEnum):
@@ -118,6 +121,10 @@ class TokenTree:
             sees[node] |= sees[self.parents[node]]
         return sees
 
+    def drawn_from(self, node: int) -> Law | None:
+        """The draft's probabilities [vocabulary] that the node's token was drawn from; None where it was chosen otherwise."""
+        return None
+
     def path_to(self, node: int) -> list[int]:
         """Nodes from the root's child down to `node`."""
         path = []
@@ -127,16 +134,29 @@ class TokenTree:
         return path[::-1]
 
     def without_window(self) -> TokenTree:
-        """The proposals alone."""
+        """The proposals alone, without the laws they were drawn from: what a trace keeps."""
         n = self.proposals
-        if n == len(self):
+        if n == len(self) and type(self) is TokenTree:
             return self
         kept = frozenset(node for node in self.silent if node < n)
         return TokenTree(self.tokens[:n], self.parents[:n], self.provenance[:n], kept)
 
 
+@dataclass(frozen=True)
+class SampledTree(TokenTree):
+    """A tree with nodes whose tokens were drawn at random; `laws` has the draft's probabilities of each."""
+
+    laws: Mapping[int, Law] = field(default_factory=dict, compare=False, repr=False)
+
+    def drawn_from(self, node: int) -> Law | None:
+        return self.laws.get(node)
+
+
 class TreeBuilder:
-    """Grows a TokenTree; equal siblings are merged, and no proposal lies deeper than `max_depth`."""
+    """Grows a TokenTree; equal siblings are merged, and no proposal lies deeper than `max_depth`.
+
+    Only a node with a law of its own is never merged into an earlier sibling: rejection sampling has to judge both.
+    """
 
     def __init__(self, root: int, max_depth: int | None = None) -> None:
         self.max_depth = max_depth
@@ -145,6 +165,7 @@ class TreeBuilder:
         self._provenance = [ROOT]
         self._depths = [0]
         self._silent: set[int] = set()
+        self._laws: dict[int, Law] = {}
         self._known: dict[tuple[int, int], int] = {}
         self._window_began = False
 
@@ -158,15 +179,21 @@ class TreeBuilder:
         self._depths.append(self._depths[parent] + 1)
         return len(self._tokens) - 1
 
-    def add(self, token: int, parent: int, provenance: Provenance) -> int | None:
-        """The node for `token` below `parent`: an equal sibling if there is one, None where it would lie too deep."""
+    def add(self, token: int, parent: int, provenance: Provenance, law: Law | None = None) -> int | None:
+        """The node for `token` below `parent`: an equal sibling if there is one, None where it would lie too deep.
+
+        law: the probabilities [vocabulary] from which the token was drawn, where it was and rejection sampling asks for them.
+        """
         assert not self._window_began, "proposals come before the window"
         known = self._known.get((parent, token))
-        if known is not None:
+        if known is not None and law is None:
             return known
         if self.max_depth is not None and self._depths[parent] >= self.max_depth:
             return None
-        node = self._known[parent, token] = self._append(token, parent, provenance)
+        node = self._append(token, parent, provenance)
+        self._known.setdefault((parent, token), node)
+        if law is not None:
+            self._laws[node] = law
         return node
 
     def add_path(self, tokens: Iterable[int], parent: int, provenance: Provenance) -> list[int]:
@@ -189,7 +216,8 @@ class TreeBuilder:
         return node
 
     def build(self) -> TokenTree:
-        return TokenTree(tuple(self._tokens), tuple(self._parents), tuple(self._provenance), frozenset(self._silent))
+        parts = tuple(self._tokens), tuple(self._parents), tuple(self._provenance), frozenset(self._silent)
+        return SampledTree(*parts, laws=self._laws) if self._laws else TokenTree(*parts)
 
 
 def chain(root: int, tokens: Sequence[int], provenance: Provenance) -> TokenTree:

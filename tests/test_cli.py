@@ -38,7 +38,10 @@ def test_methods_are_listed_with_their_knobs_and_the_default() -> None:
         (["--gamma", "4.5"], "gamma must be between 1 and 32, got 4.5"),
         (["--ngram-size", "2"], "ngram_size must be between 3 and 10, got 2"),
         (["--method", "speculative", "--window-size", "3"], "window_size is not a knob of speculative; its knobs are gamma"),
-        (["--method", "telepathy"], "method must be one of autoregressive, speculative, lookahead, ouroboros, got telepathy"),
+        (
+            ["--method", "telepathy"],
+            "method must be one of autoregressive, draft_only, speculative, lookahead, ouroboros, got telepathy",
+        ),
         (["--temperature", "-1"], "temperature must be between 0 and 2, got -1"),
         (["--max-new-tokens", "x"], "max_new_tokens must be a whole number of at least 0, got x"),
         (["--target", "./nowhere"], "there is no model folder or GGUF file ./nowhere"),

@@ -1,23 +1,28 @@
-"""Sampling changes no probability: counts at drafted, corrected and bonus slots against the known distribution.
+"""Sampling changes no probability: counts at drafted, corrected and bonus slots against the known distribution, by both rules.
 
-The model is a table: the same next-token probabilities p after every text. The draft proposes from another distribution q with
-the same noise. What is emitted in a slot where a draft was tested, and in a bonus slot, must follow p.
+The model is a table: the same next-token probabilities p after every text. The draft proposes from another distribution q. What
+is emitted in a slot where a draft was tested, and in a bonus slot, must follow p; and on a real model whole texts must have the
+probability that plain forward passes give them.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from ouroboros_core import methods
 from ouroboros_core.decoding.engine import decode
 from ouroboros_core.methods.base import Resources
 from ouroboros_core.sampling import Sampler, Sampling, process, softmax
-from ouroboros_core.tree import TokenTree
+from ouroboros_core.tree import Provenance, Source, TokenTree, TreeBuilder
+from ouroboros_core.verify import reject
+from tests import tiny
 
 P = np.array([1.2, 0.3, -0.5, 2.0, 0.0, 1.0])
 Q = np.array([1.0, 0.9, 0.2, 1.2, -1.0, 0.4])
@@ -49,19 +54,26 @@ class Table:
         return self._logits
 
 
-@pytest.mark.parametrize("method", ["speculative", "ouroboros", "lookahead"])
+METHODS = tuple(m.id for m in methods.available().values() if m.id not in ("autoregressive", "draft_only"))
+RULES = ("match", "rejection")
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("sampling", [Sampling(temperature=0.9, seed=1), Sampling(temperature=1.3, top_k=4, top_p=0.9, seed=2)])
-def test_every_slot_follows_the_targets_distribution(method: str, sampling: Sampling) -> None:
+def test_every_slot_follows_the_targets_distribution(method: str, rule: str, sampling: Sampling) -> None:
+    sampling = sampling.model_copy(update={"acceptance": rule})
     kind = methods.get(method)
     sampler = Sampler(sampling, len(P))
     target, draft = Table(P), Table(Q)
     knobs = {"gamma": 2} if "gamma" in kind.Hyperparameters.knobs() else {}
     instance = kind(kind.Hyperparameters.parse(knobs), Resources(sampler, draft if kind.needs_draft_model else None))
-    slots: dict[str, Counter[int]] = {"first tested": Counter(), "later tested": Counter(), "bonus": Counter()}
+    names = ("drafted and accepted or corrected, first", "the same, later", "bonus")
+    slots: dict[str, Counter[int]] = {name: Counter() for name in names}
     for step in decode(target, instance, [0], max_new_tokens=20_000, sampler=sampler):
         for depth, token in enumerate(step.tokens):
             if depth < step.tested:
-                slots["first tested" if depth == 0 else "later tested"][token] += 1
+                slots[names[min(depth, 1)]][token] += 1
             elif step.path:
                 slots["bonus"][token] += 1
     p = softmax(process(P, sampling))
@@ -87,3 +99,90 @@ def test_the_same_noise_makes_a_draft_agree_far_more_often_than_chance() -> None
     distance = 0.5 * np.abs(p - q).sum()
     assert agree > (1 - distance) / (1 + distance) - 0.02
     assert agree > (p * q).sum() + 0.2
+
+
+@pytest.mark.parametrize("sampling", [Sampling(temperature=1.0, seed=3), Sampling(temperature=0.8, top_k=5, seed=4)])
+def test_rejection_sampling_accepts_one_minus_the_total_variation(sampling: Sampling) -> None:
+    """Leviathan et al., corollary 3.6: the acceptance probability is 1 - TV(p, q)."""
+    sampling = sampling.model_copy(update={"acceptance": "rejection"})
+    kind, sampler = methods.get("speculative"), Sampler(sampling, len(P))
+    method = kind(kind.Hyperparameters.parse({"gamma": 3}), Resources(sampler, Table(Q)))
+    steps = list(decode(Table(P), method, [0], max_new_tokens=30_000, sampler=sampler))
+    p, q = softmax(process(P, sampling)), softmax(process(Q, sampling))
+    expected = 1 - 0.5 * float(np.abs(p - q).sum())
+    tested = sum(step.tested for step in steps)
+    rate = sum(len(step.path) for step in steps) / tested
+    assert abs(rate - expected) < 3.3 * (expected * (1 - expected) / tested) ** 0.5
+
+
+@pytest.mark.parametrize("drawn", [(True, True), (True, False), (False, True), (False, False)])
+def test_rejection_over_several_candidates_follows_p(drawn: tuple[bool, bool]) -> None:
+    """Two siblings, each drawn from q or put there by a rule; equal ones stay two where one was drawn."""
+    p, q = softmax(P), softmax(Q)
+    random = np.random.default_rng(5)
+    counts: Counter[int] = Counter()
+    for _ in range(20_000):
+        builder = TreeBuilder(0)
+        for fixed, is_drawn in zip((3, 1), drawn, strict=True):
+            token = int(random.choice(len(q), p=q)) if is_drawn else fixed
+            builder.add(token, 0, Provenance(Source.DRAFT), q if is_drawn else None)
+        tree = builder.build()
+        path, target_token = reject(tree, lambda _: p, lambda _: random)
+        counts[tree.tokens[path[0]] if path else target_token] += 1
+    expected = 20_000 * p
+    chi = float(((np.array([counts[t] for t in range(len(p))]) - expected) ** 2 / expected).sum())
+    assert chi < CHI_SQUARE_999[len(p) - 1]
+
+
+@torch.inference_mode()
+def _joint(model: Any, text: Sequence[int], length: int, sampling: Sampling) -> dict[tuple[int, ...], float]:
+    """The probability of every continuation of `length` tokens, by plain forward passes."""
+    joint: dict[tuple[int, ...], float] = {(): 1.0}
+    for _ in range(length):
+        longer: dict[tuple[int, ...], float] = {}
+        for done, chance in joint.items():
+            logits = model(input_ids=torch.tensor([[*text, *done]]), use_cache=False).logits[0, -1]
+            law = softmax(process(logits.numpy(), sampling))
+            longer |= {(*done, int(token)): chance * float(law[token]) for token in np.flatnonzero(law)}
+        joint = longer
+    return joint
+
+
+def check_whole_texts(architecture: str, method: str) -> None:
+    """Counts of three-token texts over many seeds against their probabilities; the prompt repeats itself, so phrases apply."""
+    models = tiny.pair(architecture, "sdpa")
+    start = tiny.prompt()
+    text = [*start, *tiny.plain(models[0].model, start, 30), *start]
+    knobs: dict[str, Any] = {"gamma": 2, "prompt_phrases": True, "ngram_size": 3}
+    knobs = {name: value for name, value in knobs.items() if name in methods.get(method).Hyperparameters.knobs()}
+    counts: Counter[tuple[int, ...]] = Counter()
+    accepted = rejected = 0
+    runs = 900
+    for seed in range(runs):
+        sampling = Sampling(temperature=1.1, top_k=3, seed=seed, acceptance="rejection")
+        steps = tiny.run(models, method, text, 3, sampling, **knobs)
+        counts[tuple(tiny.emitted(steps))] += 1
+        accepted += sum(len(step.path) for step in steps)
+        rejected += sum(step.kind == "correction" for step in steps)
+    joint = _joint(models[0].model, text, 3, sampling)
+    assert set(counts) <= set(joint)
+    assert min(accepted, rejected) > 50, "the case proves too little"
+    common = sorted((t for t in joint if runs * joint[t] >= 8), key=lambda t: -joint[t])
+    cells = [(counts[t], runs * joint[t]) for t in common]
+    rest = (runs - sum(c for c, _ in cells), runs - sum(e for _, e in cells))
+    cells += [rest] if rest[1] > 4 else []
+    chi = sum((count - wanted) ** 2 / wanted for count, wanted in cells)
+    freedom = len(cells) - 1
+    # Wilson and Hilferty: the 99.95% point of chi-square
+    assert chi < freedom * (1 - 2 / (9 * freedom) + 3.29 * (2 / (9 * freedom)) ** 0.5) ** 3
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_whole_texts_have_their_probability_under_rejection(method: str) -> None:
+    check_whole_texts("llama", method)
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(("architecture", "method"), list(itertools.product(tiny.EIGHT, METHODS)))
+def test_whole_texts_have_their_probability_under_rejection_everywhere(architecture: str, method: str) -> None:
+    check_whole_texts(architecture, method)

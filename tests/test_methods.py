@@ -23,9 +23,11 @@ from ouroboros_core.methods.base import Context, Method, Resources, Verdict
 from ouroboros_core.sampling import Sampler, Sampling
 from ouroboros_core.tree import ROOT, WINDOW, Provenance, Source, TokenTree, TreeBuilder
 from tests import tiny
-from tests.tiny import emitted, plain, prompt, run
+from tests.tiny import emitted, plain, prompt, run, writer
 
 METHODS = tuple(methods.available())
+ALONE = ("autoregressive", "draft_only")
+"""Methods that propose nothing."""
 SAMPLED = Sampling(temperature=0.7, top_k=20, top_p=0.95, seed=2)
 
 
@@ -36,18 +38,22 @@ def check_equal(architecture: str, attention: str, method: str, sampling: Sampli
     for seed in range(5, 13):
         text = prompt(seed=seed)
         steps = run(models, method, text, 40, sampling)
-        assert emitted(steps) == plain(models[0].model, text, 40, sampling)
+        assert emitted(steps) == plain(writer(models, method).model, text, 40, sampling)
         if sampling.temperature == 0:
-            assert emitted(steps) == tiny.generated(models[0].model, text, 40)
+            assert emitted(steps) == tiny.generated(writer(models, method).model, text, 40)
         accepted += sum(len(s.path) > 0 for s in steps)
         rejected += sum(s.kind == "correction" for s in steps)
         bonus += sum(s.kind == "bonus" and len(s.path) > 0 for s in steps)
-        if method == "autoregressive" or min(accepted, rejected, bonus) > 0:
+        if method in ALONE or min(accepted, rejected, bonus) > 0:
             return
     raise AssertionError(f"the case shows {accepted} accepted, {rejected} rejected, {bonus} bonus steps: it proves too little")
 
 
-SAMPLINGS = (Sampling(), *(Sampling(temperature=0.7, top_k=20, top_p=0.95, seed=seed) for seed in tiny.SEEDS))
+SAMPLINGS = (
+    Sampling(),
+    Sampling(acceptance="rejection"),
+    *(Sampling(temperature=0.7, top_k=20, top_p=0.95, seed=seed) for seed in tiny.SEEDS),
+)
 CASES = list(itertools.product(tiny.EIGHT, ("eager", "sdpa"), METHODS, SAMPLINGS))
 SLICE = [case for n, case in enumerate(CASES) if n % 5 == n // 5 % 5]
 
@@ -71,7 +77,7 @@ def test_the_budget_is_met_exactly_and_no_draft_goes_beyond_it(method: str, coun
     models = tiny.pair("llama")
     text = prompt(1)
     steps = run(models, method, text, count)
-    assert emitted(steps) == plain(models[0].model, text, count)
+    assert emitted(steps) == plain(writer(models, method).model, text, count)
     left = count
     for step in steps:
         assert max(step.tree.depths) <= left - 1
@@ -83,7 +89,7 @@ def test_a_text_may_fill_the_model_to_its_last_position(method: str) -> None:
     for architecture in ("llama", "gpt2"):
         models = tiny.pair(architecture)
         text = prompt(240)
-        assert emitted(run(models, method, text, 16)) == plain(models[0].model, text, 16)
+        assert emitted(run(models, method, text, 16)) == plain(writer(models, method).model, text, 16)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -96,7 +102,7 @@ def test_the_text_ends_at_the_first_stop_token_wherever_it_arrives(method: str, 
     where: set[str] = set()
     for seed in range(5, 15):
         text = prompt(seed=seed)
-        whole = plain(models[0].model, text, 40, sampling)
+        whole = plain(writer(models, method).model, text, 40, sampling)
         for stop in sorted(set(whole)):
             stops = frozenset({stop, text[0]})  # two, of which one is in the prompt, where it stops nothing
             steps = run(models, method, text, 40, sampling, stop=stops, **knobs)
@@ -111,9 +117,9 @@ def test_the_text_ends_at_the_first_stop_token_wherever_it_arrives(method: str, 
 @pytest.mark.parametrize("method", METHODS)
 def test_what_a_step_says_adds_up(method: str) -> None:
     models = tiny.pair("qwen3", "sdpa")
-    before = models[0].passes
+    before = writer(models, method).passes
     steps = run(models, method, prompt(), 60, SAMPLED)
-    assert models[0].passes - before == len(steps)
+    assert writer(models, method).passes - before == len(steps)
     assert sum(len(s.tokens) for s in steps) == 60
     assert [s.index for s in steps] == list(range(len(steps)))
     assert (len(steps) < 60) == any(s.path for s in steps)
@@ -133,7 +139,7 @@ def test_runs_do_not_touch_each_other(method: str) -> None:
     def begin(models: Any, seed: int) -> Any:
         sampler = Sampler(SAMPLED, tiny.VOCABULARY)
         instance = kind(kind.Hyperparameters(), Resources(sampler, models[1]))
-        return decode(models[0], instance, prompt(seed=seed), max_new_tokens=30, sampler=sampler)
+        return decode(writer(models, method), instance, prompt(seed=seed), max_new_tokens=30, sampler=sampler)
 
     def facts(steps: list[Step]) -> list[Any]:
         return [(s.tree, s.path, s.target_token, s.width, s.draft_passes, s.pool_size) for s in steps]
@@ -175,7 +181,7 @@ def test_a_method_without_its_draft_model_is_refused(method: str) -> None:
 
 
 def test_an_unknown_method_is_refused_with_those_there_are() -> None:
-    with pytest.raises(InvalidInput, match=r"method must be one of autoregressive, speculative, .*, got telepathy"):
+    with pytest.raises(InvalidInput, match=r"method must be one of autoregressive, draft_only, speculative, .*, got telepathy"):
         methods.get("telepathy")
 
 

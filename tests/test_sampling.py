@@ -58,7 +58,7 @@ def test_noise_is_a_function_of_seed_and_position() -> None:
         ({"top_p": 0}, "top_p must be above 0 and at most 1, got 0"),
         ({"top_k": 1.5}, "top_k must be between 0 and 1000000, got 1.5"),
         ({"seed": "x"}, "seed must be between 0 and 4294967295, got x"),
-        ({"heat": 1}, "heat is not a knob here; the knobs are temperature, top_k, top_p, seed"),
+        ({"heat": 1}, "heat is not a knob here; the knobs are temperature, top_k, top_p, seed, acceptance"),
     ],
 )
 def test_bad_values_are_refused_with_what_is_allowed(values: dict[str, object], message: str) -> None:

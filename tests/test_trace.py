@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from functools import cache
 
 import pytest
 
 from ouroboros_core.decoding import metrics
-from ouroboros_core.decoding.equality import divergence, ulp
+from ouroboros_core.decoding.equality import Divergence, divergence, ulp
 from ouroboros_core.decoding.trace import Prompt, Seconds, Step, Trace
 from ouroboros_core.environment import Environment
 from ouroboros_core.errors import InvalidInput
@@ -144,11 +145,18 @@ def test_a_text_that_differs_says_where_or_why() -> None:
     trace = typed_trace()
     other = make_trace(list(trace.steps[:2]))
     assert views.tiles(trace, other)[-1]["value"] == "no, from token 6 on"
-    assert views.tiles(trace, other, "because of rounding")[-1] == {
-        "label": "Identical to greedy",
-        "value": "up to a tie",
-        "note": "because of rounding",
-    }
+    pieces = trace.pieces | other.pieces
+    tie, error = (Divergence(5, 7, 8, gap, gap / 0.0625, "bfloat16") for gap in (0.125, 0.25))
+    assert (tie.tie, error.tie) == (True, False)
+    shown = views.tiles(trace, other, tie)[-1]
+    assert (shown["label"], shown["value"], shown["note"]) == ("Identical to greedy", "up to a tie", tie.sentence(pieces))
+    assert tie.sentence({7: " x", 8: " y"}).startswith(
+        "It differs from plain decoding from token 6 on: ' x' here, ' y' there. The two tie (0.125 logits, 2 ulp of bfloat16)"
+    )
+    assert views.tiles(trace, other, error)[-1]["value"] == "no, from token 6 on"
+    assert "0.25 logits, 4 ulp of bfloat16 below the best: more than rounding explains" in error.sentence(pieces)
+    ended = Divergence(5, None, 8, math.inf, math.inf, "float32")
+    assert "the end here, ' y' there. One text ends where the other goes on" in ended.sentence({8: " y"})
     assert views.tiles(trace, None)[-1]["value"] == views.tiles(trace, None)[1]["value"] == "–"
 
 

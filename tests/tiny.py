@@ -18,6 +18,7 @@ from ouroboros_core.memory.pool import PhrasePool
 from ouroboros_core.methods.base import Resources
 from ouroboros_core.models.causal_lm import CausalLM
 from ouroboros_core.sampling import Sampler, Sampling, process
+from ouroboros_core.tree import Source
 
 VOCABULARY = 31
 
@@ -109,6 +110,11 @@ def prompt(length: int = 12, seed: int = 5) -> list[int]:
     return torch.randint(1, VOCABULARY, (length,), generator=torch.Generator().manual_seed(seed)).tolist()
 
 
+def writer(models: tuple[CausalLM, CausalLM], method: str) -> CausalLM:
+    """The model whose text a method writes, and whose plain decoding is its oracle."""
+    return models[0] if methods.get(method).writer is Source.TARGET else models[1]
+
+
 @torch.inference_mode()
 def plain(
     model: PreTrainedModel, text: Sequence[int], count: int, sampling: Sampling | None = None, stop: frozenset[int] = frozenset()
@@ -154,7 +160,7 @@ def run(
     sampler = Sampler(sampling or Sampling(), models[0].vocabulary)
     resources = Resources(sampler, models[1], stop, pool)
     instance = kind(kind.Hyperparameters(**knobs), resources)
-    return list(decode(models[0], instance, text, max_new_tokens=count, sampler=sampler, stop_tokens=stop))
+    return list(decode(writer(models, method), instance, text, max_new_tokens=count, sampler=sampler, stop_tokens=stop))
 
 
 def emitted(steps: Sequence[Step]) -> list[int]:

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from itertools import cycle
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import plotly.graph_objects as go
 
 from ouroboros_core.decoding import metrics
 from ouroboros_core.decoding.trace import Step, Trace
-from ouroboros_core.tree import Source
 from visualize.palette import LOOKS, key_of
 
+if TYPE_CHECKING:
+    from ouroboros_core.benchmark.report import Row
+
 PLAIN = "#6B7280"
+SERIES = ("#6B7280", "#0072B2", "#E69F00", "#56B4E9", "#009E73", "#D55E00", "#CC79A7", "#8C6D31", "#7F7F00", "#332288")
+"""Colours of methods that stand side by side."""
 
 
 def _layout(x: str, y: str, **more: Any) -> dict[str, Any]:
@@ -33,7 +39,7 @@ def _layout(x: str, y: str, **more: Any) -> dict[str, Any]:
 def _looks_of(step: Step) -> Counter[str]:
     counts = Counter(key_of(step.tree.provenance[node].source) for node in step.path)
     if step.target_token is not None:
-        counts[key_of(Source.TARGET, step.kind)] += 1
+        counts[key_of(step.writer, step.kind)] += 1
     return counts
 
 
@@ -95,6 +101,35 @@ def speedup_by_token(trace: Trace, baseline: Trace) -> dict[str, Any]:
     figure.add_hline(y=1, line={"color": PLAIN, "dash": "dot", "width": 1.5}, annotation_text="as fast as plain decoding")
     figure.update_layout(_layout("token", "speedup", showlegend=False))
     return _plain(figure)
+
+
+def speedups_by_group(rows: Sequence[Row], note: str) -> go.Figure:
+    """A benchmark's speedup over plain decoding, one group of bars per group of prompts; a picture that stands alone."""
+    figure = go.Figure()
+    names = list(dict.fromkeys(row.method for row in rows))
+    for name, colour in zip(names, cycle(SERIES), strict=False):
+        mine = [row for row in rows if row.method == name]
+        figure.add_bar(
+            x=[row.group for row in mine],
+            y=[row.speedup for row in mine],
+            name=name,
+            marker={"color": colour},
+            customdata=[(row.tokens_per_pass, row.tokens_per_second, *row.ci95) for row in mine],
+            hovertemplate="%{y:.2f}× [%{customdata[2]:.2f}, %{customdata[3]:.2f}], %{customdata[0]:.2f} tokens per pass, "
+            "%{customdata[1]:.1f} tokens/s<extra>" + name + "</extra>",
+        )
+    figure.add_hline(y=1, line={"color": PLAIN, "dash": "dot", "width": 1.5})
+    layout = _layout("", "speedup over plain decoding", barmode="group", hovermode="closest")
+    margin = {"l": 60, "r": 20, "t": 90, "b": 50}
+    figure.update_layout(
+        {**layout, "template": "plotly_white", "margin": margin, "title": {"text": note, "font": {"size": 13}, "y": 0.98}}
+    )
+    return figure
+
+
+def write_page(figure: go.Figure, path: Path) -> None:
+    """Write a figure as a page that needs nothing else."""
+    figure.write_html(path, include_plotlyjs=True)
 
 
 def empty(note: str) -> dict[str, Any]:

@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ouroboros_core.decoding import metrics
+from ouroboros_core.decoding.equality import Divergence
 from ouroboros_core.decoding.trace import Step, Trace
+from ouroboros_core.sampling import Sampling
 from ouroboros_core.tree import Source
 from visualize.palette import LOOKS, key_of
 
@@ -23,10 +25,8 @@ def step_view(step: Step, texts: Sequence[str]) -> View:
             token |= {"learned": origin.learned.value, "since": origin.step}
         tokens.append(token)
     if step.target_token is not None:
-        look = key_of(Source.TARGET, step.kind)
-        tokens.append(
-            {"text": texts[-1], "id": step.target_token, "source": Source.TARGET.value, "kind": step.kind, "look": look}
-        )
+        look = key_of(step.writer, step.kind)
+        tokens.append({"text": texts[-1], "id": step.target_token, "source": step.writer.value, "kind": step.kind, "look": look})
     return {"index": step.index, "tokens": tokens, "proposed": len(step.tree) - 1, "width": step.width}
 
 
@@ -41,14 +41,14 @@ def steps_view(steps: Sequence[Step], texts: Sequence[str], start: int = 0) -> l
     return views
 
 
-def tiles(trace: Trace, baseline: Trace | None, tie: str | None = None) -> list[View]:
+def tiles(trace: Trace, baseline: Trace | None, difference: Divergence | None = None) -> list[View]:
     """The headline numbers, each with the sentence that defines it; measured or absent.
 
-    tie: where the text differs from plain decoding by rounding, the words that say so.
+    difference: where the text first differs from that of the baseline, judged.
     """
     speedup = metrics.speedup(trace, baseline) if baseline is not None else None
     saved, count = metrics.target_passes_saved(trace), metrics.new_tokens(trace)
-    greedy = "greedy" if trace.sampling.get("temperature") == 0 else "plain sampling"
+    greedy = Sampling.model_validate(trace.sampling).kind
     if baseline is None:
         note = "Tokens per second / those of plain decoding, both measured here, one after the other."
     else:
@@ -62,7 +62,7 @@ def tiles(trace: Trace, baseline: Trace | None, tie: str | None = None) -> list[
             "Mean acceptance length", length, "Tokens one target pass yields, the target's own included; plain decoding has 1."
         ),
         _tile("Target passes saved", f"{saved} of {count}", "Tokens that needed no target pass of their own."),
-        _tile(f"Identical to {greedy}", *_identical(trace, baseline, tie)),
+        _tile(f"Identical to {greedy}", *_identical(trace, baseline, difference)),
     ]
 
 
@@ -88,18 +88,31 @@ def describe(method: str, knobs: Mapping[str, Any], target: str, draft: str | No
     return f"{method}{f' ({listed})' if listed else ''} on {target}{f' with {draft}' if draft else ''}"
 
 
-def _identical(trace: Trace, baseline: Trace | None, tie: str | None) -> tuple[str, str]:
+def _identical(trace: Trace, baseline: Trace | None, difference: Divergence | None) -> tuple[str, str]:
     """The verdict in a word or two, and its explanation."""
     if baseline is None:
         return "–", "The text compared token by token with plain decoding."
+    if Sampling.model_validate(trace.sampling).rejects:
+        return "in distribution", "Rejection sampling keeps the target's probabilities; the text of a seed is another one."
     where = metrics.first_difference(trace.tokens, baseline.tokens)
     if where is None:
         return "yes", f"All {metrics.new_tokens(trace)} tokens are those of plain decoding."
-    return ("up to a tie", tie) if tie else (f"no, from token {where + 1} on", "More than rounding explains: please report this.")
+    verdict = f"no, from token {where + 1} on"
+    if any(step.writer is not Source.TARGET for step in trace.steps):
+        return verdict, "The draft model wrote this alone; nobody checked it."
+    if difference is None:
+        return verdict, "Not judged yet."
+    note = difference.sentence(trace.pieces | baseline.pieces)
+    return ("up to a tie", note) if difference.tie else (verdict, f"{note} Please report this.")
 
 
-def run_view(trace: Trace, baseline: Trace | None, *, run: str, seq: int, badge_text: str, tie: str | None = None) -> View:
+def run_view(
+    trace: Trace, baseline: Trace | None, *, run: str, seq: int, badge_text: str, difference: Divergence | None = None
+) -> View:
     """A whole run: what a token view shows at once."""
+    status = f"{metrics.new_tokens(trace)} tokens in {len(trace.steps)} steps"
+    if baseline is not None and difference is not None and difference.tie:
+        status += f". {difference.sentence(trace.pieces | baseline.pieces)}"
     return {
         "seq": seq,
         "run": run,
@@ -109,7 +122,7 @@ def run_view(trace: Trace, baseline: Trace | None, *, run: str, seq: int, badge_
         "chat": trace.prompt.chat,
         "badge": badge_text,
         "title": describe(trace.method, trace.hyperparameters, trace.target, trace.draft),
-        "tiles": tiles(trace, baseline, tie),
-        "status": f"{metrics.new_tokens(trace)} tokens in {len(trace.steps)} steps" + (f". {tie}" if tie else ""),
+        "tiles": tiles(trace, baseline, difference),
+        "status": status,
         "done": True,
     }

@@ -98,11 +98,11 @@ def main() -> None:
     from ouroboros_core.models.pairs import load_pair
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--limit", type=int, default=12, help="prompts (default: 12)")
+    parser.add_argument("--limit", type=int, default=12, help="prompts, from all groups alike (default: 12)")
     parser.add_argument("--max-new-tokens", type=int, default=128, help="default: 128")
     arguments = parser.parse_args()
     pair = load_pair()
-    questions = own_prompts()[: arguments.limit]
+    questions = own_prompts(arguments.limit)
     print(HEADER, flush=True)
     for name, knobs in SETTINGS.items():
         print(row(f"cold, {name}", tally(pair, questions, arguments.max_new_tokens, **knobs)), flush=True)

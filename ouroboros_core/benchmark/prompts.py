@@ -1,37 +1,122 @@
-"""Prompts in Spec-Bench's format: one JSON object a line with question_id, category and turns."""
+"""Prompts in Spec-Bench's format, and in those of the benchmarks that Ouroboros was measured on.
+
+Spec-Bench (hemingkx/Spec-Bench, `question.jsonl`): one JSON object a line with question_id, category and turns. MT-bench's eight
+categories are one group, `mt_bench`; every other category is its own.
+"""
 
 from __future__ import annotations
 
+import gzip
+import hashlib
 import json
+import zlib
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
+from typing import Any
 
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.locations import assets
+
+MT_BENCH = ("writing", "roleplay", "reasoning", "math", "coding", "extraction", "stem", "humanities")
+GROUPS = ("mt_bench", "translation", "summarization", "qa", "math_reasoning", "rag")
+FIELDS = {
+    "turns": "Spec-Bench",
+    "prompt": "HumanEval",
+    "text": "MBPP",
+    "question": "GSM8K",
+    "article": "CNN/DM",
+    "translation": "WMT",
+}
+"""Field that holds the prompt -> the benchmark whose files have it, in the order in which they are looked for."""
 
 
 @dataclass(frozen=True)
 class Question:
     """One line of the file; the first turn is the prompt."""
 
-    id: int
+    id: int | str
     category: str
     turns: tuple[str, ...]
 
+    @property
+    def group(self) -> str:
+        """What Spec-Bench reports it under."""
+        return "mt_bench" if self.category in MT_BENCH else self.category
 
-def own_prompts() -> list[Question]:
-    """The project's own prompts."""
-    return read(assets() / "prompts.jsonl")
+
+def own_prompts(limit: int | None = None) -> list[Question]:
+    """The project's own prompts, at most `limit`, from all groups alike."""
+    return spread(read(assets() / "prompts.jsonl"), limit)
 
 
-def read(path: Path) -> list[Question]:
-    """The questions of a file; raises InvalidInput naming the line that is wrong."""
+def spread(questions: Sequence[Question], limit: int | None) -> list[Question]:
+    """The first `limit` questions when the groups take turns, in the order of the file; all for None."""
+    if limit is None or limit >= len(questions):
+        return list(questions)
+    by_group: dict[str, list[Question]] = {}
+    for question in questions:
+        by_group.setdefault(question.group, []).append(question)
+    chosen = [q for row in zip_longest(*by_group.values()) for q in row if q is not None][:limit]
+    return [question for question in questions if question in chosen]
+
+
+def digest(questions: Iterable[Question]) -> str:
+    """Twelve hex digits that tell one set of questions from another."""
+    return hashlib.sha256(repr([(q.id, q.group, q.turns) for q in questions]).encode()).hexdigest()[:12]
+
+
+def read(path: Path, field: str | None = None) -> list[Question]:
+    """The questions of a JSON-lines file, plain or gzipped.
+
+    field: where the prompt stands (`translation.de` for one inside another); None finds turns (Spec-Bench), prompt (HumanEval),
+    text (MBPP), question (GSM8K), article (CNN/DM) and translation (WMT, its first language) by itself. For the last two an
+    instruction is put before the text; a field that is named is taken as it is.
+
+    Raises InvalidInput naming the line that is wrong.
+    """
+    try:
+        content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+        lines = content.decode().splitlines()
+    except (OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
+        raise InvalidInput(f"{path} cannot be read as JSON lines: {error}") from None
     questions = []
-    for number, line in enumerate(path.read_text().splitlines(), 1):
+    for number, line in enumerate(lines, 1):
         if line.strip():
             try:
-                data = json.loads(line)
-                questions.append(Question(int(data["question_id"]), str(data["category"]), tuple(map(str, data["turns"]))))
-            except (ValueError, KeyError, TypeError) as error:
-                raise InvalidInput(f"{path.name}, line {number}: expected question_id, category and turns ({error!r})") from None
+                questions.append(_question(json.loads(line), number, field))
+            except (ValueError, KeyError, TypeError, AttributeError, StopIteration) as error:
+                wanted = field or ", ".join(FIELDS)
+                raise InvalidInput(f"{path.name}, line {number}: no prompt in the field {wanted} ({error!r})") from None
+    if not questions:
+        raise InvalidInput(f"{path} holds no prompts")
+    doubles = len(questions) - len({question.id for question in questions})
+    if doubles:
+        raise InvalidInput(f"{path.name}: {doubles} questions have an id that another one has, too")
     return questions
+
+
+def _question(data: dict[str, Any], number: int, field: str | None) -> Question:
+    found = field or next(name for name in FIELDS if name in data)
+    value: Any = data
+    for part in found.split("."):
+        value = value[part]
+    turns = value if isinstance(value, list) else [value]
+    if field is None:
+        turns = [_instruct(found, turn) for turn in turns]
+    if not turns or not all(isinstance(turn, str) and turn for turn in turns):
+        raise TypeError("expected text")
+    id_ = next((data[name] for name in ("question_id", "task_id", "id") if name in data), number)
+    category = data.get("category") or FIELDS.get(found, found)
+    return Question(id_ if isinstance(id_, int) else str(id_), str(category), tuple(turns))
+
+
+def _instruct(field: str, value: Any) -> Any:
+    """With the instruction that a text of this kind needs before a model can know what is wanted."""
+    if field == "article":
+        return f"Summarize: {value}"
+    if field == "translation":
+        (source, text), (into, _) = list(value.items())[:2]
+        return f"Translate from {source} to {into}: {text}"
+    return value

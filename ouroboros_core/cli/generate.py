@@ -101,7 +101,7 @@ def _stream(generation: Generation, console: Console) -> None:
     shown = 0
     for step in generation:
         sources = [step.tree.provenance[node].source for node in step.path]
-        sources += [] if step.target_token is None else [Source.TARGET]
+        sources += [] if step.target_token is None else [step.writer]
         for source, text in zip(sources, generation.texts[shown:], strict=True):
             if console.is_terminal:
                 style = Style.parse(LOOKS[key_of(source, step.kind)].colour)
@@ -122,7 +122,7 @@ def _report(trace: Trace, notes: Console) -> None:
             key = key_of(step.tree.provenance[node].source)
             counts[key] = counts.get(key, 0) + 1
         if step.target_token is not None:
-            key = key_of(Source.TARGET, step.kind)
+            key = key_of(step.writer, step.kind)
             counts[key] = counts.get(key, 0) + 1
     notes.print()
     notes.print("  ".join(f"[{LOOKS[k].colour}]{LOOKS[k].glyph} {LOOKS[k].label} {n}[/]" for k, n in counts.items()))
@@ -149,10 +149,13 @@ def _compare(pair: Pair, trace: Trace, baseline: Trace, notes: Console) -> None:
     speedup = metrics.speedup(trace, baseline)
     plain = f"autoregressive: {metrics.tokens_per_second(baseline):.1f} tokens/s"
     notes.print(f"{plain}; speedup {speedup:.2f}x" if speedup else plain)
+    if trace.sampling["acceptance"] == "rejection" and trace.sampling["temperature"]:
+        notes.print("the same distribution as plain sampling, not the same text: that is what rejection sampling keeps")
+        return
     found = divergence(pair.target, trace, baseline)
     if found is None:
         notes.print("identical to plain decoding, token by token")
-    elif found.tie:
-        notes.print(f"differs from plain decoding from token {found.position + 1} on, {found.reason}")
+    elif methods.get(trace.method).writer is not Source.TARGET:
+        notes.print(f"another text from token {found.position + 1} on: the draft model wrote it alone")
     else:
-        notes.print(f"[bold]differs from plain decoding from token {found.position + 1} on, more than rounding explains[/]")
+        notes.print(found.sentence(trace.pieces | baseline.pieces), markup=False, style="" if found.tie else "bold")

@@ -40,7 +40,8 @@ def _add_knob(group: Any, knob: Knob, owners: list[str], default: str) -> None:
     if knob.kind is bool:
         group.add_argument(flag, action=argparse.BooleanOptionalAction, default=None, help=text)
     else:
-        group.add_argument(flag, default=None, metavar=knob.kind.__name__.upper(), help=text)
+        metavar = "|".join(knob.choices) or knob.kind.__name__.upper()
+        group.add_argument(flag, default=None, metavar=metavar, help=text)
 
 
 def add_method(parser: argparse.ArgumentParser) -> None:

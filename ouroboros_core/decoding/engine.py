@@ -9,10 +9,10 @@ from collections.abc import Set as AbstractSet
 from ouroboros_core.decoding.trace import Seconds, Step
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.methods.base import Context, Method, Verdict
-from ouroboros_core.models.language_model import LanguageModel
+from ouroboros_core.models.language_model import Evaluation, LanguageModel
 from ouroboros_core.sampling import Sampler
 from ouroboros_core.tree import TokenTree
-from ouroboros_core.verify import cut, verify
+from ouroboros_core.verify import cut, reject, verify
 
 
 def check_room(prompt: Sequence[int], max_new_tokens: int, model: LanguageModel) -> None:
@@ -42,7 +42,8 @@ def decode(
 ) -> Iterator[Step]:
     """Continue `prompt` (token ids) by up to `max_new_tokens`, ending after the first stop token, which is emitted.
 
-    The text is that of plain decoding with the same sampler, whatever the method proposes. The clocks run only inside the
+    The text is that of plain decoding with the same sampler, whatever the method proposes; under rejection sampling it has
+    the same distribution. The clocks run only inside the
     loop: what a consumer does between two steps is not counted. Raises InvalidInput where prompt and continuation do not fit.
     """
     check_room(prompt, max_new_tokens, model)
@@ -60,6 +61,7 @@ def decode(
     prefill = prefilled - began
     resumed, index, stopped = prefilled, 0, False
     draft_model = method.resources.draft_model if method.needs_draft_model else None
+    draft_model = None if draft_model is model else draft_model  # where it writes alone, its passes are the steps
     while len(text) < end and not stopped:
         context = Context(text, end - len(text), index)
         draft_passes = draft_model.passes if draft_model else 0
@@ -68,7 +70,7 @@ def decode(
         proposed = clock()
         _check_proposal(tree, context, model)
         evaluation = model.evaluate(text, tree)
-        path, target_token = verify(tree, sampler.chooser(evaluation, tree, len(text) - 1))
+        path, target_token = _judge(tree, evaluation, sampler, len(text))
         verified = clock()
         kept, last = cut(tree, path, target_token, stop_tokens, context.budget)
         learning = clock()
@@ -87,8 +89,16 @@ def decode(
             seconds=Seconds(prefill, *phases, host=max(0.0, clock() - resumed - sum(phases))),
             draft_passes=draft_model.passes - draft_passes if draft_model else 0,
             pool_size=len(method.pool) if method.pool is not None else None,
+            writer=method.writer,
         )
         resumed, index, prefill = clock(), index + 1, 0.0
+
+
+def _judge(tree: TokenTree, evaluation: Evaluation, sampler: Sampler, length: int) -> tuple[tuple[int, ...], int]:
+    """The accepted path and the target token, by the rule that the sampler asks for; `length` is that of the context."""
+    if not sampler.sampling.rejects:
+        return verify(tree, sampler.chooser(evaluation, tree, length - 1))
+    return reject(tree, lambda node: sampler.law(evaluation, node), lambda node: sampler.generator(length + tree.depths[node]))
 
 
 def _check_proposal(tree: TokenTree, context: Context, model: LanguageModel) -> None:

@@ -7,6 +7,7 @@ that a near tie can fall either way; the difference is then no error, but it mus
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,16 +41,20 @@ class Divergence:
     dtype: str
 
     @property
-    def reason(self) -> str:
-        """Why a tie is no error, in words."""
-        return (
-            f"where two choices tie in {self.dtype} (gap {self.gap:.3g}, {self.ulps:.2g} ulp) and a pass over many tokens rounds "
-            f"otherwise than a pass over one" + ("; in float32 the two write one text" if self.dtype.endswith("16") else "")
-        )
-
-    @property
     def tie(self) -> bool:
         return self.ulps <= TIE_ULPS
+
+    def sentence(self, pieces: Mapping[int, str]) -> str:
+        """Where, which two tokens, how far apart, and what that means. `pieces` has the text of the two."""
+        mine, theirs = (repr(pieces.get(t, str(t))) if t is not None else "the end" for t in (self.token, self.other))
+        where = f"It differs from plain decoding from token {self.position + 1} on: {mine} here, {theirs} there"
+        if math.isinf(self.ulps):
+            return f"{where}. One text ends where the other goes on, which rounding does not explain."
+        size = f"{self.gap:.3g} logits, {self.ulps:.3g} ulp of {self.dtype}"
+        if not self.tie:
+            return f"{where}, {size} below the best: more than rounding explains."
+        advice = " In float32 the two write one text." if self.dtype.endswith("16") else ""
+        return f"{where}. The two tie ({size}), and a pass over many tokens rounds otherwise than one over one token.{advice}"
 
 
 def ulp(value: float, dtype: str) -> float:
@@ -59,20 +64,25 @@ def ulp(value: float, dtype: str) -> float:
 
 def divergence(model: LanguageModel, trace: Trace, baseline: Trace) -> Divergence | None:
     """The first difference of two runs of the same task, judged by one plain pass of the model; None if there is none."""
-    tokens, plain = trace.tokens, baseline.tokens
+    sampling = Sampling.model_validate(trace.sampling)
+    return compare(model, trace.prompt.tokens, trace.tokens, baseline.tokens, trace.environment.dtype, sampling)
+
+
+def compare(
+    model: LanguageModel, prompt: Sequence[int], tokens: Sequence[int], plain: Sequence[int], dtype: str, sampling: Sampling
+) -> Divergence | None:
+    """The first difference of two continuations of `prompt` (token ids), judged by one plain pass; None if there is none."""
     position = first_difference(tokens, plain)
     if position is None:
         return None
-    dtype = trace.environment.dtype
     token = tokens[position] if position < len(tokens) else None
     other = plain[position] if position < len(plain) else None
     if token is None or other is None:
         return Divergence(position, token, other, math.inf, math.inf, dtype)
-    text = (*trace.prompt.tokens, *tokens[:position])
+    text = (*prompt, *tokens[:position])
     model.forget()
     logits = model.evaluate(text, TreeBuilder(text[-1]).build()).logits(0).astype(np.float64)
     scores, scale = logits, 1.0
-    sampling = Sampling.model_validate(trace.sampling)
     if sampling.temperature > 0:
         noise = Sampler(sampling, model.vocabulary).noise(len(text))
         scores = process(logits, sampling) + noise

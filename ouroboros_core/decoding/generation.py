@@ -13,14 +13,20 @@ from ouroboros_core.decoding.trace import Ending, Prompt, Step, Trace
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.hyperparameters import Hyperparameters
 from ouroboros_core.memory.pool import PhrasePool
-from ouroboros_core.methods.base import Resources
+from ouroboros_core.methods.base import Method, Resources
+from ouroboros_core.models.language_model import LanguageModel
 from ouroboros_core.models.pairs import Pair
 from ouroboros_core.sampling import Sampler, Sampling
+from ouroboros_core.tree import Source
 
 
 @dataclass(frozen=True)
 class Task:
-    """What is to be generated, and how. `hyperparameters` are those of the method's own class."""
+    """What is to be generated, and how.
+
+    hyperparameters  those of the method's own class
+    history          earlier turns of the chat, user and assistant alternately
+    """
 
     prompt: str
     method: str
@@ -28,11 +34,21 @@ class Task:
     sampling: Sampling = field(default_factory=Sampling)
     max_new_tokens: int = 128
     chat: bool = True
+    history: tuple[str, ...] = ()
 
     def plain(self) -> Task:
         """The same text by plain decoding: the baseline."""
         baseline = methods.get("autoregressive")
-        return Task(self.prompt, baseline.id, baseline.Hyperparameters(), self.sampling, self.max_new_tokens, self.chat)
+        return Task(
+            self.prompt, baseline.id, baseline.Hyperparameters(), self.sampling, self.max_new_tokens, self.chat, self.history
+        )
+
+
+def _writer(pair: Pair, kind: type[Method]) -> LanguageModel:
+    """The model whose text a method writes."""
+    if kind.writer is Source.TARGET or pair.draft is None:  # a draft that is missing is said by the method itself
+        return pair.target
+    return pair.draft
 
 
 class Generation:
@@ -53,16 +69,18 @@ class Generation:
             )
         self.pair = pair
         self.task = task
-        self.prompt = Prompt(task.prompt, task.chat, tuple(pair.encode(task.prompt, chat=task.chat)))
-        check_room(self.prompt.tokens, task.max_new_tokens, pair.target)
+        self.prompt = Prompt(task.prompt, task.chat, tuple(pair.encode(task.prompt, chat=task.chat, history=task.history)))
+        kind = methods.get(task.method)
+        self.model = _writer(pair, kind)
+        check_room(self.prompt.tokens, task.max_new_tokens, self.model)
         self.steps: list[Step] = []
         self.texts: list[str] = []
         self.created = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         self._ending: Ending = "cancelled"
         self._stream = TextStream(pair.tokenizer)
-        kind = methods.get(task.method)
         self._sampler = Sampler(task.sampling, pair.target.vocabulary)
         draft = pair.draft if kind.needs_draft_model else None
+        self.draft_name = draft.name if draft and self.model is not draft else None
         resources = Resources(self._sampler, draft, pair.stop_tokens, pool if kind.learns_phrases else None)
         self._method = kind(task.hyperparameters, resources)
 
@@ -70,7 +88,7 @@ class Generation:
         assert not self.steps, "a generation runs once"
         pair, task = self.pair, self.task
         steps = decode(
-            pair.target,
+            self.model,
             self._method,
             self.prompt.tokens,
             max_new_tokens=task.max_new_tokens,
@@ -92,6 +110,11 @@ class Generation:
             pass
         return self.trace()
 
+    @property
+    def repeats_plain_text(self) -> bool:
+        """Whether the text must be that of plain decoding: not where the draft writes alone, nor under rejection sampling."""
+        return self.model is self.pair.target and not self.task.sampling.rejects
+
     def piece(self, token: int) -> str:
         """The text of one token id on its own."""
         return decode_all(self.pair.tokenizer, [token])
@@ -103,8 +126,8 @@ class Generation:
             method=self.task.method,
             hyperparameters=self.task.hyperparameters.model_dump(),
             sampling=self.task.sampling.model_dump(),
-            target=self.pair.target.name,
-            draft=self._method.resources.draft_model.name if self._method.resources.draft_model else None,
+            target=self.model.name,
+            draft=self.draft_name,
             environment=self.pair.environment,
             created=self.created,
             prompt=self.prompt,

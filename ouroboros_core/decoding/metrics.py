@@ -54,11 +54,11 @@ def draft_passes_per_draft_token(trace: Trace) -> float | None:
 
 
 def token_sources(trace: Trace) -> list[Source]:
-    """Who proposed each emitted token; the target's own are TARGET."""
+    """Who proposed each emitted token; the target's own are TARGET, those of a draft model writing alone DRAFT."""
     sources = []
     for step in trace.steps:
         sources += [step.tree.provenance[node].source for node in step.path]
-        sources += [] if step.target_token is None else [Source.TARGET]
+        sources += [] if step.target_token is None else [step.writer]
     return sources
 
 

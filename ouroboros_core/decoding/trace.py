@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from ouroboros_core.environment import Environment
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.tree import TokenTree
+from ouroboros_core.tree import Source, TokenTree
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -48,6 +48,7 @@ class Step:
     width         rows in the pass, window included: its price
     draft_passes  passes of the draft model
     pool_size     phrases in the pool after the step; None for a method without one
+    writer        whose choice the target token is: the target's, but where the draft model writes alone
     """
 
     index: int
@@ -58,6 +59,7 @@ class Step:
     seconds: Seconds
     draft_passes: int = 0
     pool_size: int | None = None
+    writer: Source = Source.TARGET
 
     @property
     def tokens(self) -> tuple[int, ...]:

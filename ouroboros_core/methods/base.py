@@ -13,7 +13,7 @@ from ouroboros_core.errors import InvalidInput
 from ouroboros_core.memory.pool import PhrasePool
 from ouroboros_core.models.language_model import Evaluation, LanguageModel
 from ouroboros_core.sampling import Sampler, Sampling
-from ouroboros_core.tree import TokenTree
+from ouroboros_core.tree import Law, Source, TokenTree
 
 
 @dataclass(frozen=True)
@@ -72,6 +72,10 @@ class Resources:
     def chooser(self, evaluation: Evaluation, tree: TokenTree, root_position: int) -> Callable[[int], int]:
         return self.sampler.chooser(evaluation, tree, root_position)
 
+    def law(self, evaluation: Evaluation, node: int) -> Law | None:
+        """The probabilities from which the draft's token after a node is drawn, where the acceptance rule asks for them."""
+        return self.sampler.law(evaluation, node) if self.sampler.sampling.rejects else None
+
 
 class Method(ABC):
     """A source of proposals. State lives in the object and begins anew with `start`, one prompt at a time."""
@@ -83,6 +87,8 @@ class Method(ABC):
     order: ClassVar[int] = 100
     needs_draft_model: ClassVar[bool] = False
     learns_phrases: ClassVar[bool] = False
+    writer: ClassVar[Source] = Source.TARGET
+    """Whose text it is: the target's, exactly; or the draft's, for comparison."""
     Hyperparameters: ClassVar[type[hyperparameters.Hyperparameters]]
 
     def __init__(self, _: Any, resources: Resources) -> None:

@@ -16,7 +16,7 @@ from pydantic import Field
 from ouroboros_core import hyperparameters
 from ouroboros_core.memory.window import LookaheadWindow
 from ouroboros_core.methods.base import Context, Method, Resources, Verdict
-from ouroboros_core.tree import Learned, Provenance, Source, TokenTree, TreeBuilder
+from ouroboros_core.tree import Law, Learned, Provenance, Source, TokenTree, TreeBuilder
 from ouroboros_core.verify import verify
 
 
@@ -63,29 +63,32 @@ class Ouroboros(Method):
     def propose(self, context: Context) -> TokenTree:
         assert self.pool is not None
         builder = TreeBuilder(context.root, max_depth=context.budget - 1)
-        draft = self._draft(context, min(self.knobs.gamma, context.budget - 1))
-        chain = builder.add_path(draft, 0, Provenance(Source.DRAFT, step=context.step))
-        tip = chain[-1] if chain else 0
-        self._proposal = _Proposal([0, *chain])
-        if not (draft and draft[-1] in self.resources.stop_tokens):
-            key = draft[-1] if draft else context.root
+        chain = [0]
+        for token, law in self._draft(context, min(self.knobs.gamma, context.budget - 1)):
+            node = builder.add(token, chain[-1], Provenance(Source.DRAFT, step=context.step), law)
+            assert node is not None
+            chain.append(node)
+        key = token if len(chain) > 1 else context.root
+        self._proposal = _Proposal(chain)
+        if len(chain) == 1 or key not in self.resources.stop_tokens:
             for phrase in self.pool.newest(key, self.knobs.top_k_suffixes):
-                nodes = builder.add_path(phrase.tokens, tip, Provenance(Source.SUFFIX, phrase.learned, phrase.step))
+                nodes = builder.add_path(phrase.tokens, chain[-1], Provenance(Source.SUFFIX, phrase.learned, phrase.step))
                 self._proposal.suffixes.append((phrase.tokens, nodes))
         return builder.build()
 
-    def _draft(self, context: Context, limit: int) -> list[int]:
+    def _draft(self, context: Context, limit: int) -> list[tuple[int, Law | None]]:
         """Up to `limit` draft tokens; each draft pass checks phrases, moves the window, and writes one token or several."""
-        draft: list[int] = []
+        draft: list[tuple[int, Law | None]] = []
         while len(draft) < limit:
-            written = self._draft_pass(context, (*context.tokens, *draft))[: limit - len(draft)]
-            for token in written:
-                draft.append(token)
+            written = self._draft_pass(context, (*context.tokens, *(token for token, _ in draft)))[: limit - len(draft)]
+            for token, law in written:
+                draft.append((token, law))
                 if token in self.resources.stop_tokens:
                     return draft
         return draft
 
-    def _draft_pass(self, context: Context, text: tuple[int, ...]) -> list[int]:
+    def _draft_pass(self, context: Context, text: tuple[int, ...]) -> list[tuple[int, Law | None]]:
+        """The draft tokens of one pass, each with the law it was drawn from where rejection sampling needs it."""
         assert self.pool is not None
         builder = TreeBuilder(text[-1])
         for phrase in self.pool.newest(text[-1], self.knobs.guess_set_size):
@@ -98,7 +101,8 @@ class Ouroboros(Method):
             outputs = evaluation.argmax()
             for key, phrase_ in self.window.advance(text[-1], [outputs[node] for node in last_level]):
                 self.pool.insert(key, phrase_, Learned.LOOKAHEAD, context.step)
-        return [*(tree.tokens[node] for node in path), token]
+        tokens = (*(tree.tokens[node] for node in path), token)
+        return [(written, self.resources.law(evaluation, node)) for written, node in zip(tokens, (0, *path), strict=True)]
 
     def learn(self, verdict: Verdict) -> None:
         if self.knobs.verification_phrases:

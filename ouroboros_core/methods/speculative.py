@@ -10,7 +10,7 @@ from ouroboros_core.tree import Provenance, Source, TokenTree, TreeBuilder
 
 
 class Speculative(Method):
-    """The draft model is decoded one token at a time, with the target's own sampling noise."""
+    """The draft model is decoded one token at a time, with the noise that the target uses under the rule `match`."""
 
     id = "speculative"
     name = "Speculative decoding"
@@ -34,9 +34,10 @@ class Speculative(Method):
         text = context.tokens
         for _ in range(min(self.gamma, context.budget - 1)):
             root = TreeBuilder(text[-1]).build()
-            choose = self.resources.chooser(self.draft_model.evaluate(text, root), root, len(text) - 1)
-            token = choose(0)
-            builder.add(token, len(builder) - 1, Provenance(Source.DRAFT, step=context.step))
+            evaluation = self.draft_model.evaluate(text, root)
+            token = self.resources.chooser(evaluation, root, len(text) - 1)(0)
+            drafted = Provenance(Source.DRAFT, step=context.step)
+            builder.add(token, len(builder) - 1, drafted, self.resources.law(evaluation, 0))
             text = (*text, token)
             if token in self.resources.stop_tokens:
                 break

@@ -10,6 +10,7 @@ import contextlib
 import hashlib
 import json
 import platform
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -42,12 +43,18 @@ class Pair:
     tokenizer: PreTrainedTokenizerBase
     stop_tokens: frozenset[int]
 
-    def encode(self, prompt: str, *, chat: bool) -> list[int]:
-        """Token ids of a prompt, with the tokenizer's chat template around it or raw."""
+    def encode(self, prompt: str, *, chat: bool, history: Sequence[str] = ()) -> list[int]:
+        """Token ids of a prompt, with the tokenizer's chat template around it or raw.
+
+        history: earlier turns, user and assistant alternately; needs the chat template.
+        """
+        if history and not chat:
+            raise InvalidInput("earlier turns need the chat template: leave them out, or do not send the prompt raw")
         if chat:
             if not self.tokenizer.chat_template:
                 raise InvalidInput(f"{self.target.name} has no chat template: send the prompt raw")
-            turns = [{"role": "user", "content": prompt}]
+            roles = ("user", "assistant")
+            turns = [{"role": roles[n % 2], "content": text} for n, text in enumerate((*history, prompt))]
             try:
                 prompt = str(self.tokenizer.apply_chat_template(turns, add_generation_prompt=True, tokenize=False))
             except Exception as error:  # the template is a program of the model's author

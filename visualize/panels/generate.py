@@ -71,31 +71,33 @@ def add_endpoint(studio: Studio) -> None:
         top_p: float = 1.0,
         seed: int = 0,
         compare: bool = True,
+        acceptance: str = "match",
     ) -> Iterator[dict[str, Any]]:
         """Continue a prompt. Values arrive while it runs; the last one contains the trace.
 
         Each value is {text, done}. The last adds tokens_per_second; speedup over plain decoding, measured (null without
-        compare); identical (to plain decoding); difference (how rounding explains one); and trace, one JSON object with `steps`.
+        compare); identical (to plain decoding; null under
+        rejection sampling); difference (where, and whether rounding explains it); and trace, one JSON object with `steps`.
         """
         import json
 
         from ouroboros_core.decoding import metrics
 
-        sampling = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
+        sampling = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed, "acceptance": acceptance}
         try:
             text = ""
-            for update in studio.run(
-                _make_task(prompt, method, knobs or {}, chat, max_new_tokens, sampling), compare, charts=False
-            ):
+            task = _make_task(prompt, method, knobs or {}, chat, max_new_tokens, sampling)
+            for update in studio.run(task, compare, charts=False):
                 if "trace" in update:
-                    trace, baseline = update["trace"], update["baseline"]
+                    trace, baseline, difference = (update[name] for name in ("trace", "baseline", "difference"))
+                    comparable = baseline is not None and not task.sampling.rejects
                     yield {
                         "text": trace.text,
                         "done": True,
                         "tokens_per_second": metrics.tokens_per_second(trace),
                         "speedup": metrics.speedup(trace, baseline) if baseline else None,
-                        "identical": trace.tokens == baseline.tokens if baseline else None,
-                        "difference": update["tie"],
+                        "identical": trace.tokens == baseline.tokens if comparable else None,
+                        "difference": difference.sentence(trace.pieces | baseline.pieces) if difference else None,
                         "trace": json.loads(trace.to_json()),
                     }
                 elif update.get("view", {}).get("steps") and not update["view"].get("tiles"):
@@ -109,6 +111,8 @@ def add_endpoint(studio: Studio) -> None:
 
 def _knob_component(knob: Knob) -> Any:
     label = knob.name.replace("_", " ")
+    if knob.choices:
+        return gr.Dropdown(list(knob.choices), value=knob.default, label=label, info=knob.help)
     if knob.kind is bool:
         return gr.Checkbox(value=bool(knob.default), label=label, info=knob.help)
     step = 1 if knob.kind is int else 0.05
@@ -238,6 +242,8 @@ def _note(example: Example) -> str:
 
 def _sampling_component(knob: Knob) -> Any:
     label = knob.name.replace("_", " ")
+    if knob.choices:
+        return _knob_component(knob)
     if knob.name in ("seed", "top_k"):
         return gr.Number(knob.default, precision=0, minimum=knob.low, maximum=knob.high, label=label, info=knob.help)
     low = 0.05 if knob.low_is_open else knob.low

@@ -18,6 +18,7 @@ from ouroboros_core.sampling import Sampling
 from visualize import figures, views
 
 if TYPE_CHECKING:
+    from ouroboros_core.decoding.equality import Divergence
     from ouroboros_core.decoding.generation import Generation, Task
     from ouroboros_core.decoding.trace import Trace
     from ouroboros_core.models.pairs import Pair
@@ -125,7 +126,7 @@ class Studio:
         """Run a task and then, unless already measured, plain decoding; yields what is new.
 
         Each update has a `view` for the token view and, where they changed, `charts`; the last has `trace`, `baseline` and
-        `tie`, too. While the models load or another run computes, the updates only say so.
+        `difference`, too. While the models load or another run computes, the updates only say so.
         """
         name = uuid.uuid4().hex
         for status in self._wait_for_turn():
@@ -147,8 +148,7 @@ class Studio:
         from ouroboros_core.decoding.generation import Generation
 
         generation = Generation(pair, task)
-        draft = pair.draft.name if pair.draft and methods.get(task.method).needs_draft_model else None
-        title = views.describe(task.method, task.hyperparameters.model_dump(), pair.target.name, draft)
+        title = views.describe(task.method, task.hyperparameters.model_dump(), generation.model.name, generation.draft_name)
         common = {"run": name, "badge": "live", "title": title, "prompt": task.prompt, "chat": task.chat}
         blank = figures.empty("Measured when the run has ended.")
         yield {
@@ -172,15 +172,14 @@ class Studio:
         trace = generation.trace()
         baseline = None
         if compare and trace.steps and task.method != "autoregressive":
-            kind = "greedy" if task.sampling.temperature == 0 else "plain sampling"
             waiting = views.run_view(trace, None, run=name, seq=seq, badge_text="live")
-            waiting |= {"status": f"{waiting['status']}. Now {kind}, to compare with …", "done": False}
+            waiting |= {"status": f"{waiting['status']}. Now {task.sampling.kind}, to compare with …", "done": False}
             yield {"view": waiting, "charts": {"acceptance": figures.acceptance_length(trace.steps)} if charts else {}}
             baseline = yield from self._baseline(pair, task)
-        tie = self._judge(pair, trace, baseline) if baseline else None
-        view = views.run_view(trace, baseline, run=name, seq=seq + 1, badge_text="live", tie=tie)
+        difference = self._judge(generation, trace, baseline) if baseline else None
+        view = views.run_view(trace, baseline, run=name, seq=seq + 1, badge_text="live", difference=difference)
         drawn = self.charts(trace, baseline) if charts else {}
-        yield {"view": view, "charts": drawn, "trace": trace, "baseline": baseline, "tie": tie}
+        yield {"view": view, "charts": drawn, "trace": trace, "baseline": baseline, "difference": difference}
 
     def _baseline(self, pair: Pair, task: Task) -> Generator[dict[str, Any], None, Trace]:
         """The plain run of a task: measured now, or within the last ten minutes. A generator, so that Stop reaches it."""
@@ -202,12 +201,11 @@ class Studio:
         return baseline
 
     @staticmethod
-    def _judge(pair: Pair, trace: Trace, baseline: Trace) -> str | None:
-        """In words, a difference that rounding made; None if there is none, or if rounding does not explain it."""
+    def _judge(generation: Generation, trace: Trace, baseline: Trace) -> Divergence | None:
+        """The first difference from plain decoding, where the two ought to be equal."""
         from ouroboros_core.decoding.equality import divergence
 
-        found = divergence(pair.target, trace, baseline)
-        return f"It differs from token {found.position + 1} on, {found.reason}." if found is not None and found.tie else None
+        return divergence(generation.pair.target, trace, baseline) if generation.repeats_plain_text else None
 
     @staticmethod
     def charts(trace: Trace, baseline: Trace | None) -> dict[str, Any]:

@@ -1,0 +1,153 @@
+"""What can run in a benchmark: our methods, and what a run of one leaves behind.
+
+A method is named as on the command line, with its knobs in brackets: `ouroboros[gamma=6,top_k_suffixes=3]`. Besides the
+method's own knobs there are `warm=true`, which keeps its phrase pool from prompt to prompt, and `acceptance=rejection`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from ouroboros_core import methods
+from ouroboros_core.decoding import metrics
+from ouroboros_core.decoding.trace import Seconds, Trace
+from ouroboros_core.errors import InvalidInput
+from ouroboros_core.hyperparameters import Hyperparameters
+from ouroboros_core.memory.pool import PhrasePool
+from ouroboros_core.sampling import Sampling
+
+if TYPE_CHECKING:
+    from ouroboros_core.models.pairs import Pair
+
+BASELINE = "autoregressive"
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A method with its knobs, and the text that names it."""
+
+    text: str
+    method: str
+    hyperparameters: Hyperparameters
+    sampling: Sampling
+    warm: bool = False
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one run left behind. `passes` and `rows` are the target's, prefill apart; seconds are wall-clock."""
+
+    tokens: tuple[int, ...]
+    passes: int
+    rows: int
+    draft_passes: int
+    seconds: Seconds
+
+
+class Entrant(Protocol):
+    """Something that continues a prompt."""
+
+    label: str
+    """The name of its rows."""
+    setting: str
+    """What distinguishes it from others of the same label, of which the best counts; empty if there are none."""
+    repeats_plain_text: bool
+    """Whether its text ought to be that of the baseline."""
+
+    def run(self, prompt: str, history: Sequence[str], max_new_tokens: int) -> Outcome:
+        """Continue the prompt, which follows `history` (user and assistant in turn)."""
+        ...
+
+
+def split(text: str) -> list[str]:
+    """The parts of a list with commas; those inside brackets do not split."""
+    parts, depth, current = [], 0, ""
+    for letter in text:
+        depth += (letter == "[") - (letter == "]")
+        if letter == "," and depth == 0:
+            parts.append(current)
+            current = ""
+        else:
+            current += letter
+    return [part.strip() for part in (*parts, current) if part.strip()]
+
+
+def parse(text: str, sampling: Sampling) -> list[Spec]:
+    """The methods of a list, the baseline first; raises InvalidInput for what is no method or no knob of it."""
+    specs = [_spec(part, sampling) for part in split(text)]
+    if BASELINE not in {spec.text for spec in specs}:
+        specs.insert(0, _spec(BASELINE, sampling))
+    names = [spec.text for spec in specs]
+    double = next((name for name in names if names.count(name) > 1), None)
+    if double:
+        raise InvalidInput(f"{double} is named twice; each method with the same knobs runs once (see --repeats)")
+    return specs
+
+
+def _spec(text: str, sampling: Sampling) -> Spec:
+    name, bracket, rest = text.partition("[")
+    if bracket and not rest.endswith("]"):
+        raise InvalidInput(f"{text}: the bracket is not closed, as in ouroboros[gamma=6,top_k_suffixes=3]")
+    kind = methods.get(name)
+    knobs: dict[str, str] = {}
+    for part in split(rest.removesuffix("]")):
+        knob, equals, value = part.partition("=")
+        if not equals:
+            raise InvalidInput(f"{text}: expected knob=value, got {part}")
+        if knob in knobs:
+            raise InvalidInput(f"{text}: {knob} is set twice")
+        knobs[knob] = value
+    warm = knobs.pop("warm", "false")
+    if warm not in ("true", "false"):
+        raise InvalidInput(f"{text}: warm must be true or false, got {warm}")
+    if warm == "true" and not kind.learns_phrases:
+        raise InvalidInput(f"{text}: {kind.id} has no phrase pool that could be warm")
+    rule = knobs.pop("acceptance", sampling.acceptance)
+    chosen = Sampling.parse({**sampling.model_dump(), "acceptance": rule})
+    assert isinstance(chosen, Sampling)
+    return Spec(text, kind.id, kind.Hyperparameters.parse(knobs), chosen, warm == "true")
+
+
+class MethodEntrant:
+    """One of our methods on a pair; a warm one keeps its pool."""
+
+    setting = ""
+
+    def __init__(self, pair: Pair, spec: Spec) -> None:
+        from ouroboros_core.tree import Source
+
+        kind = methods.get(spec.method)
+        if kind.needs_draft_model and pair.draft is None:
+            raise InvalidInput(f"{spec.text} needs a draft model: name one with --draft, or leave the method out")
+        self.label = spec.text
+        self.repeats_plain_text = kind.writer is Source.TARGET and not spec.sampling.rejects
+        self.pool: PhrasePool | None = None
+        self._pair, self._spec = pair, spec
+        self.reset()
+
+    def reset(self) -> None:
+        """Begin anew: a warm pool becomes empty."""
+        knobs = self._spec.hyperparameters.model_dump()
+        if self._spec.warm:
+            self.pool = PhrasePool(knobs["ngram_size"], knobs["guess_set_size"], fingerprint=self._pair.fingerprint)
+
+    def run(self, prompt: str, history: Sequence[str], max_new_tokens: int) -> Outcome:
+        return outcome_of(self.trace(prompt, history, max_new_tokens))
+
+    def trace(self, prompt: str, history: Sequence[str], max_new_tokens: int) -> Trace:
+        from ouroboros_core.decoding.generation import Generation, Task
+
+        spec, chat = self._spec, bool(self._pair.tokenizer.chat_template)
+        task = Task(prompt, spec.method, spec.hyperparameters, spec.sampling, max_new_tokens, chat, tuple(history))
+        return Generation(self._pair, task, self.pool).run()
+
+
+def outcome_of(trace: Trace) -> Outcome:
+    """What a benchmark keeps of a trace."""
+    steps = trace.steps
+    phases = {name: sum(getattr(s.seconds, name) for s in steps) for name in ("prefill", "draft", "verify", "learn", "host")}
+    rows, drafts = sum(s.width for s in steps), sum(s.draft_passes for s in steps)
+    assert metrics.new_tokens(trace) == len(trace.tokens)
+    return Outcome(trace.tokens, len(steps), rows, drafts, Seconds(**phases))

@@ -1,0 +1,38 @@
+"""Peak memory of a stretch of work: the accelerator's where there is one, otherwise this process's resident set."""
+
+from __future__ import annotations
+
+import contextlib
+import resource
+import sys
+from pathlib import Path
+
+
+class MemoryPeak:
+    """Reset it, work, ask."""
+
+    def __init__(self, device: str) -> None:
+        """device: a torch device type, such as cpu or cuda."""
+        self._cuda = device == "cuda"
+
+    def reset(self) -> None:
+        """Begin anew. Only Linux can do that for a process; elsewhere the peak is that of the whole run."""
+        if self._cuda:
+            import torch
+
+            torch.cuda.reset_peak_memory_stats()
+        else:
+            with contextlib.suppress(OSError):
+                Path("/proc/self/clear_refs").write_text("5")
+
+    def megabytes(self) -> float:
+        """The peak since the last reset, in MB (10**6 bytes)."""
+        if self._cuda:
+            import torch
+
+            return torch.cuda.max_memory_allocated() / 1e6
+        with contextlib.suppress(OSError, StopIteration):
+            lines = Path("/proc/self/status").read_text().splitlines()
+            return int(next(line for line in lines if line.startswith("VmHWM")).split()[1]) * 1024 / 1e6
+        scale = 1 if sys.platform == "darwin" else 1024
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * scale / 1e6

@@ -1,0 +1,214 @@
+"""From measurements to a table: one row per method and group, every number with its formula.
+
+Group `overall` pools all questions. Where a question was repeated, its seconds are the median over the repeats.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, fields
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from ouroboros_core.benchmark.entrants import BASELINE
+from ouroboros_core.benchmark.prompts import GROUPS
+from ouroboros_core.benchmark.runner import Measurement
+
+OVERALL = "overall"
+HF_GREEDY = "hf-greedy"
+RESAMPLES = 2000
+
+
+@dataclass(frozen=True)
+class Row:
+    """One method on one group.
+
+    setting                 of a peer: the one of its settings that was fastest overall, which is the one reported
+    tokens_per_pass         emitted tokens / target passes (prefill is not one)
+    rows_per_token          rows in target passes / emitted tokens: the price
+    draft_passes_per_token  draft model passes / emitted tokens
+    tokens_per_second       emitted tokens / seconds, prefill included (as Spec-Bench)
+    decode_tokens_per_second  the same without prefill
+    speedup                 tokens per second / those of our own autoregressive decoding, in the same run
+    speedup_hf              tokens per second / those of transformers' greedy generation, where it ran
+    ci95                    95% confidence interval of speedup, from resampling the questions
+    equal, ties, differences  texts equal to the baseline's, first differing at a rounding tie, and beyond; null where the text
+                            need not be equal
+    largest_ulps            the largest gap among ties and differences, in units in the last place
+    seconds                 of the target's prefill and of each phase, summed over the questions
+    peak_memory_mb          the largest of its runs
+    """
+
+    method: str
+    group: str
+    setting: str
+    questions: int
+    tokens: int
+    tokens_per_pass: float
+    rows_per_token: float
+    draft_passes_per_token: float
+    tokens_per_second: float
+    decode_tokens_per_second: float
+    speedup: float
+    speedup_hf: float | None
+    ci95: tuple[float, float]
+    equal: int | None
+    ties: int | None
+    differences: int | None
+    largest_ulps: float | None
+    seconds: dict[str, float]
+    peak_memory_mb: float
+
+
+@dataclass
+class _Speeds:
+    """Tokens and seconds of each question and turn of one method; seconds are medians over repeats."""
+
+    tokens: dict[Any, float] = field(default_factory=dict)
+    total: dict[Any, float] = field(default_factory=dict)
+    decode: dict[Any, float] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, runs: Iterable[Measurement]) -> _Speeds:
+        by_turn: dict[Any, list[Measurement]] = {}
+        for run in runs:
+            by_turn.setdefault((run.question, run.turn), []).append(run)
+        speeds = cls()
+        for turn, same in by_turn.items():
+            speeds.tokens[turn] = median(run.tokens for run in same)
+            speeds.total[turn] = median(run.seconds.prefill + run.seconds.decode for run in same)
+            speeds.decode[turn] = median(run.seconds.decode for run in same)
+        return speeds
+
+    def per_second(self) -> float:
+        return _ratio(sum(self.tokens.values()), sum(self.total.values()))
+
+    def decode_per_second(self) -> float:
+        return _ratio(sum(self.tokens.values()), sum(self.decode.values()))
+
+
+def _ratio(a: float, b: float) -> float:
+    return a / b if b else 0.0
+
+
+def rows(measurements: Sequence[Measurement]) -> list[Row]:
+    """All rows, methods in the order in which they were measured first, the groups of each with `overall` last."""
+    runs = _best_settings(measurements)
+    names = list(dict.fromkeys(run.method for run in _in_order(measurements)))
+    found = {run.group for run in runs}
+    groups = [g for g in GROUPS if g in found] + sorted(found - set(GROUPS)) + [OVERALL]
+    return [
+        _row(name, group, [run for run in runs if group in (run.group, OVERALL)]) for name in names for group in groups if runs
+    ]
+
+
+def _in_order(measurements: Sequence[Measurement]) -> list[Measurement]:
+    """The baseline first, the peers last, otherwise as they come in the first unit - whose order was not rotated."""
+    return sorted(measurements, key=lambda run: (run.method != BASELINE, run.method.startswith("hf-")))
+
+
+def _best_settings(measurements: Sequence[Measurement]) -> list[Measurement]:
+    """Of methods with several settings, the runs of the fastest."""
+    by_setting: dict[tuple[str, str], list[Measurement]] = {}
+    for run in measurements:
+        by_setting.setdefault((run.method, run.setting), []).append(run)
+    best: dict[str, str] = {}
+    for (method, setting), runs in by_setting.items():
+        known = best.get(method)
+        if known is None or _Speeds.of(runs).per_second() > _Speeds.of(by_setting[method, known]).per_second():
+            best[method] = setting
+    return [run for run in measurements if run.setting == best[run.method]]
+
+
+def _row(method: str, group: str, runs: Sequence[Measurement]) -> Row:
+    mine = [run for run in runs if run.method == method]
+    speeds = _Speeds.of(mine)
+    plain = _Speeds.of(run for run in runs if run.method == BASELINE)
+    greedy = _Speeds.of(run for run in runs if run.method == HF_GREEDY)
+    tokens, passes = sum(run.tokens for run in mine), sum(run.passes for run in mine)
+    compared = bool(mine) and all(run.compared for run in mine)
+    differing = [run.difference for run in mine if run.difference is not None]
+    ties = sum(difference.tie for difference in differing)
+    phases = [f.name for f in fields(mine[0].seconds)] if mine else []
+    return Row(
+        method=method,
+        group=group,
+        setting=mine[0].setting if mine else "",
+        questions=len(speeds.tokens),
+        tokens=tokens,
+        tokens_per_pass=_ratio(tokens, passes),
+        rows_per_token=_ratio(sum(run.rows for run in mine), tokens),
+        draft_passes_per_token=_ratio(sum(run.draft_passes for run in mine), tokens),
+        tokens_per_second=speeds.per_second(),
+        decode_tokens_per_second=speeds.decode_per_second(),
+        speedup=_ratio(speeds.per_second(), plain.per_second()),
+        speedup_hf=_ratio(speeds.per_second(), greedy.per_second()) if greedy.tokens else None,
+        ci95=confidence(speeds, plain),
+        equal=len(mine) - len(differing) if compared else None,
+        ties=ties if compared else None,
+        differences=len(differing) - ties if compared else None,
+        largest_ulps=max((difference.ulps for difference in differing), default=None),
+        seconds={name: sum(getattr(run.seconds, name) for run in mine) for name in phases},
+        peak_memory_mb=max((run.peak_memory_mb for run in mine), default=0.0),
+    )
+
+
+def confidence(speeds: _Speeds, plain: _Speeds) -> tuple[float, float]:
+    """95% interval of the ratio of pooled tokens per second, by resampling the questions both have, with a fixed seed."""
+    turns = [turn for turn in speeds.tokens if turn in plain.tokens]
+    if not turns:
+        return 0.0, 0.0
+    columns = [[which[turn] for turn in turns] for which in (speeds.tokens, speeds.total, plain.tokens, plain.total)]
+    picks = np.random.default_rng(0).integers(0, len(turns), (RESAMPLES, len(turns)))
+    mine, seconds, theirs, plain_seconds = (np.array(column)[picks].sum(1) for column in columns)
+    low, high = np.percentile((mine / seconds) / (theirs / plain_seconds), [2.5, 97.5])
+    return float(low), float(high)
+
+
+def to_csv(table: Sequence[Row]) -> str:
+    """The rows as CSV; seconds and the interval are spread over columns."""
+    phases = list(dict.fromkeys(phase for row in table for phase in row.seconds))
+    plain = [f.name for f in fields(Row) if f.name not in ("ci95", "seconds")]
+    out = io.StringIO()
+    writer = csv.writer(out)
+    writer.writerow([*plain, "ci95_low", "ci95_high", *(f"{phase}_seconds" for phase in phases)])
+    for row in table:
+        cells = [getattr(row, name) for name in plain]
+        writer.writerow([*cells, *row.ci95, *(row.seconds.get(phase, 0.0) for phase in phases)])
+    return out.getvalue()
+
+
+def markdown(table: Sequence[Row]) -> str:
+    """The README's table: overall numbers, and the speedup on each group."""
+    groups = list(dict.fromkeys(row.group for row in table if row.group != OVERALL))
+    cells = {(row.method, row.group): row for row in table}
+    hf = any(row.speedup_hf is not None for row in table)
+    head = ["method", "tokens per pass", "rows per token", "draft passes per token", "tokens/s", "speedup [95%]"]
+    head += [*(["over hf-greedy"] if hf else []), "text", *groups]
+    lines = ["| " + " | ".join(head) + " |", "|---" + "|---:" * (len(head) - 1) + "|"]
+    for row in table:
+        if row.group != OVERALL:
+            continue
+        name = f"`{row.method}`" + (f" ({row.setting})" if row.setting else "")
+        numbers = [f"{row.tokens_per_pass:.2f}", f"{row.rows_per_token:.1f}", f"{row.draft_passes_per_token:.2f}"]
+        numbers += [f"{row.tokens_per_second:.1f}", f"{row.speedup:.2f} [{row.ci95[0]:.2f}, {row.ci95[1]:.2f}]"]
+        numbers += [f"{row.speedup_hf:.2f}" if row.speedup_hf else "–"] if hf else []
+        by_group = [f"{cells[row.method, group].speedup:.2f}" for group in groups]
+        lines.append("| " + " | ".join([name, *numbers, equality(row), *by_group]) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def equality(row: Row) -> str:
+    """How the texts compare with the baseline's, in a few words."""
+    if row.equal is None:
+        return "its own"
+    parts = [f"{row.equal} equal"]
+    if row.ties:
+        parts.append(f"{row.ties} tie{'s' if row.ties > 1 else ''}")
+    if row.differences:
+        parts.append(f"{row.differences} DIFFER")
+    return ", ".join(parts)

@@ -1,0 +1,25 @@
+"""The draft model on its own: not exact, here for comparison."""
+
+from __future__ import annotations
+
+from ouroboros_core import hyperparameters
+from ouroboros_core.methods.base import Context, Method
+from ouroboros_core.tree import Source, TokenTree, TreeBuilder
+
+
+class DraftOnly(Method):
+    """Plain decoding of the draft model."""
+
+    id = "draft_only"
+    name = "Draft model alone"
+    paper = ""
+    summary = "The draft model writes the text without anybody checking it: how fast, and how different, that would be."
+    order = 5
+    needs_draft_model = True
+    writer = Source.DRAFT
+
+    class Hyperparameters(hyperparameters.Hyperparameters):
+        """No knobs."""
+
+    def propose(self, context: Context) -> TokenTree:
+        return TreeBuilder(context.root).build()
