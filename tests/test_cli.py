@@ -12,7 +12,7 @@ import pytest
 from ouroboros_core import methods
 from ouroboros_core.decoding.trace import Trace
 from ouroboros_core.memory.pool import PhrasePool
-from ouroboros_core.tree import Learned
+from ouroboros_core.tree import Learned, Source
 
 ROOT = Path(__file__).parents[1]
 
@@ -102,10 +102,29 @@ def test_generate_writes_text_numbers_and_a_trace(tmp_path: Path) -> None:
 @pytest.mark.embedded
 def test_sampling_is_reproducible_and_the_same_for_every_method() -> None:
     texts = set()
-    for method in methods.available():
+    for method in (m.id for m in methods.available().values() if m.writer is Source.TARGET):
         options = ["--dtype", "float32", "--temperature", "0.8", "--top-p", "0.9", "--seed", "7", "--max-new-tokens", "20"]
         result = ouroboros("generate", "--prompt", "Tell me a story.", "--method", method, *options)
         assert result.returncode == 0, result.stderr
         texts.add(result.stdout)
     assert len(texts) == 1
     assert len(texts.pop()) > 20
+
+
+@pytest.mark.embedded
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--method", "draft_only"], "another text from token "),
+        (
+            ["--method", "speculative", "--temperature", "0.8", "--acceptance", "rejection"],
+            "the same distribution as plain sampling",
+        ),
+    ],
+)
+def test_a_comparison_says_what_may_differ_and_why(arguments: list[str], message: str) -> None:
+    options = ["--prompt", "Tell me a story.", "--max-new-tokens", "24", "--dtype", "float32", "--compare"]
+    result = ouroboros("generate", *options, *arguments)
+    assert result.returncode == 0, result.stderr
+    assert message in result.stderr
+    assert "identical" not in result.stderr

@@ -46,7 +46,7 @@ def test_the_readme_example_of_ouroboros_equals_generate_in_what_is_generated(em
     input_ids = tokenizer(PARAGRAPH, return_tensors="pt")["input_ids"]
     prompt = input_ids.shape[1]
     assert prompt > 64, "the reference's check would have compared prompt tokens only"
-    knobs = {"gamma": 12, "window_size": 20, "guess_set_size": 20, "lookahead_level": 7}
+    knobs: dict[str, Any] = {"gamma": 12, "window_size": 20, "guess_set_size": 20, "lookahead_level": 7}
     output = ouroboros(input_ids, draft, target, max_len=64, eos_token_id=tokenizer.eos_token_id, **knobs)
     mask = torch.ones_like(input_ids)
     expected = target.generate(input_ids, attention_mask=mask, do_sample=False, max_new_tokens=64)

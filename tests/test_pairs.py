@@ -31,8 +31,8 @@ def save(folder: Path, kind: str = "bytes", seed: int = 0, **changes: object) ->
 
 def test_a_pair_of_local_folders_is_loaded_and_runs(tmp_path: Path) -> None:
     target, draft = save(tmp_path / "target"), save(tmp_path / "draft", seed=1)
-    for options in ({}, {"device_map": "auto"}):
-        pair = load_pair(target, draft, device="cpu", dtype="float32", **options)
+    for device_map in (None, "auto"):
+        pair = load_pair(target, draft, device="cpu", dtype="float32", device_map=device_map)
         assert (pair.target.name, pair.draft and pair.draft.name) == ("target", "draft")
         assert pair.stop_tokens == {3, 4}
         assert (pair.environment.device, pair.environment.dtype) == ("cpu", "float32")
@@ -44,6 +44,15 @@ def test_a_pair_of_local_folders_is_loaded_and_runs(tmp_path: Path) -> None:
         assert list(trace.tokens) == plain
         with pytest.raises(InvalidInput, match="target has no chat template: send the prompt raw"):
             pair.encode("Hi", chat=True)
+
+
+def test_quantizing_needs_a_gpu_and_weights_that_are_not_quantized_yet(tmp_path: Path) -> None:
+    target = save(tmp_path / "target")
+    with pytest.raises(InvalidInput, match="quantize 4bit needs an NVIDIA GPU, the device is cpu: leave it out"):
+        load_pair(target, device="cpu", quantize="4bit")
+    (tmp_path / "model.gguf").touch()
+    with pytest.raises(InvalidInput, match=r"model\.gguf is a GGUF file, which is quantized already"):
+        load_pair(str(tmp_path / "model.gguf"), device="cpu", quantize="8bit")
 
 
 def test_a_target_of_ones_own_has_no_draft_unless_one_is_named(tmp_path: Path) -> None:

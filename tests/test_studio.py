@@ -84,6 +84,26 @@ def test_a_run_streams_every_step_once_and_ends_with_everything(studio: Studio) 
     assert last["trace"].tokens == last["baseline"].tokens
 
 
+def last_update(studio: Studio, **more: Any) -> Any:
+    return list(studio.run(make_task(**more), compare=True))[-1]
+
+
+def test_what_need_not_be_identical_is_not_called_a_difference(studio: Studio) -> None:
+    """A draft model that writes alone, and rejection sampling: another text, but no error."""
+    alone = last_update(studio, method="draft_only")
+    assert alone["trace"].tokens != alone["baseline"].tokens
+    assert alone["difference"] is None
+    assert alone["view"]["tiles"][-1]["note"] == "The draft model wrote this alone; nobody checked it."
+    assert {t["look"] for s in alone["view"]["steps"] for t in s["tokens"]} == {"draft"}
+    rejecting = Sampling(temperature=1.0, seed=1, acceptance="rejection")
+    sampled = last_update(studio, sampling=rejecting)
+    assert sampled["trace"].tokens != sampled["baseline"].tokens
+    assert sampled["difference"] is None
+    assert sampled["view"]["tiles"][-1]["value"] == "in distribution"
+    greedy = last_update(studio, sampling=Sampling(acceptance="rejection"))
+    assert greedy["view"]["tiles"][-1]["value"] == "yes"
+
+
 def test_a_second_run_waits_until_a_stopped_one_has_left(studio: Studio) -> None:
     """As after Stop: the first generator is dropped while its thread may still be inside a pass."""
     first = studio.run(make_task(max_new_tokens=64), compare=False)

@@ -24,13 +24,19 @@ def add_pair(parser: argparse.ArgumentParser) -> None:
     dtypes = ("auto", "bfloat16", "float16", "float32", "float64")
     group.add_argument("--dtype", default="auto", choices=dtypes, help="default: bfloat16 where the processor has it")
     group.add_argument("--device-map", metavar="MAP", help="let accelerate spread the target over devices, such as 'auto'")
+    group.add_argument("--quantize", choices=("8bit", "4bit"), help="the target in 8 or 4 bits (bitsandbytes, on a GPU)")
 
 
 def load_pair(arguments: argparse.Namespace) -> Pair:
     from ouroboros_core.models import pairs
 
     return pairs.load_pair(
-        arguments.target, arguments.draft, device=arguments.device, dtype=arguments.dtype, device_map=arguments.device_map
+        arguments.target,
+        arguments.draft,
+        device=arguments.device,
+        dtype=arguments.dtype,
+        device_map=arguments.device_map,
+        quantize=arguments.quantize,
     )
 
 

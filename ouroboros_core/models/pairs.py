@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import importlib.util
 import json
 import platform
 from collections.abc import Sequence
@@ -28,6 +29,7 @@ from ouroboros_core.models.causal_lm import CausalLM
 from ouroboros_core.models.check import check_tree_support
 
 DType = Literal["auto", "bfloat16", "float16", "float32", "float64"]
+Quantize = Literal["8bit", "4bit"]
 SHARED = "shared with the target"
 FITTING = (
     "SmolLM2-360M-Instruct with SmolLM2-135M-Instruct, Qwen2.5-7B-Instruct with Qwen2.5-0.5B-Instruct, Llama-3.1-8B with 3.2-1B"
@@ -93,6 +95,7 @@ def load_pair(
     device: str = "auto",
     dtype: DType = "auto",
     device_map: str | None = None,
+    quantize: Quantize | None = None,
 ) -> Pair:
     """Load and check a pair.
 
@@ -100,6 +103,7 @@ def load_pair(
                    embedded one has no draft unless one is named; 'none' means no draft
     device         auto (CUDA, else MPS, else CPU), cpu, cuda, cuda:1, mps
     device_map     handed to accelerate ('auto' spreads a large target over devices); overrides device for the target
+    quantize       the target's weights in 8 or 4 bits, by bitsandbytes; needs an NVIDIA GPU
 
     Raises UnsupportedModel, VocabularyMismatch, WeightsUnavailable or InvalidInput.
     """
@@ -107,7 +111,7 @@ def load_pair(
     kind = _choose_dtype(dtype, where)
     folder = str(embedded.ensure_target()) if target is None else target
     name = embedded.FOLDER if target is None else _short_name(folder)
-    model = _load_model(folder, kind, where, device_map)
+    model = _load_model(folder, kind, where, device_map, quantize)
     tokenizer = _load_tokenizer(folder)
     big = CausalLM(model, name)
     check_tree_support(big)
@@ -216,8 +220,28 @@ def _source(name: str) -> dict[str, Any]:
     return {"pretrained_model_name_or_path": repository, **({"gguf_file": file} if file else {})}
 
 
-def _load_model(name: str, dtype: torch.dtype, device: torch.device, device_map: str | None) -> PreTrainedModel:
+def _quantization(quantize: Quantize, dtype: torch.dtype, device: torch.device) -> Any:
+    """The configuration for bitsandbytes; raises InvalidInput where it cannot work."""
+    if device.type != "cuda":
+        raise InvalidInput(
+            f"quantize {quantize} needs an NVIDIA GPU, the device is {device.type}: leave it out, or use a smaller model"
+        )
+    if importlib.util.find_spec("bitsandbytes") is None:
+        raise InvalidInput(f"quantize {quantize} needs the package bitsandbytes: pip install bitsandbytes")
+    if quantize == "8bit":
+        return transformers.BitsAndBytesConfig(load_in_8bit=True)
+    return transformers.BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_compute_dtype=dtype, bnb_4bit_quant_type="nf4")
+
+
+def _load_model(
+    name: str, dtype: torch.dtype, device: torch.device, device_map: str | None, quantize: Quantize | None = None
+) -> PreTrainedModel:
     source = _source(name)
+    if quantize is not None:
+        if "gguf_file" in source:
+            raise InvalidInput(f"{name} is a GGUF file, which is quantized already: leave --quantize out, or name a folder")
+        source["quantization_config"] = _quantization(quantize, dtype, device)
+        device_map = device_map or str(device)
     if "gguf_file" in source:
         source["quantization_config"] = transformers.GgufConfig(dequantize=True)
     else:
