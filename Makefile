@@ -9,7 +9,7 @@ PIP := $(PYTHON) -m pip --disable-pip-version-check
 export HF_HUB_DISABLE_TELEMETRY = 1
 export GRADIO_ANALYTICS_ENABLED = False
 
-.PHONY: run setup weights test lint types unit exact browser traces table screenshots clean
+.PHONY: run setup weights test lint types unit exact browser traces table bench screenshots clean
 
 run: setup
 	$(PYTHON) app.py --host $(ADDRESS) --port $(PORT)
@@ -58,6 +58,12 @@ traces: setup
 # The README's table of phrase sources.
 table: setup
 	$(PYTHON) -m ouroboros_core.benchmark.phrases
+
+# The README's table of all methods and transformers' own, on an idle machine. Goes on where it was interrupted; remove the file to
+# measure anew. Then: python -m tests.test_readme for the table, make screenshots for the figure.
+bench: setup
+	$(PYTHON) -m ouroboros_core bench --peers hf-greedy,hf-assisted,hf-prompt-lookup --max-new-tokens 64 \
+	  --json assets/benchmark.json --resume
 
 screenshots: setup browser
 	$(PYTHON) -m tests.screenshots

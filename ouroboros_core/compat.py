@@ -34,6 +34,8 @@ from ouroboros_core.sampling import Sampler, Sampling, process, softmax
 from ouroboros_core.tree import Learned
 
 EndTokens = int | Sequence[int] | None
+UNSET: Any = object()
+"""The default of an argument that goes by two names."""
 
 _checked: weakref.WeakSet[PreTrainedModel] = weakref.WeakSet()
 
@@ -42,7 +44,10 @@ class CacheEngine:
     """Phrases that outlive a call: hand one to several calls and each warms up the next (its `history`)."""
 
     def __init__(self, lookahead_level: int, guess_set_size: int) -> None:
-        """lookahead_level: tokens of a phrase and its key together; guess_set_size: phrases kept per key."""
+        """lookahead_level: tokens of a phrase and its key together, which a call must share.
+
+        guess_set_size: phrases kept per key, until a call has its own.
+        """
         _knobs("ouroboros", _RENAMED, ngram_size=lookahead_level, guess_set_size=guess_set_size)
         self.pool = PhrasePool(lookahead_level, guess_set_size)
 
@@ -196,7 +201,7 @@ def autoregressive_generate(
     use_cache: bool = False,
     debug: bool = False,
     *,
-    end_tokens_id: EndTokens = None,
+    end_tokens_id: EndTokens = UNSET,
 ) -> list[int]:
     """Plain decoding of a list of token ids: the new tokens, at most max_gen_len.
 
@@ -204,8 +209,8 @@ def autoregressive_generate(
     pad_token_id and use_cache are taken and need nothing done: nothing is padded, and there always is a cache. debug prints
     the ids step by step. Sampling draws its seed from torch's generator: torch.manual_seed makes it repeat.
     """
-    stops = _stops(eos_tokens_id if end_tokens_id is None else end_tokens_id)
-    sampling = logits_processor.sampling(_seed())
+    stops = _stops(eos_tokens_id if end_tokens_id is UNSET else end_tokens_id)
+    sampling = _sampling(logits_processor)
     steps = _steps("autoregressive", _knobs("autoregressive", {}), model, None, inputs, max_gen_len, sampling, stops, None)
     new: list[int] = []
     for step in steps:
@@ -230,7 +235,7 @@ def speculative_generate(
     first_target: bool = True,
     debug: bool = False,
     *,
-    end_tokens_id: EndTokens = None,
+    end_tokens_id: EndTokens = UNSET,
 ) -> tuple[list[int], float]:
     """Speculative decoding with rejection sampling: the new tokens, at most max_gen_len, and the acceptance rate.
 
@@ -242,12 +247,10 @@ def speculative_generate(
     if skip_sample_adjustment:
         raise InvalidInput("skip_sample_adjustment=True would change the target's distribution; leave it False")
     knobs = _knobs("speculative", {}, gamma=gamma)
-    stops = _stops(eos_tokens_id if end_tokens_id is None else end_tokens_id)
+    stops = _stops(eos_tokens_id if end_tokens_id is UNSET else end_tokens_id)
     new: list[int] = []
     accepted = drafted = 0
-    for step in _steps(
-        "speculative", knobs, target, drafter, inputs, max_gen_len, logits_processor.sampling(_seed()), stops, None
-    ):
+    for step in _steps("speculative", knobs, target, drafter, inputs, max_gen_len, _sampling(logits_processor), stops, None):
         new += step.tokens
         accepted += len(step.path)
         drafted += len(step.tree) - 1
@@ -271,8 +274,14 @@ def _print_step(step: Step, tokenizer: PreTrainedTokenizerBase | None) -> None:
     Console(highlight=False).print(line)
 
 
-def _seed() -> int:
-    return int(torch.randint(2**32, (1,), dtype=torch.int64))
+def _sampling(processor: LogitsProcessor) -> Sampling:
+    """The knobs of a processor, with a seed from torch's generator."""
+    if type(processor).__call__ not in (LogitsProcessor.__call__, GreedyProcessor.__call__):
+        raise InvalidInput(
+            f"{type(processor).__name__} has a __call__ of its own, which cannot be carried over: use GreedyProcessor, "
+            f"MultinomialProcessor, TopKProcessor, NucleusProcessor or TopKNucleusProcessor"
+        )
+    return processor.sampling(int(torch.randint(2**32, (1,), dtype=torch.int64)))
 
 
 def _stops(tokens: EndTokens) -> frozenset[int]:
@@ -312,10 +321,13 @@ def _steps(
     stops: frozenset[int],
     pool: PhrasePool | None,
 ) -> Iterator[Step]:
+    if max_new_tokens < 0:
+        raise InvalidInput(f"{'max_len' if method == 'ouroboros' else 'max_gen_len'} must be at least 0, got {max_new_tokens}")
     target = _wrap(target_model, "the target model")
     draft = None
     if draft_model is not None:
-        check_vocabulary(draft_model.config.get_text_config(decoder=True).vocab_size, target, "given")
+        name = str(draft_model.name_or_path or type(draft_model).__name__)
+        check_vocabulary(draft_model.config.get_text_config(decoder=True).vocab_size, target, name)
         draft = _wrap(draft_model, "the draft model", target.vocabulary)
         target.vocabulary = draft.vocabulary
     if pool is not None and pool.largest_token >= target.vocabulary:

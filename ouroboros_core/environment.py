@@ -17,3 +17,5 @@ class Environment:
     torch: str
     transformers: str
     ouroboros: str
+    quantization: str | None = None
+    """Of the target's weights: 8bit, 4bit, or none."""

@@ -74,26 +74,30 @@ def softmax(scores: Scores) -> Scores:
     return result
 
 
-def generator(seed: int, position: int, stream: int = 0) -> np.random.Generator:
-    """Randomness as a function of (seed, position, stream), from a counter-based generator."""
-    return np.random.Generator(np.random.Philox(key=np.array([seed, position], dtype=np.uint64), counter=[0, 0, 0, stream]))
+def generator(seed: int, position: int, stream: int = 0, run: int = 0) -> np.random.Generator:
+    """Randomness as a function of (seed, position, stream, run), from a counter-based generator."""
+    key = np.array([seed, position], dtype=np.uint64)
+    return np.random.Generator(np.random.Philox(key=key, counter=[0, 0, run, stream]))
 
 
-def gumbel(seed: int, position: int, size: int) -> Scores:
+def gumbel(seed: int, position: int, size: int, run: int = 0) -> Scores:
     """Gumbel noise [size] for one text position."""
-    noise: Scores = -np.log(generator(seed, position).standard_exponential(size))
+    noise: Scores = -np.log(generator(seed, position, run=run).standard_exponential(size))
     return noise
 
 
 class Sampler:
     """Makes choices for one run.
 
-    `vocabulary` is the target's size; a smaller draft vocabulary uses the first part of the noise.
+    vocabulary  the target's size; a smaller draft vocabulary uses the first part of the noise
+    run         under rejection sampling, how many runs came before with the same phrases: what they left depends on their
+                randomness, so this one needs its own. Under `match` the text is that of the seed, and it changes nothing
     """
 
-    def __init__(self, sampling: Sampling, vocabulary: int) -> None:
+    def __init__(self, sampling: Sampling, vocabulary: int, run: int = 0) -> None:
         self.sampling = sampling
         self.vocabulary = vocabulary
+        self._run = run if sampling.rejects else 0
         self._noise: dict[int, Scores] = {}
 
     def noise(self, position: int) -> Scores:
@@ -101,7 +105,7 @@ class Sampler:
         if position not in self._noise:
             if len(self._noise) >= 64:
                 self._noise.pop(next(iter(self._noise)))
-            self._noise[position] = gumbel(self.sampling.seed, position, self.vocabulary)
+            self._noise[position] = gumbel(self.sampling.seed, position, self.vocabulary, self._run)
         return self._noise[position]
 
     def law(self, evaluation: Evaluation, node: int) -> Law:
@@ -110,7 +114,7 @@ class Sampler:
 
     def generator(self, position: int) -> np.random.Generator:
         """Randomness for judging drafts at a text position, independent of its noise."""
-        return generator(self.sampling.seed, position, stream=1)
+        return generator(self.sampling.seed, position, stream=1, run=self._run)
 
     def chooser(self, evaluation: Evaluation, tree: TokenTree, root_position: int) -> Callable[[int], int]:
         """The function from a node to the token chosen after it; root_position is the text position of the tree's root."""

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from ouroboros_core.benchmark.report import Row
 from ouroboros_core.locations import assets
 from tests.browser import chromium, server
+from visualize import figures
 
 SIZES = ((1440, 1000), (390, 844))
 
@@ -23,6 +30,25 @@ def main() -> None:
                 page.wait_for_timeout(1500)
                 page.screenshot(path=folder / f"generate-{width}-{scheme}.png", full_page=True)
                 page.close()
+        _benchmark(browser, folder)
+
+
+def _benchmark(browser: Any, folder: Path) -> None:
+    """The README's figure, from the file that `make bench` wrote."""
+    data = json.loads((assets() / "benchmark.json").read_text())
+    rows = [Row(**{**row, "ci95": tuple(row["ci95"])}) for row in data["rows"]]
+    place = data["environment"]
+    with tempfile.TemporaryDirectory() as scratch:
+        path = Path(scratch) / "benchmark.html"
+        figures.write_page(
+            figures.speedups_by_group(rows, f"{place['processor']}, {place['threads']} threads, {place['dtype']}"), path
+        )
+        page = browser.new_page(viewport={"width": 1200, "height": 560})
+        page.goto(path.as_uri())
+        page.wait_for_selector(".main-svg")
+        page.wait_for_timeout(500)
+        page.screenshot(path=folder / "benchmark.png")
+        page.close()
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 import torch
 
-from ouroboros_core.benchmark import entrants, peers, prompts, report
+from ouroboros_core.benchmark import entrants, peers, prompts, report, runner
 from ouroboros_core.benchmark.entrants import MethodEntrant
 from ouroboros_core.benchmark.runner import Measurement, Runner, Settings, Share, Store
 from ouroboros_core.decoding import metrics
@@ -84,6 +84,7 @@ def test_the_projects_own_prompts_are_as_spec_bench_has_them() -> None:
         ({"translation": {"de": "Ja", "en": "Yes"}}, None, (1, "WMT", ("Translate from de to en: Ja",))),
         ({"translation": {"de": "Ja", "en": "Yes"}}, "translation.de", (1, "translation.de", ("Ja",))),
         ({"article": "News.", "story": "Once"}, "story", (1, "story", ("Once",))),
+        ({"prompt": "one\u2028two\u0085three"}, None, (1, "HumanEval", ("one\u2028two\u0085three",))),
     ],
 )
 @pytest.mark.parametrize("zipped", [False, True])
@@ -91,7 +92,7 @@ def test_files_of_known_benchmarks_are_understood(
     line: dict[str, Any], field: str | None, expected: tuple[Any, ...], zipped: bool, tmp_path: Path
 ) -> None:
     path = tmp_path / ("p.jsonl.gz" if zipped else "p.jsonl")
-    content = (json.dumps(line) + "\n\n").encode()
+    content = (json.dumps(line, ensure_ascii=False) + "\n\n").encode()
     path.write_bytes(gzip.compress(content) if zipped else content)
     (question,) = prompts.read(path, field)
     assert (question.id, question.category, question.turns) == expected
@@ -170,7 +171,7 @@ def make_settings(**more: Any) -> Settings:
         "repeats": 2,
         "target": "t",
         "draft": "d",
-        "dtype": "float32",
+        "environment": {"dtype": "float32"},
     }
     return Settings(**values | more)
 
@@ -232,7 +233,9 @@ def test_counts_are_those_of_the_traces(pair: Pair, tmp_path: Path) -> None:
     assert run.peak_memory_mb > 10
     plain = [m for m in work.store.measurements if m.method == "autoregressive"]
     assert all(m.tokens == m.passes == m.rows and m.difference is None and m.compared for m in plain)
-    assert not any(m.compared for m in work.store.measurements if m.method == "draft_only")
+    alone = [m for m in work.store.measurements if m.method == "draft_only"]
+    assert not any(m.compared or m.passes or m.rows for m in alone)
+    assert all(m.draft_passes == m.tokens for m in alone)
 
 
 def test_the_order_rotates_so_that_none_is_always_first(pair: Pair, tmp_path: Path) -> None:
@@ -251,11 +254,39 @@ def test_shares_cover_the_work_once_and_merge(pair: Pair, tmp_path: Path) -> Non
     for half in halves:
         list(half.run())
     assert sorted(u for half in halves for u in half.store.units) == sorted((r, q) for r in (0, 1) for q in range(6))
-    alone = make_runner(pair, path, tmp_path, resume=True)
-    assert alone.left == []
+    stray = tmp_path / "out.json.part1.writing"
+    stray.touch()
+    with pytest.raises(InvalidInput, match=r"out\.json\.part1 is left of an interrupted benchmark: add --resume"):
+        make_runner(pair, path, tmp_path)
+    for _ in range(2):  # interrupted again before the parts were merged
+        alone = make_runner(pair, path, tmp_path, resume=True)
+        assert alone.left == []
+        assert len(alone.store.measurements) == 12 * 2 * 4
+        alone.store.save({})
+    runner.gather(alone.store, Share())
     assert len(alone.store.measurements) == 12 * 2 * 4
+    runner.remove_parts(path, Share())
+    assert stray.exists()
+    assert not (tmp_path / "out.json.part1").exists()
     again = make_runner(pair, path, tmp_path, resume=True, mine=Share(1, 2))
     assert again.left == []
+
+
+def test_a_question_that_cannot_run_is_named_before_any_work(pair: Pair, tmp_path: Path) -> None:
+    without_history(pair)
+    entrants_ = [MethodEntrant(pair, spec) for spec in entrants.parse("", Sampling())]
+    long = [prompts.Question("x", "qa", ("the cat " * 200,))]
+    with pytest.raises(InvalidInput, match=r"question x, turn 1: the prompt has \d+ tokens"):
+        Runner(pair, entrants_, long, Store(make_settings()), Share())
+    template, pair.tokenizer.chat_template = pair.tokenizer.chat_template, None
+    with pytest.raises(InvalidInput, match="no chat template, which later turns need: leave --turns out"):
+        Runner(pair, entrants_, [prompts.Question(1, "qa", ("a", "b"))], Store(make_settings()), Share())
+    pair.tokenizer.chat_template = template
+
+
+def test_the_baseline_matches_whatever_the_others_do() -> None:
+    specs = entrants.parse("speculative,autoregressive", Sampling(temperature=0.7, acceptance="rejection"))
+    assert [spec.sampling.acceptance for spec in specs] == ["rejection", "match"]
 
 
 def test_nothing_is_lost_or_mixed(pair: Pair, tmp_path: Path) -> None:
@@ -269,6 +300,9 @@ def test_nothing_is_lost_or_mixed(pair: Pair, tmp_path: Path) -> None:
     store.complete = True
     store.save({"rows": []})
     assert Store.open(make_settings(), path, resume=False).units == []
+    path.write_text('{"version": 2}')
+    with pytest.raises(InvalidInput, match="has version 2, this program reads 1"):
+        Store.open(make_settings(), path, resume=True)
     for wrong in ("{}", "not JSON", '{"version": 1, "complete": false, "settings": {}}'):
         path.write_text(wrong)
         with pytest.raises(InvalidInput, match="is not a benchmark's JSON"):
@@ -321,6 +355,14 @@ def test_repeats_count_by_their_median_and_a_peers_best_setting_is_named() -> No
     assert rows["hf-assisted"].setting == "quick"
     assert rows["hf-assisted"].speedup == pytest.approx(2.0)
     assert "| `hf-assisted` (quick) | 2.00 |" in report.markdown(report.rows(runs))
+
+
+def test_the_widest_tie_and_every_difference_are_said_in_words() -> None:
+    ties = [Divergence(3, 1, 2, gap, gap, "float32") for gap in (0.5, 1.5)]
+    runs = [run_of("fast", q, 1.0, difference=tie, explanation=f"tie {tie.ulps}") for q, tie in enumerate(ties)]
+    assert report.explanations(runs) == ["fast, question 1: tie 1.5"]
+    runs.append(run_of("fast", 7, 1.0, difference=Divergence(0, 1, 2, 9.0, 9.0, "float32"), explanation="differs"))
+    assert report.explanations(runs) == ["fast, question 7: differs"]
 
 
 def test_csv_has_a_column_for_every_number() -> None:
@@ -452,6 +494,7 @@ def test_peers_write_what_transformers_writes_and_count_its_passes(embedded_pair
     """The oracle counts by itself: a wrapper around the model's forward."""
     ids = torch.tensor([embedded_pair.encode("Name three birds.", chat=True)])
     model = embedded_pair.target.model
+    config = model.generation_config
     rows: list[int] = []
     forward = model.forward
 
@@ -466,8 +509,13 @@ def test_peers_write_what_transformers_writes_and_count_its_passes(embedded_pair
         )
     finally:
         model.forward = forward
+    config.repetition_penalty = 1.5  # as some checkpoints come: not what greedy means here
     peer = next(p for p in peers.peers(["hf-prompt-lookup"], embedded_pair, Sampling()) if p.setting == "num_tokens=3")
-    outcome = peer.run("Name three birds.", (), 16)
+    try:
+        outcome = peer.run("Name three birds.", (), 16)
+        assert (model.generation_config, config.repetition_penalty) == (config, 1.5)
+    finally:
+        config.repetition_penalty = None
     assert outcome.tokens == tuple(expected[0, ids.shape[1] :].tolist())
     assert (outcome.passes, outcome.rows) == (len(rows), sum(rows) - ids.shape[1] + 1)
     assert outcome.seconds.prefill > 0

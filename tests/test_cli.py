@@ -115,7 +115,7 @@ def test_sampling_is_reproducible_and_the_same_for_every_method() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--method", "draft_only"], "another text from token "),
+        (["--method", "draft_only"], "the draft model wrote this alone"),
         (
             ["--method", "speculative", "--temperature", "0.8", "--acceptance", "rejection"],
             "the same distribution as plain sampling",

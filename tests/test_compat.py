@@ -82,6 +82,13 @@ def test_the_readme_example_of_speculative_decoding(embedded_pair: Pair) -> None
     assert greedy == autoregressive_generate(input_ids, target, **common) == expected[0, len(input_ids) :].tolist()
 
 
+class Own(LogitsProcessor):
+    """Somebody's own filter."""
+
+    def __call__(self, logits: torch.Tensor) -> torch.Tensor:
+        return logits
+
+
 def models(architecture: str = "llama") -> tuple[Any, Any]:
     return tiny.target(architecture, "sdpa"), tiny.draft(architecture, "sdpa")
 
@@ -110,7 +117,7 @@ def test_the_text_ends_at_the_first_of_several_stop_tokens(eos: Any) -> None:
         output = ouroboros(torch.tensor([text]), draft, target, max_len=40, gamma=3, eos_token_id=eos)
         assert output[0].tolist() == text + expected
         assert speculative_generate(text, draft, target, max_gen_len=40, eos_tokens_id=eos)[0] == expected
-        assert speculative_generate(text, draft, target, max_gen_len=40, end_tokens_id=eos, eos_tokens_id=None)[0] == expected
+        assert speculative_generate(text, draft, target, max_gen_len=40, end_tokens_id=eos)[0] == expected
         assert autoregressive_generate(text, target, 40, GreedyProcessor(), eos) == expected
 
 
@@ -186,6 +193,9 @@ def test_window_and_guess_set_need_not_be_equal_and_the_draft_may_have_any_depth
         (lambda t, d: CacheEngine(4, 5).insert(1, [1, 2]), "a phrase must have 3 tokens, got 2"),
         (lambda t, d: speculative_generate([1], d, t, gamma=0), "gamma must be between 1 and 32, got 0"),
         (lambda t, d: speculative_generate([1], d, t, skip_sample_adjustment=True), "would change the target's distribution"),
+        (lambda t, d: ouroboros(torch.tensor([[1]]), d, t, max_len=-1), "max_len must be at least 0, got -1"),
+        (lambda t, d: autoregressive_generate([1], t, -1), "max_gen_len must be at least 0, got -1"),
+        (lambda t, d: autoregressive_generate([1], t, logits_processor=Own()), "Own has a __call__ of its own"),
         (lambda t, d: speculative_generate([], d, t), "the prompt has no tokens"),
         (
             lambda t, d: autoregressive_generate([1], t, logits_processor=NucleusProcessor(0.5, 1.5)),
@@ -207,7 +217,7 @@ def test_models_that_do_not_fit_are_refused() -> None:
 
     target, _ = models()
     other = transformers.AutoModelForCausalLM.from_config(transformers.LlamaConfig(**{**tiny._SIZES, "vocab_size": 50}))
-    with pytest.raises(VocabularyMismatch, match="Draft model given has 50 tokens"):
+    with pytest.raises(VocabularyMismatch, match="Draft model LlamaForCausalLM has 50 tokens"):
         ouroboros(torch.tensor([[1, 2]]), other, target)
     bloom = transformers.AutoModelForCausalLM.from_config(
         transformers.BloomConfig(vocab_size=31, hidden_size=32, n_layer=1, n_head=4)

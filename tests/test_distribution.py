@@ -18,9 +18,10 @@ import torch
 
 from ouroboros_core import methods
 from ouroboros_core.decoding.engine import decode
+from ouroboros_core.memory.pool import PhrasePool
 from ouroboros_core.methods.base import Resources
 from ouroboros_core.sampling import Sampler, Sampling, process, softmax
-from ouroboros_core.tree import Provenance, Source, TokenTree, TreeBuilder
+from ouroboros_core.tree import Learned, Provenance, Source, TokenTree, TreeBuilder
 from ouroboros_core.verify import reject
 from tests import tiny
 
@@ -54,7 +55,7 @@ class Table:
         return self._logits
 
 
-METHODS = tuple(m.id for m in methods.available().values() if m.id not in ("autoregressive", "draft_only"))
+METHODS = tuple(m.id for m in methods.available().values() if m.proposes)
 RULES = ("match", "rejection")
 
 
@@ -99,6 +100,44 @@ def test_the_same_noise_makes_a_draft_agree_far_more_often_than_chance() -> None
     distance = 0.5 * np.abs(p - q).sum()
     assert agree > (1 - distance) / (1 + distance) - 0.02
     assert agree > (p * q).sum() + 0.2
+
+
+def _accepted_law(p: Any, q: Any, rule: str) -> Any:
+    """Probability that a drafted token is x and is accepted.
+
+    By rejection min(p, q). By matching both models choose x by argmax of log-probability + the same Gumbel noise, which has the
+    probability 1 / sum_y max(p_y / p_x, q_y / q_x).
+    """
+    if rule == "rejection":
+        return np.minimum(p, q)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratios = np.maximum(p[None] / p[:, None], q[None] / q[:, None])
+    return np.where((p > 0) & (q > 0), 1 / ratios.sum(1), 0.0)
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("sampling", [Sampling(temperature=0.9, seed=1), Sampling(temperature=1.3, top_k=5, top_p=0.95, seed=2)])
+def test_drafted_corrected_and_bonus_slots_each_have_their_law(rule: str, sampling: Sampling) -> None:
+    sampling = sampling.model_copy(update={"acceptance": rule})
+    kind, sampler = methods.get("speculative"), Sampler(sampling, len(P))
+    method = kind(kind.Hyperparameters.parse({"gamma": 2}), Resources(sampler, Table(Q)))
+    slots: dict[str, Counter[int]] = {"drafted": Counter(), "corrected": Counter(), "bonus": Counter()}
+    for step in decode(Table(P), method, [0], max_new_tokens=20_000, sampler=sampler):
+        slots["drafted"].update(step.tree.tokens[node] for node in step.path)
+        if step.target_token is not None and step.kind is not None:
+            slots["corrected" if step.kind == "correction" else "bonus"][step.target_token] += 1
+    p, q = softmax(process(P, sampling)), softmax(process(Q, sampling))
+    accepted = _accepted_law(p, q, rule)
+    for name, weights in (("drafted", accepted), ("corrected", p - accepted), ("bonus", p)):
+        counts, law = slots[name], np.maximum(weights, 0) / np.maximum(weights, 0).sum()
+        assert set(counts) <= set(np.flatnonzero(law > 1e-12))
+        common = np.flatnonzero(counts.total() * law > 5)
+        found = np.array([counts[int(token)] for token in common])
+        assert found.sum() > 1000, f"the case has too few {name} slots"
+        expected = found.sum() * law[common] / law[common].sum()
+        chi = float(((found - expected) ** 2 / expected).sum())
+        freedom = len(common) - 1
+        assert chi < {1: 10.8, **CHI_SQUARE_999}[freedom], f"{name}: {chi:.1f}"
 
 
 @pytest.mark.parametrize("sampling", [Sampling(temperature=1.0, seed=3), Sampling(temperature=0.8, top_k=5, seed=4)])
@@ -148,8 +187,11 @@ def _joint(model: Any, text: Sequence[int], length: int, sampling: Sampling) -> 
     return joint
 
 
-def check_whole_texts(architecture: str, method: str) -> None:
-    """Counts of three-token texts over many seeds against their probabilities; the prompt repeats itself, so phrases apply."""
+def check_whole_texts(architecture: str, method: str, *, warm: bool = False) -> None:
+    """Counts of three-token texts over many seeds against their probabilities; the prompt repeats itself, so phrases apply.
+
+    warm: each text is the second one with the same seed and pool, which the first has left what it wrote.
+    """
     models = tiny.pair(architecture, "sdpa")
     start = tiny.prompt()
     text = [*start, *tiny.plain(models[0].model, start, 30), *start]
@@ -160,7 +202,11 @@ def check_whole_texts(architecture: str, method: str) -> None:
     runs = 900
     for seed in range(runs):
         sampling = Sampling(temperature=1.1, top_k=3, seed=seed, acceptance="rejection")
-        steps = tiny.run(models, method, text, 3, sampling, **knobs)
+        pool = PhrasePool(3, 7) if warm else None
+        if pool is not None:
+            first = tiny.emitted(tiny.run(models, method, text, 3, sampling, pool=pool, **knobs))
+            pool.insert(text[-1], tuple(first[:2]), Learned.HISTORY, None)  # the worst case: exactly what was drawn
+        steps = tiny.run(models, method, text, 3, sampling, pool=pool, **knobs)
         counts[tuple(tiny.emitted(steps))] += 1
         accepted += sum(len(step.path) for step in steps)
         rejected += sum(step.kind == "correction" for step in steps)
@@ -180,6 +226,11 @@ def check_whole_texts(architecture: str, method: str) -> None:
 @pytest.mark.parametrize("method", METHODS)
 def test_whole_texts_have_their_probability_under_rejection(method: str) -> None:
     check_whole_texts("llama", method)
+
+
+def test_a_warm_pool_does_not_bias_rejection_sampling() -> None:
+    """Judged with the randomness that drew it, an earlier text would be accepted again and again."""
+    check_whole_texts("llama", "lookahead", warm=True)
 
 
 @pytest.mark.exact

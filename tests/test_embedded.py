@@ -25,7 +25,7 @@ from tests import tiny
 
 pytestmark = pytest.mark.embedded
 
-ALONE = ("autoregressive", "draft_only")
+ALONE = tuple(m.id for m in methods.available().values() if not m.proposes)
 TEXTS = tuple(sorted((q.turns[0] for q in own_prompts()), key=len))  # the short ones first: the oracle has no cache
 SAMPLINGS = (Sampling(), *(Sampling(temperature=0.6, top_k=40, top_p=0.9, seed=seed) for seed in tiny.SEEDS))
 

@@ -26,7 +26,7 @@ from tests import tiny
 from tests.tiny import emitted, plain, prompt, run, writer
 
 METHODS = tuple(methods.available())
-ALONE = ("autoregressive", "draft_only")
+ALONE = tuple(m.id for m in methods.available().values() if not m.proposes)
 """Methods that propose nothing."""
 SAMPLED = Sampling(temperature=0.7, top_k=20, top_p=0.95, seed=2)
 

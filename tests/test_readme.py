@@ -1,16 +1,20 @@
 """The README says what the program does: tables are generated, commands exist, pictures are there.
 
-python -m tests.test_readme     writes the generated table anew
+python -m tests.test_readme     writes the generated tables anew
 """
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from pathlib import Path
 
 import pytest
 
+from ouroboros_core import methods
+from ouroboros_core.benchmark import peers, prompts, report
+from ouroboros_core.benchmark.report import Row
 from ouroboros_core.cli import build_parser
 from ouroboros_core.cli.methods import describe
 from visualize.palette import LOOKS
@@ -40,6 +44,26 @@ def methods_table() -> str:
             f"| `{method['id']}`{mark}: {name} | {', '.join(method['needs'])} | {method['summary']} | {', '.join(knobs)} |"
         )
     return "\n".join(lines) + "\n"
+
+
+def bench_section() -> str:
+    """The benchmark's table with its command and environment, from the file that `make bench` wrote."""
+    data = json.loads((ROOT / "assets" / "benchmark.json").read_text())
+    table = [Row(**{**row, "ci95": tuple(row["ci95"])}) for row in data["rows"]]
+    place = data["environment"]
+    where = f"{place['processor']}, {place['threads']} threads, {place['dtype']}, torch {place['torch']}, transformers"
+    where = f"{where} {place['transformers']}, Python {place['python']}; {data['settings']['max_new_tokens']} new tokens at most"
+    return f"{report.markdown(table)}\n`{data['command']}` - {where}.\n"
+
+
+def test_the_benchmarks_table_is_generated_and_complete() -> None:
+    assert section("bench") == bench_section(), "run: python -m tests.test_readme"
+    data = json.loads((ROOT / "assets" / "benchmark.json").read_text())
+    assert data["complete"]
+    assert data["settings"]["prompts"] == prompts.digest(prompts.own_prompts()), "the prompts have changed: make bench"
+    overall = {row["method"]: row for row in data["rows"] if row["group"] == report.OVERALL}
+    assert set(overall) >= {*methods.available(), *peers.SETTINGS}
+    assert not any(row["differences"] for row in overall.values()), "more than a rounding tie"
 
 
 def test_the_table_of_methods_is_generated() -> None:
@@ -88,4 +112,6 @@ def test_every_file_is_small_enough_for_a_space() -> None:
 
 if __name__ == "__main__":
     text = README.read_text()
-    README.write_text(text.replace(section("methods") + "<!-- methods: end", methods_table() + "<!-- methods: end"))
+    for name, content in (("methods", methods_table()), ("bench", bench_section())):
+        text = text.replace(section(name) + f"<!-- {name}: end", content + f"<!-- {name}: end")
+    README.write_text(text)

@@ -96,6 +96,8 @@ def test_what_need_not_be_identical_is_not_called_a_difference(studio: Studio) -
     assert alone["view"]["tiles"][-1]["note"] == "The draft model wrote this alone; nobody checked it."
     assert {t["look"] for s in alone["view"]["steps"] for t in s["tokens"]} == {"draft"}
     rejecting = Sampling(temperature=1.0, seed=1, acceptance="rejection")
+    alone = last_update(studio, method="draft_only", sampling=rejecting)
+    assert alone["view"]["tiles"][-1]["note"] == "The draft model wrote this alone; nobody checked it."
     sampled = last_update(studio, sampling=rejecting)
     assert sampled["trace"].tokens != sampled["baseline"].tokens
     assert sampled["difference"] is None

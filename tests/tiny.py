@@ -157,7 +157,7 @@ def run(
 ) -> list[Step]:
     """All steps of one run."""
     kind = methods.get(method)
-    sampler = Sampler(sampling or Sampling(), models[0].vocabulary)
+    sampler = Sampler(sampling or Sampling(), models[0].vocabulary, run=pool.runs if pool is not None else 0)
     resources = Resources(sampler, models[1], stop, pool)
     instance = kind(kind.Hyperparameters(**knobs), resources)
     return list(decode(writer(models, method), instance, text, max_new_tokens=count, sampler=sampler, stop_tokens=stop))

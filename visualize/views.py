@@ -92,13 +92,14 @@ def _identical(trace: Trace, baseline: Trace | None, difference: Divergence | No
     """The verdict in a word or two, and its explanation."""
     if baseline is None:
         return "–", "The text compared token by token with plain decoding."
-    if Sampling.model_validate(trace.sampling).rejects:
+    written_alone = any(step.writer is not Source.TARGET for step in trace.steps)
+    if Sampling.model_validate(trace.sampling).rejects and not written_alone:
         return "in distribution", "Rejection sampling keeps the target's probabilities; the text of a seed is another one."
     where = metrics.first_difference(trace.tokens, baseline.tokens)
     if where is None:
         return "yes", f"All {metrics.new_tokens(trace)} tokens are those of plain decoding."
     verdict = f"no, from token {where + 1} on"
-    if any(step.writer is not Source.TARGET for step in trace.steps):
+    if written_alone:
         return verdict, "The draft model wrote this alone; nobody checked it."
     if difference is None:
         return verdict, "Not judged yet."

@@ -1,7 +1,8 @@
 """What can run in a benchmark: our methods, and what a run of one leaves behind.
 
 A method is named as on the command line, with its knobs in brackets: `ouroboros[gamma=6,top_k_suffixes=3]`. Besides the
-method's own knobs there are `warm=true`, which keeps its phrase pool from prompt to prompt, and `acceptance=rejection`.
+method's own knobs there are `warm=true`, which keeps its phrase pool from prompt to prompt, and `acceptance=rejection`. The
+baseline's rule is always `match`: it proposes nothing, and its text is the one that others are compared with.
 """
 
 from __future__ import annotations
@@ -11,12 +12,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from ouroboros_core import methods
-from ouroboros_core.decoding import metrics
 from ouroboros_core.decoding.trace import Seconds, Trace
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.hyperparameters import Hyperparameters
 from ouroboros_core.memory.pool import PhrasePool
 from ouroboros_core.sampling import Sampling
+from ouroboros_core.tree import Source
 
 if TYPE_CHECKING:
     from ouroboros_core.models.pairs import Pair
@@ -104,7 +105,7 @@ def _spec(text: str, sampling: Sampling) -> Spec:
         raise InvalidInput(f"{text}: warm must be true or false, got {warm}")
     if warm == "true" and not kind.learns_phrases:
         raise InvalidInput(f"{text}: {kind.id} has no phrase pool that could be warm")
-    rule = knobs.pop("acceptance", sampling.acceptance)
+    rule = knobs.pop("acceptance", "match" if text == BASELINE else sampling.acceptance)
     chosen = Sampling.parse({**sampling.model_dump(), "acceptance": rule})
     assert isinstance(chosen, Sampling)
     return Spec(text, kind.id, kind.Hyperparameters.parse(knobs), chosen, warm == "true")
@@ -116,8 +117,6 @@ class MethodEntrant:
     setting = ""
 
     def __init__(self, pair: Pair, spec: Spec) -> None:
-        from ouroboros_core.tree import Source
-
         kind = methods.get(spec.method)
         if kind.needs_draft_model and pair.draft is None:
             raise InvalidInput(f"{spec.text} needs a draft model: name one with --draft, or leave the method out")
@@ -148,6 +147,6 @@ def outcome_of(trace: Trace) -> Outcome:
     """What a benchmark keeps of a trace."""
     steps = trace.steps
     phases = {name: sum(getattr(s.seconds, name) for s in steps) for name in ("prefill", "draft", "verify", "learn", "host")}
-    rows, drafts = sum(s.width for s in steps), sum(s.draft_passes for s in steps)
-    assert metrics.new_tokens(trace) == len(trace.tokens)
-    return Outcome(trace.tokens, len(steps), rows, drafts, Seconds(**phases))
+    passes = [step for step in steps if step.writer is Source.TARGET]
+    drafts = sum(step.draft_passes for step in steps) + len(steps) - len(passes)
+    return Outcome(trace.tokens, len(passes), sum(step.width for step in passes), drafts, Seconds(**phases))

@@ -20,7 +20,8 @@ class MemoryPeak:
         if self._cuda:
             import torch
 
-            torch.cuda.reset_peak_memory_stats()
+            for number in range(torch.cuda.device_count()):
+                torch.cuda.reset_peak_memory_stats(number)
         else:
             with contextlib.suppress(OSError):
                 Path("/proc/self/clear_refs").write_text("5")
@@ -30,7 +31,7 @@ class MemoryPeak:
         if self._cuda:
             import torch
 
-            return torch.cuda.max_memory_allocated() / 1e6
+            return sum(torch.cuda.max_memory_allocated(n) for n in range(torch.cuda.device_count())) / 1e6
         with contextlib.suppress(OSError, StopIteration):
             lines = Path("/proc/self/status").read_text().splitlines()
             return int(next(line for line in lines if line.startswith("VmHWM")).split()[1]) * 1024 / 1e6

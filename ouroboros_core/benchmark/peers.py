@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
+from transformers import GenerationConfig, PreTrainedModel
 
 from ouroboros_core.benchmark.entrants import Outcome
 from ouroboros_core.decoding.engine import check_room
@@ -53,8 +54,8 @@ class Passes:
     The first pass counts as prefill in seconds; it yields a token like every other, so it is counted as a pass.
     """
 
-    def __init__(self, model: torch.nn.Module, *, synchronise: bool) -> None:
-        self._model, self._synchronise = model, synchronise
+    def __init__(self, model: PreTrainedModel) -> None:
+        self._model, self._device = model, model.device
         self._began = 0.0
         self.count, self.rows, self.first, self.rest = 0, 0, 0.0, 0.0
 
@@ -64,8 +65,8 @@ class Passes:
         self._began = time.perf_counter()
 
     def _after(self, *_: Any) -> None:
-        if self._synchronise and self.count == 0:
-            torch.cuda.synchronize()
+        if self._device.type == "cuda" and self.count == 0:
+            torch.cuda.synchronize(self._device)
         seconds = time.perf_counter() - self._began
         if self.count == 0:
             self.first = seconds
@@ -99,10 +100,9 @@ class Peer:
         pair = self._pair
         tokens = pair.encode(prompt, chat=bool(pair.tokenizer.chat_template), history=history)
         check_room(tokens, max_new_tokens, pair.target)
-        device, cuda = pair.target.device, pair.target.device.type == "cuda"
-        ids = torch.tensor([tokens], device=device)
-        target = Passes(pair.target.model, synchronise=cuda)
-        draft = Passes(pair.draft.model, synchronise=cuda) if pair.draft and self.label == "hf-assisted" else None
+        ids = torch.tensor([tokens], device=pair.target.device)
+        target = Passes(pair.target.model)
+        draft = Passes(pair.draft.model) if pair.draft and self.label == "hf-assisted" else None
         torch.manual_seed(self._sampling.seed)
         with contextlib.ExitStack() as stack:
             stack.enter_context(target.watch())
@@ -115,30 +115,32 @@ class Peer:
             )
             new = tuple(output[0, len(tokens) :].tolist())
             seconds = time.perf_counter() - began
-        drafting = draft.first + draft.rest if draft else 0.0
-        host = max(0.0, seconds - target.first - target.rest - drafting)
-        phases = Seconds(prefill=target.first, draft=drafting, verify=target.rest, host=host)
+        prefill, drafting = target.first + (draft.first if draft else 0.0), draft.rest if draft else 0.0
+        phases = Seconds(prefill, drafting, target.rest, host=max(0.0, seconds - prefill - drafting - target.rest))
         return Outcome(new, target.count, target.rows - (len(tokens) - 1), draft.count if draft else 0, phases)
 
     @contextlib.contextmanager
     def _generation_options(self) -> Iterator[dict[str, Any]]:
-        """Arguments of `generate`; those of the assistant are set on its generation config and put back afterwards."""
-        sampling = self._sampling
-        options: dict[str, Any] = {"do_sample": sampling.temperature > 0, "eos_token_id": sorted(self._pair.stop_tokens) or None}
-        options["pad_token_id"] = min(self._pair.stop_tokens, default=0)
+        """Arguments of `generate`, while both models have a neutral generation config: a checkpoint's own may have penalties."""
+        sampling, pair = self._sampling, self._pair
+        stops = sorted(pair.stop_tokens)
+        common = {"eos_token_id": stops or None, "pad_token_id": stops[0] if stops else 0}
+        options: dict[str, Any] = {"do_sample": sampling.temperature > 0}
         if sampling.temperature > 0:
             options |= {"temperature": sampling.temperature, "top_k": sampling.top_k, "top_p": sampling.top_p}
-        if self.label != "hf-assisted":
-            yield options | self._options
-            return
-        assert self._pair.draft is not None
-        model = self._pair.draft.model
-        config = model.generation_config
-        before = {name: getattr(config, name) for name in ("num_assistant_tokens", "assistant_confidence_threshold")}
+        models, configs = [pair.target.model], [GenerationConfig(**common)]
+        if self.label == "hf-assisted":
+            assert pair.draft is not None
+            models.append(pair.draft.model)
+            configs.append(GenerationConfig(**common, **self._options))
+            options |= {"assistant_model": pair.draft.model}
+        else:
+            options |= self._options
+        before = [model.generation_config for model in models]
         try:
-            for name, value in self._options.items():
-                setattr(config, name, value)
-            yield options | {"assistant_model": model}
+            for model, config in zip(models, configs, strict=True):
+                model.generation_config = config
+            yield options
         finally:
-            for name, value in before.items():
-                setattr(config, name, value)
+            for model, config in zip(models, before, strict=True):
+                model.generation_config = config

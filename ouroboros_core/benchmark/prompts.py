@@ -78,7 +78,7 @@ def read(path: Path, field: str | None = None) -> list[Question]:
     """
     try:
         content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-        lines = content.decode().splitlines()
+        lines = content.decode().split("\n")  # not splitlines(): a JSON string may hold other separators
     except (OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
         raise InvalidInput(f"{path} cannot be read as JSON lines: {error}") from None
     questions = []

@@ -28,7 +28,7 @@ class Row:
     """One method on one group.
 
     setting                 of a peer: the one of its settings that was fastest overall, which is the one reported
-    tokens_per_pass         emitted tokens / target passes (prefill is not one)
+    tokens_per_pass         emitted tokens / target passes (prefill is not one); 0 where the target made none
     rows_per_token          rows in target passes / emitted tokens: the price
     draft_passes_per_token  draft model passes / emitted tokens
     tokens_per_second       emitted tokens / seconds, prefill included (as Spec-Bench)
@@ -39,7 +39,8 @@ class Row:
     equal, ties, differences  texts equal to the baseline's, first differing at a rounding tie, and beyond; null where the text
                             need not be equal
     largest_ulps            the largest gap among ties and differences, in units in the last place
-    seconds                 of the target's prefill and of each phase, summed over the questions
+    seconds                 of prefill and of each phase, summed over all runs. Of a peer on a GPU, draft and verify are the times
+                            until a pass is launched, and the rest is in host
     peak_memory_mb          the largest of its runs
     """
 
@@ -159,11 +160,12 @@ def _row(method: str, group: str, runs: Sequence[Measurement]) -> Row:
 
 def confidence(speeds: _Speeds, plain: _Speeds) -> tuple[float, float]:
     """95% interval of the ratio of pooled tokens per second, by resampling the questions both have, with a fixed seed."""
-    turns = [turn for turn in speeds.tokens if turn in plain.tokens]
-    if not turns:
+    questions = list(dict.fromkeys(question for question, turn in speeds.tokens if (question, turn) in plain.tokens))
+    if not questions:
         return 0.0, 0.0
-    columns = [[which[turn] for turn in turns] for which in (speeds.tokens, speeds.total, plain.tokens, plain.total)]
-    picks = np.random.default_rng(0).integers(0, len(turns), (RESAMPLES, len(turns)))
+    measured = speeds.tokens, speeds.total, plain.tokens, plain.total
+    columns = [[sum(v for (q, _), v in which.items() if q == question) for question in questions] for which in measured]
+    picks = np.random.default_rng(0).integers(0, len(questions), (RESAMPLES, len(questions)))
     mine, seconds, theirs, plain_seconds = (np.array(column)[picks].sum(1) for column in columns)
     low, high = np.percentile((mine / seconds) / (theirs / plain_seconds), [2.5, 97.5])
     return float(low), float(high)
@@ -194,7 +196,8 @@ def markdown(table: Sequence[Row]) -> str:
         if row.group != OVERALL:
             continue
         name = f"`{row.method}`" + (f" ({row.setting})" if row.setting else "")
-        numbers = [f"{row.tokens_per_pass:.2f}", f"{row.rows_per_token:.1f}", f"{row.draft_passes_per_token:.2f}"]
+        counts = row.tokens_per_pass, row.rows_per_token, row.draft_passes_per_token
+        numbers = [f"{number:.{digits}f}" if number else "–" for number, digits in zip(counts, (2, 1, 2), strict=True)]
         numbers += [f"{row.tokens_per_second:.1f}", f"{row.speedup:.2f} [{row.ci95[0]:.2f}, {row.ci95[1]:.2f}]"]
         numbers += [f"{row.speedup_hf:.2f}" if row.speedup_hf else "–"] if hf else []
         by_group = [f"{cells[row.method, group].speedup:.2f}" for group in groups]
@@ -212,3 +215,18 @@ def equality(row: Row) -> str:
     if row.differences:
         parts.append(f"{row.differences} DIFFER")
     return ", ".join(parts)
+
+
+def explanations(measurements: Sequence[Measurement]) -> list[str]:
+    """In words, every difference that rounding does not explain and, of each method, the widest tie."""
+    lines = []
+    differing = [run for run in measurements if run.difference is not None]
+    for method in dict.fromkeys(run.method for run in differing):
+        mine = sorted((run for run in differing if run.method == method), key=_ulps, reverse=True)
+        for run in [run for run in mine if run.difference and not run.difference.tie] or mine[:1]:
+            lines.append(f"{method}, question {run.question}: {run.explanation}")
+    return lines
+
+
+def _ulps(run: Measurement) -> float:
+    return run.difference.ulps if run.difference is not None else 0.0

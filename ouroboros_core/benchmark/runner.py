@@ -7,10 +7,13 @@ an interrupted benchmark goes on where it stopped and then has the counts of an 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +22,9 @@ from pydantic import TypeAdapter, ValidationError
 from ouroboros_core.benchmark.entrants import BASELINE, Entrant, MethodEntrant, Outcome
 from ouroboros_core.benchmark.memory import MemoryPeak
 from ouroboros_core.benchmark.prompts import Question
+from ouroboros_core.decoding.engine import check_room
 from ouroboros_core.decoding.equality import Divergence, compare
+from ouroboros_core.decoding.text import decode_all
 from ouroboros_core.decoding.trace import Seconds
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.memory.pool import PhrasePool
@@ -28,6 +33,7 @@ from ouroboros_core.sampling import Sampling
 if TYPE_CHECKING:
     from ouroboros_core.models.pairs import Pair
 
+VERSION = 1
 WARM_UP_TOKENS = 8
 SIZES = ("WORLD_SIZE", "PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE")
 """Where launchers say how many processes there are."""
@@ -37,7 +43,8 @@ Unit = tuple[int, int | str]
 
 @dataclass(frozen=True)
 class Measurement:
-    """One run of one entrant on one turn of one question. `difference` is null where the text is that of the baseline."""
+    """One run of one entrant on one turn of one question. `difference` is null where the text is that of the baseline;
+    `explanation` says it in words."""
 
     method: str
     setting: str
@@ -53,11 +60,12 @@ class Measurement:
     peak_memory_mb: float
     compared: bool
     difference: Divergence | None = None
+    explanation: str | None = None
 
 
 @dataclass
 class Settings:
-    """What decides the counts of a benchmark; a resumed one must have the same."""
+    """What decides the numbers of a benchmark; a resumed one must have the same."""
 
     methods: list[str]
     peers: list[str]
@@ -69,7 +77,7 @@ class Settings:
     repeats: int
     target: str
     draft: str | None
-    dtype: str
+    environment: dict[str, Any]
 
 
 @dataclass
@@ -85,6 +93,12 @@ class Store:
     """Units that other processes have done."""
     complete: bool = False
 
+    def adopt(self, other: Store) -> None:
+        """Take over what another store has and this one has not."""
+        new = [unit for unit in other.units if unit not in self.units]
+        self.units += new
+        self.measurements += [run for run in other.measurements if (run.repeat, run.question) in new]
+
     def add(self, unit: Unit, measured: Sequence[Measurement], pools: dict[str, str]) -> None:
         self.units.append(unit)
         self.measurements += measured
@@ -95,7 +109,7 @@ class Store:
         """Write everything at once or nothing; `report` is what a finished benchmark has besides its runs."""
         if self.path is None:
             return
-        state = {"version": 1, "complete": self.complete, "settings": asdict(self.settings), **report}
+        state: dict[str, Any] = {"version": VERSION, "complete": self.complete, "settings": asdict(self.settings), **report}
         if not self.complete:
             state |= {"units": self.units, "pools": self.pools}
         text = json.dumps(state, indent=1)
@@ -112,6 +126,8 @@ class Store:
             return store
         try:
             state = json.loads(path.read_text())
+            if state["version"] != VERSION:
+                raise InvalidInput(f"{path} has version {state['version']}, this program reads {VERSION}: name another file")
             if not resume:
                 if state["complete"]:
                     return store
@@ -128,7 +144,7 @@ class Store:
             store.measurements = TypeAdapter(list[Measurement]).validate_python(state["runs"])
             done = state.get("units") or dict.fromkeys((run.repeat, run.question) for run in store.measurements)
             store.units = [(int(repeat), question) for repeat, question in done]
-            store.pools = state.get("pools", {})
+            store.pools, store.complete = state.get("pools", {}), state["complete"]
         except (ValueError, KeyError, TypeError, ValidationError) as error:
             if isinstance(error, InvalidInput):
                 raise
@@ -153,20 +169,30 @@ class Share:
         """This process's store; the main one's is at `path`, the others' are beside it until all are merged."""
         if path is None:
             return Store(settings)
+        parts = _parts(path)
+        if parts and not resume:
+            raise InvalidInput(
+                f"{parts[0]} is left of an interrupted benchmark: add --resume to go on with it, or delete it to begin anew"
+            )
         store = Store.open(settings, path if self.main else _part(path, self.rank), resume=resume)
-        if resume:
-            for other in (path, *path.parent.glob(f"{path.name}.part*")):
-                if other != store.path and other.exists():
-                    left = Store.open(settings, other, resume=True)
+        for other in (path, *parts):
+            if other != store.path and other.exists():
+                left = Store.open(settings, other, resume=True)
+                if self.main and int(other.suffix.removeprefix(".part")) >= self.count:  # its process is no longer there
+                    store.adopt(left)
+                else:
                     store.elsewhere |= set(left.units)
-                    if self.main and int(other.suffix.removeprefix(".part")) >= self.count:  # its process is gone
-                        store.measurements += left.measurements
-                        store.units += left.units
         return store
 
 
 def _part(path: Path, rank: int) -> Path:
     return path.with_name(f"{path.name}.part{rank}")
+
+
+def _parts(path: Path) -> list[Path]:
+    """The files of other processes, in order."""
+    wanted = re.compile(re.escape(path.name) + r"\.part\d+")
+    return sorted(other for other in path.parent.iterdir() if wanted.fullmatch(other.name))
 
 
 def share() -> Share:
@@ -176,29 +202,36 @@ def share() -> Share:
     import torch
     from accelerate import PartialState
 
-    state = PartialState(cpu=not torch.cuda.is_available())
+    state = PartialState(cpu=not torch.cuda.is_available(), timeout=timedelta(days=1))  # one may be done long before another
     return Share(state.process_index, state.num_processes, str(state.device))
 
 
-def gather(store: Store, mine: Share) -> Store:
-    """All processes' measurements in the main process's store; the others' files are then no longer needed."""
-    if mine.count == 1:
-        return store
-    from accelerate import PartialState
-    from accelerate.utils import gather_object
+def gather(store: Store, mine: Share) -> None:
+    """Bring all processes' measurements into the main one's store; each run counts once."""
+    everything = store.measurements
+    if mine.count > 1:
+        from accelerate import PartialState
+        from accelerate.utils import gather_object
 
-    everything: list[Measurement] = gather_object(store.measurements)
-    PartialState().destroy_process_group()
+        everything = gather_object(everything)
+        PartialState().destroy_process_group()
     if mine.main:
         store.measurements = list({(m.method, m.setting, m.repeat, m.question, m.turn): m for m in everything}.values())
-    return store
 
 
 def remove_parts(path: Path | None, mine: Share) -> None:
     """Delete the other processes' files, whose content the main one has."""
-    if path is not None and mine.main:
-        for part in path.parent.glob(f"{path.name}.part*"):
-            part.unlink()
+    for part in _parts(path) if path is not None and mine.main else ():
+        part.unlink()
+
+
+@contextlib.contextmanager
+def _naming(question: Question, turn: int) -> Iterator[None]:
+    """Says of bad input which question it is."""
+    try:
+        yield
+    except InvalidInput as error:
+        raise InvalidInput(f"question {question.id}, turn {turn + 1}: {error}") from None
 
 
 class Runner:
@@ -208,9 +241,19 @@ class Runner:
         assert any(entrant.label == BASELINE for entrant in entrants), "the baseline always runs"
         self.pair, self.entrants, self.store = pair, list(entrants), store
         self.memory = MemoryPeak(pair.target.device.type)
+        self._check(questions)
         repeats = range(store.settings.repeats)
         work = [(repeat, question) for repeat in repeats for question in questions]
         self.work = [(n, *unit) for n, unit in enumerate(work) if n % mine.count == mine.rank]
+
+    def _check(self, questions: Sequence[Question]) -> None:
+        """Raise InvalidInput, before any work, for a question that could not run."""
+        chat = bool(self.pair.tokenizer.chat_template)
+        for question in questions:
+            if self.store.settings.turns and len(question.turns) > 1 and not chat:
+                raise InvalidInput(f"{self.pair.target.name} has no chat template, which later turns need: leave --turns out")
+            with _naming(question, 0):
+                check_room(self.pair.encode(question.turns[0], chat=chat), self.store.settings.max_new_tokens, self.pair.target)
 
     @property
     def left(self) -> list[tuple[int, int, Question]]:
@@ -249,19 +292,38 @@ class Runner:
             for entrant in order:
                 progress(f"question {question.id}, {' '.join(filter(None, (entrant.label, entrant.setting)))}")
                 self.memory.reset()
-                outcome = entrant.run(prompt, history, self.store.settings.max_new_tokens)
+                with _naming(question, turn):
+                    outcome = entrant.run(prompt, history, self.store.settings.max_new_tokens)
                 runs.append((entrant, outcome, self.memory.megabytes()))
             plain = next(outcome.tokens for entrant, outcome, _ in runs if entrant.label == BASELINE)
             encoded = self.pair.encode(prompt, chat=bool(self.pair.tokenizer.chat_template), history=history)
             for entrant, outcome, peak in runs:
                 difference = self._difference(encoded, outcome, plain) if entrant.repeats_plain_text else None
-                where = (repeat, question.id, turn, question.group)
-                counts = (len(outcome.tokens), outcome.passes, outcome.rows, outcome.draft_passes)
-                kept = (outcome.seconds, round(peak, 1), entrant.repeats_plain_text, difference)
-                measured.append(Measurement(entrant.label, entrant.setting, *where, *counts, *kept))
+                run = Measurement(
+                    method=entrant.label,
+                    setting=entrant.setting,
+                    repeat=repeat,
+                    question=question.id,
+                    turn=turn,
+                    group=question.group,
+                    tokens=len(outcome.tokens),
+                    passes=outcome.passes,
+                    rows=outcome.rows,
+                    draft_passes=outcome.draft_passes,
+                    seconds=outcome.seconds,
+                    peak_memory_mb=round(peak, 1),
+                    compared=entrant.repeats_plain_text,
+                    difference=difference,
+                    explanation=None if difference is None else difference.sentence(self._pieces(difference)),
+                )
+                measured.append(run)
             history += [prompt, self.pair.tokenizer.decode(list(plain), skip_special_tokens=True)]
         return measured
 
     def _difference(self, prompt: Sequence[int], outcome: Outcome, plain: Sequence[int]) -> Divergence | None:
         sampling = Sampling.model_validate(self.store.settings.sampling)
-        return compare(self.pair.target, prompt, outcome.tokens, plain, self.store.settings.dtype, sampling)
+        dtype = self.store.settings.environment["dtype"]
+        return compare(self.pair.target, prompt, outcome.tokens, plain, dtype, sampling)
+
+    def _pieces(self, difference: Divergence) -> dict[int, str]:
+        return {t: decode_all(self.pair.tokenizer, [t]) for t in (difference.token, difference.other) if t is not None}

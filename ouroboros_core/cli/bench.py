@@ -90,23 +90,22 @@ def run(arguments: argparse.Namespace) -> None:
         repeats=repeats,
         target=pair.target.name,
         draft=pair.draft.name if pair.draft else None,
-        dtype=pair.environment.dtype,
+        environment=asdict(pair.environment),
     )
     store = mine.open(settings, arguments.json, resume=arguments.resume)
     work = runner.Runner(pair, [*field, *rivals], questions, store, mine)
-    report: dict[str, Any] = {"command": _command(), "environment": {**asdict(pair.environment), "processes": mine.count}}
+    report: dict[str, Any] = {"command": _command(), "environment": {**settings.environment, "processes": mine.count}}
     try:
         _work(work, notes)
     except KeyboardInterrupt:
         kept = f"; {arguments.json} keeps them: --resume goes on" if arguments.json else ""
         notes.print(f"stopped after {len(store.units)} of {len(work.work)} questions{kept}")
-        if store.measurements:
+        if mine.main and store.measurements:
             _finish(arguments, store, report)
         raise
-    store = runner.gather(store, mine)
+    runner.gather(store, mine)
     if mine.main:
-        store.complete = True
-        _finish(arguments, store, report)
+        _finish(arguments, store, report, complete=True)
         runner.remove_parts(arguments.json, mine)
 
 
@@ -122,20 +121,26 @@ def _work(work: Runner, notes: Console) -> None:
         task = progress.add_task("benchmark", total=len(work.work), completed=len(work.work) - len(work.left))
         for _ in work.run(lambda what: progress.update(task, description=what)):
             progress.advance(task)
+            if not notes.is_terminal:
+                notes.print(f"{len(work.work) - len(work.left)} of {len(work.work)} questions")
         progress.update(task, description="done")
 
 
-def _finish(arguments: argparse.Namespace, store: Store, report: dict[str, Any]) -> None:
-    """Table on standard output, and the files asked for."""
+def _finish(arguments: argparse.Namespace, store: Store, report: dict[str, Any], *, complete: bool = False) -> None:
+    """Table on standard output, and the files asked for; one that was complete before keeps its command and date."""
     from ouroboros_core.benchmark import report as reports
 
     table = reports.rows(store.measurements)
-    store.save({**report, "rows": [asdict(row) for row in table]})
+    if not store.complete:
+        store.complete = complete
+        store.save({**report, "rows": [asdict(row) for row in table]})
     if arguments.csv:
         arguments.csv.write_text(reports.to_csv(table))
     if arguments.figure:
         _write_figure(arguments.figure, table, report)
     _print(table)
+    for line in reports.explanations(store.measurements):
+        print(line)
 
 
 def _write_figure(path: Path, table: list[Row], report: dict[str, Any]) -> None:
@@ -162,10 +167,11 @@ def _print(table: list[Row]) -> None:
     for row in table:
         if row.group == OVERALL:
             numbers = [row.tokens_per_pass, row.rows_per_token, row.draft_passes_per_token, row.tokens_per_second]
+            shown_numbers = [f"{number:.2f}" if number else "–" for number in numbers]
             speedup = f"{row.speedup:.2f} [{row.ci95[0]:.2f}, {row.ci95[1]:.2f}]"
             over = f"{row.speedup_hf:.2f}" if row.speedup_hf else "–"
             name = " ".join(filter(None, (row.method, f"({row.setting})" if row.setting else "")))
-            cells = (*(f"{n:.2f}" for n in numbers), speedup, over, equality(row), f"{row.peak_memory_mb:.0f}")
+            cells = (*shown_numbers, speedup, over, equality(row), f"{row.peak_memory_mb:.0f}")
             shown.add_row(name.replace("[", r"\["), *(cell.replace("[", r"\[") for cell in cells))
     console.print(shown)
     groups = list(dict.fromkeys(row.group for row in table if row.group != OVERALL))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ouroboros_core import methods
 from ouroboros_core.cli import options
 from ouroboros_core.errors import InvalidInput
+from ouroboros_core.sampling import Sampling
 from ouroboros_core.tree import Source
 
 if TYPE_CHECKING:
@@ -149,13 +150,14 @@ def _compare(pair: Pair, trace: Trace, baseline: Trace, notes: Console) -> None:
     speedup = metrics.speedup(trace, baseline)
     plain = f"autoregressive: {metrics.tokens_per_second(baseline):.1f} tokens/s"
     notes.print(f"{plain}; speedup {speedup:.2f}x" if speedup else plain)
-    if trace.sampling["acceptance"] == "rejection" and trace.sampling["temperature"]:
+    if methods.get(trace.method).writer is not Source.TARGET:
+        notes.print("the draft model wrote this alone: another text, which nobody checked")
+        return
+    if Sampling.model_validate(trace.sampling).rejects:
         notes.print("the same distribution as plain sampling, not the same text: that is what rejection sampling keeps")
         return
     found = divergence(pair.target, trace, baseline)
     if found is None:
         notes.print("identical to plain decoding, token by token")
-    elif methods.get(trace.method).writer is not Source.TARGET:
-        notes.print(f"another text from token {found.position + 1} on: the draft model wrote it alone")
     else:
         notes.print(found.sentence(trace.pieces | baseline.pieces), markup=False, style="" if found.tie else "bold")

@@ -39,9 +39,8 @@ class Task:
     def plain(self) -> Task:
         """The same text by plain decoding: the baseline."""
         baseline = methods.get("autoregressive")
-        return Task(
-            self.prompt, baseline.id, baseline.Hyperparameters(), self.sampling, self.max_new_tokens, self.chat, self.history
-        )
+        sampling = self.sampling.model_copy(update={"acceptance": "match"})
+        return Task(self.prompt, baseline.id, baseline.Hyperparameters(), sampling, self.max_new_tokens, self.chat, self.history)
 
 
 def _writer(pair: Pair, kind: type[Method]) -> LanguageModel:
@@ -78,7 +77,7 @@ class Generation:
         self.created = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         self._ending: Ending = "cancelled"
         self._stream = TextStream(pair.tokenizer)
-        self._sampler = Sampler(task.sampling, pair.target.vocabulary)
+        self._sampler = Sampler(task.sampling, pair.target.vocabulary, run=pool.runs if pool is not None else 0)
         draft = pair.draft if kind.needs_draft_model else None
         self.draft_name = draft.name if draft and self.model is not draft else None
         resources = Resources(self._sampler, draft, pair.stop_tokens, pool if kind.learns_phrases else None)

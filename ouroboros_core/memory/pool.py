@@ -43,6 +43,8 @@ class PhrasePool:
         self.guess_set_size = guess_set_size
         self.max_keys = max_keys
         self.fingerprint = fingerprint
+        self.runs = 0
+        """How many runs have learned here."""
         self._phrases: dict[int, dict[tuple[int, ...], Phrase]] = {}
 
     def __len__(self) -> int:
@@ -61,6 +63,7 @@ class PhrasePool:
 
     def begin_run(self) -> None:
         """From here on, what the pool already knows counts as history."""
+        self.runs += 1
         for known in self._phrases.values():
             for tokens in known:
                 known[tokens] = Phrase(tokens, Learned.HISTORY, None)
@@ -103,7 +106,12 @@ class PhrasePool:
     def to_json(self) -> str:
         """The pool as JSON: sizes, tokenizer fingerprint, and the phrases by key, oldest first."""
         phrases = [[key, [list(tokens) for tokens in known]] for key, known in self._phrases.items()]
-        sizes = {"ngram_size": self.ngram_size, "guess_set_size": self.guess_set_size, "max_keys": self.max_keys}
+        sizes = {
+            "ngram_size": self.ngram_size,
+            "guess_set_size": self.guess_set_size,
+            "max_keys": self.max_keys,
+            "runs": self.runs,
+        }
         return json.dumps({"format": FORMAT, "version": 1, **sizes, "fingerprint": self.fingerprint, "phrases": phrases})
 
     @classmethod
@@ -116,6 +124,7 @@ class PhrasePool:
             if min(int(data[size]) for size in ("ngram_size", "guess_set_size", "max_keys")) < 1:
                 raise ValueError("its sizes must be at least 1")
             pool = cls(int(data["ngram_size"]), int(data["guess_set_size"]), int(data["max_keys"]), str(data["fingerprint"]))
+            pool.runs = int(data.get("runs", 0))
             for key, known in data["phrases"]:
                 for tokens in known:
                     pool.insert(int(key), tuple(int(t) for t in tokens), Learned.HISTORY, None)

@@ -15,6 +15,7 @@ class Autoregressive(Method):
     paper = ""
     summary = "One target pass for every token: the baseline."
     order = 0
+    proposes = False
 
     class Hyperparameters(hyperparameters.Hyperparameters):
         """No knobs."""

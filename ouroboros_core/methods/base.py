@@ -87,6 +87,8 @@ class Method(ABC):
     order: ClassVar[int] = 100
     needs_draft_model: ClassVar[bool] = False
     learns_phrases: ClassVar[bool] = False
+    proposes: ClassVar[bool] = True
+    """Whether there is anything to accept; False for plain decoding."""
     writer: ClassVar[Source] = Source.TARGET
     """Whose text it is: the target's, exactly; or the draft's, for comparison."""
     Hyperparameters: ClassVar[type[hyperparameters.Hyperparameters]]

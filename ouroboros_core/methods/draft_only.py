@@ -15,6 +15,7 @@ class DraftOnly(Method):
     paper = ""
     summary = "The draft model writes the text without anybody checking it: how fast, and how different, that would be."
     order = 5
+    proposes = False
     needs_draft_model = True
     writer = Source.DRAFT
 

@@ -44,6 +44,7 @@ class Pair:
     draft: CausalLM | None
     tokenizer: PreTrainedTokenizerBase
     stop_tokens: frozenset[int]
+    quantization: Quantize | None = None
 
     def encode(self, prompt: str, *, chat: bool, history: Sequence[str] = ()) -> list[int]:
         """Token ids of a prompt, with the tokenizer's chat template around it or raw.
@@ -79,6 +80,7 @@ class Pair:
             torch=torch.__version__,
             transformers=transformers.__version__,
             ouroboros=ouroboros_core.__version__,
+            quantization=self.quantization,
         )
 
 
@@ -118,7 +120,7 @@ def load_pair(
     if draft is None and target is None and embedded.draft_folder().exists():
         draft = str(embedded.draft_folder())
     small = None if draft in (None, "none") else _load_draft(str(draft), big, tokenizer, kind, where)
-    return Pair(big, small, tokenizer, _stop_tokens(model, tokenizer))
+    return Pair(big, small, tokenizer, _stop_tokens(model, tokenizer), quantize)
 
 
 def make_pair(target: PreTrainedModel, draft: PreTrainedModel | None, tokenizer: PreTrainedTokenizerBase) -> Pair:
