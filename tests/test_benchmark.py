@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 import torch
 
+from ouroboros_core import methods
 from ouroboros_core.benchmark import entrants, peers, prompts, report, runner
 from ouroboros_core.benchmark.entrants import MethodEntrant
 from ouroboros_core.benchmark.runner import Measurement, Runner, Settings, Share, Store
@@ -467,6 +468,15 @@ def test_ctrl_c_keeps_what_is_done_and_resume_goes_on(folders: tuple[str, str], 
     whole = result_of([*command[:-1], str(tmp_path / "b.json")])
     assert whole.returncode == 0
     assert facts(tmp_path / "a.json") == facts(tmp_path / "b.json")
+
+
+def test_without_a_draft_the_methods_that_need_none_run(folders: tuple[str, str], tmp_path: Path) -> None:
+    path, out = str(write_prompts(tmp_path / "p.jsonl")), tmp_path / "a.json"
+    result = result_of(bench(folders, "--prompts", path, "--limit", "2", "--draft", "none", "--json", str(out)))
+    assert result.returncode == 0, result.stderr
+    data = json.loads(out.read_text())
+    assert {row["method"] for row in data["rows"]} == {m.id for m in methods.available().values() if not m.needs_draft_model}
+    assert {run["question"] for run in data["runs"]} == {0, 1}, "one of each of the first two groups"
 
 
 @pytest.mark.parametrize(

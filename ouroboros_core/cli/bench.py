@@ -25,15 +25,11 @@ if TYPE_CHECKING:
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    known = ",".join(methods.available())
     parser.add_argument("--prompts", metavar="FILE", type=Path, help="JSON lines, may be gzipped (default: the project's own 48)")
     parser.add_argument("--field", metavar="NAME", help="where a line has its prompt (default: found by itself)")
     parser.add_argument("--limit", metavar="N", help="so many questions, taken from the groups in turn (default: all)")
     parser.add_argument(
-        "--methods",
-        default=known,
-        metavar="LIST",
-        help=f"with knobs in brackets: ouroboros[gamma=6,warm=true] (default: {known})",
+        "--methods", metavar="LIST", help="with knobs in brackets: ouroboros[gamma=6,warm=true] (default: all that can run)"
     )
     parser.add_argument("--peers", default="", metavar="LIST", help="hf-greedy, hf-assisted, hf-prompt-lookup (default: none)")
     parser.add_argument("--max-new-tokens", default="128", metavar="N", help="default: 128")
@@ -53,7 +49,7 @@ def run(arguments: argparse.Namespace) -> None:
     from ouroboros_core.benchmark import entrants, prompts
 
     sampling = options.read_sampling(arguments)
-    specs = entrants.parse(arguments.methods, sampling)
+    specs = entrants.parse(arguments.methods or "", sampling)
     limit = None if arguments.limit is None else options.whole_number(arguments.limit, "limit", 1)
     count = options.whole_number(arguments.max_new_tokens, "max_new_tokens", 1)
     repeats = options.whole_number(arguments.repeats, "repeats", 1)
@@ -77,6 +73,9 @@ def run(arguments: argparse.Namespace) -> None:
     if mine.device is not None and arguments.device == "auto":
         arguments.device = mine.device
     pair = options.load_pair(arguments)
+    if arguments.methods is None:
+        able = (m.id for m in methods.available().values() if pair.draft is not None or not m.needs_draft_model)
+        specs = entrants.parse(",".join(able), sampling)
     field = [*(entrants.MethodEntrant(pair, spec) for spec in specs)]
     rivals = peers.peers(entrants.split(arguments.peers), pair, sampling)
     settings = runner.Settings(

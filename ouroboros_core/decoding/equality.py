@@ -53,7 +53,7 @@ class Divergence:
         size = f"{self.gap:.3g} logits, {self.ulps:.3g} ulp of {self.dtype}"
         if not self.tie:
             return f"{where}, {size} below the best: more than rounding explains."
-        advice = " In float32 the two write one text." if self.dtype.endswith("16") else ""
+        advice = " In float32 such ties are far rarer." if self.dtype.endswith("16") else ""
         return f"{where}. The two tie ({size}), and a pass over many tokens rounds otherwise than one over one token.{advice}"
 
 
