@@ -1,8 +1,9 @@
-"""Pictures of the page for the README: make screenshots"""
+"""Pictures of the page for the README: make screenshots; `python -m tests.screenshots benchmark` draws the benchmark alone."""
 
 from __future__ import annotations
 
 import json
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,13 @@ from visualize import figures
 SIZES = ((1440, 1000), (390, 844))
 
 
-def main() -> None:
+def main(only_benchmark: bool = False) -> None:
     folder = assets() / "screenshots"
     folder.mkdir(exist_ok=True)
+    if only_benchmark:
+        with chromium() as browser:
+            _benchmark(browser, folder)
+        return
     with server(guard=False) as url, chromium() as browser:
         for width, height in SIZES:
             for scheme in ("light", "dark"):
@@ -52,4 +57,4 @@ def _benchmark(browser: Any, folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(only_benchmark="benchmark" in sys.argv)

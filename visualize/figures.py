@@ -104,9 +104,12 @@ def speedup_by_token(trace: Trace, baseline: Trace) -> dict[str, Any]:
 
 
 def speedups_by_group(rows: Sequence[Row], note: str) -> go.Figure:
-    """A benchmark's speedup over plain decoding, one group of bars per group of prompts; a picture that stands alone."""
+    """A benchmark's speedup over plain decoding, one group of bars per group of prompts; a picture that stands alone.
+
+    A draft model writing alone is left out: it makes no target pass, and its bars would dwarf all others.
+    """
     figure = go.Figure()
-    names = list(dict.fromkeys(row.method for row in rows))
+    names = list(dict.fromkeys(row.method for row in rows if row.tokens_per_pass))
     for name, colour in zip(names, cycle(SERIES), strict=False):
         mine = [row for row in rows if row.method == name]
         figure.add_bar(
