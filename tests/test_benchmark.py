@@ -461,7 +461,9 @@ def test_the_command_measures_methods_and_peers_alone_and_on_two_processes(folde
 def test_ctrl_c_keeps_what_is_done_and_resume_goes_on(folders: tuple[str, str], tmp_path: Path) -> None:
     path = str(write_prompts(tmp_path / "p.jsonl", 40))
     command = bench(folders, "--prompts", path, "--methods", "speculative,lookahead", "--json", str(tmp_path / "a.json"))
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell that put us in the background made us ignore it
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    signal.signal(signal.SIGINT, before)
     for _ in range(1200):
         if (tmp_path / "a.json").exists() or process.poll() is not None:
             break
