@@ -95,6 +95,10 @@ def ouroboros(
     Raises InvalidInput, VocabularyMismatch or UnsupportedModel. The text that follows a stop token in the reference is not
     there, and unlike there a fully accepted suffix is followed by the target's bonus token (Ouroboros, arXiv 2402.13720).
     """
+    if not isinstance(prefix, torch.Tensor):
+        raise InvalidInput(
+            f"prefix must be a tensor of the shape [1, tokens], got a {type(prefix).__name__}: torch.tensor([ids])"
+        )
     if prefix.dim() != 2 or prefix.shape[0] != 1:
         raise InvalidInput(f"prefix must have the shape [1, tokens], got {list(prefix.shape)}: texts are decoded one at a time")
     knobs = _knobs(
@@ -321,6 +325,8 @@ def _steps(
     stops: frozenset[int],
     pool: PhrasePool | None,
 ) -> Iterator[Step]:
+    if isinstance(prompt, torch.Tensor):
+        raise InvalidInput(f"inputs must be a list of token ids, got a tensor of the shape {list(prompt.shape)}: ids[0].tolist()")
     if max_new_tokens < 0:
         raise InvalidInput(f"{'max_len' if method == 'ouroboros' else 'max_gen_len'} must be at least 0, got {max_new_tokens}")
     target = _wrap(target_model, "the target model")

@@ -105,13 +105,13 @@ def test_files_of_known_benchmarks_are_understood(
         (
             '{"turns": ["a"]}\n{"a": 1}',
             None,
-            "line 2: no prompt in the field turns, prompt, text, question, article, translation",
+            "line 2: no prompt in any of the fields turns, prompt, .*; there is a. Name a field with --field",
         ),
         ('{"turns": []}', None, "line 1: no prompt"),
         ('{"prompt": 5}', None, "line 1: no prompt"),
         ('{"prompt": "a"}', "text", "line 1: no prompt in the field text"),
-        ("[1]", None, "line 1: no prompt"),
-        ("{", None, "line 1: no prompt"),
+        ("[1]", None, "line 1: no prompt in .*; there is no object"),
+        ("{", None, "line 1 is not JSON"),
         ("", None, "holds no prompts"),
         ('{"id": 1, "prompt": "a"}\n{"id": 1, "prompt": "b"}', None, "1 questions have an id that another one has"),
     ],
@@ -120,8 +120,10 @@ def test_a_file_without_prompts_is_refused(content: str, field: str | None, mess
     (tmp_path / "p.jsonl").write_text(content)
     with pytest.raises(InvalidInput, match=message):
         prompts.read(tmp_path / "p.jsonl", field)
-    with pytest.raises(InvalidInput, match="cannot be read as JSON lines"):
+    with pytest.raises(InvalidInput, match="there is no file"):
         prompts.read(tmp_path / "none.jsonl")
+    with pytest.raises(InvalidInput, match="cannot be read as JSON lines"):
+        prompts.read(tmp_path)
 
 
 # ---------------------------------------------------------------- methods
@@ -475,10 +477,13 @@ def test_ctrl_c_keeps_what_is_done_and_resume_goes_on(folders: tuple[str, str], 
     assert 0 < done < 40
     assert f"stopped after {done} of 40 questions" in stderr
     assert "speculative" in stdout
+    other = result_of([*command, "--limit", "7", "--resume"])
+    assert "was measured with questions 40, not 7" in other.stderr
     refused = result_of(command)
     assert (refused.returncode, "add --resume" in refused.stderr) == (2, True)
     resumed = result_of([*command, "--resume"])
     assert resumed.returncode == 0, resumed.stderr
+    assert f"going on after {done} of 40 questions" in resumed.stderr
     whole = result_of([*command[:-1], str(tmp_path / "b.json")])
     assert whole.returncode == 0
     assert facts(tmp_path / "a.json") == facts(tmp_path / "b.json")
@@ -498,7 +503,7 @@ def test_without_a_draft_the_methods_that_need_none_run(folders: tuple[str, str]
     [
         (["--methods", "telepathy"], "method must be one of"),
         (["--peers", "hf-magic"], "peers must be among hf-greedy, hf-assisted, hf-prompt-lookup, got hf-magic"),
-        (["--prompts", "nowhere.jsonl"], "nowhere.jsonl cannot be read as JSON lines"),
+        (["--prompts", "nowhere.jsonl"], "there is no file nowhere.jsonl"),
         (["--resume"], "--resume goes on with what is in a file: name it with --json"),
         (["--json", "no/such/folder.json"], "the folder of no/such/folder.json does not exist: make it first"),
         (["--limit", "0"], "limit must be a whole number of at least 1, got 0"),

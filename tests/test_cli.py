@@ -128,3 +128,4 @@ def test_a_comparison_says_what_may_differ_and_why(arguments: list[str], message
     assert result.returncode == 0, result.stderr
     assert message in result.stderr
     assert "identical" not in result.stderr
+    assert ("24 draft passes, no target pass" in result.stderr) == ("draft_only" in arguments)

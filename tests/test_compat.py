@@ -183,6 +183,8 @@ def test_window_and_guess_set_need_not_be_equal_and_the_draft_may_have_any_depth
 @pytest.mark.parametrize(
     ("call", "message"),
     [
+        (lambda t, d: ouroboros([1, 2], d, t), r"prefix must be a tensor of the shape \[1, tokens\], got a list"),  # type: ignore[arg-type]
+        (lambda t, d: speculative_generate(torch.tensor([[1]]), d, t), "inputs must be a list of token ids, got a tensor"),  # type: ignore[arg-type]
         (lambda t, d: ouroboros(torch.tensor([1, 2]), d, t), r"prefix must have the shape \[1, tokens\], got \[2\]"),
         (lambda t, d: ouroboros(torch.ones(2, 3, dtype=torch.long), d, t), r"got \[2, 3\]: texts are decoded one at a time"),
         (lambda t, d: ouroboros(torch.tensor([[1]]), d, t, lookahead_level=2), "lookahead_level must be between 3 and 10, got 2"),

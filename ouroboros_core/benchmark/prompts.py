@@ -79,16 +79,25 @@ def read(path: Path, field: str | None = None) -> list[Question]:
     try:
         content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
         lines = content.decode().split("\n")  # not splitlines(): a JSON string may hold other separators
+    except FileNotFoundError:
+        raise InvalidInput(f"there is no file {path}") from None
     except (OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
         raise InvalidInput(f"{path} cannot be read as JSON lines: {error}") from None
     questions = []
     for number, line in enumerate(lines, 1):
         if line.strip():
             try:
-                questions.append(_question(json.loads(line), number, field))
-            except (ValueError, KeyError, TypeError, AttributeError, StopIteration) as error:
-                wanted = field or ", ".join(FIELDS)
-                raise InvalidInput(f"{path.name}, line {number}: no prompt in the field {wanted} ({error!r})") from None
+                data = json.loads(line)
+            except ValueError as error:
+                raise InvalidInput(f"{path.name}, line {number} is not JSON: {error}") from None
+            try:
+                questions.append(_question(data, number, field))
+            except (ValueError, KeyError, TypeError, AttributeError, StopIteration):
+                wanted = f"the field {field}" if field else f"any of the fields {', '.join(FIELDS)}"
+                there = ", ".join(data) if isinstance(data, dict) else "no object"
+                raise InvalidInput(
+                    f"{path.name}, line {number}: no prompt in {wanted}; there is {there}. Name a field with --field"
+                ) from None
     if not questions:
         raise InvalidInput(f"{path} holds no prompts")
     doubles = len(questions) - len({question.id for question in questions})

@@ -69,8 +69,8 @@ class Settings:
 
     methods: list[str]
     peers: list[str]
-    prompts: str
     questions: int
+    prompts: str
     max_new_tokens: int
     sampling: dict[str, Any]
     turns: bool

@@ -93,6 +93,12 @@ def run(arguments: argparse.Namespace) -> None:
     )
     store = mine.open(settings, arguments.json, resume=arguments.resume)
     work = runner.Runner(pair, [*field, *rivals], questions, store, mine)
+    if store.complete:
+        notes.print(f"{arguments.json} is complete: nothing is measured again")
+    elif store.units:
+        notes.print(f"going on after {len(store.units)} of {len(work.work)} questions")
+    elif arguments.json and arguments.json.exists() and not arguments.resume:
+        notes.print(f"the finished benchmark in {arguments.json} will be replaced after the first question")
     report: dict[str, Any] = {"command": _command(), "environment": {**settings.environment, "processes": mine.count}}
     try:
         _work(work, notes)

@@ -131,9 +131,11 @@ def _report(trace: Trace, notes: Console) -> None:
     parts = [
         f"{metrics.new_tokens(trace)} tokens in {metrics.total_seconds(trace):.2f} s",
         f"{metrics.tokens_per_second(trace):.1f} tokens/s",
-        f"{len(trace.steps)} target passes",
-        f"mean acceptance length {metrics.mean_acceptance_length(trace):.2f}",
     ]
+    if methods.get(trace.method).writer is Source.TARGET:
+        parts += [f"{len(trace.steps)} target passes", f"mean acceptance length {metrics.mean_acceptance_length(trace):.2f}"]
+    else:
+        parts += [f"{len(trace.steps)} draft passes", "no target pass"]
     parts += [] if rate is None else [f"draft acceptance rate {rate:.0%}"]
     notes.print(f"{trace.method}: " + ", ".join(parts) + f" [dim]({_where(trace)})[/]")
 
