@@ -19,9 +19,10 @@ import pytest
 import torch
 
 from ouroboros_core import methods
-from ouroboros_core.benchmark import entrants, peers, prompts, report, runner
+from ouroboros_core.benchmark import entrants, peers, prompts, report, store
 from ouroboros_core.benchmark.entrants import MethodEntrant
-from ouroboros_core.benchmark.runner import Measurement, Runner, Settings, Share, Store
+from ouroboros_core.benchmark.runner import Runner
+from ouroboros_core.benchmark.store import Measurement, Settings, Share, Store
 from ouroboros_core.decoding import metrics
 from ouroboros_core.decoding.equality import Divergence
 from ouroboros_core.decoding.trace import Seconds
@@ -266,9 +267,9 @@ def test_shares_cover_the_work_once_and_merge(pair: Pair, tmp_path: Path) -> Non
         assert alone.left == []
         assert len(alone.store.measurements) == 12 * 2 * 4
         alone.store.save({})
-    runner.gather(alone.store, Share())
+    store.gather(alone.store, Share())
     assert len(alone.store.measurements) == 12 * 2 * 4
-    runner.remove_parts(path, Share())
+    store.remove_parts(path, Share())
     assert stray.exists()
     assert not (tmp_path / "out.json.part1").exists()
     again = make_runner(pair, path, tmp_path, resume=True, mine=Share(1, 2))

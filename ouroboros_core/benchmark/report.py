@@ -16,7 +16,7 @@ import numpy as np
 
 from ouroboros_core.benchmark.entrants import BASELINE
 from ouroboros_core.benchmark.prompts import GROUPS
-from ouroboros_core.benchmark.runner import Measurement
+from ouroboros_core.benchmark.store import Measurement
 
 OVERALL = "overall"
 HF_GREEDY = "hf-greedy"

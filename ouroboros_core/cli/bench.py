@@ -20,8 +20,12 @@ from ouroboros_core.errors import InvalidInput
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from ouroboros_core.benchmark.entrants import Spec
+    from ouroboros_core.benchmark.prompts import Question
     from ouroboros_core.benchmark.report import Row
-    from ouroboros_core.benchmark.runner import Runner, Store
+    from ouroboros_core.benchmark.runner import Runner
+    from ouroboros_core.benchmark.store import Store
+    from ouroboros_core.sampling import Sampling
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -60,15 +64,22 @@ def run(arguments: argparse.Namespace) -> None:
             raise InvalidInput(f"the folder of {path} does not exist: make it first")
     questions = prompts.read(arguments.prompts, arguments.field) if arguments.prompts else prompts.own_prompts()
     questions = prompts.spread(questions, limit)
+    _measure(arguments, sampling, specs, questions, count, repeats)
 
+
+def _measure(
+    arguments: argparse.Namespace, sampling: Sampling, specs: list[Spec], questions: list[Question], count: int, repeats: int
+) -> None:
+    """Load the models, go on from what is stored, and report; everything about the input is known to be good."""
     import transformers
     from rich.console import Console
 
-    from ouroboros_core.benchmark import peers, runner
+    from ouroboros_core.benchmark import entrants, peers, prompts
+    from ouroboros_core.benchmark import store as stores
+    from ouroboros_core.benchmark.runner import Runner
 
     transformers.utils.logging.set_verbosity_error()  # assisted generation warns of its own arguments
-
-    mine = runner.share()
+    mine = stores.share()
     notes = Console(highlight=False, stderr=True, quiet=not mine.main)
     if mine.device is not None and arguments.device == "auto":
         arguments.device = mine.device
@@ -78,7 +89,7 @@ def run(arguments: argparse.Namespace) -> None:
         specs = entrants.parse(",".join(able), sampling)
     field = [*(entrants.MethodEntrant(pair, spec) for spec in specs)]
     rivals = peers.peers(entrants.split(arguments.peers), pair, sampling)
-    settings = runner.Settings(
+    settings = stores.Settings(
         methods=[spec.text for spec in specs],
         peers=list(dict.fromkeys(rival.label for rival in rivals)),
         prompts=prompts.digest(questions),
@@ -92,13 +103,8 @@ def run(arguments: argparse.Namespace) -> None:
         environment=asdict(pair.environment),
     )
     store = mine.open(settings, arguments.json, resume=arguments.resume)
-    work = runner.Runner(pair, [*field, *rivals], questions, store, mine)
-    if store.complete:
-        notes.print(f"{arguments.json} is complete: nothing is measured again")
-    elif store.units:
-        notes.print(f"going on after {len(store.units)} of {len(work.work)} questions")
-    elif arguments.json and arguments.json.exists() and not arguments.resume:
-        notes.print(f"the finished benchmark in {arguments.json} will be replaced after the first question")
+    work = Runner(pair, [*field, *rivals], questions, store, mine)
+    _say_where_it_stands(arguments, store, work, notes)
     report: dict[str, Any] = {"command": _command(), "environment": {**settings.environment, "processes": mine.count}}
     try:
         _work(work, notes)
@@ -108,10 +114,19 @@ def run(arguments: argparse.Namespace) -> None:
         if mine.main and store.measurements:
             _finish(arguments, store, report)
         raise
-    runner.gather(store, mine)
+    stores.gather(store, mine)
     if mine.main:
         _finish(arguments, store, report, complete=True)
-        runner.remove_parts(arguments.json, mine)
+        stores.remove_parts(arguments.json, mine)
+
+
+def _say_where_it_stands(arguments: argparse.Namespace, store: Store, work: Runner, notes: Console) -> None:
+    if store.complete:
+        notes.print(f"{arguments.json} is complete: nothing is measured again")
+    elif store.units:
+        notes.print(f"going on after {len(store.units)} of {len(work.work)} questions")
+    elif arguments.json and arguments.json.exists() and not arguments.resume:
+        notes.print(f"the finished benchmark in {arguments.json} will be replaced after the first question")
 
 
 def _command() -> str:

@@ -27,8 +27,8 @@ from ouroboros_core.errors import InvalidInput, UnsupportedModel, VocabularyMism
 from ouroboros_core.models import embedded
 from ouroboros_core.models.causal_lm import CausalLM
 from ouroboros_core.models.check import check_tree_support
+from ouroboros_core.models.machine import DType, choose_device, choose_dtype, device_name, processor
 
-DType = Literal["auto", "bfloat16", "float16", "float32", "float64"]
 Quantize = Literal["8bit", "4bit"]
 SHARED = "shared with the target"
 FITTING = (
@@ -72,10 +72,10 @@ class Pair:
     @cached_property
     def environment(self) -> Environment:
         return Environment(
-            device=_device_name(self.target.device),
+            device=device_name(self.target.device),
             dtype=str(self.target.dtype).removeprefix("torch."),
             threads=torch.get_num_threads(),
-            processor=_processor(),
+            processor=processor(),
             python=platform.python_version(),
             torch=torch.__version__,
             transformers=transformers.__version__,
@@ -109,8 +109,8 @@ def load_pair(
 
     Raises UnsupportedModel, VocabularyMismatch, WeightsUnavailable or InvalidInput.
     """
-    where = _choose_device(device)
-    kind = _choose_dtype(dtype, where)
+    where = choose_device(device)
+    kind = choose_dtype(dtype, where)
     folder = str(embedded.ensure_target()) if target is None else target
     name = embedded.FOLDER if target is None else _short_name(folder)
     model = _load_model(folder, kind, where, device_map, quantize)
@@ -275,46 +275,6 @@ def _stop_tokens(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase | No
         if found is not None:
             return frozenset([found] if isinstance(found, int) else found)
     return frozenset()
-
-
-def _choose_device(device: str) -> torch.device:
-    if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
-    try:
-        chosen = torch.device(device)
-        torch.empty(1, device=chosen)
-    except Exception as error:
-        reason = str(error).splitlines()[0]
-        raise InvalidInput(f"device must be one this machine has, such as cpu, got {device} ({reason})") from None
-    return chosen
-
-
-def _choose_dtype(dtype: DType, device: torch.device) -> torch.dtype:
-    if dtype != "auto":
-        return {"bfloat16": torch.bfloat16, "float16": torch.float16, "float32": torch.float32, "float64": torch.float64}[dtype]
-    if device.type != "cpu":
-        return torch.bfloat16
-    return torch.bfloat16 if {"amx_bf16", "avx512_bf16"} & _cpu_facts()[1] else torch.float32
-
-
-def _cpu_facts() -> tuple[str, frozenset[str]]:
-    """Name and feature flags of the processor, where the system tells them."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor() or platform.machine(), frozenset()
-    facts = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in lines)}
-    return facts.get("model name", platform.machine()), frozenset(facts.get("flags", "").split())
-
-
-def _processor() -> str:
-    name, flags = _cpu_facts()
-    best = next((f for f in ("amx_bf16", "avx512_bf16", "avx512f", "avx2") if f in flags), "")
-    return f"{name} ({best})" if best else name
-
-
-def _device_name(device: torch.device) -> str:
-    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
 
 
 def _short_name(name: str) -> str:

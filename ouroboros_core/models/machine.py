@@ -1,0 +1,57 @@
+"""The machine: which device and dtype to use, and what to call them."""
+
+from __future__ import annotations
+
+import platform
+from pathlib import Path
+from typing import Literal
+
+import torch
+
+from ouroboros_core.errors import InvalidInput
+
+DType = Literal["auto", "bfloat16", "float16", "float32", "float64"]
+
+
+def choose_device(device: str) -> torch.device:
+    """The device of that name, or for 'auto' CUDA, else MPS, else the CPU; raises InvalidInput for one that is not there."""
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+    try:
+        chosen = torch.device(device)
+        torch.empty(1, device=chosen)
+    except Exception as error:
+        reason = str(error).splitlines()[0]
+        raise InvalidInput(f"device must be one this machine has, such as cpu, got {device} ({reason})") from None
+    return chosen
+
+
+def choose_dtype(dtype: DType, device: torch.device) -> torch.dtype:
+    """The dtype of that name, or for 'auto' bfloat16 where the hardware computes in it, else float32."""
+    if dtype != "auto":
+        return {"bfloat16": torch.bfloat16, "float16": torch.float16, "float32": torch.float32, "float64": torch.float64}[dtype]
+    if device.type != "cpu":
+        return torch.bfloat16
+    return torch.bfloat16 if {"amx_bf16", "avx512_bf16"} & _cpu_facts()[1] else torch.float32
+
+
+def _cpu_facts() -> tuple[str, frozenset[str]]:
+    """Name and feature flags of the processor, where the system tells them."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor() or platform.machine(), frozenset()
+    facts = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in lines)}
+    return facts.get("model name", platform.machine()), frozenset(facts.get("flags", "").split())
+
+
+def processor() -> str:
+    """The processor and the widest arithmetic it has that matters here."""
+    name, flags = _cpu_facts()
+    best = next((f for f in ("amx_bf16", "avx512_bf16", "avx512f", "avx2") if f in flags), "")
+    return f"{name} ({best})" if best else name
+
+
+def device_name(device: torch.device) -> str:
+    """The GPU's name, or the kind of device."""
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
