@@ -29,7 +29,7 @@ from ouroboros_core.memory.pool import PhrasePool
 from ouroboros_core.methods.base import Resources
 from ouroboros_core.models.causal_lm import CausalLM
 from ouroboros_core.models.check import check_tree_support
-from ouroboros_core.models.pairs import check_vocabulary
+from ouroboros_core.models.drafts import check_vocabulary
 from ouroboros_core.sampling import Sampler, Sampling, process, softmax
 from ouroboros_core.tree import Learned
 

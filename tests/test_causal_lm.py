@@ -22,7 +22,8 @@ from ouroboros_core.errors import InvalidInput, UnsupportedModel, VocabularyMism
 from ouroboros_core.methods.base import Resources
 from ouroboros_core.models.causal_lm import PACKED_CONTEXT, PREFILL_CHUNK, TREE_ROOM, CausalLM
 from ouroboros_core.models.check import check_tree_support
-from ouroboros_core.models.pairs import check_vocabulary, make_pair
+from ouroboros_core.models.drafts import check_vocabulary
+from ouroboros_core.models.pairs import make_pair
 from ouroboros_core.sampling import Sampler, Sampling
 from ouroboros_core.tree import Provenance, Source, TokenTree, TreeBuilder
 from tests import tiny

@@ -7,6 +7,7 @@ agrees with: a common prefix, then a walk down the old tree. Nobody rolls back, 
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,6 +17,8 @@ import torch
 from transformers import PreTrainedModel
 
 from ouroboros_core.errors import InvalidInput
+from ouroboros_core.models.evaluation import TorchEvaluation
+from ouroboros_core.models.fused import FusedDecoder, product
 from ouroboros_core.models.kv_cache import TreeCache
 from ouroboros_core.tree import TokenTree
 
@@ -29,37 +32,24 @@ PACKED_CONTEXT = 64
 """Up to this many missing context rows travel in the same pass as the tree."""
 
 
-class TorchEvaluation:
-    """Logits of the nodes of one tree, on the model's device."""
-
-    def __init__(self, logits: torch.Tensor, nodes: Sequence[int], size: int) -> None:
-        """logits [len(nodes), vocabulary] belong to `nodes`, of a tree of `size` nodes."""
-        self._logits = logits
-        self._row = {node: row for row, node in enumerate(nodes)}
-        self._size = size
-        self._argmax: list[int] | None = None
-
-    def argmax(self) -> list[int]:
-        if self._argmax is None:
-            best = self._logits.argmax(-1).tolist()
-            self._argmax = [-1] * self._size
-            for node, row in self._row.items():
-                self._argmax[node] = best[row]
-        return self._argmax
-
-    def logits(self, node: int) -> npt.NDArray[np.floating]:
-        row = self._logits[self._row[node]]
-        if row.dtype in (torch.bfloat16, torch.float16):
-            row = row.float()
-        result: npt.NDArray[np.floating] = row.cpu().numpy()
-        return result
-
-
 class CausalLM:
     """A LanguageModel (see `language_model`) over a decoder-only transformers model."""
 
-    def __init__(self, model: PreTrainedModel, name: str, vocabulary: int | None = None) -> None:
-        """vocabulary: score only the first so many token ids, where a draft's output is padded beyond its target's."""
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        name: str,
+        vocabulary: int | None = None,
+        *,
+        outputs: Sequence[int] | None = None,
+        fused: bool = False,
+    ) -> None:
+        """Wrap a model.
+
+        vocabulary  score only the first so many token ids, where a draft's output is padded beyond its target's
+        outputs     score only these token ids: a draft with a trimmed output vocabulary
+        fused       compute with `fused`, which the model must fit
+        """
         self.model = model.eval()
         self.name = name
         config = model.config.get_text_config(decoder=True)
@@ -71,10 +61,29 @@ class CausalLM:
             original = rope.get("original_max_position_embeddings") or getattr(config, "original_max_position_embeddings", None)
             self.max_length = min(self.max_length, original or self.max_length)
         self.passes = 0
-        self._layers = int(config.num_hidden_layers)
+        self.layers = int(config.num_hidden_layers)
         self._window: int | None = getattr(config, "sliding_window", None)
         self._layer_types = set(getattr(config, "layer_types", None) or ()) if self._window else set()
+        self._outputs = None if outputs is None else torch.tensor(sorted(outputs), device=self.device)
+        self._fused: FusedDecoder | None = None
+        if fused:
+            head = model.get_output_embeddings()
+            part = slice(self.vocabulary) if self._outputs is None else self._outputs
+            bias = None if head.bias is None else head.bias.detach()[part]
+            self._fused, self._project = FusedDecoder(model.base_model), product(head.weight.detach()[part], bias)
+        self._keeps_features = False
+        self._seen: torch.Tensor | None = None
         self.reset()
+
+    @property
+    def outputs(self) -> list[int] | None:
+        """The token ids it can write, where these are not all."""
+        return None if self._outputs is None else self._outputs.tolist()
+
+    @property
+    def fused(self) -> bool:
+        """Whether the compact pass computes, not transformers' own."""
+        return self._fused is not None
 
     @property
     def device(self) -> torch.device:
@@ -89,7 +98,7 @@ class CausalLM:
 
     def reset(self) -> None:
         """Forget every token and give the cache's memory back."""
-        self._cache = TreeCache(self._layers)
+        self._cache = TreeCache(self.layers + self._keeps_features)
         self._context: tuple[int, ...] = ()
         self._tree: TokenTree | None = None
 
@@ -108,6 +117,25 @@ class CausalLM:
 
     def reserve(self, tokens: int) -> None:
         self._cache.reserve(tokens + TREE_ROOM)
+
+    def keep_features(self) -> None:
+        """From now on remember the last hidden state of every row, as one more layer of the cache."""
+        if not self._keeps_features:
+            self._keeps_features = True
+            self.reset()
+
+    def _take(self, _: Any, __: Any, output: Any) -> None:
+        self._seen = output.last_hidden_state[0]
+
+    @torch.inference_mode()
+    def features(self, context: Sequence[int]) -> torch.Tensor:
+        """Last hidden states [len(context) - 1, width] of all tokens but the last; needs `keep_features`."""
+        context = tuple(context)
+        kept = self._rewind(context)
+        if kept < len(context) - 1:
+            self._fill(context, kept)
+        layer = self._cache.layers[self.layers]
+        return layer.keys[0, 0, : len(context) - 1]  # type: ignore[no-any-return]
 
     @torch.inference_mode()
     def prefill(self, context: Sequence[int]) -> None:
@@ -136,7 +164,7 @@ class CausalLM:
         )
         self.passes += 1
         self._context, self._tree = context, tree
-        return TorchEvaluation(logits, nodes, len(tree))
+        return TorchEvaluation(logits, nodes, len(tree), self._outputs, self.vocabulary)
 
     def _rewind(self, context: tuple[int, ...]) -> int:
         """Keep of the cache what agrees with `context`, without its last token; the number of rows kept."""
@@ -169,7 +197,7 @@ class CausalLM:
     def _forward(
         self, tokens: Sequence[int], positions: Sequence[int], sees: npt.NDArray[np.bool_], wanted: Sequence[int]
     ) -> torch.Tensor:
-        """Logits [len(wanted), vocabulary] of the wanted rows.
+        """Logits [len(wanted), vocabulary or outputs] of the wanted rows.
 
         sees [rows, rows] is visibility among the new rows; all of them see everything that is cached.
         """
@@ -177,16 +205,34 @@ class CausalLM:
         past = self._cache.get_seq_length()
         self._cache.reserve(past + len(tokens))
         places = torch.tensor([positions], device=device).clamp_(max=self.max_length - 1)
-        output = self.model(
-            input_ids=torch.tensor([tokens], device=device),
-            attention_mask=self._masks(past, places[0], torch.from_numpy(sees).to(device)),
-            position_ids=places,
-            past_key_values=self._cache,
-            use_cache=True,
-            logits_to_keep=torch.tensor(wanted, device=device),
-        )
+        if self._fused is not None:
+            mask = None if len(tokens) == 1 else self._masks(past, places[0], torch.from_numpy(sees).to(device))[0, 0]
+            embedded = self.model.get_input_embeddings()(torch.tensor(tokens, device=device))
+            longest = min(self._cache.room, self.max_length)
+            hidden = self._seen = self._fused.run(embedded, places[0], longest, mask, self._cache)
+            self._note_features(past)
+            return self._project(hidden if len(wanted) == len(tokens) else hidden[wanted])
+        with contextlib.ExitStack() as watching:
+            if self._keeps_features:
+                watching.callback(self.model.get_decoder().register_forward_hook(self._take).remove)
+            output = self.model(
+                input_ids=torch.tensor([tokens], device=device),
+                attention_mask=self._masks(past, places[0], torch.from_numpy(sees).to(device)),
+                position_ids=places,
+                past_key_values=self._cache,
+                use_cache=True,
+                logits_to_keep=torch.tensor(wanted, device=device),
+            )
+        self._note_features(past)
         logits: torch.Tensor = output.logits[0, :, : self.vocabulary]
-        return logits
+        return logits if self._outputs is None else logits[:, self._outputs]
+
+    def _note_features(self, past: int) -> None:
+        if self._keeps_features:
+            assert self._seen is not None and self._cache.layers[self.layers].length == past
+            rows = self._seen[None, None]
+            self._cache.layers[self.layers].update(rows, rows[..., :0])
+        self._seen = None
 
     def _masks(self, past: int, positions: torch.Tensor, sees: torch.Tensor) -> Any:
         """Additive float masks [1, 1, rows, past + rows]; by layer type where only some layers have a sliding window.

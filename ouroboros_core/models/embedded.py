@@ -34,6 +34,11 @@ def draft_folder() -> Path:
     return assets() / "models" / "smollm2-draft"
 
 
+def head_folder() -> Path:
+    """The embedded EAGLE head."""
+    return assets() / "models" / "smollm2-eagle"
+
+
 def ensure_target() -> Path:
     """The folder of the converted target; fetches and converts on first use, with a progress bar, atomically."""
     folder = target_folder()

@@ -91,6 +91,16 @@ class TreeCache(Cache):
             for layer in self.layers:
                 layer.grow(-(-wanted // GRAIN) * GRAIN)
 
+    def append(self, index: int, rows: int, heads: int, width: int, like: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, int]:
+        """Keys and values [1, heads, room, width] of a layer and the first of `rows` new rows, for the caller to write."""
+        layer = self.layers[index]
+        if not layer.is_initialized:
+            empty = like.new_empty(1, heads, 0, width)
+            layer.lazy_initialization(empty, empty)
+        past: int = layer.length
+        layer.length += rows
+        return layer.keys, layer.values, past
+
     def keep(self, start: int, rows: Sequence[int] = ()) -> None:
         """Keep rows 0..start-1 and then the given ones, in order and all at or behind `start`, compacted in place."""
         in_place = list(rows) == list(range(start, start + len(rows)))

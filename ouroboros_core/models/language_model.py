@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -46,4 +47,29 @@ class LanguageModel(Protocol):
 
     def evaluate(self, context: Sequence[int], tree: TokenTree) -> Evaluation:
         """The outputs after every node of a tree whose root is context[-1]."""
+        ...
+
+
+@dataclass(frozen=True)
+class Guess:
+    """A node of a drafted tree: its token, the index of its parent (-1: the root) and its cumulative log-probability."""
+
+    token: int
+    parent: int
+    score: float
+
+
+class FeatureDrafter(Protocol):
+    """A head that drafts trees from the target's own features; `eagle` implements it."""
+
+    name: str
+    passes: int
+    """Passes of the head made so far."""
+
+    def forget(self) -> None:
+        """Drop what is remembered of earlier texts."""
+        ...
+
+    def draft(self, tokens: Sequence[int], *, depth: int, width: int, size: int) -> list[Guess]:
+        """At most `size` nodes behind the text `tokens`, parents first, in `depth` levels, `width` of each level expanded."""
         ...

@@ -1,0 +1,45 @@
+"""A model's outputs after the nodes of a tree, as tensors on its device."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+
+class TorchEvaluation:
+    """Logits of the nodes of one tree, on the model's device."""
+
+    def __init__(
+        self, logits: torch.Tensor, nodes: Sequence[int], size: int, outputs: torch.Tensor | None, vocabulary: int
+    ) -> None:
+        """logits [len(nodes), columns] belong to `nodes`, of a tree of `size` nodes.
+
+        outputs: the token id of each column, where the model can write only some; the others have no chance.
+        """
+        self._logits = logits
+        self._outputs = outputs
+        self._vocabulary = vocabulary
+        self._row = {node: row for row, node in enumerate(nodes)}
+        self._size = size
+        self._argmax: list[int] | None = None
+
+    def argmax(self) -> list[int]:
+        if self._argmax is None:
+            chosen = self._logits.argmax(-1)
+            best = (chosen if self._outputs is None else self._outputs[chosen]).tolist()
+            self._argmax = [-1] * self._size
+            for node, row in self._row.items():
+                self._argmax[node] = best[row]
+        return self._argmax
+
+    def logits(self, node: int) -> npt.NDArray[np.floating]:
+        row = self._logits[self._row[node]]
+        if self._outputs is not None:
+            row = row.new_full((self._vocabulary,), -torch.inf).scatter_(0, self._outputs, row)
+        if row.dtype in (torch.bfloat16, torch.float16):
+            row = row.float()
+        result: npt.NDArray[np.floating] = row.cpu().numpy()
+        return result
