@@ -40,7 +40,7 @@ def test_methods_are_listed_with_their_knobs_and_the_default() -> None:
         (["--method", "speculative", "--window-size", "3"], "window_size is not a knob of speculative; its knobs are gamma"),
         (
             ["--method", "telepathy"],
-            "method must be one of autoregressive, draft_only, speculative, lookahead, ouroboros, got telepathy",
+            "method must be one of autoregressive, draft_only, speculative, lookahead, eagle2, ouroboros, got telepathy",
         ),
         (["--temperature", "-1"], "temperature must be between 0 and 2, got -1"),
         (["--max-new-tokens", "x"], "max_new_tokens must be a whole number of at least 0, got x"),

@@ -20,6 +20,7 @@ from ouroboros_core import methods
 from ouroboros_core.decoding.engine import decode
 from ouroboros_core.memory.pool import PhrasePool
 from ouroboros_core.methods.base import Resources
+from ouroboros_core.models.language_model import Guess
 from ouroboros_core.sampling import Sampler, Sampling, process, softmax
 from ouroboros_core.tree import Learned, Provenance, Source, TokenTree, TreeBuilder
 from ouroboros_core.verify import reject
@@ -55,6 +56,19 @@ class Table:
         return self._logits
 
 
+class Bush:
+    """A head that always drafts the same tree: two likely tokens, and two behind the first."""
+
+    name, passes = "bush", 0
+
+    def forget(self) -> None: ...
+
+    def draft(self, *_: Any, depth: int, **__: Any) -> list[Guess]:
+        first, second = (int(token) for token in np.argsort(-Q)[:2])
+        nodes = [Guess(first, -1, -1.0), Guess(second, -1, -1.5), Guess(first, 0, -2.0), Guess(second, 0, -2.5)]
+        return nodes[: 2 * min(depth, 2)]
+
+
 METHODS = tuple(m.id for m in methods.available().values() if m.proposes)
 RULES = ("match", "rejection")
 
@@ -68,7 +82,7 @@ def test_every_slot_follows_the_targets_distribution(method: str, rule: str, sam
     sampler = Sampler(sampling, len(P))
     target, draft = Table(P), Table(Q)
     knobs = {"gamma": 2} if "gamma" in kind.Hyperparameters.knobs() else {}
-    instance = kind(kind.Hyperparameters.parse(knobs), Resources(sampler, draft if kind.needs_draft_model else None))
+    instance = kind(kind.Hyperparameters.parse(knobs), Resources(sampler, draft if kind.needs_draft_model else None, head=Bush()))
     names = ("drafted and accepted or corrected, first", "the same, later", "bonus")
     slots: dict[str, Counter[int]] = {name: Counter() for name in names}
     for step in decode(target, instance, [0], max_new_tokens=20_000, sampler=sampler):
@@ -195,7 +209,14 @@ def check_whole_texts(architecture: str, method: str, *, warm: bool = False) -> 
     models = tiny.pair(architecture, "sdpa")
     start = tiny.prompt()
     text = [*start, *tiny.plain(models[0].model, start, 30), *start]
-    knobs: dict[str, Any] = {"gamma": 2, "prompt_phrases": True, "ngram_size": 3}
+    knobs: dict[str, Any] = {
+        "gamma": 2,
+        "prompt_phrases": True,
+        "ngram_size": 3,
+        "tree_depth": 2,
+        "tree_width": 16,
+        "tree_size": 60,
+    }
     knobs = {name: value for name, value in knobs.items() if name in methods.get(method).Hyperparameters.knobs()}
     counts: Counter[tuple[int, ...]] = Counter()
     accepted = rejected = 0

@@ -18,6 +18,7 @@ from ouroboros_core.decoding.generation import Generation, Task
 from ouroboros_core.decoding.trace import Step
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.memory.pool import PhrasePool
+from ouroboros_core.models.causal_lm import CausalLM
 from ouroboros_core.models.pairs import Pair, load_pair
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.tree import Learned, Source
@@ -35,9 +36,28 @@ def _oracle(model: Any, text: tuple[int, ...], count: int, sampling: Sampling, s
     return tuple(tiny.plain(model, text, count, sampling, stop))
 
 
+class Trimmed:
+    """A transformers model that gives tokens outside a set no chance."""
+
+    def __init__(self, model: Any, outputs: Sequence[int]) -> None:
+        self.model, self.config = model, model.config
+        self.others = torch.ones(model.config.vocab_size, dtype=torch.bool)
+        self.others[list(outputs)] = False
+
+    def __call__(self, **arguments: Any) -> Any:
+        output = self.model(**arguments)
+        output.logits.masked_fill_(self.others, -torch.inf)
+        return output
+
+
+@cache
+def _alone(draft: CausalLM) -> Any:
+    """What writes when a draft writes alone."""
+    return Trimmed(draft.model, draft.outputs) if draft.outputs else draft.model
+
+
 def _writer(pair: Pair, method: str) -> Any:
-    draft = methods.get(method).writer is Source.DRAFT
-    return pair.draft.model if draft and pair.draft else pair.target.model
+    return _alone(pair.draft) if pair.draft and methods.get(method).writer is Source.DRAFT else pair.target.model
 
 
 def check_equal(pair: Pair, method: str, sampling: Sampling, questions: Sequence[str], count: int) -> None:

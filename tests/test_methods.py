@@ -128,7 +128,7 @@ def test_what_a_step_says_adds_up(method: str) -> None:
         assert step.width >= len(step.tree)
         assert all(step.tree.parents[b] == a for a, b in itertools.pairwise((0, *step.path)))
         assert Source.WINDOW not in {p.source for p in step.tree.provenance}
-        assert step.draft_passes == 0 or methods.get(method).needs_draft_model
+        assert step.draft_passes == 0 or methods.get(method).needs()
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -138,13 +138,14 @@ def test_runs_do_not_touch_each_other(method: str) -> None:
 
     def begin(models: Any, seed: int) -> Any:
         sampler = Sampler(SAMPLED, tiny.VOCABULARY)
-        instance = kind(kind.Hyperparameters(), Resources(sampler, models[1]))
+        instance = kind(kind.Hyperparameters(), Resources(sampler, models[1], head=head if kind.needs_head else None))
         return decode(writer(models, method), instance, prompt(seed=seed), max_new_tokens=30, sampler=sampler)
 
     def facts(steps: list[Step]) -> list[Any]:
         return [(s.tree, s.path, s.target_token, s.width, s.draft_passes, s.pool_size) for s in steps]
 
     models = tiny.pair("llama", "sdpa")
+    head = tiny.drafter(models[0])
     alone = [facts(list(begin(models, seed))) for seed in (5, 6)]
     together: list[list[Step]] = [[], []]
     for steps in itertools.zip_longest(begin(models, 5), begin(models, 6)):
@@ -173,10 +174,10 @@ def test_a_pool_of_another_ngram_size_is_refused() -> None:
         run(tiny.pair("llama"), "ouroboros", prompt(), 5, pool=PhrasePool(9, 7))
 
 
-@pytest.mark.parametrize("method", [m for m in METHODS if methods.get(m).needs_draft_model])
-def test_a_method_without_its_draft_model_is_refused(method: str) -> None:
+@pytest.mark.parametrize("method", [m for m in METHODS if methods.get(m).needs()])
+def test_a_method_without_what_it_needs_is_refused(method: str) -> None:
     kind = methods.get(method)
-    with pytest.raises(InvalidInput, match=f"{method} needs a draft model"):
+    with pytest.raises(InvalidInput, match=f"{method} needs an? {kind.needs()[0]}"):
         kind(kind.Hyperparameters(), Resources())
 
 

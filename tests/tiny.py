@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import copy
+import tempfile
 from collections.abc import Sequence
 from functools import cache
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 import transformers
 from transformers import PreTrainedModel
@@ -17,6 +20,7 @@ from ouroboros_core.decoding.trace import Step
 from ouroboros_core.memory.pool import PhrasePool
 from ouroboros_core.methods.base import Resources
 from ouroboros_core.models.causal_lm import CausalLM
+from ouroboros_core.models.eagle import EagleDrafter, EagleHead
 from ouroboros_core.sampling import Sampler, Sampling, process
 from ouroboros_core.tree import Source
 
@@ -110,6 +114,37 @@ def prompt(length: int = 12, seed: int = 5) -> list[int]:
     return torch.randint(1, VOCABULARY, (length,), generator=torch.Generator().manual_seed(seed)).tolist()
 
 
+@cache
+def head(architecture: str) -> EagleHead:
+    """A head for the target, trained for a few seconds on what it writes."""
+    from accelerate import Accelerator
+
+    from ouroboros_core.training.corpus import Conversations
+    from ouroboros_core.training.eagle import EagleRecipe, EagleStudent
+    from ouroboros_core.training.loop import Trainer
+    from ouroboros_core.training.teacher import Teacher
+
+    model = copy.deepcopy(target(architecture, "eager", torch.float32))
+    count, length = 160, 48
+    starts = torch.randint(1, VOCABULARY, (count, 8), generator=torch.Generator().manual_seed(9))
+    options = {"do_sample": False, "max_new_tokens": length - 8, "eos_token_id": None, "pad_token_id": 0}
+    texts = model.generate(starts, attention_mask=torch.ones_like(starts), **options)
+    offsets = np.arange(0, count * length + 1, length)
+    data = Conversations(texts.flatten().numpy(), offsets, np.full(count, 4))
+    recipe = EagleRecipe(architecture, (), outputs=0, tokens=60_000, batch_tokens=768, learning_rate=4e-3, held_out=8)
+    with tempfile.TemporaryDirectory() as folder:
+        torch.manual_seed(0)
+        student = EagleStudent(model, Teacher(model, [data], Path(folder), features=True), recipe, range(VOCABULARY))
+        student.prepare()
+        Trainer(student, data, recipe, Path(folder), Accelerator(cpu=True)).train()
+    return student.head.eval()
+
+
+def drafter(model: CausalLM) -> EagleDrafter:
+    """The trained head of a target that is named after its architecture, in the target's dtype."""
+    return EagleDrafter(copy.deepcopy(head(model.name)).to(model.dtype), model)
+
+
 def writer(models: tuple[CausalLM, CausalLM], method: str) -> CausalLM:
     """The model whose text a method writes, and whose plain decoding is its oracle."""
     return models[0] if methods.get(method).writer is Source.TARGET else models[1]
@@ -158,7 +193,7 @@ def run(
     """All steps of one run."""
     kind = methods.get(method)
     sampler = Sampler(sampling or Sampling(), models[0].vocabulary, run=pool.runs if pool is not None else 0)
-    resources = Resources(sampler, models[1], stop, pool)
+    resources = Resources(sampler, models[1], stop, pool, drafter(models[0]) if kind.needs_head else None)
     instance = kind(kind.Hyperparameters(**knobs), resources)
     return list(decode(writer(models, method), instance, text, max_new_tokens=count, sampler=sampler, stop_tokens=stop))
 

@@ -111,6 +111,10 @@ def _spec(text: str, sampling: Sampling) -> Spec:
     return Spec(text, kind.id, kind.Hyperparameters.parse(knobs), chosen, warm == "true")
 
 
+def _article(words: str) -> str:
+    return f"{'an' if words[0] in 'AEIOU' else 'a'} {words}"
+
+
 class MethodEntrant:
     """One of our methods on a pair; a warm one keeps its pool."""
 
@@ -118,8 +122,9 @@ class MethodEntrant:
 
     def __init__(self, pair: Pair, spec: Spec) -> None:
         kind = methods.get(spec.method)
-        if kind.needs_draft_model and pair.draft is None:
-            raise InvalidInput(f"{spec.text} needs a draft model: name one with --draft, or leave the method out")
+        if not pair.has(draft_model=kind.needs_draft_model, head=kind.needs_head):
+            flag = "draft" if kind.needs_draft_model else "head"
+            raise InvalidInput(f"{spec.text} needs {_article(kind.needs()[0])}: name one with --{flag}, or leave the method out")
         self.label = spec.text
         self.repeats_plain_text = kind.writer is Source.TARGET and not spec.sampling.rejects
         self.pool: PhrasePool | None = None

@@ -33,6 +33,7 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; 0 if all went well, 1 if the work failed, 2 for bad input, 130 when interrupted."""
     arguments = build_parser().parse_args(argv)
+    arguments.argv = list(sys.argv[1:] if argv is None else argv)
     try:
         return int(arguments.run(arguments) or 0)
     except OuroborosError as error:

@@ -85,7 +85,7 @@ def _measure(
         arguments.device = mine.device
     pair = options.load_pair(arguments)
     if arguments.methods is None:
-        able = (m.id for m in methods.available().values() if pair.draft is not None or not m.needs_draft_model)
+        able = (m.id for m in methods.available().values() if pair.has(draft_model=m.needs_draft_model, head=m.needs_head))
         specs = entrants.parse(",".join(able), sampling)
     field = [*(entrants.MethodEntrant(pair, spec) for spec in specs)]
     rivals = peers.peers(entrants.split(arguments.peers), pair, sampling)

@@ -21,7 +21,7 @@ def describe() -> list[dict[str, Any]]:
             "name": method.name,
             "paper": method.paper,
             "summary": method.summary,
-            "needs": ["draft model"] if method.needs_draft_model else [],
+            "needs": method.needs(),
             "default": method.id == methods.DEFAULT,
             "knobs": {
                 knob.name: {
@@ -46,7 +46,7 @@ def run(arguments: argparse.Namespace) -> None:
 
     console = Console(highlight=False)
     for method in describe():
-        needs = f" needs a {method['needs'][0]}" if method["needs"] else ""
+        needs = f" needs: {', '.join(method['needs'])}" if method["needs"] else ""
         console.print(f"[bold]{method['id']}[/]{' (default)' if method['default'] else ''}{needs}  [dim]{method['paper']}[/]")
         console.print(f"  {method['summary']}")
         for name, knob in method["knobs"].items():

@@ -20,6 +20,7 @@ def add_pair(parser: argparse.ArgumentParser) -> None:
         "--target", metavar="X", help="folder, GGUF file or Hub id of the target model (default: the embedded one)"
     )
     group.add_argument("--draft", metavar="Y", help="the same for the draft model; 'none' for none")
+    group.add_argument("--head", metavar="Z", help="folder of an EAGLE head trained for the target; 'none' for none")
     group.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1, mps (default: auto)")
     dtypes = ("auto", "bfloat16", "float16", "float32", "float64")
     group.add_argument("--dtype", default="auto", choices=dtypes, help="default: bfloat16 where the processor has it")
@@ -33,6 +34,7 @@ def load_pair(arguments: argparse.Namespace) -> Pair:
     return pairs.load_pair(
         arguments.target,
         arguments.draft,
+        arguments.head,
         device=arguments.device,
         dtype=arguments.dtype,
         device_map=arguments.device_map,

@@ -60,11 +60,10 @@ def decode(
     prefilled = clock()
     prefill = prefilled - began
     resumed, index, stopped = prefilled, 0, False
-    draft_model = method.resources.draft_model if method.needs_draft_model else None
-    draft_model = None if draft_model is model else draft_model  # where it writes alone, its passes are the steps
+    drafter = None if method.drafter is model else method.drafter  # where a draft writes alone, its passes are the steps
     while len(text) < end and not stopped:
         context = Context(text, end - len(text), index)
-        draft_passes = draft_model.passes if draft_model else 0
+        draft_passes = drafter.passes if drafter else 0
         proposing = clock()
         tree = method.propose(context)
         proposed = clock()
@@ -87,7 +86,7 @@ def decode(
             target_token=last,
             width=len(tree),
             seconds=Seconds(prefill, *phases, host=max(0.0, clock() - resumed - sum(phases))),
-            draft_passes=draft_model.passes - draft_passes if draft_model else 0,
+            draft_passes=drafter.passes - draft_passes if drafter else 0,
             pool_size=len(method.pool) if method.pool is not None else None,
             writer=method.writer,
         )

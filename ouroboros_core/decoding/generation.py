@@ -79,9 +79,11 @@ class Generation:
         self._stream = TextStream(pair.tokenizer)
         self._sampler = Sampler(task.sampling, pair.target.vocabulary, run=pool.runs if pool is not None else 0)
         draft = pair.draft if kind.needs_draft_model else None
-        self.draft_name = draft.name if draft and self.model is not draft else None
-        resources = Resources(self._sampler, draft, pair.stop_tokens, pool if kind.learns_phrases else None)
+        head = pair.head if kind.needs_head else None
+        resources = Resources(self._sampler, draft, pair.stop_tokens, pool if kind.learns_phrases else None, head)
         self._method = kind(task.hyperparameters, resources)
+        drafter = self._method.drafter
+        self.draft_name = drafter.name if drafter and drafter is not self.model else None
 
     def __iter__(self) -> Iterator[Step]:
         assert not self.steps, "a generation runs once"

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from ouroboros_core import hyperparameters
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.memory.pool import PhrasePool
-from ouroboros_core.models.language_model import Evaluation, LanguageModel
+from ouroboros_core.models.language_model import Evaluation, FeatureDrafter, LanguageModel
 from ouroboros_core.sampling import Sampler, Sampling
 from ouroboros_core.tree import Law, Source, TokenTree
 
@@ -58,12 +58,14 @@ class Resources:
     sampler      how the target chooses; a draft model should choose alike
     stop_tokens  after which the text ends, so that drafting further is useless
     pool         phrases of earlier runs, for a warm start; None starts cold
+    head         the EAGLE head, where the method needs one
     """
 
     sampler: Sampler = field(default_factory=lambda: Sampler(Sampling(), 1))
     draft_model: LanguageModel | None = None
     stop_tokens: frozenset[int] = frozenset()
     pool: PhrasePool | None = None
+    head: FeatureDrafter | None = None
 
     def rng(self) -> random.Random:
         """A private generator, seeded by the run's seed."""
@@ -86,6 +88,7 @@ class Method(ABC):
     summary: ClassVar[str]
     order: ClassVar[int] = 100
     needs_draft_model: ClassVar[bool] = False
+    needs_head: ClassVar[bool] = False
     learns_phrases: ClassVar[bool] = False
     proposes: ClassVar[bool] = True
     """Whether there is anything to accept; False for plain decoding."""
@@ -96,8 +99,28 @@ class Method(ABC):
     def __init__(self, _: Any, resources: Resources) -> None:
         if self.needs_draft_model and resources.draft_model is None:
             raise InvalidInput(f"{self.id} needs a draft model: name one with --draft, or choose a method that needs none")
+        if self.needs_head and resources.head is None:
+            raise InvalidInput(
+                f"{self.id} needs an EAGLE head trained for this target: name one with --head, train one (train eagle), "
+                f"or choose another method"
+            )
         self.resources = resources
         self.pool: PhrasePool | None = None
+
+    @classmethod
+    def needs(cls) -> list[str]:
+        """What must be there besides the target, in words."""
+        return ["draft model"] * cls.needs_draft_model + ["EAGLE head"] * cls.needs_head
+
+    @property
+    def drafter(self) -> LanguageModel | FeatureDrafter | None:
+        """Whose passes a step counts beside the target's."""
+        return self.resources.draft_model if self.needs_draft_model else self.resources.head if self.needs_head else None
+
+    @property
+    def head(self) -> FeatureDrafter:
+        assert self.resources.head is not None
+        return self.resources.head
 
     @property
     def draft_model(self) -> LanguageModel:

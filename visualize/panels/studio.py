@@ -94,7 +94,7 @@ class Studio:
         from ouroboros_core.decoding.generation import Generation, Task
 
         for method in methods.available().values():
-            if pair.draft is not None or not method.needs_draft_model:
+            if pair.has(draft_model=method.needs_draft_model, head=method.needs_head):
                 Generation(pair, Task("Hello", method.id, method.Hyperparameters(), Sampling(), WARM_UP_TOKENS, chat=False)).run()
 
     @property
