@@ -1,0 +1,282 @@
+"""Train drafts for a target: write its texts, distil a draft model, train an EAGLE head, export.
+
+`accelerate launch --multi_gpu -m ouroboros_core train ...`, or torchrun, spreads draft and eagle over several GPUs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ouroboros_core.cli import options
+from ouroboros_core.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from accelerate import Accelerator
+
+    from ouroboros_core.training.corpus import Conversations
+    from ouroboros_core.training.draft import DraftStudent
+    from ouroboros_core.training.eagle import EagleStudent
+    from ouroboros_core.training.folder import Circumstances
+    from ouroboros_core.training.loop import Progress, Recipe
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    what = parser.add_subparsers(dest="what", metavar="WHAT", required=True)
+    data = what.add_parser("data", help="let the target write conversations", allow_abbrev=False)
+    data.add_argument("--out", required=True, type=Path, metavar="DIR", help="folder for the files of conversations")
+    data.add_argument("--tokens", default="500000", metavar="N", help="answer tokens to write (default: 500000)")
+    data.add_argument("--answer-tokens", default="136", metavar="N", help="longest answer (default: 136)")
+    data.add_argument("--pieces", nargs="*", type=Path, default=[], metavar="FILE", help="conversations to make articles of")
+    data.add_argument(
+        "--passages", nargs="*", type=Path, default=[], metavar="FILE", help="texts in paragraphs to make articles of"
+    )
+    data.add_argument("--foreign", nargs="*", default=[], metavar="LANGUAGE=FILE", help="texts in paragraphs to translate")
+    data.add_argument("--kinds", metavar="LIST", help="only these kinds of tasks (default: all)")
+    _add_common(data)
+    for name, text in (("draft", "distil a small draft model"), ("eagle", "train an EAGLE head")):
+        sub = what.add_parser(name, help=text, allow_abbrev=False)
+        sub.add_argument("--out", required=True, type=Path, metavar="DIR", help="folder for the result")
+        sub.add_argument("--data", nargs="*", default=[], type=Path, metavar="PATH", help="files or folders of conversations")
+        sub.add_argument("--texts", nargs="*", default=[], type=Path, metavar="FILE", help="plain texts to learn from, too")
+        sub.add_argument("--work", type=Path, metavar="DIR", help="folder of the checkpoint (default: OUT.work)")
+        sub.add_argument("--teacher", type=Path, metavar="DIR", help="where the target's answers are kept (default: in --work)")
+        sub.add_argument("--start", type=Path, metavar="DIR", help="go on from a finished one of the same shape")
+        sub.add_argument("--tokens", metavar="N", help="answer tokens to train on, all epochs together (default: 5000000)")
+        sub.add_argument("--outputs", metavar="N", help="output vocabulary: so many of the most frequent tokens, 0 for all")
+        sub.add_argument("--batch-tokens", metavar="N", help="tokens of a batch (default: 2048)")
+        sub.add_argument("--held-out", metavar="N", help="conversations kept for measuring (default: 64)")
+        sub.add_argument("--learning-rate", metavar="R", help="default: 0.0008 for a draft, 0.001 for a head")
+        if name == "draft":
+            sub.add_argument("--layers", help="how many, or which of the target's to begin with (default: 4)")
+            sub.add_argument("--hidden", default="0", metavar="N", help="a narrower model of this width (default: the target's)")
+        else:
+            sub.add_argument("--steps", metavar="N", help="how far the head learns to go on from its own guesses (default: 2)")
+        _add_common(sub)
+    export = what.add_parser("export", help="write a draft that any program can load", allow_abbrev=False)
+    export.add_argument("--draft", metavar="DIR", help="the trained draft (default: the embedded one)")
+    export.add_argument("--out", required=True, type=Path, metavar="DIR", help="a new folder")
+    export.add_argument("--target", metavar="X", help="the draft's target (default: the embedded one)")
+
+
+def _add_common(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--target", metavar="X", help="folder, GGUF file or Hub id of the target (default: the embedded one)")
+    parser.add_argument("--minutes", metavar="N", help="stop after so many; --resume goes on")
+    parser.add_argument("--resume", action="store_true", help="go on with what is in --out")
+    parser.add_argument("--seed", default="0", metavar="N", help="default: 0")
+    parser.add_argument("--device", default="auto", help="auto, cpu, cuda (default: auto)")
+    dtypes = ("auto", "bfloat16", "float16", "float32")
+    parser.add_argument("--dtype", default="auto", choices=dtypes, help="of the target (default: bfloat16 where there is some)")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    {"data": _data, "draft": _train, "eagle": _train, "export": _export}[arguments.what](arguments)
+
+
+def _stopper(arguments: argparse.Namespace) -> Any:
+    """Asks whether the minutes are over."""
+    if arguments.minutes is None:
+        return lambda: False
+    end = time.monotonic() + 60 * options.whole_number(arguments.minutes, "minutes", 1)
+    return lambda: time.monotonic() > end
+
+
+def _data(arguments: argparse.Namespace) -> None:
+    from rich import progress as rich
+
+    from ouroboros_core.models import pairs
+    from ouroboros_core.training.corpus import Conversations, files
+    from ouroboros_core.training.write import Author, Library, choose_kinds
+    from ouroboros_core.training.writer import Writer
+
+    kinds = choose_kinds(arguments.kinds)
+    library = Library.read(arguments.passages, arguments.foreign)
+    wanted = options.whole_number(arguments.tokens, "tokens", 1)
+    answer_tokens = options.whole_number(arguments.answer_tokens, "answer_tokens", 2)
+    seed = options.whole_number(arguments.seed, "seed", 0)
+    stop = _stopper(arguments)
+    known = files([arguments.out]) if arguments.out.is_dir() else []
+    if known and not arguments.resume:
+        raise InvalidInput(f"{arguments.out} has conversations already: go on with --resume, or take another --out")
+    pieces = Conversations.load(arguments.pieces) if arguments.pieces else None
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    target, tokenizer = pairs.load_target(arguments.target, device=arguments.device, dtype=arguments.dtype)
+    author = Author(Writer(target.model, tokenizer), seed, answer_tokens, kinds, library)
+    if pieces is not None:
+        author.remember(pieces)
+    done = 0
+    for path in known:
+        earlier = Conversations.load([path])
+        author.remember(earlier)
+        done += int(earlier.written.sum())
+    columns = rich.TextColumn("{task.description}"), rich.BarColumn(), rich.MofNCompleteColumn(), rich.TimeRemainingColumn()
+    with rich.Progress(*columns, disable=not sys.stderr.isatty()) as bar:
+        task = bar.add_task("answer tokens", total=wanted, completed=done)
+        batches = author.batches(len(known))
+        for number, (kind, conversations) in enumerate(batches if done < wanted else (), len(known)):
+            conversations.save(arguments.out / f"{number:05d}-{kind}.npz")
+            done += int(conversations.written.sum())
+            bar.update(task, completed=done, description=f"answer tokens ({kind})")
+            if done >= wanted or stop():
+                break
+    print(f"{done} answer tokens in {arguments.out}")
+
+
+def _texts(paths: list[Path], tokenizer: Any) -> Conversations:
+    from ouroboros_core.training.corpus import plain_texts
+
+    return plain_texts([tokenizer(path.read_text(), add_special_tokens=False).input_ids for path in paths])
+
+
+def _train(arguments: argparse.Namespace) -> None:
+    from accelerate import Accelerator
+
+    from ouroboros_core.models import pairs
+    from ouroboros_core.training.corpus import Conversations, files, join
+    from ouroboros_core.training.folder import save
+    from ouroboros_core.training.loop import Trainer
+
+    stop = _stopper(arguments)
+    if not arguments.data and not arguments.texts:
+        raise InvalidInput("there is nothing to train on: name conversations with --data; `train data` makes some")
+    found = files(arguments.data)
+    sources = [Conversations.load([path]) for path in found]
+    accelerator = Accelerator(cpu=arguments.device == "cpu")
+    device = arguments.device if arguments.device != "auto" else str(accelerator.device)
+    target, tokenizer = pairs.load_target(arguments.target, device=device, dtype=arguments.dtype)
+    if arguments.texts:
+        sources.append(_texts(arguments.texts, tokenizer))
+    data = join(sources)
+    work = arguments.work or arguments.out.with_name(arguments.out.name + ".work")
+    recipe = _recipe(arguments, target.name, (*sorted({p.name for p in (*arguments.data, *arguments.texts)}),), target.layers)
+    student = _student(arguments, target.model, sources, recipe, work, accelerator)
+    trainer = Trainer(student, data, recipe, work, accelerator)
+    if trainer.checkpoint.exists():
+        if not arguments.resume:
+            raise InvalidInput(f"{trainer.checkpoint} is there already: go on with --resume, or take another --out")
+        trainer.resume()
+    elif arguments.start:
+        student.start_from(arguments.start)
+    else:
+        student.prepare()
+    done = _watch(trainer, stop)
+    if accelerator.is_main_process:
+        save(student, arguments.out, recipe, trainer.progress, _circumstances(arguments))
+        last = trainer.progress.curve[-1]
+        agreement = ", ".join(f"{a:.1%}" for a in last["agreement"])
+        print(
+            f"{last['tokens']} tokens, held-out agreement {agreement}: {arguments.out}{'' if done else ' (go on with --resume)'}"
+        )
+
+
+def _recipe(arguments: argparse.Namespace, target: str, data: tuple[str, ...], depth: int) -> Recipe:
+    from ouroboros_core.training.draft import DraftRecipe, choose_layers
+    from ouroboros_core.training.eagle import EagleRecipe
+
+    low = {"tokens": 1, "outputs": 0, "batch_tokens": 16, "held_out": 1, "steps": 1}
+    given: dict[str, Any] = {
+        name: options.whole_number(getattr(arguments, name), name, at_least)
+        for name, at_least in low.items()
+        if getattr(arguments, name, None) is not None
+    }
+    if arguments.learning_rate is not None:
+        given["learning_rate"] = _rate(arguments.learning_rate)
+    given |= {"seed": options.whole_number(arguments.seed, "seed", 0), "start": arguments.start.name if arguments.start else ""}
+    if arguments.what == "eagle":
+        return EagleRecipe(target, data, **given)
+    hidden = options.whole_number(arguments.hidden, "hidden", 0)
+    return DraftRecipe(target, data, layers=choose_layers(arguments.layers or str(min(4, depth)), depth), hidden=hidden, **given)
+
+
+def _rate(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value <= 1:
+        raise InvalidInput(f"learning_rate must be above 0 and at most 1, got {text}")
+    return value
+
+
+def _student(
+    arguments: argparse.Namespace,
+    target: Any,
+    sources: list[Conversations],
+    recipe: Recipe,
+    work: Path,
+    accelerator: Accelerator,
+) -> DraftStudent | EagleStudent:
+    import torch
+
+    from ouroboros_core.training.draft import DraftRecipe, DraftStudent
+    from ouroboros_core.training.eagle import EagleRecipe, EagleStudent
+    from ouroboros_core.training.loop import output_vocabulary
+    from ouroboros_core.training.teacher import Teacher
+
+    torch.manual_seed(recipe.seed)
+    ends = target.generation_config.eos_token_id if target.generation_config else None
+    always = ends if isinstance(ends, list) else [] if ends is None else [ends]
+    share = f"process-{accelerator.process_index}" if accelerator.num_processes > 1 else "."
+    answers = (arguments.teacher or work / "teacher") / share
+    teacher = Teacher(target, sources, answers, features=isinstance(recipe, EagleRecipe))
+    outputs = output_vocabulary(teacher.data, recipe.outputs, target.config.vocab_size, always)
+    if isinstance(recipe, DraftRecipe):
+        return DraftStudent(target, teacher, recipe, outputs)
+    assert isinstance(recipe, EagleRecipe)
+    return EagleStudent(target, teacher, recipe, outputs)
+
+
+def _watch(trainer: Any, stop: Any) -> bool:
+    """Train with a progress bar; on a pipe a line at each checkpoint instead. Whether the end was reached."""
+    from rich import progress as rich
+
+    columns = rich.BarColumn(), rich.MofNCompleteColumn(), rich.TextColumn("{task.description}"), rich.TimeRemainingColumn()
+    seen = len(trainer.progress.curve)
+    with rich.Progress(*columns, disable=not trainer.accelerator.is_main_process or not sys.stderr.isatty()) as bar:
+        task = bar.add_task("tokens", total=trainer.recipe.tokens, completed=trainer.progress.tokens)
+
+        def log(progress: Progress) -> None:
+            nonlocal seen
+            shown = ", ".join(f"{a:.1%}" for a in progress.curve[-1]["agreement"]) if progress.curve else "-"
+            text = f"tokens, loss {progress.recent:.3f}, agreement {shown}"
+            bar.update(task, completed=progress.tokens, description=text)
+            if len(progress.curve) > seen and bar.disable and trainer.accelerator.is_main_process:
+                print(f"{progress.tokens} {text}, {progress.seconds:.0f} s", flush=True)
+            seen = len(progress.curve)
+
+        return bool(trainer.train(log, stop))
+
+
+def _circumstances(arguments: argparse.Namespace) -> Circumstances:
+    import platform
+
+    import torch
+    import transformers
+
+    from ouroboros_core.models.machine import device_name, processor
+    from ouroboros_core.training.folder import Circumstances, earlier
+
+    machine = (
+        device_name(torch.device("cuda")) if torch.cuda.is_available() else f"{processor()}, {torch.get_num_threads()} threads"
+    )
+    versions = f"torch {torch.__version__}, transformers {transformers.__version__}, Python {platform.python_version()}"
+    words = ["python", "-m", "ouroboros_core", *(Path(w).name if Path(w).is_absolute() else w for w in arguments.argv)]
+    return Circumstances(words, machine, versions, earlier(arguments.start))
+
+
+def _export(arguments: argparse.Namespace) -> None:
+    from ouroboros_core.models import pairs
+
+    if arguments.out.exists() and any(arguments.out.iterdir()):
+        raise InvalidInput(f"{arguments.out} is not empty: name a new folder")
+    pair = pairs.load_pair(arguments.target, arguments.draft, "none", device="cpu", dtype="bfloat16")
+    if pair.draft is None:
+        raise InvalidInput("there is no draft to export: name one with --draft")
+    model = pair.draft.model
+    model.generation_config = pair.target.model.generation_config
+    model.save_pretrained(arguments.out)
+    pair.tokenizer.save_pretrained(arguments.out)
+    print(f"{pair.draft.name} as a model of its own: {arguments.out}")

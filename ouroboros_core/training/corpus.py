@@ -1,0 +1,136 @@
+"""What drafts are trained on: conversations as token ids."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from ouroboros_core.errors import InvalidInput
+
+Ids = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Conversations:
+    """Token ids end to end; conversation i is tokens[offsets[i]:offsets[i+1]], its answer starts at answer_start[i]."""
+
+    tokens: Ids
+    offsets: Ids
+    answer_start: Ids
+
+    @classmethod
+    def load(cls, paths: Sequence[str | Path]) -> Conversations:
+        """All conversations of several npz files, in order; raises InvalidInput for a file that holds none."""
+        parts: list[Conversations] = []
+        for path in paths:
+            try:
+                with np.load(path, allow_pickle=False) as file:
+                    parts.append(cls(*(file[name].astype(np.int64) for name in ("tokens", "offsets", "answer_start"))))
+            except (OSError, ValueError, KeyError) as error:
+                raise InvalidInput(
+                    f"{path} is not a file of conversations (npz of tokens, offsets, answer_start): {error}"
+                ) from None
+        if not parts:
+            raise InvalidInput("there are no conversations: name files with --data")
+        return join(parts)
+
+    def save(self, path: Path) -> None:
+        """Write as npz; ids in 16 bits where they fit."""
+        kind = np.uint16 if self.tokens.max(initial=0) < 1 << 16 else np.uint32
+        np.savez_compressed(
+            path, tokens=self.tokens.astype(kind), offsets=self.offsets, answer_start=self.answer_start.astype(np.int32)
+        )
+
+    def __len__(self) -> int:
+        return len(self.answer_start)
+
+    def length(self, index: int) -> int:
+        return int(self.offsets[index + 1] - self.offsets[index])
+
+    @property
+    def written(self) -> npt.NDArray[np.bool_]:
+        """Which tokens are an answer's."""
+        inside = np.zeros(len(self.tokens), dtype=np.bool_)
+        for index, start in enumerate(self.answer_start):
+            inside[self.offsets[index] + start : self.offsets[index + 1]] = True
+        return inside
+
+    def split(self, held_out: int, seed: int) -> tuple[Ids, Ids]:
+        """Indices to train on and held out, the same for the same data and seed."""
+        if not 0 < held_out < len(self):
+            raise InvalidInput(f"held_out must be between 1 and {len(self) - 1}, the conversations but one, got {held_out}")
+        order = np.random.default_rng([seed, 1]).permutation(len(self))
+        return order[held_out:], order[:held_out]
+
+    def batches(self, indices: Ids, batch_tokens: int) -> Iterator[Ids]:
+        """Groups of conversations of similar length, each padded to about batch_tokens."""
+        order = indices[np.argsort([self.length(i) for i in indices], kind="stable")]
+        start = 0
+        while start < len(order):
+            stop = start + 1
+            while stop < len(order) and (stop - start + 1) * self.length(order[stop]) <= batch_tokens:
+                stop += 1
+            yield order[start:stop]
+            start = stop
+
+    def epoch(self, indices: Ids, batch_tokens: int, seed: int, epoch: int) -> list[Ids]:
+        """The batches of one pass over the data, in an order of its own."""
+        rng = np.random.default_rng([seed, epoch, 2])
+        groups = list(self.batches(rng.permutation(indices), batch_tokens))
+        return [groups[i] for i in rng.permutation(len(groups))]
+
+    def pad(self, indices: Ids) -> torch.Tensor:
+        """ids [batch, length], right-padded with 0."""
+        ids = np.zeros((len(indices), max(self.length(i) for i in indices)), dtype=np.int64)
+        for row, i in enumerate(indices):
+            ids[row, : self.length(i)] = self.tokens[self.offsets[i] : self.offsets[i + 1]]
+        return torch.from_numpy(ids)
+
+    def answer_rows(self, indices: Ids, ahead: int = 0) -> tuple[Ids, Ids]:
+        """Where a model that looks `ahead` tokens further is to predict an answer's token.
+
+        Rows of the padded batch, flat, and for each the place in `tokens` whose *next* token it is.
+        """
+        width = max(self.length(i) for i in indices)
+        rows, places = [], []
+        for row, i in enumerate(indices):
+            inside = np.arange(max(0, self.answer_start[i] - 1 - ahead), self.length(i) - 1 - ahead)
+            rows.append(row * width + inside)
+            places.append(self.offsets[i] + inside + ahead)
+        return np.concatenate(rows), np.concatenate(places)
+
+
+def files(paths: Sequence[Path]) -> list[Path]:
+    """The files of conversations among paths, of a folder all of them in order; raises InvalidInput where one is missing."""
+    found: list[Path] = []
+    for path in paths:
+        if not path.exists():
+            raise InvalidInput(f"there is no file or folder {path}")
+        found += sorted(path.glob("*.npz")) if path.is_dir() else [path]
+    return found
+
+
+def join(parts: Sequence[Conversations]) -> Conversations:
+    """All conversations of several collections, in order."""
+    starts = np.cumsum([0, *(len(p.tokens) for p in parts)])
+    offsets = [np.zeros(1, dtype=np.int64), *(p.offsets[1:] + start for p, start in zip(parts, starts, strict=False))]
+    return Conversations(
+        np.concatenate([p.tokens for p in parts]), np.concatenate(offsets), np.concatenate([p.answer_start for p in parts])
+    )
+
+
+def plain_texts(texts: Sequence[Sequence[int]], length: int = 512) -> Conversations:
+    """Texts as pieces of `length` tokens; all but the first token of each is learned."""
+    pieces = [text[n : n + length] for text in texts for n in range(0, len(text), length)]
+    pieces = [piece for piece in pieces if len(piece) > 1]
+    if not pieces:
+        raise InvalidInput("the texts are empty")
+    offsets = np.cumsum([0, *map(len, pieces)])
+    return Conversations(
+        np.concatenate([np.array(p, dtype=np.int64) for p in pieces]), offsets, np.ones(len(pieces), dtype=np.int64)
+    )

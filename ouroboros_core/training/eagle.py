@@ -1,0 +1,199 @@
+"""Train an EAGLE head on what its target wrote (EAGLE, arXiv 2401.15077, section 4.2; more steps as in HASS, arXiv 2408.15766).
+
+At every position the head takes the target's feature and the embedding of the next token, and learns the next feature (smooth
+L1) and the target's distribution over the token after next (cross-entropy). Then it goes on from its own guess for another step,
+because in a tree it has nothing else: such a step sees the target's features up to where the tree begins, and its own behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch.nn import functional as F
+from transformers import DynamicCache, PreTrainedModel
+
+from ouroboros_core.errors import InvalidInput
+from ouroboros_core.models.eagle import EagleHead, HeadConfig, fingerprint
+from ouroboros_core.training.corpus import Ids
+from ouroboros_core.training.loop import Columns, Recipe, Student, soft_cross_entropy
+from ouroboros_core.training.teacher import Teacher
+
+SAME = "llama"
+"""The `model_type` of targets whose last layer is built like the head's."""
+
+MEASURED_STEPS = 3
+
+SAMPLE = 20_000
+"""Tokens over which the linear guess is fitted."""
+
+
+@dataclass(frozen=True)
+class EagleRecipe(Recipe):
+    """Everything that decides the head's weights.
+
+    steps           how far the head goes on from its own guesses in training
+    decay           weight of each further step
+    feature_weight  of the smooth L1 loss on features, beside the cross-entropy
+    noise           uniform noise on the target's features, as a share of their mean size
+    start           name of the head it goes on from, if any
+    """
+
+    learning_rate: float = 1e-3
+    steps: int = 2
+    decay: float = 0.8
+    feature_weight: float = 0.2
+    noise: float = 0.1
+    start: str = ""
+
+
+def make_head(target: PreTrainedModel, name: str, outputs: Sequence[int]) -> EagleHead:
+    """An untrained head; where the target is of the Llama family and its layers fit, it begins as the target's last layer."""
+    config = target.config.get_text_config(decoder=True)
+    width, heads = config.hidden_size, config.num_attention_heads
+    rope = getattr(config, "rope_parameters", None) or {}
+    head = EagleHead(
+        HeadConfig(
+            width=width,
+            embedding=target.get_input_embeddings().weight.shape[1],
+            intermediate=getattr(config, "intermediate_size", None) or 4 * width,
+            heads=heads,
+            key_value_heads=getattr(config, "num_key_value_heads", None) or heads,
+            target=name,
+            fingerprint=fingerprint(target),
+            rope_theta=float(rope.get("rope_theta") or 10_000.0),
+        ),
+        outputs,
+    )
+    if config.model_type == SAME:
+        body: Any = target.base_model
+        head.body.layers[0].load_state_dict(body.layers[-1].state_dict())
+        head.body.norm.load_state_dict(body.norm.state_dict())
+    return head.float().to(target.device)
+
+
+class EagleStudent(Student):
+    """The head and its loss."""
+
+    def __init__(self, target: PreTrainedModel, teacher: Teacher, recipe: EagleRecipe, outputs: Sequence[int]) -> None:
+        self.recipe, self.data, self.teacher = recipe, teacher.data, teacher
+        self.head = make_head(target, recipe.target, outputs)
+        self.continues = target.config.model_type == SAME
+        self._columns = Columns(self.head.outputs.tolist(), target.config.vocab_size)
+        output = target.get_output_embeddings()
+        kept = self._columns.ids.to(target.device)
+        self._matrix = output.weight.detach()[kept].contiguous()
+        self._bias = None if output.bias is None else output.bias.detach()[kept]
+        self._embed = target.get_input_embeddings()
+        self.module = self.head
+        self.module.train()
+
+    def prepare(self) -> None:
+        """Begin where a linear guess ends: the joining matrix maps feature and next token to what the head's layer expects.
+
+        That is the input of the target's last layer, where the head begins as that layer, otherwise the next feature; by least
+        squares over a sample of conversations.
+        """
+        data, device = self.data, self._matrix.device
+        indices = data.split(self.recipe.held_out, self.recipe.seed)[0]
+        width = self.head.join.in_features
+        square = torch.zeros(width, width, dtype=torch.float64)
+        cross = torch.zeros(width, self.head.config.width, dtype=torch.float64)
+        seen = 0
+        for group in data.epoch(indices, self.recipe.batch_tokens, self.recipe.seed, 0):
+            ids = data.pad(group).to(device)
+            with torch.no_grad():
+                states = self.teacher.target.get_decoder()(ids, use_cache=False, output_hidden_states=True).hidden_states
+            given = torch.cat([states[-1][:, :-1], self._embed(ids[:, 1:])], -1).double().cpu()
+            wanted = states[-2 if self.continues else -1][:, 1:].double().cpu()
+            real = torch.arange(1, ids.shape[1])[None] < torch.tensor([data.length(i) for i in group])[:, None]
+            x, y = given[real], wanted[real]
+            square += x.T @ x
+            cross += x.T @ y
+            seen += len(x)
+            if seen >= SAMPLE:
+                break
+        square += 1e-4 * square.diagonal().mean() * torch.eye(width, dtype=torch.float64)
+        with torch.no_grad():
+            self.head.join.weight.copy_(torch.linalg.solve(square, cross).T)
+
+    def loss(self, group: Ids, rng: np.random.Generator) -> tuple[torch.Tensor, int]:
+        recipe, device = self.recipe, self._matrix.device
+        ids, features = self._inputs(group)
+        noise = torch.from_numpy(rng.random(features.shape, dtype=np.float32)).to(device) * 2 - 1
+        given = features + (noise * recipe.noise * features.float().abs().mean()).to(features.dtype)
+        total = torch.zeros((), device=device)
+        for step, guessed in enumerate(self._steps(ids, given, recipe.steps), 1):
+            rows, places = self.data.answer_rows(group, ahead=step)
+            inside = torch.from_numpy(rows).to(device)
+            mine = guessed.flatten(0, 1)[inside]
+            wanted, p = self.teacher.laws(places)
+            entropy = soft_cross_entropy(self._logits(mine), self._columns.of(wanted).to(device), p.to(device))
+            distance = F.smooth_l1_loss(mine.float(), features.flatten(0, 1)[inside + step].float())
+            total = total + recipe.decay ** (step - 1) * (entropy + recipe.feature_weight * distance)
+        return total, len(self.data.answer_rows(group, ahead=1)[0])
+
+    @torch.no_grad()
+    def agreement(self, group: Ids) -> list[tuple[int, int]]:
+        """(agreeing, all) answer positions at each step, the head going on from its own guesses along the true tokens."""
+        ids, given = self._inputs(group)
+        counts = []
+        for step, guessed in enumerate(self._steps(ids, given, MEASURED_STEPS), 1):
+            rows, places = self.data.answer_rows(group, ahead=step)
+            logits = self._logits(guessed.flatten(0, 1)[torch.from_numpy(rows).to(guessed.device)])
+            choice = self._columns.ids[logits.argmax(-1).cpu()]
+            counts.append((int((choice == self.teacher.laws(places)[0][:, 0]).sum()), len(places)))
+        return counts
+
+    def _inputs(self, group: Ids) -> tuple[torch.Tensor, torch.Tensor]:
+        self.teacher.ask(group)
+        device = self._matrix.device
+        return self.data.pad(group).to(device), self.teacher.features(group).to(device)
+
+    def _logits(self, features: torch.Tensor) -> torch.Tensor:
+        return F.linear(features.to(self._matrix.dtype), self._matrix, self._bias)
+
+    def _steps(self, ids: torch.Tensor, given: torch.Tensor, count: int) -> list[torch.Tensor]:
+        """Features [texts, length, width] guessed 1, 2 ... positions on, each in the row of the true feature it began with.
+
+        Row i of step s comes from step s - 1's guess at row i and from token i + s, and stands at position i + s - 1. It sees
+        the true rows up to i, and the rows of its own line: row i of every step up to s.
+        """
+        texts, length = ids.shape
+        device = given.device
+        cache = DynamicCache()
+        guesses: list[torch.Tensor] = []
+        rows = torch.arange(length, device=device)
+        blocks = [rows[None, :] <= rows[:, None]]
+        for step in range(1, count + 1):
+            ahead = F.pad(ids[:, step:], (0, step))[:, :length]
+            mask = torch.zeros(1, 1, length, length * step, device=device, dtype=torch.bfloat16)
+            mask.masked_fill_(~torch.cat(blocks, 1), torch.finfo(torch.bfloat16).min)
+            with torch.autocast(device.type, torch.bfloat16):
+                joined = self.head.join(torch.cat([given, self._embed(ahead).to(given.dtype)], dim=-1))
+                output = self.head.body(
+                    inputs_embeds=joined,
+                    attention_mask=mask if step > 1 else None,
+                    position_ids=(rows + step - 1).expand(texts, -1),
+                    past_key_values=cache,
+                    use_cache=True,
+                )
+            guesses.append(output.last_hidden_state)
+            given = output.last_hidden_state.to(torch.bfloat16)
+            blocks.append(torch.eye(length, dtype=torch.bool, device=device))
+        return guesses
+
+    def start_from(self, folder: Path) -> None:
+        """Begin with the weights of a finished head."""
+        from safetensors.torch import load_file
+
+        try:
+            state = load_file(folder / "head.safetensors")
+            state.pop("outputs")
+            self.head.load_state_dict(state, strict=False)
+        except (OSError, RuntimeError, KeyError) as error:
+            raise InvalidInput(f"{folder} holds no head of this shape to go on from: {error}") from None

@@ -1,0 +1,143 @@
+"""What training leaves behind: a folder with weights, the recorded run, and a model card."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ouroboros_core.models.drafts import OUTPUTS, SHARED
+from ouroboros_core.models.eagle import EagleHead
+from ouroboros_core.training.draft import DraftStudent
+from ouroboros_core.training.eagle import EagleStudent
+from ouroboros_core.training.loop import Progress, Recipe
+
+RECORD = "training.json"
+
+
+@dataclass(frozen=True)
+class Circumstances:
+    """How a run was started, and where.
+
+    before  points of the curve of the draft it went on from
+    """
+
+    command: Sequence[str]
+    machine: str
+    versions: str
+    before: Sequence[dict[str, Any]] = ()
+
+
+def earlier(folder: Path | None) -> list[dict[str, Any]]:
+    """The recorded curve of a finished draft."""
+    if folder is None or not (folder / RECORD).exists():
+        return []
+    curve: list[dict[str, Any]] = json.loads((folder / RECORD).read_text())["curve"]
+    return curve
+
+
+def joined_curve(before: Sequence[dict[str, Any]], curve: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The points of a run behind those of the run it went on from; tokens and seconds count on."""
+    tokens, seconds = (before[-1]["tokens"], before[-1].get("seconds", 0.0)) if before else (0, 0.0)
+    later = [{**p, "tokens": p["tokens"] + tokens, "seconds": round(p["seconds"] + seconds, 1)} for p in curve]
+    return [*before, *later]
+
+
+def save(student: DraftStudent | EagleStudent, out: Path, recipe: Recipe, progress: Progress, how: Circumstances) -> None:
+    """Write weights in bfloat16, the recorded run, and the card."""
+    out.mkdir(parents=True, exist_ok=True)
+    if isinstance(student, EagleStudent):
+        student.head.save(out)
+        shape = _head_shape(student.head)
+    else:
+        shape = _save_draft(student, out)
+    curve = joined_curve(how.before, progress.curve)
+    record = {
+        "kind": "eagle" if isinstance(student, EagleStudent) else "draft",
+        "shape": shape,
+        "recipe": asdict(recipe),
+        "command": shlex.join(how.command),
+        "machine": how.machine,
+        "versions": how.versions,
+        "curve": curve,
+    }
+    (out / RECORD).write_text(json.dumps(record, indent=1) + "\n")
+    (out / "README.md").write_text(card(out.name, record))
+
+
+def _head_shape(head: EagleHead) -> str:
+    return f"one layer of width {head.config.width}, {len(head.outputs)} output tokens"
+
+
+def _save_draft(student: DraftStudent, out: Path) -> str:
+    from safetensors.torch import save_file
+
+    model = student.model
+    save_file({"outputs": torch.tensor(student.outputs, dtype=torch.int32)}, out / OUTPUTS)
+    config = {**model.config.to_dict(), "dtype": "bfloat16", "architectures": [type(model).__name__]}
+    config.pop("_name_or_path", None)
+    (out / "config.json").write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")
+    count = model.config.num_hidden_layers
+    shape = f"{count} layers of width {model.config.hidden_size}, {len(student.outputs)} output tokens"
+    state = {k: v.detach().cpu().bfloat16().contiguous() for k, v in model.state_dict().items() if "lm_head" not in k}
+    if not student.shared:
+        save_file(state, out / "model.safetensors", metadata={"format": "pt"})
+        return shape
+    where: dict[str, str] = {}
+    for n in range(count):
+        name = f"model-{n + 1:05d}-of-{count:05d}.safetensors"
+        part = {
+            k: v for k, v in state.items() if f".layers.{n}." in k or (n == count - 1 and ".norm." in k and ".layers." not in k)
+        }
+        where |= dict.fromkeys(part, name)
+        save_file(part, out / name, metadata={"format": "pt"})
+    index = {"metadata": {"embeddings": SHARED}, "weight_map": where}
+    (out / "model.safetensors.index.json").write_text(json.dumps(index, indent=1) + "\n")
+    return f"{shape}; embeddings and output matrix are the target's"
+
+
+def card(name: str, record: dict[str, Any]) -> str:
+    """The model card, from the record of the run."""
+    recipe, curve = record["recipe"], record["curve"]
+    last = curve[-1] if curve else {"tokens": 0, "loss": 0.0, "agreement": [0.0]}
+    what = "An EAGLE head" if record["kind"] == "eagle" else "A draft model"
+    chosen = sorted({round(n * (len(curve) - 1) / 7) for n in range(8)}) if curve else []
+    rows = [
+        f"| {p['tokens']:,} | {p['loss']:.3f} | {', '.join(f'{a:.3f}' for a in _steps(p))} | {p.get('seconds', 0) / 60:.0f} |"
+        for p in (curve[n] for n in chosen)
+    ]
+    ahead = (
+        ", ".join(f"{n} ahead {a:.1%}" for n, a in enumerate(_steps(last), 1))
+        if record["kind"] == "eagle"
+        else f"{_steps(last)[0]:.1%}"
+    )
+    return "\n".join((
+        f"# {name}",
+        "",
+        f"{what} for {recipe['target']}: {record['shape']}.",
+        "",
+        "Licence: that of its target. Trained only on texts that the target wrote itself; no benchmark's text is in them.",
+        "",
+        f"- command: `{record['command']}`",
+        f"- seed {recipe['seed']}; {record['machine']}; {record['versions']}",
+        f"- {last['tokens']:,} answer tokens, all epochs and earlier runs together",
+        f"- agreement with the target's own choice on {recipe['held_out']} held-out conversations: {ahead}",
+        "",
+        "| tokens | loss (nats) | agreement | minutes |",
+        "|---:|---:|---:|---:|",
+        *rows,
+        "",
+        "The whole recorded run is in training.json.",
+        "",
+    ))  # fmt: skip
+
+
+def _steps(point: dict[str, Any]) -> list[float]:
+    """Agreement one step ahead, two ...; old records have one number."""
+    found = point["agreement"]
+    return [float(a) for a in found] if isinstance(found, list) else [float(found)]
