@@ -9,7 +9,7 @@ PIP := $(PYTHON) -m pip --disable-pip-version-check
 export HF_HUB_DISABLE_TELEMETRY = 1
 export GRADIO_ANALYTICS_ENABLED = False
 
-.PHONY: run setup weights test lint types unit exact browser traces table bench screenshots clean
+.PHONY: run setup weights test lint types unit exact browser traces table bench shapes screenshots clean
 
 run: setup
 	$(PYTHON) app.py --host $(ADDRESS) --port $(PORT)
@@ -64,6 +64,18 @@ table: setup
 bench: setup
 	$(PYTHON) -m ouroboros_core bench --peers hf-greedy,hf-assisted,hf-prompt-lookup --max-new-tokens 64 \
 	  --json assets/benchmark.json --resume
+
+# The README's table of draft shapes: trains each of them on the same 300,000 tokens, hours on two cores, then measures them.
+DATA ?= build/data
+TRAIN := $(PYTHON) -m ouroboros_core train
+SHAPE := $(TRAIN) draft --data $(DATA) --teacher build/teacher --tokens 300000 --resume --out build/shapes
+shapes: setup
+	test -d $(DATA) || $(TRAIN) data --out $(DATA) --tokens 300000
+	for n in 1 2 3 4 6; do $(SHAPE)/layers-$$n --layers $$n || exit 1; done
+	$(SHAPE)/narrow --layers 4 --hidden 256
+	$(SHAPE)/whole-vocabulary --layers 4 --outputs 0
+	$(PYTHON) -m ouroboros_core.benchmark.shapes build/shapes/layers-[12346] build/shapes/narrow build/shapes/whole-vocabulary \
+	  --json assets/models/shapes.json
 
 screenshots: setup browser
 	$(PYTHON) -m tests.screenshots

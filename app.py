@@ -20,6 +20,7 @@ import gradio as gr
 from ouroboros_core.cli import options
 from ouroboros_core.locations import assets
 from visualize import palette
+from visualize.panels.drafts import DraftsPanel
 from visualize.panels.generate import GeneratePanel, add_endpoint
 from visualize.panels.studio import Studio
 
@@ -58,6 +59,8 @@ def build(studio: Studio) -> gr.Blocks:
         gr.HTML(HEADER)
         with gr.Tab("Generate"):
             panel = GeneratePanel(studio)
+        with gr.Tab("Drafts"):
+            DraftsPanel()
         add_endpoint(studio)
         panel.attach_loading(page)
     return page.queue(max_size=MAX_QUEUE)

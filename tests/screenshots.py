@@ -34,6 +34,9 @@ def main(only_benchmark: bool = False) -> None:
                 page.wait_for_selector('.ouro-run[data-done="true"]', timeout=120_000)
                 page.wait_for_timeout(1500)
                 page.screenshot(path=folder / f"generate-{width}-{scheme}.png", full_page=True)
+                page.get_by_role("tab", name="Drafts").click()
+                page.wait_for_timeout(1500)
+                page.screenshot(path=folder / f"drafts-{width}-{scheme}.png", full_page=True)
                 page.close()
         _benchmark(browser, folder)
 

@@ -13,7 +13,9 @@ import pytest
 from ouroboros_core.decoding.trace import Trace
 from ouroboros_core.locations import assets
 from tests.browser import ROOT, chromium, server
+from visualize.figures import agreement_of
 from visualize.palette import LOOKS
+from visualize.panels.drafts import records
 from visualize.panels.examples import HEAP
 
 pytestmark = [pytest.mark.browser, pytest.mark.embedded]
@@ -281,3 +283,15 @@ def test_the_guard_of_these_tests_refuses_what_leaves_this_machine() -> None:
     )
     assert result.returncode != 0
     assert "refused: a connection to" in result.stderr
+
+
+def test_the_tab_drafts_tells_how_they_were_made(page: Any) -> None:
+    """A chart of agreement and one of loss for each recorded run, and the table of shapes, without any model."""
+    page.get_by_role("tab", name="Drafts").click()
+    page.get_by_text("How this draft was made").wait_for()
+    for name, record in records().items():
+        page.wait_for_selector(f"#agreement-{name} .scatterlayer .trace", state="attached")
+        lines = page.locator(f"#agreement-{name} .scatterlayer .trace").count()
+        assert lines == len(agreement_of(record["curve"][-1]))
+        page.wait_for_selector(f"#loss-{name} .scatterlayer .trace", state="attached")
+    assert page.locator("#shapes table tbody tr").count() >= 5

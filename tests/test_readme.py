@@ -13,11 +13,13 @@ from pathlib import Path
 import pytest
 
 from ouroboros_core import methods
-from ouroboros_core.benchmark import peers, prompts, report
+from ouroboros_core.benchmark import peers, prompts, report, shapes
 from ouroboros_core.benchmark.report import Row
 from ouroboros_core.cli import build_parser
 from ouroboros_core.cli.methods import describe
+from visualize.figures import agreement_of
 from visualize.palette import LOOKS
+from visualize.panels.drafts import records
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
@@ -54,6 +56,30 @@ def bench_section() -> str:
     where = f"{place['processor']}, {place['threads']} threads, {place['dtype']}, torch {place['torch']}, transformers"
     where = f"{where} {place['transformers']}, Python {place['python']}; {data['settings']['max_new_tokens']} new tokens at most"
     return f"{report.markdown(table)}\n`{data['command']}` - {where}.\n"
+
+
+def drafts_section() -> str:
+    """The drafts that ship, from the records of their training, and the table of shapes."""
+    lines = [
+        "| folder | what | answer tokens trained on | held-out agreement, 1, 2, 3 tokens ahead | MB |",
+        "|---|---|---:|---:|---:|",
+    ]
+    for name, record in records().items():
+        folder = ROOT / "assets" / "models" / name
+        last = record["curve"][-1]
+        size = sum(file.stat().st_size for file in folder.iterdir()) / 1e6
+        agreement = ", ".join(f"{share:.0%}" for share in agreement_of(last))
+        lines.append(
+            f"| [{name}](assets/models/{name}/README.md) | {record['shape']} | {last['tokens']:,} | {agreement} | {size:.1f} |"
+        )
+    return "\n".join([*lines, "", shapes.table(shapes.read(ROOT / "assets" / "models" / "shapes.json")), ""])
+
+
+def test_the_tables_of_drafts_are_generated() -> None:
+    assert section("drafts") == drafts_section(), "run: python -m tests.test_readme"
+    assert len(shapes.read(ROOT / "assets" / "models" / "shapes.json")) >= 5
+    sizes = [file.stat().st_size for file in (ROOT / "assets" / "models").rglob("*") if file.is_file()]
+    assert sum(sizes) < 40_000_000
 
 
 def test_the_benchmarks_table_is_generated_and_complete() -> None:
@@ -112,6 +138,6 @@ def test_every_file_is_small_enough_for_a_space() -> None:
 
 if __name__ == "__main__":
     text = README.read_text()
-    for name, content in (("methods", methods_table()), ("bench", bench_section())):
+    for name, content in (("methods", methods_table()), ("bench", bench_section()), ("drafts", drafts_section())):
         text = text.replace(section(name) + f"<!-- {name}: end", content + f"<!-- {name}: end")
     README.write_text(text)

@@ -103,6 +103,46 @@ def speedup_by_token(trace: Trace, baseline: Trace) -> dict[str, Any]:
     return _plain(figure)
 
 
+def agreement_of(point: dict[str, Any]) -> list[float]:
+    """Agreement one token ahead, two ..., at a point of a recorded training run."""
+    found = point["agreement"]
+    return [float(share) for share in found] if isinstance(found, list) else [float(found)]
+
+
+def training_agreement(record: dict[str, Any]) -> dict[str, Any]:
+    """Held-out agreement with the target against the answer tokens trained on; for a head one line for each token ahead."""
+    figure, curve = go.Figure(), record["curve"]
+    steps = max(len(agreement_of(point)) for point in curve)
+    for step, colour in zip(range(steps), SERIES[1:], strict=False):
+        points = [point for point in curve if len(agreement_of(point)) > step]
+        figure.add_scatter(
+            x=[point["tokens"] for point in points],
+            y=[agreement_of(point)[step] for point in points],
+            mode="lines",
+            name="next token" if step == 0 else f"{step + 1} tokens ahead",
+            line={"color": colour, "width": 2.5},
+            hovertemplate="%{y:.1%}<extra></extra>",
+        )
+    figure.update_layout(_layout("answer tokens trained on", "held-out agreement", showlegend=steps > 1))
+    figure.update_yaxes(tickformat=".0%")
+    return _plain(figure)
+
+
+def training_loss(record: dict[str, Any]) -> dict[str, Any]:
+    """Training loss in nats, smoothed, against the answer tokens trained on."""
+    curve = record["curve"]
+    figure = go.Figure()
+    figure.add_scatter(
+        x=[point["tokens"] for point in curve],
+        y=[point["loss"] for point in curve],
+        mode="lines",
+        line={"color": LOOKS["correction"].colour, "width": 2.5},
+        hovertemplate="%{y:.2f} nats<extra></extra>",
+    )
+    figure.update_layout(_layout("answer tokens trained on", "loss (nats)", showlegend=False))
+    return _plain(figure)
+
+
 def speedups_by_group(rows: Sequence[Row], note: str) -> go.Figure:
     """A benchmark's speedup over plain decoding, one group of bars per group of prompts; a picture that stands alone.
 

@@ -1,0 +1,120 @@
+"""Which draft is fastest, not most accurate: cost and acceptance of drafts of several shapes (`make shapes`).
+
+    python -m ouroboros_core.benchmark.shapes DIR [DIR ...] --json assets/models/shapes.json
+
+For every draft: c, its pass as a share of a plain target pass; and at each draft length the tokens per target pass on our own
+prompts, and the speed that follows, tokens per pass / (gamma c + t(gamma + 1) / t(1)); t(n) is the time of a target pass of n
+rows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pydantic import TypeAdapter
+
+from ouroboros_core import methods
+from ouroboros_core.benchmark.costs import pass_seconds
+from ouroboros_core.benchmark.prompts import Question, own_prompts
+
+if TYPE_CHECKING:
+    from ouroboros_core.models.pairs import Pair
+
+GAMMAS = (1, 2, 4)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A draft's figures; speeds are relative to plain decoding.
+
+    agreement        held-out, from its record
+    tokens           it was trained on
+    cost             c
+    tokens_per_pass  by draft length
+    speed            by draft length
+    """
+
+    name: str
+    shape: str
+    tokens: int
+    agreement: float
+    cost: float
+    tokens_per_pass: dict[int, float]
+    speed: dict[int, float]
+
+    @property
+    def best(self) -> int:
+        """The draft length at which it is fastest."""
+        return max(self.speed, key=lambda gamma: self.speed[gamma])
+
+
+def measure(folder: Path, pair: Pair, questions: Sequence[Question], max_new_tokens: int) -> Measured:
+    """Measure the draft of a pair; its record lies in `folder`."""
+    from ouroboros_core.decoding.generation import Generation, Task
+
+    assert pair.draft is not None
+    record = json.loads((folder / "training.json").read_text())
+    kind = methods.get("speculative")
+    per_pass: dict[int, float] = {}
+    for gamma in GAMMAS:
+        tokens = passes = 0
+        for question in questions:
+            task = Task(question.turns[0], kind.id, kind.Hyperparameters.parse({"gamma": gamma}), max_new_tokens=max_new_tokens)
+            trace = Generation(pair, task).run()
+            tokens, passes = tokens + len(trace.tokens), passes + len(trace.steps)
+        per_pass[gamma] = tokens / passes
+    target = [(pair.target, gamma + 1) for gamma in (0, *GAMMAS)]
+    plain, *wide, draft = pass_seconds([*target, (pair.draft, 1)])
+    speed = {g: per_pass[g] / (g * draft / plain + t / plain) for g, t in zip(GAMMAS, wide, strict=True)}
+    last = record["curve"][-1]
+    return Measured(folder.name, record["shape"], last["tokens"], last["agreement"][0], draft / plain, per_pass, speed)
+
+
+def table(rows: Sequence[Measured]) -> str:
+    """A markdown table, the fastest first."""
+    heads = [f"tokens per pass, γ = {g}" for g in GAMMAS]
+    lines = [
+        f"| draft | trained tokens | agreement | c | {' | '.join(heads)} | fastest |",
+        f"|---|---:|---:|---:|{'---:|' * len(heads)}---:|",
+    ]
+    for row in sorted(rows, key=lambda r: -r.speed[r.best]):
+        per_pass = " | ".join(f"{row.tokens_per_pass[g]:.2f}" for g in GAMMAS)
+        speed = f"{row.speed[row.best]:.2f} at γ = {row.best}"
+        lines.append(f"| {row.shape} | {row.tokens:,} | {row.agreement:.1%} | {row.cost:.3f} | {per_pass} | {speed} |")
+    return "\n".join(lines)
+
+
+def read(path: Path) -> list[Measured]:
+    """What an earlier run measured."""
+    return TypeAdapter(list[Measured]).validate_python(json.loads(path.read_text())["drafts"])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
+    parser.add_argument("drafts", nargs="+", type=Path, metavar="DIR", help="folders of trained drafts")
+    parser.add_argument("--json", type=Path, metavar="OUT", help="write the figures there")
+    parser.add_argument("--limit", type=int, default=12, help="questions, taken from the groups in turn (default: 12)")
+    parser.add_argument("--max-new-tokens", type=int, default=64, help="default: 64")
+    options = parser.parse_args()
+    from ouroboros_core.models.pairs import load_pair
+
+    rows: list[Measured] = []
+    environment: dict[str, object] = {}
+    for folder in options.drafts:
+        pair = load_pair(draft=str(folder), head="none")
+        rows.append(measure(folder, pair, own_prompts(options.limit), options.max_new_tokens))
+        environment = asdict(pair.environment)
+        print(table(rows[-1:]), flush=True)
+    if options.json:
+        content = {"environment": environment, "questions": options.limit, "max_new_tokens": options.max_new_tokens}
+        options.json.write_text(json.dumps({**content, "drafts": [asdict(row) for row in rows]}, indent=1) + "\n")
+    print(table(rows))
+
+
+if __name__ == "__main__":
+    main()
