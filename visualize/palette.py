@@ -37,7 +37,7 @@ class Look:
 LOOKS: dict[str, Look] = {
     look.key: look
     for look in (
-        Look("draft", "draft model", "Written by the small draft model and confirmed by the target.", "●", "#0072B2", "#1f5fd0", "solid"),
+        Look("draft", "draft model", "Written by the draft model, or by an EAGLE head, and confirmed by the target.", "●", "#0072B2", "#1f5fd0", "solid"),
         Look("correction", "corrected by target", "The target's own token where it disagreed with the proposal.", "▲", "#D55E00", "#1a1a1a", "double"),
         Look("suffix", "accepted candidate suffix", "A phrase from the pool, hung behind the draft at no extra draft pass, and confirmed.", "◆", "#009E73", "#c81e1e", "wavy"),
         Look("bonus", "bonus from target", "Everything was accepted; the same pass yields one more token of the target's.", "★", "#CC79A7", "#7a7a7a", "dotted"),

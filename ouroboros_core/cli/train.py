@@ -15,6 +15,7 @@ from ouroboros_core.cli import options
 from ouroboros_core.errors import InvalidInput
 
 if TYPE_CHECKING:
+    import torch
     from accelerate import Accelerator
 
     from ouroboros_core.training.corpus import Conversations
@@ -49,6 +50,8 @@ def add(parser: argparse.ArgumentParser) -> None:
         sub.add_argument("--outputs", metavar="N", help="output vocabulary: so many of the most frequent tokens, 0 for all")
         sub.add_argument("--batch-tokens", metavar="N", help="tokens of a batch (default: 2048)")
         sub.add_argument("--held-out", metavar="N", help="conversations kept for measuring (default: 64)")
+        sub.add_argument("--note", metavar="TEXT", help="what the texts are, for the card")
+        sub.add_argument("--license", metavar="NAME", help="for the card, such as apache-2.0 (default: that of the target)")
         sub.add_argument("--learning-rate", metavar="R", help="default: 0.0008 for a draft, 0.001 for a head")
         if name == "draft":
             sub.add_argument("--layers", help="how many, or which of the target's to begin with (default: 4)")
@@ -88,7 +91,7 @@ def _data(arguments: argparse.Namespace) -> None:
     from rich import progress as rich
 
     from ouroboros_core.models import pairs
-    from ouroboros_core.training.corpus import Conversations, files
+    from ouroboros_core.training.corpus import Conversations
     from ouroboros_core.training.write import Author, Library, choose_kinds
     from ouroboros_core.training.writer import Writer
 
@@ -98,7 +101,7 @@ def _data(arguments: argparse.Namespace) -> None:
     answer_tokens = options.whole_number(arguments.answer_tokens, "answer_tokens", 2)
     seed = options.whole_number(arguments.seed, "seed", 0)
     stop = _stopper(arguments)
-    known = files([arguments.out]) if arguments.out.is_dir() else []
+    known = sorted(arguments.out.glob("*.npz")) if arguments.out.is_dir() else []
     if known and not arguments.resume:
         raise InvalidInput(f"{arguments.out} has conversations already: go on with --resume, or take another --out")
     pieces = Conversations.load(arguments.pieces) if arguments.pieces else None
@@ -107,16 +110,18 @@ def _data(arguments: argparse.Namespace) -> None:
     author = Author(Writer(target.model, tokenizer), seed, answer_tokens, kinds, library)
     if pieces is not None:
         author.remember(pieces)
-    done = 0
+    done, first = 0, 0
     for path in known:
         earlier = Conversations.load([path])
-        author.remember(earlier)
+        number, _, kind = path.stem.partition("-")
+        if kind in {k.name for k in kinds if k.longest}:
+            author.remember(earlier)
+        first = int(number) + 1
         done += int(earlier.written.sum())
     columns = rich.TextColumn("{task.description}"), rich.BarColumn(), rich.MofNCompleteColumn(), rich.TimeRemainingColumn()
     with rich.Progress(*columns, disable=not sys.stderr.isatty()) as bar:
         task = bar.add_task("answer tokens", total=wanted, completed=done)
-        batches = author.batches(len(known))
-        for number, (kind, conversations) in enumerate(batches if done < wanted else (), len(known)):
+        for number, kind, conversations in author.batches(first) if done < wanted else ():
             conversations.save(arguments.out / f"{number:05d}-{kind}.npz")
             done += int(conversations.written.sum())
             bar.update(task, completed=done, description=f"answer tokens ({kind})")
@@ -125,17 +130,17 @@ def _data(arguments: argparse.Namespace) -> None:
     print(f"{done} answer tokens in {arguments.out}")
 
 
-def _texts(paths: list[Path], tokenizer: Any) -> Conversations:
+def _texts(texts: list[str], tokenizer: Any) -> Conversations:
     from ouroboros_core.training.corpus import plain_texts
 
-    return plain_texts([tokenizer(path.read_text(), add_special_tokens=False).input_ids for path in paths])
+    return plain_texts([tokenizer(text, add_special_tokens=False).input_ids for text in texts])
 
 
 def _train(arguments: argparse.Namespace) -> None:
     from accelerate import Accelerator
 
     from ouroboros_core.models import pairs
-    from ouroboros_core.training.corpus import Conversations, files, join
+    from ouroboros_core.training.corpus import Conversations, files, join, read_text
     from ouroboros_core.training.folder import save
     from ouroboros_core.training.loop import Trainer
 
@@ -144,14 +149,23 @@ def _train(arguments: argparse.Namespace) -> None:
         raise InvalidInput("there is nothing to train on: name conversations with --data; `train data` makes some")
     found = files(arguments.data)
     sources = [Conversations.load([path]) for path in found]
+    texts = [read_text(path) for path in arguments.texts]
+    if not arguments.resume and arguments.out.exists() and (not arguments.out.is_dir() or any(arguments.out.iterdir())):
+        raise InvalidInput(f"{arguments.out} is there already: go on with --resume, or take another --out")
     accelerator = Accelerator(cpu=arguments.device == "cpu")
     device = arguments.device if arguments.device != "auto" else str(accelerator.device)
     target, tokenizer = pairs.load_target(arguments.target, device=device, dtype=arguments.dtype)
-    if arguments.texts:
-        sources.append(_texts(arguments.texts, tokenizer))
+    if texts:
+        sources.append(_texts(texts, tokenizer))
     data = join(sources)
-    work = arguments.work or arguments.out.with_name(arguments.out.name + ".work")
-    recipe = _recipe(arguments, target.name, (*sorted({p.name for p in (*arguments.data, *arguments.texts)}),), target.layers)
+    if data.tokens.max() >= target.vocabulary:
+        raise InvalidInput(
+            f"the conversations hold token id {data.tokens.max()}, beyond the vocabulary of {target.name}, 0 to "
+            f"{target.vocabulary - 1}: they were written with another tokenizer"
+        )
+    work = arguments.work or Path(f"{arguments.out}.work")
+    names = (*sorted({path.resolve().name for path in (*arguments.data, *arguments.texts)}),)
+    recipe = _recipe(arguments, target.name, names, data.digest, target.layers)
     student = _student(arguments, target.model, sources, recipe, work, accelerator)
     trainer = Trainer(student, data, recipe, work, accelerator)
     if trainer.checkpoint.exists():
@@ -164,7 +178,7 @@ def _train(arguments: argparse.Namespace) -> None:
         student.prepare()
     done = _watch(trainer, stop)
     if accelerator.is_main_process:
-        save(student, arguments.out, recipe, trainer.progress, _circumstances(arguments))
+        save(student, arguments.out, recipe, trainer.progress, _circumstances(arguments, target.device))
         last = trainer.progress.curve[-1]
         agreement = ", ".join(f"{a:.1%}" for a in last["agreement"])
         print(
@@ -172,7 +186,7 @@ def _train(arguments: argparse.Namespace) -> None:
         )
 
 
-def _recipe(arguments: argparse.Namespace, target: str, data: tuple[str, ...], depth: int) -> Recipe:
+def _recipe(arguments: argparse.Namespace, target: str, data: tuple[str, ...], digest: str, depth: int) -> Recipe:
     from ouroboros_core.training.draft import DraftRecipe, choose_layers
     from ouroboros_core.training.eagle import EagleRecipe
 
@@ -184,7 +198,11 @@ def _recipe(arguments: argparse.Namespace, target: str, data: tuple[str, ...], d
     }
     if arguments.learning_rate is not None:
         given["learning_rate"] = _rate(arguments.learning_rate)
-    given |= {"seed": options.whole_number(arguments.seed, "seed", 0), "start": arguments.start.name if arguments.start else ""}
+    given |= {
+        "digest": digest,
+        "seed": options.whole_number(arguments.seed, "seed", 0),
+        "start": arguments.start.name if arguments.start else "",
+    }
     if arguments.what == "eagle":
         return EagleRecipe(target, data, **given)
     hidden = options.whole_number(arguments.hidden, "hidden", 0)
@@ -250,7 +268,13 @@ def _watch(trainer: Any, stop: Any) -> bool:
         return bool(trainer.train(log, stop))
 
 
-def _circumstances(arguments: argparse.Namespace) -> Circumstances:
+def _bare(word: str) -> str:
+    """A word of a command, without the folders of a path."""
+    flag, equals, value = word.partition("=")
+    return f"{flag}={Path(value).name}" if equals and "/" in value else Path(word).name if "/" in word else word
+
+
+def _circumstances(arguments: argparse.Namespace, device: torch.device) -> Circumstances:
     import platform
 
     import torch
@@ -259,12 +283,11 @@ def _circumstances(arguments: argparse.Namespace) -> Circumstances:
     from ouroboros_core.models.machine import device_name, processor
     from ouroboros_core.training.folder import Circumstances, earlier
 
-    machine = (
-        device_name(torch.device("cuda")) if torch.cuda.is_available() else f"{processor()}, {torch.get_num_threads()} threads"
-    )
+    machine = device_name(device) if device.type == "cuda" else f"{processor()}, {torch.get_num_threads()} threads"
     versions = f"torch {torch.__version__}, transformers {transformers.__version__}, Python {platform.python_version()}"
-    words = ["python", "-m", "ouroboros_core", *(Path(w).name if Path(w).is_absolute() else w for w in arguments.argv)]
-    return Circumstances(words, machine, versions, earlier(arguments.start))
+    words = ["python", "-m", "ouroboros_core", *map(_bare, arguments.argv)]
+    note = arguments.note or ("plain texts, too" if arguments.texts else "")
+    return Circumstances(words, machine, versions, earlier(arguments.start), note, arguments.license)
 
 
 def _export(arguments: argparse.Namespace) -> None:

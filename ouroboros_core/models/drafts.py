@@ -9,6 +9,7 @@ from pathlib import Path
 
 import torch
 import transformers
+from safetensors import SafetensorError
 from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerBase
 
 from ouroboros_core.errors import VocabularyMismatch, WeightsUnavailable
@@ -18,6 +19,7 @@ from ouroboros_core.models.loading import load_model, load_tokenizer, short_name
 
 SHARED = "shared with the target"
 OUTPUTS = "outputs.safetensors"
+INDEX = "model.safetensors.index.json"
 FITTING = (
     "SmolLM2-360M-Instruct with SmolLM2-135M-Instruct, Qwen2.5-7B-Instruct with Qwen2.5-0.5B-Instruct, Llama-3.1-8B with 3.2-1B"
 )
@@ -48,7 +50,7 @@ def load_draft(
     name: str, target: CausalLM, tokenizer: PreTrainedTokenizerBase, dtype: torch.dtype, device: torch.device
 ) -> CausalLM:
     folder = Path(name).expanduser()
-    index = folder / "model.safetensors.index.json"
+    index = folder / INDEX
     if index.exists() and json.loads(index.read_text()).get("metadata", {}).get("embeddings") == SHARED:
         model = assemble_draft(folder, target.model, dtype)
     else:
@@ -99,8 +101,12 @@ def assemble_draft(folder: Path, target: PreTrainedModel, dtype: torch.dtype) ->
         model = AutoModelForCausalLM.from_config(config)
     embeddings = target.get_input_embeddings()
     state: dict[str, torch.Tensor] = {}
-    for file in sorted(folder.glob("model*.safetensors")):
-        state |= {k: v.to(device=embeddings.weight.device, dtype=dtype) for k, v in load_file(file).items()}
+    for file in sorted(set(json.loads((folder / INDEX).read_text())["weight_map"].values())):
+        try:
+            part = load_file(folder / file)
+        except (OSError, SafetensorError) as error:
+            raise WeightsUnavailable(f"{folder / file} is missing or damaged: {error}. Fetch the project again.") from None
+        state |= {k: v.to(device=embeddings.weight.device, dtype=dtype) for k, v in part.items()}
     model.load_state_dict(state, strict=False, assign=True)
     model.set_input_embeddings(embeddings)
     model.set_output_embeddings(target.get_output_embeddings())

@@ -8,7 +8,6 @@ probability (EAGLE-2, arXiv 2406.16858, section 4).
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -16,11 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from torch import nn
 from transformers import LlamaConfig, LlamaModel, PreTrainedModel
 
 from ouroboros_core.errors import VocabularyMismatch, WeightsUnavailable
-from ouroboros_core.models.causal_lm import CausalLM
+from ouroboros_core.models.causal_lm import PREFILL_CHUNK, CausalLM
 from ouroboros_core.models.fused import FusedDecoder, product
 from ouroboros_core.models.kv_cache import TreeCache
 from ouroboros_core.models.language_model import Guess
@@ -34,7 +34,8 @@ class HeadConfig:
 
     width        of the target's features; embedding: of its token embeddings
     target       the target's name, for messages
-    fingerprint  of the target's weights: a head fits no other
+    signature    some of the target's weights: a head fits no other target
+    eps          of the norms
     """
 
     width: int
@@ -43,17 +44,21 @@ class HeadConfig:
     heads: int
     key_value_heads: int
     target: str
-    fingerprint: str
+    signature: tuple[float, ...]
     rope_theta: float = 10_000.0
+    eps: float = 1e-6
 
 
-def fingerprint(target: PreTrainedModel) -> str:
-    """Sixteen hex digits of a hash over a sample of the target's embeddings and output matrix, in bfloat16."""
-    digest = hashlib.sha256()
-    for weight in (target.get_input_embeddings().weight, target.get_output_embeddings().weight):
-        sample = weight[:: max(1, len(weight) // 64)].detach().to("cpu", torch.bfloat16)
-        digest.update(sample.contiguous().view(torch.int16).numpy().tobytes())
-    return digest.hexdigest()[:16]
+def signature(target: PreTrainedModel) -> tuple[float, ...]:
+    """Some weights of a model, from its first matrices to its last; the same in every dtype up to rounding."""
+    matrices = [p for p in target.parameters() if p.dim() == 2]
+    chosen = [matrices[round(n * (len(matrices) - 1) / 7)] for n in range(8)]
+    places = [(m[len(m) // 3 + n, (5 * n + 3) % m.shape[1]]) for m in chosen for n in range(8)]
+    return tuple(round(float(value.detach()), 7) for value in places)
+
+
+def _alike(a: Sequence[float], b: Sequence[float]) -> bool:
+    return len(a) == len(b) and all(abs(x - y) <= 0.01 * max(abs(x), abs(y)) + 1e-4 for x, y in zip(a, b, strict=True))
 
 
 class EagleHead(nn.Module):
@@ -76,6 +81,7 @@ class EagleHead(nn.Module):
                 num_attention_heads=config.heads,
                 num_key_value_heads=config.key_value_heads,
                 max_position_embeddings=1 << 20,
+                rms_norm_eps=config.eps,
                 pad_token_id=None,
                 bos_token_id=None,
                 eos_token_id=None,
@@ -83,6 +89,7 @@ class EagleHead(nn.Module):
                 attn_implementation="sdpa",
             )
         )
+        self.body.embed_tokens.requires_grad_(False)  # it is never used: the joined vectors go in
 
     @property
     def parts(self) -> dict[str, torch.Tensor]:
@@ -111,11 +118,11 @@ class EagleHead(nn.Module):
             data: dict[str, Any] = json.loads((folder / "head.json").read_text())
             if data.pop("kind") != "eagle":
                 raise ValueError("it is no EAGLE head")
-            config = HeadConfig(**data)
+            config = HeadConfig(**{**data, "signature": tuple(data["signature"])})
             state = load_file(folder / FILE)
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
             raise WeightsUnavailable(f"{folder} holds no EAGLE head: {error}") from None
-        if config.fingerprint != fingerprint(target):
+        if not _alike(config.signature, signature(target)):
             raise VocabularyMismatch(
                 f"the EAGLE head {folder.name} was trained for {config.target} and reads its features, but this target is "
                 f"another: train one for it: python -m ouroboros_core train eagle --target ... --out ..."
@@ -133,10 +140,14 @@ class EagleDrafter:
         target.keep_features()
         self.head, self.target, self.name = head, target, name
         self.passes = 0
+        device = head.join.weight.device
         output = target.model.get_output_embeddings()
         self._outputs = head.outputs.long()
-        bias = None if output.bias is None else output.bias.detach()[self._outputs]
-        self._project = product(output.weight.detach()[self._outputs], bias)
+        kept = self._outputs.to(output.weight.device)
+        bias = None if output.bias is None else output.bias.detach()[kept].to(device)
+        self._project = product(output.weight.detach()[kept].to(device), bias)
+        # Its frequencies are not weights: in half precision they would turn by the wrong angles.
+        head.body.rotary_emb = type(head.body.rotary_emb)(config=head.body.config).to(device)
         self._embed = target.model.get_input_embeddings()
         self._join = product(head.join.weight)
         self._body = FusedDecoder(head.body)
@@ -166,20 +177,22 @@ class EagleDrafter:
 
     def _read(self, tokens: tuple[int, ...]) -> torch.Tensor:
         """Bring the head's cache up to the context; the feature [1, width] it guesses for the last token."""
-        features = self.target.features(tokens)
+        features = self.target.features(tokens).to(self.head.join.weight.device)
         pairs = zip(tokens, self._tokens, strict=False)
         agreed = next((n for n, (a, b) in enumerate(pairs) if a != b), min(len(tokens), len(self._tokens)))
         held = min(max(0, agreed - 1), len(tokens) - 2)
         self._cache.keep(held)
         self._tokens = ()
-        count = len(tokens) - 1 - held
-        mask = None
-        if count > 1:
-            mask = features.new_zeros(count, held + count)
-            later = torch.ones(count, count, dtype=torch.bool, device=mask.device).triu(1)
-            mask[:, held:].masked_fill_(later, torch.finfo(mask.dtype).min)
-        positions = torch.arange(held, held + count, device=features.device)
-        guessed = self._pass(features[held:], list(tokens[held + 1 :]), positions, mask)
+        guessed = features[:0]
+        for start in range(held, len(tokens) - 1, PREFILL_CHUNK):
+            stop = min(start + PREFILL_CHUNK, len(tokens) - 1)
+            mask = None
+            if stop - start > 1:
+                mask = features.new_zeros(stop - start, stop)
+                later = torch.ones(stop - start, stop - start, dtype=torch.bool, device=mask.device).triu(1)
+                mask[:, start:].masked_fill_(later, torch.finfo(mask.dtype).min)
+            positions = torch.arange(start, stop, device=features.device)
+            guessed = self._pass(features[start:stop], list(tokens[start + 1 : stop + 1]), positions, mask)
         self._tokens = tokens
         return guessed[-1:]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import zipfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,7 +33,7 @@ class Conversations:
             try:
                 with np.load(path, allow_pickle=False) as file:
                     parts.append(cls(*(file[name].astype(np.int64) for name in ("tokens", "offsets", "answer_start"))))
-            except (OSError, ValueError, KeyError) as error:
+            except (OSError, ValueError, KeyError, TypeError, AttributeError, EOFError, zipfile.BadZipFile) as error:
                 raise InvalidInput(
                     f"{path} is not a file of conversations (npz of tokens, offsets, answer_start): {error}"
                 ) from None
@@ -42,9 +44,17 @@ class Conversations:
     def save(self, path: Path) -> None:
         """Write as npz; ids in 16 bits where they fit."""
         kind = np.uint16 if self.tokens.max(initial=0) < 1 << 16 else np.uint32
-        np.savez_compressed(
-            path, tokens=self.tokens.astype(kind), offsets=self.offsets, answer_start=self.answer_start.astype(np.int32)
-        )
+        scratch = path.with_name(path.name + ".part")
+        with scratch.open("wb") as file:
+            start = self.answer_start.astype(np.int32)
+            np.savez_compressed(file, tokens=self.tokens.astype(kind), offsets=self.offsets, answer_start=start)
+        scratch.replace(path)
+
+    @property
+    def digest(self) -> str:
+        """Sixteen hex digits that are equal exactly where the conversations are."""
+        parts = (np.ascontiguousarray(a, dtype=np.int64).tobytes() for a in (self.tokens, self.offsets, self.answer_start))
+        return hashlib.sha256(b"".join(parts)).hexdigest()[:16]
 
     def __len__(self) -> int:
         return len(self.answer_start)
@@ -111,7 +121,10 @@ def files(paths: Sequence[Path]) -> list[Path]:
     for path in paths:
         if not path.exists():
             raise InvalidInput(f"there is no file or folder {path}")
-        found += sorted(path.glob("*.npz")) if path.is_dir() else [path]
+        inside = sorted(path.glob("*.npz")) if path.is_dir() else [path]
+        if not inside:
+            raise InvalidInput(f"there are no conversations in the folder {path}: `train data` makes some")
+        found += inside
     return found
 
 
@@ -134,3 +147,13 @@ def plain_texts(texts: Sequence[Sequence[int]], length: int = 512) -> Conversati
     return Conversations(
         np.concatenate([np.array(p, dtype=np.int64) for p in pieces]), offsets, np.ones(len(pieces), dtype=np.int64)
     )
+
+
+def read_text(path: Path) -> str:
+    """A text file's contents; raises InvalidInput for one that cannot be read."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise InvalidInput(f"{path} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise InvalidInput(f"{path} is not UTF-8 text") from None

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from safetensors import SafetensorError
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
 from ouroboros_core.errors import InvalidInput, UnsupportedModel
@@ -43,9 +44,10 @@ def choose_layers(text: str, depth: int) -> tuple[int, ...]:
 
     Raises InvalidInput.
     """
-    numbers = [int(part) for part in text.split(",") if part.strip().isdecimal()]
+    parts = [part.strip() for part in text.split(",")]
+    numbers = [int(part) for part in parts if part.isdecimal()]
     low, high = (0, depth - 1) if "," in text else (1, depth)
-    if not numbers or not all(low <= n <= high for n in numbers):
+    if len(numbers) < len(parts) or not all(low <= n <= high for n in numbers):
         raise InvalidInput(
             f"layers must be how many there are to be, 1 to {depth}, or which of the target's, 0 to {depth - 1}, "
             f"as in 0,1,{depth - 1}; got {text}"
@@ -145,7 +147,10 @@ class DraftStudent(Student):
 
         state: dict[str, torch.Tensor] = {}
         for file in sorted(folder.glob("model*.safetensors")):
-            state |= load_file(file)
+            try:
+                state |= load_file(file)
+            except SafetensorError as error:
+                raise InvalidInput(f"{file} is damaged: {error}") from None
         wanted = {name for name, p in self.model.named_parameters() if p.requires_grad}
         if not wanted <= state.keys():
             raise InvalidInput(f"{folder} holds no draft of {len(self.recipe.layers)} such layers to go on from")

@@ -1,8 +1,9 @@
 """Train an EAGLE head on what its target wrote (EAGLE, arXiv 2401.15077, section 4.2; more steps as in HASS, arXiv 2408.15766).
 
 At every position the head takes the target's feature and the embedding of the next token, and learns the next feature (smooth
-L1) and the target's distribution over the token after next (cross-entropy). Then it goes on from its own guess for another step,
-because in a tree it has nothing else: such a step sees the target's features up to where the tree begins, and its own behind.
+L1, prompts included) and, in answers, the target's distribution over the token after next (cross-entropy). Then it goes on
+from its own guess for another step, because in a tree it has nothing else: such a step sees the target's features up to where
+the tree begins, and its own behind.
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ from typing import Any
 
 import numpy as np
 import torch
+from safetensors import SafetensorError
 from torch.nn import functional as F
 from transformers import DynamicCache, PreTrainedModel
 
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.models.eagle import EagleHead, HeadConfig, fingerprint
+from ouroboros_core.models.eagle import EagleHead, HeadConfig, signature
 from ouroboros_core.training.corpus import Ids
 from ouroboros_core.training.loop import Columns, Recipe, Student, soft_cross_entropy
 from ouroboros_core.training.teacher import Teacher
@@ -64,16 +66,26 @@ def make_head(target: PreTrainedModel, name: str, outputs: Sequence[int]) -> Eag
             heads=heads,
             key_value_heads=getattr(config, "num_key_value_heads", None) or heads,
             target=name,
-            fingerprint=fingerprint(target),
+            signature=signature(target),
             rope_theta=float(rope.get("rope_theta") or 10_000.0),
+            eps=float(getattr(config, "rms_norm_eps", None) or 1e-6),
         ),
         outputs,
     )
-    if config.model_type == SAME:
+    if _continues(head, target):
         body: Any = target.base_model
         head.body.layers[0].load_state_dict(body.layers[-1].state_dict())
         head.body.norm.load_state_dict(body.norm.state_dict())
     return head.float().to(target.device)
+
+
+def _continues(head: EagleHead, target: PreTrainedModel) -> bool:
+    """Whether the target's last layer is built like the head's, which then begins as that layer."""
+    body: Any = target.base_model
+    if target.config.model_type != SAME:
+        return False
+    mine, theirs = head.body.layers[0].state_dict(), body.layers[-1].state_dict()
+    return {k: v.shape for k, v in mine.items()} == {k: v.shape for k, v in theirs.items()}
 
 
 class EagleStudent(Student):
@@ -82,7 +94,7 @@ class EagleStudent(Student):
     def __init__(self, target: PreTrainedModel, teacher: Teacher, recipe: EagleRecipe, outputs: Sequence[int]) -> None:
         self.recipe, self.data, self.teacher = recipe, teacher.data, teacher
         self.head = make_head(target, recipe.target, outputs)
-        self.continues = target.config.model_type == SAME
+        self.continues = _continues(self.head, target)
         self._columns = Columns(self.head.outputs.tolist(), target.config.vocab_size)
         output = target.get_output_embeddings()
         kept = self._columns.ids.to(target.device)
@@ -108,8 +120,8 @@ class EagleStudent(Student):
             ids = data.pad(group).to(device)
             with torch.no_grad():
                 states = self.teacher.target.get_decoder()(ids, use_cache=False, output_hidden_states=True).hidden_states
-            given = torch.cat([states[-1][:, :-1], self._embed(ids[:, 1:])], -1).double().cpu()
-            wanted = states[-2 if self.continues else -1][:, 1:].double().cpu()
+            given = torch.cat([states[-1][:, :-1], self._embed(ids[:, 1:])], -1).cpu().double()
+            wanted = states[-2 if self.continues else -1][:, 1:].cpu().double()
             real = torch.arange(1, ids.shape[1])[None] < torch.tensor([data.length(i) for i in group])[:, None]
             x, y = given[real], wanted[real]
             square += x.T @ x
@@ -126,14 +138,20 @@ class EagleStudent(Student):
         ids, features = self._inputs(group)
         noise = torch.from_numpy(rng.random(features.shape, dtype=np.float32)).to(device) * 2 - 1
         given = features + (noise * recipe.noise * features.float().abs().mean()).to(features.dtype)
-        total = torch.zeros((), device=device)
-        for step, guessed in enumerate(self._steps(ids, given, recipe.steps), 1):
+        lengths = torch.tensor([self.data.length(i) for i in group], device=device)
+        real = torch.arange(ids.shape[1], device=device) < lengths[:, None]
+        steps = self._steps(ids, given, recipe.steps)
+        total = 0.0 * torch.stack([guessed.float().sum() for guessed in steps]).sum()
+        for step, guessed in enumerate(steps, 1):
             rows, places = self.data.answer_rows(group, ahead=step)
+            if not len(rows):
+                continue  # no text is long enough to look so far ahead
             inside = torch.from_numpy(rows).to(device)
             mine = guessed.flatten(0, 1)[inside]
             wanted, p = self.teacher.laws(places)
             entropy = soft_cross_entropy(self._logits(mine), self._columns.of(wanted).to(device), p.to(device))
-            distance = F.smooth_l1_loss(mine.float(), features.flatten(0, 1)[inside + step].float())
+            behind = real[:, step:]
+            distance = F.smooth_l1_loss(guessed[:, :-step][behind].float(), features[:, step:][behind].float())
             total = total + recipe.decay ** (step - 1) * (entropy + recipe.feature_weight * distance)
         return total, len(self.data.answer_rows(group, ahead=1)[0])
 
@@ -195,5 +213,5 @@ class EagleStudent(Student):
             state = load_file(folder / "head.safetensors")
             state.pop("outputs")
             self.head.load_state_dict(state, strict=False)
-        except (OSError, RuntimeError, KeyError) as error:
+        except (OSError, RuntimeError, KeyError, SafetensorError) as error:
             raise InvalidInput(f"{folder} holds no head of this shape to go on from: {error}") from None

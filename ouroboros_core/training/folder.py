@@ -24,13 +24,17 @@ RECORD = "training.json"
 class Circumstances:
     """How a run was started, and where.
 
-    before  points of the curve of the draft it went on from
+    before   points of the curve of the draft it went on from
+    note     what the texts are, for the card
+    license  for the card; none: that of the target
     """
 
     command: Sequence[str]
     machine: str
     versions: str
     before: Sequence[dict[str, Any]] = ()
+    note: str = ""
+    license: str | None = None
 
 
 def earlier(folder: Path | None) -> list[dict[str, Any]]:
@@ -51,6 +55,8 @@ def joined_curve(before: Sequence[dict[str, Any]], curve: Sequence[dict[str, Any
 def save(student: DraftStudent | EagleStudent, out: Path, recipe: Recipe, progress: Progress, how: Circumstances) -> None:
     """Write weights in bfloat16, the recorded run, and the card."""
     out.mkdir(parents=True, exist_ok=True)
+    for old in (*out.glob("model*.safetensors*"), *out.glob("head*")):
+        old.unlink()
     if isinstance(student, EagleStudent):
         student.head.save(out)
         shape = _head_shape(student.head)
@@ -64,6 +70,9 @@ def save(student: DraftStudent | EagleStudent, out: Path, recipe: Recipe, progre
         "command": shlex.join(how.command),
         "machine": how.machine,
         "versions": how.versions,
+        "note": how.note,
+        "license": how.license,
+        "earlier": how.before[-1]["tokens"] if how.before else 0,
         "curve": curve,
     }
     (out / RECORD).write_text(json.dumps(record, indent=1) + "\n")
@@ -104,37 +113,36 @@ def _save_draft(student: DraftStudent, out: Path) -> str:
 def card(name: str, record: dict[str, Any]) -> str:
     """The model card, from the record of the run."""
     recipe, curve = record["recipe"], record["curve"]
-    last = curve[-1] if curve else {"tokens": 0, "loss": 0.0, "agreement": [0.0]}
-    what = "An EAGLE head" if record["kind"] == "eagle" else "A draft model"
-    chosen = sorted({round(n * (len(curve) - 1) / 7) for n in range(8)}) if curve else []
-    rows = [
-        f"| {p['tokens']:,} | {p['loss']:.3f} | {', '.join(f'{a:.3f}' for a in _steps(p))} | {p.get('seconds', 0) / 60:.0f} |"
-        for p in (curve[n] for n in chosen)
-    ]
-    ahead = (
-        ", ".join(f"{n} ahead {a:.1%}" for n, a in enumerate(_steps(last), 1))
-        if record["kind"] == "eagle"
-        else f"{_steps(last)[0]:.1%}"
-    )
-    return "\n".join((
+    last = curve[-1]
+    head = record["kind"] == "eagle"
+    agreement = [f"{share:.1%}" + f" {n} ahead" * head for n, share in enumerate(_steps(last), 1)]
+    texts = ", ".join(recipe["data"]) + (f" ({record['note']})" if record["note"] else "")
+    lines = ["---", f"license: {record['license']}", "---", ""] if record["license"] else []
+    lines += [
         f"# {name}",
         "",
-        f"{what} for {recipe['target']}: {record['shape']}.",
+        f"{'An EAGLE head' if head else 'A draft model'} for {recipe['target']}: {record['shape']}.",
         "",
-        "Licence: that of its target. Trained only on texts that the target wrote itself; no benchmark's text is in them.",
-        "",
+        f"- licence: {record['license'] or 'that of its target'}",
+        f"- trained on: {texts}",
         f"- command: `{record['command']}`",
         f"- seed {recipe['seed']}; {record['machine']}; {record['versions']}",
         f"- {last['tokens']:,} answer tokens, all epochs and earlier runs together",
-        f"- agreement with the target's own choice on {recipe['held_out']} held-out conversations: {ahead}",
+        f"- its choice is the target's on {recipe['held_out']} held-out conversations: {', '.join(agreement)}",
         "",
         "| tokens | loss (nats) | agreement | minutes |",
         "|---:|---:|---:|---:|",
-        *rows,
-        "",
-        "The whole recorded run is in training.json.",
-        "",
-    ))  # fmt: skip
+    ]
+    for n in sorted({round(n * (len(curve) - 1) / 7) for n in range(8)}):
+        point = curve[n]
+        shares = ", ".join(f"{share:.3f}" for share in _steps(point))
+        lines.append(f"| {point['tokens']:,} | {point['loss']:.3f} | {shares} | {point.get('seconds', 0) / 60:.0f} |")
+    if record["earlier"]:
+        lines += [
+            "",
+            f"The first {record['earlier']:,} tokens are an earlier run's, which had held-out texts and a loss of its own.",
+        ]
+    return "\n".join([*lines, "", f"The whole recorded run is in {RECORD}.", ""])
 
 
 def _steps(point: dict[str, Any]) -> list[float]:

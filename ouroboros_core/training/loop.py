@@ -29,7 +29,7 @@ class Recipe:
     """What every draft's weights depend on; saved beside them.
 
     target         name of the target
-    data           names of the files of conversations
+    data           names of the files of conversations; digest: of their contents
     outputs        tokens of the trimmed output vocabulary; 0: the whole one
     tokens         answer tokens to train on, all epochs together
     batch_tokens   tokens of a batch, prompts and padding included
@@ -47,6 +47,7 @@ class Recipe:
     cooldown: float = 0.25
     seed: int = 0
     held_out: int = 64
+    digest: str = ""
 
 
 class Student(ABC):
@@ -136,8 +137,8 @@ class Trainer:
     def resume(self) -> None:
         """Go on from the checkpoint; raises InvalidInput where it comes from another recipe."""
         saved = torch.load(self.checkpoint, weights_only=True, map_location="cpu")
-        mine = json.loads(json.dumps(asdict(self.recipe)))
-        for name, value in json.loads(json.dumps(saved["recipe"])).items():
+        mine = {**json.loads(json.dumps(asdict(self.recipe))), "processes": self.accelerator.num_processes}
+        for name, value in saved["recipe"].items():
             if mine.get(name) != value:
                 raise InvalidInput(
                     f"the checkpoint in {self.work} was trained with {name} {value}, not {mine.get(name)}: resume with the same, "
@@ -163,7 +164,7 @@ class Trainer:
                     break
                 if progress.step % CHECKPOINT_STEPS == 0:
                     self._note()
-                    if stop():
+                    if self._somebody(stop()):
                         return False
                 log(progress)
             else:
@@ -172,6 +173,12 @@ class Trainer:
             self._note()
         log(progress)
         return True
+
+    def _somebody(self, wants: bool) -> bool:
+        """Whether any process wants to stop; all ask at the same step, and all stop or none."""
+        if self.accelerator.num_processes == 1:
+            return wants
+        return bool(self.accelerator.reduce(torch.tensor(float(wants), device=self.accelerator.device), "sum").item())
 
     def _step(self, group: Ids) -> None:
         recipe, progress = self.recipe, self.progress
@@ -208,6 +215,7 @@ class Trainer:
         trained = {name for name, p in self.student.module.named_parameters() if p.requires_grad}
         state = {name: value for name, value in self.student.module.state_dict().items() if name in trained}
         scratch = self.work / "checkpoint.tmp"
-        saved = {"student": state, "optimiser": self.optimiser.state_dict()}
-        torch.save({**saved, "progress": asdict(self.progress), "recipe": json.loads(json.dumps(asdict(self.recipe)))}, scratch)
+        recipe = {**json.loads(json.dumps(asdict(self.recipe))), "processes": self.accelerator.num_processes}
+        saved = {"student": state, "optimiser": self.optimiser.state_dict(), "recipe": recipe}
+        torch.save({**saved, "progress": asdict(self.progress)}, scratch)
         scratch.replace(self.checkpoint)

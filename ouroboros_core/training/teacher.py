@@ -11,6 +11,8 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel
 
+from ouroboros_core.errors import UnsupportedModel
+from ouroboros_core.models.eagle import signature
 from ouroboros_core.training.corpus import Conversations, Ids, join
 
 TOP_K = 16
@@ -24,6 +26,19 @@ def _memmap(path: Path, dtype: Any, shape: tuple[int, ...]) -> Any:
         if found.shape == shape:
             return found
     return np.lib.format.open_memmap(path, "w+", dtype, shape)
+
+
+@torch.inference_mode()
+def _check_logits(target: PreTrainedModel) -> None:
+    """Raise UnsupportedModel unless logits are the output matrix times the last hidden state, and nothing more."""
+    ids = torch.arange(8, device=target.device)[None] % target.config.get_text_config(decoder=True).vocab_size
+    logits = target(input_ids=ids, use_cache=False).logits.float()
+    simple = target.get_output_embeddings()(target.base_model(ids, use_cache=False).last_hidden_state).float()
+    if not (logits - simple).norm() <= 0.02 * logits.norm():
+        raise UnsupportedModel(
+            f"a target of type {target.config.model_type} scales or caps its logits behind the output matrix: no draft is "
+            f"trained for it"
+        )
 
 
 class _Store:
@@ -58,15 +73,17 @@ class Teacher:
     laws      ids and probabilities [places, TOP_K] of the likeliest next tokens, at the places from which an answer goes on
     features  last hidden states [places, width] in bfloat16, kept only if wanted
 
-    Kept by the contents of each file of conversations: further data leave what is known of the old.
+    Kept by target and contents of each file of conversations: further data leave what is known of the old.
     """
 
     def __init__(self, target: PreTrainedModel, sources: Sequence[Conversations], folder: Path, *, features: bool) -> None:
         """sources: the files of conversations, each a collection; places count through all of them."""
-        folders = [folder / hashlib.sha256(part.tokens.tobytes()).hexdigest()[:16] for part in sources]
+        mine = hashlib.sha256(repr((signature(target), str(target.dtype))).encode()).hexdigest()[:8]
+        folders = [folder / f"{mine}-{part.digest}" for part in sources]
         for one in folders:
             one.mkdir(parents=True, exist_ok=True)
         self.target, self.data = target, join(sources)
+        _check_logits(target)
         lengths, config = [len(part.tokens) for part in sources], target.config.get_text_config(decoder=True)
         self._kept = min(TOP_K, config.vocab_size)
         self._ids = _Store(folders, lengths, "ids.npy", np.int32, self._kept)

@@ -17,8 +17,11 @@ import numpy as np
 import torch
 
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.training.corpus import Conversations
+from ouroboros_core.training.corpus import Conversations, read_text
 from ouroboros_core.training.writer import ANSWERING, ASKING, GREEDY, Writer
+
+LONG = 60
+"""Tokens from which on an answer can become part of an article."""
 
 BATCH = 96
 """Texts written side by side at most."""
@@ -93,7 +96,7 @@ class Library:
 
 def _paragraphs(path: Path) -> tuple[str, ...]:
     """What lies between blank lines in a file."""
-    found = tuple(part.strip() for part in path.read_text().split("\n\n") if part.strip())
+    found = tuple(part.strip() for part in read_text(path).split("\n\n") if part.strip())
     if not found:
         raise InvalidInput(f"{path} is empty")
     return found
@@ -131,15 +134,15 @@ class Author:
         """Earlier answers, from which articles and passages are put together."""
         for index in range(len(conversations)):
             start, stop = conversations.offsets[index] + conversations.answer_start[index], conversations.offsets[index + 1]
-            if stop - start >= 60:
+            if stop - start >= LONG:
                 self._keep(conversations.tokens[start:stop].tolist())
 
     def _keep(self, answer: list[int]) -> None:
         self.answers.append(self.writer.tokenizer.decode(answer, skip_special_tokens=True).strip())
 
-    def batches(self, first: int = 0) -> Iterator[tuple[str, Conversations]]:
-        """Kind and conversations of one batch after the other, without end; the n-th depends on seed and n, and on what is
-        remembered."""
+    def batches(self, first: int = 0) -> Iterator[tuple[int, str, Conversations]]:
+        """Number, kind and conversations of one batch after the other, without end; the n-th depends on seed and n, and on what
+        is remembered. A batch in which the target has nothing to say is left out."""
         number = first
         while True:
             rng = random.Random(f"{self.seed}-{number}")
@@ -153,9 +156,11 @@ class Author:
             choice = GREEDY if rng.random() < 0.75 else ANSWERING
             answers = self.writer.write(prompts, self.answer_tokens, choice, generator)
             if kind.longest:
-                for answer in (a for a in answers if len(a) >= 60):
+                for answer in (a for a in answers if len(a) >= LONG):
                     self._keep(answer)
-            yield kind.name, _conversations(prompts, answers)
+            conversations = _conversations(prompts, answers)
+            if conversations is not None:
+                yield number - 1, kind.name, conversations
 
     def _prompts(self, kind: Kind, rng: random.Random, generator: torch.Generator) -> list[list[int]]:
         writer = self.writer
@@ -209,8 +214,10 @@ def _shortened(text: str, rng: random.Random) -> str:
     return ". ".join(sentences[start : start + rng.randrange(3, 8)])
 
 
-def _conversations(prompts: list[list[int]], answers: list[list[int]]) -> Conversations:
+def _conversations(prompts: list[list[int]], answers: list[list[int]]) -> Conversations | None:
     pairs = [(p, a) for p, a in zip(prompts, answers, strict=True) if len(a) > 1]
+    if not pairs:
+        return None
     texts = [np.array([*p, *a], dtype=np.int64) for p, a in pairs]
     offsets = np.cumsum([0, *map(len, texts)])
     return Conversations(np.concatenate(texts), offsets, np.array([len(p) for p, _ in pairs], dtype=np.int64))
