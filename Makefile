@@ -62,15 +62,15 @@ table: setup
 # The README's table of all methods and transformers' own, on an idle machine. Goes on where it was interrupted; remove the file to
 # measure anew. Then: python -m tests.test_readme for the table, make screenshots for the figure.
 bench: setup
-	$(PYTHON) -m ouroboros_core bench --peers hf-greedy,hf-assisted,hf-prompt-lookup --max-new-tokens 64 \
+	$(PYTHON) -m ouroboros_core bench --peers hf-greedy,hf-assisted,hf-prompt-lookup --max-new-tokens 48 \
 	  --json assets/benchmark.json --resume
 
-# The README's table of draft shapes: trains each of them on the same 300,000 tokens, hours on two cores, then measures them.
+# A table of draft shapes: trains each of them on the same 300,000 tokens, hours on two cores, then measures them.
 DATA ?= build/data
 TRAIN := $(PYTHON) -m ouroboros_core train
 SHAPE := $(TRAIN) draft --data $(DATA) --teacher build/teacher --tokens 300000 --resume --out build/shapes
 shapes: setup
-	test -d $(DATA) || $(TRAIN) data --out $(DATA) --tokens 300000
+	$(TRAIN) data --out $(DATA) --tokens 300000 --resume
 	for n in 1 2 3 4 6; do $(SHAPE)/layers-$$n --layers $$n || exit 1; done
 	$(SHAPE)/narrow --layers 4 --hidden 256
 	$(SHAPE)/whole-vocabulary --layers 4 --outputs 0

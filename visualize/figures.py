@@ -129,7 +129,7 @@ def training_agreement(record: dict[str, Any]) -> dict[str, Any]:
 
 
 def training_loss(record: dict[str, Any]) -> dict[str, Any]:
-    """Training loss in nats, smoothed, against the answer tokens trained on."""
+    """Training loss, smoothed, against the answer tokens trained on: in nats; for a head with its distance to features added."""
     curve = record["curve"]
     figure = go.Figure()
     figure.add_scatter(
@@ -137,9 +137,9 @@ def training_loss(record: dict[str, Any]) -> dict[str, Any]:
         y=[point["loss"] for point in curve],
         mode="lines",
         line={"color": LOOKS["correction"].colour, "width": 2.5},
-        hovertemplate="%{y:.2f} nats<extra></extra>",
+        hovertemplate="%{y:.2f}<extra></extra>",
     )
-    figure.update_layout(_layout("answer tokens trained on", "loss (nats)", showlegend=False))
+    figure.update_layout(_layout("answer tokens trained on", "training loss", showlegend=False))
     return _plain(figure)
 
 

@@ -68,7 +68,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 def _add_common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--target", metavar="X", help="folder, GGUF file or Hub id of the target (default: the embedded one)")
     parser.add_argument("--minutes", metavar="N", help="stop after so many; --resume goes on")
-    parser.add_argument("--resume", action="store_true", help="go on with what is in --out")
+    parser.add_argument("--resume", action="store_true", help="go on where an earlier run stopped")
     parser.add_argument("--seed", default="0", metavar="N", help="default: 0")
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda (default: auto)")
     dtypes = ("auto", "bfloat16", "float16", "float32")

@@ -20,9 +20,9 @@ class Eagle2(Method):
     needs_head = True
 
     class Hyperparameters(hyperparameters.Hyperparameters):
-        tree_depth: int = Field(4, ge=1, le=10, description="Levels of the drafted tree.")
+        tree_depth: int = Field(3, ge=1, le=10, description="Levels of the drafted tree.")
         tree_width: int = Field(4, ge=1, le=16, description="Nodes expanded on each level.")
-        tree_size: int = Field(12, ge=1, le=63, description="Drafted tokens that the target checks.")
+        tree_size: int = Field(8, ge=1, le=63, description="Drafted tokens that the target checks.")
 
     def __init__(self, hyperparameters: Hyperparameters, resources: Resources) -> None:
         super().__init__(hyperparameters, resources)

@@ -125,18 +125,19 @@ def card(name: str, record: dict[str, Any]) -> str:
         "",
         f"- licence: {record['license'] or 'that of its target'}",
         f"- trained on: {texts}",
-        f"- command: `{record['command']}`",
+        f"- command of the last run: `{record['command']}`",
         f"- seed {recipe['seed']}; {record['machine']}; {record['versions']}",
         f"- {last['tokens']:,} answer tokens, all epochs and earlier runs together",
         f"- its choice is the target's on {recipe['held_out']} held-out conversations: {', '.join(agreement)}",
         "",
-        "| tokens | loss (nats) | agreement | minutes |",
+        "| tokens | training loss | agreement | minutes |",
         "|---:|---:|---:|---:|",
     ]
     for n in sorted({round(n * (len(curve) - 1) / 7) for n in range(8)}):
         point = curve[n]
         shares = ", ".join(f"{share:.3f}" for share in _steps(point))
-        lines.append(f"| {point['tokens']:,} | {point['loss']:.3f} | {shares} | {point.get('seconds', 0) / 60:.0f} |")
+        minutes = f"{point['seconds'] / 60:.0f}" if "seconds" in point else "–"
+        lines.append(f"| {point['tokens']:,} | {point['loss']:.3f} | {shares} | {minutes} |")
     if record["earlier"]:
         lines += [
             "",

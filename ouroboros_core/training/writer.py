@@ -53,7 +53,9 @@ class Writer:
     def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
         """Raises InvalidInput for a tokenizer without a chat template."""
         if not getattr(tokenizer, "chat_template", None):
-            raise InvalidInput("the target's tokenizer has no chat template, so it cannot write conversations: give --data files")
+            raise InvalidInput(
+                "the target's tokenizer has no chat template, so it cannot write conversations: train with --texts"
+            )
         self.model, self.tokenizer = model.eval(), tokenizer
         model.set_attn_implementation("grouped")
         ends = model.generation_config.eos_token_id if model.generation_config else None

@@ -15,8 +15,9 @@ from visualize.components.plot_view import PlotView
 RECIPE = """
 ### How this draft was made
 
-1. **The target writes.** Given nothing but the opening words of a question - or not even those - the target writes the question
-   and then its own answer. No benchmark's text is in it.
+1. **The target writes.** Given the opening words of a question - or not even those - the target writes the question and then its
+   own answer. Only articles to summarise and sentences to translate are partly from free texts that people wrote. No benchmark's
+   text is in it.
 2. **The target answers once more, in numbers.** At every place of an answer its sixteen likeliest next tokens are kept with their
    probabilities; for the EAGLE head its hidden state, too.
 3. **A few layers learn them.** The draft begins as some of the target's own layers, with its embeddings, and
