@@ -286,6 +286,8 @@ def _circumstances(arguments: argparse.Namespace, device: torch.device) -> Circu
     machine = device_name(device) if device.type == "cuda" else f"{processor()}, {torch.get_num_threads()} threads"
     versions = f"torch {torch.__version__}, transformers {transformers.__version__}, Python {platform.python_version()}"
     words = ["python", "-m", "ouroboros_core", *map(_bare, arguments.argv)]
+    if "--note" in words:  # the card has it anyway
+        del words[words.index("--note") : words.index("--note") + 2]
     note = arguments.note or ("plain texts, too" if arguments.texts else "")
     return Circumstances(words, machine, versions, earlier(arguments.start), note, arguments.license)
 

@@ -54,7 +54,7 @@ class EagleRecipe(Recipe):
 
 
 def make_head(target: PreTrainedModel, name: str, outputs: Sequence[int]) -> EagleHead:
-    """An untrained head; where the target is of type llama and its layers are built alike, it begins as the target's last layer."""
+    """An untrained head; where the target is of type llama and its layers are alike, it begins as the target's last layer."""
     config = target.config.get_text_config(decoder=True)
     width, heads = config.hidden_size, config.num_attention_heads
     rope = getattr(config, "rope_parameters", None) or {}

@@ -54,7 +54,7 @@ class DraftsPanel:
     def __init__(self) -> None:
         gr.Markdown(RECIPE, elem_id="drafts")
         for name, record in records().items():
-            with gr.Row(elem_classes="ouro-charts"):
+            with gr.Row(elem_classes="ouro-pair"):
                 PlotView(
                     {"seq": 0, "figure": figures.training_agreement(record)},
                     label=f"{name}: agreement",
