@@ -26,7 +26,8 @@ RECIPE = """
 4. **What counts is agreement.** On conversations that training never saw: how often is the draft's first choice the target's?
    That share is what greedy decoding accepts.
 
-Below: loss and agreement against the answer tokens trained on, as recorded.
+Below: agreement and loss against the answer tokens trained on, as recorded. Where a line breaks, the run went on with other
+texts, and its held-out texts and loss are others from there on.
 """
 
 WHY = """
