@@ -116,5 +116,5 @@ def _worst_difference(model: CausalLM) -> float:
 def _difference(model: CausalLM, logits: object, branch: list[int]) -> float:
     plain = model.model(input_ids=torch.tensor([branch], device=model.device), use_cache=False).logits[0, -1, : model.vocabulary]
     plain, mine = plain.double().cpu(), torch.as_tensor(logits).double()
-    written = mine.isfinite()  # a trimmed output vocabulary leaves the others without a chance
+    written = ~mine.isneginf()  # a trimmed output vocabulary leaves the others without a chance
     return float((mine[written] - plain[written]).norm() / plain[written].norm())
