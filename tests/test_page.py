@@ -12,8 +12,8 @@ import pytest
 
 from ouroboros_core.decoding.trace import Trace
 from ouroboros_core.locations import assets
+from ouroboros_core.training.record import agreement_of
 from tests.browser import ROOT, chromium, server
-from visualize.figures import agreement_of
 from visualize.palette import LOOKS
 from visualize.panels.drafts import records
 from visualize.panels.examples import HEAP

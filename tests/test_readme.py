@@ -17,7 +17,7 @@ from ouroboros_core.benchmark import peers, prompts, report, shapes
 from ouroboros_core.benchmark.report import Row
 from ouroboros_core.cli import build_parser
 from ouroboros_core.cli.methods import describe
-from visualize.figures import agreement_of
+from ouroboros_core.training.record import agreement_of
 from visualize.palette import LOOKS
 from visualize.panels.drafts import records
 

@@ -12,6 +12,7 @@ import plotly.graph_objects as go
 
 from ouroboros_core.decoding import metrics
 from ouroboros_core.decoding.trace import Step, Trace
+from ouroboros_core.training.record import agreement_of
 from visualize.palette import LOOKS, key_of
 
 if TYPE_CHECKING:
@@ -101,12 +102,6 @@ def speedup_by_token(trace: Trace, baseline: Trace) -> dict[str, Any]:
     figure.add_hline(y=1, line={"color": PLAIN, "dash": "dot", "width": 1.5}, annotation_text="as fast as plain decoding")
     figure.update_layout(_layout("token", "speedup", showlegend=False))
     return _plain(figure)
-
-
-def agreement_of(point: dict[str, Any]) -> list[float]:
-    """Agreement one token ahead, two ..., at a point of a recorded training run."""
-    found = point["agreement"]
-    return [float(share) for share in found] if isinstance(found, list) else [float(found)]
 
 
 def training_agreement(record: dict[str, Any]) -> dict[str, Any]:

@@ -16,13 +16,10 @@ from ouroboros_core.errors import InvalidInput
 
 if TYPE_CHECKING:
     import torch
-    from accelerate import Accelerator
 
     from ouroboros_core.training.corpus import Conversations
-    from ouroboros_core.training.draft import DraftStudent
-    from ouroboros_core.training.eagle import EagleStudent
     from ouroboros_core.training.folder import Circumstances
-    from ouroboros_core.training.loop import Progress, Recipe
+    from ouroboros_core.training.loop import Recipe
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -143,6 +140,7 @@ def _train(arguments: argparse.Namespace) -> None:
     from ouroboros_core.training.corpus import Conversations, files, join, read_text
     from ouroboros_core.training.folder import save
     from ouroboros_core.training.loop import Trainer
+    from ouroboros_core.training.session import make_student, watch
 
     stop = _stopper(arguments)
     if not arguments.data and not arguments.texts:
@@ -166,7 +164,7 @@ def _train(arguments: argparse.Namespace) -> None:
     work = arguments.work or Path(f"{arguments.out}.work")
     names = (*sorted({path.resolve().name for path in (*arguments.data, *arguments.texts)}),)
     recipe = _recipe(arguments, target.name, names, data.digest, target.layers)
-    student = _student(arguments, target.model, sources, recipe, work, accelerator)
+    student = make_student(target.model, sources, recipe, arguments.teacher or work / "teacher", accelerator)
     trainer = Trainer(student, data, recipe, work, accelerator)
     if trainer.checkpoint.exists():
         if not arguments.resume:
@@ -176,7 +174,7 @@ def _train(arguments: argparse.Namespace) -> None:
         student.start_from(arguments.start)
     else:
         student.prepare()
-    done = _watch(trainer, stop)
+    done = watch(trainer, stop)
     if accelerator.is_main_process:
         save(student, arguments.out, recipe, trainer.progress, _circumstances(arguments, target.device))
         last = trainer.progress.curve[-1]
@@ -217,55 +215,6 @@ def _rate(text: str) -> float:
     if not 0 < value <= 1:
         raise InvalidInput(f"learning_rate must be above 0 and at most 1, got {text}")
     return value
-
-
-def _student(
-    arguments: argparse.Namespace,
-    target: Any,
-    sources: list[Conversations],
-    recipe: Recipe,
-    work: Path,
-    accelerator: Accelerator,
-) -> DraftStudent | EagleStudent:
-    import torch
-
-    from ouroboros_core.training.draft import DraftRecipe, DraftStudent
-    from ouroboros_core.training.eagle import EagleRecipe, EagleStudent
-    from ouroboros_core.training.loop import output_vocabulary
-    from ouroboros_core.training.teacher import Teacher
-
-    torch.manual_seed(recipe.seed)
-    ends = target.generation_config.eos_token_id if target.generation_config else None
-    always = ends if isinstance(ends, list) else [] if ends is None else [ends]
-    share = f"process-{accelerator.process_index}" if accelerator.num_processes > 1 else "."
-    answers = (arguments.teacher or work / "teacher") / share
-    teacher = Teacher(target, sources, answers, features=isinstance(recipe, EagleRecipe))
-    outputs = output_vocabulary(teacher.data, recipe.outputs, target.config.vocab_size, always)
-    if isinstance(recipe, DraftRecipe):
-        return DraftStudent(target, teacher, recipe, outputs)
-    assert isinstance(recipe, EagleRecipe)
-    return EagleStudent(target, teacher, recipe, outputs)
-
-
-def _watch(trainer: Any, stop: Any) -> bool:
-    """Train with a progress bar; on a pipe a line at each checkpoint instead. Whether the end was reached."""
-    from rich import progress as rich
-
-    columns = rich.BarColumn(), rich.MofNCompleteColumn(), rich.TextColumn("{task.description}"), rich.TimeRemainingColumn()
-    seen = len(trainer.progress.curve)
-    with rich.Progress(*columns, disable=not trainer.accelerator.is_main_process or not sys.stderr.isatty()) as bar:
-        task = bar.add_task("tokens", total=trainer.recipe.tokens, completed=trainer.progress.tokens)
-
-        def log(progress: Progress) -> None:
-            nonlocal seen
-            shown = ", ".join(f"{a:.1%}" for a in progress.curve[-1]["agreement"]) if progress.curve else "-"
-            text = f"tokens, loss {progress.recent:.3f}, agreement {shown}"
-            bar.update(task, completed=progress.tokens, description=text)
-            if len(progress.curve) > seen and bar.disable and trainer.accelerator.is_main_process:
-                print(f"{progress.tokens} {text}, {progress.seconds:.0f} s", flush=True)
-            seen = len(progress.curve)
-
-        return bool(trainer.train(log, stop))
 
 
 def _bare(word: str) -> str:

@@ -77,3 +77,12 @@ def load_tokenizer(name: str) -> PreTrainedTokenizerBase:
 def short_name(name: str) -> str:
     path = Path(name)
     return path.name if path.exists() else name
+
+
+def stop_tokens(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase | None) -> frozenset[int]:
+    """The ids at which `generate` would stop: the generation config's, else the model's, else the tokenizer's."""
+    configs = (model.generation_config, model.config, tokenizer)
+    for found in (getattr(c, "eos_token_id", None) for c in configs if c is not None):
+        if found is not None:
+            return frozenset([found] if isinstance(found, int) else found)
+    return frozenset()

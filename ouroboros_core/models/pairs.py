@@ -26,7 +26,7 @@ from ouroboros_core.models.causal_lm import CausalLM
 from ouroboros_core.models.check import check_tree_support
 from ouroboros_core.models.drafts import check_vocabulary, join_draft, load_draft, vocabulary_size
 from ouroboros_core.models.eagle import EagleDrafter, EagleHead
-from ouroboros_core.models.loading import Quantize, load_model, load_tokenizer, short_name
+from ouroboros_core.models.loading import Quantize, load_model, load_tokenizer, short_name, stop_tokens
 from ouroboros_core.models.machine import DType, choose_device, choose_dtype, device_name, processor
 
 
@@ -120,7 +120,7 @@ def load_pair(
     if head is None and target is None and embedded.head_folder().exists():
         head = str(embedded.head_folder())
     eagle = None if head in (None, "none") else _load_head(str(head), big)
-    return Pair(big, small, tokenizer, _stop_tokens(big.model, tokenizer), quantize, eagle)
+    return Pair(big, small, tokenizer, stop_tokens(big.model, tokenizer), quantize, eagle)
 
 
 def load_target(
@@ -152,13 +152,4 @@ def make_pair(target: PreTrainedModel, draft: PreTrainedModel | None, tokenizer:
     if draft is not None:
         check_vocabulary(vocabulary_size(draft), big, "the draft model")
         small = join_draft(draft, short_name(draft.name_or_path) or "draft", big)
-    return Pair(big, small, tokenizer, _stop_tokens(target, tokenizer))
-
-
-def _stop_tokens(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase | None) -> frozenset[int]:
-    """The ids at which `generate` would stop: the generation config's, else the model's, else the tokenizer's."""
-    configs = (model.generation_config, model.config, tokenizer)
-    for found in (getattr(c, "eos_token_id", None) for c in configs if c is not None):
-        if found is not None:
-            return frozenset([found] if isinstance(found, int) else found)
-    return frozenset()
+    return Pair(big, small, tokenizer, stop_tokens(target, tokenizer))

@@ -16,6 +16,7 @@ from ouroboros_core.models.eagle import EagleHead
 from ouroboros_core.training.draft import DraftStudent
 from ouroboros_core.training.eagle import EagleStudent
 from ouroboros_core.training.loop import Progress, Recipe
+from ouroboros_core.training.record import agreement_of
 
 RECORD = "training.json"
 
@@ -115,7 +116,7 @@ def card(name: str, record: dict[str, Any]) -> str:
     recipe, curve = record["recipe"], record["curve"]
     last = curve[-1]
     head = record["kind"] == "eagle"
-    agreement = [f"{share:.1%}" + f" {n} ahead" * head for n, share in enumerate(_steps(last), 1)]
+    agreement = [f"{share:.1%}" + f" {n} ahead" * head for n, share in enumerate(agreement_of(last), 1)]
     texts = ", ".join(recipe["data"]) + (f" ({record['note']})" if record["note"] else "")
     lines = ["---", f"license: {record['license']}", "---", ""] if record["license"] else []
     lines += [
@@ -135,7 +136,7 @@ def card(name: str, record: dict[str, Any]) -> str:
     ]
     for n in sorted({round(n * (len(curve) - 1) / 7) for n in range(8)}):
         point = curve[n]
-        shares = ", ".join(f"{share:.3f}" for share in _steps(point))
+        shares = ", ".join(f"{share:.3f}" for share in agreement_of(point))
         minutes = f"{point['seconds'] / 60:.0f}" if "seconds" in point else "–"
         lines.append(f"| {point['tokens']:,} | {point['loss']:.3f} | {shares} | {minutes} |")
     if record["earlier"]:
@@ -144,9 +145,3 @@ def card(name: str, record: dict[str, Any]) -> str:
             f"The first {record['earlier']:,} tokens are an earlier run's, which had held-out texts and a loss of its own.",
         ]
     return "\n".join([*lines, "", f"The whole recorded run is in {RECORD}.", ""])
-
-
-def _steps(point: dict[str, Any]) -> list[float]:
-    """Agreement one step ahead, two ...; old records have one number."""
-    found = point["agreement"]
-    return [float(a) for a in found] if isinstance(found, list) else [float(found)]

@@ -131,13 +131,18 @@ class Trainer:
         self.indices, self.held_out = data.split(recipe.held_out, recipe.seed)
 
     @property
+    def _conditions(self) -> dict[str, Any]:
+        """What must be the same for a run to go on: the recipe as JSON would have it, and the number of processes."""
+        return {**json.loads(json.dumps(asdict(self.recipe))), "processes": self.accelerator.num_processes}
+
+    @property
     def checkpoint(self) -> Path:
         return self.work / "checkpoint.pt"
 
     def resume(self) -> None:
         """Go on from the checkpoint; raises InvalidInput where it comes from another recipe."""
         saved = torch.load(self.checkpoint, weights_only=True, map_location="cpu")
-        mine = {**json.loads(json.dumps(asdict(self.recipe))), "processes": self.accelerator.num_processes}
+        mine = self._conditions
         for name, value in saved["recipe"].items():
             if mine.get(name) != value:
                 raise InvalidInput(
@@ -215,7 +220,6 @@ class Trainer:
         trained = {name for name, p in self.student.module.named_parameters() if p.requires_grad}
         state = {name: value for name, value in self.student.module.state_dict().items() if name in trained}
         scratch = self.work / "checkpoint.tmp"
-        recipe = {**json.loads(json.dumps(asdict(self.recipe))), "processes": self.accelerator.num_processes}
-        saved = {"student": state, "optimiser": self.optimiser.state_dict(), "recipe": recipe}
+        saved = {"student": state, "optimiser": self.optimiser.state_dict(), "recipe": self._conditions}
         torch.save({**saved, "progress": asdict(self.progress)}, scratch)
         scratch.replace(self.checkpoint)

@@ -12,6 +12,7 @@ from transformers import AttentionInterface, PreTrainedModel, PreTrainedTokenize
 
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.models.kv_cache import TreeCache
+from ouroboros_core.models.loading import stop_tokens
 
 
 @dataclass(frozen=True)
@@ -58,9 +59,7 @@ class Writer:
             )
         self.model, self.tokenizer = model.eval(), tokenizer
         model.set_attn_implementation("grouped")
-        ends = model.generation_config.eos_token_id if model.generation_config else None
-        ends = tokenizer.eos_token_id if ends is None else ends
-        self.stop = frozenset(ends if isinstance(ends, list) else [] if ends is None else [ends])
+        self.stop = stop_tokens(model, tokenizer)
         marked = tokenizer.apply_chat_template([{"role": "user", "content": "\x00"}], tokenize=False, add_generation_prompt=True)
         self.before, self.after = str(marked).split("\x00")
 

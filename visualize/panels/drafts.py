@@ -9,6 +9,7 @@ from typing import Any
 import gradio as gr
 
 from ouroboros_core.locations import assets
+from ouroboros_core.training.record import agreement_of
 from visualize import figures
 from visualize.components.plot_view import PlotView
 
@@ -44,7 +45,7 @@ def records() -> dict[str, dict[str, Any]]:
 
 def _facts(name: str, record: dict[str, Any]) -> str:
     last = record["curve"][-1]
-    agreement = [f"{share:.0%} {n} ahead" for n, share in enumerate(figures.agreement_of(last), 1)]
+    agreement = [f"{share:.0%} {n} ahead" for n, share in enumerate(agreement_of(last), 1)]
     told = f"{record['shape']}; {last['tokens'] / 1e6:.1f} million answer tokens; held-out agreement {', '.join(agreement)}"
     return f"**{name}**: {told}. On {record['machine']}.\n\n    {record['command']}"
 
