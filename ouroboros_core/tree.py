@@ -34,6 +34,7 @@ class Source(StrEnum):
     COPY = "copy"
     CORPUS = "corpus"
     RECYCLED = "recycled"
+    NGRAM = "ngram"
     WINDOW = "window"
     TARGET = "target"
 
@@ -45,16 +46,24 @@ class Learned(StrEnum):
     VERIFICATION = "verification"
     HISTORY = "history"
     PROMPT = "prompt"
+    PREDICTION = "prediction"
 
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """Where a node comes from: who proposed it and, for a phrase, where and at which step of which run it was learned."""
+    """Where a node comes from.
+
+    source    who proposed it
+    learned   for a phrase where, and `step` at which step of which run, it was learned; a copy may be one of the prediction
+    position  of the token that was copied: in the context, or in the prediction
+    match     how many tokens before it had been found there, too
+    """
 
     source: Source
     learned: Learned | None = None
     step: int | None = None
     position: int | None = None
+    match: int | None = None
 
 
 ROOT = Provenance(Source.CONTEXT)
@@ -169,8 +178,21 @@ class TreeBuilder:
         self._known: dict[tuple[int, int], int] = {}
         self._window_began = False
 
+    @classmethod
+    def onto(cls, tree: TokenTree, max_depth: int | None = None) -> TreeBuilder:
+        """A builder that holds a tree's proposals, each under the number it has there."""
+        builder = cls(tree.tokens[0], max_depth)
+        for node in range(1, tree.proposals):
+            builder._laws |= {node: law} if (law := tree.drawn_from(node)) is not None else {}
+            builder._append(tree.tokens[node], tree.parents[node], tree.provenance[node])
+            builder._known.setdefault((tree.parents[node], tree.tokens[node]), node)
+        return builder
+
     def __len__(self) -> int:
         return len(self._tokens)
+
+    def token(self, node: int) -> int:
+        return self._tokens[node]
 
     def _append(self, token: int, parent: int, provenance: Provenance) -> int:
         self._tokens.append(token)

@@ -495,7 +495,9 @@ def test_without_a_draft_the_methods_that_need_none_run(folders: tuple[str, str]
     result = result_of(bench(folders, "--prompts", path, "--limit", "2", "--draft", "none", "--json", str(out)))
     assert result.returncode == 0, result.stderr
     data = json.loads(out.read_text())
-    assert {row["method"] for row in data["rows"]} == {m.id for m in methods.available().values() if not m.needs()}
+    assert {row["method"] for row in data["rows"]} == {
+        m.id for m in methods.available().values() if not m.needed(m.Hyperparameters())
+    }
     assert {run["question"] for run in data["runs"]} == {0, 1}, "one of each of the first two groups"
 
 

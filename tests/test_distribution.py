@@ -18,8 +18,9 @@ import torch
 
 from ouroboros_core import methods
 from ouroboros_core.decoding.engine import decode
+from ouroboros_core.memory.corpus import Corpus
 from ouroboros_core.memory.pool import PhrasePool
-from ouroboros_core.methods.base import Resources
+from ouroboros_core.methods.base import Need, Resources
 from ouroboros_core.models.language_model import Guess
 from ouroboros_core.sampling import Sampler, Sampling, process, softmax
 from ouroboros_core.tree import Learned, Provenance, Source, TokenTree, TreeBuilder
@@ -43,17 +44,26 @@ class Table:
 
     def reserve(self, tokens: int) -> None: ...
 
-    def prefill(self, context: Sequence[int]) -> None: ...
+    def prefill(self, context: Sequence[int], candidates: int = 0) -> Any:
+        return np.argsort(-np.tile(self._logits, (len(context) - 1, 1)), axis=1)[:, :candidates] if candidates else None
 
     def evaluate(self, _: Any, tree: TokenTree) -> Any:
         self.passes += 1
+        self._nodes = range(len(tree))
         return self
 
     def argmax(self) -> list[int]:
         return [int(self._logits.argmax())] * 1000
 
+    def likeliest(self, k: int) -> dict[int, list[int]]:
+        return dict.fromkeys(self._nodes, np.argsort(-self._logits)[:k].tolist())
+
     def logits(self, _: int) -> Any:
         return self._logits
+
+
+CORPUS = Corpus.build(np.random.default_rng(0).integers(len(P), size=(20, 50)).tolist())
+"""Of random texts."""
 
 
 class Bush:
@@ -82,7 +92,9 @@ def test_every_slot_follows_the_targets_distribution(method: str, rule: str, sam
     sampler = Sampler(sampling, len(P))
     target, draft = Table(P), Table(Q)
     knobs = {"gamma": 2} if "gamma" in kind.Hyperparameters.knobs() else {}
-    instance = kind(kind.Hyperparameters.parse(knobs), Resources(sampler, draft if kind.needs_draft_model else None, head=Bush()))
+    chosen = kind.Hyperparameters.parse(knobs)
+    has_draft = Need.DRAFT_MODEL in kind.needed(chosen)
+    instance = kind(chosen, Resources(sampler, draft if has_draft else None, head=Bush(), corpus=CORPUS))
     names = ("drafted and accepted or corrected, first", "the same, later", "bonus")
     slots: dict[str, Counter[int]] = {name: Counter() for name in names}
     for step in decode(target, instance, [0], max_new_tokens=20_000, sampler=sampler):
@@ -216,6 +228,10 @@ def check_whole_texts(architecture: str, method: str, *, warm: bool = False) -> 
         "prompt_phrases": True,
         "ngram_size": 3,
         "tree_depth": 2,
+        "max_ngram": 1,
+        "max_matches": 8,
+        "min_suffix": 1,
+        "max_suffix": 1,
     }
     knobs = {name: value for name, value in knobs.items() if name in methods.get(method).Hyperparameters.knobs()}
     counts: Counter[tuple[int, ...]] = Counter()
@@ -225,6 +241,8 @@ def check_whole_texts(architecture: str, method: str, *, warm: bool = False) -> 
         sampling = Sampling(temperature=1.1, top_k=3, seed=seed, acceptance="rejection")
         if method == "eagle2":  # narrow trees for rejections, wide ones for acceptances: the law is the same
             knobs |= {"tree_width": (2, 6, 16)[seed % 3], "tree_size": (4, 12, 60)[seed % 3]}
+        if method == "token_recycling":
+            knobs |= {"tree_size": (2, 12)[seed % 2]}
         pool = PhrasePool(3, 7) if warm else None
         if pool is not None:
             first = tiny.emitted(tiny.run(models, method, text, 3, sampling, pool=pool, **knobs))

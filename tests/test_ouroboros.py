@@ -30,7 +30,7 @@ class Scripted:
 
     def reserve(self, tokens: int) -> None: ...
 
-    def prefill(self, context: Any) -> None: ...
+    def prefill(self, context: Any, candidates: int = 0) -> None: ...
 
     def evaluate(self, _: Any, tree: TokenTree) -> Any:
         self.passes += 1
@@ -44,6 +44,9 @@ class Said:
 
     def argmax(self) -> list[int]:
         return self.said
+
+    def likeliest(self, k: int) -> Any:
+        raise NotImplementedError
 
     def logits(self, node: int) -> Any:
         return np.eye(1000)[self.said[node]]

@@ -39,6 +39,7 @@ def methods_table() -> str:
         for name, knob in method["knobs"].items():
             default = str(knob["default"]).lower() if knob["type"] == "bool" else knob["default"]
             bounds = f"; {knob['min']}-{knob['max']}" if knob["min"] is not None else ""
+            bounds = f"; {', '.join(knob['choices'])}" if knob["choices"] else bounds
             knobs.append(f"`{name}` ({default}{bounds})")
         name = f"[{method['name']}]({method['paper']})" if method["paper"] else method["name"]
         mark = " (default)" if method["default"] else ""
@@ -118,8 +119,7 @@ def test_what_the_readme_links_to_is_there() -> None:
 
 def test_the_legend_is_that_of_the_page() -> None:
     rows = dict(re.findall(r"^\| (\W) ([^|]+?) \|", README.read_text(), re.MULTILINE))
-    keys = ("draft", "correction", "suffix", "bonus", "phrase", "target")
-    assert rows == {LOOKS[key].glyph: LOOKS[key].label for key in keys}
+    assert rows == {look.glyph: look.label for look in LOOKS.values()}
 
 
 def test_the_front_matter_is_what_a_space_needs() -> None:

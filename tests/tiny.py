@@ -17,8 +17,9 @@ from transformers import PreTrainedModel
 from ouroboros_core import methods
 from ouroboros_core.decoding.engine import decode
 from ouroboros_core.decoding.trace import Step
+from ouroboros_core.memory.corpus import Corpus
 from ouroboros_core.memory.pool import PhrasePool
-from ouroboros_core.methods.base import Resources
+from ouroboros_core.methods.base import Need, Resources
 from ouroboros_core.models.causal_lm import CausalLM
 from ouroboros_core.models.eagle import EagleDrafter, EagleHead
 from ouroboros_core.sampling import Sampler, Sampling, process
@@ -140,6 +141,14 @@ def head(architecture: str) -> EagleHead:
     return student.head.eval()
 
 
+@cache
+def corpus(architecture: str) -> Corpus:
+    """What the target writes behind some prompts of the tests' kind, and noise."""
+    model = target(architecture)
+    written = [[*prompt(seed=seed), *plain(model, prompt(seed=seed), 40)] for seed in range(5, 9)]
+    return Corpus.build([*written, *(prompt(40, seed=seed) for seed in range(50, 60))])
+
+
 def drafter(model: CausalLM) -> EagleDrafter:
     """The trained head of a target that is named after its architecture, in the target's dtype."""
     return EagleDrafter(copy.deepcopy(head(model.name)).to(model.dtype), model)
@@ -188,13 +197,17 @@ def run(
     sampling: Sampling | None = None,
     stop: frozenset[int] = frozenset(),
     pool: PhrasePool | None = None,
+    retrieve: bool = True,
     **knobs: Any,
 ) -> list[Step]:
-    """All steps of one run."""
+    """All steps of one run; with `retrieve`, there is a corpus to look into."""
     kind = methods.get(method)
     sampler = Sampler(sampling or Sampling(), models[0].vocabulary, run=pool.runs if pool is not None else 0)
-    resources = Resources(sampler, models[1], stop, pool, drafter(models[0]) if kind.needs_head else None)
-    instance = kind(kind.Hyperparameters(**knobs), resources)
+    chosen = kind.Hyperparameters(**knobs)
+    head = drafter(models[0]) if Need.HEAD in kind.needed(chosen) else None
+    texts = corpus(models[0].name) if retrieve and models[0].name in EIGHT else None
+    resources = Resources(sampler, models[1], stop, pool, head, texts)
+    instance = kind(chosen, resources)
     return list(decode(writer(models, method), instance, text, max_new_tokens=count, sampler=sampler, stop_tokens=stop))
 
 

@@ -42,8 +42,9 @@ LOOKS: dict[str, Look] = {
         Look("suffix", "accepted candidate suffix", "A phrase from the pool, hung behind the draft at no extra draft pass, and confirmed.", "◆", "#009E73", "#c81e1e", "wavy"),
         Look("bonus", "bonus from target", "Everything was accepted; the same pass yields one more token of the target's.", "★", "#CC79A7", "#7a7a7a", "dotted"),
         Look("phrase", "looked-ahead phrase", "A phrase the model found earlier in its lookahead window, confirmed.", "◇", "#56B4E9", "#7b3fb5", "dashed"),
-        Look("copy", "copied from the text", "Copied from an earlier place in the prompt or the output, and confirmed.", "■", "#E69F00", "#a86b00", "solid"),
+        Look("copy", "copied from the text", "Copied from an earlier place in the prompt or the output, or from the text that was expected, and confirmed.", "■", "#E69F00", "#a86b00", "solid"),
         Look("corpus", "retrieved from a corpus", "Found in a corpus of earlier texts, and confirmed.", "▣", "#8C6D31", "#5f6f1f", "dashed"),
+        Look("ngram", "counted n-gram", "What most often followed the last few tokens so far, confirmed.", "▤", "#B2182B", "#8a4b6b", "dashed"),
         Look("recycled", "recycled candidate", "One of the target's own runners-up from an earlier pass, confirmed.", "↻", "#7F7F00", "#2f7f7f", "dotted"),
         Look("target", "target alone", "Written by the target in a pass of its own; nothing had been proposed.", "○", "#6B7280", "#1a1a1a", "solid"),
     )

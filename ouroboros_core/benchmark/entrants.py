@@ -77,9 +77,9 @@ def split(text: str) -> list[str]:
 
 def parse(text: str, sampling: Sampling) -> list[Spec]:
     """The methods of a list, the baseline first; raises InvalidInput for what is no method or no knob of it."""
-    specs = [_spec(part, sampling) for part in split(text)]
+    specs = [read_spec(part, sampling) for part in split(text)]
     if BASELINE not in {spec.text for spec in specs}:
-        specs.insert(0, _spec(BASELINE, sampling))
+        specs.insert(0, read_spec(BASELINE, sampling))
     names = [spec.text for spec in specs]
     double = next((name for name in names if names.count(name) > 1), None)
     if double:
@@ -87,7 +87,8 @@ def parse(text: str, sampling: Sampling) -> list[Spec]:
     return specs
 
 
-def _spec(text: str, sampling: Sampling) -> Spec:
+def read_spec(text: str, sampling: Sampling) -> Spec:
+    """One method with its knobs in brackets; raises InvalidInput."""
     name, bracket, rest = text.partition("[")
     if bracket and not rest.endswith("]"):
         raise InvalidInput(f"{text}: the bracket is not closed, as in ouroboros[gamma=6,top_k_suffixes=3]")
@@ -111,10 +112,6 @@ def _spec(text: str, sampling: Sampling) -> Spec:
     return Spec(text, kind.id, kind.Hyperparameters.parse(knobs), chosen, warm == "true")
 
 
-def _article(words: str) -> str:
-    return f"{'an' if words[0] in 'AEIOU' else 'a'} {words}"
-
-
 class MethodEntrant:
     """One of our methods on a pair; a warm one keeps its pool."""
 
@@ -122,9 +119,11 @@ class MethodEntrant:
 
     def __init__(self, pair: Pair, spec: Spec) -> None:
         kind = methods.get(spec.method)
-        if not pair.has(draft_model=kind.needs_draft_model, head=kind.needs_head):
-            flag = "draft" if kind.needs_draft_model else "head"
-            raise InvalidInput(f"{spec.text} needs {_article(kind.needs()[0])}: name one with --{flag}, or leave the method out")
+        from ouroboros_core.decoding.generation import lacking
+
+        need = lacking(pair, kind, spec.hyperparameters)
+        if need is not None:
+            raise InvalidInput(f"{spec.text} needs {need.phrase}: name one with {need.flag}, or leave the method out")
         self.label = spec.text
         self.repeats_plain_text = kind.writer is Source.TARGET and not spec.sampling.rejects
         self.pool: PhrasePool | None = None

@@ -77,6 +77,7 @@ def _measure(
     from ouroboros_core.benchmark import entrants, peers, prompts
     from ouroboros_core.benchmark import store as stores
     from ouroboros_core.benchmark.runner import Runner
+    from ouroboros_core.decoding.generation import lacking
 
     transformers.utils.logging.set_verbosity_error()  # assisted generation warns of its own arguments
     mine = stores.share()
@@ -85,7 +86,7 @@ def _measure(
         arguments.device = mine.device
     pair = options.load_pair(arguments)
     if arguments.methods is None:
-        able = (m.id for m in methods.available().values() if pair.has(draft_model=m.needs_draft_model, head=m.needs_head))
+        able = (m.id for m in methods.available().values() if lacking(pair, m, m.Hyperparameters()) is None)
         specs = entrants.parse(",".join(able), sampling)
     field = [*(entrants.MethodEntrant(pair, spec) for spec in specs)]
     rivals = peers.peers(entrants.split(arguments.peers), pair, sampling)

@@ -21,7 +21,7 @@ def describe() -> list[dict[str, Any]]:
             "name": method.name,
             "paper": method.paper,
             "summary": method.summary,
-            "needs": method.needs(),
+            "needs": sorted(method.needed(method.Hyperparameters())),
             "default": method.id == methods.DEFAULT,
             "knobs": {
                 knob.name: {
@@ -29,6 +29,7 @@ def describe() -> list[dict[str, Any]]:
                     "default": knob.default,
                     "min": knob.low,
                     "max": knob.high,
+                    "choices": list(knob.choices),
                     "help": knob.help,
                 }
                 for knob in method.Hyperparameters.knobs().values()
@@ -51,4 +52,5 @@ def run(arguments: argparse.Namespace) -> None:
         console.print(f"  {method['summary']}")
         for name, knob in method["knobs"].items():
             bounds = f" {knob['min']}-{knob['max']}" if knob["min"] is not None else ""
+            bounds = bounds or (f" {'|'.join(knob['choices'])}" if knob["choices"] else "")
             console.print(f"    --{name.replace('_', '-')}{bounds} (default {knob['default']}): {knob['help']}")

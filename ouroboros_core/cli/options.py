@@ -21,6 +21,7 @@ def add_pair(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--draft", metavar="Y", help="the same for the draft model; 'none' for none")
     group.add_argument("--head", metavar="Z", help="folder of an EAGLE head trained for the target; 'none' for none")
+    group.add_argument("--corpus", metavar="FILE", help=".npz file of texts to look things up in (command sam); 'none' for none")
     group.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1, mps (default: auto)")
     dtypes = ("auto", "bfloat16", "float16", "float32", "float64")
     group.add_argument("--dtype", default="auto", choices=dtypes, help="default: bfloat16 where the processor has it")
@@ -35,6 +36,7 @@ def load_pair(arguments: argparse.Namespace) -> Pair:
         arguments.target,
         arguments.draft,
         arguments.head,
+        arguments.corpus,
         device=arguments.device,
         dtype=arguments.dtype,
         device_map=arguments.device_map,

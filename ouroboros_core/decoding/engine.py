@@ -55,8 +55,10 @@ def decode(
     began = clock()
     model.forget()
     model.reserve(end)
-    model.prefill(text)
+    likeliest = model.prefill(text, method.prompt_candidates)
     method.start(text, max_new_tokens)
+    if likeliest is not None:
+        method.read_prompt(text, likeliest)
     prefilled = clock()
     prefill = prefilled - began
     resumed, index, stopped = prefilled, 0, False

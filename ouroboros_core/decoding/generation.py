@@ -13,7 +13,7 @@ from ouroboros_core.decoding.trace import Ending, Prompt, Step, Trace
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.hyperparameters import Hyperparameters
 from ouroboros_core.memory.pool import PhrasePool
-from ouroboros_core.methods.base import Method, Resources
+from ouroboros_core.methods.base import Method, Need, Resources
 from ouroboros_core.models.language_model import LanguageModel
 from ouroboros_core.models.pairs import Pair
 from ouroboros_core.sampling import Sampler, Sampling
@@ -26,6 +26,7 @@ class Task:
 
     hyperparameters  those of the method's own class
     history          earlier turns of the chat, user and assistant alternately
+    prediction       the text that is expected, for a method that can use it
     """
 
     prompt: str
@@ -35,12 +36,19 @@ class Task:
     max_new_tokens: int = 128
     chat: bool = True
     history: tuple[str, ...] = ()
+    prediction: str = ""
 
     def plain(self) -> Task:
         """The same text by plain decoding: the baseline."""
         baseline = methods.get("autoregressive")
         sampling = self.sampling.model_copy(update={"acceptance": "match"})
         return Task(self.prompt, baseline.id, baseline.Hyperparameters(), sampling, self.max_new_tokens, self.chat, self.history)
+
+
+def lacking(pair: Pair, kind: type[Method], hyperparameters: Hyperparameters) -> Need | None:
+    """What a method needs with these knobs and the pair has not got; None if nothing."""
+    there = {Need.DRAFT_MODEL: pair.draft, Need.HEAD: pair.head, Need.CORPUS: pair.corpus}
+    return next((need for need in sorted(kind.needed(hyperparameters)) if there[need] is None), None)
 
 
 def _writer(pair: Pair, kind: type[Method]) -> LanguageModel:
@@ -70,6 +78,9 @@ class Generation:
         self.task = task
         self.prompt = Prompt(task.prompt, task.chat, tuple(pair.encode(task.prompt, chat=task.chat, history=task.history)))
         kind = methods.get(task.method)
+        if task.prediction and not kind.takes_prediction:
+            able = ", ".join(m.id for m in methods.available().values() if m.takes_prediction)
+            raise InvalidInput(f"{kind.id} has no use for a prediction: leave it out, or choose {able}")
         self.model = _writer(pair, kind)
         check_room(self.prompt.tokens, task.max_new_tokens, self.model)
         self.steps: list[Step] = []
@@ -78,9 +89,15 @@ class Generation:
         self._ending: Ending = "cancelled"
         self._stream = TextStream(pair.tokenizer)
         self._sampler = Sampler(task.sampling, pair.target.vocabulary, run=pool.runs if pool is not None else 0)
-        draft = pair.draft if kind.needs_draft_model else None
-        head = pair.head if kind.needs_head else None
-        resources = Resources(self._sampler, draft, pair.stop_tokens, pool if kind.learns_phrases else None, head)
+        resources = Resources(
+            self._sampler,
+            pair.draft,
+            pair.stop_tokens,
+            pool if kind.learns_phrases else None,
+            pair.head,
+            pair.corpus,
+            tuple(pair.encode(task.prediction, chat=False)) if task.prediction else (),
+        )
         self._method = kind(task.hyperparameters, resources)
         drafter = self._method.drafter
         self.draft_name = drafter.name if drafter and drafter is not self.model else None
@@ -133,6 +150,7 @@ class Generation:
             created=self.created,
             prompt=self.prompt,
             max_new_tokens=self.task.max_new_tokens,
+            prediction=self.task.prediction,
             ending=self._ending,
             steps=tuple(self.steps),
             texts=tuple(self.texts),

@@ -96,6 +96,7 @@ class Trace:
     texts   the text each emitted token added; together exactly the tokenizer's decoding of all of them (of a cancelled
             run: of those that were whole characters)
     pieces  the text of every token id that occurs in a tree, on its own: for pictures, where a token may be half a character
+    prediction   the text that was expected, where one was given
     """
 
     method: str
@@ -111,6 +112,7 @@ class Trace:
     steps: tuple[Step, ...]
     texts: tuple[str, ...]
     pieces: dict[int, str] = field(default_factory=dict)
+    prediction: str = ""
     version: int = VERSION
 
     @property

@@ -6,14 +6,41 @@ import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any, ClassVar
 
 from ouroboros_core import hyperparameters
 from ouroboros_core.errors import InvalidInput
+from ouroboros_core.memory.corpus import Corpus
 from ouroboros_core.memory.pool import PhrasePool
-from ouroboros_core.models.language_model import Evaluation, FeatureDrafter, LanguageModel
+from ouroboros_core.models.language_model import Candidates, Evaluation, FeatureDrafter, LanguageModel
 from ouroboros_core.sampling import Sampler, Sampling
 from ouroboros_core.tree import Law, Source, TokenTree
+
+
+class Need(StrEnum):
+    """What a method may need besides the target."""
+
+    DRAFT_MODEL = "draft model"
+    HEAD = "EAGLE head"
+    CORPUS = "corpus"
+
+    @property
+    def flag(self) -> str:
+        """The command-line option that names one."""
+        return {Need.DRAFT_MODEL: "--draft", Need.HEAD: "--head", Need.CORPUS: "--corpus"}[self]
+
+    @property
+    def phrase(self) -> str:
+        """With its article."""
+        return f"{'an' if self.value[0] in 'AEIOU' else 'a'} {self.value}"
+
+
+_REMEDIES = {
+    Need.DRAFT_MODEL: "name one with --draft",
+    Need.HEAD: "one trained for this target: name one with --head, train one (train eagle)",
+    Need.CORPUS: "name one with --corpus, make one (sam build)",
+}
 
 
 @dataclass(frozen=True)
@@ -59,6 +86,8 @@ class Resources:
     stop_tokens  after which the text ends, so that drafting further is useless
     pool         phrases of earlier runs, for a warm start; None starts cold
     head         the EAGLE head, where the method needs one
+    corpus       texts to look things up in, in the target's token ids
+    prediction   the text that is expected, token ids; empty where nothing is
     """
 
     sampler: Sampler = field(default_factory=lambda: Sampler(Sampling(), 1))
@@ -66,6 +95,11 @@ class Resources:
     stop_tokens: frozenset[int] = frozenset()
     pool: PhrasePool | None = None
     head: FeatureDrafter | None = None
+    corpus: Corpus | None = None
+    prediction: tuple[int, ...] = ()
+
+    def has(self, need: Need) -> bool:
+        return {Need.DRAFT_MODEL: self.draft_model, Need.HEAD: self.head, Need.CORPUS: self.corpus}[need] is not None
 
     def rng(self) -> random.Random:
         """A private generator, seeded by the run's seed."""
@@ -87,35 +121,38 @@ class Method(ABC):
     paper: ClassVar[str]
     summary: ClassVar[str]
     order: ClassVar[int] = 100
-    needs_draft_model: ClassVar[bool] = False
-    needs_head: ClassVar[bool] = False
+    needs: ClassVar[frozenset[Need]] = frozenset()
     learns_phrases: ClassVar[bool] = False
+    takes_prediction: ClassVar[bool] = False
+    """Whether a text that is expected is of use."""
     proposes: ClassVar[bool] = True
     """Whether there is anything to accept; False for plain decoding."""
     writer: ClassVar[Source] = Source.TARGET
     """Whose text it is: the target's, exactly; or the draft's, for comparison."""
     Hyperparameters: ClassVar[type[hyperparameters.Hyperparameters]]
 
-    def __init__(self, _: Any, resources: Resources) -> None:
-        if self.needs_draft_model and resources.draft_model is None:
-            raise InvalidInput(f"{self.id} needs a draft model: name one with --draft, or choose a method that needs none")
-        if self.needs_head and resources.head is None:
-            raise InvalidInput(
-                f"{self.id} needs an EAGLE head trained for this target: name one with --head, train one (train eagle), "
-                f"or choose another method"
-            )
+    def __init__(self, hyperparameters: Any, resources: Resources) -> None:
+        for need in sorted(self.needed(hyperparameters)):
+            if not resources.has(need):
+                raise InvalidInput(f"{self.id} needs {need.phrase}: {_REMEDIES[need]}, or choose another method")
         self.resources = resources
         self.pool: PhrasePool | None = None
 
     @classmethod
-    def needs(cls) -> list[str]:
-        """What must be there besides the target, in words."""
-        return ["draft model"] * cls.needs_draft_model + ["EAGLE head"] * cls.needs_head
+    def needed(cls, hyperparameters: Any) -> frozenset[Need]:
+        """What must be there besides the target, with these knobs."""
+        return cls.needs
 
     @property
     def drafter(self) -> LanguageModel | FeatureDrafter | None:
         """Whose passes a step counts beside the target's."""
-        return self.resources.draft_model if self.needs_draft_model else self.resources.head if self.needs_head else None
+        needs = self.needs
+        return self.resources.draft_model if Need.DRAFT_MODEL in needs else self.resources.head if Need.HEAD in needs else None
+
+    @property
+    def prompt_candidates(self) -> int:
+        """How many of the target's likeliest next tokens `read_prompt` wants for every token of the prompt; 0: none."""
+        return 0
 
     @property
     def head(self) -> FeatureDrafter:
@@ -130,12 +167,18 @@ class Method(ABC):
     def start(self, prompt: tuple[int, ...], max_new_tokens: int) -> None:  # noqa: B027 - a method may have nothing to prepare
         """Begin a new text; may prefill a draft model. Nothing of an earlier text remains but a pool given for a warm start."""
 
+    def read_prompt(self, prompt: tuple[int, ...], likeliest: Candidates) -> None:  # noqa: B027 - asked for by few
+        """Take note of the target's `prompt_candidates` likeliest next tokens [len(prompt) - 1, k], before the first step."""
+
     @abstractmethod
     def propose(self, context: Context) -> TokenTree:
         """A tree rooted at context.root."""
 
     def learn(self, verdict: Verdict) -> None:  # noqa: B027 - a method may have nothing to learn
-        """Take note of what the target made of the last proposal."""
+        """Take note of what the target made of the last proposal, which was this method's or grew out of it."""
+
+    def watch(self, verdict: Verdict) -> None:  # noqa: B027 - most learn from their own proposals only
+        """Take note of a step in which another method proposed."""
 
     def _start_draft_model(self, prompt: tuple[int, ...], max_new_tokens: int) -> None:
         self.draft_model.forget()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ouroboros_core import hyperparameters
-from ouroboros_core.methods.base import Context, Method
+from ouroboros_core.methods.base import Context, Method, Need
 from ouroboros_core.tree import Source, TokenTree, TreeBuilder
 
 
@@ -16,7 +16,7 @@ class DraftOnly(Method):
     summary = "The draft model writes the text without anybody checking it: how fast, and how different, that would be."
     order = 5
     proposes = False
-    needs_draft_model = True
+    needs = frozenset({Need.DRAFT_MODEL})
     writer = Source.DRAFT
 
     class Hyperparameters(hyperparameters.Hyperparameters):

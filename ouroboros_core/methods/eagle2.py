@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from ouroboros_core import hyperparameters
-from ouroboros_core.methods.base import Context, Method, Resources
+from ouroboros_core.methods.base import Context, Method, Need, Resources
 from ouroboros_core.tree import Provenance, Source, TokenTree, TreeBuilder
 
 
@@ -17,7 +17,7 @@ class Eagle2(Method):
     paper = "https://arxiv.org/abs/2406.16858"
     summary = "A one-layer head reads the target's own hidden states and drafts a tree, of which the likeliest part is checked."
     order = 25
-    needs_head = True
+    needs = frozenset({Need.HEAD})
 
     class Hyperparameters(hyperparameters.Hyperparameters):
         tree_depth: int = Field(3, ge=1, le=10, description="Levels of the drafted tree.")

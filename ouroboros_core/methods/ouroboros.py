@@ -15,7 +15,7 @@ from pydantic import Field
 
 from ouroboros_core import hyperparameters
 from ouroboros_core.memory.window import LookaheadWindow
-from ouroboros_core.methods.base import Context, Method, Resources, Verdict
+from ouroboros_core.methods.base import Context, Method, Need, Resources, Verdict
 from ouroboros_core.tree import Law, Learned, Provenance, Source, TokenTree, TreeBuilder
 from ouroboros_core.verify import verify
 
@@ -36,7 +36,7 @@ class Ouroboros(Method):
     paper = "https://arxiv.org/abs/2402.13720"
     summary = "A draft model that writes phrase by phrase, and candidate suffixes behind its draft, checked in the same pass."
     order = 30
-    needs_draft_model = True
+    needs = frozenset({Need.DRAFT_MODEL})
     learns_phrases = True
 
     class Hyperparameters(hyperparameters.Hyperparameters):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from ouroboros_core import hyperparameters
-from ouroboros_core.methods.base import Context, Method, Resources
+from ouroboros_core.methods.base import Context, Method, Need, Resources
 from ouroboros_core.tree import Provenance, Source, TokenTree, TreeBuilder
 
 
@@ -17,7 +17,7 @@ class Speculative(Method):
     paper = "https://arxiv.org/abs/2211.17192"
     summary = "A small draft model guesses the next few tokens; the target checks them all in one pass."
     order = 10
-    needs_draft_model = True
+    needs = frozenset({Need.DRAFT_MODEL})
 
     class Hyperparameters(hyperparameters.Hyperparameters):
         gamma: int = Field(2, ge=1, le=32, description="Draft tokens per step.")

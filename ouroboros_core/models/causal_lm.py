@@ -17,9 +17,10 @@ import torch
 from transformers import PreTrainedModel
 
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.models.evaluation import TorchEvaluation
+from ouroboros_core.models.evaluation import TorchEvaluation, candidates_of
 from ouroboros_core.models.fused import FusedDecoder, product
 from ouroboros_core.models.kv_cache import TreeCache
+from ouroboros_core.models.language_model import Candidates
 from ouroboros_core.tree import TokenTree
 
 PREFILL_CHUNK = 512
@@ -138,12 +139,18 @@ class CausalLM:
         return layer.keys[0, 0, : len(context) - 1]  # type: ignore[no-any-return]
 
     @torch.inference_mode()
-    def prefill(self, context: Sequence[int]) -> None:
+    def prefill(self, context: Sequence[int], candidates: int = 0) -> Candidates | None:
         context = tuple(context)
+        if candidates:
+            self.forget()
+        likeliest: list[torch.Tensor] = []
         if len(context) > 1:
-            self._fill(context, self._rewind(context))
+            self._fill(context, self._rewind(context), candidates, likeliest)
             if self.device.type == "cuda":
                 torch.cuda.synchronize(self.device)  # so that a clock read now has the pass behind it
+        if not candidates:
+            return None
+        return torch.cat(likeliest).int().numpy() if likeliest else np.zeros((0, candidates), np.int32)
 
     @torch.inference_mode()
     def evaluate(self, context: Sequence[int], tree: TokenTree) -> TorchEvaluation:
@@ -183,14 +190,20 @@ class CausalLM:
         self._context = context[:kept]
         return kept
 
-    def _fill(self, context: tuple[int, ...], kept: int) -> int:
-        """Compute context rows from `kept` up to the last token, in chunks; of each chunk only the last row is projected."""
+    def _fill(self, context: tuple[int, ...], kept: int, candidates: int = 0, likeliest: list[torch.Tensor] | None = None) -> int:
+        """Compute context rows from `kept` up to the last token, in chunks; of each chunk only the last row is projected.
+
+        Where `candidates` are wanted, all are, and the likeliest tokens of each chunk [rows, candidates] appended.
+        """
         end = len(context) - 1
         for start in range(kept, end, PREFILL_CHUNK):
             stop = min(start + PREFILL_CHUNK, end)
             self._context = ()
             count = stop - start
-            self._forward(context[start:stop], range(start, stop), np.tri(count, dtype=np.bool_), [count - 1])
+            wanted = range(count) if candidates else [count - 1]
+            logits = self._forward(context[start:stop], range(start, stop), np.tri(count, dtype=np.bool_), wanted)
+            if candidates and likeliest is not None:
+                likeliest.append(candidates_of(logits, candidates, self._outputs).cpu())
             self._context = context[:stop]
         return end
 

@@ -39,6 +39,11 @@ def head_folder() -> Path:
     return assets() / "models" / "smollm2-eagle"
 
 
+def corpus_file() -> Path:
+    """A small corpus of texts that the embedded target wrote."""
+    return assets() / "corpora" / "smollm2.npz"
+
+
 def ensure_target() -> Path:
     """The folder of the converted target; fetches and converts on first use, with a progress bar, atomically."""
     folder = target_folder()

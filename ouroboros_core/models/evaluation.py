@@ -9,6 +9,12 @@ import numpy.typing as npt
 import torch
 
 
+def candidates_of(logits: torch.Tensor, k: int, outputs: torch.Tensor | None) -> torch.Tensor:
+    """The token ids [rows, k] of the largest logits [rows, columns], the largest first; fewer where there are fewer columns."""
+    chosen = logits.topk(min(k, logits.shape[-1])).indices
+    return chosen if outputs is None else outputs[chosen]
+
+
 class TorchEvaluation:
     """Logits of the nodes of one tree, on the model's device."""
 
@@ -34,6 +40,10 @@ class TorchEvaluation:
             for node, row in self._row.items():
                 self._argmax[node] = best[row]
         return self._argmax
+
+    def likeliest(self, k: int) -> dict[int, list[int]]:
+        best = candidates_of(self._logits, k, self._outputs).tolist()
+        return {node: best[row] for node, row in self._row.items()}
 
     def logits(self, node: int) -> npt.NDArray[np.floating]:
         row = self._logits[self._row[node]]

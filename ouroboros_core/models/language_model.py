@@ -11,12 +11,19 @@ import numpy.typing as npt
 
 from ouroboros_core.tree import TokenTree
 
+Candidates = npt.NDArray[np.int32]
+"""Token ids [texts or places, k], the likeliest first."""
+
 
 class Evaluation(Protocol):
     """A model's outputs after the nodes of one tree."""
 
     def argmax(self) -> list[int]:
         """The most probable token after each node, -1 after a silent one; one transfer from the device for all nodes."""
+        ...
+
+    def likeliest(self, k: int) -> dict[int, list[int]]:
+        """The k most probable tokens after each node, the best first; silent nodes are left out. One transfer."""
         ...
 
     def logits(self, node: int) -> npt.NDArray[np.floating]:
@@ -41,8 +48,11 @@ class LanguageModel(Protocol):
         """Make room for a context of this many tokens beforehand; never needed for correctness."""
         ...
 
-    def prefill(self, context: Sequence[int]) -> None:
-        """Compute the keys and values of all but the last token beforehand; never needed for correctness."""
+    def prefill(self, context: Sequence[int], candidates: int = 0) -> Candidates | None:
+        """Compute the keys and values of all but the last token beforehand; never needed for correctness.
+
+        With `candidates`, the so many likeliest next tokens [len(context) - 1, candidates] of these tokens come back.
+        """
         ...
 
     def evaluate(self, context: Sequence[int], tree: TokenTree) -> Evaluation:

@@ -21,6 +21,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 import ouroboros_core
 from ouroboros_core.environment import Environment
 from ouroboros_core.errors import InvalidInput
+from ouroboros_core.memory.corpus import Corpus
 from ouroboros_core.models import embedded
 from ouroboros_core.models.causal_lm import CausalLM
 from ouroboros_core.models.check import check_tree_support
@@ -32,7 +33,7 @@ from ouroboros_core.models.machine import DType, choose_device, choose_dtype, de
 
 @dataclass(frozen=True)
 class Pair:
-    """Loaded, checked and ready. Draft and head may be missing; then only methods that need none can run."""
+    """Loaded, checked and ready. Draft, head and corpus may be missing; then only methods that need none can run."""
 
     target: CausalLM
     draft: CausalLM | None
@@ -40,10 +41,7 @@ class Pair:
     stop_tokens: frozenset[int]
     quantization: Quantize | None = None
     head: EagleDrafter | None = None
-
-    def has(self, *, draft_model: bool, head: bool) -> bool:
-        """Whether what a method needs is there."""
-        return (self.draft is not None or not draft_model) and (self.head is not None or not head)
+    corpus: Corpus | None = None
 
     def encode(self, prompt: str, *, chat: bool, history: Sequence[str] = ()) -> list[int]:
         """Token ids of a prompt, with the tokenizer's chat template around it or raw.
@@ -93,6 +91,7 @@ def load_pair(
     target: str | None = None,
     draft: str | None = None,
     head: str | None = None,
+    corpus: str | None = None,
     *,
     device: str = "auto",
     dtype: DType = "auto",
@@ -104,6 +103,7 @@ def load_pair(
     target, draft  folder, GGUF file, Hub id, or `repository:file.gguf`; None is the embedded model. Another target than the
                    embedded one has no draft unless one is named; 'none' means no draft
     head           folder of an EAGLE head trained for the target; None and 'none' as for the draft
+    corpus         .npz file of texts to look things up in, made with the target's tokenizer; None and 'none' as for the draft
     device         auto (CUDA, else MPS, else CPU), cpu, cuda, cuda:1, mps
     device_map     handed to accelerate ('auto' spreads a large target over devices); overrides device for the target
     quantize       the target's weights in 8 or 4 bits, by bitsandbytes; needs an NVIDIA GPU
@@ -120,7 +120,10 @@ def load_pair(
     if head is None and target is None and embedded.head_folder().exists():
         head = str(embedded.head_folder())
     eagle = None if head in (None, "none") else _load_head(str(head), big)
-    return Pair(big, small, tokenizer, stop_tokens(big.model, tokenizer), quantize, eagle)
+    if corpus is None and target is None and embedded.corpus_file().exists():
+        corpus = str(embedded.corpus_file())
+    texts = None if corpus in (None, "none") else _load_corpus(str(corpus), big, tokenizer)
+    return Pair(big, small, tokenizer, stop_tokens(big.model, tokenizer), quantize, eagle, texts)
 
 
 def load_target(
@@ -142,6 +145,13 @@ def load_target(
 def _load_head(folder: str, target: CausalLM) -> EagleDrafter:
     path = Path(folder).expanduser()
     return EagleDrafter(EagleHead.load(path, target.model), target, path.name)
+
+
+def _load_corpus(file: str, target: CausalLM, tokenizer: PreTrainedTokenizerBase) -> Corpus:
+    corpus = Corpus.load(Path(file).expanduser(), fingerprint(tokenizer))
+    if corpus.largest_token >= target.vocabulary:
+        raise InvalidInput(f"the corpus {file} holds token id {corpus.largest_token}, beyond the vocabulary of {target.name}")
+    return corpus
 
 
 def make_pair(target: PreTrainedModel, draft: PreTrainedModel | None, tokenizer: PreTrainedTokenizerBase) -> Pair:

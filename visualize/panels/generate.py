@@ -35,10 +35,13 @@ CHARTS = {
     "time": "Tokens against time",
     "speedup": "Speedup compared with plain decoding, at each token",
 }
+EXPECTED = "Yesterday's version, an outline: copied where the output follows it. It never changes the text."
 RECORDED = ("heap-ouroboros.json", "heap-autoregressive.json")
 
 
-def _make_task(prompt: str, method: str, knobs: dict[str, Any], chat: bool, count: Any, sampling: dict[str, Any]) -> Task:
+def _make_task(
+    prompt: str, method: str, knobs: dict[str, Any], chat: bool, count: Any, sampling: dict[str, Any], prediction: str = ""
+) -> Task:
     from ouroboros_core.decoding.generation import Task
 
     if not isinstance(prompt, str) or not prompt:
@@ -54,7 +57,7 @@ def _make_task(prompt: str, method: str, knobs: dict[str, Any], chat: bool, coun
     kind = methods.get(method)
     chosen = Sampling.parse(sampling)
     assert isinstance(chosen, Sampling)
-    return Task(prompt, method, kind.Hyperparameters.parse(knobs), chosen, int(count), bool(chat))
+    return Task(prompt, method, kind.Hyperparameters.parse(knobs), chosen, int(count), bool(chat), prediction=prediction)
 
 
 def add_endpoint(studio: Studio) -> None:
@@ -72,6 +75,7 @@ def add_endpoint(studio: Studio) -> None:
         seed: int = 0,
         compare: bool = True,
         acceptance: str = "match",
+        prediction: str = "",
     ) -> Iterator[dict[str, Any]]:
         """Continue a prompt. Values arrive while it runs; the last one contains the trace.
 
@@ -86,7 +90,7 @@ def add_endpoint(studio: Studio) -> None:
         sampling = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed, "acceptance": acceptance}
         try:
             text = ""
-            task = _make_task(prompt, method, knobs or {}, chat, max_new_tokens, sampling)
+            task = _make_task(prompt, method, knobs or {}, chat, max_new_tokens, sampling, prediction)
             for update in studio.run(task, compare, charts=False):
                 if "trace" in update:
                     trace, baseline, difference = (update[name] for name in ("trace", "baseline", "difference"))
@@ -136,6 +140,7 @@ class GeneratePanel:
     def __init__(self, studio: Studio) -> None:
         self.studio = studio
         self.knobs: dict[tuple[str, str], Any] = {}
+        self.predictions: dict[str, Any] = {}
         shown = recorded()
         charts = shown[1] if shown else {}
         with gr.Row(elem_classes="ouro-main"):
@@ -173,6 +178,10 @@ class GeneratePanel:
                 gr.Markdown(f"**{method.name}.** {method.summary}", elem_classes="ouro-note")
                 for knob in method.Hyperparameters.knobs().values():
                     self.knobs[method.id, knob.name] = _knob_component(knob)
+                if method.takes_prediction:
+                    self.predictions[method.id] = gr.Textbox(
+                        "", label="Expected text", info=EXPECTED, lines=3, max_lines=8, elem_id="prediction"
+                    )
             self.groups.append(group)
         self.count = gr.Slider(8, 512, value=128, step=8, label="max new tokens", info="How far to go on.")
         self.chat = gr.Checkbox(False, label="chat template", info="Put the model's chat template around the prompt.")
@@ -192,7 +201,8 @@ class GeneratePanel:
         self.method.change(
             lambda chosen: [gr.Group(visible=chosen == i) for i in ids], self.method, self.groups, queue=False, **private
         )
-        inputs = [self.prompt, self.method, self.chat, self.count, *self.sampling.values(), *self.knobs.values()]
+        given = (self.sampling, self.predictions, self.knobs)
+        inputs = [self.prompt, self.method, self.chat, self.count, *(one for group in given for one in group.values())]
         outputs = [self.view, *(self.charts[name] for name in CHARTS)]
         running = self.go.click(
             self._generate, inputs, outputs, concurrency_id=COMPUTE, concurrency_limit=1, trigger_mode="once", **private
@@ -212,11 +222,12 @@ class GeneratePanel:
         yield self.studio.state()
 
     def _generate(self, prompt: str, method: str, chat: bool, count: float, *values: Any) -> Iterator[Any]:
-        sampling = dict(zip(self.sampling, values, strict=False))
-        rest = values[len(self.sampling) :]
-        knobs = {name: value for (owner, name), value in zip(self.knobs, rest, strict=True) if owner == method}
+        remaining = iter(values)
+        sampling = {name: next(remaining) for name in self.sampling}
+        predictions = {name: next(remaining) for name in self.predictions}
+        knobs = {name: value for (owner, name), value in zip(self.knobs, remaining, strict=True) if owner == method}
         try:
-            task = _make_task(prompt, method, knobs, chat, count, sampling)
+            task = _make_task(prompt, method, knobs, chat, count, sampling, predictions.get(method, ""))
             yield from self._stream(task)
         except OuroborosError as error:
             raise gr.Error(str(error), print_exception=False) from None

@@ -91,11 +91,12 @@ class Studio:
     @staticmethod
     def _warm_up(pair: Pair) -> None:
         """A few tokens, so that the first visitor's clock measures no first calls."""
-        from ouroboros_core.decoding.generation import Generation, Task
+        from ouroboros_core.decoding.generation import Generation, Task, lacking
 
         for method in methods.available().values():
-            if pair.has(draft_model=method.needs_draft_model, head=method.needs_head):
-                Generation(pair, Task("Hello", method.id, method.Hyperparameters(), Sampling(), WARM_UP_TOKENS, chat=False)).run()
+            knobs = method.Hyperparameters()
+            if lacking(pair, method, knobs) is None:
+                Generation(pair, Task("Hello", method.id, knobs, Sampling(), WARM_UP_TOKENS, chat=False)).run()
 
     @property
     def ready(self) -> bool:

@@ -1,0 +1,104 @@
+"""N-grams of a growing text: where each occurred, what followed how often; and continuations counted into a trie."""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+
+
+class Occurrences:
+    """Where every n-gram of a text ended, for n up to `longest`; a token is added in constant time."""
+
+    def __init__(self, longest: int) -> None:
+        self.longest = longest
+        self.tokens: list[int] = []
+        self._ends: dict[tuple[int, ...], list[int]] = {}
+
+    def extend(self, tokens: Iterable[int]) -> None:
+        for token in tokens:
+            self.tokens.append(token)
+            end = len(self.tokens)
+            for n in range(1, min(self.longest, end) + 1):
+                self._ends.setdefault(tuple(self.tokens[end - n :]), []).append(end)
+
+    def earlier(self, shortest: int, at_most: int) -> list[tuple[int, int]]:
+        """(length, end) of earlier occurrences of the text's last tokens: the longest n-gram first, of equal ones the newest.
+
+        `end` is the position behind the occurrence: that of the token which followed it.
+        """
+        found: dict[int, int] = {}
+        for n in range(min(self.longest, len(self.tokens) - 1), shortest - 1, -1):
+            for end in islice(reversed(self._ends[tuple(self.tokens[-n:])]), 1, None):
+                if len(found) == at_most:
+                    break
+                found.setdefault(end, n)
+        return [(n, end) for end, n in found.items()]
+
+
+class Counts:
+    """How often each token followed each context of 1 to n - 1 tokens; or, with `one_level`, of n - 1 tokens alone."""
+
+    def __init__(self, n: int, one_level: bool = False) -> None:
+        self.n, self.one_level = n, one_level
+        self._following: dict[tuple[int, ...], Counter[int]] = {}
+
+    def _contexts(self, before: Sequence[int]) -> list[tuple[int, ...]]:
+        """The longest first."""
+        lengths = (self.n - 1,) if self.one_level else range(self.n - 1, 0, -1)
+        return [tuple(before[-k:]) for k in lengths if k <= len(before)]
+
+    def note(self, before: Sequence[int], token: int) -> None:
+        """Count a token behind the text `before`."""
+        for context in self._contexts(before):
+            self._following.setdefault(context, Counter())[token] += 1
+
+    def note_text(self, text: Sequence[int]) -> None:
+        """Count every token of a text behind what stands before it."""
+        for end in range(1, len(text)):
+            self.note(text[max(0, end - self.n + 1) : end], text[end])
+
+    def likeliest(self, before: Sequence[int]) -> tuple[int, int] | None:
+        """(token, length) - what most often followed the longest context that is known, of equals the first seen; or None."""
+        for context in self._contexts(before):
+            known = self._following.get(context)
+            if known:
+                return max(known, key=known.__getitem__), len(context)
+        return None
+
+
+@dataclass
+class _Node:
+    count: int = 0
+    below: dict[int, _Node] = field(default_factory=dict)
+
+
+def most_frequent(continuations: Iterable[Sequence[int]], size: int) -> list[tuple[int, int]]:
+    """The `size` most frequent prefixes of some continuations as a trie: (token, index of the parent, -1 for the root).
+
+    Parents stand first; of equals the shorter, then the one seen first. For `a b` twice and `a c` once, and size 2: a, then b.
+    """
+    root = _Node()
+    for tokens in continuations:
+        node = root
+        for token in tokens:
+            node = node.below.setdefault(token, _Node())
+            node.count += 1
+    chosen: list[tuple[int, int]] = []
+    ticket = 0
+    waiting: list[tuple[int, int, int, int, int, _Node]] = []
+
+    def offer(node: _Node, index: int, depth: int) -> None:
+        nonlocal ticket
+        for token, child in node.below.items():
+            heapq.heappush(waiting, (-child.count, depth, ticket, token, index, child))
+            ticket += 1
+
+    offer(root, -1, 0)
+    while waiting and len(chosen) < size:
+        _, depth, _, token, parent, node = heapq.heappop(waiting)
+        chosen.append((token, parent))
+        offer(node, len(chosen) - 1, depth + 1)
+    return chosen

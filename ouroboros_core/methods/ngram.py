@@ -1,0 +1,66 @@
+"""N-gram assisted decoding: what most often followed the last words so far (romsto/Speculative-Decoding's NASD and NAPD)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from ouroboros_core import hyperparameters
+from ouroboros_core.memory.ngrams import Counts
+from ouroboros_core.methods.base import Context, Method, Resources, Verdict
+from ouroboros_core.tree import Provenance, Source, TokenTree, TreeBuilder
+
+
+class Ngram(Method):
+    """Counts over prompt and output; with fillers, the target's runners-up are counted, too, so that alternatives are known."""
+
+    id = "ngram"
+    name = "N-gram assisted decoding"
+    paper = "https://github.com/romsto/Speculative-Decoding"
+    summary = "No draft model: counts which token followed which in the text so far, and proposes the most frequent ones."
+    order = 14
+
+    class Hyperparameters(hyperparameters.Hyperparameters):
+        gamma: int = Field(4, ge=1, le=32, description="Draft tokens per step.")
+        ngram_size: int = Field(3, ge=2, le=10, description="Context and token together (N).")
+        storage: Literal["all_levels", "one_level"] = Field(
+            "all_levels", description="Contexts of every length below N, the longest known one first; or of N - 1 tokens alone."
+        )
+        filler_top_k: int = Field(
+            3, ge=1, le=20, description="The target's likeliest tokens counted at each place: 3 is NASD, 1 (its choice) NAPD."
+        )
+
+    def __init__(self, hyperparameters: Hyperparameters, resources: Resources) -> None:
+        super().__init__(hyperparameters, resources)
+        self.knobs = hyperparameters
+
+    def start(self, prompt: tuple[int, ...], max_new_tokens: int) -> None:
+        self.counts = Counts(self.knobs.ngram_size, self.knobs.storage == "one_level")
+        self.counts.note_text(prompt)
+
+    def propose(self, context: Context) -> TokenTree:
+        builder = TreeBuilder(context.root)
+        text = list(context.tokens[1 - self.knobs.ngram_size :])
+        for _ in range(min(self.knobs.gamma, context.budget - 1)):
+            found = self.counts.likeliest(text)
+            if found is None:
+                break
+            token, length = found
+            builder.add(token, len(builder) - 1, Provenance(Source.NGRAM, step=context.step, match=length))
+            text.append(token)
+            if token in self.resources.stop_tokens:
+                break
+        return builder.build()
+
+    def learn(self, verdict: Verdict) -> None:
+        tree, fillers = verdict.tree, self.knobs.filler_top_k
+        candidates = verdict.evaluation.likeliest(fillers) if fillers > 1 else {}
+        text = list(verdict.context.tokens[1 - self.knobs.ngram_size :])
+        written = [tree.tokens[node] for node in verdict.path]
+        written += [] if verdict.target_token is None else [verdict.target_token]
+        for node, token in zip((0, *verdict.path), written, strict=False):
+            runners_up = [t for t in candidates.get(node, ()) if t != token][: fillers - 1]
+            for counted in (token, *runners_up):
+                self.counts.note(text, counted)
+            text.append(token)

@@ -1,0 +1,53 @@
+"""Prompt lookup decoding: what followed the last words earlier in the text is proposed again (Saxena 2023)."""
+
+from __future__ import annotations
+
+from pydantic import Field, model_validator
+
+from ouroboros_core import hyperparameters
+from ouroboros_core.memory.ngrams import Occurrences
+from ouroboros_core.methods.base import Context, Method, Resources
+from ouroboros_core.tree import Provenance, Source, TokenTree, TreeBuilder
+
+
+class PromptLookup(Method):
+    """The longest n-gram first, of equal ones the most recent; several occurrences make a tree."""
+
+    id = "prompt_lookup"
+    name = "Prompt lookup"
+    paper = "https://github.com/apoorvumang/prompt-lookup-decoding"
+    summary = "No draft model: finds the last few tokens earlier in the text and proposes what followed them there."
+    order = 12
+
+    class Hyperparameters(hyperparameters.Hyperparameters):
+        num_tokens: int = Field(5, ge=1, le=64, description="Tokens copied from each place.")
+        max_ngram: int = Field(3, ge=1, le=16, description="Longest n-gram that is looked for.")
+        min_ngram: int = Field(1, ge=1, le=16, description="Shortest n-gram that is looked for.")
+        max_matches: int = Field(2, ge=1, le=8, description="Places copied from in one step.")
+
+        @model_validator(mode="after")
+        def _check(self) -> PromptLookup.Hyperparameters:
+            if self.min_ngram > self.max_ngram:
+                raise ValueError(f"min_ngram must be at most max_ngram, got {self.min_ngram} and {self.max_ngram}")
+            return self
+
+    def __init__(self, hyperparameters: Hyperparameters, resources: Resources) -> None:
+        super().__init__(hyperparameters, resources)
+        self.knobs = hyperparameters
+
+    def start(self, prompt: tuple[int, ...], max_new_tokens: int) -> None:
+        self.text = Occurrences(self.knobs.max_ngram)
+
+    def propose(self, context: Context) -> TokenTree:
+        knobs, text = self.knobs, self.text
+        text.extend(context.tokens[len(text.tokens) :])
+        builder = TreeBuilder(context.root, max_depth=context.budget - 1)
+        for length, end in text.earlier(knobs.min_ngram, knobs.max_matches):
+            parent = 0
+            for place in range(end, min(end + knobs.num_tokens, len(text.tokens))):
+                copied = Provenance(Source.COPY, position=place, match=length)
+                node = builder.add(text.tokens[place], parent, copied)
+                if node is None or text.tokens[place] in self.resources.stop_tokens:
+                    break
+                parent = node
+        return builder.build()

@@ -1,0 +1,49 @@
+"""REST: what followed the last words in a corpus, counted into a trie (arXiv 2311.08252)."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from ouroboros_core import hyperparameters
+from ouroboros_core.memory.ngrams import most_frequent
+from ouroboros_core.methods.base import Context, Method, Need, Resources
+from ouroboros_core.tree import Provenance, Source, TokenTree, TreeBuilder
+
+PLACES = 128
+"""Continuations that are counted; of more, as many spread evenly over all."""
+
+
+class Rest(Method):
+    """The longest suffix of the text that the corpus contains, and the most frequent prefixes of what followed it there."""
+
+    id = "rest"
+    name = "REST"
+    paper = "https://arxiv.org/abs/2311.08252"
+    summary = "No draft model: finds the end of the text in a corpus and proposes, as a tree, what followed it there most often."
+    order = 18
+    needs = frozenset({Need.CORPUS})
+
+    class Hyperparameters(hyperparameters.Hyperparameters):
+        max_suffix: int = Field(16, ge=1, le=64, description="Longest suffix that is looked for in the corpus.")
+        min_suffix: int = Field(1, ge=1, le=64, description="Shortest suffix that is looked for in the corpus.")
+        span: int = Field(8, ge=1, le=32, description="Tokens taken behind each place.")
+        tree_size: int = Field(6, ge=1, le=64, description="Nodes of the trie that are kept.")
+
+    def __init__(self, hyperparameters: Hyperparameters, resources: Resources) -> None:
+        super().__init__(hyperparameters, resources)
+        self.knobs = hyperparameters
+
+    def propose(self, context: Context) -> TokenTree:
+        corpus, knobs = self.resources.corpus, self.knobs
+        assert corpus is not None
+        builder = TreeBuilder(context.root, max_depth=context.budget - 1)
+        found = corpus.longest(context.tokens[-knobs.max_suffix :], knobs.max_suffix, knobs.min_suffix)
+        if found is not None and context.budget > 1:
+            span = min(knobs.span, context.budget - 1)
+            origin = Provenance(Source.CORPUS, step=context.step, match=found.length)
+            nodes: list[int] = []
+            for token, parent in most_frequent(corpus.continuations(found, span, PLACES), knobs.tree_size):
+                node = builder.add(token, nodes[parent] if parent >= 0 else 0, origin)
+                assert node is not None
+                nodes.append(node)
+        return builder.build()

@@ -1,0 +1,172 @@
+"""SAM-Decoding: copy from wherever the longest end of the text occurred before, else draft otherwise (arXiv 2411.10666).
+
+Three sources are looked into at every step: prompt and output (a suffix automaton that grows with them; section 3.1), a corpus,
+and a text that is expected. The longest match decides how much is copied; where none is long enough an auxiliary method drafts
+(section 3.3). With `merge`, both are put into one tree instead, which one pass checks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pydantic import Field
+
+from ouroboros_core import hyperparameters
+from ouroboros_core.memory.ngrams import most_frequent
+from ouroboros_core.memory.prediction import Prediction
+from ouroboros_core.memory.suffix_automaton import SuffixAutomaton
+from ouroboros_core.methods.base import Context, Method, Need, Resources, Verdict
+from ouroboros_core.models.language_model import Candidates, FeatureDrafter, LanguageModel
+from ouroboros_core.tree import Learned, Provenance, Source, TokenTree, TreeBuilder
+
+PLACES = 32
+"""Places of a match in the corpus that are looked at; the chain follows what is most frequent there."""
+
+
+@dataclass(frozen=True)
+class _Copy:
+    """Tokens that followed a match of `length` tokens, and where each comes from; `rank` is what the choice goes by."""
+
+    rank: int
+    tokens: Sequence[int]
+    origins: Sequence[Provenance]
+
+
+class Sam(Method):
+    """The longest match wins; nothing is padded, and a draft is as long as its match makes likely."""
+
+    id = "sam"
+    name = "SAM-Decoding"
+    paper = "https://arxiv.org/abs/2411.10666"
+    summary = "Copies what followed the longest match in text, corpus or expected text; without one, another method drafts."
+    order = 27
+    takes_prediction = True
+
+    class Hyperparameters(hyperparameters.Hyperparameters):
+        n_predicts: int = Field(15, ge=1, le=63, description="Most tokens copied in a step.")
+        len_threshold: int = Field(2, ge=1, le=32, description="Shortest match that is followed.")
+        len_bias: int = Field(
+            2, ge=0, le=32, description="By how much a match in the corpus must be longer than one in the text."
+        )
+        alpha: float = Field(1.0, ge=0.0, le=16.0, allow_inf_nan=False, description="Copied tokens for each matched one.")
+        auxiliary: Literal["token_recycling", "speculative", "ouroboros", "eagle2", "none"] = Field(
+            "token_recycling", description="The method that drafts where no match is long enough, at its default knobs."
+        )
+        merge: bool = Field(False, description="Put the copy and the auxiliary's tree into one tree, instead of either or.")
+
+    def __init__(self, hyperparameters: Hyperparameters, resources: Resources) -> None:
+        super().__init__(hyperparameters, resources)
+        self.knobs = hyperparameters
+        kind = _auxiliary(hyperparameters)
+        self.auxiliary = kind(kind.Hyperparameters(), resources) if kind else None
+        self._drafted = False
+
+    @classmethod
+    def needed(cls, hyperparameters: Any) -> frozenset[Need]:
+        kind = _auxiliary(hyperparameters)
+        return kind.needed(kind.Hyperparameters()) if kind else frozenset()
+
+    @property
+    def drafter(self) -> LanguageModel | FeatureDrafter | None:
+        return self.auxiliary.drafter if self.auxiliary else None
+
+    @property
+    def prompt_candidates(self) -> int:
+        return self.auxiliary.prompt_candidates if self.auxiliary else 0
+
+    def start(self, prompt: tuple[int, ...], max_new_tokens: int) -> None:
+        self.text = SuffixAutomaton()
+        self.prediction = Prediction(self.resources.prediction, far=self.knobs.len_threshold)
+        self._prompt_length = len(prompt)
+        if self.auxiliary:
+            self.auxiliary.start(prompt, max_new_tokens)
+            self.pool = self.auxiliary.pool
+
+    def read_prompt(self, prompt: tuple[int, ...], likeliest: Candidates) -> None:
+        if self.auxiliary:
+            self.auxiliary.read_prompt(prompt, likeliest)
+
+    def propose(self, context: Context) -> TokenTree:
+        new = context.tokens[len(self.text.tokens) :]
+        self.prediction.extend(context.tokens[max(self._prompt_length, len(self.text.tokens)) :])
+        self.text.extend(new)
+        copies = self._copies(context)
+        self._drafted = self.auxiliary is not None and (self.knobs.merge or not copies)
+        if self._drafted:
+            assert self.auxiliary is not None
+            tree = self.auxiliary.propose(context)
+            if not copies:
+                return tree
+            builder = TreeBuilder.onto(tree, max_depth=context.budget - 1)
+        else:
+            builder = TreeBuilder(context.root, max_depth=context.budget - 1)
+        for copy in copies if self.knobs.merge else copies[:1]:
+            self._add(builder, copy)
+        return builder.build()
+
+    def _add(self, builder: TreeBuilder, copy: _Copy) -> None:
+        """Hang a copy below the root; it ends with a stop token."""
+        parent = 0
+        for token, origin in zip(copy.tokens, copy.origins, strict=True):
+            node = builder.add(token, parent, origin)
+            if node is None or token in self.resources.stop_tokens:
+                return
+            parent = node
+
+    def _length(self, match: int, context: Context) -> int:
+        return min(self.knobs.n_predicts, 1 + int(self.knobs.alpha * match), context.budget - 1)
+
+    def _copies(self, context: Context) -> list[_Copy]:
+        """What may be copied, the longest match first; of equal ones the expected text before the text before the corpus."""
+        found = [self._expected(context), self._earlier(context), self._retrieved(context)]
+        return sorted((copy for copy in found if copy and copy.tokens), key=lambda copy: -copy.rank)
+
+    def _expected(self, context: Context) -> _Copy | None:
+        prediction = self.prediction
+        tokens = prediction.expected(self._length(prediction.matched, context))
+        origins = [
+            Provenance(Source.COPY, Learned.PREDICTION, None, prediction.at + n, prediction.matched) for n in range(len(tokens))
+        ]
+        return _Copy(prediction.matched, tokens, origins)
+
+    def _earlier(self, context: Context) -> _Copy | None:
+        """From the text itself; where the copy reaches its end it goes on with what it has just copied."""
+        match = self.text.recent
+        if match is None or match.length < self.knobs.len_threshold:
+            return None
+        text, tokens, origins = self.text.tokens, [], []
+        period = len(text) - match.end
+        for n in range(self._length(match.length, context)):
+            place = match.end + n % period
+            tokens.append(text[place])
+            origins.append(Provenance(Source.COPY, position=place, match=match.length))
+        return _Copy(match.length, tokens, origins)
+
+    def _retrieved(self, context: Context) -> _Copy | None:
+        """From the corpus: at each place the most frequent of what follows the match."""
+        corpus, shortest = self.resources.corpus, self.knobs.len_threshold + self.knobs.len_bias
+        found = corpus.longest(context.tokens[-corpus.depth :], shortest=shortest) if corpus else None
+        if corpus is None or found is None:
+            return None
+        length = self._length(found.length, context)
+        trie = most_frequent(corpus.continuations(found, length, PLACES), PLACES * length)
+        tokens: list[int] = []
+        tip = -1
+        for index, (token, parent) in enumerate(trie):
+            if parent == tip:
+                tokens.append(token)
+                tip = index
+        origin = Provenance(Source.CORPUS, step=context.step, match=found.length)
+        return _Copy(found.length - self.knobs.len_bias, tokens, [origin] * len(tokens))
+
+    def learn(self, verdict: Verdict) -> None:
+        if self.auxiliary:
+            (self.auxiliary.learn if self._drafted else self.auxiliary.watch)(verdict)
+
+
+def _auxiliary(knobs: Any) -> type[Method] | None:
+    from ouroboros_core import methods
+
+    return None if knobs.auxiliary == "none" else methods.get(knobs.auxiliary)

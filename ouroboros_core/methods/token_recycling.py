@@ -1,0 +1,66 @@
+"""Token Recycling: the target's runners-up of earlier passes become a tree of drafts (arXiv 2408.08696)."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from ouroboros_core import hyperparameters
+from ouroboros_core.memory.adjacency import Successors, grow, template
+from ouroboros_core.methods.base import Context, Method, Resources, Verdict
+from ouroboros_core.models.language_model import Candidates
+from ouroboros_core.tree import Provenance, Source, TokenTree, TreeBuilder
+
+CHANCES = (0.40, 0.11, 0.065, 0.045, 0.035, 0.028, 0.022, 0.018, 0.015, 0.012)
+"""How often the target's choice after a token is the candidate of each rank that was kept of the last pass over it."""
+
+DEPTH = 6
+"""Levels of the static tree, as in the paper."""
+
+
+class TokenRecycling(Method):
+    """A matrix of candidates after each token, renewed at every node of every pass, read through a static tree of ranks."""
+
+    id = "token_recycling"
+    name = "Token Recycling"
+    paper = "https://arxiv.org/abs/2408.08696"
+    summary = "No draft model: what the target thought likely after a token the last time is proposed after it again, as a tree."
+    order = 16
+
+    class Hyperparameters(hyperparameters.Hyperparameters):
+        candidates: int = Field(8, ge=1, le=10, description="Likeliest tokens kept after each token.")
+        tree_size: int = Field(12, ge=1, le=80, description="Nodes of the static tree.")
+        read_prompt: bool = Field(True, description="Begin with what the target says after each token of the prompt.")
+
+    def __init__(self, hyperparameters: Hyperparameters, resources: Resources) -> None:
+        super().__init__(hyperparameters, resources)
+        self.knobs = hyperparameters
+        self.known = Successors(self.knobs.candidates)
+        self.shape = template(CHANCES[: self.knobs.candidates], self.knobs.tree_size, DEPTH)
+
+    @property
+    def prompt_candidates(self) -> int:
+        return self.knobs.candidates if self.knobs.read_prompt else 0
+
+    def start(self, prompt: tuple[int, ...], max_new_tokens: int) -> None:
+        self.known = Successors(self.knobs.candidates)
+
+    def read_prompt(self, prompt: tuple[int, ...], likeliest: Candidates) -> None:
+        for token, candidates in zip(prompt, likeliest.tolist(), strict=False):
+            self.known.learn(token, candidates)
+
+    def propose(self, context: Context) -> TokenTree:
+        builder = TreeBuilder(context.root, max_depth=context.budget - 1)
+        nodes: list[int | None] = []
+        for token, parent, _ in grow(self.known, context.root, self.shape):
+            above = nodes[parent] if parent >= 0 else 0
+            dead = above is None or (above and builder.token(above) in self.resources.stop_tokens)
+            nodes.append(None if dead else builder.add(token, above or 0, Provenance(Source.RECYCLED, step=context.step)))
+        return builder.build()
+
+    def learn(self, verdict: Verdict) -> None:
+        """Rows of later nodes win over earlier ones of the same token, and those of the accepted path over all."""
+        candidates = verdict.evaluation.likeliest(self.knobs.candidates)
+        for node in (*candidates, 0, *verdict.path):
+            self.known.learn(verdict.tree.tokens[node], candidates[node])
+
+    watch = learn

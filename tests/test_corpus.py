@@ -1,0 +1,121 @@
+"""The corpus index against scanning all documents; and files of it, good and bad."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ouroboros_core.errors import InvalidInput
+from ouroboros_core.memory.corpus import DEPTH, Corpus
+from ouroboros_core.memory.ngrams import most_frequent
+
+
+def places(documents: Sequence[Sequence[int]], pattern: Sequence[int]) -> list[tuple[int, int]]:
+    """(document, position behind it) of every occurrence, by scanning."""
+    size = len(pattern)
+    return [
+        (number, start + size)
+        for number, document in enumerate(documents)
+        for start in range(len(document) - size + 1)
+        if list(document[start : start + size]) == list(pattern)
+    ]
+
+
+def some_documents(rng: random.Random) -> list[list[int]]:
+    letters = rng.choice((1, 2, 4))
+    return [[rng.randrange(letters) for _ in range(rng.randrange(1, 30))] for _ in range(rng.randrange(1, 6))]
+
+
+def test_lookups_and_continuations_are_those_of_a_scan() -> None:
+    rng = random.Random(2)
+    for _ in range(500):
+        documents = some_documents(rng)
+        corpus = Corpus.build(documents)
+        text = [rng.randrange(5) for _ in range(rng.randrange(1, 20))]
+        longest = next((n for n in range(len(text), 0, -1) if places(documents, text[-n:])), 0)
+        found = corpus.longest(text)
+        assert (found.length if found else 0) == longest
+        if found is None:
+            continue
+        wanted = Counter(tuple(documents[d][end : end + 3]) for d, end in places(documents, text[-longest:]))
+        assert Counter(corpus.continuations(found, 3, 10**6)) == wanted
+        some = corpus.continuations(found, 3, 2)
+        assert len(some) == min(2, wanted.total())
+        assert set(some) <= set(wanted)
+
+
+def test_limits_of_length_hold_on_both_sides() -> None:
+    corpus = Corpus.build([list(range(100))])
+    text = list(range(90))
+    assert [corpus.longest(text, longest=n).length for n in (1, 2, 5, 63)] == [1, 2, 5, 63]  # type: ignore[union-attr]
+    assert corpus.longest(text).length == DEPTH  # type: ignore[union-attr]
+    assert corpus.longest([500, 88, 89], shortest=3) is None
+    assert corpus.longest([500, 88, 89], shortest=2).length == 2  # type: ignore[union-attr]
+
+
+def test_no_match_and_no_continuation_crosses_the_end_of_a_document() -> None:
+    corpus = Corpus.build([[1, 2, 3], [4, 5]])
+    assert corpus.find([3, 4]) is None
+    found = corpus.longest([2, 3])
+    assert found is not None
+    assert corpus.continuations(found, 5, 9) == [()]
+    assert corpus.documents == 2
+
+
+def test_a_trie_keeps_the_most_frequent_prefixes() -> None:
+    continuations = [(1, 2), (1, 2), (1, 3), (4,)]
+    assert most_frequent(continuations, 3) == [(1, -1), (2, 0), (4, -1)]
+    assert most_frequent(continuations, 99) == [(1, -1), (2, 0), (4, -1), (3, 0)]
+    rng = random.Random(5)
+    for _ in range(200):
+        texts = [tuple(rng.randrange(3) for _ in range(rng.randrange(5))) for _ in range(rng.randrange(12))]
+        size = rng.randrange(1, 12)
+        prefixes = Counter(text[:n] for text in texts for n in range(1, len(text) + 1))
+        chosen = most_frequent(texts, size)
+        paths: list[tuple[int, ...]] = []
+        for token, parent in chosen:
+            paths.append((*(paths[parent] if parent >= 0 else ()), token))
+        assert len(paths) == len(set(paths)) == min(size, len(prefixes))
+        assert sorted((prefixes[p] for p in paths), reverse=True) == sorted(prefixes.values(), reverse=True)[: len(paths)]
+
+
+def test_a_corpus_survives_its_file_and_is_refused_by_another_tokenizer(tmp_path: Path) -> None:
+    path = tmp_path / "corpus.npz"
+    corpus = Corpus.build([[1, 2, 3], [2, 3, 9]], "abc")
+    corpus.save(path)
+    again = Corpus.load(path, "abc")
+    assert (again.tokens == corpus.tokens).all()
+    assert (again.order == corpus.order).all()
+    assert (again.name, again.fingerprint, again.largest_token, again.documents) == ("corpus", "abc", 9, 2)
+    with pytest.raises(InvalidInput, match=r"made with another tokenizer .fingerprint abc, expected xyz.*sam build"):
+        Corpus.load(path, "xyz")
+
+
+def test_a_file_that_is_no_corpus_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "corpus.npz"
+    with pytest.raises(InvalidInput, match=r"there is no corpus .*sam build"):
+        Corpus.load(path)
+    path.write_text("hello")
+    with pytest.raises(InvalidInput, match="is not a corpus"):
+        Corpus.load(path)
+    np.savez(path, tokens=np.array([1]))
+    with pytest.raises(InvalidInput, match="is not a corpus"):
+        Corpus.load(path)
+    good = Corpus.build([[1, 2, 3]])
+    for name, broken in (
+        ("order", good.order * 0),
+        ("tokens", good.tokens[:-1]),
+        ("order", good.order + 7),
+        ("tokens", good.tokens + 1),
+    ):
+        arrays = {"tokens": good.tokens, "order": good.order, "fingerprint": np.array("")}
+        np.savez(path, **{**arrays, name: broken})  # type: ignore[arg-type]
+        with pytest.raises(InvalidInput, match="is damaged"):
+            Corpus.load(path)
+    with pytest.raises(InvalidInput, match="the corpus is empty"):
+        Corpus.build([[], []])

@@ -1,0 +1,94 @@
+"""N-grams, the recycled tree and the followed prediction, each against what a person would do by hand."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+
+from ouroboros_core.memory.adjacency import Successors, grow, template
+from ouroboros_core.memory.ngrams import Counts, Occurrences
+from ouroboros_core.memory.prediction import Prediction
+
+
+def test_earlier_occurrences_are_those_of_a_scan_the_longest_first_and_the_newest_of_equals() -> None:
+    rng = random.Random(4)
+    for _ in range(300):
+        text = [rng.randrange(3) for _ in range(rng.randrange(1, 30))]
+        known = Occurrences(3)
+        known.extend(text)
+        wanted: list[tuple[int, int]] = []
+        for n in range(min(3, len(text) - 1), 0, -1):
+            for end in range(len(text) - 1, n - 1, -1):
+                if text[end - n : end] == text[len(text) - n :] and end not in [e for _, e in wanted]:
+                    wanted.append((n, end))
+        assert known.earlier(1, 99) == wanted
+        assert known.earlier(2, 2) == [pair for pair in wanted if pair[0] >= 2][:2]
+
+
+def test_the_most_frequent_follower_of_the_longest_known_context_is_taken() -> None:
+    counts = Counts(3)
+    counts.note_text([1, 2, 3, 1, 2, 4, 1, 2, 3])
+    assert counts.likeliest([1, 2]) == (3, 2), "3 twice, 4 once"
+    assert counts.likeliest([9, 2]) == (3, 1), "the pair is unknown, the 2 is not"
+    assert counts.likeliest([9]) is None
+    one = Counts(3, one_level=True)
+    one.note_text([1, 2, 3])
+    assert one.likeliest([1, 2]) == (3, 2)
+    assert one.likeliest([9, 2]) is None, "one level has no shorter contexts"
+    tie = Counts(2)
+    tie.note_text([1, 5, 1, 4])
+    assert tie.likeliest([1]) == (5, 1), "of equals the first seen"
+
+
+def test_a_template_holds_the_paths_of_the_largest_products() -> None:
+    chances = (0.5, 0.3, 0.1)
+    shape = template(chances, 7, depth=3)
+    paths: list[tuple[int, ...]] = []
+    for rank, parent in shape:
+        paths.append((*(paths[parent] if parent >= 0 else ()), rank))
+    every = [path for n in (1, 2, 3) for path in itertools.product(range(3), repeat=n)]
+    best = sorted((math.prod(chances[r] for r in path) for path in every), reverse=True)[:7]
+    assert [math.prod(chances[r] for r in path) for path in paths] == best
+    assert len(set(paths)) == 7
+
+
+def test_the_recycled_tree_has_only_what_was_seen_and_the_newest_of_it() -> None:
+    known = Successors(2)
+    known.learn(1, [2, 3, 4])
+    known.learn(2, [1, 1])
+    known.learn(2, [5, 6])
+    assert list(known.after(1)) == [2, 3]
+    shape = [(0, -1), (1, -1), (0, 0), (1, 0), (0, 1)]
+    assert grow(known, 1, shape) == [(2, -1, 0), (3, -1, 1), (5, 0, 0), (6, 0, 1)], "nobody knows what follows 3"
+    assert grow(known, 9, shape) == []
+
+
+def test_a_prediction_is_followed_through_an_insertion_a_deletion_and_another_word() -> None:
+    expected = list(range(100, 160))
+    follower = Prediction(expected, far=4)
+    assert follower.expected(3) == (100, 101, 102), "believed at its beginning"
+    follower.extend([100, 101, 102])
+    assert follower.expected(2) == (103, 104)
+    follower.extend([7])
+    assert follower.expected(2) == (), "lost"
+    follower.extend([103])
+    assert follower.expected(2) == (104, 105), "an inserted word"
+    follower.extend([104, 8, 106])
+    assert follower.expected(1) == (107,), "another word"
+    follower.extend([110])
+    assert follower.expected(1) == (111,), "three words left out"
+
+
+def test_far_away_a_prediction_wants_a_longer_match() -> None:
+    expected = [*range(100, 300), 5, 6, 7, 8, 9]
+    follower = Prediction(expected, far=3)
+    follower.extend([5])
+    assert follower.expected(1) == ()
+    follower.extend([6])
+    assert follower.expected(1) == ()
+    follower.extend([7])
+    assert follower.expected(9) == (8, 9)
+    follower.extend([8, 9])
+    assert follower.expected(9) == (), "its end"
+    assert Prediction([], far=3).expected(5) == ()

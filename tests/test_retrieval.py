@@ -1,0 +1,229 @@
+"""Methods that draft without a draft model: each mechanism does what it is for, and nothing remains when it is switched off.
+
+What each writes is compared with plain decoding by the contract in test_methods.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ouroboros_core import methods
+from ouroboros_core.decoding.engine import decode
+from ouroboros_core.decoding.trace import Step
+from ouroboros_core.memory.adjacency import Successors
+from ouroboros_core.memory.corpus import Corpus
+from ouroboros_core.memory.ngrams import Counts, Occurrences
+from ouroboros_core.memory.suffix_automaton import SuffixAutomaton
+from ouroboros_core.methods.base import Resources
+from ouroboros_core.sampling import Sampler, Sampling
+from ouroboros_core.tree import Learned, Source
+from tests import tiny
+from tests.tiny import emitted, plain, prompt
+
+COUNT = 60
+TARGET = "llama"
+
+
+def accepted(steps: list[Step], source: Source) -> list[Any]:
+    """Provenance of the accepted tokens of a source."""
+    origins = (step.tree.provenance[node] for step in steps for node in step.path)
+    return [p for p in origins if p.source is source]
+
+
+def run(
+    method: str, text: list[int], count: int = COUNT, *, corpus: Corpus | None = None, prediction: Any = (), **knobs: Any
+) -> list[Step]:
+    models = tiny.pair(TARGET, "sdpa")
+    kind = methods.get(method)
+    sampler = Sampler(Sampling(), tiny.VOCABULARY)
+    resources = Resources(sampler, models[1], corpus=corpus, prediction=tuple(prediction))
+    steps = list(decode(models[0], kind(kind.Hyperparameters(**knobs), resources), text, max_new_tokens=count, sampler=sampler))
+    assert emitted(steps) == plain(models[0].model, text, count)
+    return steps
+
+
+def looping() -> list[int]:
+    """A prompt behind which the tiny target repeats itself."""
+    model = tiny.target(TARGET)
+    return [*prompt(), *plain(model, prompt(), 100)]
+
+
+def test_prompt_lookup_copies_and_without_matches_it_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = run("prompt_lookup", looping())
+    assert len(accepted(steps, Source.COPY)) > COUNT / 2
+    monkeypatch.setattr(Occurrences, "earlier", lambda *_: [])
+    assert len(run("prompt_lookup", looping())) == COUNT
+
+
+def test_prompt_lookup_says_where_it_copied_from() -> None:
+    text = looping()
+    whole = [*text, *plain(tiny.target(TARGET), text, COUNT)]
+    steps = run("prompt_lookup", text)
+    done = len(text)
+    for step in steps:
+        for offset, node in enumerate(step.path):
+            origin = step.tree.provenance[node]
+            assert whole[origin.position] == whole[done + offset]  # type: ignore[index]
+            assert origin.position < done  # type: ignore[operator]
+            start = origin.position - offset  # type: ignore[operator]
+            assert whole[start - origin.match : start] == whole[done - origin.match : done]  # type: ignore[operator]
+        done += len(step.tokens)
+
+
+def test_several_matches_make_a_tree() -> None:
+    text = [1, 2, 3, 9, 1, 2, 4, 9, 1, 2]
+    tree = run("prompt_lookup", text, 4, max_matches=3, num_tokens=1, max_ngram=2)[0].tree
+    assert tree.tokens == (2, 4, 3), "both followers, the more recent first"
+    assert tree.parents == (-1, 0, 0)
+    with pytest.raises(Exception, match="min_ngram must be at most max_ngram, got 5 and 2"):
+        methods.get("prompt_lookup").Hyperparameters.parse({"min_ngram": 5, "max_ngram": 2})
+
+
+def test_ngram_proposes_what_was_counted_and_without_counts_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert len(accepted(run("ngram", looping()), Source.NGRAM)) > COUNT / 3
+    monkeypatch.setattr(Counts, "note", lambda *_: None)
+    assert len(run("ngram", looping())) == COUNT
+
+
+def test_fillers_are_the_targets_runners_up() -> None:
+    """NASD and NAPD count otherwise: with one filler only the chosen tokens are known."""
+    kind = methods.get("ngram")
+    models = tiny.pair(TARGET, "sdpa")
+    known = []
+    for fillers in (1, 4):
+        method: Any = kind(kind.Hyperparameters.parse({"filler_top_k": fillers}), Resources())
+        list(decode(models[0], method, prompt(), max_new_tokens=20, sampler=Sampler(Sampling(), tiny.VOCABULARY)))
+        known.append(sum(len(followers) for followers in method.counts._following.values()))
+    text = [*prompt(), *plain(models[0].model, prompt(), 20)]
+    pairs = {tuple(text[n : n + 2]) for n in range(len(text) - 1)} | {tuple(text[n : n + 3]) for n in range(len(text) - 2)}
+    assert known[0] == len(pairs)
+    assert known[1] > 1.5 * known[0]
+
+
+def test_token_recycling_recycles_and_with_a_frozen_matrix_it_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = run("token_recycling", looping())
+    assert len(accepted(steps, Source.RECYCLED)) > COUNT / 3
+    monkeypatch.setattr(Successors, "learn", lambda *_: None)
+    assert len(run("token_recycling", looping())) == COUNT
+
+
+def test_the_matrix_begins_with_what_the_target_says_of_the_prompt() -> None:
+    text = prompt()
+    cold, warm = (run("token_recycling", text, 3, read_prompt=wanted)[0].tree for wanted in (False, True))
+    assert len(cold) == 1, "nothing is known before the first pass"
+    model = tiny.target(TARGET)
+    import torch
+
+    logits = model(input_ids=torch.tensor([text])).logits[0]
+    last = {token: row for row, token in enumerate(text[:-1])}
+    if text[-1] in last:
+        best = logits[last[text[-1]]].topk(8).indices.tolist()
+        assert [warm.tokens[n] for n in warm.children(0)] == best[: len(warm.children(0))]
+    longer = [*text, text[3]]
+    tree = run("token_recycling", longer, 3)[0].tree
+    row = max(n for n in range(len(longer) - 1) if longer[n] == longer[-1])
+    best = model(input_ids=torch.tensor([longer])).logits[0, row].topk(8).indices.tolist()
+    assert [tree.tokens[n] for n in tree.children(0)] == best[: len(tree.children(0))]
+
+
+def test_rest_retrieves_and_without_its_text_in_the_corpus_it_does_not() -> None:
+    text = prompt()
+    written = plain(tiny.target(TARGET), text, COUNT)
+    good = Corpus.build([[*text, *written], prompt(40, seed=8)])
+    assert len(accepted(run("rest", text, corpus=good), Source.CORPUS)) > COUNT / 2
+    other = Corpus.build([[token] * 30 for token in range(tiny.VOCABULARY) if token not in written])
+    assert len(run("rest", text, corpus=other, min_suffix=2)) == COUNT
+
+
+def test_rest_proposes_the_most_frequent_continuations_as_a_trie() -> None:
+    corpus = Corpus.build([[1, 2, 5, 6], [1, 2, 5, 7], [1, 2, 8], [3, 2, 9]])
+    tree = run("rest", [4, 1, 2], 5, corpus=corpus, tree_size=3)[0].tree
+    assert tree.tokens[:2] == (2, 5)
+    assert {tree.tokens[n] for n in range(2, 4)} <= {6, 7, 8}
+    assert tree.provenance[1].match == 2
+    assert len(tree) == 4
+
+
+def test_sam_copies_the_longest_match_and_with_the_automaton_off_it_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = run("sam", looping(), auxiliary="none")
+    assert len(accepted(steps, Source.COPY)) > COUNT / 4
+    monkeypatch.setattr(SuffixAutomaton, "recent", property(lambda _: None))
+    assert len(run("sam", looping(), auxiliary="none")) == COUNT
+
+
+def test_the_longer_the_match_the_longer_the_copy() -> None:
+    for length in (5, 6, 8):
+        text = [*range(1, 1 + length), *range(11, 30), 30, *range(1, 1 + length)]
+        tree = run("sam", text, 40, auxiliary="none", len_threshold=5, n_predicts=12)[0].tree
+        assert len(tree) - 1 == 1 + length
+        assert {p.match for p in tree.provenance[1:]} == {length}
+    assert len(run("sam", text, 40, auxiliary="none", alpha=4.0, n_predicts=12)[0].tree) - 1 == 12
+    assert len(run("sam", text, 40, auxiliary="none", len_threshold=9)[0].tree) == 1, "no match is long enough"
+
+
+def test_a_copy_that_reaches_the_end_of_the_text_goes_on_with_itself() -> None:
+    text = [9, *([1, 2, 3] * 4)]
+    tree = run("sam", text, 30, auxiliary="none", n_predicts=7)[0].tree
+    assert tree.tokens[1:] == (1, 2, 3, 1, 2, 3, 1)
+
+
+def test_without_a_match_the_auxiliary_method_drafts_and_learns() -> None:
+    steps = run("sam", prompt(), 20, auxiliary="token_recycling", len_threshold=30)
+    alone = run("token_recycling", prompt(), 20)
+    assert [step.tree for step in steps] == [step.tree for step in alone]
+
+
+@pytest.mark.parametrize("auxiliary", ["token_recycling", "speculative", "ouroboros", "eagle2"])
+@pytest.mark.parametrize(
+    "sampling", [Sampling(), Sampling(temperature=0.9, seed=3), Sampling(temperature=0.9, acceptance="rejection")]
+)
+@pytest.mark.parametrize("merge", [False, True])
+def test_sam_over_every_auxiliary_is_exact(auxiliary: str, sampling: Sampling, merge: bool) -> None:
+    models = tiny.pair(TARGET, "sdpa")
+    knobs: dict[str, Any] = {"auxiliary": auxiliary, "merge": merge, "len_threshold": 2}
+    steps = tiny.run(models, "sam", prompt(), COUNT, sampling, retrieve=False, **knobs)
+    if not sampling.rejects:
+        assert emitted(steps) == plain(models[0].model, prompt(), COUNT, sampling)
+    sources = {p.source for step in steps for p in step.tree.provenance[1:]}
+    assert Source.COPY in sources
+    assert sources - {Source.COPY, Source.CORPUS}, "the auxiliary drafted, too"
+    trees = [{p.source for p in step.tree.provenance[1:]} for step in steps]
+    both = [found for found in trees if Source.COPY in found and len(found) > 1]
+    assert bool(both) == merge, "in one tree only where they are merged"
+
+
+def test_a_corpus_must_beat_the_text_by_the_bias() -> None:
+    text = [*range(1, 8), 29, 30, *range(1, 8)]
+    corpus = Corpus.build([[*range(1, 8), 20, 21, 22]])
+    for bias, source in ((0, Source.COPY), (5, Source.COPY)):
+        tree = run("sam", text, 20, corpus=corpus, auxiliary="none", len_threshold=5, len_bias=bias)[0].tree
+        assert {p.source for p in tree.provenance[1:]} == {source}, "of equals the text"
+    tree = run("sam", [3, *range(1, 8)], 20, corpus=corpus, auxiliary="none", len_threshold=5, len_bias=0)[0].tree
+    assert tree.tokens[1:] == (20, 21, 22), "to the document's end, and no further"
+    assert {p.source for p in tree.provenance[1:]} == {Source.CORPUS}
+    assert len(run("sam", [3, *range(1, 8)], 20, corpus=corpus, auxiliary="none", len_threshold=5, len_bias=5)[0].tree) == 1
+
+
+def test_a_right_prediction_saves_most_passes_and_a_wrong_one_changes_nothing() -> None:
+    text = prompt()
+    written = plain(tiny.target(TARGET), text, COUNT)
+    right = run("sam", text, auxiliary="none", prediction=written)
+    assert len(right) <= COUNT // 10
+    origins = accepted(right, Source.COPY)
+    assert {p.learned for p in origins} == {Learned.PREDICTION}
+    assert [p.position for p in origins][:5] == [0, 1, 2, 3, 4]
+    edited = [*written[:20], 30, 30, *written[24:]]
+    assert len(run("sam", text, auxiliary="none", prediction=edited)) <= COUNT // 4, "an edit costs a few tokens, not the rest"
+    run("sam", text, auxiliary="none", prediction=[7] * 50)
+
+
+def test_what_is_copied_ends_with_a_stop_token() -> None:
+    for method in ("sam", "prompt_lookup"):
+        kind = methods.get(method)
+        knobs = {"auxiliary": "none", "len_threshold": 2} if method == "sam" else {}
+        sampler = Sampler(Sampling(), tiny.VOCABULARY)
+        instance = kind(kind.Hyperparameters(**knobs), Resources(sampler, stop_tokens=frozenset({6})))
+        steps = decode(tiny.pair(TARGET)[0], instance, [4, 5, 6, 7, 8, 4, 5], max_new_tokens=9, sampler=sampler)
+        assert next(iter(steps)).tree.tokens == (5, 6)
