@@ -11,7 +11,9 @@ import pytest
 
 from ouroboros_core import methods
 from ouroboros_core.decoding.trace import Trace
+from ouroboros_core.memory.corpus import Corpus
 from ouroboros_core.memory.pool import PhrasePool
+from ouroboros_core.models.pairs import Pair
 from ouroboros_core.tree import Learned, Source
 
 ROOT = Path(__file__).parents[1]
@@ -26,7 +28,8 @@ def test_methods_are_listed_with_their_knobs_and_the_default() -> None:
     listed = json.loads(ouroboros("methods", "--json").stdout)
     assert [m["id"] for m in listed] == list(methods.available())
     assert [m["id"] for m in listed if m["default"]] == [methods.DEFAULT]
-    assert listed[-1]["knobs"]["gamma"] == {"type": "int", "default": 2, "min": 1, "max": 32, "help": "Draft tokens per step."}
+    gamma = {"type": "int", "default": 2, "min": 1, "max": 32, "choices": [], "help": "Draft tokens per step."}
+    assert listed[-1]["knobs"]["gamma"] == gamma
     text = ouroboros("methods").stdout
     assert all(m["id"] in text for m in listed)
 
@@ -40,7 +43,7 @@ def test_methods_are_listed_with_their_knobs_and_the_default() -> None:
         (["--method", "speculative", "--window-size", "3"], "window_size is not a knob of speculative; its knobs are gamma"),
         (
             ["--method", "telepathy"],
-            "method must be one of autoregressive, draft_only, speculative, lookahead, eagle2, ouroboros, got telepathy",
+            f"method must be one of {', '.join(methods.available())}, got telepathy",
         ),
         (["--temperature", "-1"], "temperature must be between 0 and 2, got -1"),
         (["--max-new-tokens", "x"], "max_new_tokens must be a whole number of at least 0, got x"),
@@ -129,3 +132,57 @@ def test_a_comparison_says_what_may_differ_and_why(arguments: list[str], message
     assert message in result.stderr
     assert "identical" not in result.stderr
     assert ("24 draft passes, no target pass" in result.stderr) == ("draft_only" in arguments)
+
+
+@pytest.mark.embedded
+def test_a_corpus_is_built_used_and_refused(tmp_path: Path) -> None:
+    text, lines, corpus = tmp_path / "a.txt", tmp_path / "b.jsonl", tmp_path / "corpus.npz"
+    text.write_text("The quick brown fox jumps over the lazy dog. " * 3)
+    lines.write_text('{"prompt": "one document"}\n{"prompt": "and another"}\n')
+    built = ouroboros("sam", "build", str(text), str(lines), "--out", str(corpus))
+    assert built.returncode == 0, built.stderr
+    assert built.stdout.startswith("3 documents, ")
+    assert "µs a token; a lookup takes" in built.stdout
+    trace_file = tmp_path / "trace.json"
+    common = ["--raw", "--max-new-tokens", "16", "--dtype", "float32", "--json", str(trace_file)]
+    used = ouroboros("generate", "--prompt", "Once more: The quick brown", "--method", "rest", "--corpus", str(corpus), *common)
+    assert used.returncode == 0, used.stderr
+    trace = Trace.from_json(trace_file.read_bytes())
+    assert Source.CORPUS in {p.source for step in trace.steps for p in step.tree.provenance}
+    other = Corpus.build([[1, 2]], "another")
+    other.save(corpus)
+    refused = ouroboros("generate", "--prompt", "Hi", "--method", "rest", "--corpus", str(corpus))
+    assert refused.returncode == 2
+    assert "made with another tokenizer" in refused.stderr
+    none = ouroboros("generate", "--prompt", "Hi", "--method", "rest", "--corpus", "none")
+    assert "rest needs a corpus: name one with --corpus, make one (sam build), or choose another method" in none.stderr
+
+
+@pytest.mark.embedded
+def test_the_target_answers_prompts_for_a_corpus(tmp_path: Path, embedded_pair: Pair) -> None:
+    prompts, corpus = tmp_path / "prompts.jsonl", tmp_path / "corpus.npz"
+    prompts.write_text('{"prompt": "Name a colour."}\n{"prompt": "What is a heap in computer science?"}\n')
+    result = ouroboros("sam", "corpus", "--prompts", str(prompts), "--out", str(corpus), "--max-new-tokens", "8")
+    assert result.returncode == 0, result.stderr
+    found = Corpus.load(corpus, embedded_pair.fingerprint)
+    assert found.documents == 2
+    assert found.find(embedded_pair.encode("What is a heap in computer science?", chat=False)) is not None
+    assert len(found) > 2 * 8
+
+
+@pytest.mark.embedded
+def test_an_expected_text_is_copied_and_refused_where_it_is_of_no_use(tmp_path: Path) -> None:
+    trace_file, expected = tmp_path / "trace.json", tmp_path / "expected.txt"
+    options = ["--prompt", "Count from one to ten in words.", "--max-new-tokens", "24", "--dtype", "float32"]
+    first = ouroboros("generate", *options, "--method", "autoregressive")
+    expected.write_text(first.stdout.rstrip("\n"))
+    options += ["--prediction", str(expected)]
+    again = ouroboros("generate", *options, "--method", "sam", "--json", str(trace_file))
+    assert again.returncode == 0, again.stderr
+    assert again.stdout == first.stdout
+    trace = Trace.from_json(trace_file.read_bytes())
+    assert len(trace.steps) <= 6
+    assert trace.prediction == expected.read_text()
+    refused = ouroboros("generate", *options, "--method", "ouroboros")
+    assert refused.returncode == 2
+    assert "ouroboros has no use for a prediction; leave --prediction out, or choose sam" in refused.stderr

@@ -11,9 +11,11 @@ from collections.abc import Sequence
 import ouroboros_core
 from ouroboros_core.errors import OuroborosError
 
+HELPERS = ("console", "display", "options")
+
 
 def build_parser() -> argparse.ArgumentParser:
-    """All commands; each module here but `options` has `add(parser)` and `run(arguments)`."""
+    """All commands; each module here but the HELPERS has `add(parser)` and `run(arguments)`."""
     parser = argparse.ArgumentParser(
         prog="python -m ouroboros_core", description="Exact speculative decoding, seen token by token.", allow_abbrev=False
     )
@@ -21,7 +23,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--debug", action="store_true", help="show where an unexpected error comes from")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for module in pkgutil.iter_modules(__path__):
-        if module.name != "options":
+        if module.name not in HELPERS:
             command = importlib.import_module(f"{__name__}.{module.name}")
             summary = (command.__doc__ or "").split("\n", maxsplit=1)[0]
             sub = commands.add_parser(module.name, help=summary, description=summary, allow_abbrev=False)

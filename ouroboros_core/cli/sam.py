@@ -1,0 +1,136 @@
+"""Make a corpus to draft from: index texts, or let the target answer prompts and index the answers.
+
+Used by the methods rest and sam (--corpus FILE). The file holds arrays of token ids, so it belongs to one tokenizer.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from ouroboros_core.cli import options
+from ouroboros_core.errors import InvalidInput
+from ouroboros_core.memory.corpus import Corpus
+
+LOOKUPS = 1000
+BATCH = 16
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    what = parser.add_subparsers(dest="what", metavar="WHAT", required=True)
+    build = what.add_parser("build", help="index texts", allow_abbrev=False)
+    build.add_argument(
+        "files",
+        nargs="+",
+        type=Path,
+        metavar="FILE",
+        help="a text file is one document, a line of a .jsonl file one each, of conversations (train data) each answer",
+    )
+    build.add_argument("--field", metavar="NAME", help="where a line of a .jsonl file has its text")
+    answer = what.add_parser("corpus", help="let the target answer prompts, and index prompts and answers", allow_abbrev=False)
+    answer.add_argument("--prompts", required=True, type=Path, metavar="FILE", help="JSON lines, as for bench")
+    answer.add_argument("--field", metavar="NAME", help="where a line has its prompt")
+    answer.add_argument("--max-new-tokens", default="256", metavar="N", help="longest answer (default: 256)")
+    answer.add_argument("--device", default="auto", help="auto, cpu, cuda (default: auto)")
+    for sub in (build, answer):
+        sub.add_argument("--out", required=True, type=Path, metavar="FILE", help="the corpus, an .npz file")
+        sub.add_argument("--target", metavar="X", help="whose tokenizer, as for generate (default: the embedded one)")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    if not arguments.out.absolute().parent.is_dir():
+        raise InvalidInput(f"the folder of {arguments.out} does not exist: make it first")
+    documents, mark = (_texts if arguments.what == "build" else _answers)(arguments)
+    began = time.perf_counter()
+    corpus = Corpus.build(documents, mark)
+    seconds = time.perf_counter() - began
+    corpus.save(arguments.out)
+    size, count = arguments.out.stat().st_size / 1e6, len(corpus) - corpus.documents
+    print(f"{corpus.documents} documents, {count} tokens: {arguments.out}, {size:.1f} MB ({corpus.megabytes:.1f} MB in memory)")
+    print(f"indexed in {seconds:.2f} s, {1e6 * seconds / count:.1f} µs a token; a lookup takes {_lookup_time(corpus):.0f} µs")
+
+
+def _lookup_time(corpus: Corpus) -> float:
+    """Microseconds of a lookup: ends of the corpus's own texts, of which every second goes on with a token from elsewhere."""
+    rng, tokens = random.Random(0), corpus.tokens.tolist()
+    texts = []
+    for number in range(LOOKUPS):
+        end = rng.randrange(1, len(tokens))
+        text = [token for token in tokens[max(0, end - corpus.depth) : end] if token >= 0]
+        texts.append([*text, max(0, tokens[rng.randrange(len(tokens))])] if number % 2 else text)
+    began = time.perf_counter()
+    for text in texts:
+        corpus.longest(text)
+    return 1e6 * (time.perf_counter() - began) / LOOKUPS
+
+
+def _texts(arguments: argparse.Namespace) -> tuple[list[list[int]], str]:
+    from ouroboros_core.models import embedded
+    from ouroboros_core.models.loading import load_tokenizer
+    from ouroboros_core.models.pairs import fingerprint
+
+    for path in arguments.files:
+        if not path.is_file():
+            raise InvalidInput(f"there is no file {path}")
+    tokenizer = load_tokenizer(arguments.target or str(embedded.ensure_target()))
+    documents = [document for path in arguments.files for document in _read(path, arguments.field, tokenizer)]
+    largest = max((max(document) for document in documents if document), default=0)
+    if largest >= len(tokenizer):
+        raise InvalidInput(
+            f"the conversations hold token id {largest}, beyond the tokenizer's {len(tokenizer)}: they were written with another"
+        )
+    return documents, fingerprint(tokenizer)
+
+
+def _read(path: Path, field: str | None, tokenizer: Any) -> Iterator[list[int]]:
+    """The documents of a file, as token ids."""
+    if path.suffix == ".npz":
+        from ouroboros_core.training.corpus import Conversations
+
+        conversations = Conversations.load([path])
+        for index, start in enumerate(conversations.answer_start):
+            yield conversations.tokens[conversations.offsets[index] + start : conversations.offsets[index + 1]].tolist()
+        return
+    if ".jsonl" in path.suffixes:
+        from ouroboros_core.benchmark import prompts
+
+        texts = ["\n\n".join(question.turns) for question in prompts.read(path, field)]
+    else:
+        texts = [path.read_text()]
+    for text in texts:
+        yield tokenizer(text, add_special_tokens=False).input_ids
+
+
+def _answers(arguments: argparse.Namespace) -> tuple[list[list[int]], str]:
+    import torch
+    from rich import progress as rich
+
+    from ouroboros_core.benchmark import prompts
+    from ouroboros_core.models import pairs
+    from ouroboros_core.training.writer import GREEDY, Writer
+
+    longest = options.whole_number(arguments.max_new_tokens, "max_new_tokens", 1)
+    questions = [turn for question in prompts.read(arguments.prompts, arguments.field) for turn in question.turns[:1]]
+    target, tokenizer = pairs.load_target(arguments.target, device=arguments.device)
+    writer = Writer(target.model, tokenizer)
+    asked = [writer.ids(text) for text in questions]
+    templated = [writer.ids(f"{writer.before}{text}{writer.after}") for text in questions]
+    for text, ids in zip(questions, templated, strict=True):
+        if len(ids) + longest > target.max_length:
+            raise InvalidInput(f"a prompt has {len(ids)} tokens, too many for {target.name} and an answer: {text[:40]}...")
+    order = sorted(range(len(asked)), key=lambda n: len(templated[n]))  # alike lengths together: less padding
+    documents: list[list[int]] = []
+    columns = rich.TextColumn("{task.description}"), rich.BarColumn(), rich.MofNCompleteColumn(), rich.TimeRemainingColumn()
+    with rich.Progress(*columns, disable=not sys.stderr.isatty()) as bar:
+        task = bar.add_task("answers", total=len(order))
+        for start in range(0, len(order), BATCH):
+            group = order[start : start + BATCH]
+            written = writer.write([templated[n] for n in group], longest, GREEDY, torch.Generator())
+            documents += [[*asked[n], *answer] for n, answer in zip(group, written, strict=True)]
+            bar.update(task, advance=len(group))
+    return documents, pairs.fingerprint(tokenizer)
