@@ -13,12 +13,12 @@ ROOT = Path(__file__).parents[1]
 GROUND = {"tree", "verify", "sampling", "hyperparameters", "errors", "environment", "locations", "models.language_model"}
 MAY_USE = {
     "memory": GROUND | {"memory"},
-    "models": GROUND | {"models"},
+    "models": GROUND | {"models", "memory.corpus"},
     "methods": GROUND | {"memory", "methods.base"},
     "decoding": GROUND | {"memory", "methods", "models", "decoding"},
     "benchmark": GROUND | {"memory", "methods", "models", "decoding", "benchmark"},
     "training": GROUND | {"models", "training"},
-    "compat": GROUND | {"memory", "methods", "models", "decoding"},
+    "compat": GROUND | {"memory", "methods", "models", "decoding", "compat"},
     "cli": GROUND | {"memory", "methods", "models", "decoding", "benchmark", "training", "cli"},
 }
 """Room of ouroboros_core -> what it may import of ouroboros_core; a room includes what is in it."""
