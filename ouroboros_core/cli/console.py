@@ -1,0 +1,252 @@
+"""What the chat console knows and can be told: one method for each command that begins with a slash."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ouroboros_core import methods
+from ouroboros_core.benchmark.entrants import BASELINE, Spec, read_spec, split
+from ouroboros_core.cli import options
+from ouroboros_core.errors import InvalidInput
+from ouroboros_core.sampling import Sampling
+
+if TYPE_CHECKING:
+    from ouroboros_core.decoding.generation import Task
+    from ouroboros_core.decoding.trace import Trace
+    from ouroboros_core.models.pairs import Pair
+
+DRAFT_ALONE = "draft_only"
+PROCESSORS = {
+    "greedy": (),
+    "multinomial": ("temperature",),
+    "topk": ("temperature", "top_k"),
+    "nucleus": ("temperature", "top_p"),
+    "topknucleus": ("temperature", "top_k", "top_p"),
+}
+"""Ways to choose the next token, by the names of romsto/Speculative-Decoding's console, and what each asks for."""
+
+
+class Quit(Exception):
+    """The visitor wants to leave."""
+
+
+@dataclass
+class Session:
+    """The state of a console. `do` runs a command and returns what to say; `tasks` are what a line of text asks for.
+
+    specs    the methods that answer, in turn
+    target   whether plain decoding answers, too; draft: whether the draft model alone does
+    compare  whether each answer is compared with plain decoding, which then runs anyway
+    step     whether to wait after every step; debug: whether to show each step on a line of its own
+    history  earlier turns, of which a chat's next answer knows
+    """
+
+    pair: Pair
+    load: Callable[[str, str | None], Pair]
+    specs: tuple[Spec, ...]
+    sampling: Sampling = field(default_factory=Sampling)
+    length: int = 128
+    chat: bool = True
+    target: bool = False
+    draft: bool = False
+    compare: bool = True
+    step: bool = False
+    debug: bool = False
+    history: list[str] = field(default_factory=list)
+    traces: list[Trace] = field(default_factory=list)
+
+    def tasks(self, text: str) -> Iterator[Task]:
+        """What answers a line of text, in order; plain decoding last, where it is wanted or compared with."""
+        from ouroboros_core.decoding.generation import Task
+
+        specs = [spec for spec in self.specs if spec.method != BASELINE]
+        specs += [read_spec(DRAFT_ALONE, self.sampling)] if self.draft else []
+        plain = self.target or self.compare or len(specs) < len(self.specs)
+        specs += [read_spec(BASELINE, self.sampling)] if plain else []
+        history = tuple(self.history) if self.chat else ()
+        for spec in specs:
+            yield Task(text, spec.method, spec.hyperparameters, spec.sampling, self.length, self.chat, history)
+
+    def do(self, line: str) -> str:
+        """Run a command such as `/gamma 6`; raises InvalidInput with the remedy, Quit to leave."""
+        name, *words = line[1:].split()
+        command = self.commands().get(name)
+        if command is None:
+            raise InvalidInput(f"there is no command /{name}: /help lists them; a text that begins with / is not sent")
+        return str(command(self, *words) if _takes(command, len(words)) else _usage(name, command))
+
+    @classmethod
+    def commands(cls) -> dict[str, Any]:
+        """Name -> method, in the order of their definition."""
+        return {name.removeprefix("do_"): member for name, member in vars(cls).items() if name.startswith("do_")}
+
+    def _rebuild(self, **changes: Any) -> None:
+        """Apply sampling or knobs to the methods that answer."""
+        specs = []
+        for spec in self.specs:
+            kind = methods.get(spec.method)
+            mine = {name: value for name, value in changes.items() if name in kind.Hyperparameters.knobs()}
+            knobs = kind.Hyperparameters.parse({**spec.hyperparameters.model_dump(), **mine})
+            sampling = self.sampling.model_copy(update={"acceptance": spec.sampling.acceptance})
+            specs.append(Spec(spec.text, spec.method, knobs, sampling))
+        self.specs = tuple(specs)
+
+    def do_method(self, *methods_: str) -> str:
+        """[ID[knob=value,...] ...]: which methods answer, in turn; without a name, list them."""
+        if not methods_:
+            return "\n".join(f"  {m.id:<16}{m.summary}" for m in methods.available().values())
+        from ouroboros_core.decoding.generation import lacking
+
+        specs = tuple(read_spec(text, self.sampling) for text in split(",".join(methods_)))
+        for spec in specs:
+            need = lacking(self.pair, methods.get(spec.method), spec.hyperparameters)
+            if need is not None:
+                raise InvalidInput(
+                    f"{spec.text} needs {need.phrase}: start the console with {need.flag}, or choose another method"
+                )
+            if spec.warm:
+                raise InvalidInput(f"{spec.text}: the console starts every answer cold; leave warm out")
+        self.specs = specs
+        return self._methods()
+
+    def _methods(self) -> str:
+        return "answered by " + ", then ".join(spec.text for spec in self.specs)
+
+    def do_gamma(self, value: str = "") -> str:
+        """[N]: draft tokens per step, for every method that has the knob."""
+        able = [spec for spec in self.specs if "gamma" in methods.get(spec.method).Hyperparameters.knobs()]
+        if not able:
+            raise InvalidInput(f"{', '.join(spec.method for spec in self.specs)} has no gamma: see /method")
+        if value:
+            self._rebuild(gamma=value)
+            able = [spec for spec in self.specs if "gamma" in methods.get(spec.method).Hyperparameters.knobs()]
+        return ", ".join(f"{spec.method}: gamma {spec.hyperparameters.model_dump()['gamma']}" for spec in able)
+
+    def do_length(self, value: str = "") -> str:
+        """[N]: new tokens at most."""
+        if value:
+            self.length = options.whole_number(value, "length", 1)
+        return f"at most {self.length} new tokens"
+
+    def do_processor(self, name: str = "", *values: str) -> str:
+        """[greedy | multinomial T | topk T K | nucleus T P | topknucleus T K P]: how the next token is chosen."""
+        if name:
+            if name not in PROCESSORS or len(values) != len(PROCESSORS[name]):
+                raise InvalidInput(f"processor must be {inspect.getdoc(Session.do_processor)}")
+            knobs = dict(zip(PROCESSORS[name], values, strict=True)) or {"temperature": "0"}
+            chosen = Sampling.parse({**knobs, "seed": self.sampling.seed, "acceptance": self.sampling.acceptance})
+            assert isinstance(chosen, Sampling)
+            if name != "greedy" and chosen.temperature == 0:
+                raise InvalidInput("temperature must be above 0 here, got 0: for greedy decoding say /processor greedy")
+            self.sampling = chosen
+            self._rebuild()
+        knobs = {k: v for k, v in self.sampling.model_dump().items() if k in ("temperature", "top_k", "top_p")}
+        return "greedy" if self.sampling.temperature == 0 else ", ".join(f"{k} {v}" for k, v in knobs.items())
+
+    def do_seed(self, value: str = "") -> str:
+        """[N]: seed of sampling."""
+        if value:
+            self.sampling = Sampling.parse({**self.sampling.model_dump(), "seed": value})  # type: ignore[assignment]
+            self._rebuild()
+        return f"seed {self.sampling.seed}"
+
+    def do_pair(self, target: str = "", draft: str = "") -> str:
+        """[TARGET [DRAFT]]: load other models (folder, GGUF file or Hub id); without a name, say which are loaded."""
+        if target:
+            from ouroboros_core.decoding.generation import lacking
+
+            pair = self.load(target, draft or None)
+            lost = [s for s in self.specs if lacking(pair, methods.get(s.method), s.hyperparameters) is not None]
+            if len(lost) == len(self.specs):
+                self.specs = (read_spec("prompt_lookup", self.sampling),)
+            else:
+                self.specs = tuple(spec for spec in self.specs if spec not in lost)
+            self.pair, self.history = pair, []
+            self.draft = self.draft and pair.draft is not None
+            self.chat = self.chat and bool(pair.tokenizer.chat_template)
+        names = [self.pair.target.name, *(part.name for part in (self.pair.draft, self.pair.head, self.pair.corpus) if part)]
+        return f"{' with '.join((names[0], ', '.join(names[1:]))) if names[1:] else names[0]}; {self._methods()}"
+
+    def do_target(self) -> str:
+        """Whether plain decoding answers, too."""
+        self.target = not self.target
+        return f"plain decoding by the target: {_on(self.target)}"
+
+    def do_draft(self) -> str:
+        """Whether the draft model alone answers, too."""
+        if not self.draft and self.pair.draft is None:
+            raise InvalidInput("there is no draft model: name one with /pair TARGET DRAFT")
+        self.draft = not self.draft
+        return f"the draft model alone: {_on(self.draft)}"
+
+    def do_compare(self) -> str:
+        """Whether each answer is compared with plain decoding: speed, and the text token by token."""
+        self.compare = not self.compare
+        return f"comparison with plain decoding: {_on(self.compare)}"
+
+    def do_step(self) -> str:
+        """Whether to show one step at a time, and wait for Enter."""
+        self.step = not self.step
+        return f"step by step: {_on(self.step)}"
+
+    def do_debug(self) -> str:
+        """Whether each step has a line of its own: accepted tokens, rejected ones struck through, the target's token."""
+        self.debug = not self.debug
+        return f"a line for each step: {_on(self.debug)}"
+
+    def do_chat(self) -> str:
+        """Send texts through the chat template, with the turns before them."""
+        if not self.pair.tokenizer.chat_template:
+            raise InvalidInput(f"{self.pair.target.name} has no chat template: texts are continued as they are (/raw)")
+        self.chat = True
+        return "chat: the model sees the conversation"
+
+    def do_raw(self) -> str:
+        """Continue texts as they are, each on its own."""
+        self.chat = False
+        return "raw: each text is continued as it is"
+
+    def do_clear(self) -> str:
+        """Forget the conversation."""
+        self.history = []
+        return "the conversation begins anew"
+
+    def do_save(self, file: str = "") -> str:
+        """FILE: write the traces of the last answers as JSON, one file each."""
+        if not file:
+            raise InvalidInput("name a file, as in /save trace.json")
+        if not self.traces:
+            raise InvalidInput("there is nothing to save yet: send a text first")
+        path = Path(file).expanduser()
+        several = enumerate(self.traces, 1) if len(self.traces) > 1 else ()
+        names = [path.with_stem(f"{path.stem}-{n}-{trace.method}") for n, trace in several] or [path]
+        for name, trace in zip(names, self.traces, strict=True):
+            name.write_text(trace.to_json())
+        return "written: " + ", ".join(map(str, names))
+
+    def do_help(self) -> str:
+        """This list."""
+        lines = [f"  /{name:<11}{inspect.getdoc(command)}" for name, command in self.commands().items()]
+        return "\n".join([*lines, "  anything else is sent to the model; Ctrl-C ends an answer, Ctrl-D leaves"])
+
+    def do_quit(self) -> str:
+        """Leave."""
+        raise Quit
+
+
+def _on(value: bool) -> str:
+    return "on" if value else "off"
+
+
+def _takes(command: Any, count: int) -> bool:
+    """Whether a command can be called with so many words."""
+    parameters = list(inspect.signature(command).parameters.values())[1:]
+    return count <= len(parameters) or any(p.kind is p.VAR_POSITIONAL for p in parameters)
+
+
+def _usage(name: str, command: Any) -> str:
+    raise InvalidInput(f"/{name} {inspect.getdoc(command)}")
