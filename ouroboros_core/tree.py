@@ -13,6 +13,7 @@ text positions. For the context `... a b` and the proposals `c d` and `c e`:
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
@@ -54,7 +55,8 @@ class Provenance:
     """Where a node comes from.
 
     source    who proposed it
-    learned   for a phrase where, and `step` at which step of which run, it was learned; a copy may be one of the prediction
+    learned   for a phrase where it was learned; a copy may be one of the prediction
+    step      for a phrase, at which step of this run it was learned; otherwise at which it was proposed
     position  of the token that was copied: in the context, or in the prediction
     match     how many tokens before it had been found there, too
     """
@@ -228,6 +230,15 @@ class TreeBuilder:
             path.append(node)
             parent = node
         return path
+
+    def add_chain(self, nodes: Iterable[tuple[int, Provenance]], stop_tokens: AbstractSet[int] = frozenset()) -> None:
+        """Tokens with an origin each, one below the other from the root on, up to the first stop token or the greatest depth."""
+        parent: int | None = 0
+        for token, provenance in nodes:
+            assert parent is not None
+            parent = self.add(token, parent, provenance)
+            if parent is None or token in stop_tokens:
+                return
 
     def add_window(self, token: int, parent: int, silent: bool) -> int:
         """A node of the lookahead window: never merged, never accepted, not bound by max_depth."""

@@ -6,6 +6,7 @@ The oracle is transformers' `generate`.
 from __future__ import annotations
 
 import argparse
+import inspect
 import pickle
 from pathlib import Path
 from typing import Any
@@ -84,24 +85,44 @@ def test_the_references_script_equals_generate(embedded_pair: Pair, tree_method:
     assert again == outputs
 
 
+def test_names_order_and_defaults_are_those_of_the_reference() -> None:
+    """Read off hyx1999/SAM-Decoding 18c41f0, samd/*.py; its trees of ranks (tree_path, tree, tree_config) are not here."""
+    wanted = {
+        SamdConfig: "n_predicts max_predicts len_threshold len_bias cache_type use_last_hidden_states tree_method "
+        "tree_model_path",
+        DraftModel: "config sam_dyn sam_static tree_model lm dtype device",
+        SamdModel: "samd_config lm draft eos_token_id dtype device stop_token_id",
+        SamdGenerationConfig: "max_steps max_new_tokens max_cache_len greedy temperature top_p top_k",
+    }
+    for kind, names in wanted.items():
+        assert list(inspect.signature(kind).parameters) == names.split()
+    assert SamdConfig() == SamdConfig(40, 70, 5, 5, "static", False, "token_recycle", None)
+    assert SamdGenerationConfig() == SamdGenerationConfig(512, 512, 2048, True, 0.0, 0.0, 0)
+
+
 def test_it_works_on_any_model_and_ends_at_the_cache_length() -> None:
     model = tiny.target("gpt2", "sdpa")
     text = tiny.prompt()
     config = SamdConfig()
-    built = SamdModel(config, model, DraftModel(config, Corpus.build([[*text, *tiny.plain(model, text, 30)]])), None)
-    outputs = built.generate(torch.tensor([text]), generation_config=SamdGenerationConfig(40, 32))
+    built = SamdModel(config, model, DraftModel(config, sam_static=Corpus.build([[*text, *tiny.plain(model, text, 30)]])), None)
+    outputs = built.generate(torch.tensor([text]), generation_config=SamdGenerationConfig(max_new_tokens=40, max_cache_len=32))
     assert outputs.output_ids == [[*text, *tiny.plain(model, text, 20)]], "a prompt of 12 and a cache of 32"
     stop = outputs.output_ids[0][20]
-    stopped = SamdModel(config, model, DraftModel(config), None, stop_token=stop).generate(torch.tensor([text]))
+    stopped = SamdModel(config, model, DraftModel(config), None, stop_token_id=stop).generate(torch.tensor([text]))
     assert stopped.output_ids == [[*text, *tiny.plain(model, text, 40, stop=frozenset({stop}))]]
 
 
+@pytest.mark.embedded
 def test_what_cannot_work_is_refused_with_the_remedy(tmp_path: Path, embedded_pair: Pair) -> None:
     model = tiny.target("llama", "sdpa")
     config = SamdConfig()
     ids = torch.tensor([tiny.prompt()])
     with pytest.raises(InvalidInput, match="tree_method must be one of token_recycle, eagle2, got medusa"):
         SamdConfig(tree_method="medusa")
+    with pytest.raises(InvalidInput, match=r"temperature must be above 0 with greedy=False, got 0.0"):
+        SamdGenerationConfig(greedy=False)
+    with pytest.raises(InvalidInput, match="sam_dyn must be None, got a list"):
+        DraftModel(config, sam_dyn=[])  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match="n_predicts must be between 1 and 63, got 99"):
         SamdConfig(n_predicts=99)
     with pytest.raises(InvalidInput, match=r"tree_method eagle2 needs tree_model_path"):
@@ -114,7 +135,7 @@ def test_what_cannot_work_is_refused_with_the_remedy(tmp_path: Path, embedded_pa
     with pytest.raises(InvalidInput, match="the model is on cpu, but device is cuda"):
         SamdModel(config, model, DraftModel(config), None, None, "cuda")
     with pytest.raises(InvalidInput, match="beyond the vocabulary"):
-        SamdModel(config, model, DraftModel(config, Corpus.build([[99]])), None)
+        SamdModel(config, model, DraftModel(config, sam_static=Corpus.build([[99]])), None)
     built = SamdModel(config, model, DraftModel(config), None)
     with pytest.raises(InvalidInput, match=r"must have the shape \[1, tokens\], got \[2, 12\]"):
         built.generate(ids.repeat(2, 1))

@@ -37,7 +37,8 @@ def test_lookups_and_continuations_are_those_of_a_scan() -> None:
         documents = some_documents(rng)
         corpus = Corpus.build(documents)
         text = [rng.randrange(5) for _ in range(rng.randrange(1, 20))]
-        longest = next((n for n in range(len(text), 0, -1) if places(documents, text[-n:])), 0)
+        goes_on = [n for n in range(1, len(text) + 1) if any(end < len(documents[d]) for d, end in places(documents, text[-n:]))]
+        longest = max(goes_on, default=0)
         found = corpus.longest(text)
         assert (found.length if found else 0) == longest
         if found is None:
@@ -61,10 +62,12 @@ def test_limits_of_length_hold_on_both_sides() -> None:
 def test_no_match_and_no_continuation_crosses_the_end_of_a_document() -> None:
     corpus = Corpus.build([[1, 2, 3], [4, 5]])
     assert corpus.find([3, 4]) is None
-    found = corpus.longest([2, 3])
+    found = corpus.find([2, 3])
     assert found is not None
     assert corpus.continuations(found, 5, 9) == [()]
     assert corpus.documents == 2
+    assert corpus.longest([2, 3]) is None, "nothing follows"
+    assert Corpus.build([[1, 2, 3], [9, 3, 4]]).longest([1, 2, 3]).length == 1  # type: ignore[union-attr]
 
 
 def test_a_trie_keeps_the_most_frequent_prefixes() -> None:

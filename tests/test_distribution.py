@@ -213,7 +213,7 @@ def _joint(model: Any, text: Sequence[int], length: int, sampling: Sampling) -> 
     return joint
 
 
-def check_whole_texts(architecture: str, method: str, *, warm: bool = False) -> None:
+def check_whole_texts(architecture: str, method: str, *, warm: bool = False, **more: Any) -> None:
     """Counts of three-token texts over many seeds against their probabilities; the prompt repeats itself, so phrases apply.
 
     warm: each text is the second one with the same seed and pool, which the first has left what it wrote.
@@ -233,7 +233,7 @@ def check_whole_texts(architecture: str, method: str, *, warm: bool = False) -> 
         "min_suffix": 1,
         "max_suffix": 1,
     }
-    knobs = {name: value for name, value in knobs.items() if name in methods.get(method).Hyperparameters.knobs()}
+    knobs = {name: value for name, value in knobs.items() if name in methods.get(method).Hyperparameters.knobs()} | more
     counts: Counter[tuple[int, ...]] = Counter()
     accepted = rejected = 0
     runs = 900
@@ -272,6 +272,11 @@ def test_whole_texts_have_their_probability_under_rejection(method: str) -> None
 def test_a_warm_pool_does_not_bias_rejection_sampling() -> None:
     """Judged with the randomness that drew it, an earlier text would be accepted again and again."""
     check_whole_texts("llama", "lookahead", warm=True)
+
+
+def test_copies_merged_into_a_drafted_tree_keep_the_law() -> None:
+    """The draft's nodes have the laws they were drawn from, the copies have none; both hang in one tree."""
+    check_whole_texts("llama", "sam", auxiliary="speculative", merge=True, len_threshold=1)
 
 
 @pytest.mark.exact

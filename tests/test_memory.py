@@ -7,7 +7,7 @@ import math
 import random
 
 from ouroboros_core.memory.adjacency import Successors, grow, template
-from ouroboros_core.memory.ngrams import Counts, Occurrences
+from ouroboros_core.memory.ngrams import Counts, Occurrences, copied
 from ouroboros_core.memory.prediction import Prediction
 
 
@@ -78,6 +78,41 @@ def test_a_prediction_is_followed_through_an_insertion_a_deletion_and_another_wo
     assert follower.expected(1) == (107,), "another word"
     follower.extend([110])
     assert follower.expected(1) == (111,), "three words left out"
+
+
+def test_what_a_prediction_matched_is_counted_and_its_beginning_has_credit() -> None:
+    follower = Prediction(range(100, 160), far=2)
+    assert (follower.matched, follower.trust) == (0, 8)
+    follower.extend([100, 101])
+    assert (follower.matched, follower.trust) == (2, 10)
+    follower.extend([7])
+    assert (follower.matched, follower.trust) == (0, 0)
+    follower.extend([102])
+    assert (follower.matched, follower.trust) == (1, 1)
+
+
+def test_while_the_place_is_lost_it_does_not_wander() -> None:
+    """A word that is everywhere pulls the place to and fro, but near is measured from where it was lost."""
+    expected = [n if n % 40 else 9 for n in range(1000, 2000)]
+    follower = Prediction(expected, far=5)
+    follower.extend(expected[:10])
+    for word in range(20):
+        follower.extend([9, 5000 + word])
+    follower.extend(expected[12:14])
+    assert follower.expected(1) == (expected[14],)
+
+
+def test_a_place_far_away_is_found_however_long_a_match_is_wanted() -> None:
+    for far in (1, 3, 12, 32):
+        expected = list(range(1000, 1400))
+        follower = Prediction(expected, far)
+        follower.extend(expected[:20])
+        follower.extend(expected[200 : 200 + far])
+        assert follower.expected(2) == tuple(expected[200 + far : 202 + far])
+
+
+def test_a_copy_goes_on_with_itself_at_the_end_of_the_text() -> None:
+    assert copied([1, 2, 1, 2, 1], 2, 5) == [(2, 1), (3, 2), (4, 1), (2, 1), (3, 2)]
 
 
 def test_far_away_a_prediction_wants_a_longer_match() -> None:

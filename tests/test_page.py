@@ -231,6 +231,30 @@ def test_knobs_follow_the_method_and_bad_values_are_refused(page: Any) -> None:
     page.get_by_text("the prompt is empty; write at least one character").wait_for()
 
 
+def test_an_expected_text_is_copied_and_each_copy_says_from_where(page: Any, url: str) -> None:
+    prompt = "Count from one to ten in words."
+    asked = {"max_new_tokens": 32, "method": "autoregressive", "compare": False}
+    written = client(url).predict(prompt, **asked, api_name="/generate")["text"]
+    page.get_by_label("Method").click()
+    page.get_by_role("option", name="SAM-Decoding").click()
+    page.locator("#prediction textarea").fill(written)
+    page.get_by_label("chat template").check()
+    ask(page, prompt, 32)
+    generate(page)
+    assert "".join(token["text"] for token in tokens(page)) == written
+    assert tile(page, "Identical to greedy") == "yes"
+    copied = [token for token in tokens(page) if token.get("learned") == "prediction"]
+    assert len(copied) > 16
+    page.locator('#token-view .ouro-token[data-learned="prediction"]').first.hover()
+    card = page.locator("#token-view .ouro-card").inner_text()
+    assert f"copied from token {int(copied[0]['place']) + 1} of the expected text" in card
+    page.get_by_label("Method").click()
+    page.get_by_role("option", name="Prompt lookup").click()
+    page.locator("#prediction").wait_for(state="hidden")
+    generate(page)
+    assert "".join(token["text"] for token in tokens(page)) == written, "a method without the field ignores what is in it"
+
+
 def test_the_endpoint_generate_needs_a_prompt_only_and_ends_in_the_trace(url: str) -> None:
     from gradio_client.exceptions import AppError
 

@@ -8,15 +8,17 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import torch
 
 from ouroboros_core import methods
 from ouroboros_core.decoding.engine import decode
 from ouroboros_core.decoding.trace import Step
+from ouroboros_core.errors import InvalidInput
 from ouroboros_core.memory.adjacency import Successors
 from ouroboros_core.memory.corpus import Corpus
 from ouroboros_core.memory.ngrams import Counts, Occurrences
 from ouroboros_core.memory.suffix_automaton import SuffixAutomaton
-from ouroboros_core.methods.base import Resources
+from ouroboros_core.methods.base import Resources, Verdict
 from ouroboros_core.sampling import Sampler, Sampling
 from ouroboros_core.tree import Learned, Source
 from tests import tiny
@@ -67,9 +69,18 @@ def test_prompt_lookup_says_where_it_copied_from() -> None:
             origin = step.tree.provenance[node]
             assert whole[origin.position] == whole[done + offset]  # type: ignore[index]
             assert origin.position < done  # type: ignore[operator]
-            start = origin.position - offset  # type: ignore[operator]
-            assert whole[start - origin.match : start] == whole[done - origin.match : done]  # type: ignore[operator]
+            if not offset:  # behind the copied place stands what stands behind the text
+                start, match = origin.position, origin.match
+                assert whole[start - match : start] == whole[done - match : done]  # type: ignore[operator]
         done += len(step.tokens)
+
+
+def test_a_repeated_token_is_copied_on_and_equal_continuations_count_once() -> None:
+    tree = run("prompt_lookup", [7] * 20, 20, num_tokens=6, max_matches=2)[0].tree
+    assert tree.tokens == (7,) * 7
+    text = [1, 2, 4, 9, 1, 2, 3, 8, 1, 2, 3, 6, 1, 2]
+    tree = run("prompt_lookup", text, 4, max_matches=2, num_tokens=1, max_ngram=2)[0].tree
+    assert tree.tokens == (2, 3, 4), "the two newest places go on with 3"
 
 
 def test_several_matches_make_a_tree() -> None:
@@ -77,8 +88,10 @@ def test_several_matches_make_a_tree() -> None:
     tree = run("prompt_lookup", text, 4, max_matches=3, num_tokens=1, max_ngram=2)[0].tree
     assert tree.tokens == (2, 4, 3), "both followers, the more recent first"
     assert tree.parents == (-1, 0, 0)
-    with pytest.raises(Exception, match="min_ngram must be at most max_ngram, got 5 and 2"):
+    with pytest.raises(InvalidInput, match="min_ngram must be at most max_ngram, got 5 and 2"):
         methods.get("prompt_lookup").Hyperparameters.parse({"min_ngram": 5, "max_ngram": 2})
+    with pytest.raises(InvalidInput, match="min_suffix must be at most max_suffix, got 20 and 16"):
+        methods.get("rest").Hyperparameters.parse({"min_suffix": 20})
 
 
 def test_ngram_proposes_what_was_counted_and_without_counts_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,29 +116,30 @@ def test_fillers_are_the_targets_runners_up() -> None:
 
 
 def test_token_recycling_recycles_and_with_a_frozen_matrix_it_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    steps = run("token_recycling", looping())
-    assert len(accepted(steps, Source.RECYCLED)) > COUNT / 3
+    """From the same prompt, read before: what the passes themselves teach makes the difference."""
+    learning = run("token_recycling", prompt())
+    assert len(accepted(learning, Source.RECYCLED)) > COUNT / 3
+    monkeypatch.setattr(methods.get("token_recycling"), "learn", lambda *_: None)
+    frozen = run("token_recycling", prompt())
+    assert len(frozen) > 1.3 * len(learning)
     monkeypatch.setattr(Successors, "learn", lambda *_: None)
-    assert len(run("token_recycling", looping())) == COUNT
+    assert len(run("token_recycling", prompt())) == COUNT
 
 
 def test_the_matrix_begins_with_what_the_target_says_of_the_prompt() -> None:
-    text = prompt()
-    cold, warm = (run("token_recycling", text, 3, read_prompt=wanted)[0].tree for wanted in (False, True))
-    assert len(cold) == 1, "nothing is known before the first pass"
+    """The last place of a token counts; compared with a plain pass over the prompt, also one of several chunks."""
+    text = [*prompt(150), prompt()[3]]
     model = tiny.target(TARGET)
-    import torch
-
-    logits = model(input_ids=torch.tensor([text])).logits[0]
-    last = {token: row for row, token in enumerate(text[:-1])}
-    if text[-1] in last:
-        best = logits[last[text[-1]]].topk(8).indices.tolist()
-        assert [warm.tokens[n] for n in warm.children(0)] == best[: len(warm.children(0))]
-    longer = [*text, text[3]]
-    tree = run("token_recycling", longer, 3)[0].tree
-    row = max(n for n in range(len(longer) - 1) if longer[n] == longer[-1])
-    best = model(input_ids=torch.tensor([longer])).logits[0, row].topk(8).indices.tolist()
-    assert [tree.tokens[n] for n in tree.children(0)] == best[: len(tree.children(0))]
+    row = max(n for n in range(len(text) - 1) if text[n] == text[-1])
+    best = model(input_ids=torch.tensor([text])).logits[0, row].topk(8).indices.tolist()
+    for vocabulary in (1, 1 << 20):  # one chunk, and one of 64 rows each
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("ouroboros_core.models.causal_lm.PROJECTED", (1 << 25) // vocabulary)
+            tree = run("token_recycling", text, 3)[0].tree
+        children = [tree.tokens[n] for n in tree.children(0)]
+        assert len(children) > 1
+        assert children == best[: len(children)]
+    assert len(run("token_recycling", text, 3, read_prompt=False)[0].tree) == 1, "nothing is known before the first pass"
 
 
 def test_rest_retrieves_and_without_its_text_in_the_corpus_it_does_not() -> None:
@@ -194,7 +208,22 @@ def test_sam_over_every_auxiliary_is_exact(auxiliary: str, sampling: Sampling, m
     assert bool(both) == merge, "in one tree only where they are merged"
 
 
+def test_an_auxiliary_that_watches_learns_while_sam_copies(monkeypatch: pytest.MonkeyPatch) -> None:
+    kind = methods.get("token_recycling")
+    seen: list[Verdict] = []
+    monkeypatch.setattr(kind, "watch", lambda _, verdict: seen.append(verdict))
+    text = [5, 6, 7, 8, 9, 5, 6, 7]
+    steps = run("sam", text, 3)
+    assert Source.COPY in {p.source for p in steps[0].tree.provenance}
+    assert seen
+
+
 def test_a_corpus_must_beat_the_text_by_the_bias() -> None:
+    both = [2, 3, 4, 5, 6, 7, 8, 29, 4, 30, 6, 7, 8, 28, 1, *range(2, 9)]
+    longer = Corpus.build([[1, *range(2, 9), 20, 21]])
+    for bias, source in ((0, Source.CORPUS), (1, Source.COPY)):
+        tree = run("sam", both, 20, corpus=longer, auxiliary="none", len_threshold=3, len_bias=bias)[0].tree
+        assert {p.source for p in tree.provenance[1:]} == {source}, "8 tokens in the corpus, 7 in the text"
     text = [*range(1, 8), 29, 30, *range(1, 8)]
     corpus = Corpus.build([[*range(1, 8), 20, 21, 22]])
     for bias, source in ((0, Source.COPY), (5, Source.COPY)):
@@ -219,11 +248,23 @@ def test_a_right_prediction_saves_most_passes_and_a_wrong_one_changes_nothing() 
     run("sam", text, auxiliary="none", prediction=[7] * 50)
 
 
-def test_what_is_copied_ends_with_a_stop_token() -> None:
-    for method in ("sam", "prompt_lookup"):
-        kind = methods.get(method)
-        knobs = {"auxiliary": "none", "len_threshold": 2} if method == "sam" else {}
-        sampler = Sampler(Sampling(), tiny.VOCABULARY)
-        instance = kind(kind.Hyperparameters(**knobs), Resources(sampler, stop_tokens=frozenset({6})))
-        steps = decode(tiny.pair(TARGET)[0], instance, [4, 5, 6, 7, 8, 4, 5], max_new_tokens=9, sampler=sampler)
-        assert next(iter(steps)).tree.tokens == (5, 6)
+def test_a_short_match_of_the_prediction_does_not_push_the_auxiliary_aside() -> None:
+    text = prompt()
+    whole = plain(tiny.target(TARGET), text, COUNT)
+    junk = [token for token in whole[::3] for token in (token, 1, 2)]
+    steps = run("sam", text, prediction=[3, *junk], len_threshold=4)
+    copies = [p for step in steps[1:] for p in step.tree.provenance[1:] if p.learned is Learned.PREDICTION]
+    assert not [p for p in copies if p.match is None or p.match < 4]
+    assert [p for step in steps for p in step.tree.provenance if p.source is Source.RECYCLED]
+
+
+@pytest.mark.parametrize("method", ["sam", "prompt_lookup", "ngram", "rest"])
+def test_what_is_drafted_ends_with_a_stop_token(method: str) -> None:
+    kind = methods.get(method)
+    knobs = {"auxiliary": "none", "len_threshold": 2} if method == "sam" else {}
+    sampler = Sampler(Sampling(), tiny.VOCABULARY)
+    text = [4, 5, 6, 7, 8, 4, 5]
+    resources = Resources(sampler, stop_tokens=frozenset({6}), corpus=Corpus.build([text]))
+    instance = kind(kind.Hyperparameters.parse(knobs), resources)
+    steps = decode(tiny.pair(TARGET)[0], instance, text, max_new_tokens=9, sampler=sampler)
+    assert next(iter(steps)).tree.tokens == (5, 6)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -9,6 +10,7 @@ from ouroboros_core.tree import Learned, Provenance, Source, TokenTree, TreeBuil
 from ouroboros_core.verify import cut, verify
 
 GUESS = Provenance(Source.DRAFT)
+COPY = Provenance(Source.COPY)
 
 
 def picture(tree: TokenTree) -> list[str]:
@@ -105,3 +107,22 @@ def test_a_tree_is_the_trie_of_its_paths(paths: list[list[int]]) -> None:
         assert tree.path_to(nodes[-1]) == nodes
     for node in range(len(tree)):
         assert tree.ancestors[node].sum() == tree.depths[node] + 1
+
+
+def test_a_tree_is_grown_further_under_the_numbers_it_has() -> None:
+    law = np.array([0.5, 0.5])
+    builder = TreeBuilder(1)
+    builder.add(0, 0, GUESS, law)
+    builder.add(1, 0, GUESS, law)
+    builder.add(1, 1, GUESS)
+    before = builder.build()
+    onto = TreeBuilder.onto(before, max_depth=3)
+    onto.add_chain([(0, COPY), (1, COPY), (0, COPY), (1, COPY)])
+    after = onto.build()
+    assert after.tokens == (1, 0, 1, 1, 0)
+    assert after.parents == (-1, 0, 0, 1, 3), "0 1 was there, one node is new, and the fourth would lie too deep"
+    assert after.provenance[4] is COPY
+    assert [after.drawn_from(node) is law for node in range(5)] == [False, True, True, False, False]
+    stopped = TreeBuilder(1)
+    stopped.add_chain([(0, COPY), (1, COPY), (0, COPY)], stop_tokens={1})
+    assert stopped.build().tokens == (1, 0, 1)

@@ -1,8 +1,8 @@
 """One colour, glyph, label and sentence per class of token; legend, CSS, charts and terminal all read them here.
 
-The default colours are those of Okabe and Ito (2008), which people with colour-vision deficiency can tell apart; the paper's
-own (blue, black, red; arXiv 2402.13720, figure 1) are the second palette. Colour is never the only sign: each class has a glyph
-of its own in the legend, and an underline that the legend shows, too.
+The first colours are those of Okabe and Ito (2008), which people with colour-vision deficiency can tell apart; the four after
+them had to be chosen beside. The paper's own (blue, black, red; arXiv 2402.13720, figure 1) are the second palette. Colour is never
+the only sign: each class has a glyph of its own in the legend, and an underline; where two share one, the hover card names them.
 """
 
 from __future__ import annotations

@@ -23,6 +23,8 @@ def step_view(step: Step, texts: Sequence[str]) -> View:
         token: View = {"text": text, "id": step.tree.tokens[node], "source": origin.source.value, "look": key_of(origin.source)}
         if origin.learned is not None:
             token |= {"learned": origin.learned.value, "since": origin.step}
+        token |= {} if origin.position is None else {"place": origin.position}
+        token |= {} if origin.match is None else {"match": origin.match}
         tokens.append(token)
     if step.target_token is not None:
         look = key_of(step.writer, step.kind)

@@ -39,6 +39,8 @@ function tokenNode(token, step) {
   node.dataset.id = String(token.id);
   if (token.learned) node.dataset.learned = token.learned;
   if (token.since !== undefined && token.since !== null) node.dataset.since = String(token.since);
+  if (token.place !== undefined) node.dataset.place = String(token.place);
+  if (token.match) node.dataset.match = String(token.match);
   node.tabIndex = state.tokens === 0 ? 0 : -1;
   node.setAttribute("aria-describedby", "ouro-card");
   state.tokens += 1;
@@ -115,7 +117,11 @@ function draw(json) {
 function describe(node) {
   const data = node.dataset, look = looks.get(data.look);
   const parts = [look.glyph + " " + look.label, "step " + (Number(data.step) + 1), "position " + (Number(data.index) + 1), "id " + data.id];
-  if (data.learned) parts.push("phrase learned from " + data.learned + (data.since !== undefined ? " at step " + (Number(data.since) + 1) : ""));
+  if (data.place !== undefined) {
+    const place = "token " + (Number(data.place) + 1) + " of ";
+    parts.push("copied from " + place + (data.learned === "prediction" ? "the expected text" : "prompt and output"));
+  } else if (data.learned) parts.push("phrase learned from " + data.learned + (data.since !== undefined ? " at step " + (Number(data.since) + 1) : ""));
+  if (data.match) parts.push("behind a match of " + data.match + (data.match === "1" ? " token" : " tokens"));
   return JSON.stringify(node.textContent) + " · " + parts.join(" · ");
 }
 

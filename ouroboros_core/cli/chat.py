@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ouroboros_core import methods
@@ -17,8 +18,8 @@ from ouroboros_core.errors import InvalidInput, OuroborosError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ouroboros_core.cli.console import Session
-    from ouroboros_core.decoding.generation import Task
+    from ouroboros_core.cli.console import Answer, Session
+    from ouroboros_core.decoding.generation import Generation
     from ouroboros_core.decoding.trace import Trace
 
 WARM_UP_TOKENS = 4
@@ -50,26 +51,16 @@ def run(arguments: argparse.Namespace) -> None:
 
     from ouroboros_core.cli.console import Session
 
-    def load(target: str, draft: str | None) -> Any:
-        return options.load_pair(argparse.Namespace(**{**vars(arguments), "target": target, "draft": draft, "head": None}))
+    def load(target: str | None, draft: str | None) -> Any:
+        others = {"target": target, "draft": draft, "head": None, "corpus": None}
+        return options.load_pair(argparse.Namespace(**{**vars(arguments), **others}))
 
-    notes = Console(highlight=False, stderr=True)
-    pair = options.load_pair(arguments)
-    chat = bool(pair.tokenizer.chat_template) and not arguments.raw
-    session = Session(pair, load, specs, sampling, length, chat)
+    notes = Console(highlight=False, stderr=True, soft_wrap=True)
+    session = Session(options.load_pair(arguments), load, specs, sampling, length, not arguments.raw)
     session.do_method(*(spec.text for spec in specs))  # says what is lacking before anything is asked
-    _warm_up(session)
     notes.print(f"{session.do_pair()}. /help lists the commands.", markup=False)
     read = _reader() if sys.stdin.isatty() else _lines
-    _converse(session, read, Console(highlight=False, soft_wrap=True), notes)
-
-
-def _warm_up(session: Session) -> None:
-    """A few tokens, so that the first answer's clock measures no first calls."""
-    from ouroboros_core.decoding.generation import Generation, Task
-
-    for spec in session.specs:
-        Generation(session.pair, Task("Hi", spec.method, spec.hyperparameters, spec.sampling, WARM_UP_TOKENS, chat=False)).run()
+    _converse(session, read, Console(highlight=False), notes)
 
 
 def _lines() -> str:
@@ -80,17 +71,19 @@ def _lines() -> str:
 
 
 def _reader() -> Callable[[], str]:
-    """A line editor with history and completed commands."""
+    """A line editor with history and completed commands; it draws on standard error, so that the output can go to a file."""
     from prompt_toolkit import PromptSession
     from prompt_toolkit.completion import WordCompleter
     from prompt_toolkit.history import FileHistory
+    from prompt_toolkit.output import create_output
 
     from ouroboros_core.cli.console import Session
     from ouroboros_core.locations import cache_folder
 
     cache_folder().mkdir(parents=True, exist_ok=True)
     commands = WordCompleter([f"/{name}" for name in Session.commands()], sentence=True)
-    session: PromptSession[str] = PromptSession(history=FileHistory(str(cache_folder() / "chat-history")), completer=commands)
+    history = FileHistory(str(cache_folder() / "chat-history"))
+    session: PromptSession[str] = PromptSession(history=history, completer=commands, output=create_output(sys.stderr))
     return lambda: session.prompt("> ")
 
 
@@ -98,58 +91,97 @@ def _converse(session: Session, read: Callable[[], str], console: Console, notes
     """Read and answer until the end; what goes wrong is said, and nothing is lost."""
     from ouroboros_core.cli.console import Quit
 
+    warm: set[tuple[int, str]] = set()
     while True:
         try:
             line = read()
             if line.startswith("/"):
                 notes.print(session.do(line), markup=False)
             elif line.strip():
-                _answer(session, line, console, notes)
+                _answer(session, line, console, notes, warm)
         except (EOFError, Quit):
             return
         except KeyboardInterrupt:
             notes.print("stopped; /quit leaves")
-        except (OuroborosError, OSError) as error:
-            notes.print(f"error: {error}", markup=False, style="red")
+        except BrokenPipeError:
+            raise
+        except OuroborosError as error:
+            hint = " (/clear forgets the conversation, /length asks for less)" if session.chat and session.history else ""
+            notes.print(f"error: {error}{hint}", markup=False, style="red")
+        except OSError as error:
+            notes.print(f"error: {error.strerror}: {error.filename}", markup=False, style="red")
+        except Exception as error:
+            notes.print(f"error: {type(error).__name__}: {error}", markup=False, style="red")
 
 
-def _answer(session: Session, text: str, console: Console, notes: Console) -> None:
-    """Let every method answer; the first one's answer goes on the record of the conversation."""
+def _answer(session: Session, text: str, console: Console, notes: Console, warm: set[tuple[int, str]]) -> None:
+    """Let every method answer; the first one's answer goes on the record of the conversation as soon as it is whole.
+
+    warm: the pairs and methods that have run before, so that no clock measures first calls.
+    """
     from ouroboros_core.benchmark.entrants import BASELINE
-    from ouroboros_core.cli import display
-
-    tasks = list(session.tasks(text))
-    session.traces = []
-    for number, task in enumerate(tasks):
-        hidden = task.method == BASELINE and number > 0 and not session.target
-        if not hidden and len(tasks) > 1:
-            notes.print(f"── {task.method} ──", style="dim")
-        trace = _run(session, task, console, hidden=hidden)
-        session.traces.append(trace)
-        if not hidden:
-            display.report(trace, notes)
-    if session.compare and len(tasks) > 1:
-        for trace in session.traces[:-1]:
-            display.compare(session.pair, trace, session.traces[-1], notes)
-    if session.chat:
-        session.history += [text, _without_end(session, session.traces[0])]
-
-
-def _run(session: Session, task: Task, console: Console, *, hidden: bool) -> Trace:
     from ouroboros_core.cli import display
     from ouroboros_core.decoding.generation import Generation
 
-    generation = Generation(session.pair, task)
-    if hidden:
-        return generation.run()
-    if session.debug or session.step or console.is_terminal:
-        display.watch(generation, console, pause=session.step, details=session.debug or session.step)
+    answers = session.answers(text)
+    traces: list[Trace] = []
+    try:
+        for answer in answers:
+            if (id(session.pair), answer.task.method) not in warm:
+                Generation(session.pair, replace(answer.task, max_new_tokens=WARM_UP_TOKENS)).run()
+                warm.add((id(session.pair), answer.task.method))
+            if len(answers) > 1:
+                why = "" if answer.shown else ", to compare with"
+                notes.print(f"── {answer.task.method}{why} ──", style="dim")
+            generation = Generation(session.pair, answer.task)
+            try:
+                _run(session, generation, answer, console, notes)
+            finally:
+                if generation.steps:
+                    traces.append(generation.trace())
+            if len(traces) == 1 and session.chat:
+                session.history += [text, _spoken(session, traces[0])]
+            if answer.shown:
+                display.report(traces[-1], notes)
+    finally:
+        session.traces = traces or session.traces
+    baseline = next((trace for trace in traces if trace.method == BASELINE), None)
+    if session.compare and baseline is not None:
+        for trace in traces:
+            if trace is not baseline:
+                display.compare(session.pair, trace, baseline, notes)
+
+
+def _run(session: Session, generation: Generation, answer: Answer, console: Console, notes: Console) -> None:
+    """Run it, and show what is wanted: text on standard output; where that is no terminal, steps go to the notes."""
+    from ouroboros_core.cli import display
+
+    details, ends = session.debug or session.step, session.pair.stop_tokens
+    if not answer.shown:
+        generation.run()
+    elif not console.is_terminal:
+        coloured = notes.is_terminal
+        lines = (lambda step: notes.print(display.step_line(generation, step, coloured=coloured))) if details else lambda _: None
+        display.stream(generation, console, ends=ends, watch=lines)
+    elif details:
+        for step in generation:
+            console.print(display.step_line(generation, step, coloured=True))
+            if session.step and sys.stdin.isatty():
+                _pause(console)
     else:
-        display.stream(generation, console)
-    return generation.trace()
+        display.live(generation, console, ends=ends)
 
 
-def _without_end(session: Session, trace: Trace) -> str:
+def _pause(console: Console) -> None:
+    try:
+        console.input("[dim]Enter goes on, Ctrl-C ends the run[/] ")
+    except EOFError:
+        raise KeyboardInterrupt from None
+
+
+def _spoken(session: Session, trace: Trace) -> str:
     """The answer as the next turn's template wants it: without the token that ended it."""
-    ended = bool(trace.tokens) and trace.tokens[-1] in session.pair.stop_tokens
-    return "".join(trace.texts[:-1] if ended else trace.texts)
+    from ouroboros_core.decoding.text import decode_all
+
+    ended = trace.tokens[-1] in session.pair.stop_tokens
+    return decode_all(session.pair.tokenizer, trace.tokens[:-1] if ended else trace.tokens)

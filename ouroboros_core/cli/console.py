@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+import shlex
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from ouroboros_core.models.pairs import Pair
 
 DRAFT_ALONE = "draft_only"
+FALLBACK = "prompt_lookup"
+"""The method that answers where no other one can."""
 PROCESSORS = {
     "greedy": (),
     "multinomial": ("temperature",),
@@ -34,23 +37,33 @@ class Quit(Exception):
     """The visitor wants to leave."""
 
 
+@dataclass(frozen=True)
+class Answer:
+    """A task, and whether its text is shown; plain decoding may run only to be compared with."""
+
+    task: Task
+    shown: bool
+
+
 @dataclass
 class Session:
-    """The state of a console. `do` runs a command and returns what to say; `tasks` are what a line of text asks for.
+    """The state of a console. `do` runs a command and returns what to say; `answers` are what a line of text asks for.
 
     specs    the methods that answer, in turn
     target   whether plain decoding answers, too; draft: whether the draft model alone does
     compare  whether each answer is compared with plain decoding, which then runs anyway
+    chatty   whether texts go through the chat template, where the target has one
     step     whether to wait after every step; debug: whether to show each step on a line of its own
     history  earlier turns, of which a chat's next answer knows
+    traces   those of the last answers
     """
 
     pair: Pair
-    load: Callable[[str, str | None], Pair]
+    load: Callable[[str | None, str | None], Pair]
     specs: tuple[Spec, ...]
     sampling: Sampling = field(default_factory=Sampling)
     length: int = 128
-    chat: bool = True
+    chatty: bool = True
     target: bool = False
     draft: bool = False
     compare: bool = True
@@ -59,25 +72,40 @@ class Session:
     history: list[str] = field(default_factory=list)
     traces: list[Trace] = field(default_factory=list)
 
-    def tasks(self, text: str) -> Iterator[Task]:
-        """What answers a line of text, in order; plain decoding last, where it is wanted or compared with."""
+    @property
+    def chat(self) -> bool:
+        """Whether the next text goes through a chat template."""
+        return self.chatty and bool(self.pair.tokenizer.chat_template)
+
+    def answers(self, text: str) -> list[Answer]:
+        """What answers a line of text, in order."""
         from ouroboros_core.decoding.generation import Task
 
-        specs = [spec for spec in self.specs if spec.method != BASELINE]
-        specs += [read_spec(DRAFT_ALONE, self.sampling)] if self.draft else []
-        plain = self.target or self.compare or len(specs) < len(self.specs)
-        specs += [read_spec(BASELINE, self.sampling)] if plain else []
+        specs = [(spec, True) for spec in self.specs]
+        names = {spec.method for spec in self.specs}
+        if self.draft and DRAFT_ALONE not in names:
+            specs.append((read_spec(DRAFT_ALONE, self.sampling), True))
+        if (self.target or self.compare) and BASELINE not in names:
+            specs.append((read_spec(BASELINE, self.sampling), self.target))
         history = tuple(self.history) if self.chat else ()
-        for spec in specs:
-            yield Task(text, spec.method, spec.hyperparameters, spec.sampling, self.length, self.chat, history)
+        return [
+            Answer(Task(text, spec.method, spec.hyperparameters, spec.sampling, self.length, self.chat, history), shown)
+            for spec, shown in specs
+        ]
 
     def do(self, line: str) -> str:
         """Run a command such as `/gamma 6`; raises InvalidInput with the remedy, Quit to leave."""
-        name, *words = line[1:].split()
+        try:
+            name, *words = shlex.split(line[1:]) or [""]
+        except ValueError as error:
+            raise InvalidInput(f"{line}: {error}") from None
         command = self.commands().get(name)
         if command is None:
             raise InvalidInput(f"there is no command /{name}: /help lists them; a text that begins with / is not sent")
-        return str(command(self, *words) if _takes(command, len(words)) else _usage(name, command))
+        parameters = list(inspect.signature(command).parameters.values())[1:]
+        if len(words) > len(parameters) and not any(p.kind is p.VAR_POSITIONAL for p in parameters):
+            raise InvalidInput(f"/{name} takes at most {len(parameters)} words, got {' '.join(words)}: {usage(name)}")
+        return str(command(self, *words))
 
     @classmethod
     def commands(cls) -> dict[str, Any]:
@@ -92,7 +120,7 @@ class Session:
             mine = {name: value for name, value in changes.items() if name in kind.Hyperparameters.knobs()}
             knobs = kind.Hyperparameters.parse({**spec.hyperparameters.model_dump(), **mine})
             sampling = self.sampling.model_copy(update={"acceptance": spec.sampling.acceptance})
-            specs.append(Spec(spec.text, spec.method, knobs, sampling))
+            specs.append(Spec(_named(spec.method, knobs), spec.method, knobs, sampling))
         self.specs = tuple(specs)
 
     def do_method(self, *methods_: str) -> str:
@@ -120,7 +148,7 @@ class Session:
         """[N]: draft tokens per step, for every method that has the knob."""
         able = [spec for spec in self.specs if "gamma" in methods.get(spec.method).Hyperparameters.knobs()]
         if not able:
-            raise InvalidInput(f"{', '.join(spec.method for spec in self.specs)} has no gamma: see /method")
+            raise InvalidInput(f"no gamma in {', '.join(spec.method for spec in self.specs)}: choose others with /method")
         if value:
             self._rebuild(gamma=value)
             able = [spec for spec in self.specs if "gamma" in methods.get(spec.method).Hyperparameters.knobs()]
@@ -136,7 +164,7 @@ class Session:
         """[greedy | multinomial T | topk T K | nucleus T P | topknucleus T K P]: how the next token is chosen."""
         if name:
             if name not in PROCESSORS or len(values) != len(PROCESSORS[name]):
-                raise InvalidInput(f"processor must be {inspect.getdoc(Session.do_processor)}")
+                raise InvalidInput(f"there is no processor {' '.join((name, *values))}: {usage('processor')}")
             knobs = dict(zip(PROCESSORS[name], values, strict=True)) or {"temperature": "0"}
             chosen = Sampling.parse({**knobs, "seed": self.sampling.seed, "acceptance": self.sampling.acceptance})
             assert isinstance(chosen, Sampling)
@@ -155,21 +183,23 @@ class Session:
         return f"seed {self.sampling.seed}"
 
     def do_pair(self, target: str = "", draft: str = "") -> str:
-        """[TARGET [DRAFT]]: load other models (folder, GGUF file or Hub id); without a name, say which are loaded."""
+        """[TARGET [DRAFT]]: load other models (folder, GGUF file, Hub id, or embedded); without a name, say which are loaded."""
+        dropped: list[str] = []
         if target:
             from ouroboros_core.decoding.generation import lacking
 
-            pair = self.load(target, draft or None)
-            lost = [s for s in self.specs if lacking(pair, methods.get(s.method), s.hyperparameters) is not None]
-            if len(lost) == len(self.specs):
-                self.specs = (read_spec("prompt_lookup", self.sampling),)
-            else:
-                self.specs = tuple(spec for spec in self.specs if spec not in lost)
-            self.pair, self.history = pair, []
+            pair = self.load(None if target == "embedded" else target, draft or None)
+            needs = [lacking(pair, methods.get(spec.method), spec.hyperparameters) for spec in self.specs]
+            dropped = [f"{spec.text}, which needs {need.phrase}" for spec, need in zip(self.specs, needs, strict=True) if need]
+            kept = tuple(spec for spec, need in zip(self.specs, needs, strict=True) if need is None)
+            self.specs = kept or (read_spec(FALLBACK, self.sampling),)
             self.draft = self.draft and pair.draft is not None
-            self.chat = self.chat and bool(pair.tokenizer.chat_template)
+            self.pair, self.history = pair, []
         names = [self.pair.target.name, *(part.name for part in (self.pair.draft, self.pair.head, self.pair.corpus) if part)]
-        return f"{' with '.join((names[0], ', '.join(names[1:]))) if names[1:] else names[0]}; {self._methods()}"
+        said = [f"{names[0]} with {', '.join(names[1:])}" if names[1:] else names[0], self._methods()]
+        said += [f"left out: {'; '.join(dropped)}"] if dropped else []
+        said += ["the conversation begins anew"] if target else []
+        return "; ".join(said)
 
     def do_target(self) -> str:
         """Whether plain decoding answers, too."""
@@ -202,12 +232,12 @@ class Session:
         """Send texts through the chat template, with the turns before them."""
         if not self.pair.tokenizer.chat_template:
             raise InvalidInput(f"{self.pair.target.name} has no chat template: texts are continued as they are (/raw)")
-        self.chat = True
+        self.chatty = True
         return "chat: the model sees the conversation"
 
     def do_raw(self) -> str:
         """Continue texts as they are, each on its own."""
-        self.chat = False
+        self.chatty = False
         return "raw: each text is continued as it is"
 
     def do_clear(self) -> str:
@@ -225,7 +255,7 @@ class Session:
         several = enumerate(self.traces, 1) if len(self.traces) > 1 else ()
         names = [path.with_stem(f"{path.stem}-{n}-{trace.method}") for n, trace in several] or [path]
         for name, trace in zip(names, self.traces, strict=True):
-            name.write_text(trace.to_json())
+            name.write_text(trace.to_json(), encoding="utf-8")
         return "written: " + ", ".join(map(str, names))
 
     def do_help(self) -> str:
@@ -242,11 +272,13 @@ def _on(value: bool) -> str:
     return "on" if value else "off"
 
 
-def _takes(command: Any, count: int) -> bool:
-    """Whether a command can be called with so many words."""
-    parameters = list(inspect.signature(command).parameters.values())[1:]
-    return count <= len(parameters) or any(p.kind is p.VAR_POSITIONAL for p in parameters)
+def usage(name: str) -> str:
+    """A command with what it takes and does."""
+    return f"/{name} {inspect.getdoc(Session.commands()[name])}"
 
 
-def _usage(name: str, command: Any) -> str:
-    raise InvalidInput(f"/{name} {inspect.getdoc(command)}")
+def _named(method: str, knobs: Any) -> str:
+    """A method as it would be asked for: its id, and the knobs that are not at their defaults in brackets."""
+    defaults = methods.get(method).Hyperparameters().model_dump()
+    own = ",".join(f"{name}={value}" for name, value in knobs.model_dump().items() if value != defaults[name])
+    return f"{method}[{own}]" if own else method

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING
 
 from rich.console import Console, Group
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
 REFRESH = 12
 """Times a second that the live line is drawn."""
 
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
 
 def keys(step: Step) -> list[str]:
     """The look of each token that a step emitted."""
@@ -46,73 +50,104 @@ def rejected(step: Step) -> list[int]:
     return branch
 
 
-def stream(generation: Generation, console: Console) -> None:
-    """Print tokens as they come; what a whole character needs arrives with its last token."""
-    shown = 0
-    for step in generation:
-        for key, text in zip(keys(step), generation.texts[shown:], strict=True):
-            if console.is_terminal:
-                console.print(Segments([Segment(text, Style.parse(LOOKS[key].colour))]), end="", soft_wrap=True)
-            else:
-                console.file.write(text)  # as it is: rich would widen tabs
-        shown = len(generation.texts)
-    console.file.write("\n")
+def safe(text: str) -> str:
+    """Text whose control characters are pictures, so that what a model writes cannot drive the terminal."""
+    return CONTROL.sub(lambda found: chr(0x2400 + ord(found[0])) if ord(found[0]) < 32 else "\ufffd", text)
 
 
 def _written(text: str) -> str:
     """A rejected piece within a line."""
-    return text.replace("\n", "⏎").replace("\t", " ")
+    return safe(text).replace("\n", "⏎").replace("\t", " ")
 
 
-def watch(generation: Generation, console: Console, *, pause: bool = False, details: bool = False) -> None:
-    """Like `stream`, in a terminal: rejected drafts struck through in place, and a line with the speed so far.
+def pieces(generation: Generation, step: Step, shown: int, ends: AbstractSet[int] = frozenset()) -> list[tuple[str, str]]:
+    """(look, text) of what a step emitted, `shown` texts having come before; a token of `ends` is left out at the end."""
+    found = list(zip(keys(step), generation.texts[shown:], strict=True))
+    if step.tokens[-1] in ends:
+        look, text = found.pop()
+        found.append((look, text.removesuffix(generation.piece(step.tokens[-1]))))
+    return found
 
-    details: a line for each step instead; pause: wait for Enter after each.
+
+def stream(
+    generation: Generation,
+    console: Console,
+    *,
+    ends: AbstractSet[int] = frozenset(),
+    watch: Callable[[Step], None] = lambda _: None,
+) -> None:
+    """Print tokens as they come; what a whole character needs arrives with its last token. `watch` sees every step.
+
+    In a pipe the text goes out as it is.
     """
-    if details or pause:
-        for step in generation:
-            console.print(step_line(generation, step))
-            if pause and console.is_terminal:
-                console.input("[dim]Enter goes on, Ctrl-C ends the run[/] ")
-        return
-    line, began, shown = Text(), time.perf_counter(), 0
-    try:
-        with Live(console=console, refresh_per_second=REFRESH, transient=True) as live:
+    shown = 0
+    for step in generation:
+        for key, text in pieces(generation, step, shown, ends):
+            if console.is_terminal:
+                console.print(Segments([Segment(safe(text), Style.parse(LOOKS[key].colour))]), end="", soft_wrap=True)
+            else:
+                console.file.write(text)  # as it is: rich would widen tabs
+        shown = len(generation.texts)
+        watch(step)
+    console.file.write("\n")
+    console.file.flush()
+
+
+def live(generation: Generation, console: Console, *, ends: AbstractSet[int] = frozenset()) -> None:
+    """Like `stream`, for a terminal: rejected drafts struck through in place, and below it a line with the speed so far."""
+    line, began, shown, drawn = Text(), time.perf_counter(), 0, 0.0
+    speed = Text()
+    with Live(console=console, auto_refresh=False, transient=True) as picture:
+        try:
             for step in generation:
-                for part in _styled(generation, step, shown):
+                for part in _styled(generation, step, pieces(generation, step, shown, ends)):
                     if part is None:
-                        live.console.print(line)
+                        picture.update(speed)
+                        console.print(line, soft_wrap=True)
                         line = Text()
                     else:
                         line.append_text(part)
                 shown = len(generation.texts)
-                speed = shown / max(1e-9, time.perf_counter() - began)
-                live.update(Group(line, Text(f"{shown} tokens, {speed:.1f} tokens/s, {step.index + 1} steps", style="dim")))
-    finally:
-        console.print(line)
+                now = time.perf_counter()
+                speed = Text(f"{shown} tokens, {shown / (now - began):.1f} tokens/s, {step.index + 1} steps", style="dim")
+                if now - drawn > 1 / REFRESH:
+                    picture.update(Group(_tail(line, console), speed), refresh=True)
+                    drawn = now
+        finally:
+            picture.update(Text(), refresh=True)
+    console.print(line, soft_wrap=True)
 
 
-def _styled(generation: Generation, step: Step, shown: int) -> Iterator[Text | None]:
+def _tail(line: Text, console: Console) -> Text:
+    """As much of the end of a line as fits the terminal."""
+    rows = line.copy().wrap(console, console.width)
+    return Text("\n").join(list(rows)[-max(1, console.height - 2) :])
+
+
+def _styled(generation: Generation, step: Step, found: list[tuple[str, str]]) -> Iterator[Text | None]:
     """The pieces of a step's text, and None where a line ends; what was rejected stands before the target's own token."""
-    pieces = list(zip(keys(step), generation.texts[shown:], strict=True))
-    for number, (key, text) in enumerate(pieces, 1):
-        if number == len(pieces):
+    for number, (key, text) in enumerate(found, 1):
+        if number == len(found):
             for node in rejected(step):
                 yield Text(_written(generation.piece(step.tree.tokens[node])), style="strike dim")
-        for line, part in enumerate(text.split("\n")):
+        for line, part in enumerate(safe(text).split("\n")):
             if line:
                 yield None
             yield Text(part, style=LOOKS[key].colour)
 
 
-def step_line(generation: Generation, step: Step) -> Text:
-    """What was proposed and what became of it: accepted in the colours of their sources, rejected struck through."""
+def step_line(generation: Generation, step: Step, *, coloured: bool) -> Text:
+    """What was proposed and what became of it: accepted in the colours of their sources, rejected struck through.
+
+    Without colours, what was rejected stands in [- -].
+    """
     line = Text(f"{step.index + 1:>4}  {len(step.tree) - 1:>2} proposed, {len(step.tokens):>2} emitted  ", style="dim")
     for node in step.path:
         colour = LOOKS[key_of(step.tree.provenance[node].source)].colour
         line.append(_written(generation.piece(step.tree.tokens[node])), style=f"not dim {colour}")
-    for node in rejected(step):
-        line.append(_written(generation.piece(step.tree.tokens[node])), style="strike")
+    lost = "".join(_written(generation.piece(step.tree.tokens[node])) for node in rejected(step))
+    if lost:
+        line.append(lost if coloured else f"[-{lost}-]", style="strike")
     if step.target_token is not None:
         colour = LOOKS[key_of(step.writer, step.kind)].colour
         line.append(_written(generation.piece(step.target_token)), style=f"not dim bold {colour}")

@@ -53,7 +53,9 @@ def run(arguments: argparse.Namespace) -> None:
         raise InvalidInput(f"{arguments.method} has no phrase pool; leave --pool out, or choose lookahead or ouroboros")
     if arguments.prediction and not methods.get(arguments.method).takes_prediction:
         raise InvalidInput(f"{arguments.method} has no use for a prediction; leave --prediction out, or choose sam")
-    prediction = arguments.prediction.read_text() if arguments.prediction else ""
+    prediction = options.read_utf8(arguments.prediction) if arguments.prediction else ""
+    if arguments.prediction and not prediction:
+        raise InvalidInput(f"{arguments.prediction} is empty: there is nothing to expect; leave --prediction out")
 
     from rich.console import Console
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ouroboros_core import methods
@@ -102,3 +103,11 @@ def whole_number(text: str, name: str, low: int) -> int:
     if value < low:
         raise InvalidInput(f"{name} must be a whole number of at least {low}, got {text}")
     return value
+
+
+def read_utf8(path: Path) -> str:
+    """The text of a file; raises InvalidInput naming it where it is none."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"{path} is not UTF-8 text ({error}): convert it first") from None

@@ -6,6 +6,8 @@ Used by the methods rest and sam (--corpus FILE). The file holds arrays of token
 from __future__ import annotations
 
 import argparse
+import gzip
+import json
 import random
 import sys
 import time
@@ -31,7 +33,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="a text file is one document, a line of a .jsonl file one each, of conversations (train data) each answer",
     )
-    build.add_argument("--field", metavar="NAME", help="where a line of a .jsonl file has its text")
+    build.add_argument("--field", metavar="NAME", help="where a line of a .jsonl file has its text (default: all its strings)")
     answer = what.add_parser("corpus", help="let the target answer prompts, and index prompts and answers", allow_abbrev=False)
     answer.add_argument("--prompts", required=True, type=Path, metavar="FILE", help="JSON lines, as for bench")
     answer.add_argument("--field", metavar="NAME", help="where a line has its prompt")
@@ -96,14 +98,39 @@ def _read(path: Path, field: str | None, tokenizer: Any) -> Iterator[list[int]]:
         for index, start in enumerate(conversations.answer_start):
             yield conversations.tokens[conversations.offsets[index] + start : conversations.offsets[index + 1]].tolist()
         return
-    if ".jsonl" in path.suffixes:
-        from ouroboros_core.benchmark import prompts
-
-        texts = ["\n\n".join(question.turns) for question in prompts.read(path, field)]
-    else:
-        texts = [path.read_text()]
-    for text in texts:
+    for text in _lines(path, field) if ".jsonl" in path.suffixes else [options.read_utf8(path)]:
         yield tokenizer(text, add_special_tokens=False).input_ids
+
+
+def _lines(path: Path, field: str | None) -> Iterator[str]:
+    """The texts of a file of JSON lines: the named field, or all strings of a line put together in their order."""
+    content = gzip.decompress(path.read_bytes()).decode() if path.suffix == ".gz" else options.read_utf8(path)
+    for number, line in enumerate(content.split("\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            data = json.loads(line)
+        except ValueError as error:
+            raise InvalidInput(f"{path.name}, line {number} is not JSON: {error}") from None
+        if field is not None and not (isinstance(data, dict) and isinstance(data.get(field), str | list)):
+            there = ", ".join(data) if isinstance(data, dict) else "no object"
+            raise InvalidInput(f"{path.name}, line {number}: no text in the field {field}; there is {there}")
+        text = "\n\n".join(_strings(data if field is None else data[field]))
+        if text:
+            yield text
+
+
+def _strings(value: Any) -> Iterator[str]:
+    """All strings inside a JSON value; of objects the values, and none that only names things."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for name, inner in value.items():
+            if not name.endswith("id") and name != "category":
+                yield from _strings(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _strings(inner)
 
 
 def _answers(arguments: argparse.Namespace) -> tuple[list[list[int]], str]:
@@ -117,6 +144,8 @@ def _answers(arguments: argparse.Namespace) -> tuple[list[list[int]], str]:
     longest = options.whole_number(arguments.max_new_tokens, "max_new_tokens", 1)
     questions = [turn for question in prompts.read(arguments.prompts, arguments.field) for turn in question.turns[:1]]
     target, tokenizer = pairs.load_target(arguments.target, device=arguments.device)
+    if not tokenizer.chat_template:
+        raise InvalidInput(f"{target.name} has no chat template, so it cannot answer prompts: index texts with sam build")
     writer = Writer(target.model, tokenizer)
     asked = [writer.ids(text) for text in questions]
     templated = [writer.ids(f"{writer.before}{text}{writer.after}") for text in questions]
@@ -128,9 +157,12 @@ def _answers(arguments: argparse.Namespace) -> tuple[list[list[int]], str]:
     columns = rich.TextColumn("{task.description}"), rich.BarColumn(), rich.MofNCompleteColumn(), rich.TimeRemainingColumn()
     with rich.Progress(*columns, disable=not sys.stderr.isatty()) as bar:
         task = bar.add_task("answers", total=len(order))
-        for start in range(0, len(order), BATCH):
-            group = order[start : start + BATCH]
-            written = writer.write([templated[n] for n in group], longest, GREEDY, torch.Generator())
-            documents += [[*asked[n], *answer] for n, answer in zip(group, written, strict=True)]
-            bar.update(task, advance=len(group))
+        try:
+            for start in range(0, len(order), BATCH):
+                group = order[start : start + BATCH]
+                written = writer.write([templated[n] for n in group], longest, GREEDY, torch.Generator())
+                documents += [[*asked[n], *answer] for n, answer in zip(group, written, strict=True)]
+                bar.update(task, advance=len(group))
+        except KeyboardInterrupt:
+            print(f"stopped after {len(documents)} of {len(order)} answers; these are indexed", file=sys.stderr)
     return documents, pairs.fingerprint(tokenizer)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -24,25 +25,32 @@ TREE_METHODS = {"token_recycle": "token_recycling", "eagle2": "eagle2"}
 """Their names for the auxiliary method, and ours. Their `eagle` is the static tree of EAGLE-1, which is not here."""
 
 
-def load_sam(path: str | Path) -> Corpus:
-    """A corpus made by `python -m ouroboros_core sam build`; the reference's pickle files are refused, because one runs code."""
+def load_sam(path: str | Path, fingerprint: str | None = None) -> Corpus:
+    """A corpus made by `python -m ouroboros_core sam build`; the reference's pickle files are refused, because one runs code.
+
+    fingerprint: of the tokenizer, where another's is to be refused.
+    """
     if Path(path).suffix == ".pkl":
         raise InvalidInput(f"{path} is a pickle, which can run code when it is loaded: build an .npz with the command sam build")
-    return Corpus.load(Path(path))
+    return Corpus.load(Path(path), fingerprint)
 
 
 @dataclass(frozen=True)
 class SamdConfig:
-    """n_predicts: most tokens copied in a step; len_threshold, len_bias: as in the paper; tree_method: what drafts otherwise.
+    """Names, order and defaults as in the reference.
 
-    tree_model_path: folder of an EAGLE head trained for the model (`train eagle`), for tree_method eagle2.
-    max_predicts is taken and needs nothing done: the cache grows as it must.
+    n_predicts                    tokens copied in a step, whatever the length of the match
+    len_threshold, len_bias       as in the paper
+    tree_method, tree_model_path  what drafts otherwise: token_recycle, or eagle2 with the folder of a head trained for the model
+    max_predicts, cache_type, use_last_hidden_states   taken, and nothing needs to be done: there is one cache, and it grows
     """
 
     n_predicts: int = 40
     max_predicts: int = 70
     len_threshold: int = 5
     len_bias: int = 5
+    cache_type: str = "static"
+    use_last_hidden_states: bool = False
     tree_method: str = "token_recycle"
     tree_model_path: str | Path | None = None
 
@@ -59,23 +67,35 @@ class SamdConfig:
             n_predicts=self.n_predicts,
             len_threshold=self.len_threshold,
             len_bias=self.len_bias,
+            alpha=16.0,
             auxiliary=TREE_METHODS[self.tree_method],
         )
 
 
 @dataclass(frozen=True)
 class SamdGenerationConfig:
-    """Greedy, as in the reference's script; with greedy=False, sampling at the temperature, which there is biased."""
+    """Names, order and defaults as in the reference, where top_p 0 keeps everything, too.
 
+    max_steps  target passes at most. Greedy, or with greedy=False sampling: exact here, biased there
+    """
+
+    max_steps: int = 512
     max_new_tokens: int = 512
     max_cache_len: int = 2048
     greedy: bool = True
     temperature: float = 0.0
+    top_p: float = 0.0
+    top_k: int = 0
 
-    def sampling(self) -> Sampling:
-        made = Sampling.parse(
-            {"temperature": 0.0 if self.greedy else self.temperature, "seed": int(torch.randint(2**32, (1,), dtype=torch.int64))}
-        )
+    def __post_init__(self) -> None:
+        if not self.greedy and not self.temperature > 0:
+            raise InvalidInput(f"temperature must be above 0 with greedy=False, got {self.temperature}")
+        self.sampling(0)
+
+    def sampling(self, seed: int) -> Sampling:
+        """The same as this project's knobs."""
+        knobs = {"temperature": self.temperature, "top_p": self.top_p or 1.0, "top_k": self.top_k}
+        made = Sampling.parse({"seed": seed, **({} if self.greedy else knobs)})
         assert isinstance(made, Sampling)
         return made
 
@@ -107,12 +127,20 @@ class DraftModel:
     def __init__(
         self,
         config: SamdConfig,
+        sam_dyn: None = None,
         sam_static: Corpus | None = None,
+        tree_model: None = None,
         lm: PreTrainedModel | None = None,
         dtype: torch.dtype | None = None,
         device: str | torch.device | None = None,
     ) -> None:
-        """sam_static: from `load_sam`. lm, dtype and device are taken; nothing is made of them before SamdModel has the model."""
+        """sam_static: from `load_sam`. lm, dtype and device are taken; nothing is made of them before SamdModel has the model.
+
+        The automaton of the text and the model of the tree are made for every run: sam_dyn and tree_model must be None.
+        """
+        for name, value in (("sam_dyn", sam_dyn), ("tree_model", tree_model)):
+            if value is not None:
+                raise InvalidInput(f"{name} must be None, got a {type(value).__name__}: it is made for every run")
         self.config, self.sam_static = config, sam_static
 
 
@@ -124,10 +152,10 @@ class SamdModel:
         samd_config: SamdConfig,
         lm: PreTrainedModel,
         draft: DraftModel,
-        eos_token: EndTokens,
+        eos_token_id: EndTokens,
         dtype: torch.dtype | None = None,
         device: str | torch.device | None = None,
-        stop_token: int | None = None,
+        stop_token_id: int | None = None,
     ) -> None:
         """dtype, device: must be the model's own, or None.
 
@@ -140,7 +168,7 @@ class SamdModel:
         if device is not None and torch.device(device).type != lm.device.type:
             raise InvalidInput(f"the model is on {lm.device}, but device is {device}: model.to({str(device)!r})")
         self.config, self.draft = samd_config, draft
-        self.stops = stops_of(eos_token) | stops_of(stop_token)
+        self.stops = stops_of(eos_token_id) | stops_of(stop_token_id)
         self._target = wrap(lm, "the model")
         corpus = draft.sam_static
         if corpus is not None and corpus.largest_token >= self._target.vocabulary:
@@ -164,7 +192,7 @@ class SamdModel:
         """Continue ids [1, tokens]; the text is that of the model alone. attention_mask must not hide anything.
 
         Further arguments, such as token_type_ids, are taken as the tokenizer gives them. It ends at an end token, after
-        max_new_tokens, or where max_cache_len is reached.
+        max_new_tokens or max_steps, or where max_cache_len is reached.
         """
         settings = generation_config or SamdGenerationConfig()
         if input_ids.dim() != 2 or input_ids.shape[0] != 1:
@@ -178,13 +206,14 @@ class SamdModel:
                 f"the prompt has {len(prompt)} tokens, max_new_tokens is {settings.max_new_tokens} and max_cache_len "
                 f"{settings.max_cache_len}: there is no room for a new token"
             )
-        sampler = Sampler(settings.sampling(), self._target.vocabulary)
+        seed = 0 if settings.greedy else int(torch.randint(2**32, (1,), dtype=torch.int64))
+        sampler = Sampler(settings.sampling(seed), self._target.vocabulary)
         resources = Resources(sampler, None, self.stops, None, self._head, self.draft.sam_static)
         method = methods.get("sam")(self.config.knobs(), resources)
         steps = decode(self._target, method, prompt, max_new_tokens=count, sampler=sampler, stop_tokens=self.stops)
         lengths: list[int] = []
         new: list[int] = []
-        for step in steps:
+        for step in islice(steps, settings.max_steps):
             lengths.append(len(step.tokens))
             new += step.tokens
         return Outputs([[*prompt, *new]], len(lengths), len(new), lengths)
@@ -211,15 +240,9 @@ def samd_generate(
     dtype, device    the model's own, if given
     """
     config = SamdConfig(n_predicts=n_predicts, tree_method=tree_method, tree_model_path=tree_model_path)
-    sam = None
-    if sam_path is not None:
-        sam = load_sam(sam_path)
-        mine = fingerprint(tokenizer)
-        if sam.fingerprint != mine:
-            raise InvalidInput(
-                f"the corpus {sam_path} was made with another tokenizer (fingerprint {sam.fingerprint or 'none'}, expected "
-                f"{mine}): build it with this one"
-            )
+    sam = load_sam(sam_path, fingerprint(tokenizer)) if sam_path is not None else None
     ends: Sequence[int] | int | None = tokenizer.eos_token_id
-    built = SamdModel(config, model, DraftModel(config, sam, model, dtype, device), ends, dtype, device)
-    return built.generate(input_ids, generation_config=SamdGenerationConfig(max_new_tokens, max_cache_len))
+    built = SamdModel(config, model, DraftModel(config, sam_static=sam), ends, dtype, device)
+    return built.generate(
+        input_ids, generation_config=SamdGenerationConfig(max_new_tokens=max_new_tokens, max_cache_len=max_cache_len)
+    )

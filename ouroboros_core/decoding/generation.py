@@ -96,11 +96,24 @@ class Generation:
             pool if kind.learns_phrases else None,
             pair.head,
             pair.corpus,
-            tuple(pair.encode(task.prediction, chat=False)) if task.prediction else (),
+            self._prediction(),
         )
         self._method = kind(task.hyperparameters, resources)
         drafter = self._method.drafter
         self.draft_name = drafter.name if drafter and drafter is not self.model else None
+
+    def _prediction(self) -> tuple[int, ...]:
+        """What is expected, in token ids as the answer would have them."""
+        if not self.task.prediction:
+            return ()
+        ids = tuple(self.pair.tokenizer(self.task.prediction, add_special_tokens=False).input_ids)
+        outside = next((t for t in ids if t >= self.pair.target.vocabulary), None)
+        if outside is not None:
+            raise InvalidInput(
+                f"the prediction holds token id {outside}, beyond the vocabulary of {self.pair.target.name}: take out "
+                f"{self.piece(outside)!r}"
+            )
+        return ids
 
     def __iter__(self) -> Iterator[Step]:
         assert not self.steps, "a generation runs once"

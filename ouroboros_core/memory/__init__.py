@@ -1,1 +1,1 @@
-"""What methods learn with: phrase pools and lookahead windows, over token ids only."""
+"""What methods learn with: phrases, windows, automata, corpora, counts; token ids only."""

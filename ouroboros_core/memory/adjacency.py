@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 class Successors:
     """Up to `width` candidates after each token id, the likeliest first (Token Recycling, arXiv 2408.08696, section 3.1).
 
-    Only tokens that were seen have a row, so nothing is drafted that nobody has said.
+    Only tokens behind which the target was asked have a row.
     """
 
     def __init__(self, width: int) -> None:

@@ -122,8 +122,15 @@ class Corpus:
         return Found(size // _BYTES, first, stop) if stop > first else None
 
     def longest(self, text: Sequence[int], longest: int = DEPTH, shortest: int = 1) -> Found | None:
-        """Where the longest suffix of a text occurs, of at most `longest` tokens and at least `shortest`."""
-        text = text[-min(longest, DEPTH) :]
+        """Where the longest suffix of a text, of `shortest` to `longest` tokens, occurs with something behind it."""
+        found = self._longest(text[-min(longest, DEPTH) :], shortest)
+        while found is not None and self.tokens[int(self.order[found.stop - 1]) + found.length] == END:
+            # Suffixes at a document's end come first: where the last one is, all are.
+            found = self._longest(text[len(text) - found.length + 1 :], shortest) if found.length > shortest else None
+        return found
+
+    def _longest(self, text: Sequence[int], shortest: int) -> Found | None:
+        """Where the longest suffix of a text occurs."""
         best, low, high = None, shortest, len(text)
         step = 1
         while low <= high:  # first in growing steps, because most matches are short; then by halves

@@ -38,6 +38,14 @@ class Occurrences:
         return [(n, end) for end, n in found.items()]
 
 
+def copied(text: Sequence[int], end: int, count: int) -> list[tuple[int, int]]:
+    """(place, token): `count` tokens of a text from `end` on; at the end of the text it goes on with what it has just copied.
+
+    For `a b a b a`, end 2 and count 5: the a and b at 2, 3, 4, then 2 and 3 again.
+    """
+    return [(place, text[place]) for place in (end + n % (len(text) - end) for n in range(count))]
+
+
 class Counts:
     """How often each token followed each context of 1 to n - 1 tokens; or, with `one_level`, of n - 1 tokens alone."""
 

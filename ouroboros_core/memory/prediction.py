@@ -7,51 +7,74 @@ word costs a few tokens, not the rest.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 
 NEAR = 48
 """Within how many tokens of the place that was lost a single matching token is enough to go on."""
 
-LONG = 8
-"""Tokens compared backwards where a place is looked for; and with how many the beginning is believed."""
+CREDIT = 8
+"""How many matched tokens the prediction is trusted for at its beginning, before anything has matched."""
 
 
 class Prediction:
-    """Follows a text through the prediction. `at` is the place of the token expected next, `matched` how many led there."""
+    """Follows a text through the prediction.
+
+    at       the place of the token that is expected next
+    matched  how many tokens of the text led there without a gap
+    """
 
     def __init__(self, tokens: Sequence[int], far: int) -> None:
         """far: how many tokens must match to go on at a place that is not near."""
         self.tokens = tuple(tokens)
         self.far = far
-        self.at = 0
-        self.matched = max(far, LONG) if tokens else 0
-        """At its beginning the prediction is believed."""
+        self.at = self.matched = 0
+        self._credit = CREDIT if tokens else 0
+        self._lost_at: int | None = None
         self._recent: list[int] = []
-        self._places: dict[int, list[int]] = {}
-        for place, token in enumerate(self.tokens):
-            self._places.setdefault(token, []).append(place)
+        self._behind: dict[int, list[int]] = {}
+        self._far_behind: dict[tuple[int, ...], list[int]] = {}
+        for end in range(1, len(self.tokens) + 1):
+            self._behind.setdefault(self.tokens[end - 1], []).append(end)
+            if end >= far:
+                self._far_behind.setdefault(self.tokens[end - far : end], []).append(end)
+
+    @property
+    def trust(self) -> int:
+        """What the next tokens are believed for: those that matched, and at the beginning a credit."""
+        return self.matched + self._credit
+
+    def expected(self, count: int) -> tuple[int, ...]:
+        """What is expected next, up to `count` tokens; nothing while the place is lost."""
+        return self.tokens[self.at : self.at + count] if self.trust else ()
 
     def extend(self, tokens: Iterable[int]) -> None:
         """Follow what was written."""
         for token in tokens:
-            self._recent = [*self._recent[1 - LONG :], token]
-            if self.matched and self.at < len(self.tokens) and self.tokens[self.at] == token:
+            self._recent = [*self._recent[max(0, len(self._recent) + 1 - self.far) :], token]
+            if self.trust and self.at < len(self.tokens) and self.tokens[self.at] == token:
                 self.at, self.matched = self.at + 1, self.matched + 1
+                if self.matched >= self.far:
+                    self._lost_at = None
             else:
                 self._look(token)
 
     def _look(self, token: int) -> None:
-        """Find where it goes on: the longest match, of equals the nearest; nowhere leaves the place and believes nothing."""
-        best = (0, 0, self.at)
-        for place in self._places.get(token, ()):
-            length = 1
-            while length < min(len(self._recent), place + 1) and self.tokens[place - length] == self._recent[-1 - length]:
-                length += 1
-            distance = abs(place + 1 - self.at)
-            if distance <= NEAR or length >= self.far:
-                best = max(best, (length, -distance, place + 1))
+        """Find where it goes on, seen from the place where it was lost; nowhere leaves that place and trusts nothing."""
+        origin = self.at if self._lost_at is None else self._lost_at
+        self._lost_at, self._credit = origin, 0
+        far = self._far_behind.get(tuple(self._recent), ())
+        if far:
+            self.matched, self.at = self.far, min(far, key=lambda end: abs(end - origin))
+            return
+        ends = self._behind.get(token, [])
+        near = ends[bisect_left(ends, origin - NEAR) : bisect_right(ends, origin + NEAR)]
+        best = max(((self._length(end), -abs(end - origin), end) for end in near), default=(0, 0, origin))
         self.matched, _, self.at = best
 
-    def expected(self, count: int) -> tuple[int, ...]:
-        """What is expected next, up to `count` tokens; nothing while the place is lost."""
-        return self.tokens[self.at : self.at + count] if self.matched else ()
+    def _length(self, end: int) -> int:
+        """How many tokens before `end` are those written last."""
+        length = 0
+        while length < min(len(self._recent), end) and self.tokens[end - 1 - length] == self._recent[-1 - length]:
+            length += 1
+        return length

@@ -5,9 +5,12 @@ from __future__ import annotations
 from pydantic import Field, model_validator
 
 from ouroboros_core import hyperparameters
-from ouroboros_core.memory.ngrams import Occurrences
+from ouroboros_core.memory.ngrams import Occurrences, copied
 from ouroboros_core.methods.base import Context, Method, Resources
 from ouroboros_core.tree import Provenance, Source, TokenTree, TreeBuilder
+
+PLACES = 32
+"""Places looked at for continuations that differ."""
 
 
 class PromptLookup(Method):
@@ -23,7 +26,7 @@ class PromptLookup(Method):
         num_tokens: int = Field(5, ge=1, le=64, description="Tokens copied from each place.")
         max_ngram: int = Field(3, ge=1, le=16, description="Longest n-gram that is looked for.")
         min_ngram: int = Field(1, ge=1, le=16, description="Shortest n-gram that is looked for.")
-        max_matches: int = Field(2, ge=1, le=8, description="Places copied from in one step.")
+        max_matches: int = Field(2, ge=1, le=8, description="Different continuations proposed in one step.")
 
         @model_validator(mode="after")
         def _check(self) -> PromptLookup.Hyperparameters:
@@ -37,17 +40,21 @@ class PromptLookup(Method):
 
     def start(self, prompt: tuple[int, ...], max_new_tokens: int) -> None:
         self.text = Occurrences(self.knobs.max_ngram)
+        self.text.extend(prompt)
 
     def propose(self, context: Context) -> TokenTree:
         knobs, text = self.knobs, self.text
         text.extend(context.tokens[len(text.tokens) :])
         builder = TreeBuilder(context.root, max_depth=context.budget - 1)
-        for length, end in text.earlier(knobs.min_ngram, knobs.max_matches):
-            parent = 0
-            for place in range(end, min(end + knobs.num_tokens, len(text.tokens))):
-                copied = Provenance(Source.COPY, position=place, match=length)
-                node = builder.add(text.tokens[place], parent, copied)
-                if node is None or text.tokens[place] in self.resources.stop_tokens:
-                    break
-                parent = node
+        copies = 0
+        for length, end in text.earlier(knobs.min_ngram, PLACES):
+            grown = len(builder)
+            copy = (
+                (token, Provenance(Source.COPY, position=n, match=length))
+                for n, token in copied(text.tokens, end, knobs.num_tokens)
+            )
+            builder.add_chain(copy, self.resources.stop_tokens)
+            copies += len(builder) > grown
+            if copies == knobs.max_matches:
+                break
         return builder.build()

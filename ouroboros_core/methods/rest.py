@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from ouroboros_core import hyperparameters
 from ouroboros_core.memory.ngrams import most_frequent
@@ -29,6 +29,12 @@ class Rest(Method):
         span: int = Field(8, ge=1, le=32, description="Tokens taken behind each place.")
         tree_size: int = Field(6, ge=1, le=64, description="Nodes of the trie that are kept.")
 
+        @model_validator(mode="after")
+        def _check(self) -> Rest.Hyperparameters:
+            if self.min_suffix > self.max_suffix:
+                raise ValueError(f"min_suffix must be at most max_suffix, got {self.min_suffix} and {self.max_suffix}")
+            return self
+
     def __init__(self, hyperparameters: Hyperparameters, resources: Resources) -> None:
         super().__init__(hyperparameters, resources)
         self.knobs = hyperparameters
@@ -37,13 +43,19 @@ class Rest(Method):
         corpus, knobs = self.resources.corpus, self.knobs
         assert corpus is not None
         builder = TreeBuilder(context.root, max_depth=context.budget - 1)
-        found = corpus.longest(context.tokens[-knobs.max_suffix :], knobs.max_suffix, knobs.min_suffix)
+        found = corpus.longest(context.tokens, knobs.max_suffix, knobs.min_suffix)
         if found is not None and context.budget > 1:
             span = min(knobs.span, context.budget - 1)
             origin = Provenance(Source.CORPUS, step=context.step, match=found.length)
             nodes: list[int] = []
-            for token, parent in most_frequent(corpus.continuations(found, span, PLACES), knobs.tree_size):
+            continuations = map(self._to_a_stop, corpus.continuations(found, span, PLACES))
+            for token, parent in most_frequent(continuations, knobs.tree_size):
                 node = builder.add(token, nodes[parent] if parent >= 0 else 0, origin)
                 assert node is not None
                 nodes.append(node)
         return builder.build()
+
+    def _to_a_stop(self, tokens: tuple[int, ...]) -> tuple[int, ...]:
+        """Up to the first stop token, which ends the text."""
+        end = next((n for n, token in enumerate(tokens, 1) if token in self.resources.stop_tokens), len(tokens))
+        return tokens[:end]

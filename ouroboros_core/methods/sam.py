@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Any, Literal
 
 from pydantic import Field
 
 from ouroboros_core import hyperparameters
-from ouroboros_core.memory.ngrams import most_frequent
+from ouroboros_core.memory.ngrams import copied, most_frequent
 from ouroboros_core.memory.prediction import Prediction
 from ouroboros_core.memory.suffix_automaton import SuffixAutomaton
 from ouroboros_core.methods.base import Context, Method, Need, Resources, Verdict
@@ -27,11 +28,10 @@ PLACES = 32
 
 @dataclass(frozen=True)
 class _Copy:
-    """Tokens that followed a match of `length` tokens, and where each comes from; `rank` is what the choice goes by."""
+    """Tokens that followed a match, each with where it comes from; `rank`, the match's length, is what the choice goes by."""
 
     rank: int
-    tokens: Sequence[int]
-    origins: Sequence[Provenance]
+    nodes: Sequence[tuple[int, Provenance]]
 
 
 class Sam(Method):
@@ -54,7 +54,7 @@ class Sam(Method):
         auxiliary: Literal["token_recycling", "speculative", "ouroboros", "eagle2", "none"] = Field(
             "token_recycling", description="The method that drafts where no match is long enough, at its default knobs."
         )
-        merge: bool = Field(False, description="Put the copy and the auxiliary's tree into one tree, instead of either or.")
+        merge: bool = Field(False, description="Put all copies and the auxiliary's tree into one tree, instead of either or.")
 
     def __init__(self, hyperparameters: Hyperparameters, resources: Resources) -> None:
         super().__init__(hyperparameters, resources)
@@ -77,9 +77,8 @@ class Sam(Method):
         return self.auxiliary.prompt_candidates if self.auxiliary else 0
 
     def start(self, prompt: tuple[int, ...], max_new_tokens: int) -> None:
-        self.text = SuffixAutomaton()
+        self.text = SuffixAutomaton().extend(prompt)
         self.prediction = Prediction(self.resources.prediction, far=self.knobs.len_threshold)
-        self._prompt_length = len(prompt)
         if self.auxiliary:
             self.auxiliary.start(prompt, max_new_tokens)
             self.pool = self.auxiliary.pool
@@ -89,9 +88,9 @@ class Sam(Method):
             self.auxiliary.read_prompt(prompt, likeliest)
 
     def propose(self, context: Context) -> TokenTree:
-        new = context.tokens[len(self.text.tokens) :]
-        self.prediction.extend(context.tokens[max(self._prompt_length, len(self.text.tokens)) :])
-        self.text.extend(new)
+        written = context.tokens[len(self.text.tokens) :]
+        self.prediction.extend(written)
+        self.text.extend(written)
         copies = self._copies(context)
         self._drafted = self.auxiliary is not None and (self.knobs.merge or not copies)
         if self._drafted:
@@ -103,17 +102,8 @@ class Sam(Method):
         else:
             builder = TreeBuilder(context.root, max_depth=context.budget - 1)
         for copy in copies if self.knobs.merge else copies[:1]:
-            self._add(builder, copy)
+            builder.add_chain(copy.nodes, self.resources.stop_tokens)
         return builder.build()
-
-    def _add(self, builder: TreeBuilder, copy: _Copy) -> None:
-        """Hang a copy below the root; it ends with a stop token."""
-        parent = 0
-        for token, origin in zip(copy.tokens, copy.origins, strict=True):
-            node = builder.add(token, parent, origin)
-            if node is None or token in self.resources.stop_tokens:
-                return
-            parent = node
 
     def _length(self, match: int, context: Context) -> int:
         return min(self.knobs.n_predicts, 1 + int(self.knobs.alpha * match), context.budget - 1)
@@ -121,33 +111,32 @@ class Sam(Method):
     def _copies(self, context: Context) -> list[_Copy]:
         """What may be copied, the longest match first; of equal ones the expected text before the text before the corpus."""
         found = [self._expected(context), self._earlier(context), self._retrieved(context)]
-        return sorted((copy for copy in found if copy and copy.tokens), key=lambda copy: -copy.rank)
+        return sorted((copy for copy in found if copy and copy.nodes), key=lambda copy: -copy.rank)
 
     def _expected(self, context: Context) -> _Copy | None:
+        """From the text that is expected; a match below the threshold is followed where nothing else would draft."""
         prediction = self.prediction
-        tokens = prediction.expected(self._length(prediction.matched, context))
-        origins = [
-            Provenance(Source.COPY, Learned.PREDICTION, None, prediction.at + n, prediction.matched) for n in range(len(tokens))
-        ]
-        return _Copy(prediction.matched, tokens, origins)
+        if self.auxiliary is not None and prediction.trust < self.knobs.len_threshold:
+            return None
+        tokens = prediction.expected(self._length(prediction.trust, context))
+        origins = (Provenance(Source.COPY, Learned.PREDICTION, None, place, prediction.matched) for place in count(prediction.at))
+        return _Copy(prediction.trust, [*zip(tokens, origins, strict=False)])
 
     def _earlier(self, context: Context) -> _Copy | None:
-        """From the text itself; where the copy reaches its end it goes on with what it has just copied."""
+        """From the text itself."""
         match = self.text.recent
         if match is None or match.length < self.knobs.len_threshold:
             return None
-        text, tokens, origins = self.text.tokens, [], []
-        period = len(text) - match.end
-        for n in range(self._length(match.length, context)):
-            place = match.end + n % period
-            tokens.append(text[place])
-            origins.append(Provenance(Source.COPY, position=place, match=match.length))
-        return _Copy(match.length, tokens, origins)
+        nodes = [
+            (token, Provenance(Source.COPY, position=place, match=match.length))
+            for place, token in copied(self.text.tokens, match.end, self._length(match.length, context))
+        ]
+        return _Copy(match.length, nodes)
 
     def _retrieved(self, context: Context) -> _Copy | None:
-        """From the corpus: at each place the most frequent of what follows the match."""
+        """From the corpus: step by step the most frequent of what follows the match, at up to PLACES places."""
         corpus, shortest = self.resources.corpus, self.knobs.len_threshold + self.knobs.len_bias
-        found = corpus.longest(context.tokens[-corpus.depth :], shortest=shortest) if corpus else None
+        found = corpus.longest(context.tokens, shortest=shortest) if corpus else None
         if corpus is None or found is None:
             return None
         length = self._length(found.length, context)
@@ -159,7 +148,7 @@ class Sam(Method):
                 tokens.append(token)
                 tip = index
         origin = Provenance(Source.CORPUS, step=context.step, match=found.length)
-        return _Copy(found.length - self.knobs.len_bias, tokens, [origin] * len(tokens))
+        return _Copy(found.length - self.knobs.len_bias, [(token, origin) for token in tokens])
 
     def learn(self, verdict: Verdict) -> None:
         if self.auxiliary:

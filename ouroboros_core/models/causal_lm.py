@@ -26,6 +26,9 @@ from ouroboros_core.tree import TokenTree
 PREFILL_CHUNK = 512
 """Rows of the context computed in one pass; its mask has this many rows, never as many as the context."""
 
+PROJECTED = 1 << 25
+"""Logits held at once where every row of the context is projected."""
+
 TREE_ROOM = 256
 """Rows kept free behind the context for the trees of a run."""
 
@@ -145,7 +148,7 @@ class CausalLM:
             self.forget()
         likeliest: list[torch.Tensor] = []
         if len(context) > 1:
-            self._fill(context, self._rewind(context), candidates, likeliest)
+            likeliest = self._fill(context, self._rewind(context), candidates)
             if self.device.type == "cuda":
                 torch.cuda.synchronize(self.device)  # so that a clock read now has the pass behind it
         if not candidates:
@@ -159,7 +162,8 @@ class CausalLM:
             raise InvalidInput("the root of the tree must be the last token of the context, and the context must not be empty")
         kept = self._rewind(context)
         if len(context) - 1 - kept > PACKED_CONTEXT:
-            kept = self._fill(context, kept)
+            self._fill(context, kept)
+            kept = len(context) - 1
         missing = len(context) - 1 - kept
         nodes = [n for n in range(len(tree)) if n not in tree.silent]
         self._context, self._tree = (), None  # until the pass has ended, the cache holds nothing that can be relied on
@@ -190,22 +194,24 @@ class CausalLM:
         self._context = context[:kept]
         return kept
 
-    def _fill(self, context: tuple[int, ...], kept: int, candidates: int = 0, likeliest: list[torch.Tensor] | None = None) -> int:
+    def _fill(self, context: tuple[int, ...], kept: int, candidates: int = 0) -> list[torch.Tensor]:
         """Compute context rows from `kept` up to the last token, in chunks; of each chunk only the last row is projected.
 
-        Where `candidates` are wanted, all are, and the likeliest tokens of each chunk [rows, candidates] appended.
+        Where `candidates` are wanted all rows are, and the likeliest tokens [rows, candidates] of each chunk come back.
         """
         end = len(context) - 1
-        for start in range(kept, end, PREFILL_CHUNK):
-            stop = min(start + PREFILL_CHUNK, end)
+        likeliest = []
+        chunk = min(PREFILL_CHUNK, max(64, PROJECTED // self.vocabulary)) if candidates else PREFILL_CHUNK
+        for start in range(kept, end, chunk):
+            stop = min(start + chunk, end)
             self._context = ()
             count = stop - start
             wanted = range(count) if candidates else [count - 1]
             logits = self._forward(context[start:stop], range(start, stop), np.tri(count, dtype=np.bool_), wanted)
-            if candidates and likeliest is not None:
+            if candidates:
                 likeliest.append(candidates_of(logits, candidates, self._outputs).cpu())
             self._context = context[:stop]
-        return end
+        return likeliest
 
     def _forward(
         self, tokens: Sequence[int], positions: Sequence[int], sees: npt.NDArray[np.bool_], wanted: Sequence[int]

@@ -51,7 +51,8 @@ class LanguageModel(Protocol):
     def prefill(self, context: Sequence[int], candidates: int = 0) -> Candidates | None:
         """Compute the keys and values of all but the last token beforehand; never needed for correctness.
 
-        With `candidates`, the so many likeliest next tokens [len(context) - 1, candidates] of these tokens come back.
+        With `candidates`, the so many likeliest next tokens [len(context) - 1, candidates] of these tokens come back; fewer
+        columns where the model can write fewer tokens.
         """
         ...
 

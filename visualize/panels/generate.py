@@ -36,6 +36,7 @@ CHARTS = {
     "speedup": "Speedup compared with plain decoding, at each token",
 }
 EXPECTED = "Yesterday's version, an outline: copied where the output follows it. It never changes the text."
+LONGEST_PREDICTION = 100_000
 RECORDED = ("heap-ouroboros.json", "heap-autoregressive.json")
 
 
@@ -46,6 +47,9 @@ def _make_task(
 
     if not isinstance(prompt, str) or not prompt:
         raise InvalidInput("the prompt is empty; write at least one character, or choose an example")
+    if not isinstance(prediction, str) or len(prediction) > LONGEST_PREDICTION:
+        what = f"{len(prediction)} characters" if isinstance(prediction, str) else f"a {type(prediction).__name__}"
+        raise InvalidInput(f"prediction must be a text of at most {LONGEST_PREDICTION} characters, got {what}")
     if (
         isinstance(count, bool)
         or not isinstance(count, int | float)
