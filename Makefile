@@ -61,20 +61,24 @@ table: setup
 
 # The README's table of all methods and transformers' own, on an idle machine. Goes on where it was interrupted; remove the file to
 # measure anew. Then: python -m tests.test_readme for the table, make screenshots for the figure.
+BENCHED := autoregressive,draft_only,speculative,ouroboros,lookahead,ngram,rest,prompt_lookup,sam[auxiliary=none],token_recycling,sam,eagle2
+BENCHED := $(BENCHED),sam[auxiliary=eagle2],sam[auxiliary=eagle2,merge=true]
 bench: setup
-	$(PYTHON) -m ouroboros_core bench --peers hf-greedy,hf-assisted,hf-prompt-lookup --max-new-tokens 48 \
-	  --json assets/benchmark.json --resume
+	$(PYTHON) -m ouroboros_core bench --methods '$(BENCHED)' --peers hf-greedy,hf-assisted,hf-prompt-lookup \
+	  --max-new-tokens 48 --json assets/benchmark.json --resume
 
-# A table of draft shapes: trains each of them on the same 300,000 tokens, hours on two cores, then measures them.
+# A table of draft shapes: trains each of them on the same tokens, then measures them; minutes each on two cores, once the target's
+# answers are known.
 DATA ?= build/data
+SHAPE_TOKENS ?= 60000
 TRAIN := $(PYTHON) -m ouroboros_core train
-SHAPE := $(TRAIN) draft --data $(DATA) --teacher build/teacher --tokens 300000 --resume --out build/shapes
+SHAPE := $(TRAIN) draft --data $(DATA) --teacher build/teacher --tokens $(SHAPE_TOKENS) --resume --out build/shapes
 shapes: setup
 	$(TRAIN) data --out $(DATA) --tokens 300000 --resume
-	for n in 1 2 3 4 6; do $(SHAPE)/layers-$$n --layers $$n || exit 1; done
+	for n in 1 2 4 6; do $(SHAPE)/layers-$$n --layers $$n || exit 1; done
 	$(SHAPE)/narrow --layers 4 --hidden 256
 	$(SHAPE)/whole-vocabulary --layers 4 --outputs 0
-	$(PYTHON) -m ouroboros_core.benchmark.shapes build/shapes/layers-[12346] build/shapes/narrow build/shapes/whole-vocabulary \
+	$(PYTHON) -m ouroboros_core.benchmark.shapes build/shapes/layers-[1246] build/shapes/narrow build/shapes/whole-vocabulary \
 	  --json assets/models/shapes.json
 
 screenshots: setup browser

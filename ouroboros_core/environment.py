@@ -19,3 +19,8 @@ class Environment:
     ouroboros: str
     quantization: str | None = None
     """Of the target's weights: 8bit, 4bit, or none."""
+
+    @property
+    def where(self) -> str:
+        """Processor, threads and dtype in words."""
+        return f"{self.processor}, {self.threads} {'thread' if self.threads == 1 else 'threads'}, {self.dtype}"

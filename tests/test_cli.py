@@ -141,7 +141,7 @@ def test_a_corpus_is_built_used_and_refused(tmp_path: Path) -> None:
     lines.write_text('{"prompt": "one document"}\n{"prompt": "and another"}\n')
     built = ouroboros("sam", "build", str(text), str(lines), "--out", str(corpus))
     assert built.returncode == 0, built.stderr
-    assert built.stdout.startswith("3 documents, ")
+    assert built.stdout.startswith("documents: 3, tokens: ")
     assert "µs a token; a lookup takes" in built.stdout
     trace_file = tmp_path / "trace.json"
     common = ["--raw", "--max-new-tokens", "16", "--dtype", "float32", "--json", str(trace_file)]

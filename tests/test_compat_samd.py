@@ -141,7 +141,7 @@ def test_what_cannot_work_is_refused_with_the_remedy(tmp_path: Path, embedded_pa
         built.generate(ids.repeat(2, 1))
     with pytest.raises(InvalidInput, match="attention_mask hides some"):
         built.generate(ids, torch.tensor([[0] + [1] * 11]))
-    with pytest.raises(InvalidInput, match="there is no room for a new token"):
+    with pytest.raises(InvalidInput, match="and the model has room for 256: none for a new token"):
         built.generate(ids, generation_config=SamdGenerationConfig(max_cache_len=12))
     bad = tmp_path / "sam.pkl"
     bad.write_bytes(pickle.dumps({}))

@@ -45,10 +45,10 @@ def _looks_of(step: Step) -> Counter[str]:
 
 
 def acceptance_length(steps: Sequence[Step]) -> dict[str, Any]:
-    """Tokens each step emitted, stacked by who wrote them."""
+    """Tokens each step emitted, stacked by who wrote them, in the order of the text: the target's own are the last."""
     counts = [_looks_of(step) for step in steps]
     figure = go.Figure()
-    for look in LOOKS.values():
+    for look in sorted(LOOKS.values(), key=lambda look: look.key in ("correction", "bonus", "target")):
         heights = [count[look.key] for count in counts]
         if any(heights):
             figure.add_bar(

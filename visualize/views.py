@@ -81,13 +81,14 @@ def legend() -> list[View]:
 def badge(trace: Trace) -> str:
     """Where and when a trace was recorded."""
     place = trace.environment
-    return f"recorded on {place.processor}, {place.threads} threads, {place.dtype}, {trace.created[:10]}"
+    return f"recorded on {place.where}, {trace.created[:10]}"
 
 
-def describe(method: str, knobs: Mapping[str, Any], target: str, draft: str | None) -> str:
-    """Method, models and knobs in one line."""
+def describe(method: str, knobs: Mapping[str, Any], target: str, *others: str | None) -> str:
+    """Method, knobs and models in one line; others: draft model or head, and corpus, where they are there."""
     listed = ", ".join(f"{name} {value}" for name, value in knobs.items() if not isinstance(value, bool))
-    return f"{method}{f' ({listed})' if listed else ''} on {target}{f' with {draft}' if draft else ''}"
+    beside = " and ".join(name for name in others if name)
+    return f"{method}{f' ({listed})' if listed else ''} on {target}{f' with {beside}' if beside else ''}"
 
 
 def _identical(trace: Trace, baseline: Trace | None, difference: Divergence | None) -> tuple[str, str]:
@@ -124,7 +125,7 @@ def run_view(
         "prompt": trace.prompt.text,
         "chat": trace.prompt.chat,
         "badge": badge_text,
-        "title": describe(trace.method, trace.hyperparameters, trace.target, trace.draft),
+        "title": describe(trace.method, trace.hyperparameters, trace.target, trace.draft, trace.corpus),
         "tiles": tiles(trace, baseline, difference),
         "status": status,
         "done": True,

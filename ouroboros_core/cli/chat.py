@@ -55,7 +55,7 @@ def run(arguments: argparse.Namespace) -> None:
         others = {"target": target, "draft": draft, "head": None, "corpus": None}
         return options.load_pair(argparse.Namespace(**{**vars(arguments), **others}))
 
-    notes = Console(highlight=False, stderr=True, soft_wrap=True)
+    notes = Console(highlight=False, stderr=True, soft_wrap=not sys.stderr.isatty())
     session = Session(options.load_pair(arguments), load, specs, sampling, length, not arguments.raw)
     session.do_method(*(spec.text for spec in specs))  # says what is lacking before anything is asked
     notes.print(f"{session.do_pair()}. /help lists the commands.", markup=False)
@@ -81,7 +81,8 @@ def _reader() -> Callable[[], str]:
     from ouroboros_core.locations import cache_folder
 
     cache_folder().mkdir(parents=True, exist_ok=True)
-    commands = WordCompleter([f"/{name}" for name in Session.commands()], sentence=True)
+    words = [f"/{name}" for name in Session.commands()] + [f"/method {name}" for name in methods.available()]
+    commands = WordCompleter(words, sentence=True)
     history = FileHistory(str(cache_folder() / "chat-history"))
     session: PromptSession[str] = PromptSession(history=history, completer=commands, output=create_output(sys.stderr))
     return lambda: session.prompt("> ")
@@ -95,18 +96,25 @@ def _converse(session: Session, read: Callable[[], str], console: Console, notes
     while True:
         try:
             line = read()
+        except EOFError:
+            return
+        except KeyboardInterrupt:
+            notes.print("/quit leaves, Ctrl-D too")
+            continue
+        try:
             if line.startswith("/"):
                 notes.print(session.do(line), markup=False)
             elif line.strip():
                 _answer(session, line, console, notes, warm)
-        except (EOFError, Quit):
+        except Quit:
             return
         except KeyboardInterrupt:
-            notes.print("stopped; /quit leaves")
+            notes.print("stopped")
         except BrokenPipeError:
             raise
         except OuroborosError as error:
-            hint = " (/clear forgets the conversation, /length asks for less)" if session.chat and session.history else ""
+            grown = not line.startswith("/") and session.chat and session.history
+            hint = " (/clear forgets the conversation, /length asks for less)" if grown else ""
             notes.print(f"error: {error}{hint}", markup=False, style="red")
         except OSError as error:
             notes.print(f"error: {error.strerror}: {error.filename}", markup=False, style="red")

@@ -195,7 +195,8 @@ class Session:
             self.specs = kept or (read_spec(FALLBACK, self.sampling),)
             self.draft = self.draft and pair.draft is not None
             self.pair, self.history = pair, []
-        names = [self.pair.target.name, *(part.name for part in (self.pair.draft, self.pair.head, self.pair.corpus) if part)]
+        parts = ("draft", self.pair.draft), ("head", self.pair.head), ("corpus", self.pair.corpus)
+        names = [self.pair.target.name, *(f"{what} {part.name}" for what, part in parts if part)]
         said = [f"{names[0]} with {', '.join(names[1:])}" if names[1:] else names[0], self._methods()]
         said += [f"left out: {'; '.join(dropped)}"] if dropped else []
         said += ["the conversation begins anew"] if target else []
@@ -246,7 +247,7 @@ class Session:
         return "the conversation begins anew"
 
     def do_save(self, file: str = "") -> str:
-        """FILE: write the traces of the last answers as JSON, one file each."""
+        """FILE: write the last answer's trace as JSON; of several answers, each to a file of its own, FILE-1-METHOD."""
         if not file:
             raise InvalidInput("name a file, as in /save trace.json")
         if not self.traces:

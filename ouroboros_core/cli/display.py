@@ -97,8 +97,8 @@ def live(generation: Generation, console: Console, *, ends: AbstractSet[int] = f
     """Like `stream`, for a terminal: rejected drafts struck through in place, and below it a line with the speed so far."""
     line, began, shown, drawn = Text(), time.perf_counter(), 0, 0.0
     speed = Text()
-    with Live(console=console, auto_refresh=False, transient=True) as picture:
-        try:
+    try:
+        with Live(console=console, auto_refresh=False, transient=True) as picture:
             for step in generation:
                 for part in _styled(generation, step, pieces(generation, step, shown, ends)):
                     if part is None:
@@ -109,13 +109,13 @@ def live(generation: Generation, console: Console, *, ends: AbstractSet[int] = f
                         line.append_text(part)
                 shown = len(generation.texts)
                 now = time.perf_counter()
-                speed = Text(f"{shown} tokens, {shown / (now - began):.1f} tokens/s, {step.index + 1} steps", style="dim")
+                speed = Text(f"tokens: {shown}, steps: {step.index + 1}, {shown / (now - began):.1f} tokens/s", style="dim")
                 if now - drawn > 1 / REFRESH:
                     picture.update(Group(_tail(line, console), speed), refresh=True)
                     drawn = now
-        finally:
             picture.update(Text(), refresh=True)
-    console.print(line, soft_wrap=True)
+    finally:  # what was written stays, also where the run was stopped
+        console.print(line, soft_wrap=True)
 
 
 def _tail(line: Text, console: Console) -> Text:
@@ -172,8 +172,7 @@ def report(trace: Trace, notes: Console) -> None:
         parts += [f"{len(trace.steps)} draft passes", "no target pass"]
     parts += [] if rate is None else [f"draft acceptance rate {rate:.0%}"]
     place = trace.environment
-    where = f"{place.processor}, {place.threads} threads, {place.dtype}"
-    notes.print(f"{trace.method}: " + ", ".join(parts) + f" [dim]({where})[/]")
+    notes.print(f"{trace.method}: " + ", ".join(parts) + f" [dim]({place.where})[/]")
 
 
 def compare(pair: Pair, trace: Trace, baseline: Trace, notes: Console) -> None:

@@ -73,7 +73,7 @@ def run(arguments: argparse.Namespace) -> None:
         Generation(pair, warm_up).run()
     generation = Generation(pair, task, pool)
     try:
-        display.stream(generation, console)
+        display.stream(generation, console, ends=pair.stop_tokens)
     finally:
         trace = generation.trace()
         if arguments.json and trace.steps:

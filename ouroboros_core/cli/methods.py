@@ -48,7 +48,9 @@ def run(arguments: argparse.Namespace) -> None:
     console = Console(highlight=False)
     for method in describe():
         needs = f" needs: {', '.join(method['needs'])}" if method["needs"] else ""
-        console.print(f"[bold]{method['id']}[/]{' (default)' if method['default'] else ''}{needs}  [dim]{method['paper']}[/]")
+        mark = " (default)" if method["default"] else ""
+        head = f"[bold]{method['id']}[/]: {method['name']}{mark}{needs}  [dim]{method['paper']}[/]"
+        console.print(head.removesuffix("  [dim][/]"), soft_wrap=True)
         console.print(f"  {method['summary']}")
         for name, knob in method["knobs"].items():
             bounds = f" {knob['min']}-{knob['max']}" if knob["min"] is not None else ""

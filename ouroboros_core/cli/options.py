@@ -109,5 +109,7 @@ def read_utf8(path: Path) -> str:
     """The text of a file; raises InvalidInput naming it where it is none."""
     try:
         return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise InvalidInput(f"there is no file {path}") from None
     except UnicodeDecodeError as error:
         raise InvalidInput(f"{path} is not UTF-8 text ({error}): convert it first") from None

@@ -52,8 +52,9 @@ def run(arguments: argparse.Namespace) -> None:
     corpus = Corpus.build(documents, mark)
     seconds = time.perf_counter() - began
     corpus.save(arguments.out)
-    size, count = arguments.out.stat().st_size / 1e6, len(corpus) - corpus.documents
-    print(f"{corpus.documents} documents, {count} tokens: {arguments.out}, {size:.1f} MB ({corpus.megabytes:.1f} MB in memory)")
+    size, count = arguments.out.stat().st_size / 1e3, len(corpus) - corpus.documents
+    held = f"{size:.0f} kB ({1e3 * corpus.megabytes:.0f} kB in memory)"
+    print(f"documents: {corpus.documents}, tokens: {count}; {arguments.out}: {held}")
     print(f"indexed in {seconds:.2f} s, {1e6 * seconds / count:.1f} µs a token; a lookup takes {_lookup_time(corpus):.0f} µs")
 
 

@@ -192,7 +192,7 @@ class SamdModel:
         """Continue ids [1, tokens]; the text is that of the model alone. attention_mask must not hide anything.
 
         Further arguments, such as token_type_ids, are taken as the tokenizer gives them. It ends at an end token, after
-        max_new_tokens or max_steps, or where max_cache_len is reached.
+        max_new_tokens or max_steps, or where max_cache_len or the model's own length is reached.
         """
         settings = generation_config or SamdGenerationConfig()
         if input_ids.dim() != 2 or input_ids.shape[0] != 1:
@@ -200,11 +200,11 @@ class SamdModel:
         if attention_mask is not None and not bool(attention_mask.all()):
             raise InvalidInput("attention_mask hides some of the tokens: leave the padding out, one text needs none")
         prompt = input_ids[0].tolist()
-        count = min(settings.max_new_tokens, settings.max_cache_len - len(prompt))
+        count = min(settings.max_new_tokens, settings.max_cache_len - len(prompt), self._target.max_length - len(prompt))
         if count < 1:
             raise InvalidInput(
                 f"the prompt has {len(prompt)} tokens, max_new_tokens is {settings.max_new_tokens} and max_cache_len "
-                f"{settings.max_cache_len}: there is no room for a new token"
+                f"{settings.max_cache_len}, and the model has room for {self._target.max_length}: none for a new token"
             )
         seed = 0 if settings.greedy else int(torch.randint(2**32, (1,), dtype=torch.int64))
         sampler = Sampler(settings.sampling(seed), self._target.vocabulary)

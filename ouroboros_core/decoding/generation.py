@@ -164,6 +164,7 @@ class Generation:
             prompt=self.prompt,
             max_new_tokens=self.task.max_new_tokens,
             prediction=self.task.prediction,
+            corpus=self.pair.corpus.name if self.pair.corpus and methods.get(self.task.method).reads_corpus else None,
             ending=self._ending,
             steps=tuple(self.steps),
             texts=tuple(self.texts),

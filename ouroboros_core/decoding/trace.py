@@ -97,6 +97,7 @@ class Trace:
             run: of those that were whole characters)
     pieces  the text of every token id that occurs in a tree, on its own: for pictures, where a token may be half a character
     prediction   the text that was expected, where one was given
+    corpus  the corpus that the method could look into
     """
 
     method: str
@@ -113,6 +114,7 @@ class Trace:
     texts: tuple[str, ...]
     pieces: dict[int, str] = field(default_factory=dict)
     prediction: str = ""
+    corpus: str | None = None
     version: int = VERSION
 
     @property

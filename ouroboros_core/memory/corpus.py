@@ -75,8 +75,8 @@ class Corpus:
                 tokens, order, mine = file["tokens"], file["order"], str(file["fingerprint"])
         except FileNotFoundError:
             raise InvalidInput(f"there is no corpus {path}: make one with sam build FILES --out {path}") from None
-        except (OSError, ValueError, KeyError, EOFError, TypeError, AttributeError, zipfile.BadZipFile) as error:
-            raise InvalidInput(f"{path} is not a corpus (make one with sam build FILES --out corpus.npz): {error}") from None
+        except (OSError, ValueError, KeyError, EOFError, TypeError, AttributeError, zipfile.BadZipFile):
+            raise InvalidInput(f"{path} is not a corpus: make one with sam build FILES --out corpus.npz") from None
         if not _fit(tokens, order):
             raise InvalidInput(f"{path} is damaged: its tokens and their order do not fit each other; build it anew")
         if fingerprint is not None and mine != fingerprint:

@@ -123,6 +123,8 @@ class Method(ABC):
     order: ClassVar[int] = 100
     needs: ClassVar[frozenset[Need]] = frozenset()
     learns_phrases: ClassVar[bool] = False
+    reads_corpus: ClassVar[bool] = False
+    """Whether it looks into a corpus where there is one."""
     takes_prediction: ClassVar[bool] = False
     """Whether a text that is expected is of use."""
     proposes: ClassVar[bool] = True

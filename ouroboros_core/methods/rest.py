@@ -22,6 +22,7 @@ class Rest(Method):
     summary = "No draft model: finds the end of the text in a corpus and proposes, as a tree, what followed it there most often."
     order = 18
     needs = frozenset({Need.CORPUS})
+    reads_corpus = True
 
     class Hyperparameters(hyperparameters.Hyperparameters):
         max_suffix: int = Field(16, ge=1, le=64, description="Longest suffix that is looked for in the corpus.")

@@ -42,6 +42,7 @@ class Sam(Method):
     paper = "https://arxiv.org/abs/2411.10666"
     summary = "Copies what followed the longest match in text, corpus or expected text; without one, another method drafts."
     order = 27
+    reads_corpus = True
     takes_prediction = True
 
     class Hyperparameters(hyperparameters.Hyperparameters):

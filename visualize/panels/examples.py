@@ -21,7 +21,7 @@ EXAMPLES = (
     Example("Java heap", "the paper's own example: a class skeleton, continued as it is", HEAP, chat=False),
     Example(
         "Repeat a paragraph",
-        "easy: the output copies itself",
+        "easy, because the output copies itself",
         "Repeat this paragraph three times: The river rose all night, and in the morning the old bridge was gone.",
     ),
     Example(

@@ -119,9 +119,9 @@ class Studio:
         if error is not None:
             return f"The models could not be loaded: {error}"
         pair = self.pair()
-        draft = pair.draft.name if pair.draft else "no draft model"
-        place = pair.environment
-        return f"Ready: {pair.target.name} with {draft}, {place.dtype} on {place.processor}, {place.threads} threads."
+        parts = ("draft", pair.draft), ("head", pair.head), ("corpus", pair.corpus)
+        beside = ", ".join(f"{what} {part.name}" for what, part in parts if part) or "no draft model"
+        return f"Ready: {pair.target.name} with {beside}, on {pair.environment.where}."
 
     def run(self, task: Task, compare: bool, charts: bool = True) -> Generator[dict[str, Any], None, None]:
         """Run a task and then, unless already measured, plain decoding; yields what is new.
@@ -149,7 +149,8 @@ class Studio:
         from ouroboros_core.decoding.generation import Generation
 
         generation = Generation(pair, task)
-        title = views.describe(task.method, task.hyperparameters.model_dump(), generation.model.name, generation.draft_name)
+        begun = generation.trace()
+        title = views.describe(begun.method, begun.hyperparameters, begun.target, begun.draft, begun.corpus)
         common = {"run": name, "badge": "live", "title": title, "prompt": task.prompt, "chat": task.chat}
         blank = figures.empty("Measured when the run has ended.")
         yield {
