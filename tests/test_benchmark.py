@@ -19,7 +19,7 @@ import pytest
 import torch
 
 from ouroboros_core import methods
-from ouroboros_core.benchmark import entrants, peers, prompts, report, store
+from ouroboros_core.benchmark import copies, entrants, peers, prompts, report, store
 from ouroboros_core.benchmark.entrants import MethodEntrant
 from ouroboros_core.benchmark.runner import Runner
 from ouroboros_core.benchmark.store import Measurement, Settings, Share, Store
@@ -553,3 +553,12 @@ def test_peers_write_what_transformers_writes_and_count_its_passes(embedded_pair
     assert outcome.seconds.prefill > 0
     assert outcome.seconds.verify > 0
     assert replace(outcome.seconds, host=0) != Seconds()
+
+
+def test_what_could_be_copied_is_counted_by_hand() -> None:
+    """The worked example, and a text of one repeated token."""
+    assert copies.copyable([1, 2, 3], [1, 2, 3], 2) == 1
+    assert copies.copyable([1, 2, 3], [1, 2, 3], 1) == 2
+    assert copies.copyable([1, 2, 3], [3, 2, 1], 2) == 0
+    assert copies.copyable([7, 7, 7], [7, 7], 1) == 2
+    assert "| rag | 50% | 25% | 0% | 0% |" in copies.table({"rag": [4, 2, 1, 0, 0]})

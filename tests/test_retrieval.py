@@ -184,7 +184,7 @@ def test_a_copy_that_reaches_the_end_of_the_text_goes_on_with_itself() -> None:
 
 
 def test_without_a_match_the_auxiliary_method_drafts_and_learns() -> None:
-    steps = run("sam", prompt(), 20, auxiliary="token_recycling", len_threshold=30)
+    steps = run("sam", prompt(), 20, auxiliary="token_recycling", len_threshold=30, merge=False)
     alone = run("token_recycling", prompt(), 20)
     assert [step.tree for step in steps] == [step.tree for step in alone]
 
@@ -213,7 +213,7 @@ def test_an_auxiliary_that_watches_learns_while_sam_copies(monkeypatch: pytest.M
     seen: list[Verdict] = []
     monkeypatch.setattr(kind, "watch", lambda _, verdict: seen.append(verdict))
     text = [5, 6, 7, 8, 9, 5, 6, 7]
-    steps = run("sam", text, 3)
+    steps = run("sam", text, 3, merge=False)
     assert Source.COPY in {p.source for p in steps[0].tree.provenance}
     assert seen
 
@@ -222,17 +222,20 @@ def test_a_corpus_must_beat_the_text_by_the_bias() -> None:
     both = [2, 3, 4, 5, 6, 7, 8, 29, 4, 30, 6, 7, 8, 28, 1, *range(2, 9)]
     longer = Corpus.build([[1, *range(2, 9), 20, 21]])
     for bias, source in ((0, Source.CORPUS), (1, Source.COPY)):
-        tree = run("sam", both, 20, corpus=longer, auxiliary="none", len_threshold=3, len_bias=bias)[0].tree
+        tree = run("sam", both, 20, corpus=longer, auxiliary="none", merge=False, len_threshold=3, len_bias=bias)[0].tree
         assert {p.source for p in tree.provenance[1:]} == {source}, "8 tokens in the corpus, 7 in the text"
     text = [*range(1, 8), 29, 30, *range(1, 8)]
     corpus = Corpus.build([[*range(1, 8), 20, 21, 22]])
     for bias, source in ((0, Source.COPY), (5, Source.COPY)):
-        tree = run("sam", text, 20, corpus=corpus, auxiliary="none", len_threshold=5, len_bias=bias)[0].tree
+        tree = run("sam", text, 20, corpus=corpus, auxiliary="none", merge=False, len_threshold=5, len_bias=bias)[0].tree
         assert {p.source for p in tree.provenance[1:]} == {source}, "of equals the text"
-    tree = run("sam", [3, *range(1, 8)], 20, corpus=corpus, auxiliary="none", len_threshold=5, len_bias=0)[0].tree
+    tree = run("sam", [3, *range(1, 8)], 20, corpus=corpus, auxiliary="none", merge=False, len_threshold=5, len_bias=0)[0].tree
     assert tree.tokens[1:] == (20, 21, 22), "to the document's end, and no further"
     assert {p.source for p in tree.provenance[1:]} == {Source.CORPUS}
-    assert len(run("sam", [3, *range(1, 8)], 20, corpus=corpus, auxiliary="none", len_threshold=5, len_bias=5)[0].tree) == 1
+    assert (
+        len(run("sam", [3, *range(1, 8)], 20, corpus=corpus, auxiliary="none", merge=False, len_threshold=5, len_bias=5)[0].tree)
+        == 1
+    )
 
 
 def test_a_right_prediction_saves_most_passes_and_a_wrong_one_changes_nothing() -> None:
@@ -252,7 +255,7 @@ def test_a_short_match_of_the_prediction_does_not_push_the_auxiliary_aside() -> 
     text = prompt()
     whole = plain(tiny.target(TARGET), text, COUNT)
     junk = [token for token in whole[::3] for token in (token, 1, 2)]
-    steps = run("sam", text, prediction=[3, *junk], len_threshold=4)
+    steps = run("sam", text, prediction=[3, *junk], len_threshold=4, merge=False)
     copies = [p for step in steps[1:] for p in step.tree.provenance[1:] if p.learned is Learned.PREDICTION]
     assert not [p for p in copies if p.match is None or p.match < 4]
     assert [p for step in steps for p in step.tree.provenance if p.source is Source.RECYCLED]

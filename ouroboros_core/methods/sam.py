@@ -2,7 +2,7 @@
 
 Three sources are looked into at every step: prompt and output (a suffix automaton that grows with them; section 3.1), a corpus,
 and a text that is expected. The longest match decides how much is copied; where none is long enough an auxiliary method drafts
-(section 3.3). With `merge`, both are put into one tree instead, which one pass checks.
+(section 3.3). With `merge`, the default here, copies and auxiliary draft are put into one tree instead, which one pass checks.
 """
 
 from __future__ import annotations
@@ -21,6 +21,9 @@ from ouroboros_core.memory.suffix_automaton import SuffixAutomaton
 from ouroboros_core.methods.base import Context, Method, Need, Resources, Verdict
 from ouroboros_core.models.language_model import Candidates, FeatureDrafter, LanguageModel
 from ouroboros_core.tree import Learned, Provenance, Source, TokenTree, TreeBuilder
+
+FAR = 4
+"""A prediction that was lost is found again far away by at least so many tokens."""
 
 PLACES = 32
 """Places of a match in the corpus that are looked at; the chain follows what is most frequent there."""
@@ -47,7 +50,7 @@ class Sam(Method):
 
     class Hyperparameters(hyperparameters.Hyperparameters):
         n_predicts: int = Field(15, ge=1, le=63, description="Most tokens copied in a step.")
-        len_threshold: int = Field(2, ge=1, le=32, description="Shortest match that is followed.")
+        len_threshold: int = Field(1, ge=1, le=32, description="Shortest match that is followed.")
         len_bias: int = Field(
             2, ge=0, le=32, description="By how much a match in the corpus must be longer than one in the text."
         )
@@ -55,7 +58,7 @@ class Sam(Method):
         auxiliary: Literal["token_recycling", "speculative", "ouroboros", "eagle2", "none"] = Field(
             "token_recycling", description="The method that drafts where no match is long enough, at its default knobs."
         )
-        merge: bool = Field(False, description="Put all copies and the auxiliary's tree into one tree, instead of either or.")
+        merge: bool = Field(True, description="Put all copies and the auxiliary's tree into one tree, instead of either or.")
 
     def __init__(self, hyperparameters: Hyperparameters, resources: Resources) -> None:
         super().__init__(hyperparameters, resources)
@@ -79,7 +82,7 @@ class Sam(Method):
 
     def start(self, prompt: tuple[int, ...], max_new_tokens: int) -> None:
         self.text = SuffixAutomaton().extend(prompt)
-        self.prediction = Prediction(self.resources.prediction, far=self.knobs.len_threshold)
+        self.prediction = Prediction(self.resources.prediction, far=max(FAR, self.knobs.len_threshold))
         if self.auxiliary:
             self.auxiliary.start(prompt, max_new_tokens)
             self.pool = self.auxiliary.pool

@@ -10,8 +10,11 @@ from ouroboros_core.methods.base import Context, Method, Resources, Verdict
 from ouroboros_core.models.language_model import Candidates
 from ouroboros_core.tree import Provenance, Source, TokenTree, TreeBuilder
 
-CHANCES = (0.40, 0.11, 0.065, 0.045, 0.035, 0.028, 0.022, 0.018, 0.015, 0.012)
-"""How often the target's choice after a token is the candidate of each rank that was kept of the last pass over it."""
+CHANCES = (0.41, 0.10, 0.048, 0.034, 0.027, 0.019, 0.016, 0.014, 0.009, 0.009)
+"""How often the target's choice after a known token is the candidate of each rank that was kept the last time.
+
+Measured along the plain texts of the embedded target on 48 prompts of Spec-Bench's groups; 80% of the tokens were known.
+"""
 
 DEPTH = 6
 """Levels of the static tree, as in the paper."""
@@ -28,7 +31,7 @@ class TokenRecycling(Method):
 
     class Hyperparameters(hyperparameters.Hyperparameters):
         candidates: int = Field(8, ge=1, le=10, description="Likeliest tokens kept after each token.")
-        tree_size: int = Field(12, ge=1, le=80, description="Nodes of the static tree.")
+        tree_size: int = Field(8, ge=1, le=80, description="Nodes of the static tree.")
         read_prompt: bool = Field(True, description="Begin with what the target says after each token of the prompt.")
 
     def __init__(self, hyperparameters: Hyperparameters, resources: Resources) -> None:
