@@ -177,19 +177,19 @@ def test_an_answer_that_was_whole_stays_and_one_that_failed_loses_nothing(sessio
     session.length = 6
     session.do("/method sam prompt_lookup")
     quiet = Console(file=io.StringIO())
-    chat._answer(session, "Hello", quiet, quiet, set())
+    chat._answer(session, "Hello", quiet, quiet)
     assert len(session.history) == 2
     good = session.traces
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(methods.get("sam"), "propose", broken)
         with pytest.raises(RuntimeError):
-            chat._answer(session, "And you?", quiet, quiet, {(id(session.pair), "sam"), (id(session.pair), "prompt_lookup")})
+            chat._answer(session, "And you?", quiet, quiet)
     assert session.traces == good
     assert len(session.history) == 2
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(methods.get("prompt_lookup"), "propose", broken)
         with pytest.raises(RuntimeError):
-            chat._answer(session, "And you?", quiet, quiet, {(id(session.pair), "sam"), (id(session.pair), "prompt_lookup")})
+            chat._answer(session, "And you?", quiet, quiet)
     assert len(session.history) == 4
     assert [trace.method for trace in session.traces] == ["sam"]
 

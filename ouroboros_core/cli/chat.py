@@ -6,6 +6,7 @@ Lines that begin with / are commands (/help). Piped, it answers each line of sta
 from __future__ import annotations
 
 import argparse
+import io
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -59,6 +60,8 @@ def run(arguments: argparse.Namespace) -> None:
     session = Session(options.load_pair(arguments), load, specs, sampling, length, not arguments.raw)
     session.do_method(*(spec.text for spec in specs))  # says what is lacking before anything is asked
     notes.print(f"{session.do_pair()}. /help lists the commands.", markup=False)
+    if isinstance(sys.stdin, io.TextIOWrapper):
+        sys.stdin.reconfigure(errors="replace")  # a byte that is no text must not end the conversation
     read = _reader() if sys.stdin.isatty() else _lines
     _converse(session, read, Console(highlight=False), notes)
 
@@ -92,7 +95,6 @@ def _converse(session: Session, read: Callable[[], str], console: Console, notes
     """Read and answer until the end; what goes wrong is said, and nothing is lost."""
     from ouroboros_core.cli.console import Quit
 
-    warm: set[tuple[int, str]] = set()
     while True:
         try:
             line = read()
@@ -105,7 +107,7 @@ def _converse(session: Session, read: Callable[[], str], console: Console, notes
             if line.startswith("/"):
                 notes.print(session.do(line), markup=False)
             elif line.strip():
-                _answer(session, line, console, notes, warm)
+                _answer(session, line, console, notes)
         except Quit:
             return
         except KeyboardInterrupt:
@@ -122,11 +124,8 @@ def _converse(session: Session, read: Callable[[], str], console: Console, notes
             notes.print(f"error: {type(error).__name__}: {error}", markup=False, style="red")
 
 
-def _answer(session: Session, text: str, console: Console, notes: Console, warm: set[tuple[int, str]]) -> None:
-    """Let every method answer; the first one's answer goes on the record of the conversation as soon as it is whole.
-
-    warm: the pairs and methods that have run before, so that no clock measures first calls.
-    """
+def _answer(session: Session, text: str, console: Console, notes: Console) -> None:
+    """Let every method answer; the first one's answer goes on the record of the conversation as soon as it is whole."""
     from ouroboros_core.benchmark.entrants import BASELINE
     from ouroboros_core.cli import display
     from ouroboros_core.decoding.generation import Generation
@@ -135,9 +134,9 @@ def _answer(session: Session, text: str, console: Console, notes: Console, warm:
     traces: list[Trace] = []
     try:
         for answer in answers:
-            if (id(session.pair), answer.task.method) not in warm:
+            if answer.task.method not in session.warm:
                 Generation(session.pair, replace(answer.task, max_new_tokens=WARM_UP_TOKENS)).run()
-                warm.add((id(session.pair), answer.task.method))
+                session.warm.add(answer.task.method)
             if len(answers) > 1:
                 why = "" if answer.shown else ", to compare with"
                 notes.print(f"── {answer.task.method}{why} ──", style="dim")

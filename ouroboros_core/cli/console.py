@@ -56,6 +56,7 @@ class Session:
     step     whether to wait after every step; debug: whether to show each step on a line of its own
     history  earlier turns, of which a chat's next answer knows
     traces   those of the last answers
+    warm     methods that have run on this pair before, so that no clock measures first calls
     """
 
     pair: Pair
@@ -71,6 +72,7 @@ class Session:
     debug: bool = False
     history: list[str] = field(default_factory=list)
     traces: list[Trace] = field(default_factory=list)
+    warm: set[str] = field(default_factory=set)
 
     @property
     def chat(self) -> bool:
@@ -194,7 +196,7 @@ class Session:
             kept = tuple(spec for spec, need in zip(self.specs, needs, strict=True) if need is None)
             self.specs = kept or (read_spec(FALLBACK, self.sampling),)
             self.draft = self.draft and pair.draft is not None
-            self.pair, self.history = pair, []
+            self.pair, self.history, self.warm = pair, [], set()
         parts = ("draft", self.pair.draft), ("head", self.pair.head), ("corpus", self.pair.corpus)
         names = [self.pair.target.name, *(f"{what} {part.name}" for what, part in parts if part)]
         said = [f"{names[0]} with {', '.join(names[1:])}" if names[1:] else names[0], self._methods()]
