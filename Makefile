@@ -65,21 +65,21 @@ BENCHED := autoregressive,draft_only,speculative,ouroboros,lookahead,ngram,rest,
 BENCHED := $(BENCHED),sam[auxiliary=eagle2],sam[merge=false,len_threshold=5,len_bias=5,alpha=16]
 bench: setup
 	$(PYTHON) -m ouroboros_core bench --methods '$(BENCHED)' --peers hf-greedy,hf-assisted,hf-prompt-lookup \
-	  --max-new-tokens 48 --json assets/benchmark.json --resume
+	  --max-new-tokens 32 --json assets/benchmark.json --resume
 
 # A table of draft shapes: trains each of them on the same tokens, then measures them; minutes each on two cores, once the target's
 # answers are known.
 DATA ?= build/data
-SHAPE_TOKENS ?= 60000
+SHAPE_TOKENS ?= 100000
 TRAIN := $(PYTHON) -m ouroboros_core train
-SHAPE := $(TRAIN) draft --data $(DATA) --teacher build/teacher --tokens $(SHAPE_TOKENS) --resume --out build/shapes
+SHAPE := $(TRAIN) draft --data $(DATA) --teacher build/teacher --tokens $(SHAPE_TOKENS) --batch-tokens 1024 --held-out 96 --resume --out build/shapes
 shapes: setup
 	$(TRAIN) data --out $(DATA) --tokens 300000 --resume
-	for n in 1 2 4 6; do $(SHAPE)/layers-$$n --layers $$n || exit 1; done
+	for n in 1 4 6; do $(SHAPE)/layers-$$n --layers $$n || exit 1; done
 	$(SHAPE)/narrow --layers 4 --hidden 256
 	$(SHAPE)/whole-vocabulary --layers 4 --outputs 0
-	$(PYTHON) -m ouroboros_core.benchmark.shapes build/shapes/layers-[1246] build/shapes/narrow build/shapes/whole-vocabulary \
-	  --json assets/models/shapes.json
+	$(PYTHON) -m ouroboros_core.benchmark.shapes build/shapes/layers-[146] build/shapes/narrow build/shapes/whole-vocabulary \
+	  --limit 6 --max-new-tokens 32 --json assets/models/shapes.json
 
 screenshots: setup browser
 	$(PYTHON) -m tests.screenshots

@@ -319,3 +319,6 @@ def test_the_tab_drafts_tells_how_they_were_made(page: Any) -> None:
         lines = page.locator(f"#agreement-{name} .scatterlayer .trace").count()
         assert lines == len(agreement_of(record["curve"][-1]))
         page.wait_for_selector(f"#loss-{name} .scatterlayer .trace", state="attached")
+    rows = page.locator("#shapes tbody tr")
+    assert rows.count() >= 5
+    assert "c" in page.locator("#shapes thead").inner_text()

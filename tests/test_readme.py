@@ -109,6 +109,7 @@ def drafts_section() -> str:
 
 def test_the_tables_of_drafts_are_generated() -> None:
     assert section("drafts") == drafts_section(), "run: python -m tests.test_readme"
+    assert len(shapes.read(ROOT / "assets" / "models" / "shapes.json")) >= 5
     sizes = [file.stat().st_size for file in (ROOT / "assets" / "models").rglob("*") if file.is_file()]
     assert sum(sizes) < 40_000_000
 

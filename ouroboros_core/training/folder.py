@@ -93,7 +93,9 @@ def _save_draft(student: DraftStudent, out: Path) -> str:
     config.pop("_name_or_path", None)
     (out / "config.json").write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")
     count = model.config.num_hidden_layers
-    shape = f"{count} layers of width {model.config.hidden_size}, {len(student.outputs)} output tokens"
+    shape = (
+        f"{count} {'layer' if count == 1 else 'layers'} of width {model.config.hidden_size}, {len(student.outputs)} output tokens"
+    )
     state = {k: v.detach().cpu().bfloat16().contiguous() for k, v in model.state_dict().items() if "lm_head" not in k}
     if not student.shared:
         save_file(state, out / "model.safetensors", metadata={"format": "pt"})
