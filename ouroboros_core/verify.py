@@ -12,7 +12,7 @@ p. The text then follows the target's distribution, but it is not the text of pl
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 
 import numpy as np
@@ -81,6 +81,12 @@ def _residual(p: Law, token: int, q: Law | None) -> Law:
 def _draw(p: Law, random: np.random.Generator) -> int:
     mass = np.cumsum(p)
     return int(np.searchsorted(mass, random.random() * mass[-1], side="right"))
+
+
+def until_stop(tokens: Sequence[int], stop_tokens: AbstractSet[int]) -> tuple[int, ...]:
+    """Tokens up to the first stop token, which stays."""
+    end = next((n for n, token in enumerate(tokens, 1) if token in stop_tokens), len(tokens))
+    return tuple(tokens[:end])
 
 
 def cut(

@@ -212,12 +212,12 @@ def test_the_self_check_sees_a_mask_that_is_ignored(monkeypatch: pytest.MonkeyPa
     """The check itself, without its list of known obstacles: a model that drops the mask is caught by its numbers."""
     model = tiny.pair("llama", "sdpa")[0]
     check_tree_support(model)
-    honest = model._masks
+    honest = model._masks.of
 
     def blind(*args: Any) -> Any:
         return torch.zeros_like(honest(*args))
 
-    monkeypatch.setattr(model, "_masks", blind)
+    monkeypatch.setattr(model._masks, "of", blind)
     with pytest.raises(UnsupportedModel, match="differs from plain passes"):
         check_tree_support(model)
 

@@ -46,7 +46,7 @@ class Said:
         return self.said
 
     def likeliest(self, k: int) -> Any:
-        raise NotImplementedError
+        return {node: [token] for node, token in enumerate(self.said)}
 
     def logits(self, node: int) -> Any:
         return np.eye(1000)[self.said[node]]

@@ -58,7 +58,7 @@ def run(arguments: argparse.Namespace) -> None:
 
     notes = Console(highlight=False, stderr=True, soft_wrap=not sys.stderr.isatty())
     session = Session(options.load_pair(arguments), load, specs, sampling, length, not arguments.raw)
-    session.do_method(*(spec.text for spec in specs))  # says what is lacking before anything is asked
+    session.choose(specs)  # says what is lacking before anything is asked
     notes.print(f"{session.do_pair()}. /help lists the commands.", markup=False)
     if isinstance(sys.stdin, io.TextIOWrapper):
         sys.stdin.reconfigure(errors="replace")  # a byte that is no text must not end the conversation

@@ -129,9 +129,12 @@ class Session:
         """[ID[knob=value,...] ...]: which methods answer, in turn; without a name, list them."""
         if not methods_:
             return "\n".join(f"  {m.id:<16}{m.summary}" for m in methods.available().values())
+        return self.choose(tuple(read_spec(text, self.sampling) for text in split(",".join(methods_))))
+
+    def choose(self, specs: tuple[Spec, ...]) -> str:
+        """Let these methods answer; raises InvalidInput where one cannot."""
         from ouroboros_core.decoding.generation import lacking
 
-        specs = tuple(read_spec(text, self.sampling) for text in split(",".join(methods_)))
         for spec in specs:
             need = lacking(self.pair, methods.get(spec.method), spec.hyperparameters)
             if need is not None:

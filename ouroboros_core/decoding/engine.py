@@ -43,8 +43,8 @@ def decode(
     """Continue `prompt` (token ids) by up to `max_new_tokens`, ending after the first stop token, which is emitted.
 
     The text is that of plain decoding with the same sampler, whatever the method proposes; under rejection sampling it has
-    the same distribution. The clocks run only inside the
-    loop: what a consumer does between two steps is not counted. Raises InvalidInput where prompt and continuation do not fit.
+    the same distribution. The clocks run only inside the loop: what a consumer does between two steps is not counted. Raises
+    InvalidInput where prompt and continuation do not fit.
     """
     check_room(prompt, max_new_tokens, model)
     text = tuple(prompt)
@@ -53,12 +53,7 @@ def decode(
         return
     clock = time.perf_counter
     began = clock()
-    model.forget()
-    model.reserve(end)
-    likeliest = model.prefill(text, method.prompt_candidates)
-    method.start(text, max_new_tokens)
-    if likeliest is not None:
-        method.read_prompt(text, likeliest)
+    _begin(model, method, text, max_new_tokens)
     prefilled = clock()
     prefill = prefilled - began
     resumed, index, stopped = prefilled, 0, False
@@ -93,6 +88,16 @@ def decode(
             writer=method.writer,
         )
         resumed, index, prefill = clock(), index + 1, 0.0
+
+
+def _begin(model: LanguageModel, method: Method, prompt: tuple[int, ...], max_new_tokens: int) -> None:
+    """Both read the prompt: the model into its cache, the method what it needs of it."""
+    model.forget()
+    model.reserve(len(prompt) + max_new_tokens)
+    likeliest = model.prefill(prompt, method.prompt_candidates)
+    method.start(prompt, max_new_tokens)
+    if likeliest is not None:
+        method.read_prompt(prompt, likeliest)
 
 
 def _judge(tree: TokenTree, evaluation: Evaluation, sampler: Sampler, length: int) -> tuple[tuple[int, ...], int]:

@@ -8,6 +8,7 @@ from ouroboros_core import hyperparameters
 from ouroboros_core.memory.ngrams import most_frequent
 from ouroboros_core.methods.base import Context, Method, Need, Resources
 from ouroboros_core.tree import Provenance, Source, TokenTree, TreeBuilder
+from ouroboros_core.verify import until_stop
 
 PLACES = 128
 """Continuations that are counted; of more, as many spread evenly over all."""
@@ -49,14 +50,10 @@ class Rest(Method):
             span = min(knobs.span, context.budget - 1)
             origin = Provenance(Source.CORPUS, step=context.step, match=found.length)
             nodes: list[int] = []
-            continuations = map(self._to_a_stop, corpus.continuations(found, span, PLACES))
-            for token, parent in most_frequent(continuations, knobs.tree_size):
+            followed = corpus.continuations(found, span, PLACES)
+            whole = (until_stop(tokens, self.resources.stop_tokens) for tokens in followed)
+            for token, parent in most_frequent(whole, knobs.tree_size):
                 node = builder.add(token, nodes[parent] if parent >= 0 else 0, origin)
                 assert node is not None
                 nodes.append(node)
         return builder.build()
-
-    def _to_a_stop(self, tokens: tuple[int, ...]) -> tuple[int, ...]:
-        """Up to the first stop token, which ends the text."""
-        end = next((n for n, token in enumerate(tokens, 1) if token in self.resources.stop_tokens), len(tokens))
-        return tokens[:end]

@@ -21,6 +21,7 @@ from ouroboros_core.models.evaluation import TorchEvaluation, candidates_of
 from ouroboros_core.models.fused import FusedDecoder, product
 from ouroboros_core.models.kv_cache import TreeCache
 from ouroboros_core.models.language_model import Candidates
+from ouroboros_core.models.masks import Masks, packed_visibility
 from ouroboros_core.tree import TokenTree
 
 PREFILL_CHUNK = 512
@@ -66,8 +67,7 @@ class CausalLM:
             self.max_length = min(self.max_length, original or self.max_length)
         self.passes = 0
         self.layers = int(config.num_hidden_layers)
-        self._window: int | None = getattr(config, "sliding_window", None)
-        self._layer_types = set(getattr(config, "layer_types", None) or ()) if self._window else set()
+        self._masks = Masks(self.dtype, getattr(config, "sliding_window", None), getattr(config, "layer_types", None) or ())
         self._outputs = None if outputs is None else torch.tensor(sorted(outputs), device=self.device)
         self._fused: FusedDecoder | None = None
         if fused:
@@ -170,7 +170,7 @@ class CausalLM:
         logits = self._forward(
             [*context[kept:-1], *tree.tokens],
             [*range(kept, len(context) - 1), *(len(context) - 1 + d for d in tree.depths)],
-            _packed_visibility(missing, tree.ancestors),
+            packed_visibility(missing, tree.ancestors),
             [missing + n for n in nodes],
         )
         self.passes += 1
@@ -225,7 +225,7 @@ class CausalLM:
         self._cache.reserve(past + len(tokens))
         places = torch.tensor([positions], device=device).clamp_(max=self.max_length - 1)
         if self._fused is not None:
-            mask = None if len(tokens) == 1 else self._masks(past, places[0], torch.from_numpy(sees).to(device))[0, 0]
+            mask = None if len(tokens) == 1 else self._masks.of(past, places[0], sees)[0, 0]
             embedded = self.model.get_input_embeddings()(torch.tensor(tokens, device=device))
             longest = min(self._cache.room, self.max_length)
             hidden = self._seen = self._fused.run(embedded, places[0], longest, mask, self._cache)
@@ -236,7 +236,7 @@ class CausalLM:
                 watching.callback(self.model.get_decoder().register_forward_hook(self._take).remove)
             output = self.model(
                 input_ids=torch.tensor([tokens], device=device),
-                attention_mask=self._masks(past, places[0], torch.from_numpy(sees).to(device)),
+                attention_mask=self._masks.of(past, places[0], sees),
                 position_ids=places,
                 past_key_values=self._cache,
                 use_cache=True,
@@ -252,34 +252,6 @@ class CausalLM:
             rows = self._seen[None, None]
             self._cache.layers[self.layers].update(rows, rows[..., :0])
         self._seen = None
-
-    def _masks(self, past: int, positions: torch.Tensor, sees: torch.Tensor) -> Any:
-        """Additive float masks [1, 1, rows, past + rows]; by layer type where only some layers have a sliding window.
-
-        Float in the model's dtype, because eager attention adds a bool mask as 0 and 1.
-        """
-        lowest = torch.finfo(self.dtype).min
-        mask = torch.zeros(1, 1, len(sees), past + len(sees), dtype=self.dtype, device=sees.device)
-        mask[0, 0, :, past:].masked_fill_(~sees, lowest)
-        if not self._window:
-            return mask
-        keys = torch.cat([torch.arange(past, device=sees.device), positions])
-        windowed = mask.masked_fill(positions[:, None] - keys[None, :] >= self._window, lowest)
-        if self._layer_types == {"full_attention"}:
-            return mask
-        if "full_attention" in self._layer_types:
-            return {"full_attention": mask, "sliding_attention": windowed}
-        return windowed
-
-
-def _packed_visibility(missing: int, ancestors: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """Visibility among `missing` context rows followed by a tree's rows: causal, then everything before plus ancestors."""
-    if not missing:
-        return ancestors
-    rows = missing + len(ancestors)
-    sees = np.tri(rows, dtype=np.bool_)
-    sees[missing:, missing:] = ancestors
-    return sees
 
 
 def _agreement(a: tuple[int, ...], b: tuple[int, ...]) -> int:

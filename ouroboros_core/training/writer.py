@@ -13,6 +13,7 @@ from transformers import AttentionInterface, PreTrainedModel, PreTrainedTokenize
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.models.kv_cache import TreeCache
 from ouroboros_core.models.loading import stop_tokens
+from ouroboros_core.verify import until_stop
 
 
 @dataclass(frozen=True)
@@ -109,7 +110,7 @@ class Writer:
                     layer.keys, layer.values = layer.keys[keep], layer.values[keep]
                 alive = [alive[n] for n in going]
             sees = real[:, None, None, : width + count + 1]
-        return [_until_stop(text, self.stop) for text in texts]
+        return [list(until_stop(text, self.stop)) for text in texts]
 
 
 def _choose(logits: torch.Tensor, choice: Choice, generator: torch.Generator) -> torch.Tensor:
@@ -119,8 +120,3 @@ def _choose(logits: torch.Tensor, choice: Choice, generator: torch.Generator) ->
     top = logits.float().topk(min(choice.top_k, logits.shape[-1]))
     drawn = torch.multinomial(F.softmax(top.values / choice.temperature, -1).cpu(), 1, generator=generator)
     return top.indices.gather(1, drawn.to(logits.device))[:, 0]
-
-
-def _until_stop(text: list[int], stop: frozenset[int]) -> list[int]:
-    end = next((n + 1 for n, token in enumerate(text) if token in stop), len(text))
-    return text[:end]
