@@ -19,6 +19,8 @@ class Environment:
     ouroboros: str
     quantization: str | None = None
     """Of the target's weights: 8bit, 4bit, or none."""
+    passes: str = "transformers"
+    """What computed the target's: the compact pass, or transformers' own."""
 
     @property
     def where(self) -> str:

@@ -15,6 +15,11 @@ from ouroboros_core.errors import InvalidInput
 
 Value = bool | int | float | str
 
+Auto = Literal["auto"]
+"""The value of a knob that the method sets by itself, step by step."""
+
+AUTO: Auto = "auto"
+
 
 @dataclass(frozen=True)
 class Knob:
@@ -28,10 +33,16 @@ class Knob:
     high: float | None
     low_is_open: bool = False
     choices: tuple[str, ...] = ()
+    fixed: Value | None = None
+    """For a knob that may be 'auto': the fixed value that a slider begins at; None for one that may not."""
 
     @property
     def allowed(self) -> str:
         """The allowed values in words, such as 'between 1 and 16'."""
+        return f"auto, or {self._range}" if self.fixed is not None else self._range
+
+    @property
+    def _range(self) -> str:
         if self.kind is bool:
             return "true or false"
         if self.choices:
@@ -58,33 +69,45 @@ class Hyperparameters(BaseModel):
         return {name: _knob(name, info) for name, info in cls.model_fields.items()}
 
     @classmethod
+    def fixed(cls, **knobs: Any) -> dict[str, Any]:
+        """Values for a run in which nothing adapts: those given, and one for every knob that would be 'auto' otherwise."""
+        return {name: knob.fixed for name, knob in cls.knobs().items() if knob.fixed is not None} | knobs
+
+    @classmethod
     def parse(cls, values: Mapping[str, Any]) -> Hyperparameters:
         """Validated knobs; raises InvalidInput with what is wrong, the value and what is allowed."""
         try:
             return cls.model_validate(dict(values))
         except ValidationError as error:
-            raise InvalidInput("; ".join(_explain(cls, e) for e in error.errors())) from None
+            raise InvalidInput("; ".join(dict.fromkeys(_explain(cls, e) for e in error.errors()))) from None
 
 
 def _knob(name: str, info: FieldInfo) -> Knob:
     low: Any = None
     high: Any = None
     is_open = False
-    for rule in info.metadata:
+    kind: Any = info.annotation
+    rules = list(info.metadata)
+    fixed = None
+    if get_origin(kind) in (Union, types.UnionType) and Auto in get_args(kind):
+        kind, *bounds = get_args(get_args(kind)[0])
+        rules += bounds
+        fixed = info.examples[0] if info.examples else None
+        assert fixed is not None, f"{name}: a knob that may be auto names a fixed value in `examples`"
+    for rule in rules:
         if isinstance(rule, annotated_types.Ge):
             low = rule.ge
         elif isinstance(rule, annotated_types.Gt):
             low, is_open = rule.gt, True
         elif isinstance(rule, annotated_types.Le):
             high = rule.le
-    kind: Any = info.annotation
     choices: tuple[str, ...] = ()
     if get_origin(kind) is Literal:
         kind, choices = str, get_args(kind)
     if get_origin(kind) in (Union, types.UnionType):
         kind = get_args(kind)[0]
     assert kind in (bool, int, float, str), f"{name}: a knob is a bool, int, float or str"
-    return Knob(name, kind, info.default, info.description or "", low, high, is_open, choices)
+    return Knob(name, kind, info.default, info.description or "", low, high, is_open, choices, fixed)
 
 
 def _explain(cls: type[Hyperparameters], error: Any) -> str:

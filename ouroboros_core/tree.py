@@ -12,9 +12,9 @@ text positions. For the context `... a b` and the proposals `c d` and `c e`:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
 
@@ -59,6 +59,9 @@ class Provenance:
     step      for a phrase, at which step of this run it was learned; otherwise at which it was proposed
     position  of the token that was copied: in the context, or in the prediction
     match     how many tokens before it had been found there, too
+    rank      its place among several candidates, from 0
+    confidence  the probability that the draft gave it, rounded to two digits
+    also      another source that proposed the same token there
     """
 
     source: Source
@@ -66,6 +69,9 @@ class Provenance:
     step: int | None = None
     position: int | None = None
     match: int | None = None
+    rank: int | None = None
+    confidence: float | None = None
+    also: Source | None = None
 
 
 ROOT = Provenance(Source.CONTEXT)
@@ -144,6 +150,16 @@ class TokenTree:
             node = self.parents[node]
         return path[::-1]
 
+    def only(self, kept: Sequence[int]) -> TokenTree:
+        """The root, the proposals `kept` - in order, each with its parent - and the window."""
+        nodes = [0, *kept, *range(self.proposals, len(self))]
+        place = {node: index for index, node in enumerate(nodes)}
+        parents = (-1, *(place[self.parents[node]] for node in nodes[1:]))
+        tokens, origins = tuple(self.tokens[n] for n in nodes), tuple(self.provenance[n] for n in nodes)
+        silent = frozenset(place[node] for node in self.silent if node in place)
+        laws = {place[node]: law for node in nodes if (law := self.drawn_from(node)) is not None}
+        return SampledTree(tokens, parents, origins, silent, laws) if laws else TokenTree(tokens, parents, origins, silent)
+
     def without_window(self) -> TokenTree:
         """The proposals alone, without the laws they were drawn from: what a trace keeps."""
         n = self.proposals
@@ -195,6 +211,24 @@ class TreeBuilder:
 
     def token(self, node: int) -> int:
         return self._tokens[node]
+
+    def graft(self, tree: TokenTree, better: Callable[[Provenance, Provenance, int], bool]) -> None:
+        """Add the proposals of another tree with the same root. Where a token is there already, its origin is the better one,
+        and notes that there is another.
+
+        better: (new, old, depth) -> whether the new origin is the better of two
+        """
+        place: dict[int, int | None] = {0: 0}
+        for node in range(1, tree.proposals):
+            above = place[tree.parents[node]]
+            origin = tree.provenance[node]
+            size = len(self)
+            added = place[node] = None if above is None else self.add(tree.tokens[node], above, origin)
+            if added is not None and len(self) == size:
+                old = self._provenance[added]
+                first, second = (origin, old) if better(origin, old, self._depths[added]) else (old, origin)
+                also = first.also or second.also if first.source is second.source else second.source
+                self._provenance[added] = replace(first, also=also)
 
     def _append(self, token: int, parent: int, provenance: Provenance) -> int:
         self._tokens.append(token)

@@ -99,7 +99,7 @@ def test_the_cache_never_moves_while_decoding() -> None:
     target, draft = CausalLM(long_llama(), "long"), CausalLM(long_llama(), "long draft")
     kind = methods.get("ouroboros")
     sampler = Sampler(Sampling(temperature=2.0, seed=1), tiny.VOCABULARY)
-    instance = kind(kind.Hyperparameters.parse({"gamma": 2, "top_k_suffixes": 1}), Resources(sampler, draft))
+    instance = kind(kind.Hyperparameters.parse(kind.Hyperparameters.fixed(gamma=2, top_k_suffixes=1)), Resources(sampler, draft))
     pointers: set[tuple[int, ...]] = set()
     steps = 0
     for step in decode(target, instance, tiny.prompt(11), max_new_tokens=1010, sampler=sampler):

@@ -331,6 +331,7 @@ def test_in_a_terminal_lines_are_edited_and_tokens_have_colours(terminal: Termin
     terminal.type("Hello\r")
     terminal.wait_for("Enter goes on")
     terminal.seen = ""
+    time.sleep(0.5)  # until Enter is waited for: a signal between prompt and read waits with it
     os.write(terminal.master, b"\x03")  # Ctrl-C ends the run, not the console
     terminal.wait_for("stopped")
     terminal.type("\x04")  # Ctrl-D

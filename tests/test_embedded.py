@@ -63,7 +63,7 @@ def _writer(pair: Pair, method: str) -> Any:
 def check_equal(pair: Pair, method: str, sampling: Sampling, questions: Sequence[str], count: int) -> None:
     """Prompt after prompt until an accepted, a rejected and a bonus step were among them; the oracle uses no cache."""
     kind = methods.get(method)
-    knobs = {"gamma": 2} if "gamma" in kind.Hyperparameters.knobs() else {}
+    knobs = kind.Hyperparameters.fixed() | ({"gamma": 2} if "gamma" in kind.Hyperparameters.knobs() else {})
     steps: list[Step] = []
     for question in questions:
         task = Task(question, method, kind.Hyperparameters.parse(knobs), sampling, count)
@@ -121,7 +121,7 @@ def test_the_papers_example_shows_all_three_origins(fast_pair: Pair) -> None:
     from visualize.panels.examples import HEAP
 
     kind = methods.get("ouroboros")
-    trace = Generation(fast_pair, Task(HEAP, kind.id, kind.Hyperparameters(), chat=False)).run()
+    trace = Generation(fast_pair, Task(HEAP, kind.id, kind.Hyperparameters(**kind.Hyperparameters.fixed()), chat=False)).run()
     assert {"draft", "suffix", "target"} <= {source.value for source in metrics.token_sources(trace)}
     assert any(step.kind == "correction" for step in trace.steps)
 

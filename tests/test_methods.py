@@ -213,7 +213,7 @@ class Adversary(Method):
         self.make = make
         self.verdicts: list[Verdict] = []
 
-    def propose(self, context: Context) -> TokenTree:
+    def offer(self, context: Context) -> TokenTree:
         return self.make(context)
 
     def learn(self, verdict: Verdict) -> None:

@@ -45,6 +45,9 @@ class Said:
     def argmax(self) -> list[int]:
         return self.said
 
+    def confidence(self, node: int, token: int) -> float:
+        return float(self.said[node] == token)
+
     def likeliest(self, k: int) -> Any:
         return {node: [token] for node, token in enumerate(self.said)}
 
@@ -54,7 +57,7 @@ class Said:
 
 def make(follows: dict[int, int], **knobs: Any) -> Any:
     kind = methods.get("ouroboros")
-    ouroboros = kind(kind.Hyperparameters(**knobs), Resources(draft_model=Scripted(follows)))
+    ouroboros = kind(kind.Hyperparameters(**kind.Hyperparameters.fixed(**knobs)), Resources(draft_model=Scripted(follows)))
     ouroboros.start((1, 2, 3), 100)
     return ouroboros
 
@@ -133,10 +136,10 @@ def test_each_source_of_phrases_can_be_switched_off() -> None:
 
     def learned(**knobs: Any) -> set[Learned | None]:
         steps: list[Step] = []
+        chosen = {"ngram_size": 3, "prompt_phrases": False, **knobs}
         for seed in range(5, 25):
-            steps += run(
-                models, "ouroboros", prompt(seed=seed), 60, Sampling(temperature=0.5, seed=seed), gamma=3, ngram_size=3, **knobs
-            )
+            sampling = Sampling(temperature=0.5, seed=seed)
+            steps += run(models, "ouroboros", prompt(seed=seed), 60, sampling, gamma=3, **chosen)
         return accepted_suffixes(steps)
 
     assert {Learned.LOOKAHEAD, Learned.VERIFICATION} <= learned()

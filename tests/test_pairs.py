@@ -11,20 +11,22 @@ import transformers
 from transformers import PreTrainedTokenizerFast
 
 from ouroboros_core import methods
+from ouroboros_core.cli import main
 from ouroboros_core.decoding.generation import Generation, Task
 from ouroboros_core.errors import InvalidInput, UnsupportedModel, VocabularyMismatch, WeightsUnavailable
 from ouroboros_core.models import embedded
-from ouroboros_core.models.pairs import fingerprint, load_pair
+from ouroboros_core.models.pairs import Pair, fingerprint, load_pair
 from tests import tiny
 from tests.test_text import tokenizer
 
 
-def save(folder: Path, kind: str = "bytes", seed: int = 0, **changes: object) -> str:
-    """A tiny Llama with a real tokenizer, as a folder."""
+def save(folder: Path, kind: str = "bytes", seed: int = 0, family: str = "llama", **changes: object) -> str:
+    """A tiny random model with a real tokenizer, as a folder."""
     words: PreTrainedTokenizerFast = tokenizer(kind)
     settings = {**tiny._SIZES, "vocab_size": len(words), "eos_token_id": [3, 4], **changes}
     torch.manual_seed(seed)
-    transformers.AutoModelForCausalLM.from_config(transformers.LlamaConfig(**settings)).save_pretrained(folder)
+    config = transformers.AutoConfig.for_model(family, **settings)
+    transformers.AutoModelForCausalLM.from_config(config).save_pretrained(folder)
     words.save_pretrained(folder)
     return str(folder)
 
@@ -44,6 +46,28 @@ def test_a_pair_of_local_folders_is_loaded_and_runs(tmp_path: Path) -> None:
         assert list(trace.tokens) == plain
         with pytest.raises(InvalidInput, match="target has no chat template: send the prompt raw"):
             pair.encode("Hi", chat=True)
+
+
+@pytest.mark.embedded
+def test_another_local_pair_runs_by_the_same_command_and_is_tuned_for_itself(
+    embedded_pair: Pair, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = save(tmp_path / "target", family="qwen2", num_hidden_layers=4)
+    draft = save(tmp_path / "draft", seed=1, family="qwen2", num_hidden_layers=1)
+    command = ["bench", "--target", target, "--draft", draft, "--methods", "speculative,ouroboros,union", "--dtype", "float32"]
+    assert main([*command, "--limit", "2", "--max-new-tokens", "12", "--json", str(tmp_path / "out.json")]) == 0
+    result = json.loads((tmp_path / "out.json").read_text())
+    assert result["environment"]["passes"] == "compact", "Qwen2 is of the family"
+    assert all(row["differences"] == 0 for row in result["rows"])
+    mine, theirs = load_pair(target, draft, dtype="float32").costs, embedded_pair.costs
+    assert mine.target.of(1) < theirs.target.of(1) and mine.draft is not None and theirs.draft is not None
+    assert mine.draft.of(1) / mine.target.of(1) != theirs.draft.of(1) / theirs.target.of(1)
+
+
+def test_transformers_own_passes_can_be_asked_for(tmp_path: Path) -> None:
+    target = save(tmp_path / "target")
+    assert load_pair(target, dtype="float32").environment.passes == "compact"
+    assert load_pair(target, dtype="float32", passes="transformers").environment.passes == "transformers"
 
 
 def test_quantizing_needs_a_gpu_and_weights_that_are_not_quantized_yet(tmp_path: Path) -> None:

@@ -39,6 +39,7 @@ def methods_table() -> str:
         for name, knob in method["knobs"].items():
             default = str(knob["default"]).lower() if knob["type"] == "bool" else knob["default"]
             bounds = f"; {knob['min']}-{knob['max']}" if knob["min"] is not None else ""
+            bounds = f"{bounds} or auto" if knob["auto"] else bounds
             bounds = f"; {', '.join(knob['choices'])}" if knob["choices"] else bounds
             knobs.append(f"`{name}` ({default}{bounds})")
         name = f"[{method['name']}]({method['paper']})" if method["paper"] else method["name"]

@@ -41,7 +41,15 @@ def run(
     kind = methods.get(method)
     sampler = Sampler(Sampling(), tiny.VOCABULARY)
     resources = Resources(sampler, models[1], corpus=corpus, prediction=tuple(prediction))
-    steps = list(decode(models[0], kind(kind.Hyperparameters(**knobs), resources), text, max_new_tokens=count, sampler=sampler))
+    steps = list(
+        decode(
+            models[0],
+            kind(kind.Hyperparameters(**kind.Hyperparameters.fixed(**knobs)), resources),
+            text,
+            max_new_tokens=count,
+            sampler=sampler,
+        )
+    )
     assert emitted(steps) == plain(models[0].model, text, count)
     return steps
 
@@ -268,6 +276,6 @@ def test_what_is_drafted_ends_with_a_stop_token(method: str) -> None:
     sampler = Sampler(Sampling(), tiny.VOCABULARY)
     text = [4, 5, 6, 7, 8, 4, 5]
     resources = Resources(sampler, stop_tokens=frozenset({6}), corpus=Corpus.build([text]))
-    instance = kind(kind.Hyperparameters.parse(knobs), resources)
+    instance = kind(kind.Hyperparameters.parse(kind.Hyperparameters.fixed(**knobs)), resources)
     steps = decode(tiny.pair(TARGET)[0], instance, text, max_new_tokens=9, sampler=sampler)
     assert next(iter(steps)).tree.tokens == (5, 6)

@@ -80,7 +80,7 @@ def test_a_run_streams_every_step_once_and_ends_with_everything(studio: Studio) 
     assert [s["index"] for s in last["view"]["steps"]] == list(range(len(last["trace"].steps)))
     assert last["view"]["done"]
     assert last["view"]["tiles"][-1]["value"] == "yes"
-    assert set(last["charts"]) == {"acceptance", "time", "speedup"}
+    assert set(last["charts"]) == {"acceptance", "choices", "time", "speedup"}
     assert last["trace"].tokens == last["baseline"].tokens
 
 

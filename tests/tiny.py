@@ -15,6 +15,7 @@ import transformers
 from transformers import PreTrainedModel
 
 from ouroboros_core import methods
+from ouroboros_core.costs import TYPICAL, Costs
 from ouroboros_core.decoding.engine import decode
 from ouroboros_core.decoding.trace import Step
 from ouroboros_core.memory.corpus import Corpus
@@ -198,15 +199,17 @@ def run(
     stop: frozenset[int] = frozenset(),
     pool: PhrasePool | None = None,
     retrieve: bool = True,
+    automatic: bool = False,
+    costs: Costs = TYPICAL,
     **knobs: Any,
 ) -> list[Step]:
-    """All steps of one run; with `retrieve`, there is a corpus to look into."""
+    """All steps of one run; with `retrieve`, there is a corpus to look into. Knobs that may be 'auto' are so if `automatic`."""
     kind = methods.get(method)
     sampler = Sampler(sampling or Sampling(), models[0].vocabulary, run=pool.runs if pool is not None else 0)
-    chosen = kind.Hyperparameters(**knobs)
+    chosen = kind.Hyperparameters(**(knobs if automatic else kind.Hyperparameters.fixed(**knobs)))
     head = drafter(models[0]) if Need.HEAD in kind.needed(chosen) else None
     texts = corpus(models[0].name) if retrieve and models[0].name in EIGHT else None
-    resources = Resources(sampler, models[1], stop, pool, head, texts)
+    resources = Resources(sampler, models[1], stop, pool, head, texts, costs=costs)
     instance = kind(chosen, resources)
     return list(decode(writer(models, method), instance, text, max_new_tokens=count, sampler=sampler, stop_tokens=stop))
 

@@ -63,6 +63,39 @@ def acceptance_length(steps: Sequence[Step]) -> dict[str, Any]:
     return _plain(figure)
 
 
+def choices(steps: Sequence[Step]) -> dict[str, Any]:
+    """Nodes that each step checked, of those there were, and its draft passes; with what was expected and why, on hovering."""
+    chosen = [step for step in steps if step.choice is not None]
+    if not chosen:
+        return empty("Knobs were fixed: there was nothing to choose.")
+    figure = go.Figure()
+    x = [step.index + 1 for step in chosen]
+    told = [
+        f"{c.size} of {c.offered} nodes: {c.reason}; {c.expected:.2f} tokens expected, {len(step.tokens)} came"
+        for step in chosen
+        if (c := step.choice) is not None
+    ]
+    figure.add_bar(
+        x=x,
+        y=[len(step.tree) - 1 for step in chosen],
+        name="nodes checked",
+        customdata=told,
+        marker={"color": LOOKS["draft"].colour, "line": {"width": 0}},
+        hovertemplate="%{customdata}<extra></extra>",
+    )
+    if any(step.draft_passes for step in chosen):
+        figure.add_scatter(
+            x=x,
+            y=[step.draft_passes for step in chosen],
+            name="draft passes",
+            mode="lines",
+            line={"shape": "hvh", "color": LOOKS["correction"].colour, "width": 2},
+            hovertemplate="%{y} draft passes<extra></extra>",
+        )
+    figure.update_layout(_layout("step (one target pass each)", "nodes, passes"))
+    return _plain(figure)
+
+
 def _staircase(trace: Trace) -> tuple[list[float], list[int]]:
     """Seconds and tokens there, one point per step, beginning at the end of prefill with none."""
     seconds, tokens = [sum(step.seconds.prefill for step in trace.steps)], [0]

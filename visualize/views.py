@@ -24,7 +24,10 @@ def step_view(step: Step, texts: Sequence[str]) -> View:
         if origin.learned is not None:
             token |= {"learned": origin.learned.value, "since": origin.step}
         token |= {} if origin.position is None else {"place": origin.position}
-        token |= {} if origin.match is None else {"match": origin.match}
+        for name in ("match", "rank", "confidence"):
+            value = getattr(origin, name)
+            token |= {} if value is None else {name: value}
+        token |= {} if origin.also is None else {"also": LOOKS[key_of(origin.also)].label}
         tokens.append(token)
     if step.target_token is not None:
         look = key_of(step.writer, step.kind)

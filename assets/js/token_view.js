@@ -41,6 +41,9 @@ function tokenNode(token, step) {
   if (token.since !== undefined && token.since !== null) node.dataset.since = String(token.since);
   if (token.place !== undefined) node.dataset.place = String(token.place);
   if (token.match) node.dataset.match = String(token.match);
+  if (token.rank) node.dataset.rank = String(token.rank);
+  if (token.confidence !== undefined) node.dataset.confidence = String(token.confidence);
+  if (token.also) node.dataset.also = token.also;
   node.tabIndex = state.tokens === 0 ? 0 : -1;
   node.setAttribute("aria-describedby", "ouro-card");
   state.tokens += 1;
@@ -122,6 +125,9 @@ function describe(node) {
     parts.push("copied from " + place + (data.learned === "prediction" ? "the expected text" : "prompt and output"));
   } else if (data.learned) parts.push("phrase learned from " + data.learned + (data.since !== undefined ? " at step " + (Number(data.since) + 1) : ""));
   if (data.match) parts.push("behind a match of " + data.match + (data.match === "1" ? " token" : " tokens"));
+  if (data.rank) parts.push("candidate number " + (Number(data.rank) + 1));
+  if (data.confidence !== undefined) parts.push("the draft gave it " + Math.round(100 * Number(data.confidence)) + "%");
+  if (data.also) parts.push("also proposed as: " + data.also);
   return JSON.stringify(node.textContent) + " · " + parts.join(" · ");
 }
 

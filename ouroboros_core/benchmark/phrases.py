@@ -58,7 +58,7 @@ class Tally:
 def tally(pair: Pair, questions: Sequence[Question], count: int, pool: PhrasePool | None = None, **knobs: Any) -> Tally:
     """Run Ouroboros over the first turns and add up what the traces say."""
     kind = methods.get("ouroboros")
-    hyperparameters = kind.Hyperparameters.parse(knobs)
+    hyperparameters = kind.Hyperparameters.parse(kind.Hyperparameters.fixed(**{"prompt_phrases": False, **knobs}))
     result = Tally()
     for question in questions:
         trace = Generation(pair, Task(question.turns[0], kind.id, hyperparameters, max_new_tokens=count), pool).run()

@@ -171,6 +171,11 @@ def report(trace: Trace, notes: Console) -> None:
     else:
         parts += [f"{len(trace.steps)} draft passes", "no target pass"]
     parts += [] if rate is None else [f"draft acceptance rate {rate:.0%}"]
+    chosen = [step for step in trace.steps if step.choice is not None]
+    if chosen:
+        nodes = sum(len(step.tree) - 1 for step in chosen) / len(chosen)
+        plain = sum(len(step.tree) == 1 for step in chosen)
+        parts.append(f"auto: {nodes:.1f} nodes a step, {plain} plain steps")
     place = trace.environment
     notes.print(f"{trace.method}: " + ", ".join(parts) + f" [dim]({place.where})[/]")
 

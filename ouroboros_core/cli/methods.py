@@ -30,6 +30,8 @@ def describe() -> list[dict[str, Any]]:
                     "min": knob.low,
                     "max": knob.high,
                     "choices": list(knob.choices),
+                    "auto": knob.fixed is not None,
+                    "fixed": knob.fixed,
                     "help": knob.help,
                 }
                 for knob in method.Hyperparameters.knobs().values()
@@ -54,5 +56,6 @@ def run(arguments: argparse.Namespace) -> None:
         console.print(f"  {method['summary']}")
         for name, knob in method["knobs"].items():
             bounds = f" {knob['min']}-{knob['max']}" if knob["min"] is not None else ""
+            bounds += " or auto" if knob["auto"] else ""
             bounds = bounds or (f" {'|'.join(knob['choices'])}" if knob["choices"] else "")
             console.print(f"    --{name.replace('_', '-')}{bounds} (default {knob['default']}): {knob['help']}")

@@ -27,6 +27,12 @@ def add_pair(parser: argparse.ArgumentParser) -> None:
     dtypes = ("auto", "bfloat16", "float16", "float32", "float64")
     group.add_argument("--dtype", default="auto", choices=dtypes, help="default: bfloat16 where the processor has it")
     group.add_argument("--device-map", metavar="MAP", help="let accelerate spread the target over devices, such as 'auto'")
+    group.add_argument(
+        "--passes",
+        default="auto",
+        choices=("auto", "transformers"),
+        help="of the target: compact where it fits, or transformers' own",
+    )
     group.add_argument("--quantize", choices=("8bit", "4bit"), help="the target in 8 or 4 bits (bitsandbytes, on a GPU)")
 
 
@@ -42,6 +48,7 @@ def load_pair(arguments: argparse.Namespace) -> Pair:
         dtype=arguments.dtype,
         device_map=arguments.device_map,
         quantize=arguments.quantize,
+        passes=arguments.passes,
     )
 
 

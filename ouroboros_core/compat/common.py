@@ -34,9 +34,10 @@ def stops_of(tokens: EndTokens) -> frozenset[int]:
 def knobs_of(method: str, renamed: Mapping[str, str], **values: Any) -> Any:
     """Validated knobs; messages speak of the arguments by the names they have here."""
     try:
-        return methods.get(method).Hyperparameters.parse(values)
+        kind = methods.get(method).Hyperparameters
+        return kind.parse(kind.fixed(**values))
     except InvalidInput as error:
-        message = str(error)
+        message = str(error).replace("must be auto, or ", "must be ")  # nothing sets itself here
         for name, given in renamed.items():
             message = message.replace(name, given)
         raise InvalidInput(message) from None

@@ -70,7 +70,7 @@ def decode(
         verified = clock()
         kept, last = cut(tree, path, target_token, stop_tokens, context.budget)
         learning = clock()
-        method.learn(Verdict(context, tree, evaluation, kept, last))
+        method.settle(Verdict(context, tree, evaluation, kept, last))
         learned = clock()
         emitted = (*(tree.tokens[node] for node in kept), *(() if last is None else (last,)))
         text += emitted
@@ -86,6 +86,7 @@ def decode(
             draft_passes=drafter.passes - draft_passes if drafter else 0,
             pool_size=len(method.pool) if method.pool is not None else None,
             writer=method.writer,
+            choice=method.choice,
         )
         resumed, index, prefill = clock(), index + 1, 0.0
 

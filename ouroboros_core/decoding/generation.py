@@ -97,6 +97,7 @@ class Generation:
             pair.head,
             pair.corpus,
             self._prediction(),
+            pair.costs,
         )
         self._method = kind(task.hyperparameters, resources)
         drafter = self._method.drafter

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Literal
 
+from ouroboros_core.costs import Choice
 from ouroboros_core.environment import Environment
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.tree import Source, TokenTree
@@ -48,6 +49,7 @@ class Step:
     width         rows in the pass, window included: its price
     draft_passes  passes of the draft model
     pool_size     phrases in the pool after the step; None for a method without one
+    choice        what the method chose by itself, where a knob is 'auto'
     writer        whose choice the target token is: the target's, but where the draft model writes alone
     """
 
@@ -60,6 +62,7 @@ class Step:
     draft_passes: int = 0
     pool_size: int | None = None
     writer: Source = Source.TARGET
+    choice: Choice | None = None
 
     @property
     def tokens(self) -> tuple[int, ...]:

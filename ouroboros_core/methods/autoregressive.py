@@ -20,5 +20,5 @@ class Autoregressive(Method):
     class Hyperparameters(hyperparameters.Hyperparameters):
         """No knobs."""
 
-    def propose(self, context: Context) -> TokenTree:
+    def offer(self, context: Context) -> TokenTree:
         return TreeBuilder(context.root).build()

@@ -10,8 +10,11 @@ from enum import StrEnum
 from typing import Any, ClassVar
 
 from ouroboros_core import hyperparameters
+from ouroboros_core.costs import TYPICAL, Choice, Costs
 from ouroboros_core.errors import InvalidInput
+from ouroboros_core.hyperparameters import AUTO
 from ouroboros_core.memory.corpus import Corpus
+from ouroboros_core.memory.governor import Governor
 from ouroboros_core.memory.pool import PhrasePool
 from ouroboros_core.models.language_model import Candidates, Evaluation, FeatureDrafter, LanguageModel
 from ouroboros_core.sampling import Sampler, Sampling
@@ -88,6 +91,7 @@ class Resources:
     head         the EAGLE head, where the method needs one
     corpus       texts to look things up in, in the target's token ids
     prediction   the text that is expected, token ids; empty where nothing is
+    costs        what passes take, by which a knob that is 'auto' is set
     """
 
     sampler: Sampler = field(default_factory=lambda: Sampler(Sampling(), 1))
@@ -97,6 +101,7 @@ class Resources:
     head: FeatureDrafter | None = None
     corpus: Corpus | None = None
     prediction: tuple[int, ...] = ()
+    costs: Costs = TYPICAL
 
     def has(self, need: Need) -> bool:
         return {Need.DRAFT_MODEL: self.draft_model, Need.HEAD: self.head, Need.CORPUS: self.corpus}[need] is not None
@@ -139,6 +144,8 @@ class Method(ABC):
                 raise InvalidInput(f"{self.id} needs {need.phrase}: {_REMEDIES[need]}, or choose another method")
         self.resources = resources
         self.pool: PhrasePool | None = None
+        self._automatic = hyperparameters is not None and AUTO in hyperparameters.model_dump().values()
+        self.governor = self._new_governor()
 
     @classmethod
     def needed(cls, hyperparameters: Any) -> frozenset[Need]:
@@ -166,21 +173,40 @@ class Method(ABC):
         assert self.resources.draft_model is not None
         return self.resources.draft_model
 
-    def start(self, prompt: tuple[int, ...], max_new_tokens: int) -> None:  # noqa: B027 - a method may have nothing to prepare
+    @property
+    def choice(self) -> Choice | None:
+        """What the last proposal was chosen for; None where no knob is 'auto'."""
+        return self.governor.choice
+
+    def start(self, prompt: tuple[int, ...], max_new_tokens: int) -> None:
         """Begin a new text; may prefill a draft model. Nothing of an earlier text remains but a pool given for a warm start."""
+        self.governor = self._new_governor()
 
     def read_prompt(self, prompt: tuple[int, ...], likeliest: Candidates) -> None:  # noqa: B027 - asked for by few
         """Take note of the target's `prompt_candidates` likeliest next tokens [len(prompt) - 1, k], before the first step."""
 
     @abstractmethod
+    def offer(self, context: Context) -> TokenTree:
+        """A tree rooted at context.root, of everything that might be checked."""
+
     def propose(self, context: Context) -> TokenTree:
-        """A tree rooted at context.root."""
+        """The part of what is offered that is worth checking: all of it, unless a knob is 'auto'."""
+        self.governor.pace.context = len(context.tokens)
+        return self.governor.trim(self.offer(context))
+
+    def settle(self, verdict: Verdict) -> None:
+        """A step has ended: governor and method learn from it."""
+        self.governor.learn(verdict.tree, verdict.path, len(verdict.path) + (verdict.target_token is not None))
+        self.learn(verdict)
 
     def learn(self, verdict: Verdict) -> None:  # noqa: B027 - a method may have nothing to learn
         """Take note of what the target made of the last proposal, which was this method's or grew out of it."""
 
     def watch(self, verdict: Verdict) -> None:  # noqa: B027 - most learn from their own proposals only
         """Take note of a step in which another method proposed."""
+
+    def _new_governor(self) -> Governor:
+        return Governor(self.resources.costs, self._automatic)
 
     def _start_draft_model(self, prompt: tuple[int, ...], max_new_tokens: int) -> None:
         self.draft_model.forget()

@@ -22,5 +22,5 @@ class DraftOnly(Method):
     class Hyperparameters(hyperparameters.Hyperparameters):
         """No knobs."""
 
-    def propose(self, context: Context) -> TokenTree:
+    def offer(self, context: Context) -> TokenTree:
         return TreeBuilder(context.root).build()

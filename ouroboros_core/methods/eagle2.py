@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+from typing import Annotated
+
+from annotated_types import Ge, Le
 from pydantic import Field
 
 from ouroboros_core import hyperparameters
+from ouroboros_core.hyperparameters import AUTO, Auto
 from ouroboros_core.methods.base import Context, Method, Need, Resources
 from ouroboros_core.tree import Provenance, Source, TokenTree, TreeBuilder
+
+DEEPEST = 8
+"""Levels at most where the method chooses how many."""
+
+LARGEST = 48
+"""Nodes offered where the method chooses how many of them to check."""
+
+HIT = 0.7
+"""How often the target's token is among the likeliest of the head, a handful, where everything before it was accepted."""
 
 
 class Eagle2(Method):
@@ -20,25 +35,37 @@ class Eagle2(Method):
     needs = frozenset({Need.HEAD})
 
     class Hyperparameters(hyperparameters.Hyperparameters):
-        tree_depth: int = Field(3, ge=1, le=10, description="Levels of the drafted tree.")
+        tree_depth: Annotated[int, Ge(1), Le(10)] | Auto = Field(AUTO, examples=[3], description="Levels of the drafted tree.")
         tree_width: int = Field(4, ge=1, le=16, description="Nodes expanded on each level.")
-        tree_size: int = Field(8, ge=1, le=63, description="Drafted tokens that the target checks.")
+        tree_size: Annotated[int, Ge(1), Le(63)] | Auto = Field(
+            AUTO, examples=[8], description="Drafted tokens that the target checks."
+        )
 
     def __init__(self, hyperparameters: Hyperparameters, resources: Resources) -> None:
         super().__init__(hyperparameters, resources)
         self.knobs = hyperparameters
+        self.depth = DEEPEST if hyperparameters.tree_depth == AUTO else hyperparameters.tree_depth
+        self.size = LARGEST if hyperparameters.tree_size == AUTO else hyperparameters.tree_size
 
     def start(self, prompt: tuple[int, ...], max_new_tokens: int) -> None:
+        super().start(prompt, max_new_tokens)
         self.head.forget()
 
-    def propose(self, context: Context) -> TokenTree:
+    def offer(self, context: Context) -> TokenTree:
         builder = TreeBuilder(context.root)
-        knobs = self.knobs
-        depth = min(knobs.tree_depth, context.budget - 1)
+        depth = min(self.depth, context.budget - 1)
+        width = self.knobs.tree_width
         nodes: list[int] = []
-        for guess in self.head.draft(context.tokens, depth=depth, width=knobs.tree_width, size=knobs.tree_size):
-            drafted = Provenance(Source.DRAFT, step=context.step)
+        guesses = self.head.draft(context.tokens, depth=depth, width=width, size=self.size, go_on=self._go_on)
+        for guess in guesses:
+            above = guesses[guess.parent].score if guess.parent >= 0 else 0.0
+            drafted = Provenance(Source.DRAFT, step=context.step, confidence=round(math.exp(guess.score - above), 2))
             node = builder.add(guess.token, nodes[guess.parent] if guess.parent >= 0 else 0, drafted)
             assert node is not None
             nodes.append(node)
         return builder.build()
+
+    def _go_on(self, scores: Sequence[float]) -> bool:
+        """Whether a pass over nodes with these scores, the root's being 0, is worth its time."""
+        chance = HIT * sum(math.exp(score) for score in scores)
+        return self.governor.may_draft(self.resources.costs.head, len(scores), chance)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+from annotated_types import Ge, Le
 from pydantic import Field
 
 from ouroboros_core import hyperparameters
-from ouroboros_core.memory.window import LookaheadWindow
+from ouroboros_core.hyperparameters import AUTO, Auto
+from ouroboros_core.memory.window import LookaheadWindow, paying_width
 from ouroboros_core.methods.base import Context, Method, Resources, Verdict
 from ouroboros_core.tree import Learned, Provenance, Source, TokenTree, TreeBuilder
 
@@ -21,32 +25,44 @@ class Lookahead(Method):
     learns_phrases = True
 
     class Hyperparameters(hyperparameters.Hyperparameters):
-        window_size: int = Field(7, ge=1, le=60, description="Columns of the lookahead window (W).")
+        window_size: Annotated[int, Ge(1), Le(60)] | Auto = Field(
+            AUTO, examples=[7], description="Columns of the lookahead window (W); auto may do without one."
+        )
         ngram_size: int = Field(5, ge=3, le=10, description="Key token and phrase together (N).")
         guess_set_size: int = Field(7, ge=1, le=60, description="Phrases kept and checked per key (G).")
-        prompt_phrases: bool = Field(False, description="Fill the pool with the prompt's own n-grams first.")
+        prompt_phrases: bool = Field(True, description="Fill the pool with the prompt's own n-grams first.")
 
     def __init__(self, hyperparameters: Hyperparameters, resources: Resources) -> None:
         super().__init__(hyperparameters, resources)
         self.knobs = hyperparameters
+        self.window: LookaheadWindow | None = None
         self._last_level: list[int] = []
 
     def start(self, prompt: tuple[int, ...], max_new_tokens: int) -> None:
+        super().start(prompt, max_new_tokens)
         knobs = self.knobs
         self.pool = self._make_pool(knobs.ngram_size, knobs.guess_set_size, prompt, knobs.prompt_phrases)
-        self.window = LookaheadWindow(knobs.window_size, knobs.ngram_size, prompt, self.resources.rng())
+        width = knobs.window_size
+        if width == AUTO:
+            width = paying_width(self.resources.costs.target.of, knobs.ngram_size)
+        self.window = LookaheadWindow(width, knobs.ngram_size, prompt, self.resources.rng()) if width else None
 
-    def propose(self, context: Context) -> TokenTree:
+    def offer(self, context: Context) -> TokenTree:
         assert self.pool is not None
         builder = TreeBuilder(context.root, max_depth=context.budget - 1)
-        for phrase in self.pool.newest(context.root, self.knobs.guess_set_size):
-            builder.add_path(phrase.tokens, 0, Provenance(Source.PHRASE, phrase.learned, phrase.step))
-        self._last_level = self.window.attach(builder)
+        for rank, phrase in enumerate(self.pool.newest(context.root, self.knobs.guess_set_size)):
+            builder.add_path(phrase.tokens, 0, Provenance(Source.PHRASE, phrase.learned, phrase.step, rank=rank))
+        if self.window and self.governor.losing:
+            self.window = None
+        self.governor.window = self.window.window_size if self.window else 0
+        self._last_level = self.window.attach(builder) if self.window else []
         return builder.build()
 
     def learn(self, verdict: Verdict) -> None:
         assert self.pool is not None
+        if self.window is None:
+            return
         outputs = verdict.evaluation.argmax()
-        ngrams = self.window.advance(verdict.context.root, [outputs[node] for node in self._last_level])
+        ngrams = self.window.advance(verdict.context.root, [outputs[node] for node in self.governor.places(self._last_level)])
         for key, phrase in ngrams:
             self.pool.insert(key, phrase, Learned.LOOKAHEAD, verdict.context.step)

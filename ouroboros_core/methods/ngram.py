@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
+from annotated_types import Ge, Le
 from pydantic import Field
 
 from ouroboros_core import hyperparameters
+from ouroboros_core.hyperparameters import AUTO, Auto
 from ouroboros_core.memory.ngrams import Counts
 from ouroboros_core.methods.base import Context, Method, Resources, Verdict
 from ouroboros_core.tree import Provenance, Source, TokenTree, TreeBuilder
+
+LONGEST = 12
+"""Draft tokens at most where the method chooses how many."""
 
 
 class Ngram(Method):
@@ -22,7 +27,7 @@ class Ngram(Method):
     order = 14
 
     class Hyperparameters(hyperparameters.Hyperparameters):
-        gamma: int = Field(4, ge=1, le=32, description="Draft tokens per step.")
+        gamma: Annotated[int, Ge(1), Le(32)] | Auto = Field(AUTO, examples=[4], description="Draft tokens per step.")
         ngram_size: int = Field(3, ge=2, le=10, description="Context and token together (N).")
         storage: Literal["all_levels", "one_level"] = Field(
             "all_levels", description="Contexts of every length below N, the longest known one first; or of N - 1 tokens alone."
@@ -34,15 +39,17 @@ class Ngram(Method):
     def __init__(self, hyperparameters: Hyperparameters, resources: Resources) -> None:
         super().__init__(hyperparameters, resources)
         self.knobs = hyperparameters
+        self.gamma = LONGEST if hyperparameters.gamma == AUTO else hyperparameters.gamma
 
     def start(self, prompt: tuple[int, ...], max_new_tokens: int) -> None:
+        super().start(prompt, max_new_tokens)
         self.counts = Counts(self.knobs.ngram_size, self.knobs.storage == "one_level")
         self.counts.note_text(prompt)
 
-    def propose(self, context: Context) -> TokenTree:
+    def offer(self, context: Context) -> TokenTree:
         builder = TreeBuilder(context.root)
         text = list(context.tokens[1 - self.knobs.ngram_size :])
-        for _ in range(min(self.knobs.gamma, context.budget - 1)):
+        for _ in range(min(self.gamma, context.budget - 1)):
             found = self.counts.likeliest(text)
             if found is None:
                 break

@@ -10,10 +10,13 @@ history, when it outlives the call (section 3.4).
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Annotated
 
+from annotated_types import Ge, Le
 from pydantic import Field
 
 from ouroboros_core import hyperparameters
+from ouroboros_core.hyperparameters import AUTO, Auto
 from ouroboros_core.memory.window import LookaheadWindow
 from ouroboros_core.methods.base import Context, Method, Need, Resources, Verdict
 from ouroboros_core.tree import Law, Learned, Provenance, Source, TokenTree, TreeBuilder
@@ -28,6 +31,19 @@ class _Proposal:
     suffixes: list[tuple[tuple[int, ...], list[int]]] = field(default_factory=list)
 
 
+LONGEST = 16
+"""Draft tokens at most where the method chooses how many."""
+
+MOST_SUFFIXES = 8
+"""Candidate suffixes offered where the method chooses how many."""
+
+DEARER = 1.1
+"""What a draft pass with the window may cost of one without."""
+
+_Drafted = tuple[int, Provenance, Law | None]
+"""A draft token, where it comes from, and the law it was drawn from."""
+
+
 class Ouroboros(Method):
     """Phrases make drafts cheaper; suffixes make them longer; the target's corrections make phrases better."""
 
@@ -40,54 +56,75 @@ class Ouroboros(Method):
     learns_phrases = True
 
     class Hyperparameters(hyperparameters.Hyperparameters):
-        gamma: int = Field(2, ge=1, le=32, description="Draft tokens per step.")
-        window_size: int = Field(4, ge=1, le=60, description="Columns of the draft model's lookahead window (W).")
+        gamma: Annotated[int, Ge(1), Le(32)] | Auto = Field(AUTO, examples=[2], description="Draft tokens per step.")
+        window_size: Annotated[int, Ge(1), Le(60)] | Auto = Field(
+            AUTO, examples=[4], description="Columns of the draft model's lookahead window (W)."
+        )
         ngram_size: int = Field(3, ge=3, le=10, description="Key token and phrase together (N).")
         guess_set_size: int = Field(4, ge=1, le=60, description="Phrases kept per key (G).")
-        top_k_suffixes: int = Field(3, ge=0, le=20, description="Candidate suffixes behind the draft (K).")
+        top_k_suffixes: Annotated[int, Ge(0), Le(20)] | Auto = Field(
+            AUTO, examples=[3], description="Candidate suffixes behind the draft (K)."
+        )
         lookahead_phrases: bool = Field(True, description="Learn phrases from the draft model's lookahead window.")
         verification_phrases: bool = Field(True, description="Learn phrases from what the target says of a draft.")
-        prompt_phrases: bool = Field(False, description="Fill the pool with the prompt's own n-grams first.")
+        prompt_phrases: bool = Field(True, description="Fill the pool with the prompt's own n-grams first.")
 
     def __init__(self, hyperparameters: Hyperparameters, resources: Resources) -> None:
         super().__init__(hyperparameters, resources)
         self.knobs = hyperparameters
+        self.gamma = LONGEST if hyperparameters.gamma == AUTO else hyperparameters.gamma
+        self.suffixes = MOST_SUFFIXES if hyperparameters.top_k_suffixes == AUTO else hyperparameters.top_k_suffixes
+        self.width = self._widest() if hyperparameters.window_size == AUTO else hyperparameters.window_size
         self._proposal = _Proposal()
+        self._rows = 1
+
+    def _widest(self) -> int:
+        """The widest window, up to 8 columns, that makes a draft pass no dearer than by a tenth."""
+        costs, knobs = self.resources.costs.draft, self.knobs
+        if costs is None:
+            return 4
+        phrases = knobs.guess_set_size * (knobs.ngram_size - 1)
+        rows = {width: 1 + phrases + width * (knobs.ngram_size - 2) for width in range(1, 9)}
+        return max((width for width in rows if costs.of(rows[width]) <= DEARER * costs.of(1)), default=1)
 
     def start(self, prompt: tuple[int, ...], max_new_tokens: int) -> None:
+        super().start(prompt, max_new_tokens)
         knobs = self.knobs
         self.pool = self._make_pool(knobs.ngram_size, knobs.guess_set_size, prompt, knobs.prompt_phrases)
-        self.window = LookaheadWindow(knobs.window_size, knobs.ngram_size, prompt, self.resources.rng())
+        self.window = LookaheadWindow(self.width, knobs.ngram_size, prompt, self.resources.rng())
+        self.governor.window = self.width if knobs.lookahead_phrases else 0
         self._start_draft_model(prompt, max_new_tokens)
 
-    def propose(self, context: Context) -> TokenTree:
+    def offer(self, context: Context) -> TokenTree:
         assert self.pool is not None
         builder = TreeBuilder(context.root, max_depth=context.budget - 1)
         chain = [0]
-        for token, law in self._draft(context, min(self.knobs.gamma, context.budget - 1)):
-            node = builder.add(token, chain[-1], Provenance(Source.DRAFT, step=context.step), law)
+        for token, origin, law in self._draft(context, min(self.gamma, context.budget - 1)):
+            node = builder.add(token, chain[-1], origin, law)
             assert node is not None
             chain.append(node)
         key = token if len(chain) > 1 else context.root
-        self._proposal = _Proposal(chain)
+        suffixes = []
         if len(chain) == 1 or key not in self.resources.stop_tokens:
-            for phrase in self.pool.newest(key, self.knobs.top_k_suffixes):
-                nodes = builder.add_path(phrase.tokens, chain[-1], Provenance(Source.SUFFIX, phrase.learned, phrase.step))
-                self._proposal.suffixes.append((phrase.tokens, nodes))
+            for rank, phrase in enumerate(self.pool.newest(key, self.suffixes)):
+                origin = Provenance(Source.SUFFIX, phrase.learned, phrase.step, rank=rank)
+                suffixes.append((phrase.tokens, builder.add_path(phrase.tokens, chain[-1], origin)))
+        self._proposal = _Proposal(chain, suffixes)
         return builder.build()
 
-    def _draft(self, context: Context, limit: int) -> list[tuple[int, Law | None]]:
+    def _draft(self, context: Context, limit: int) -> list[_Drafted]:
         """Up to `limit` draft tokens; each draft pass checks phrases, moves the window, and writes one token or several."""
-        draft: list[tuple[int, Law | None]] = []
-        while len(draft) < limit:
-            written = self._draft_pass(context, (*context.tokens, *(token for token, _ in draft)))[: limit - len(draft)]
-            for token, law in written:
-                draft.append((token, law))
-                if token in self.resources.stop_tokens:
+        draft: list[_Drafted] = []
+        while len(draft) < limit and self.governor.may_draft(self.resources.costs.draft, self._rows):
+            written = self._draft_pass(context, (*context.tokens, *(token for token, _, _ in draft)))[: limit - len(draft)]
+            for drafted in written:
+                draft.append(drafted)
+                self.governor.drafted(drafted[1], len(draft))
+                if drafted[0] in self.resources.stop_tokens:
                     return draft
         return draft
 
-    def _draft_pass(self, context: Context, text: tuple[int, ...]) -> list[tuple[int, Law | None]]:
+    def _draft_pass(self, context: Context, text: tuple[int, ...]) -> list[_Drafted]:
         """The draft tokens of one pass, each with the law it was drawn from where rejection sampling needs it."""
         assert self.pool is not None
         builder = TreeBuilder(text[-1])
@@ -101,8 +138,13 @@ class Ouroboros(Method):
             outputs = evaluation.argmax()
             for key, phrase_ in self.window.advance(text[-1], [outputs[node] for node in last_level]):
                 self.pool.insert(key, phrase_, Learned.LOOKAHEAD, context.step)
+        self._rows = len(tree)
         tokens = (*(tree.tokens[node] for node in path), token)
-        return [(written, self.resources.law(evaluation, node)) for written, node in zip(tokens, (0, *path), strict=True)]
+        drafted = []
+        for written, node in zip(tokens, (0, *path), strict=True):
+            origin = Provenance(Source.DRAFT, step=context.step, confidence=round(evaluation.confidence(node, written), 2))
+            drafted.append((written, origin, self.resources.law(evaluation, node)))
+        return drafted
 
     def learn(self, verdict: Verdict) -> None:
         if self.knobs.verification_phrases:
@@ -117,7 +159,7 @@ class Ouroboros(Method):
         target says from d_i on: those N - 2 tokens and one more.
         """
         assert self.pool is not None
-        chain = self._proposal.chain
+        chain = self.governor.places(self._proposal.chain)
         accepted = len(set(chain).intersection(verdict.path))
         size = self.knobs.ngram_size - 1
         discarded = chain[accepted + 1 :]
@@ -130,9 +172,14 @@ class Ouroboros(Method):
     def _correct_suffixes(self, verdict: Verdict, said: list[int]) -> None:
         """Replace every checked suffix by what the target says in its place."""
         assert self.pool is not None
-        tip = self._proposal.chain[-1]
+        places = self.governor.places
+        whole = places(self._proposal.chain)
+        if len(whole) < len(self._proposal.chain):
+            return  # the draft's end was not checked, nor what hung behind it
+        tip = whole[-1]
         key = verdict.tree.tokens[tip]
-        for tokens, nodes in self._proposal.suffixes:
+        for tokens, offered in self._proposal.suffixes:
+            nodes = places(offered)
             if len(nodes) == len(tokens):
                 corrected = (said[tip], *(said[node] for node in nodes[:-1]))
                 self.pool.replace(key, tokens, corrected, Learned.VERIFICATION, verdict.context.step)

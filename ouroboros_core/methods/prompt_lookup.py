@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+from annotated_types import Ge, Le
 from pydantic import Field, model_validator
 
 from ouroboros_core import hyperparameters
+from ouroboros_core.hyperparameters import AUTO, Auto
 from ouroboros_core.memory.ngrams import Occurrences, copied
 from ouroboros_core.methods.base import Context, Method, Resources
 from ouroboros_core.tree import Provenance, Source, TokenTree, TreeBuilder
+
+LONGEST = 16
+"""Tokens copied at most where the method chooses how many."""
 
 PLACES = 32
 """Places looked at for continuations that differ."""
@@ -23,7 +30,7 @@ class PromptLookup(Method):
     order = 12
 
     class Hyperparameters(hyperparameters.Hyperparameters):
-        num_tokens: int = Field(5, ge=1, le=64, description="Tokens copied from each place.")
+        num_tokens: Annotated[int, Ge(1), Le(64)] | Auto = Field(AUTO, examples=[5], description="Tokens copied from each place.")
         max_ngram: int = Field(3, ge=1, le=16, description="Longest n-gram that is looked for.")
         min_ngram: int = Field(1, ge=1, le=16, description="Shortest n-gram that is looked for.")
         max_matches: int = Field(2, ge=1, le=8, description="Different continuations proposed in one step.")
@@ -37,22 +44,24 @@ class PromptLookup(Method):
     def __init__(self, hyperparameters: Hyperparameters, resources: Resources) -> None:
         super().__init__(hyperparameters, resources)
         self.knobs = hyperparameters
+        self.count = LONGEST if hyperparameters.num_tokens == AUTO else hyperparameters.num_tokens
 
     def start(self, prompt: tuple[int, ...], max_new_tokens: int) -> None:
+        super().start(prompt, max_new_tokens)
         self.text = Occurrences(self.knobs.max_ngram)
         self.text.extend(prompt)
 
-    def propose(self, context: Context) -> TokenTree:
+    def offer(self, context: Context) -> TokenTree:
         knobs, text = self.knobs, self.text
         text.extend(context.tokens[len(text.tokens) :])
         builder = TreeBuilder(context.root, max_depth=context.budget - 1)
         copies = 0
         for length, end in text.earlier(knobs.min_ngram, PLACES):
             grown = len(builder)
-            copy = (
-                (token, Provenance(Source.COPY, position=n, match=length))
-                for n, token in copied(text.tokens, end, knobs.num_tokens)
-            )
+            copy = [
+                (token, Provenance(Source.COPY, position=n, match=length, rank=copies))
+                for n, token in copied(text.tokens, end, self.count)
+            ]
             builder.add_chain(copy, self.resources.stop_tokens)
             copies += len(builder) > grown
             if copies == knobs.max_matches:

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from typing import Annotated
+
+from annotated_types import Ge, Le
 from pydantic import Field, model_validator
 
 from ouroboros_core import hyperparameters
+from ouroboros_core.hyperparameters import AUTO, Auto
 from ouroboros_core.memory.ngrams import most_frequent
 from ouroboros_core.methods.base import Context, Method, Need, Resources
 from ouroboros_core.tree import Provenance, Source, TokenTree, TreeBuilder
 from ouroboros_core.verify import until_stop
+
+LARGEST = 32
+"""Nodes offered where the method chooses how many of them to check."""
 
 PLACES = 128
 """Continuations that are counted; of more, as many spread evenly over all."""
@@ -29,7 +37,9 @@ class Rest(Method):
         max_suffix: int = Field(16, ge=1, le=64, description="Longest suffix that is looked for in the corpus.")
         min_suffix: int = Field(1, ge=1, le=64, description="Shortest suffix that is looked for in the corpus.")
         span: int = Field(8, ge=1, le=32, description="Tokens taken behind each place.")
-        tree_size: int = Field(6, ge=1, le=64, description="Nodes of the trie that are kept.")
+        tree_size: Annotated[int, Ge(1), Le(64)] | Auto = Field(
+            AUTO, examples=[6], description="Nodes of the trie that are kept, or as many of 32 as are worth checking."
+        )
 
         @model_validator(mode="after")
         def _check(self) -> Rest.Hyperparameters:
@@ -40,19 +50,22 @@ class Rest(Method):
     def __init__(self, hyperparameters: Hyperparameters, resources: Resources) -> None:
         super().__init__(hyperparameters, resources)
         self.knobs = hyperparameters
+        self.size = LARGEST if hyperparameters.tree_size == AUTO else hyperparameters.tree_size
 
-    def propose(self, context: Context) -> TokenTree:
+    def offer(self, context: Context) -> TokenTree:
         corpus, knobs = self.resources.corpus, self.knobs
         assert corpus is not None
         builder = TreeBuilder(context.root, max_depth=context.budget - 1)
         found = corpus.longest(context.tokens, knobs.max_suffix, knobs.min_suffix)
         if found is not None and context.budget > 1:
             span = min(knobs.span, context.budget - 1)
-            origin = Provenance(Source.CORPUS, step=context.step, match=found.length)
             nodes: list[int] = []
+            children: Counter[int] = Counter()
             followed = corpus.continuations(found, span, PLACES)
             whole = (until_stop(tokens, self.resources.stop_tokens) for tokens in followed)
-            for token, parent in most_frequent(whole, knobs.tree_size):
+            for token, parent in most_frequent(whole, self.size):
+                origin = Provenance(Source.CORPUS, step=context.step, match=found.length, rank=children[parent])
+                children[parent] += 1
                 node = builder.add(token, nodes[parent] if parent >= 0 else 0, origin)
                 assert node is not None
                 nodes.append(node)

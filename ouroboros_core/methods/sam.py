@@ -10,11 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import count
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
+from annotated_types import Ge, Le
 from pydantic import Field
 
 from ouroboros_core import hyperparameters
+from ouroboros_core.hyperparameters import AUTO, Auto
+from ouroboros_core.memory.chances import kind_of
 from ouroboros_core.memory.ngrams import copied, most_frequent
 from ouroboros_core.memory.prediction import Prediction
 from ouroboros_core.memory.suffix_automaton import SuffixAutomaton
@@ -27,6 +30,9 @@ FAR = 4
 
 PLACES = 32
 """Places of a match in the corpus that are looked at; the chain follows what is most frequent there."""
+
+LONGEST = 24
+"""Tokens copied at most where the method chooses how many."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +55,7 @@ class Sam(Method):
     takes_prediction = True
 
     class Hyperparameters(hyperparameters.Hyperparameters):
-        n_predicts: int = Field(15, ge=1, le=63, description="Most tokens copied in a step.")
+        n_predicts: Annotated[int, Ge(1), Le(63)] | Auto = Field(AUTO, examples=[15], description="Most tokens copied in a step.")
         len_threshold: int = Field(1, ge=1, le=32, description="Shortest match that is followed.")
         len_bias: int = Field(
             2, ge=0, le=32, description="By how much a match in the corpus must be longer than one in the text."
@@ -63,8 +69,9 @@ class Sam(Method):
     def __init__(self, hyperparameters: Hyperparameters, resources: Resources) -> None:
         super().__init__(hyperparameters, resources)
         self.knobs = hyperparameters
+        self.longest = LONGEST if hyperparameters.n_predicts == AUTO else hyperparameters.n_predicts
         kind = _auxiliary(hyperparameters)
-        self.auxiliary = kind(kind.Hyperparameters(), resources) if kind else None
+        self.auxiliary = kind(_knobs(kind, self._automatic), resources) if kind else None
         self._drafted = False
 
     @classmethod
@@ -81,17 +88,19 @@ class Sam(Method):
         return self.auxiliary.prompt_candidates if self.auxiliary else 0
 
     def start(self, prompt: tuple[int, ...], max_new_tokens: int) -> None:
+        super().start(prompt, max_new_tokens)
         self.text = SuffixAutomaton().extend(prompt)
         self.prediction = Prediction(self.resources.prediction, far=max(FAR, self.knobs.len_threshold))
         if self.auxiliary:
             self.auxiliary.start(prompt, max_new_tokens)
+            self.auxiliary.governor = self.governor
             self.pool = self.auxiliary.pool
 
     def read_prompt(self, prompt: tuple[int, ...], likeliest: Candidates) -> None:
         if self.auxiliary:
             self.auxiliary.read_prompt(prompt, likeliest)
 
-    def propose(self, context: Context) -> TokenTree:
+    def offer(self, context: Context) -> TokenTree:
         written = context.tokens[len(self.text.tokens) :]
         self.prediction.extend(written)
         self.text.extend(written)
@@ -99,7 +108,8 @@ class Sam(Method):
         self._drafted = self.auxiliary is not None and (self.knobs.merge or not copies)
         if self._drafted:
             assert self.auxiliary is not None
-            tree = self.auxiliary.propose(context)
+            self.governor.covered = self._covered(copies, context)
+            tree = self.auxiliary.offer(context)
             if not copies:
                 return tree
             builder = TreeBuilder.onto(tree, max_depth=context.budget - 1)
@@ -109,8 +119,13 @@ class Sam(Method):
             builder.add_chain(copy.nodes, self.resources.stop_tokens)
         return builder.build()
 
+    def _covered(self, copies: Sequence[_Copy], context: Context) -> float:
+        """The chance that the next token is one that is copied, so that drafting it would be of no use."""
+        chances = self.governor.chances
+        return max((chances.of(kind_of(copy.nodes[0][1], 1)) for copy in copies), default=0.0)
+
     def _length(self, match: int, context: Context) -> int:
-        return min(self.knobs.n_predicts, 1 + int(self.knobs.alpha * match), context.budget - 1)
+        return min(self.longest, 1 + int(self.knobs.alpha * match), context.budget - 1)
 
     def _copies(self, context: Context) -> list[_Copy]:
         """What may be copied, the longest match first; of equal ones the expected text before the text before the corpus."""
@@ -157,6 +172,11 @@ class Sam(Method):
     def learn(self, verdict: Verdict) -> None:
         if self.auxiliary:
             (self.auxiliary.learn if self._drafted else self.auxiliary.watch)(verdict)
+
+
+def _knobs(kind: type[Method], automatic: bool) -> Any:
+    """A method's default knobs, or fixed ones where nothing is to adapt."""
+    return kind.Hyperparameters(**({} if automatic else kind.Hyperparameters.fixed()))
 
 
 def _auxiliary(knobs: Any) -> type[Method] | None:

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+from annotated_types import Ge, Le
 from pydantic import Field
 
 from ouroboros_core import hyperparameters
+from ouroboros_core.hyperparameters import AUTO, Auto
 from ouroboros_core.methods.base import Context, Method, Need, Resources
 from ouroboros_core.tree import Provenance, Source, TokenTree, TreeBuilder
+
+LONGEST = 16
+"""Draft tokens at most where the method chooses how many."""
 
 
 class Speculative(Method):
@@ -20,23 +27,27 @@ class Speculative(Method):
     needs = frozenset({Need.DRAFT_MODEL})
 
     class Hyperparameters(hyperparameters.Hyperparameters):
-        gamma: int = Field(2, ge=1, le=32, description="Draft tokens per step.")
+        gamma: Annotated[int, Ge(1), Le(32)] | Auto = Field(AUTO, examples=[2], description="Draft tokens per step.")
 
     def __init__(self, hyperparameters: Hyperparameters, resources: Resources) -> None:
         super().__init__(hyperparameters, resources)
-        self.gamma = hyperparameters.gamma
+        self.gamma = LONGEST if hyperparameters.gamma == AUTO else hyperparameters.gamma
 
     def start(self, prompt: tuple[int, ...], max_new_tokens: int) -> None:
+        super().start(prompt, max_new_tokens)
         self._start_draft_model(prompt, max_new_tokens)
 
-    def propose(self, context: Context) -> TokenTree:
+    def offer(self, context: Context) -> TokenTree:
         builder = TreeBuilder(context.root)
         text = context.tokens
-        for _ in range(min(self.gamma, context.budget - 1)):
+        for depth in range(1, 1 + min(self.gamma, context.budget - 1)):
+            if not self.governor.may_draft(self.resources.costs.draft):
+                break
             root = TreeBuilder(text[-1]).build()
             evaluation = self.draft_model.evaluate(text, root)
             token = self.resources.chooser(evaluation, root, len(text) - 1)(0)
-            drafted = Provenance(Source.DRAFT, step=context.step)
+            drafted = Provenance(Source.DRAFT, step=context.step, confidence=round(evaluation.confidence(0, token), 2))
+            self.governor.drafted(drafted, depth)
             builder.add(token, len(builder) - 1, drafted, self.resources.law(evaluation, 0))
             text = (*text, token)
             if token in self.resources.stop_tokens:

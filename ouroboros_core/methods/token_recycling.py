@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+from annotated_types import Ge, Le
 from pydantic import Field
 
 from ouroboros_core import hyperparameters
+from ouroboros_core.hyperparameters import AUTO, Auto
 from ouroboros_core.memory.adjacency import Successors, grow, template
 from ouroboros_core.methods.base import Context, Method, Resources, Verdict
 from ouroboros_core.models.language_model import Candidates
@@ -19,6 +23,9 @@ Measured along the plain texts of the embedded target on 48 prompts of Spec-Benc
 DEPTH = 6
 """Levels of the static tree, as in the paper."""
 
+LARGEST = 32
+"""Nodes of the template where the method chooses how many of them to check."""
+
 
 class TokenRecycling(Method):
     """A matrix of candidates after each token, renewed at every node of every pass, read through a static tree of ranks."""
@@ -31,33 +38,38 @@ class TokenRecycling(Method):
 
     class Hyperparameters(hyperparameters.Hyperparameters):
         candidates: int = Field(8, ge=1, le=10, description="Likeliest tokens kept after each token.")
-        tree_size: int = Field(8, ge=1, le=80, description="Nodes of the static tree.")
+        tree_size: Annotated[int, Ge(1), Le(80)] | Auto = Field(
+            AUTO, examples=[8], description="Nodes of the static tree, or as many of 32 as are worth checking."
+        )
         read_prompt: bool = Field(True, description="Begin with what the target says after each token of the prompt.")
 
     def __init__(self, hyperparameters: Hyperparameters, resources: Resources) -> None:
         super().__init__(hyperparameters, resources)
         self.knobs = hyperparameters
         self.known = Successors(self.knobs.candidates)
-        self.shape = template(CHANCES[: self.knobs.candidates], self.knobs.tree_size, DEPTH)
+        size = LARGEST if self.knobs.tree_size == AUTO else self.knobs.tree_size
+        self.shape = template(CHANCES[: self.knobs.candidates], size, DEPTH)
 
     @property
     def prompt_candidates(self) -> int:
         return self.knobs.candidates if self.knobs.read_prompt else 0
 
     def start(self, prompt: tuple[int, ...], max_new_tokens: int) -> None:
+        super().start(prompt, max_new_tokens)
         self.known = Successors(self.knobs.candidates)
 
     def read_prompt(self, prompt: tuple[int, ...], likeliest: Candidates) -> None:
         for token, candidates in zip(prompt, likeliest.tolist(), strict=False):
             self.known.learn(token, candidates)
 
-    def propose(self, context: Context) -> TokenTree:
+    def offer(self, context: Context) -> TokenTree:
         builder = TreeBuilder(context.root, max_depth=context.budget - 1)
         nodes: list[int | None] = []
-        for token, parent, _ in grow(self.known, context.root, self.shape):
+        for token, parent, rank in grow(self.known, context.root, self.shape):
             above = nodes[parent] if parent >= 0 else 0
             dead = above is None or (above and builder.token(above) in self.resources.stop_tokens)
-            nodes.append(None if dead else builder.add(token, above or 0, Provenance(Source.RECYCLED, step=context.step)))
+            recycled = Provenance(Source.RECYCLED, step=context.step, rank=rank)
+            nodes.append(None if dead else builder.add(token, above or 0, recycled))
         return builder.build()
 
     def learn(self, verdict: Verdict) -> None:

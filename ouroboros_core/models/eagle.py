@@ -9,7 +9,7 @@ probability (EAGLE-2, arXiv 2406.16858, section 4).
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -160,16 +160,20 @@ class EagleDrafter:
         self._cache.keep(0)
 
     @torch.inference_mode()
-    def draft(self, tokens: Sequence[int], *, depth: int, width: int, size: int) -> list[Guess]:
-        """At most `size` nodes, parents first, `depth` levels deep, `width` of each level expanded."""
+    def draft(
+        self, tokens: Sequence[int], *, depth: int, width: int, size: int, go_on: Callable[[Sequence[float]], bool] | None = None
+    ) -> list[Guess]:
+        """At most `size` nodes, parents first, `depth` levels deep, `width` of each level expanded, while `go_on` agrees."""
         tokens = tuple(tokens)
-        if len(tokens) < 2 or depth < 1:
+        if len(tokens) < 2 or depth < 1 or (go_on and not go_on([0.0])):
             return []
         width = min(width, len(self._outputs))
         root = self._read(tokens)
         base, grown = len(tokens) - 1, _Tree(width)
         frontier = grown.grow([-1], root, *self._likeliest(root, width))
         for level in range(1, depth):
+            if go_on and not go_on([grown.scores[node] for node in frontier]):
+                break
             guessed = self._expand(grown, frontier, base + level - 1, base)
             frontier = grown.grow(frontier, guessed, *self._likeliest(guessed, width))
         self._cache.keep(base)

@@ -33,6 +33,7 @@ def fits(model: Any) -> bool:
         and rope.get("rope_type", "default") in ("default", "linear", "llama3")
         and getattr(config, "partial_rotary_factor", None) in (None, 1.0)
         and not hasattr(config, "quantization_config")
+        and not hasattr(model, "hf_device_map")
     )
 
 
@@ -46,6 +47,19 @@ def product(weight: torch.Tensor, bias: torch.Tensor | None = None) -> Product:
     return lambda x: F.linear(x, weight, bias)
 
 
+def norm(weight: torch.Tensor, eps: float) -> Product:
+    """x [rows, width] -> x / sqrt(mean of squares + eps) * weight.
+
+    On a CPU as the layer norm of [x, -x], whose mean is 0 and whose variance is the mean of squares: one kernel for seven.
+    """
+    weight = weight.detach()
+    width = len(weight)
+    if weight.device.type != "cpu":
+        return lambda x: F.rms_norm(x, (width,), weight, eps)
+    double, twice = torch.cat([weight, weight]), (2 * width,)
+    return lambda x: torch.layer_norm(torch.cat([x, -x], -1), twice, double, None, eps)[:, :width]
+
+
 class _Layer:
     """One decoder layer."""
 
@@ -57,9 +71,9 @@ class _Layer:
         self.out = product(a.o_proj.weight, a.o_proj.bias)
         self.gate_up = product(torch.cat([m.gate_proj.weight, m.up_proj.weight]))
         self.down = product(m.down_proj.weight)
-        self.norm_in = layer.input_layernorm.weight.detach()
-        self.norm_mid = layer.post_attention_layernorm.weight.detach()
         self.eps = float(layer.input_layernorm.variance_epsilon)
+        self.norm_in = norm(layer.input_layernorm.weight, self.eps)
+        self.norm_mid = norm(layer.post_attention_layernorm.weight, self.eps)
         self.norm_q = a.q_norm.weight.detach() if hasattr(a, "q_norm") else None
         self.norm_k = a.k_norm.weight.detach() if hasattr(a, "k_norm") else None
         self.heads, self.shared, self.width, self.scale = heads, shared, width, float(a.scaling)
@@ -74,24 +88,28 @@ class _Layer:
         values: torch.Tensor,
         past: int,
     ) -> torch.Tensor:
-        """x [rows, model width]; keys, values [1, shared heads, room, width], written at past..past+rows."""
+        """x [rows, model width]; keys, values [1, shared heads, room, width], written at past..past+rows.
+
+        cos, sin [rows, heads + 2 shared heads, width]: values are turned by nothing, so that one product does for all.
+        """
         rows, heads, shared, width = len(x), self.heads, self.shared, self.width
-        qkv = self.qkv(F.rms_norm(x, self.norm_in.shape, self.norm_in, self.eps)).view(rows, heads + 2 * shared, width)
-        qk = qkv[:, : heads + shared]
+        qkv = self.qkv(self.norm_in(x)).view(rows, heads + 2 * shared, width)
         if self.norm_q is not None and self.norm_k is not None:
-            q = F.rms_norm(qk[:, :heads], self.norm_q.shape, self.norm_q, self.eps)
-            qk = torch.cat([q, F.rms_norm(qk[:, heads:], self.norm_k.shape, self.norm_k, self.eps)], 1)
-        turned = qk.view(rows, heads + shared, 2, width // 2).flip(2).view(rows, heads + shared, width)
-        qk = torch.addcmul(qk * cos, turned, sin)
-        end = past + rows
-        keys[0, :, past:end] = qk[:, heads:].transpose(0, 1)
-        values[0, :, past:end] = qkv[:, heads + shared :].transpose(0, 1)
+            q = F.rms_norm(qkv[:, :heads], self.norm_q.shape, self.norm_q, self.eps)
+            k = F.rms_norm(qkv[:, heads : heads + shared], self.norm_k.shape, self.norm_k, self.eps)
+            qkv = torch.cat([q, k, qkv[:, heads + shared :]], 1)
+        by_head = torch.addcmul(qkv * cos, qkv.roll(width // 2, -1), sin).transpose(0, 1)
+        q, k, v = torch.split(by_head, [heads, shared, shared])
         # Query rows of heads that share keys lie behind one another: [1, shared, heads / shared * rows, width].
-        q = qk[:, :heads].transpose(0, 1).reshape(1, shared, -1, width)
-        mixed = F.scaled_dot_product_attention(q, keys[:, :, :end], values[:, :, :end], attn_mask=mask, scale=self.scale)
+        q = q.reshape(1, shared, -1, width)
+        keys.narrow(2, past, rows).copy_(k)
+        values.narrow(2, past, rows).copy_(v)
+        end = past + rows
+        held = keys.narrow(2, 0, end), values.narrow(2, 0, end)
+        mixed = F.scaled_dot_product_attention(q, *held, attn_mask=mask, scale=self.scale)
         mixed = mixed.view(heads, rows, width).transpose(0, 1).reshape(rows, heads * width)
         x = x + self.out(mixed)
-        gate, up = self.gate_up(F.rms_norm(x, self.norm_mid.shape, self.norm_mid, self.eps)).chunk(2, -1)
+        gate, up = self.gate_up(self.norm_mid(x)).chunk(2, -1)
         return x + self.down(F.silu(gate) * up)
 
 
@@ -105,20 +123,24 @@ class FusedDecoder:
         width = getattr(config, "head_dim", None) or config.hidden_size // heads
         self.layers = [_Layer(layer, heads, shared, width) for layer in body.layers]
         self.groups = heads // shared
-        self.norm: torch.Tensor = body.norm.weight.detach()
-        self.eps = self.layers[0].eps
+        self.shared = shared
+        self._like: torch.Tensor = body.norm.weight.detach()
+        self.norm = norm(body.norm.weight, self.layers[0].eps)
         self._rope: Any = body.rotary_emb
-        self._tables = self.norm.new_empty(2, 0, width)
+        self._tables = self._like.new_empty(2, 0, width)
+        self._heads = heads + 2 * shared
 
     def _turn(self, positions: torch.Tensor, longest: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Cosines and signed sines [rows, 1, width] of positions, all below `longest`."""
+        """Cosines and signed sines [rows, heads + 2 shared heads, width] of positions below `longest`; 1 and 0 for values."""
         if longest > self._tables.shape[1]:
-            every = torch.arange(max(longest, 2 * self._tables.shape[1], 512), device=self.norm.device)
-            cos, sin = self._rope(self.norm[None], every[None])
+            every = torch.arange(max(longest, 2 * self._tables.shape[1], 512), device=self._like.device)
+            cos, sin = self._rope(self._like[None], every[None])
             sign = torch.ones_like(sin[0])
             sign[:, : sin.shape[-1] // 2] = -1
             self._tables = torch.stack([cos[0], sin[0] * sign])
-        return self._tables[0, positions].unsqueeze(1), self._tables[1, positions].unsqueeze(1)
+        turns = self._tables[:, positions, None].repeat(1, 1, self._heads, 1)
+        turns[0, :, -self.shared :], turns[1, :, -self.shared :] = 1, 0
+        return turns[0], turns[1]
 
     def run(
         self, x: torch.Tensor, positions: torch.Tensor, longest: int, mask: torch.Tensor | None, cache: TreeCache
@@ -134,4 +156,4 @@ class FusedDecoder:
         for index, layer in enumerate(self.layers):
             keys, values, past = cache.append(index, len(x), layer.shared, layer.width, x)
             x = layer.run(x, cos, sin, tiled, keys, values, past)
-        return F.rms_norm(x, self.norm.shape, self.norm, self.eps)
+        return self.norm(x)

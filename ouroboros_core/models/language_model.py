@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -24,6 +24,10 @@ class Evaluation(Protocol):
 
     def likeliest(self, k: int) -> dict[int, list[int]]:
         """The k most probable tokens after each node, the best first; silent nodes are left out. One transfer."""
+        ...
+
+    def confidence(self, node: int, token: int) -> float:
+        """The probability of a token after a node, at temperature 1; 0 for one that the model cannot write."""
         ...
 
     def logits(self, node: int) -> npt.NDArray[np.floating]:
@@ -81,6 +85,12 @@ class FeatureDrafter(Protocol):
         """Drop what is remembered of earlier texts."""
         ...
 
-    def draft(self, tokens: Sequence[int], *, depth: int, width: int, size: int) -> list[Guess]:
-        """At most `size` nodes behind the text `tokens`, parents first, in `depth` levels, `width` of each level expanded."""
+    def draft(
+        self, tokens: Sequence[int], *, depth: int, width: int, size: int, go_on: Callable[[Sequence[float]], bool] | None = None
+    ) -> list[Guess]:
+        """At most `size` nodes behind the text `tokens`, parents first, in `depth` levels, `width` of each level expanded.
+
+        go_on  is asked before each pass, with the cumulative log-probabilities of the nodes to be expanded (0 for the root),
+               and ends the drafting where it says no
+        """
         ...

@@ -10,25 +10,30 @@ import hashlib
 import json
 import platform
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Literal
 
 import torch
 import transformers
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 import ouroboros_core
+from ouroboros_core.costs import TYPICAL, Costs
 from ouroboros_core.environment import Environment
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.memory.corpus import Corpus
 from ouroboros_core.models import embedded
 from ouroboros_core.models.causal_lm import CausalLM
-from ouroboros_core.models.check import check_tree_support
+from ouroboros_core.models.check import check_tree_support, fused
 from ouroboros_core.models.drafts import check_vocabulary, join_draft, load_draft, vocabulary_size
 from ouroboros_core.models.eagle import EagleDrafter, EagleHead
 from ouroboros_core.models.loading import Quantize, load_model, load_tokenizer, short_name, stop_tokens
 from ouroboros_core.models.machine import DType, choose_device, choose_dtype, device_name, processor
+from ouroboros_core.models.timing import costs_of
+
+Passes = Literal["auto", "transformers"]
 
 
 @dataclass(frozen=True)
@@ -42,6 +47,7 @@ class Pair:
     quantization: Quantize | None = None
     head: EagleDrafter | None = None
     corpus: Corpus | None = None
+    costs: Costs = TYPICAL
 
     def encode(self, prompt: str, *, chat: bool, history: Sequence[str] = ()) -> list[int]:
         """Token ids of a prompt, with the tokenizer's chat template around it or raw.
@@ -78,6 +84,7 @@ class Pair:
             transformers=transformers.__version__,
             ouroboros=ouroboros_core.__version__,
             quantization=self.quantization,
+            passes="compact" if self.target.fused else "transformers",
         )
 
 
@@ -97,6 +104,7 @@ def load_pair(
     dtype: DType = "auto",
     device_map: str | None = None,
     quantize: Quantize | None = None,
+    passes: Passes = "auto",
 ) -> Pair:
     """Load and check a pair.
 
@@ -106,6 +114,7 @@ def load_pair(
     corpus         .npz file of texts to look things up in, made with the target's tokenizer; None and 'none' as for the draft
     device         auto (CUDA, else MPS, else CPU), cpu, cuda, cuda:1, mps
     device_map     handed to accelerate ('auto' spreads a large target over devices); overrides device for the target
+    passes         auto: the compact pass where the target fits it and gives the same; transformers: its own always
     quantize       the target's weights in 8 or 4 bits, by bitsandbytes; needs an NVIDIA GPU
 
     Raises UnsupportedModel, VocabularyMismatch, WeightsUnavailable or InvalidInput.
@@ -113,7 +122,7 @@ def load_pair(
     where = choose_device(device)
     kind = choose_dtype(dtype, where)
     big, tokenizer = load_target(target, device=device, dtype=dtype, device_map=device_map, quantize=quantize)
-    check_tree_support(big)
+    big = _checked(big, passes)
     if draft is None and target is None and embedded.draft_folder().exists():
         draft = str(embedded.draft_folder())
     small = None if draft in (None, "none") else load_draft(str(draft), big, tokenizer, kind, where)
@@ -123,7 +132,16 @@ def load_pair(
     if corpus is None and target is None and embedded.corpus_file().exists():
         corpus = str(embedded.corpus_file())
     texts = None if corpus in (None, "none") else _load_corpus(str(corpus), big, tokenizer)
-    return Pair(big, small, tokenizer, stop_tokens(big.model, tokenizer), quantize, eagle, texts)
+    pair = Pair(big, small, tokenizer, stop_tokens(big.model, tokenizer), quantize, eagle, texts)
+    how = " ".join(f"{m.fused} {m.model.num_parameters()}" for m in (big, small) if m)
+    return replace(pair, costs=costs_of(pair.environment, big, small, eagle, how))
+
+
+def _checked(target: CausalLM, passes: Passes = "auto") -> CausalLM:
+    """A target that can be verified over a tree, computed by the compact pass where that fits and gives the same."""
+    check_tree_support(target)
+    quick = fused(target.model, target.name, target.vocabulary, None) if passes == "auto" else None
+    return quick or target
 
 
 def load_target(
@@ -156,8 +174,7 @@ def _load_corpus(file: str, target: CausalLM, tokenizer: PreTrainedTokenizerBase
 
 def make_pair(target: PreTrainedModel, draft: PreTrainedModel | None, tokenizer: PreTrainedTokenizerBase) -> Pair:
     """A pair of models already in memory, checked like loaded ones."""
-    big = CausalLM(target, short_name(target.name_or_path) or type(target).__name__)
-    check_tree_support(big)
+    big = _checked(CausalLM(target, short_name(target.name_or_path) or type(target).__name__))
     small = None
     if draft is not None:
         check_vocabulary(vocabulary_size(draft), big, "the draft model")

@@ -6,14 +6,14 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import gradio as gr
 
 from ouroboros_core import methods
 from ouroboros_core.errors import InvalidInput, OuroborosError
-from ouroboros_core.hyperparameters import Knob
+from ouroboros_core.hyperparameters import AUTO, Knob
 from ouroboros_core.locations import assets
 from ouroboros_core.sampling import Sampling
 from visualize import figures, views
@@ -34,6 +34,7 @@ CHARTS = {
     "acceptance": "Acceptance length per step, by who wrote the tokens",
     "time": "Tokens against time",
     "speedup": "Speedup compared with plain decoding, at each token",
+    "choices": "What the method chose: nodes checked and draft passes per step",
 }
 EXPECTED = "Yesterday's version, an outline: copied where the output follows it. It never changes the text."
 LONGEST_PREDICTION = 100_000
@@ -117,14 +118,16 @@ def add_endpoint(studio: Studio) -> None:
     gr.api(generate, api_name="generate", concurrency_id=COMPUTE, concurrency_limit=1)
 
 
-def _knob_component(knob: Knob) -> Any:
+def _knob_component(knob: Knob, automatic: bool = False) -> Any:
+    """automatic: whether the method sets the knob by itself, so that it shows the value which it would have instead."""
     label = knob.name.replace("_", " ")
     if knob.choices:
         return gr.Dropdown(list(knob.choices), value=knob.default, label=label, info=knob.help)
     if knob.kind is bool:
         return gr.Checkbox(value=bool(knob.default), label=label, info=knob.help)
     step = 1 if knob.kind is int else 0.05
-    return gr.Slider(knob.low, knob.high, value=knob.default, step=step, label=label, info=knob.help)
+    value = knob.default if knob.fixed is None else knob.fixed
+    return gr.Slider(knob.low, knob.high, value=value, step=step, label=label, info=knob.help, interactive=not automatic)
 
 
 def recorded() -> tuple[dict[str, Any], dict[str, Any]] | None:
@@ -145,6 +148,7 @@ class GeneratePanel:
         self.studio = studio
         self.knobs: dict[tuple[str, str], Any] = {}
         self.predictions: dict[str, Any] = {}
+        self.automatic: dict[str, Any] = {}
         shown = recorded()
         charts = shown[1] if shown else {}
         with gr.Row(elem_classes="ouro-main"):
@@ -180,8 +184,14 @@ class GeneratePanel:
         for method in methods.available().values():
             with gr.Column(visible=method.id == methods.DEFAULT, elem_classes="ouro-group") as group:
                 gr.Markdown(f"**{method.name}.** {method.summary}", elem_classes="ouro-note")
+                settable = {name for name, knob in method.Hyperparameters.knobs().items() if knob.fixed is not None}
+                if settable:
+                    names = ", ".join(name.replace("_", " ") for name in sorted(settable))
+                    self.automatic[method.id] = gr.Checkbox(
+                        True, label="auto", info=f"The method sets {names} by itself, step by step.", elem_id=f"auto-{method.id}"
+                    )
                 for knob in method.Hyperparameters.knobs().values():
-                    self.knobs[method.id, knob.name] = _knob_component(knob)
+                    self.knobs[method.id, knob.name] = _knob_component(knob, automatic=knob.fixed is not None)
                 if method.takes_prediction:
                     self.predictions[method.id] = gr.Textbox(
                         "", label="Expected text", info=EXPECTED, lines=3, max_lines=8, elem_id="prediction"
@@ -205,7 +215,10 @@ class GeneratePanel:
         self.method.change(
             lambda chosen: [gr.Group(visible=chosen == i) for i in ids], self.method, self.groups, queue=False, **private
         )
-        given = (self.sampling, self.predictions, self.knobs)
+        for owner, box in self.automatic.items():
+            settable = [self.knobs[owner, name] for name in methods.get(owner).Hyperparameters.fixed()]
+            box.change(_switch(len(settable)), box, settable, queue=False, **private)
+        given = (self.sampling, self.predictions, self.automatic, self.knobs)
         inputs = [self.prompt, self.method, self.chat, self.count, *(one for group in given for one in group.values())]
         outputs = [self.view, *(self.charts[name] for name in CHARTS)]
         running = self.go.click(
@@ -229,7 +242,10 @@ class GeneratePanel:
         remaining = iter(values)
         sampling = {name: next(remaining) for name in self.sampling}
         predictions = {name: next(remaining) for name in self.predictions}
+        automatic = {name: next(remaining) for name in self.automatic}
         knobs = {name: value for (owner, name), value in zip(self.knobs, remaining, strict=True) if owner == method}
+        if automatic.get(method):
+            knobs |= dict.fromkeys(methods.get(method).Hyperparameters.fixed(), AUTO)
         try:
             task = _make_task(prompt, method, knobs, chat, count, sampling, predictions.get(method, ""))
             yield from self._stream(task)
@@ -249,6 +265,16 @@ class GeneratePanel:
     def _stopped() -> dict[str, Any]:
         """What the token view is told when a run was stopped: the rest stays as it is."""
         return {"seq": time.time_ns(), "stopped": True}
+
+
+def _switch(count: int) -> Callable[[bool], Any]:
+    """What `auto` does to so many sliders."""
+
+    def switch(automatic: bool) -> Any:
+        updates = [gr.update(interactive=not automatic) for _ in range(count)]
+        return updates if count > 1 else updates[0]
+
+    return switch
 
 
 def _note(example: Example) -> str:

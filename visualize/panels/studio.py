@@ -8,7 +8,7 @@ import threading
 import time
 import uuid
 from collections import OrderedDict
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,7 @@ from visualize import figures, views
 if TYPE_CHECKING:
     from ouroboros_core.decoding.equality import Divergence
     from ouroboros_core.decoding.generation import Generation, Task
-    from ouroboros_core.decoding.trace import Trace
+    from ouroboros_core.decoding.trace import Step, Trace
     from ouroboros_core.models.pairs import Pair
 
 log = logging.getLogger(__name__)
@@ -152,10 +152,10 @@ class Studio:
         begun = generation.trace()
         title = views.describe(begun.method, begun.hyperparameters, begun.target, begun.draft, begun.corpus)
         common = {"run": name, "badge": "live", "title": title, "prompt": task.prompt, "chat": task.chat}
-        blank = figures.empty("Measured when the run has ended.")
+        blank, begun_only = figures.empty("Measured when the run has ended."), figures.empty("The first step is under way.")
         yield {
             "view": {**common, "seq": 1, "from": 0, "steps": [], "status": "Reading the prompt …", "tiles": []},
-            "charts": {"acceptance": figures.empty("The first step is under way."), "time": blank, "speedup": blank},
+            "charts": {"acceptance": begun_only, "choices": begun_only, "time": blank, "speedup": blank},
         }
         seq, shown, text_due, charts_due = 2, 0, 0.0, 0.0
         for step in generation:
@@ -168,7 +168,7 @@ class Studio:
             update: dict[str, Any] = {"view": {"run": name, "seq": seq, "from": shown, "steps": steps, "status": status}}
             if charts and now >= charts_due:
                 charts_due = now + CHART_INTERVAL
-                update["charts"] = {"acceptance": figures.acceptance_length(generation.steps)}
+                update["charts"] = self._growing(generation.steps)
             shown, seq = len(generation.steps), seq + 1
             yield update
         trace = generation.trace()
@@ -176,7 +176,7 @@ class Studio:
         if compare and trace.steps and task.method != "autoregressive":
             waiting = views.run_view(trace, None, run=name, seq=seq, badge_text="live")
             waiting |= {"status": f"{waiting['status']}. Now {task.sampling.kind}, to compare with …", "done": False}
-            yield {"view": waiting, "charts": {"acceptance": figures.acceptance_length(trace.steps)} if charts else {}}
+            yield {"view": waiting, "charts": self._growing(trace.steps) if charts else {}}
             baseline = yield from self._baseline(pair, task)
         difference = self._judge(generation, trace, baseline) if baseline else None
         view = views.run_view(trace, baseline, run=name, seq=seq + 1, badge_text="live", difference=difference)
@@ -210,15 +210,20 @@ class Studio:
         return divergence(generation.pair.target, trace, baseline) if generation.repeats_plain_text else None
 
     @staticmethod
+    def _growing(steps: Sequence[Step]) -> dict[str, Any]:
+        """The charts that need no baseline."""
+        return {"acceptance": figures.acceptance_length(steps), "choices": figures.choices(steps)}
+
+    @staticmethod
     def charts(trace: Trace, baseline: Trace | None) -> dict[str, Any]:
-        """The three charts of a finished run."""
+        """The charts of a finished run."""
         speedup = (
             figures.speedup_by_token(trace, baseline)
             if baseline is not None and trace.steps
             else figures.empty("Run with comparison to see it.")
         )
         return {
-            "acceptance": figures.acceptance_length(trace.steps),
+            **Studio._growing(trace.steps),
             "time": figures.tokens_against_time(trace, baseline),
             "speedup": speedup,
         }

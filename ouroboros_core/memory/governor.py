@@ -1,0 +1,97 @@
+"""Chooses how much to draft and to check, wherever a knob is 'auto': running chances priced at the running rate."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ouroboros_core.costs import Choice, Costs, Pace, PassCosts, Reason
+from ouroboros_core.memory.chances import Chances, kind_of
+from ouroboros_core.tree import Provenance, Source, TokenTree
+
+
+class Governor:
+    """One run's. Where no knob is 'auto' it lets everything pass and chooses nothing."""
+
+    def __init__(self, costs: Costs, automatic: bool, size: int | None = None) -> None:
+        """size: how many nodes are checked, where that is fixed and only which ones is to be chosen."""
+        self.automatic = automatic
+        self.fixed_size = size
+        self.costs = costs
+        self.pace = Pace(costs)
+        self.chances = Chances()
+        self.choice: Choice | None = None
+        """What was chosen in this step."""
+        self.covered = 0.0
+        """The chance that the next token is proposed elsewhere already, so that a draft would add nothing."""
+        self.window: int | None = None
+        """Columns of the lookahead window, to be noted."""
+        self._drafting = 0.0
+        self._tip = 1.0
+        self._place: dict[int, int] | None = None
+
+    @property
+    def losing(self) -> bool:
+        """Whether what this run chose by itself has been slower than plain decoding would have been."""
+        return self.automatic and self.pace.behind
+
+    def may_draft(self, costs: PassCosts | None, rows: int = 1, gain: float | None = None) -> bool:
+        """Whether another draft pass, over `rows` rows, is worth its time and that of one more row in the target's pass.
+
+        gain: the tokens it is expected to add; without it, the chance of one more token behind those that were `drafted`.
+        """
+        if not self.automatic:
+            return True
+        if gain is None:
+            gain = self._tip * self.chances.mean(Source.DRAFT)
+        context, target = self.pace.context, self.costs.target
+        seconds = costs.of(rows, context) if costs else 0.0
+        row = target.of(2, context) - target.of(1, context)
+        trial = self.pace.on_trial and self._drafting == 0
+        if not trial and not self.pace.worth(gain * (1 - self.covered), seconds + row):
+            return False
+        self._drafting += seconds
+        return True
+
+    def drafted(self, origin: Provenance, depth: int) -> None:
+        """A token was drafted behind the last one, `depth` below the root."""
+        self._tip *= self.chances.of(kind_of(origin, depth))
+
+    def trim(self, tree: TokenTree) -> TokenTree:
+        """The part of a proposal that is worth checking.
+
+        Nodes that were drawn at random all stay: under rejection sampling it must not depend on the token that was drawn whether
+        it is judged.
+        """
+        self._place = None
+        if not self.automatic:
+            return tree
+        offered = tree.proposals - 1
+        whole = self.chances.along(tree)
+        drawn = {node for node in range(1, tree.proposals) if tree.drawn_from(node) is not None}
+        # Sorting is stable, so that of equals the parent comes first.
+        nodes = sorted(range(1, tree.proposals), key=lambda node: (node not in drawn, 0 if node in drawn else -whole[node]))
+        trial = self.pace.on_trial and offered > 0
+        size = self.fixed_size or self.pace.size([whole[node] for node in nodes], max(len(drawn), int(trial)))
+        size = max(len(drawn), min(size, offered))
+        reason: Reason = "trial" if trial else "worth it" if size else "plain is faster" if offered else "nothing proposed"
+        kept = nodes[:size]
+        expected = 1 + sum(whole[node] for node in kept)
+        self.choice = Choice(offered, size, round(expected, 2), round(self.pace.rate, 1), reason, self.window)
+        if size == offered:
+            return tree
+        kept.sort()
+        window = range(tree.proposals, len(tree))
+        self._place = {node: index for index, node in enumerate((0, *kept, *window))}
+        return tree.only(kept)
+
+    def places(self, nodes: Sequence[int]) -> list[int]:
+        """Where nodes of the offered tree lie in the trimmed one; those that were cut are left out."""
+        place = self._place
+        return list(nodes) if place is None else [place[node] for node in nodes if node in place]
+
+    def learn(self, tree: TokenTree, path: Sequence[int], emitted: int) -> None:
+        """Take note of a step that checked `tree`, accepted `path` and emitted so many tokens."""
+        if self.automatic:
+            self.chances.learn(tree, path)
+            self.pace.note(emitted, len(tree), self._drafting)
+            self._drafting, self._tip = 0.0, 1.0

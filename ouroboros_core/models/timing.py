@@ -1,0 +1,167 @@
+"""What passes cost here: timed once for a machine and a pair of models, in a second or two, and kept in the cache folder."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from itertools import accumulate
+from pathlib import Path
+
+from ouroboros_core.costs import FAR, NEAR, Costs, PassCosts
+from ouroboros_core.environment import Environment
+from ouroboros_core.locations import cache_folder
+from ouroboros_core.models.language_model import FeatureDrafter, LanguageModel
+from ouroboros_core.tree import Provenance, Source, TokenTree, chain
+
+log = logging.getLogger(__name__)
+
+TARGET_ROWS = (1, 2, 4, 8, 16, 32)
+DRAFT_ROWS = (1, 4, 16, 32)
+HEAD_ROWS = (1, 4, 8)
+
+SECONDS = 2.4
+"""How long all of it may take, at least two rounds provided."""
+
+ROUNDS = 12
+
+
+def tree_of(rows: int, root: int) -> TokenTree:
+    """A chain of so many rows, the root included."""
+    return chain(root, [root] * (rows - 1), Provenance(Source.DRAFT))
+
+
+def pass_seconds(models: Sequence[tuple[LanguageModel, int]], repeats: int = 24) -> list[float]:
+    """Median seconds of a pass of each (model, rows), timed in turn behind the same context of 100 tokens."""
+    taken = _timed([_pass(model, rows, NEAR) for model, rows in models], repeats, float("inf"))
+    return [statistics.median(found) for found in taken]
+
+
+def _pass(model: LanguageModel, rows: int, length: int) -> Callable[[], float]:
+    context = [7 + n % 50 for n in range(length)]
+    tree = tree_of(rows, context[-1])
+
+    def timed() -> float:
+        begun = time.perf_counter()
+        model.evaluate(context, tree).argmax()
+        return time.perf_counter() - begun
+
+    return timed
+
+
+def _level(head: FeatureDrafter, rows: int, length: int) -> Callable[[], float]:
+    """A pass of a head over so many rows: the second level of a tree, less the first; one row: the first."""
+    context = [7 + n % 50 for n in range(length)]
+
+    def drafted(depth: int) -> float:
+        begun = time.perf_counter()
+        head.draft(context, depth=depth, width=rows, size=rows)
+        return time.perf_counter() - begun
+
+    return lambda: drafted(1) if rows == 1 else max(0.0, drafted(2) - drafted(1))
+
+
+def _timed(timed: Sequence[Callable[[], float]], rounds: int, seconds: float) -> list[list[float]]:
+    """What each measures, in turn for some rounds, the first of which does not count; fewer if time is up."""
+    taken: list[list[float]] = [[] for _ in timed]
+    begun = time.perf_counter()
+    for turn in range(rounds + 1):
+        if turn > 2 and time.perf_counter() - begun > seconds:
+            break
+        for measure, found in zip(timed, taken, strict=True):
+            value = measure()
+            found.extend([value] if turn else [])
+    return taken
+
+
+def _undisturbed(found: Sequence[float]) -> float:
+    """The first quartile: other work on the machine only ever adds to a time."""
+    return sorted(found)[len(found) // 4]
+
+
+def measure(target: LanguageModel, draft: LanguageModel | None, head: FeatureDrafter | None) -> Costs:
+    """Time the passes of a pair. More rows never count as cheaper than fewer, nor a longer context than a shorter one."""
+    near, far = (_at(length, target, draft, head) for length in _lengths(target, draft))
+    costs = [
+        PassCosts(rows, mine, tuple(map(max, mine, theirs))) if rows else None
+        for (rows, mine), (_, theirs) in zip(near, far, strict=True)
+    ]
+    for model in (target, draft):
+        if model is not None:
+            model.forget()
+            model.passes = 0
+    if head is not None:
+        head.forget()
+        head.passes = 0
+    assert costs[0] is not None
+    return Costs(costs[0], costs[1], costs[2])
+
+
+def _lengths(target: LanguageModel, draft: LanguageModel | None) -> tuple[int, int]:
+    """NEAR and FAR; of a model with less room, both are what it has."""
+    room = min(model.max_length for model in (target, draft) if model) - TARGET_ROWS[-1]
+    return (NEAR, FAR) if room > FAR else (min(NEAR, room), min(NEAR, room))
+
+
+def _at(
+    length: int, target: LanguageModel, draft: LanguageModel | None, head: FeatureDrafter | None
+) -> list[tuple[tuple[int, ...], tuple[float, ...]]]:
+    """(rows, seconds) of the target's passes, the draft's and the head's, behind a context of so many tokens."""
+    plans: list[tuple[tuple[int, ...], list[Callable[[], float]]]] = [
+        (TARGET_ROWS, [_pass(target, rows, length) for rows in TARGET_ROWS]),
+        (DRAFT_ROWS if draft else (), [_pass(draft, rows, length) for rows in DRAFT_ROWS] if draft else []),
+        (HEAD_ROWS if head else (), [_level(head, rows, length) for rows in HEAD_ROWS] if head else []),
+    ]
+    found = [*map(_undisturbed, _timed([one for _, timed in plans for one in timed], ROUNDS, SECONDS / 2))]
+    result = []
+    for rows, timed in plans:
+        mine, found = found[: len(timed)], found[len(timed) :]
+        result.append((rows, tuple(accumulate(mine, max))))
+    return result
+
+
+def costs_of(
+    environment: Environment, target: LanguageModel, draft: LanguageModel | None, head: FeatureDrafter | None, how: str
+) -> Costs:
+    """What passes cost, from the cache folder if they were timed before on this machine with this pair.
+
+    how  says which passes compute, so that others are timed anew
+    """
+    names = (target.name, draft.name if draft else None, head.name if head else None, how)
+    key = hashlib.sha256(repr((asdict(environment), names)).encode()).hexdigest()[:16]
+    file = cache_folder() / "costs" / f"{key}.json"
+    try:
+        return _read(json.loads(file.read_text()))
+    except (OSError, ValueError, KeyError, TypeError):
+        pass
+    costs = measure(target, draft, head)
+    try:
+        _write(file, costs)
+    except OSError as error:  # a folder that cannot be written to costs two seconds at each start, no more
+        log.warning("what passes cost here is not kept: %s", error)
+    return costs
+
+
+def _read(data: dict[str, dict[str, list[float]] | None]) -> Costs:
+    parts = [data[name] for name in ("target", "draft", "head")]
+    target, draft, head = (_part(p) for p in parts)
+    if target is None or not all(s > 0 for p in (target, draft, head) if p for s in p.seconds):
+        raise ValueError("these are no costs")
+    return Costs(target, draft, head)
+
+
+def _part(data: dict[str, list[float]] | None) -> PassCosts | None:
+    return PassCosts(tuple(map(int, data["rows"])), tuple(data["seconds"]), tuple(data["far"])) if data else None
+
+
+def _write(file: Path, costs: Costs) -> None:
+    """Whole or not at all, also where two processes write."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile("w", dir=file.parent, delete=False) as scratch:
+        json.dump(asdict(costs), scratch)
+    Path(scratch.name).replace(file)
