@@ -61,8 +61,8 @@ table: setup
 
 # The README's table of all methods and transformers' own, on an idle machine. Goes on where it was interrupted; remove the file to
 # measure anew. Then: python -m tests.test_readme for the table, make screenshots for the figure.
-BENCHED := autoregressive,draft_only,speculative,ouroboros,lookahead,ngram,rest,prompt_lookup,sam[auxiliary=none],token_recycling,sam,eagle2
-BENCHED := $(BENCHED),sam[auxiliary=eagle2],sam[merge=false,len_threshold=5,len_bias=5,alpha=16]
+BENCHED := autoregressive,draft_only,speculative,speculative[gamma=2],ouroboros,lookahead,lookahead[window_size=7],ngram,rest,prompt_lookup
+BENCHED := $(BENCHED),sam[auxiliary=none],token_recycling,sam,eagle2,sam[auxiliary=eagle2],union
 bench: setup
 	$(PYTHON) -m ouroboros_core bench --methods '$(BENCHED)' --peers hf-greedy,hf-assisted,hf-prompt-lookup \
 	  --max-new-tokens 32 --json assets/benchmark.json --resume

@@ -28,7 +28,8 @@ def test_methods_are_listed_with_their_knobs_and_the_default() -> None:
     listed = json.loads(ouroboros("methods", "--json").stdout)
     assert [m["id"] for m in listed] == list(methods.available())
     assert [m["id"] for m in listed if m["default"]] == [methods.DEFAULT]
-    gamma = {"type": "int", "default": 2, "min": 1, "max": 32, "choices": [], "help": "Draft tokens per step."}
+    gamma = {"type": "int", "default": "auto", "min": 1, "max": 32, "choices": [], "help": "Draft tokens per step."}
+    gamma |= {"auto": True, "fixed": 2}
     assert listed[-1]["knobs"]["gamma"] == gamma
     text = ouroboros("methods").stdout
     assert all(m["id"] in text for m in listed)
@@ -37,9 +38,9 @@ def test_methods_are_listed_with_their_knobs_and_the_default() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--gamma", "99"], "gamma must be between 1 and 32, got 99"),
-        (["--gamma", "4.5"], "gamma must be between 1 and 32, got 4.5"),
-        (["--ngram-size", "2"], "ngram_size must be between 3 and 10, got 2"),
+        (["--method", "speculative", "--gamma", "99"], "gamma must be auto, or between 1 and 32, got 99"),
+        (["--method", "speculative", "--gamma", "4.5"], "gamma must be auto, or between 1 and 32, got 4.5"),
+        (["--method", "ouroboros", "--ngram-size", "2"], "ngram_size must be between 3 and 10, got 2"),
         (["--method", "speculative", "--window-size", "3"], "window_size is not a knob of speculative; its knobs are gamma"),
         (
             ["--method", "telepathy"],
@@ -51,7 +52,7 @@ def test_methods_are_listed_with_their_knobs_and_the_default() -> None:
         (["--device", "cuda:77"], "device must be one this machine has, such as cpu, got cuda:77"),
         (["--prompt", ""], "the prompt is empty; write at least one character"),
         (["--method", "autoregressive", "--pool", "p.json"], "autoregressive has no phrase pool"),
-        (["--pool", "README.md"], "this is not a phrase pool"),
+        (["--method", "ouroboros", "--pool", "README.md"], "this is not a phrase pool"),
         (["--max-new-tokens", "9000"], "has room for 8192"),
     ],
 )
@@ -74,7 +75,11 @@ def test_generate_writes_text_numbers_and_a_trace(tmp_path: Path) -> None:
         "24",
         "--dtype",
         "float32",
+        "--method",
+        "ouroboros",
         "--gamma",
+        "3",
+        "--top-k-suffixes",
         "3",
         "--json",
         str(trace_file),
@@ -145,7 +150,8 @@ def test_a_corpus_is_built_used_and_refused(tmp_path: Path) -> None:
     assert "µs a token; a lookup takes" in built.stdout
     trace_file = tmp_path / "trace.json"
     common = ["--raw", "--max-new-tokens", "16", "--dtype", "float32", "--json", str(trace_file)]
-    used = ouroboros("generate", "--prompt", "Once more: The quick brown", "--method", "rest", "--corpus", str(corpus), *common)
+    fixed = ["--method", "rest", "--tree-size", "6"]
+    used = ouroboros("generate", "--prompt", "Once more: The quick brown", *fixed, "--corpus", str(corpus), *common)
     assert used.returncode == 0, used.stderr
     trace = Trace.from_json(trace_file.read_bytes())
     assert Source.CORPUS in {p.source for step in trace.steps for p in step.tree.provenance}

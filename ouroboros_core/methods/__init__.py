@@ -9,7 +9,7 @@ from functools import cache
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.methods.base import Method
 
-DEFAULT = "ouroboros"
+DEFAULT = "union"
 
 
 @cache

@@ -46,6 +46,21 @@ def _known_obstacle(model: PreTrainedModel) -> str | None:
     return None
 
 
+def checked(model: PreTrainedModel, name: str, vocabulary: int | None = None, outputs: Sequence[int] | None = None) -> CausalLM:
+    """The wrapper of a model that can be verified over a tree: the compact pass where that fits and gives the same, else its own.
+
+    Arguments are those of CausalLM; raises UnsupportedModel. What the compact pass gives was compared with plain passes, so that
+    no other check is needed then.
+    """
+    general = CausalLM(model, name, vocabulary)
+    if _known_obstacle(model) is None:
+        quick = fused(model, name, general.vocabulary, outputs)
+        if quick is not None:
+            return quick
+    check_tree_support(general)
+    return general if outputs is None else CausalLM(model, name, vocabulary, outputs=outputs)
+
+
 def check_tree_support(model: CausalLM) -> None:
     """Raise UnsupportedModel, with reason and remedy, unless a tree pass equals plain passes over its branches.
 
@@ -114,7 +129,8 @@ def _worst_difference(model: CausalLM) -> float:
 
 
 def _difference(model: CausalLM, logits: object, branch: list[int]) -> float:
-    plain = model.model(input_ids=torch.tensor([branch], device=model.device), use_cache=False).logits[0, -1, : model.vocabulary]
+    ids = torch.tensor([branch], device=model.device)
+    plain = model.model(input_ids=ids, use_cache=False, logits_to_keep=1).logits[0, -1, : model.vocabulary]
     plain, mine = plain.double().cpu(), torch.as_tensor(logits).double()
     written = ~mine.isneginf()  # a trimmed output vocabulary leaves the others without a chance
     return float((mine[written] - plain[written]).norm() / plain[written].norm())

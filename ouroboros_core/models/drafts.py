@@ -14,7 +14,7 @@ from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokeni
 
 from ouroboros_core.errors import VocabularyMismatch, WeightsUnavailable
 from ouroboros_core.models.causal_lm import CausalLM
-from ouroboros_core.models.check import check_tree_support, fused
+from ouroboros_core.models.check import checked
 from ouroboros_core.models.loading import load_model, load_tokenizer, short_name
 
 SHARED = "shared with the target"
@@ -74,11 +74,9 @@ def join_draft(model: PreTrainedModel, name: str, target: CausalLM, outputs: Seq
 
     Where output layers are padded differently, both models score the smaller vocabulary.
     """
-    small = CausalLM(model, name, vocabulary=target.vocabulary)
+    small = checked(model, name, target.vocabulary, outputs)
     target.vocabulary = small.vocabulary
-    check_tree_support(small)
-    quick = fused(model, name, target.vocabulary, outputs)
-    return quick or (small if outputs is None else CausalLM(model, name, target.vocabulary, outputs=outputs))
+    return small
 
 
 def vocabulary_size(model: PreTrainedModel) -> int:

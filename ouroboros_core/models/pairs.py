@@ -26,7 +26,7 @@ from ouroboros_core.errors import InvalidInput
 from ouroboros_core.memory.corpus import Corpus
 from ouroboros_core.models import embedded
 from ouroboros_core.models.causal_lm import CausalLM
-from ouroboros_core.models.check import check_tree_support, fused
+from ouroboros_core.models.check import check_tree_support, checked
 from ouroboros_core.models.drafts import check_vocabulary, join_draft, load_draft, vocabulary_size
 from ouroboros_core.models.eagle import EagleDrafter, EagleHead
 from ouroboros_core.models.loading import Quantize, load_model, load_tokenizer, short_name, stop_tokens
@@ -122,7 +122,10 @@ def load_pair(
     where = choose_device(device)
     kind = choose_dtype(dtype, where)
     big, tokenizer = load_target(target, device=device, dtype=dtype, device_map=device_map, quantize=quantize)
-    big = _checked(big, passes)
+    if passes == "auto":
+        big = checked(big.model, big.name)
+    else:
+        check_tree_support(big)
     if draft is None and target is None and embedded.draft_folder().exists():
         draft = str(embedded.draft_folder())
     small = None if draft in (None, "none") else load_draft(str(draft), big, tokenizer, kind, where)
@@ -135,13 +138,6 @@ def load_pair(
     pair = Pair(big, small, tokenizer, stop_tokens(big.model, tokenizer), quantize, eagle, texts)
     how = " ".join(f"{m.fused} {m.model.num_parameters()}" for m in (big, small) if m)
     return replace(pair, costs=costs_of(pair.environment, big, small, eagle, how))
-
-
-def _checked(target: CausalLM, passes: Passes = "auto") -> CausalLM:
-    """A target that can be verified over a tree, computed by the compact pass where that fits and gives the same."""
-    check_tree_support(target)
-    quick = fused(target.model, target.name, target.vocabulary, None) if passes == "auto" else None
-    return quick or target
 
 
 def load_target(
@@ -174,7 +170,7 @@ def _load_corpus(file: str, target: CausalLM, tokenizer: PreTrainedTokenizerBase
 
 def make_pair(target: PreTrainedModel, draft: PreTrainedModel | None, tokenizer: PreTrainedTokenizerBase) -> Pair:
     """A pair of models already in memory, checked like loaded ones."""
-    big = _checked(CausalLM(target, short_name(target.name_or_path) or type(target).__name__))
+    big = checked(target, short_name(target.name_or_path) or type(target).__name__)
     small = None
     if draft is not None:
         check_vocabulary(vocabulary_size(draft), big, "the draft model")
