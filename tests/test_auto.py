@@ -264,7 +264,7 @@ class _Nothing:
         return []
 
 
-def test_passes_are_timed_by_medians_and_more_rows_never_count_as_cheaper(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_least_time_of_a_pass_counts_and_more_rows_never_count_as_cheaper(monkeypatch: pytest.MonkeyPatch) -> None:
     model: Any = Clock(monkeypatch, lambda rows: 0.001 + 0.0001 * rows if rows != 8 else 0.0001)
     costs = timing.measure(model, None, None)
     assert costs.target.of(16) == pytest.approx(0.0026) and costs.draft is costs.head is None

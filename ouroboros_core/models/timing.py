@@ -79,11 +79,6 @@ def _timed(timed: Sequence[Callable[[], float]], rounds: int, seconds: float) ->
     return taken
 
 
-def _undisturbed(found: Sequence[float]) -> float:
-    """The first quartile: other work on the machine only ever adds to a time."""
-    return sorted(found)[len(found) // 4]
-
-
 def measure(target: LanguageModel, draft: LanguageModel | None, head: FeatureDrafter | None) -> Costs:
     """Time the passes of a pair. More rows never count as cheaper than fewer, nor a longer context than a shorter one."""
     near, far = (_at(length, target, draft, head) for length in _lengths(target, draft))
@@ -117,7 +112,8 @@ def _at(
         (DRAFT_ROWS if draft else (), [_pass(draft, rows, length) for rows in DRAFT_ROWS] if draft else []),
         (HEAD_ROWS if head else (), [_level(head, rows, length) for rows in HEAD_ROWS] if head else []),
     ]
-    found = [*map(_undisturbed, _timed([one for _, timed in plans for one in timed], ROUNDS, SECONDS / 2))]
+    # The least of each: other work on the machine only ever adds to a time.
+    found = [*map(min, _timed([one for _, timed in plans for one in timed], ROUNDS, SECONDS / 2))]
     result = []
     for rows, timed in plans:
         mine, found = found[: len(timed)], found[len(timed) :]
