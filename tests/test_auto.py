@@ -206,6 +206,20 @@ def test_a_knob_is_auto_or_a_number_within_its_bounds() -> None:
         assert AUTO not in fixed.model_dump().values()
 
 
+def test_a_knob_that_is_fixed_stays_so_beside_one_that_is_not() -> None:
+    models, text = tiny.pair("llama", "sdpa"), prompt(seed=7)
+    fixed = run(models, "ouroboros", text, 50, automatic=True, costs=DEAR, gamma=3)
+    assert {step.draft_passes > 0 for step in fixed[:-1]} == {True}
+    assert all(sum(p.source is Source.DRAFT for p in step.tree.provenance) >= 3 for step in fixed[:-2])
+    assert not any(p.source is Source.SUFFIX for step in fixed[:10] for p in step.tree.provenance), "suffixes are dear"
+    suffixes = run(models, "ouroboros", text, 50, automatic=True, costs=DEAR, gamma=3, top_k_suffixes=3)
+    assert any(p.source is Source.SUFFIX for step in suffixes for p in step.tree.provenance)
+    deep = run(models, "eagle2", text, 30, automatic=True, costs=DEAR, tree_depth=2)
+    assert deep[0].draft_passes == 2 and len(deep[0].tree) == 1
+    wide = run(models, "eagle2", text, 30, automatic=True, costs=FREE, tree_size=5)
+    assert all(len(step.tree) <= 6 for step in wide) and len(wide[0].tree) == 6
+
+
 def test_a_window_is_had_where_its_rows_are_cheap_and_not_where_they_are_dear() -> None:
     assert paying_width(lambda rows: 1.0, 5) == max(TOKENS_PER_PASS)
     assert paying_width(lambda rows: 1.0 + 0.1 * rows, 5) == 0

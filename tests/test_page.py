@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from ouroboros_core import methods
 from ouroboros_core.decoding.trace import Trace
 from ouroboros_core.locations import assets
 from ouroboros_core.training.record import agreement_of
@@ -90,6 +91,11 @@ def ask(page: Any, prompt: str, count: int) -> None:
     set_count(page, count)
 
 
+def choose(page: Any, name: str) -> None:
+    page.get_by_role("combobox", name="Method").click()
+    page.get_by_role("option", name=name, exact=True).click()
+
+
 def generate(page: Any) -> None:
     page.click("#generate")
     page.wait_for_selector('#token-view .ouro-run[data-done="false"]', timeout=60_000)
@@ -118,7 +124,10 @@ def test_a_recorded_run_is_there_before_anything_is_loaded(browser: Any) -> None
 
 
 def test_a_visitor_generates_the_papers_example_and_sees_who_wrote_each_token(page: Any, url: str) -> None:
+    """With fixed knobs, so that the draft is always asked and suffixes always hang behind it."""
     page.get_by_role("button", name="Java heap").click()
+    choose(page, "Ouroboros")
+    page.locator("#auto-ouroboros input").uncheck()
     generate(page)
     shown = tokens(page)
     assert len(shown) == 128
@@ -134,7 +143,8 @@ def test_a_visitor_generates_the_papers_example_and_sees_who_wrote_each_token(pa
         assert "target" not in sources[:-1], "the target's token ends a step"
         ranks = [("draft", "suffix", "target").index(s) for s in sources]
         assert ranks == sorted(ranks), "draft, then suffix, then the target's own"
-    trace = client(url).predict(HEAP, chat=False, compare=False, api_name="/generate")["trace"]
+    knobs = methods.get("ouroboros").Hyperparameters.fixed()
+    trace = client(url).predict(HEAP, "ouroboros", knobs, chat=False, compare=False, api_name="/generate")["trace"]
     emitted = [t for s in Trace.from_json(json.dumps(trace)).steps for t in s.tokens]
     assert [int(t["id"]) for t in shown] == emitted, "what is shown is what was written"
     assert "".join(t["text"] for t in shown) == "".join(trace["texts"])
@@ -157,10 +167,31 @@ def test_a_visitor_generates_the_papers_example_and_sees_who_wrote_each_token(pa
     assert dict(underlines) == {look: LOOKS[look].underline for look in {t["look"] for t in shown}}, "a sign besides colour"
     for chart in ("acceptance", "time", "speedup"):
         page.wait_for_selector(f"#chart-{chart} :is(.bars path, .js-line)", state="attached")
+    page.locator("#chart-choices").get_by_text("Knobs were fixed").wait_for()
     bars = page.evaluate("document.querySelector('#chart-acceptance .ouro-plot').data.map(d => [...d.y])")
     assert sum(map(sum, bars)) == 128
     lines = page.evaluate("document.querySelector('#chart-speedup .ouro-plot').layout.shapes.map(s => s.y0)")
     assert lines == [1]
+
+
+def test_what_a_method_chooses_is_drawn_and_one_click_fixes_it(page: Any, url: str) -> None:
+    slider = page.get_by_label("number input for tree size").locator("visible=true")
+    assert slider.is_disabled(), "auto is the default"
+    ask(page, "Count from one to ten in words.", 32)
+    generate(page)
+    page.wait_for_selector("#chart-choices .bars path", state="attached")
+    drawn = page.evaluate("document.querySelector('#chart-choices .ouro-plot').data.map(d => [...d.y])")
+    trace = client(url).predict(
+        "Count from one to ten in words.", chat=False, max_new_tokens=32, compare=False, api_name="/generate"
+    )
+    steps = Trace.from_json(json.dumps(trace["trace"])).steps
+    assert drawn[0] == [len(step.tree) - 1 for step in steps]
+    assert "tokens expected" in page.evaluate("document.querySelector('#chart-choices .ouro-plot').data[0].customdata[0]")
+    page.locator("#auto-union input").uncheck()
+    page.wait_for_function(
+        "[...document.querySelectorAll('.ouro-group')].find(g => g.offsetParent).querySelector('input[type=range]:enabled')"
+    )
+    assert slider.is_enabled()
 
 
 def test_hover_and_keyboard_show_step_position_and_id(page: Any) -> None:
@@ -217,8 +248,7 @@ def test_hostile_prompt_and_output_are_text(page: Any) -> None:
 
 def test_knobs_follow_the_method_and_bad_values_are_refused(page: Any) -> None:
     page.get_by_label("number input for window size").first.wait_for()
-    page.get_by_label("Method").click()
-    page.get_by_role("option", name="Speculative decoding").click()
+    choose(page, "Speculative decoding")
     page.wait_for_function("[...document.querySelectorAll('.ouro-group')].filter(g => g.offsetParent).length === 1")
     visible = [g for g in page.locator(".ouro-group").all() if g.is_visible()]
     assert "gamma" in visible[0].inner_text()
@@ -235,9 +265,8 @@ def test_an_expected_text_is_copied_and_each_copy_says_from_where(page: Any, url
     prompt = "Count from one to ten in words."
     asked = {"max_new_tokens": 32, "method": "autoregressive", "compare": False}
     written = client(url).predict(prompt, **asked, api_name="/generate")["text"]
-    page.get_by_label("Method").click()
-    page.get_by_role("option", name="SAM-Decoding").click()
-    page.locator("#prediction textarea").fill(written)
+    choose(page, "SAM-Decoding")
+    page.locator("#prediction-sam textarea").fill(written)
     page.get_by_label("chat template").check()
     ask(page, prompt, 32)
     generate(page)
@@ -248,9 +277,8 @@ def test_an_expected_text_is_copied_and_each_copy_says_from_where(page: Any, url
     page.locator('#token-view .ouro-token[data-learned="prediction"]').first.hover()
     card = page.locator("#token-view .ouro-card").inner_text()
     assert f"copied from token {int(copied[0]['place']) + 1} of the expected text" in card
-    page.get_by_label("Method").click()
-    page.get_by_role("option", name="Prompt lookup").click()
-    page.locator("#prediction").wait_for(state="hidden")
+    choose(page, "Prompt lookup")
+    page.locator("#prediction-sam").wait_for(state="hidden")
     generate(page)
     assert "".join(token["text"] for token in tokens(page)) == written, "a method without the field ignores what is in it"
 
@@ -266,7 +294,7 @@ def test_the_endpoint_generate_needs_a_prompt_only_and_ends_in_the_trace(url: st
     assert len(trace.steps) == len(last["trace"]["steps"]) > 0
     assert job.outputs()[-1] == last
     assert client(url).predict("Hi", api_name="/generate")["trace"]["max_new_tokens"] == 128
-    with pytest.raises(AppError, match="gamma must be between 1 and 32, got 99"):
+    with pytest.raises(AppError, match="gamma must be auto, or between 1 and 32, got 99"):
         client(url).predict("Hi", "speculative", {"gamma": 99}, api_name="/generate")
 
 

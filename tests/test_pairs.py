@@ -15,6 +15,7 @@ from ouroboros_core.cli import main
 from ouroboros_core.decoding.generation import Generation, Task
 from ouroboros_core.errors import InvalidInput, UnsupportedModel, VocabularyMismatch, WeightsUnavailable
 from ouroboros_core.models import embedded
+from ouroboros_core.models.machine import available_threads
 from ouroboros_core.models.pairs import Pair, fingerprint, load_pair
 from tests import tiny
 from tests.test_text import tokenizer
@@ -62,6 +63,26 @@ def test_another_local_pair_runs_by_the_same_command_and_is_tuned_for_itself(
     mine, theirs = load_pair(target, draft, dtype="float32").costs, embedded_pair.costs
     assert mine.target.of(1) < theirs.target.of(1) and mine.draft is not None and theirs.draft is not None
     assert mine.draft.of(1) / mine.target.of(1) != theirs.draft.of(1) / theirs.target.of(1)
+
+
+@pytest.mark.parametrize(
+    ("files", "threads"),
+    [
+        ({}, None),
+        ({"cpu.max": "max 100000\n"}, None),
+        ({"cpu.max": "100000 100000\n"}, 1),
+        ({"cpu.max": "50000 100000\n"}, 1),
+        ({"cpu.max": "99900000 100000\n"}, None),
+        ({"cpu/cpu.cfs_quota_us": "100000\n", "cpu/cpu.cfs_period_us": "100000\n"}, 1),
+        ({"cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "100000\n"}, None),
+    ],
+)
+def test_threads_are_those_of_the_containers_limit(files: dict[str, str], threads: int | None, tmp_path: Path) -> None:
+    """None: as many as there are processors."""
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert available_threads(tmp_path) == (threads or available_threads(tmp_path / "nothing"))
 
 
 def test_transformers_own_passes_can_be_asked_for(tmp_path: Path) -> None:

@@ -32,8 +32,9 @@ def _record(pair: Pair) -> dict[str, Trace]:
     traces = {}
     for name in ("ouroboros", "autoregressive"):
         kind = methods.get(name)
+        knobs = kind.Hyperparameters(**kind.Hyperparameters.fixed())  # so that every origin is seen
         for count in (8, TOKENS):  # the first warms the process up
-            traces[name] = Generation(pair, Task(HEAP, name, kind.Hyperparameters(), max_new_tokens=count, chat=False)).run()
+            traces[name] = Generation(pair, Task(HEAP, name, knobs, max_new_tokens=count, chat=False)).run()
     return traces
 
 

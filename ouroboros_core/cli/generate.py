@@ -33,7 +33,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--max-new-tokens", default="128", metavar="N", help="default: 128")
     parser.add_argument(
-        "--prediction", type=Path, metavar="FILE", help="the text that is expected, such as yesterday's version [sam]"
+        "--prediction", type=Path, metavar="FILE", help="the text that is expected, such as yesterday's version [sam, union]"
     )
     parser.add_argument("--compare", action="store_true", help="also run plain decoding, and print the speedup")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the trace there")

@@ -12,9 +12,26 @@ from ouroboros_core.tree import Provenance, Source, TokenTree
 class Governor:
     """One run's. Where no knob is 'auto' it lets everything pass and chooses nothing."""
 
-    def __init__(self, costs: Costs, automatic: bool, size: int | None = None) -> None:
-        """size: how many nodes are checked, where that is fixed and only which ones is to be chosen."""
+    def __init__(
+        self,
+        costs: Costs,
+        automatic: bool,
+        *,
+        size: int | None = None,
+        drafts: bool = True,
+        checks: bool = True,
+        spares: frozenset[Source] = frozenset(),
+    ) -> None:
+        """Some knobs may be fixed.
+
+        automatic  whether there is anything to choose
+        size       how many nodes are checked, where that is fixed and only which ones is to be chosen
+        drafts     whether it is to choose how much is drafted
+        checks     whether it is to choose what is checked
+        spares     sources whose nodes are always checked; with a node its parents have to be
+        """
         self.automatic = automatic
+        self.drafts, self.checks, self.spares = drafts, checks, spares
         self.fixed_size = size
         self.costs = costs
         self.pace = Pace(costs)
@@ -46,7 +63,7 @@ class Governor:
         context, target = self.pace.context, self.costs.target
         seconds = costs.of(rows, context) if costs else 0.0
         row = target.of(2, context) - target.of(1, context)
-        trial = self.pace.on_trial and self._drafting == 0
+        trial = not self.drafts or (self.pace.on_trial and self._drafting == 0)
         if not trial and not self.pace.worth(gain * (1 - self.covered), seconds + row):
             return False
         self._drafting += seconds
@@ -67,12 +84,14 @@ class Governor:
             return tree
         offered = tree.proposals - 1
         whole = self.chances.along(tree)
-        drawn = {node for node in range(1, tree.proposals) if tree.drawn_from(node) is not None}
+        origins, proposals = tree.provenance, range(1, tree.proposals)
+        spared = {node for node in proposals if origins[node].source in self.spares or not self.checks}
+        spared |= {node for node in proposals if tree.drawn_from(node) is not None}
         # Sorting is stable, so that of equals the parent comes first.
-        nodes = sorted(range(1, tree.proposals), key=lambda node: (node not in drawn, 0 if node in drawn else -whole[node]))
+        nodes = sorted(proposals, key=lambda node: (node not in spared, 0 if node in spared else -whole[node]))
         trial = self.pace.on_trial and offered > 0
-        size = self.fixed_size or self.pace.size([whole[node] for node in nodes], max(len(drawn), int(trial)))
-        size = max(len(drawn), min(size, offered))
+        size = self.fixed_size or self.pace.size([whole[node] for node in nodes], max(len(spared), int(trial)))
+        size = max(len(spared), min(size, offered))
         reason: Reason = "trial" if trial else "worth it" if size else "plain is faster" if offered else "nothing proposed"
         kept = nodes[:size]
         expected = 1 + sum(whole[node] for node in kept)

@@ -11,6 +11,7 @@ from pydantic import Field
 
 from ouroboros_core import hyperparameters
 from ouroboros_core.hyperparameters import AUTO, Auto
+from ouroboros_core.memory.governor import Governor
 from ouroboros_core.methods.base import Context, Method, Need, Resources
 from ouroboros_core.tree import Provenance, Source, TokenTree, TreeBuilder
 
@@ -42,14 +43,18 @@ class Eagle2(Method):
         )
 
     def __init__(self, hyperparameters: Hyperparameters, resources: Resources) -> None:
-        super().__init__(hyperparameters, resources)
         self.knobs = hyperparameters
+        super().__init__(hyperparameters, resources)
         self.depth = DEEPEST if hyperparameters.tree_depth == AUTO else hyperparameters.tree_depth
         self.size = LARGEST if hyperparameters.tree_size == AUTO else hyperparameters.tree_size
 
     def start(self, prompt: tuple[int, ...], max_new_tokens: int) -> None:
         super().start(prompt, max_new_tokens)
         self.head.forget()
+
+    def _new_governor(self) -> Governor:
+        depth, size = self.knobs.tree_depth == AUTO, self.knobs.tree_size == AUTO
+        return Governor(self.resources.costs, depth or size, drafts=depth, checks=size)
 
     def offer(self, context: Context) -> TokenTree:
         builder = TreeBuilder(context.root)

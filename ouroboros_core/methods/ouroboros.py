@@ -17,6 +17,7 @@ from pydantic import Field
 
 from ouroboros_core import hyperparameters
 from ouroboros_core.hyperparameters import AUTO, Auto
+from ouroboros_core.memory.governor import Governor
 from ouroboros_core.memory.window import LookaheadWindow
 from ouroboros_core.methods.base import Context, Method, Need, Resources, Verdict
 from ouroboros_core.tree import Law, Learned, Provenance, Source, TokenTree, TreeBuilder
@@ -70,13 +71,18 @@ class Ouroboros(Method):
         prompt_phrases: bool = Field(True, description="Fill the pool with the prompt's own n-grams first.")
 
     def __init__(self, hyperparameters: Hyperparameters, resources: Resources) -> None:
-        super().__init__(hyperparameters, resources)
         self.knobs = hyperparameters
+        super().__init__(hyperparameters, resources)
         self.gamma = LONGEST if hyperparameters.gamma == AUTO else hyperparameters.gamma
         self.suffixes = MOST_SUFFIXES if hyperparameters.top_k_suffixes == AUTO else hyperparameters.top_k_suffixes
         self.width = self._widest() if hyperparameters.window_size == AUTO else hyperparameters.window_size
         self._proposal = _Proposal()
         self._rows = 1
+
+    def _new_governor(self) -> Governor:
+        gamma, suffixes = self.knobs.gamma == AUTO, self.knobs.top_k_suffixes == AUTO
+        spares = frozenset({Source.DRAFT, Source.SUFFIX} if not suffixes else {Source.DRAFT} if not gamma else ())
+        return Governor(self.resources.costs, gamma or suffixes, drafts=gamma, spares=spares)
 
     def _widest(self) -> int:
         """The widest window, up to 8 columns, that makes a draft pass no dearer than by a tenth."""

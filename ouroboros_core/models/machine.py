@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 from pathlib import Path
 from typing import Literal
@@ -33,6 +34,19 @@ def choose_dtype(dtype: DType, device: torch.device) -> torch.dtype:
     if device.type != "cpu":
         return torch.bfloat16
     return torch.bfloat16 if {"amx_bf16", "avx512_bf16"} & _cpu_facts()[1] else torch.float32
+
+
+def available_threads(limits: Path = Path("/sys/fs/cgroup")) -> int:
+    """Threads worth having: one for each processor this process may use, and no more than its container's quota of them."""
+    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    for files in (("cpu.max",), ("cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us")):  # cgroup 2, cgroup 1
+        try:
+            quota, period = " ".join((limits / file).read_text().strip() for file in files).split()
+            if int(quota) > 0:
+                return max(1, min(allowed, int(quota) // int(period)))
+        except (OSError, ValueError):  # no such file, or 'max': no limit
+            continue
+    return allowed
 
 
 def _cpu_facts() -> tuple[str, frozenset[str]]:

@@ -30,7 +30,7 @@ from ouroboros_core.models.check import check_tree_support, checked
 from ouroboros_core.models.drafts import check_vocabulary, join_draft, load_draft, vocabulary_size
 from ouroboros_core.models.eagle import EagleDrafter, EagleHead
 from ouroboros_core.models.loading import Quantize, load_model, load_tokenizer, short_name, stop_tokens
-from ouroboros_core.models.machine import DType, choose_device, choose_dtype, device_name, processor
+from ouroboros_core.models.machine import DType, available_threads, choose_device, choose_dtype, device_name, processor
 from ouroboros_core.models.timing import costs_of
 
 Passes = Literal["auto", "transformers"]
@@ -121,6 +121,7 @@ def load_pair(
     """
     where = choose_device(device)
     kind = choose_dtype(dtype, where)
+    torch.set_num_threads(min(torch.get_num_threads(), available_threads()))
     big, tokenizer = load_target(target, device=device, dtype=dtype, device_map=device_map, quantize=quantize)
     if passes == "auto":
         big = checked(big.model, big.name)

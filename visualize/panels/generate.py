@@ -194,7 +194,7 @@ class GeneratePanel:
                     self.knobs[method.id, knob.name] = _knob_component(knob, automatic=knob.fixed is not None)
                 if method.takes_prediction:
                     self.predictions[method.id] = gr.Textbox(
-                        "", label="Expected text", info=EXPECTED, lines=3, max_lines=8, elem_id="prediction"
+                        "", label="Expected text", info=EXPECTED, lines=3, max_lines=8, elem_id=f"prediction-{method.id}"
                     )
             self.groups.append(group)
         self.count = gr.Slider(8, 512, value=128, step=8, label="max new tokens", info="How far to go on.")
