@@ -47,6 +47,8 @@ class Table:
     def prefill(self, context: Sequence[int], candidates: int = 0) -> Any:
         return np.argsort(-np.tile(self._logits, (len(context) - 1, 1)), axis=1)[:, :candidates] if candidates else None
 
+    def plain(self, _: Any) -> Any: ...
+
     def evaluate(self, _: Any, tree: TokenTree) -> Any:
         self.passes += 1
         self._nodes = range(len(tree))

@@ -32,6 +32,8 @@ class Scripted:
 
     def prefill(self, context: Any, candidates: int = 0) -> None: ...
 
+    def plain(self, _: Any) -> Any: ...
+
     def evaluate(self, _: Any, tree: TokenTree) -> Any:
         self.passes += 1
         self.trees.append(tree)

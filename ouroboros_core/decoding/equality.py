@@ -16,7 +16,6 @@ from ouroboros_core.decoding.metrics import first_difference
 from ouroboros_core.decoding.trace import Trace
 from ouroboros_core.models.language_model import LanguageModel
 from ouroboros_core.sampling import Sampler, Sampling, process
-from ouroboros_core.tree import TreeBuilder
 
 MANTISSA_BITS = {"bfloat16": 7, "float16": 10, "float32": 23, "float64": 52}
 TIE_ULPS = 2.0
@@ -80,8 +79,7 @@ def compare(
     if token is None or other is None:
         return Divergence(position, token, other, math.inf, math.inf, dtype)
     text = (*prompt, *tokens[:position])
-    model.forget()
-    logits = model.evaluate(text, TreeBuilder(text[-1]).build()).logits(0).astype(np.float64)
+    logits = model.plain(text).astype(np.float64)
     scores, scale = logits, 1.0
     if sampling.temperature > 0:
         noise = Sampler(sampling, model.vocabulary).noise(len(text))

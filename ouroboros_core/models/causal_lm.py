@@ -156,6 +156,15 @@ class CausalLM:
         return torch.cat(likeliest).int().numpy() if likeliest else np.zeros((0, candidates), np.int32)
 
     @torch.inference_mode()
+    def plain(self, context: Sequence[int]) -> npt.NDArray[np.floating]:
+        """By transformers' own pass, whatever computes otherwise, and without any cache."""
+        ids = torch.tensor([list(context)], device=self.device)
+        logits = self.model(input_ids=ids, use_cache=False, logits_to_keep=1).logits[:, -1, : self.vocabulary]
+        if self._outputs is not None:
+            logits = logits[:, self._outputs]
+        return TorchEvaluation(logits, [0], 1, self._outputs, self.vocabulary).logits(0)
+
+    @torch.inference_mode()
     def evaluate(self, context: Sequence[int], tree: TokenTree) -> TorchEvaluation:
         context = tuple(context)
         if not context or tree.tokens[0] != context[-1]:

@@ -60,6 +60,10 @@ class LanguageModel(Protocol):
         """
         ...
 
+    def plain(self, context: Sequence[int]) -> npt.NDArray[np.floating]:
+        """Logits [vocabulary] after the text, in float32 or better, by one plain pass over all of it: the judge of near ties."""
+        ...
+
     def evaluate(self, context: Sequence[int], tree: TokenTree) -> Evaluation:
         """The outputs after every node of a tree whose root is context[-1]."""
         ...
