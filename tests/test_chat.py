@@ -143,14 +143,14 @@ def test_other_models_are_loaded_and_what_they_lack_is_said(session: Session) ->
     [
         ("/", "there is no command /: /help lists them"),
         ("/telepathy", "there is no command /telepathy: /help lists them"),
-        ("/gamma 99", "gamma must be between 1 and 32, got 99"),
+        ("/gamma 99", "gamma must be auto, or between 1 and 32, got 99"),
         ("/gamma 1 2", r"/gamma takes at most 1 words, got 1 2: /gamma \[N\]: draft tokens per step"),
         ("/length 0", "length must be a whole number of at least 1, got 0"),
         ("/processor nucleus 0.5", r"there is no processor nucleus 0.5: /processor \[greedy . multinomial T"),
         ("/processor multinomial 0", "temperature must be above 0 here, got 0"),
         ("/seed -1", "seed must be between 0 and 4294967295, got -1"),
         ("/method telepathy", "method must be one of .*, got telepathy"),
-        ("/method speculative[gamma=77]", "gamma must be between 1 and 32, got 77"),
+        ("/method speculative[gamma=77]", "gamma must be auto, or between 1 and 32, got 77"),
         ("/pair nowhere", "there is no model folder or GGUF file nowhere"),
         ("/save", "name a file, as in /save trace.json"),
         ("/save x.json", "there is nothing to save yet"),
@@ -231,7 +231,7 @@ STRUCK = r"\x1b\[(?:2;)?9m"
 def test_piped_it_answers_every_line_and_goes_on_after_a_mistake(embedded_pair: Pair, tmp_path: Path) -> None:
     file = tmp_path / "my trace.json"
     lines = [
-        "/gamma 99",
+        "/method speculative[gamma=99]",
         "/",
         "Name a colour.",
         "/method sam speculative",
@@ -254,7 +254,7 @@ def test_piped_it_answers_every_line_and_goes_on_after_a_mistake(embedded_pair: 
     first = plain("Name a colour.")
     second = plain("Another one?", ("Name a colour.", first))
     assert result.stdout == f"{first}\n{second}\n{second}\n", "two methods, one text, which knows of the turn before"
-    assert "gamma must be between 1 and 32, got 99" in result.stderr
+    assert "gamma must be auto, or between 1 and 32, got 99" in result.stderr
     assert "there is no command /:" in result.stderr
     assert result.stderr.count("identical to plain decoding, token by token") == 3
     assert re.search(r"^   1 +\d+ proposed, +\d+ emitted", result.stderr, re.MULTILINE), "the steps are notes"
@@ -308,7 +308,7 @@ class Terminal:
 
 @pytest.fixture
 def terminal(tmp_path: Path) -> Iterator[Terminal]:
-    started = Terminal(tmp_path, "--methods", "speculative")
+    started = Terminal(tmp_path, "--methods", "speculative[gamma=2]")
     yield started
     os.close(started.master)
 
