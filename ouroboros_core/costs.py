@@ -23,11 +23,13 @@ class PassCosts:
 
     seconds  behind a context of NEAR tokens
     far      behind one of FAR tokens; empty where that was not measured
+    reading  seconds for every token of a prompt; 0 where that was not measured
     """
 
     rows: tuple[int, ...]
     seconds: tuple[float, ...]
     far: tuple[float, ...] = ()
+    reading: float = 0.0
 
     def of(self, rows: int, context: int = NEAR) -> float:
         """Seconds of a pass over so many rows: on a straight line between those measured, beyond them on the last line; and
@@ -60,10 +62,10 @@ TYPICAL = Costs(
     draft=PassCosts((1, 16, 64), (3.0, 3.4, 4.6)),
     head=PassCosts((1, 16, 64), (2.0, 2.3, 3.2)),
 )
-"""Where nothing was measured: the proportions of the embedded models on two cores."""
+"""Where nothing was measured: round numbers, in the proportions of small models on a CPU."""
 
 
-Reason = Literal["worth it", "plain is faster", "nothing proposed", "trial"]
+Reason = Literal["worth it", "plain is faster", "nothing proposed", "trial", "fixed"]
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,8 @@ class Choice:
     expected  tokens the step was expected to emit
     rate      tokens per second that its time was priced at
     reason    'worth it': these nodes add more tokens than their time costs; 'plain is faster': none does; 'nothing proposed';
-              'trial': checked although it did not seem worth it, to learn whether that still holds
+              'fixed': the number of nodes was not to be chosen; 'trial': checked although it did not seem worth it, to learn
+              whether that still holds
     window    columns of the lookahead window; None for a method without one
     """
 

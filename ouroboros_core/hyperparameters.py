@@ -21,6 +21,11 @@ Auto = Literal["auto"]
 AUTO: Auto = "auto"
 
 
+def upto(value: int | Auto, most: int) -> int:
+    """A knob's value, or where the method sets it by itself, the most that it may choose."""
+    return most if value == AUTO else value
+
+
 @dataclass(frozen=True)
 class Knob:
     """What a user interface needs to know of one field."""

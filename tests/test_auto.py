@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from ouroboros_core import methods
 from ouroboros_core.costs import FAR, MARGIN, NEAR, PRIOR_STEPS, TRIAL, TYPICAL, Costs, Pace, PassCosts
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.hyperparameters import AUTO
-from ouroboros_core.memory.chances import ANY, PRIORS, WEIGHT, Chances, kind_of
+from ouroboros_core.memory.chances import PRIORS, WEIGHT, Chances, kind_of
 from ouroboros_core.memory.governor import Governor
 from ouroboros_core.memory.window import TOKENS_PER_PASS, paying_width
 from ouroboros_core.models import timing
@@ -220,6 +221,22 @@ def test_a_knob_that_is_fixed_stays_so_beside_one_that_is_not() -> None:
     assert all(len(step.tree) <= 6 for step in wide) and len(wide[0].tree) == 6
 
 
+def test_a_draft_model_reads_a_prompt_only_where_that_may_pay() -> None:
+    """A draft pass costs a fifth of a target pass, a token of the prompt a hundredth: 3000 are not won back in 32 tokens."""
+    costs = Costs(PassCosts((1, 64), (1.0, 1.2)), PassCosts((1,), (0.2,), reading=0.01))
+    governor = Governor(costs, automatic=True)
+    assert governor.may_read(costs.draft, 100, 32) and governor.may_read(costs.draft, 3000, 512)
+    assert not governor.may_read(costs.draft, 3000, 32)
+    for asked in (Governor(costs, automatic=False), Governor(costs, automatic=True, drafts=False)):
+        assert asked.may_read(costs.draft, 3000, 32)
+    dear = replace(costs, draft=PassCosts((1,), (0.01,), reading=1.0))
+    models, text = tiny.pair("llama", "sdpa"), prompt(seed=7)
+    for method in ("speculative", "ouroboros"):
+        steps = run(models, method, text, 30, automatic=True, costs=dear)
+        assert not any(step.draft_passes for step in steps) and emitted(steps) == plain(models[0].model, text, 30)
+        assert any(step.draft_passes for step in run(models, method, text, 30, automatic=True, costs=costs))
+
+
 def test_a_window_is_had_where_its_rows_are_cheap_and_not_where_they_are_dear() -> None:
     assert paying_width(lambda rows: 1.0, 5) == max(TOKENS_PER_PASS)
     assert paying_width(lambda rows: 1.0 + 0.1 * rows, 5) == 0
@@ -250,10 +267,6 @@ def test_union_does_without_the_draft_where_a_copy_is_sure() -> None:
     assert per_token[0] < per_token[1]
 
 
-def test_any_is_no_grade() -> None:
-    assert ANY not in {kind_of(Provenance(Source.DRAFT, confidence=c / 10), 1)[1] for c in range(11)}
-
-
 class Clock:
     """A model whose passes take as long as they should, on a clock of its own."""
 
@@ -271,6 +284,9 @@ class Clock:
     def forget(self) -> None:
         pass
 
+    def prefill(self, context: Any) -> None:
+        self.now += 0.002 * len(context)
+
 
 class _Nothing:
     @staticmethod
@@ -284,6 +300,8 @@ def test_the_least_time_of_a_pass_counts_and_more_rows_never_count_as_cheaper(mo
     assert costs.target.of(16) == pytest.approx(0.0026) and costs.draft is costs.head is None
     assert costs.target.of(8) >= costs.target.of(4) == pytest.approx(0.0014)
     assert model.passes == 0
+    drafted = timing.measure(model, model, None).draft
+    assert drafted and drafted.reading == pytest.approx(0.002)
 
 
 def test_costs_are_measured_once_and_a_damaged_file_anew(

@@ -178,23 +178,22 @@ def speedups_by_group(rows: Sequence[Row], note: str) -> go.Figure:
     """
     figure = go.Figure()
     names = list(dict.fromkeys(row.method for row in rows if row.tokens_per_pass))
-    for name, colour in zip(names, cycle(SERIES), strict=False):
+    for number, (name, colour) in enumerate(zip(names, cycle(SERIES), strict=False)):
         mine = [row for row in rows if row.method == name]
         figure.add_bar(
             x=[row.group for row in mine],
             y=[row.speedup for row in mine],
             name=name,
-            marker={"color": colour},
+            marker={"color": colour, "pattern": {"shape": "/" if number >= len(SERIES) else ""}},  # a colour twice is hatched
             customdata=[(row.tokens_per_pass, row.tokens_per_second, *row.ci95) for row in mine],
             hovertemplate="%{y:.2f}× [%{customdata[2]:.2f}, %{customdata[3]:.2f}], %{customdata[0]:.2f} tokens per pass, "
             "%{customdata[1]:.1f} tokens/s<extra>" + name + "</extra>",
         )
     figure.add_hline(y=1, line={"color": PLAIN, "dash": "dot", "width": 1.5})
     layout = _layout("", "speedup over plain decoding", barmode="group", hovermode="closest")
-    margin = {"l": 60, "r": 20, "t": 90, "b": 50}
-    figure.update_layout(
-        {**layout, "template": "plotly_white", "margin": margin, "title": {"text": note, "font": {"size": 13}, "y": 0.98}}
-    )
+    margin = {"l": 60, "r": 20, "t": 60 + 20 * -(-len(names) // 5), "b": 50}  # some five names to a row of the legend
+    title = {"text": note, "font": {"size": 13}, "y": 0.99, "yanchor": "top"}
+    figure.update_layout({**layout, "template": "plotly_white", "margin": margin, "title": title})
     return figure
 
 

@@ -65,10 +65,9 @@ class Share:
 
 def profile(pair: Pair, name: str, questions: Sequence[Question], max_new_tokens: int) -> Share:
     """Run one method over the prompts."""
-    target, drafts = Watched(pair.target), [Watched(part) for part in (pair.draft, pair.head) if part]
-    watched = iter(drafts)
-    draft = next(watched) if pair.draft else None
-    head = next(watched) if pair.head else None
+    target = Watched(pair.target)
+    draft, head = Watched(pair.draft) if pair.draft else None, Watched(pair.head) if pair.head else None
+    drafts = [part for part in (draft, head) if part]
     mine = replace(pair, target=cast(Any, target), draft=cast(Any, draft), head=cast(Any, head))
     kind = methods.get(name)
     seconds = rows = tokens = steps = 0.0

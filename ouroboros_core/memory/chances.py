@@ -15,7 +15,7 @@ Kind = tuple[Source, int, bool]
 """A source, a grade within it, and whether another source agrees."""
 
 AGREED = 0.3
-"""By what share of its doubts another source's agreement lifts a chance beforehand."""
+"""By what share of its doubts another source's agreement lifts a chance beforehand (measured as below on 82 nodes: 0.37)."""
 
 WEIGHT = 6.0
 """How many observations the measured prior counts for."""
@@ -38,7 +38,9 @@ PRIORS: dict[Source, tuple[float, ...]] = {
     Source.SUFFIX: (0.35, 0.10, 0.08, 0.05),
     Source.PHRASE: (0.45, 0.14, 0.14, 0.06),
 }
-"""Chances by grade, as measured on the project's own prompts (`python -m ouroboros_core.benchmark.chances`)."""
+"""Chances by grade: measured on 12 of the project's own prompts with `python -m ouroboros_core.benchmark.chances
+--max-new-tokens 48`, rounded, and smoothed where a grade was met less than fifty times; those of n-grams taken lower, because
+texts that repeat nothing suffer most from a chance set too high."""
 
 
 def kind_of(origin: Provenance, depth: int) -> Kind:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.tree import Learned
+from ouroboros_core.tree import Learned, Provenance, Source, TreeBuilder
 
 FORMAT = "ouroboros-phrase-pool"
 
@@ -96,6 +96,14 @@ class PhrasePool:
         """Up to `count` phrases of a key, the newest first."""
         known = self._phrases.get(key)
         return list(islice(reversed(known.values()), count)) if known else []
+
+    def hang(self, builder: TreeBuilder, parent: int, count: int, source: Source) -> list[tuple[tuple[int, ...], list[int]]]:
+        """Hang up to `count` phrases of a node's token below it, the newest first; each phrase with its nodes."""
+        hung = []
+        for rank, phrase in enumerate(self.newest(builder.token(parent), count)):
+            origin = Provenance(source, phrase.learned, phrase.step, rank=rank)
+            hung.append((phrase.tokens, builder.add_path(phrase.tokens, parent, origin)))
+        return hung
 
     def learn_text(self, tokens: Sequence[int]) -> None:
         """Add every n-gram of a text, such as the prompt."""

@@ -208,10 +208,14 @@ class Method(ABC):
     def _new_governor(self) -> Governor:
         return Governor(self.resources.costs, self._automatic)
 
-    def _start_draft_model(self, prompt: tuple[int, ...], max_new_tokens: int) -> None:
+    def _start_draft_model(self, prompt: tuple[int, ...], max_new_tokens: int) -> bool:
+        """Let the draft model read the prompt; False where that would take longer than it may save."""
         self.draft_model.forget()
+        if not self.governor.may_read(self.resources.costs.draft, len(prompt), max_new_tokens):
+            return False
         self.draft_model.reserve(len(prompt) + max_new_tokens)
         self.draft_model.prefill(prompt)
+        return True
 
     def _make_pool(self, ngram_size: int, guess_set_size: int, prompt: tuple[int, ...], from_prompt: bool) -> PhrasePool:
         """The pool of this run: the one given for a warm start if it fits, otherwise a new one."""

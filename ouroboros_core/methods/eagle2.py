@@ -10,7 +10,7 @@ from annotated_types import Ge, Le
 from pydantic import Field
 
 from ouroboros_core import hyperparameters
-from ouroboros_core.hyperparameters import AUTO, Auto
+from ouroboros_core.hyperparameters import AUTO, Auto, upto
 from ouroboros_core.memory.governor import Governor
 from ouroboros_core.methods.base import Context, Method, Need, Resources
 from ouroboros_core.tree import Provenance, Source, TokenTree, TreeBuilder
@@ -21,8 +21,9 @@ DEEPEST = 8
 LARGEST = 48
 """Nodes offered where the method chooses how many of them to check."""
 
-HIT = 0.7
-"""How often the target's token is among the likeliest of the head, a handful, where everything before it was accepted."""
+HIT = 0.62
+"""How often the target's token is among the four likeliest of the head: measured on 12 of the project's own prompts, 48 new
+tokens, at a depth of 1 (0.36 for one, 0.67 for six, 0.68 for eight)."""
 
 
 class Eagle2(Method):
@@ -45,8 +46,8 @@ class Eagle2(Method):
     def __init__(self, hyperparameters: Hyperparameters, resources: Resources) -> None:
         self.knobs = hyperparameters
         super().__init__(hyperparameters, resources)
-        self.depth = DEEPEST if hyperparameters.tree_depth == AUTO else hyperparameters.tree_depth
-        self.size = LARGEST if hyperparameters.tree_size == AUTO else hyperparameters.tree_size
+        self.depth = upto(hyperparameters.tree_depth, DEEPEST)
+        self.size = upto(hyperparameters.tree_size, LARGEST)
 
     def start(self, prompt: tuple[int, ...], max_new_tokens: int) -> None:
         super().start(prompt, max_new_tokens)

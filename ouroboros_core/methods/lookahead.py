@@ -9,9 +9,9 @@ from pydantic import Field
 
 from ouroboros_core import hyperparameters
 from ouroboros_core.hyperparameters import AUTO, Auto
-from ouroboros_core.memory.window import LookaheadWindow, paying_width
+from ouroboros_core.memory.window import LookaheadWindow, open_window
 from ouroboros_core.methods.base import Context, Method, Resources, Verdict
-from ouroboros_core.tree import Learned, Provenance, Source, TokenTree, TreeBuilder
+from ouroboros_core.tree import Learned, Source, TokenTree, TreeBuilder
 
 
 class Lookahead(Method):
@@ -42,16 +42,14 @@ class Lookahead(Method):
         super().start(prompt, max_new_tokens)
         knobs = self.knobs
         self.pool = self._make_pool(knobs.ngram_size, knobs.guess_set_size, prompt, knobs.prompt_phrases)
-        width = knobs.window_size
-        if width == AUTO:
-            width = paying_width(self.resources.costs.target.of, knobs.ngram_size)
-        self.window = LookaheadWindow(width, knobs.ngram_size, prompt, self.resources.rng()) if width else None
+        self.window = open_window(
+            knobs.window_size, knobs.ngram_size, self.resources.costs.target.of, prompt, self.resources.rng()
+        )
 
     def offer(self, context: Context) -> TokenTree:
         assert self.pool is not None
         builder = TreeBuilder(context.root, max_depth=context.budget - 1)
-        for rank, phrase in enumerate(self.pool.newest(context.root, self.knobs.guess_set_size)):
-            builder.add_path(phrase.tokens, 0, Provenance(Source.PHRASE, phrase.learned, phrase.step, rank=rank))
+        self.pool.hang(builder, 0, self.knobs.guess_set_size, Source.PHRASE)
         if self.window and self.governor.losing:
             self.window = None
         self.governor.window = self.window.window_size if self.window else 0

@@ -8,7 +8,7 @@ from annotated_types import Ge, Le
 from pydantic import Field
 
 from ouroboros_core import hyperparameters
-from ouroboros_core.hyperparameters import AUTO, Auto
+from ouroboros_core.hyperparameters import AUTO, Auto, upto
 from ouroboros_core.memory.ngrams import Counts
 from ouroboros_core.methods.base import Context, Method, Resources, Verdict
 from ouroboros_core.tree import Provenance, Source, TokenTree, TreeBuilder
@@ -39,7 +39,7 @@ class Ngram(Method):
     def __init__(self, hyperparameters: Hyperparameters, resources: Resources) -> None:
         super().__init__(hyperparameters, resources)
         self.knobs = hyperparameters
-        self.gamma = LONGEST if hyperparameters.gamma == AUTO else hyperparameters.gamma
+        self.gamma = upto(hyperparameters.gamma, LONGEST)
 
     def start(self, prompt: tuple[int, ...], max_new_tokens: int) -> None:
         super().start(prompt, max_new_tokens)

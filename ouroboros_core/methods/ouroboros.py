@@ -16,7 +16,7 @@ from annotated_types import Ge, Le
 from pydantic import Field
 
 from ouroboros_core import hyperparameters
-from ouroboros_core.hyperparameters import AUTO, Auto
+from ouroboros_core.hyperparameters import AUTO, Auto, upto
 from ouroboros_core.memory.governor import Governor
 from ouroboros_core.memory.window import LookaheadWindow
 from ouroboros_core.methods.base import Context, Method, Need, Resources, Verdict
@@ -73,8 +73,8 @@ class Ouroboros(Method):
     def __init__(self, hyperparameters: Hyperparameters, resources: Resources) -> None:
         self.knobs = hyperparameters
         super().__init__(hyperparameters, resources)
-        self.gamma = LONGEST if hyperparameters.gamma == AUTO else hyperparameters.gamma
-        self.suffixes = MOST_SUFFIXES if hyperparameters.top_k_suffixes == AUTO else hyperparameters.top_k_suffixes
+        self.gamma = upto(hyperparameters.gamma, LONGEST)
+        self.suffixes = upto(hyperparameters.top_k_suffixes, MOST_SUFFIXES)
         self.width = self._widest() if hyperparameters.window_size == AUTO else hyperparameters.window_size
         self._proposal = _Proposal()
         self._rows = 1
@@ -99,7 +99,7 @@ class Ouroboros(Method):
         self.pool = self._make_pool(knobs.ngram_size, knobs.guess_set_size, prompt, knobs.prompt_phrases)
         self.window = LookaheadWindow(self.width, knobs.ngram_size, prompt, self.resources.rng())
         self.governor.window = self.width if knobs.lookahead_phrases else 0
-        self._start_draft_model(prompt, max_new_tokens)
+        self._drafts = self._start_draft_model(prompt, max_new_tokens)
 
     def offer(self, context: Context) -> TokenTree:
         assert self.pool is not None
@@ -109,19 +109,15 @@ class Ouroboros(Method):
             node = builder.add(token, chain[-1], origin, law)
             assert node is not None
             chain.append(node)
-        key = token if len(chain) > 1 else context.root
-        suffixes = []
-        if len(chain) == 1 or key not in self.resources.stop_tokens:
-            for rank, phrase in enumerate(self.pool.newest(key, self.suffixes)):
-                origin = Provenance(Source.SUFFIX, phrase.learned, phrase.step, rank=rank)
-                suffixes.append((phrase.tokens, builder.add_path(phrase.tokens, chain[-1], origin)))
-        self._proposal = _Proposal(chain, suffixes)
+        self._proposal = _Proposal(chain)
+        if len(chain) == 1 or token not in self.resources.stop_tokens:
+            self._proposal.suffixes = self.pool.hang(builder, chain[-1], self.suffixes, Source.SUFFIX)
         return builder.build()
 
     def _draft(self, context: Context, limit: int) -> list[_Drafted]:
         """Up to `limit` draft tokens; each draft pass checks phrases, moves the window, and writes one token or several."""
         draft: list[_Drafted] = []
-        while len(draft) < limit and self.governor.may_draft(self.resources.costs.draft, self._rows):
+        while self._drafts and len(draft) < limit and self.governor.may_draft(self.resources.costs.draft, self._rows):
             written = self._draft_pass(context, (*context.tokens, *(token for token, _, _ in draft)))[: limit - len(draft)]
             for drafted in written:
                 draft.append(drafted)
@@ -134,8 +130,7 @@ class Ouroboros(Method):
         """The draft tokens of one pass, each with the law it was drawn from where rejection sampling needs it."""
         assert self.pool is not None
         builder = TreeBuilder(text[-1])
-        for phrase in self.pool.newest(text[-1], self.knobs.guess_set_size):
-            builder.add_path(phrase.tokens, 0, Provenance(Source.PHRASE, phrase.learned, phrase.step))
+        self.pool.hang(builder, 0, self.knobs.guess_set_size, Source.PHRASE)
         last_level = self.window.attach(builder) if self.knobs.lookahead_phrases else []
         tree = builder.build()
         evaluation = self.draft_model.evaluate(text, tree)

@@ -8,7 +8,7 @@ from annotated_types import Ge, Le
 from pydantic import Field, model_validator
 
 from ouroboros_core import hyperparameters
-from ouroboros_core.hyperparameters import AUTO, Auto
+from ouroboros_core.hyperparameters import AUTO, Auto, upto
 from ouroboros_core.memory.ngrams import Occurrences, copied
 from ouroboros_core.methods.base import Context, Method, Resources
 from ouroboros_core.tree import Provenance, Source, TokenTree, TreeBuilder
@@ -44,7 +44,7 @@ class PromptLookup(Method):
     def __init__(self, hyperparameters: Hyperparameters, resources: Resources) -> None:
         super().__init__(hyperparameters, resources)
         self.knobs = hyperparameters
-        self.count = LONGEST if hyperparameters.num_tokens == AUTO else hyperparameters.num_tokens
+        self.count = upto(hyperparameters.num_tokens, LONGEST)
 
     def start(self, prompt: tuple[int, ...], max_new_tokens: int) -> None:
         super().start(prompt, max_new_tokens)

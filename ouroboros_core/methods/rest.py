@@ -9,7 +9,7 @@ from annotated_types import Ge, Le
 from pydantic import Field, model_validator
 
 from ouroboros_core import hyperparameters
-from ouroboros_core.hyperparameters import AUTO, Auto
+from ouroboros_core.hyperparameters import AUTO, Auto, upto
 from ouroboros_core.memory.ngrams import most_frequent
 from ouroboros_core.methods.base import Context, Method, Need, Resources
 from ouroboros_core.tree import Provenance, Source, TokenTree, TreeBuilder
@@ -50,7 +50,7 @@ class Rest(Method):
     def __init__(self, hyperparameters: Hyperparameters, resources: Resources) -> None:
         super().__init__(hyperparameters, resources)
         self.knobs = hyperparameters
-        self.size = LARGEST if hyperparameters.tree_size == AUTO else hyperparameters.tree_size
+        self.size = upto(hyperparameters.tree_size, LARGEST)
 
     def offer(self, context: Context) -> TokenTree:
         corpus, knobs = self.resources.corpus, self.knobs

@@ -16,7 +16,7 @@ from annotated_types import Ge, Le
 from pydantic import Field
 
 from ouroboros_core import hyperparameters
-from ouroboros_core.hyperparameters import AUTO, Auto
+from ouroboros_core.hyperparameters import AUTO, Auto, upto
 from ouroboros_core.memory.chances import kind_of
 from ouroboros_core.memory.ngrams import copied, most_frequent
 from ouroboros_core.memory.prediction import Prediction
@@ -69,7 +69,7 @@ class Sam(Method):
     def __init__(self, hyperparameters: Hyperparameters, resources: Resources) -> None:
         super().__init__(hyperparameters, resources)
         self.knobs = hyperparameters
-        self.longest = LONGEST if hyperparameters.n_predicts == AUTO else hyperparameters.n_predicts
+        self.longest = upto(hyperparameters.n_predicts, LONGEST)
         kind = _auxiliary(hyperparameters)
         self.auxiliary = kind(_knobs(kind, self._automatic), resources) if kind else None
         self._drafted = False

@@ -8,7 +8,7 @@ from annotated_types import Ge, Le
 from pydantic import Field
 
 from ouroboros_core import hyperparameters
-from ouroboros_core.hyperparameters import AUTO, Auto
+from ouroboros_core.hyperparameters import AUTO, Auto, upto
 from ouroboros_core.methods.base import Context, Method, Need, Resources
 from ouroboros_core.tree import Provenance, Source, TokenTree, TreeBuilder
 
@@ -31,17 +31,17 @@ class Speculative(Method):
 
     def __init__(self, hyperparameters: Hyperparameters, resources: Resources) -> None:
         super().__init__(hyperparameters, resources)
-        self.gamma = LONGEST if hyperparameters.gamma == AUTO else hyperparameters.gamma
+        self.gamma = upto(hyperparameters.gamma, LONGEST)
 
     def start(self, prompt: tuple[int, ...], max_new_tokens: int) -> None:
         super().start(prompt, max_new_tokens)
-        self._start_draft_model(prompt, max_new_tokens)
+        self._drafts = self._start_draft_model(prompt, max_new_tokens)
 
     def offer(self, context: Context) -> TokenTree:
         builder = TreeBuilder(context.root)
         text = context.tokens
         for depth in range(1, 1 + min(self.gamma, context.budget - 1)):
-            if not self.governor.may_draft(self.resources.costs.draft):
+            if not (self._drafts and self.governor.may_draft(self.resources.costs.draft)):
                 break
             root = TreeBuilder(text[-1]).build()
             evaluation = self.draft_model.evaluate(text, root)

@@ -8,7 +8,7 @@ from annotated_types import Ge, Le
 from pydantic import Field
 
 from ouroboros_core import hyperparameters
-from ouroboros_core.hyperparameters import AUTO, Auto
+from ouroboros_core.hyperparameters import AUTO, Auto, upto
 from ouroboros_core.memory.adjacency import Successors, grow, template
 from ouroboros_core.methods.base import Context, Method, Resources, Verdict
 from ouroboros_core.models.language_model import Candidates
@@ -47,7 +47,7 @@ class TokenRecycling(Method):
         super().__init__(hyperparameters, resources)
         self.knobs = hyperparameters
         self.known = Successors(self.knobs.candidates)
-        size = LARGEST if self.knobs.tree_size == AUTO else self.knobs.tree_size
+        size = upto(self.knobs.tree_size, LARGEST)
         self.shape = template(CHANCES[: self.knobs.candidates], size, DEPTH)
 
     @property

@@ -17,7 +17,7 @@ from ouroboros_core import hyperparameters
 from ouroboros_core.hyperparameters import AUTO, Auto
 from ouroboros_core.memory.chances import kind_of
 from ouroboros_core.memory.governor import Governor
-from ouroboros_core.memory.window import LookaheadWindow, paying_width
+from ouroboros_core.memory.window import LookaheadWindow, open_window
 from ouroboros_core.methods.base import Context, Method, Need, Resources, Verdict
 from ouroboros_core.models.language_model import FeatureDrafter, LanguageModel
 from ouroboros_core.tree import Learned, Provenance, Source, TokenTree, TreeBuilder
@@ -86,12 +86,10 @@ class Union(Method):
         for member in self.members:
             member.start(prompt, max_new_tokens)
             member.governor = self.governor
-        width = self.knobs.window_size
-        if width == AUTO:
-            width = paying_width(self.resources.costs.target.of, NGRAM_SIZE)
-        self.window, self.pool = None, self.draft.pool if self.draft else None
-        if width:
-            self.window = LookaheadWindow(width, NGRAM_SIZE, prompt, self.resources.rng())
+        resources = self.resources
+        self.window = open_window(self.knobs.window_size, NGRAM_SIZE, resources.costs.target.of, prompt, resources.rng())
+        self.pool = self.draft.pool if self.draft else None
+        if self.window:
             self.pool = self._make_pool(NGRAM_SIZE, GUESS_SET_SIZE, prompt, False)
 
     def offer(self, context: Context) -> TokenTree:
@@ -126,8 +124,7 @@ class Union(Method):
         if self.window:
             self.governor.window = self.window.window_size
             assert self.pool is not None
-            for rank, phrase in enumerate(self.pool.newest(builder.token(0), GUESS_SET_SIZE)):
-                builder.add_path(phrase.tokens, 0, Provenance(Source.PHRASE, phrase.learned, phrase.step, rank=rank))
+            self.pool.hang(builder, 0, GUESS_SET_SIZE, Source.PHRASE)
             self._last_level = self.window.attach(builder)
 
     def learn(self, verdict: Verdict) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from itertools import accumulate
 from pathlib import Path
+from typing import Any
 
 from ouroboros_core.costs import FAR, NEAR, Costs, PassCosts
 from ouroboros_core.environment import Environment
@@ -66,6 +67,19 @@ def _level(head: FeatureDrafter, rows: int, length: int) -> Callable[[], float]:
     return lambda: drafted(1) if rows == 1 else max(0.0, drafted(2) - drafted(1))
 
 
+def _reading(model: LanguageModel, length: int) -> float:
+    """Seconds for every token of a prompt of so many."""
+    prompt = [7 + n % 50 for n in range(length)]
+
+    def timed() -> float:
+        model.forget()
+        begun = time.perf_counter()
+        model.prefill(prompt)
+        return time.perf_counter() - begun
+
+    return min(_timed([timed], 3, float("inf"))[0]) / length
+
+
 def _timed(timed: Sequence[Callable[[], float]], rounds: int, seconds: float) -> list[list[float]]:
     """What each measures, in turn for some rounds, the first of which does not count; fewer if time is up."""
     taken: list[list[float]] = [[] for _ in timed]
@@ -81,10 +95,12 @@ def _timed(timed: Sequence[Callable[[], float]], rounds: int, seconds: float) ->
 
 def measure(target: LanguageModel, draft: LanguageModel | None, head: FeatureDrafter | None) -> Costs:
     """Time the passes of a pair. More rows never count as cheaper than fewer, nor a longer context than a shorter one."""
-    near, far = (_at(length, target, draft, head) for length in _lengths(target, draft))
+    lengths = _lengths(target, draft)
+    near, far = (_at(length, target, draft, head) for length in lengths)
+    reading = [0.0, _reading(draft, lengths[1]) if draft else 0.0, 0.0]
     costs = [
-        PassCosts(rows, mine, tuple(map(max, mine, theirs))) if rows else None
-        for (rows, mine), (_, theirs) in zip(near, far, strict=True)
+        PassCosts(rows, mine, tuple(map(max, mine, theirs)), read) if rows else None
+        for (rows, mine), (_, theirs), read in zip(near, far, reading, strict=True)
     ]
     for model in (target, draft):
         if model is not None:
@@ -143,7 +159,7 @@ def costs_of(
     return costs
 
 
-def _read(data: dict[str, dict[str, list[float]] | None]) -> Costs:
+def _read(data: dict[str, Any]) -> Costs:
     parts = [data[name] for name in ("target", "draft", "head")]
     target, draft, head = (_part(p) for p in parts)
     if target is None or not all(s > 0 for p in (target, draft, head) if p for s in p.seconds):
@@ -151,8 +167,10 @@ def _read(data: dict[str, dict[str, list[float]] | None]) -> Costs:
     return Costs(target, draft, head)
 
 
-def _part(data: dict[str, list[float]] | None) -> PassCosts | None:
-    return PassCosts(tuple(map(int, data["rows"])), tuple(data["seconds"]), tuple(data["far"])) if data else None
+def _part(data: dict[str, Any] | None) -> PassCosts | None:
+    if not data:
+        return None
+    return PassCosts(tuple(map(int, data["rows"])), tuple(data["seconds"]), tuple(data["far"]), float(data["reading"]))
 
 
 def _write(file: Path, costs: Costs) -> None:
