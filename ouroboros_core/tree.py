@@ -160,6 +160,11 @@ class TokenTree:
         laws = {place[node]: law for node in nodes if (law := self.drawn_from(node)) is not None}
         return SampledTree(tokens, parents, origins, silent, laws) if laws else TokenTree(tokens, parents, origins, silent)
 
+    @property
+    def window(self) -> tuple[tuple[int, int], ...]:
+        """(token, parent) of the nodes of the lookahead window."""
+        return tuple(zip(self.tokens, self.parents, strict=True))[self.proposals :]
+
     def without_window(self) -> TokenTree:
         """The proposals alone, without the laws they were drawn from: what a trace keeps."""
         n = self.proposals

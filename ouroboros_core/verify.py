@@ -39,13 +39,21 @@ def verify(tree: TokenTree, choose: Choose) -> tuple[tuple[int, ...], int]:
         node = child
 
 
+Note = Callable[[int, int, float, float, float | None], None]
+"""Told of a candidate: the node it hangs below, its own, u, and its chance under p and under q (None: it was not drawn)."""
+
+
 def reject(
-    tree: TokenTree, probabilities: Callable[[int], Law], generator: Callable[[int], np.random.Generator]
+    tree: TokenTree,
+    probabilities: Callable[[int], Law],
+    generator: Callable[[int], np.random.Generator],
+    note: Note | None = None,
 ) -> tuple[tuple[int, ...], int]:
     """The accepted path, as node indices without the root, and the target token that follows it, by rejection sampling.
 
     probabilities  the target's p [vocabulary] after a node
     generator      randomness for the text position after a node, independent of what the draft was drawn with
+    note           is told of every candidate that is judged
 
     The children of a node are judged in the order in which they were proposed. One drawn from q is accepted with probability
     min(1, p/q); if it is not, p becomes norm(max(0, p - q)). One that was not drawn, such as a phrase, has all its mass on
@@ -58,16 +66,19 @@ def reject(
         p, random = probabilities(node), generator(node)
         for child in tree.children(node):
             token, q = tree.tokens[child], tree.drawn_from(child)
-            if random.random() * (1.0 if q is None else q[token]) < p[token]:
+            u = random.random()
+            if note:
+                note(node, child, u, float(p[token]), None if q is None else float(q[token]))
+            if u * (1.0 if q is None else q[token]) < p[token]:
                 path.append(child)
                 node = child
                 break
-            p = _residual(p, token, q)
+            p = residual(p, token, q)
         else:
             return tuple(path), _draw(p, random)
 
 
-def _residual(p: Law, token: int, q: Law | None) -> Law:
+def residual(p: Law, token: int, q: Law | None) -> Law:
     """What is left of p after a rejected candidate; p itself where rounding leaves nothing."""
     left = p.copy()
     if q is None:

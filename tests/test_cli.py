@@ -99,12 +99,13 @@ def test_generate_writes_text_numbers_and_a_trace(tmp_path: Path) -> None:
     assert "speedup" in result.stderr
     pool = PhrasePool.load(pool_file)
     assert len(pool) > 0
-    warm = ouroboros("generate", "--prompt", trace.prompt.text, *options)
+    warm = ouroboros("generate", "--prompt", trace.prompt.text, *options, "--record")
     assert warm.returncode == 0, warm.stderr
     again = Trace.from_json(trace_file.read_bytes())
     assert again.tokens == trace.tokens
     origins = {p.learned for step in again.steps for p in step.tree.provenance}
     assert Learned.HISTORY in origins, "what the pool file brought was proposed"
+    assert all(step.judged for step in again.steps) and not any(step.judged for step in trace.steps)
 
 
 @pytest.mark.embedded

@@ -78,6 +78,8 @@ class Bush:
 
     def forget(self) -> None: ...
 
+    def output(self, _: int) -> None: ...
+
     def draft(self, *_: Any, depth: int, **__: Any) -> list[Guess]:
         first, second = (int(token) for token in np.argsort(-Q)[:2])
         nodes = [Guess(first, -1, -1.0), Guess(second, -1, -1.5), Guess(first, 0, -2.0), Guess(second, 0, -2.5)]

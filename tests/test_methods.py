@@ -129,7 +129,7 @@ def test_what_a_step_says_adds_up(method: str) -> None:
         assert step.width >= len(step.tree)
         assert all(step.tree.parents[b] == a for a, b in itertools.pairwise((0, *step.path)))
         assert Source.WINDOW not in {p.source for p in step.tree.provenance}
-        assert step.draft_passes == 0 or NEEDS[method]
+        assert step.draft_passes == 0 or NEEDS[method] or method == "union"  # which drafts where there is a draft
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -17,6 +17,7 @@ from transformers import PreTrainedModel
 from ouroboros_core import methods
 from ouroboros_core.costs import TYPICAL, Costs
 from ouroboros_core.decoding.engine import decode
+from ouroboros_core.decoding.recorder import Recorder
 from ouroboros_core.decoding.trace import Step
 from ouroboros_core.memory.corpus import Corpus
 from ouroboros_core.memory.pool import PhrasePool
@@ -201,6 +202,7 @@ def run(
     retrieve: bool = True,
     automatic: bool = False,
     costs: Costs = TYPICAL,
+    record: bool = False,
     **knobs: Any,
 ) -> list[Step]:
     """All steps of one run; with `retrieve`, there is a corpus to look into. Knobs that may be 'auto' are so if `automatic`."""
@@ -211,7 +213,8 @@ def run(
     texts = corpus(models[0].name) if retrieve and models[0].name in EIGHT else None
     resources = Resources(sampler, models[1], stop, pool, head, texts, costs=costs)
     instance = kind(chosen, resources)
-    return list(decode(writer(models, method), instance, text, max_new_tokens=count, sampler=sampler, stop_tokens=stop))
+    limits: Any = {"max_new_tokens": count, "stop_tokens": stop, "recorder": Recorder(sampler) if record else None}
+    return list(decode(writer(models, method), instance, text, sampler=sampler, **limits))
 
 
 def emitted(steps: Sequence[Step]) -> list[int]:

@@ -38,6 +38,9 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--compare", action="store_true", help="also run plain decoding, and print the speedup")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the trace there")
     parser.add_argument(
+        "--record", action="store_true", help="keep in the trace what both models thought at each place [not timed]"
+    )
+    parser.add_argument(
         "--pool", type=Path, metavar="FILE", help="phrases of earlier runs: read if it exists, written afterwards"
     )
 
@@ -66,7 +69,7 @@ def run(arguments: argparse.Namespace) -> None:
     notes = Console(highlight=False, stderr=True)
     pair = options.load_pair(arguments)
     chat = bool(pair.tokenizer.chat_template) if arguments.chat is None else arguments.chat
-    task = Task(prompt, arguments.method, hyperparameters, sampling, count, chat, prediction=prediction)
+    task = Task(prompt, arguments.method, hyperparameters, sampling, count, chat, prediction=prediction, record=arguments.record)
     pool = _open_pool(arguments.pool, pair, hyperparameters)
     if arguments.compare:
         warm_up = Task(prompt, task.method, hyperparameters, sampling, min(count, WARM_UP_TOKENS), chat)

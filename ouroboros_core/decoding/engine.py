@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 
+from ouroboros_core.decoding.recorder import Recorder
 from ouroboros_core.decoding.trace import Seconds, Step
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.methods.base import Context, Method, Verdict
@@ -39,12 +40,13 @@ def decode(
     max_new_tokens: int,
     sampler: Sampler,
     stop_tokens: AbstractSet[int] = frozenset(),
+    recorder: Recorder | None = None,
 ) -> Iterator[Step]:
     """Continue `prompt` (token ids) by up to `max_new_tokens`, ending after the first stop token, which is emitted.
 
     The text is that of plain decoding with the same sampler, whatever the method proposes; under rejection sampling it has
-    the same distribution. The clocks run only inside the loop: what a consumer does between two steps is not counted. Raises
-    InvalidInput where prompt and continuation do not fit.
+    the same distribution. The clocks run only inside the loop: what a consumer does between two steps is not counted, nor is
+    what a `recorder` does, which keeps the models' probabilities. Raises InvalidInput where prompt and continuation do not fit.
     """
     check_room(prompt, max_new_tokens, model)
     text = tuple(prompt)
@@ -76,17 +78,20 @@ def decode(
         text += emitted
         stopped = emitted[-1] in stop_tokens
         phases = proposed - proposing, verified - proposed, learned - learning
+        seconds = Seconds(prefill, *phases, host=max(0.0, clock() - resumed - sum(phases)))
         yield Step(
             index=index,
             tree=tree.without_window(),
             path=kept,
             target_token=last,
             width=len(tree),
-            seconds=Seconds(prefill, *phases, host=max(0.0, clock() - resumed - sum(phases))),
+            seconds=seconds,
             draft_passes=drafter.passes - draft_passes if drafter else 0,
             pool_size=len(method.pool) if method.pool is not None else None,
             writer=method.writer,
             choice=method.choice,
+            judged=recorder.look(tree, evaluation, kept, last, method.asked(), len(context.tokens)) if recorder else (),
+            window=tree.window if recorder else (),
         )
         resumed, index, prefill = clock(), index + 1, 0.0
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from ouroboros_core import methods
 from ouroboros_core.decoding.engine import check_room, decode
+from ouroboros_core.decoding.recorder import Recorder
 from ouroboros_core.decoding.text import TextStream, decode_all
 from ouroboros_core.decoding.trace import Ending, Prompt, Step, Trace
 from ouroboros_core.errors import InvalidInput
@@ -27,6 +28,7 @@ class Task:
     hyperparameters  those of the method's own class
     history          earlier turns of the chat, user and assistant alternately
     prediction       the text that is expected, for a method that can use it
+    record           whether to keep what the models thought at each place, and the lookahead window
     """
 
     prompt: str
@@ -37,6 +39,7 @@ class Task:
     chat: bool = True
     history: tuple[str, ...] = ()
     prediction: str = ""
+    record: bool = False
 
     def plain(self) -> Task:
         """The same text by plain decoding: the baseline."""
@@ -126,6 +129,7 @@ class Generation:
             max_new_tokens=task.max_new_tokens,
             sampler=self._sampler,
             stop_tokens=pair.stop_tokens,
+            recorder=Recorder(self._sampler) if task.record else None,
         )
         for step in steps:
             self.steps.append(step)
@@ -153,7 +157,7 @@ class Generation:
 
     def trace(self) -> Trace:
         """The record so far; its ending is 'cancelled' until the run is over."""
-        occurring = {t for s in self.steps for t in (*s.tree.tokens, *s.tokens)}
+        occurring = {t for s in self.steps for t in s.occurring}
         return Trace(
             method=self.task.method,
             hyperparameters=self.task.hyperparameters.model_dump(),

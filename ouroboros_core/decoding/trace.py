@@ -40,6 +40,41 @@ class Seconds:
 
 
 @dataclass(frozen=True)
+class Trial:
+    """A candidate under rejection sampling: kept if u < min(1, p/q), or u < p where it was not drawn (q is None).
+
+    node  of the candidate
+    """
+
+    node: int
+    u: float
+    p: float
+    q: float | None
+    accepted: bool
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What the models thought of what comes after a node, where the target chose.
+
+    tokens  ids: the ten likeliest of both models, what was proposed, and what was chosen
+    target  the target's probability of each: that which is sampled from, or at temperature 1 where the choice is greedy
+    draft   likewise the draft's; empty where it was not asked
+    noise   the Gumbel noise of each: the token with the largest log-probability plus noise is chosen. Sampled by `match` only
+    trials  the candidates in the order in which they were judged. Rejection sampling only
+    left    what was left of the target's probabilities after the last rejection, from which the correction was drawn
+    """
+
+    node: int
+    tokens: tuple[int, ...]
+    target: tuple[float, ...]
+    draft: tuple[float, ...] = ()
+    noise: tuple[float, ...] = ()
+    trials: tuple[Trial, ...] = ()
+    left: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
 class Step:
     """One target pass.
 
@@ -51,6 +86,8 @@ class Step:
     pool_size     phrases in the pool after the step; None for a method without one
     choice        what the method chose by itself, where a knob is 'auto'
     writer        whose choice the target token is: the target's, but where the draft model writes alone
+    judged        what the models thought at each place of the walk, the root first; empty unless it was recorded
+    window        (token, parent) of the nodes of the lookahead window, numbered behind the tree's; empty unless recorded
     """
 
     index: int
@@ -63,12 +100,20 @@ class Step:
     pool_size: int | None = None
     writer: Source = Source.TARGET
     choice: Choice | None = None
+    judged: tuple[Judged, ...] = ()
+    window: tuple[tuple[int, int], ...] = ()
 
     @property
     def tokens(self) -> tuple[int, ...]:
         """The tokens this step emitted, in text order; at least one."""
         accepted = tuple(self.tree.tokens[node] for node in self.path)
         return accepted if self.target_token is None else (*accepted, self.target_token)
+
+    @property
+    def occurring(self) -> set[int]:
+        """Every token id there is in this step."""
+        seen = {token for judged in self.judged for token in judged.tokens} | {token for token, _ in self.window}
+        return seen | {*self.tree.tokens, *self.tokens}
 
     @property
     def kind(self) -> Kind | None:

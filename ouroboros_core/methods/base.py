@@ -16,7 +16,7 @@ from ouroboros_core.hyperparameters import AUTO
 from ouroboros_core.memory.corpus import Corpus
 from ouroboros_core.memory.governor import Governor
 from ouroboros_core.memory.pool import PhrasePool
-from ouroboros_core.models.language_model import Candidates, Evaluation, FeatureDrafter, LanguageModel
+from ouroboros_core.models.language_model import Candidates, Evaluation, FeatureDrafter, LanguageModel, Output
 from ouroboros_core.sampling import Sampler, Sampling
 from ouroboros_core.tree import Law, Source, TokenTree
 
@@ -144,6 +144,7 @@ class Method(ABC):
                 raise InvalidInput(f"{self.id} needs {need.phrase}: {_REMEDIES[need]}, or choose another method")
         self.resources = resources
         self.pool: PhrasePool | None = None
+        self._asked: dict[int, Output] = {}
         self._automatic = hyperparameters is not None and AUTO in hyperparameters.model_dump().values()
         self.governor = self._new_governor()
 
@@ -193,6 +194,10 @@ class Method(ABC):
         """The part of what is offered that is worth checking: all of it, unless a knob is 'auto'."""
         self.governor.pace.context = len(context.tokens)
         return self.governor.trim(self.offer(context))
+
+    def asked(self) -> dict[int, Output]:
+        """The draft's outputs in this step, by the node of the checked tree whose children came from them."""
+        return {place: said for node, said in self._asked.items() for place in self.governor.places([node])}
 
     def settle(self, verdict: Verdict) -> None:
         """A step has ended: governor and method learn from it."""

@@ -62,12 +62,16 @@ class Eagle2(Method):
         depth = min(self.depth, context.budget - 1)
         width = self.knobs.tree_width
         nodes: list[int] = []
+        self._asked = {}
         guesses = self.head.draft(context.tokens, depth=depth, width=width, size=self.size, go_on=self._go_on)
         for guess in guesses:
             above = guesses[guess.parent].score if guess.parent >= 0 else 0.0
             drafted = Provenance(Source.DRAFT, step=context.step, confidence=round(math.exp(guess.score - above), 2))
-            node = builder.add(guess.token, nodes[guess.parent] if guess.parent >= 0 else 0, drafted)
+            parent = nodes[guess.parent] if guess.parent >= 0 else 0
+            node = builder.add(guess.token, parent, drafted)
             assert node is not None
+            if parent not in self._asked and (said := self.head.output(guess.parent)):
+                self._asked[parent] = said
             nodes.append(node)
         return builder.build()
 

@@ -20,6 +20,7 @@ from ouroboros_core.hyperparameters import AUTO, Auto, upto
 from ouroboros_core.memory.governor import Governor
 from ouroboros_core.memory.window import LookaheadWindow
 from ouroboros_core.methods.base import Context, Method, Need, Resources, Verdict
+from ouroboros_core.models.language_model import Output
 from ouroboros_core.tree import Law, Learned, Provenance, Source, TokenTree, TreeBuilder
 from ouroboros_core.verify import verify
 
@@ -41,8 +42,8 @@ MOST_SUFFIXES = 8
 DEARER = 1.1
 """What a draft pass with the window may cost of one without."""
 
-_Drafted = tuple[int, Provenance, Law | None]
-"""A draft token, where it comes from, and the law it was drawn from."""
+_Drafted = tuple[int, Provenance, Law | None, Output]
+"""A draft token, where it comes from, the law it was drawn from, and the output that it is part of."""
 
 
 class Ouroboros(Method):
@@ -105,7 +106,9 @@ class Ouroboros(Method):
         assert self.pool is not None
         builder = TreeBuilder(context.root, max_depth=context.budget - 1)
         chain = [0]
-        for token, origin, law in self._draft(context, min(self.gamma, context.budget - 1)):
+        self._asked = {}
+        for token, origin, law, said in self._draft(context, min(self.gamma, context.budget - 1)):
+            self._asked[chain[-1]] = said
             node = builder.add(token, chain[-1], origin, law)
             assert node is not None
             chain.append(node)
@@ -118,7 +121,7 @@ class Ouroboros(Method):
         """Up to `limit` draft tokens; each draft pass checks phrases, moves the window, and writes one token or several."""
         draft: list[_Drafted] = []
         while self._drafts and len(draft) < limit and self.governor.may_draft(self.resources.costs.draft, self._rows):
-            written = self._draft_pass(context, (*context.tokens, *(token for token, _, _ in draft)))[: limit - len(draft)]
+            written = self._draft_pass(context, (*context.tokens, *(token for token, *_ in draft)))[: limit - len(draft)]
             for drafted in written:
                 draft.append(drafted)
                 self.governor.drafted(drafted[1], len(draft))
@@ -144,7 +147,7 @@ class Ouroboros(Method):
         drafted = []
         for written, node in zip(tokens, (0, *path), strict=True):
             origin = Provenance(Source.DRAFT, step=context.step, confidence=round(evaluation.confidence(node, written), 2))
-            drafted.append((written, origin, self.resources.law(evaluation, node)))
+            drafted.append((written, origin, self.resources.law(evaluation, node), (evaluation, node)))
         return drafted
 
     def learn(self, verdict: Verdict) -> None:

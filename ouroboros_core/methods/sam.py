@@ -22,7 +22,7 @@ from ouroboros_core.memory.ngrams import copied, most_frequent
 from ouroboros_core.memory.prediction import Prediction
 from ouroboros_core.memory.suffix_automaton import SuffixAutomaton
 from ouroboros_core.methods.base import Context, Method, Need, Resources, Verdict
-from ouroboros_core.models.language_model import Candidates, FeatureDrafter, LanguageModel
+from ouroboros_core.models.language_model import Candidates, FeatureDrafter, LanguageModel, Output
 from ouroboros_core.tree import Learned, Provenance, Source, TokenTree, TreeBuilder
 
 FAR = 4
@@ -99,6 +99,9 @@ class Sam(Method):
     def read_prompt(self, prompt: tuple[int, ...], likeliest: Candidates) -> None:
         if self.auxiliary:
             self.auxiliary.read_prompt(prompt, likeliest)
+
+    def asked(self) -> dict[int, Output]:
+        return self.auxiliary.asked() if self.auxiliary and self._drafted else {}
 
     def offer(self, context: Context) -> TokenTree:
         written = context.tokens[len(self.text.tokens) :]

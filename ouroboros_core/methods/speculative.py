@@ -40,6 +40,7 @@ class Speculative(Method):
     def offer(self, context: Context) -> TokenTree:
         builder = TreeBuilder(context.root)
         text = context.tokens
+        self._asked = {}
         for depth in range(1, 1 + min(self.gamma, context.budget - 1)):
             if not (self._drafts and self.governor.may_draft(self.resources.costs.draft)):
                 break
@@ -48,6 +49,7 @@ class Speculative(Method):
             token = self.resources.chooser(evaluation, root, len(text) - 1)(0)
             drafted = Provenance(Source.DRAFT, step=context.step, confidence=round(evaluation.confidence(0, token), 2))
             self.governor.drafted(drafted, depth)
+            self._asked[len(builder) - 1] = evaluation, 0
             builder.add(token, len(builder) - 1, drafted, self.resources.law(evaluation, 0))
             text = (*text, token)
             if token in self.resources.stop_tokens:

@@ -19,7 +19,7 @@ from ouroboros_core.memory.chances import kind_of
 from ouroboros_core.memory.governor import Governor
 from ouroboros_core.memory.window import LookaheadWindow, open_window
 from ouroboros_core.methods.base import Context, Method, Need, Resources, Verdict
-from ouroboros_core.models.language_model import FeatureDrafter, LanguageModel
+from ouroboros_core.models.language_model import FeatureDrafter, LanguageModel, Output
 from ouroboros_core.tree import Learned, Provenance, Source, TokenTree, TreeBuilder
 
 NGRAM_SIZE = 5
@@ -91,6 +91,9 @@ class Union(Method):
         self.pool = self.draft.pool if self.draft else None
         if self.window:
             self.pool = self._make_pool(NGRAM_SIZE, GUESS_SET_SIZE, prompt, False)
+
+    def asked(self) -> dict[int, Output]:
+        return self.draft.asked() if self.draft else {}
 
     def offer(self, context: Context) -> TokenTree:
         free = [member.offer(context) for member in self.free]

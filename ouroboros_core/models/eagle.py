@@ -21,9 +21,10 @@ from transformers import LlamaConfig, LlamaModel, PreTrainedModel
 
 from ouroboros_core.errors import VocabularyMismatch, WeightsUnavailable
 from ouroboros_core.models.causal_lm import PREFILL_CHUNK, CausalLM
+from ouroboros_core.models.evaluation import TorchEvaluation
 from ouroboros_core.models.fused import FusedDecoder, product
 from ouroboros_core.models.kv_cache import TreeCache
-from ouroboros_core.models.language_model import Guess
+from ouroboros_core.models.language_model import Guess, Output
 
 FILE = "head.safetensors"
 
@@ -153,6 +154,7 @@ class EagleDrafter:
         self._body = FusedDecoder(head.body)
         self._cache = TreeCache(1)
         self._tokens: tuple[int, ...] = ()
+        self._grown = _Tree(0)
 
     def forget(self) -> None:
         """Drop what is remembered of earlier texts; keeps the room."""
@@ -170,6 +172,7 @@ class EagleDrafter:
         width = min(width, len(self._outputs))
         root = self._read(tokens)
         base, grown = len(tokens) - 1, _Tree(width)
+        self._grown = grown
         frontier = grown.grow([-1], root, *self._likeliest(root, width))
         for level in range(1, depth):
             if go_on and not go_on([grown.scores[node] for node in frontier]):
@@ -178,6 +181,13 @@ class EagleDrafter:
             frontier = grown.grow(frontier, guessed, *self._likeliest(guessed, width))
         self._cache.keep(base)
         return grown.best(size)
+
+    def output(self, guess: int) -> Output | None:
+        """What the head said after a node of the tree it drafted last, -1 being the root; None where it was not asked."""
+        logits = self._grown.logits_of(guess)
+        if logits is None:
+            return None
+        return TorchEvaluation(logits[None], [0], 1, self._outputs, self.target.vocabulary), 0
 
     def _read(self, tokens: tuple[int, ...]) -> torch.Tensor:
         """Bring the head's cache up to the context; the feature [1, width] it guesses for the last token."""
@@ -225,12 +235,12 @@ class EagleDrafter:
         joined = self._join(torch.cat([features, embedded], dim=-1))
         return self._body.run(joined, positions, self._cache.room, mask, self._cache)
 
-    def _likeliest(self, features: torch.Tensor, count: int) -> tuple[list[list[float]], list[list[int]]]:
-        """Log-probabilities and token ids [rows, count] of the likeliest next tokens."""
+    def _likeliest(self, features: torch.Tensor, count: int) -> tuple[torch.Tensor, list[list[float]], list[list[int]]]:
+        """Logits [rows, outputs], and of the likeliest next tokens log-probabilities and ids [rows, count]."""
         logits = self._project(features).float()
         top = logits.topk(count)
         scores = top.values - logits.logsumexp(-1, keepdim=True)
-        return scores.tolist(), self._outputs[top.indices].tolist()
+        return logits, scores.tolist(), self._outputs[top.indices].tolist()
 
 
 class _Tree:
@@ -243,10 +253,20 @@ class _Tree:
         self.scores: list[float] = []
         self.features: list[torch.Tensor] = []
         self.rows: dict[int, int] = {}
+        self._logits: dict[int, torch.Tensor] = {}
+        self._chosen: list[int] = []
 
-    def grow(self, frontier: list[int], guessed: torch.Tensor, scores: list[list[float]], ids: list[list[int]]) -> list[int]:
+    def grow(
+        self,
+        frontier: list[int],
+        guessed: torch.Tensor,
+        logits: torch.Tensor,
+        scores: list[list[float]],
+        ids: list[list[int]],
+    ) -> list[int]:
         """Children of the frontier (-1: the root), of which the likeliest are the next frontier."""
         first = len(self.tokens)
+        self._logits |= dict(zip(frontier, logits, strict=True))
         for node, feature, some_scores, some_ids in zip(frontier, guessed, scores, ids, strict=True):
             above = self.scores[node] if node >= 0 else 0.0
             self.parents += [node] * len(some_ids)
@@ -256,8 +276,13 @@ class _Tree:
         new = range(first, len(self.tokens))
         return sorted(sorted(new, key=lambda node: -self.scores[node])[: self.width])
 
+    def logits_of(self, guess: int) -> torch.Tensor | None:
+        """Logits after one of the best, -1 being the root; None where it was not expanded."""
+        return self._logits.get(self._chosen[guess] if guess >= 0 else -1)
+
     def best(self, size: int) -> list[Guess]:
         """The likeliest nodes; a child is never likelier than its parent, so they hang together."""
         chosen = sorted(sorted(range(len(self.tokens)), key=lambda node: (-self.scores[node], node))[:size])
+        self._chosen = chosen
         place = {node: index for index, node in enumerate(chosen)}
         return [Guess(self.tokens[n], place.get(self.parents[n], -1), self.scores[n]) for n in chosen]

@@ -35,6 +35,10 @@ class Evaluation(Protocol):
         ...
 
 
+Output = tuple[Evaluation, int]
+"""What a model said after one node: an evaluation, and the node there."""
+
+
 class LanguageModel(Protocol):
     """A causal language model. Its meaning is pure: results depend on the arguments alone, whatever was evaluated before."""
 
@@ -97,4 +101,8 @@ class FeatureDrafter(Protocol):
         go_on  is asked before each pass, with the cumulative log-probabilities of the nodes to be expanded (0 for the root),
                and ends the drafting where it says no
         """
+        ...
+
+    def output(self, guess: int) -> Output | None:
+        """What the head said after a node of the tree it drafted last, -1 being the root; None where it was not asked."""
         ...

@@ -42,7 +42,14 @@ RECORDED = ("heap-ouroboros.json", "heap-autoregressive.json")
 
 
 def _make_task(
-    prompt: str, method: str, knobs: dict[str, Any], chat: bool, count: Any, sampling: dict[str, Any], prediction: str = ""
+    prompt: str,
+    method: str,
+    knobs: dict[str, Any],
+    chat: bool,
+    count: Any,
+    sampling: dict[str, Any],
+    prediction: str = "",
+    record: bool = False,
 ) -> Task:
     from ouroboros_core.decoding.generation import Task
 
@@ -62,7 +69,8 @@ def _make_task(
     kind = methods.get(method)
     chosen = Sampling.parse(sampling)
     assert isinstance(chosen, Sampling)
-    return Task(prompt, method, kind.Hyperparameters.parse(knobs), chosen, int(count), bool(chat), prediction=prediction)
+    more: dict[str, Any] = {"prediction": prediction, "record": bool(record)}
+    return Task(prompt, method, kind.Hyperparameters.parse(knobs), chosen, int(count), bool(chat), **more)
 
 
 def add_endpoint(studio: Studio) -> None:
@@ -81,6 +89,7 @@ def add_endpoint(studio: Studio) -> None:
         compare: bool = True,
         acceptance: str = "match",
         prediction: str = "",
+        record: bool = False,
     ) -> Iterator[dict[str, Any]]:
         """Continue a prompt. Values arrive while it runs; the last one contains the trace.
 
@@ -95,7 +104,7 @@ def add_endpoint(studio: Studio) -> None:
         sampling = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed, "acceptance": acceptance}
         try:
             text = ""
-            task = _make_task(prompt, method, knobs or {}, chat, max_new_tokens, sampling, prediction)
+            task = _make_task(prompt, method, knobs or {}, chat, max_new_tokens, sampling, prediction, record)
             for update in studio.run(task, compare, charts=False):
                 if "trace" in update:
                     trace, baseline, difference = (update[name] for name in ("trace", "baseline", "difference"))

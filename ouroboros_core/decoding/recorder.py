@@ -1,0 +1,119 @@
+"""What both models thought at every place that was judged: kept for those who want to look, outside every clock."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ouroboros_core.decoding.trace import Judged, Trial
+from ouroboros_core.models.language_model import Evaluation, Output
+from ouroboros_core.sampling import Sampler, softmax
+from ouroboros_core.tree import Law, TokenTree
+from ouroboros_core.verify import reject, residual
+
+TOP = 10
+"""Tokens kept of each model, the likeliest; those that were proposed or chosen are kept beside them."""
+
+DIGITS = 5
+
+
+class Recorder:
+    """Looks once more at a step that is over. It computes with what is there already, makes no pass and changes nothing."""
+
+    def __init__(self, sampler: Sampler) -> None:
+        self.sampler = sampler
+
+    def look(
+        self,
+        tree: TokenTree,
+        evaluation: Evaluation,
+        path: tuple[int, ...],
+        target_token: int | None,
+        drafts: Mapping[int, Output],
+        length: int,
+    ) -> tuple[Judged, ...]:
+        """Every place of the walk, the root first; `length` is that of the context. Where the text ended, nothing was judged."""
+        trials = self._trials(tree, evaluation, length) if self.sampler.sampling.rejects else {}
+        chosen = [tree.tokens[node] for node in path] + ([] if target_token is None else [target_token])
+        return tuple(
+            self._judged(tree, evaluation, node, token, drafts.get(node), length + tree.depths[node], trials.get(node, ()))
+            for node, token in zip((0, *path), chosen, strict=False)
+        )
+
+    def _judged(
+        self,
+        tree: TokenTree,
+        evaluation: Evaluation,
+        node: int,
+        chosen: int,
+        draft: Output | None,
+        position: int,
+        trials: tuple[Trial, ...],
+    ) -> Judged:
+        p = self._law(evaluation, node)
+        q = self._law(*draft) if draft else None
+        left = _left(p, trials, tree) if trials else None
+        proposed = [tree.tokens[child] for child in tree.children(node)]
+        tokens = dict.fromkeys([*_top(p), *(_top(q) if q is not None else []), *proposed, chosen])
+        rows = np.array([token for token in tokens if token < len(p)])
+        noise = None
+        if self.sampler.sampling.temperature and not self.sampler.sampling.rejects:
+            noise = self.sampler.noise(position)
+        return Judged(
+            node=node,
+            tokens=tuple(rows.tolist()),
+            target=_column(p, rows),
+            draft=_column(q, rows),
+            noise=_column(noise, rows),
+            trials=trials,
+            left=_column(left, rows),
+        )
+
+    def _law(self, evaluation: Evaluation, node: int) -> Law:
+        """Probabilities [vocabulary]: those that are sampled from, or at temperature 1 where the choice is greedy."""
+        if self.sampler.sampling.temperature:
+            return self.sampler.law(evaluation, node)
+        return softmax(evaluation.logits(node).astype(np.float64))
+
+    def _trials(self, tree: TokenTree, evaluation: Evaluation, length: int) -> dict[int, tuple[Trial, ...]]:
+        """The draws of rejection sampling, made once more from the same randomness."""
+        found: dict[int, list[Trial]] = {}
+
+        def note(node: int, child: int, u: float, p: float, q: float | None) -> None:
+            accepted = u * (1.0 if q is None else q) < p
+            kept = (round(u, DIGITS), round(p, DIGITS), None if q is None else round(q, DIGITS))
+            found.setdefault(node, []).append(Trial(child, *kept, accepted))
+
+        reject(
+            tree,
+            lambda node: self.sampler.law(evaluation, node),
+            lambda node: self.sampler.generator(length + tree.depths[node]),
+            note,
+        )
+        return {node: tuple(trials) for node, trials in found.items()}
+
+
+def _left(p: Law, trials: tuple[Trial, ...], tree: TokenTree) -> Law | None:
+    """What is left of p after the last candidate was rejected; None where one was accepted."""
+    if trials[-1].accepted:
+        return None
+    for trial in trials:
+        p = residual(p, tree.tokens[trial.node], tree.drawn_from(trial.node))
+    return p
+
+
+def _top(law: Law) -> list[int]:
+    """The likeliest tokens, the likeliest first, of those that have a chance."""
+    count = min(TOP, len(law))
+    best = np.argpartition(law, -count)[-count:]
+    ordered: list[int] = best[np.argsort(-law[best], kind="stable")].tolist()
+    return [token for token in ordered if law[token] > 0]
+
+
+def _column(values: Any, rows: Any) -> tuple[float, ...]:
+    """Rounded values of some tokens; empty where there are none. A smaller draft vocabulary has no chance beyond its end."""
+    if values is None:
+        return ()
+    return tuple(round(float(values[row]), DIGITS) if row < len(values) else 0.0 for row in rows)
