@@ -62,7 +62,7 @@ class Ouroboros(Method):
         window_size: Annotated[int, Ge(1), Le(60)] | Auto = Field(
             AUTO, examples=[4], description="Columns of the draft model's lookahead window (W)."
         )
-        ngram_size: int = Field(3, ge=3, le=10, description="Key token and phrase together (N).")
+        ngram_size: int = Field(5, ge=3, le=10, description="Key token and phrase together (N).")
         guess_set_size: int = Field(4, ge=1, le=60, description="Phrases kept per key (G).")
         top_k_suffixes: Annotated[int, Ge(0), Le(20)] | Auto = Field(
             AUTO, examples=[3], description="Candidate suffixes behind the draft (K)."
@@ -115,6 +115,8 @@ class Ouroboros(Method):
         self._proposal = _Proposal(chain)
         if len(chain) == 1 or token not in self.resources.stop_tokens:
             self._proposal.suffixes = self.pool.hang(builder, chain[-1], self.suffixes, Source.SUFFIX)
+        if len(chain) > 1 and self.knobs.top_k_suffixes == AUTO:
+            self.pool.hang(builder, 0, self.suffixes, Source.SUFFIX)  # beside the draft, where they cost a row and no draft pass
         return builder.build()
 
     def _draft(self, context: Context, limit: int) -> list[_Drafted]:
