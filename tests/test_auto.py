@@ -17,9 +17,10 @@ from ouroboros_core.costs import FAR, MARGIN, NEAR, PRIOR_STEPS, TRIAL, TYPICAL,
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.hyperparameters import AUTO
 from ouroboros_core.memory.chances import PRIORS, WEIGHT, Chances, kind_of
-from ouroboros_core.memory.governor import Governor
+from ouroboros_core.memory.governor import READING, USUAL, Governor
 from ouroboros_core.memory.window import TOKENS_PER_PASS, paying_width
 from ouroboros_core.models import timing
+from ouroboros_core.models.causal_lm import CausalLM
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.tree import Provenance, SampledTree, Source, TokenTree, TreeBuilder
 from tests import tiny
@@ -221,20 +222,30 @@ def test_a_knob_that_is_fixed_stays_so_beside_one_that_is_not() -> None:
     assert all(len(step.tree) <= 6 for step in wide) and len(wide[0].tree) == 6
 
 
-def test_a_draft_model_reads_a_prompt_only_where_that_may_pay() -> None:
-    """A draft pass costs a fifth of a target pass, a token of the prompt a hundredth: 3000 are not won back in 32 tokens."""
-    costs = Costs(PassCosts((1, 64), (1.0, 1.2)), PassCosts((1,), (0.2,), reading=0.01))
+def test_of_a_long_prompt_a_draft_model_reads_as_much_as_is_worth_its_time() -> None:
+    """A draft pass costs a fifth of a target pass, a token of the prompt a thousandth of one."""
+    costs = Costs(PassCosts((1, 64), (1.0, 1.2)), PassCosts((1,), (0.2,), reading=0.001))
     governor = Governor(costs, automatic=True)
-    assert governor.may_read(costs.draft, 100, 32) and governor.may_read(costs.draft, 3000, 512)
-    assert not governor.may_read(costs.draft, 3000, 32)
+    saved = 1 - (costs.target.of(2) + 0.2) / (1 + USUAL)
+    assert governor.readable(costs.draft, 100, 32) == 100 and governor.readable(costs.draft, 3000, 512) == 3000
+    assert governor.readable(costs.draft, 3000, 32) == pytest.approx(READING * 32 * saved / 0.001, abs=1)
     for asked in (Governor(costs, automatic=False), Governor(costs, automatic=True, drafts=False)):
-        assert asked.may_read(costs.draft, 3000, 32)
-    dear = replace(costs, draft=PassCosts((1,), (0.01,), reading=1.0))
-    models, text = tiny.pair("llama", "sdpa"), prompt(seed=7)
+        assert asked.readable(costs.draft, 3000, 32) == 3000
+    text, tail = prompt(40, seed=7), []
+
+    class Listening(CausalLM):
+        def evaluate(self, context: Any, tree: TokenTree) -> Any:
+            tail.append(tuple(context))
+            return super().evaluate(context, tree)
+
+    dear = replace(costs, draft=PassCosts((1,), (0.01,), reading=0.2))
     for method in ("speculative", "ouroboros"):
-        steps = run(models, method, text, 30, automatic=True, costs=dear)
-        assert not any(step.draft_passes for step in steps) and emitted(steps) == plain(models[0].model, text, 30)
-        assert any(step.draft_passes for step in run(models, method, text, 30, automatic=True, costs=costs))
+        models = tiny.pair("llama", "sdpa")
+        tail.clear()
+        listening = Listening(models[1].model, "listening")
+        steps = run((models[0], listening), method, text, 30, automatic=True, costs=dear)
+        assert emitted(steps) == plain(models[0].model, text, 30)
+        assert tail and len(tail[0]) < 20 and tail[0] == (*text, *emitted(steps))[len(text) - len(tail[0]) : len(text)]
 
 
 def test_a_window_is_had_where_its_rows_are_cheap_and_not_where_they_are_dear() -> None:

@@ -8,8 +8,14 @@ from ouroboros_core.costs import Choice, Costs, Pace, PassCosts, Reason
 from ouroboros_core.memory.chances import Chances, kind_of
 from ouroboros_core.tree import Provenance, Source, TokenTree
 
-USUAL = 2 / 3
-"""How often a draft's first token is right, in round numbers, with a draft that is worth having."""
+USUAL = 0.5
+"""How often a draft's first token is right, in round numbers."""
+
+SURELY = 1.15
+"""By what factor a draft pass must promise more than its price, because what it promises is an estimate."""
+
+READING = 0.15
+"""The share of what a draft may save that its reading of the prompt may take."""
 
 
 class Governor:
@@ -67,21 +73,22 @@ class Governor:
         seconds = costs.of(rows, context) if costs else 0.0
         row = target.of(2, context) - target.of(1, context)
         trial = not self.drafts or (self.pace.on_trial and self._drafting == 0)
-        if not trial and not self.pace.worth(gain * (1 - self.covered), seconds + row):
+        if not trial and not self.pace.worth(gain * (1 - self.covered), SURELY * (seconds + row)):
             return False
         self._drafting += seconds
         return True
 
-    def may_read(self, costs: PassCosts | None, tokens: int, remaining: int) -> bool:
-        """Whether a draft that has to read a prompt of so many tokens first may save that time in the `remaining` tokens.
+    def readable(self, costs: PassCosts | None, tokens: int, remaining: int) -> int:
+        """How many of a prompt's `tokens`, its last, a draft should read before it drafts.
 
-        What it saves is taken for that of one draft token a step which is right two times in three.
+        All of them, unless that takes more than READING of the time that the draft may save in the `remaining` tokens, by one
+        draft token a step.
         """
-        if not (self.automatic and self.drafts and costs):
-            return True
+        if not (self.automatic and self.drafts and costs and costs.reading):
+            return tokens
         target = self.costs.target
         saved = target.of(1, tokens) - (target.of(2, tokens) + costs.of(1, tokens)) / (1 + USUAL)
-        return tokens * costs.reading <= remaining * max(0.0, saved)
+        return min(tokens, int(READING * remaining * max(0.0, saved) / costs.reading))
 
     def drafted(self, origin: Provenance, depth: int) -> None:
         """A token was drafted behind the last one, `depth` below the root."""

@@ -145,6 +145,7 @@ class Method(ABC):
         self.resources = resources
         self.pool: PhrasePool | None = None
         self._asked: dict[int, Output] = {}
+        self._unread = 0
         self._automatic = hyperparameters is not None and AUTO in hyperparameters.model_dump().values()
         self.governor = self._new_governor()
 
@@ -213,14 +214,17 @@ class Method(ABC):
     def _new_governor(self) -> Governor:
         return Governor(self.resources.costs, self._automatic)
 
-    def _start_draft_model(self, prompt: tuple[int, ...], max_new_tokens: int) -> bool:
-        """Let the draft model read the prompt; False where that would take longer than it may save."""
+    def _start_draft_model(self, prompt: tuple[int, ...], max_new_tokens: int) -> None:
+        """Let the draft model read the prompt, or where a knob is 'auto' as much of its end as is worth the time."""
+        read = self.governor.readable(self.resources.costs.draft, len(prompt), max_new_tokens)
+        self._unread = len(prompt) - max(1, read)
         self.draft_model.forget()
-        if not self.governor.may_read(self.resources.costs.draft, len(prompt), max_new_tokens):
-            return False
         self.draft_model.reserve(len(prompt) + max_new_tokens)
-        self.draft_model.prefill(prompt)
-        return True
+        self.draft_model.prefill(prompt[self._unread :])
+
+    def _ask(self, text: tuple[int, ...], tree: TokenTree) -> Evaluation:
+        """The draft model's outputs after a tree behind the text; it does not know the part that it has not read."""
+        return self.draft_model.evaluate(text[self._unread :], tree)
 
     def _make_pool(self, ngram_size: int, guess_set_size: int, prompt: tuple[int, ...], from_prompt: bool) -> PhrasePool:
         """The pool of this run: the one given for a warm start if it fits, otherwise a new one."""

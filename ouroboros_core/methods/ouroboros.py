@@ -100,7 +100,7 @@ class Ouroboros(Method):
         self.pool = self._make_pool(knobs.ngram_size, knobs.guess_set_size, prompt, knobs.prompt_phrases)
         self.window = LookaheadWindow(self.width, knobs.ngram_size, prompt, self.resources.rng())
         self.governor.window = self.width if knobs.lookahead_phrases else 0
-        self._drafts = self._start_draft_model(prompt, max_new_tokens)
+        self._start_draft_model(prompt, max_new_tokens)
 
     def offer(self, context: Context) -> TokenTree:
         assert self.pool is not None
@@ -122,7 +122,7 @@ class Ouroboros(Method):
     def _draft(self, context: Context, limit: int) -> list[_Drafted]:
         """Up to `limit` draft tokens; each draft pass checks phrases, moves the window, and writes one token or several."""
         draft: list[_Drafted] = []
-        while self._drafts and len(draft) < limit and self.governor.may_draft(self.resources.costs.draft, self._rows):
+        while len(draft) < limit and self.governor.may_draft(self.resources.costs.draft, self._rows):
             written = self._draft_pass(context, (*context.tokens, *(token for token, *_ in draft)))[: limit - len(draft)]
             for drafted in written:
                 draft.append(drafted)
@@ -138,7 +138,7 @@ class Ouroboros(Method):
         self.pool.hang(builder, 0, self.knobs.guess_set_size, Source.PHRASE)
         last_level = self.window.attach(builder) if self.knobs.lookahead_phrases else []
         tree = builder.build()
-        evaluation = self.draft_model.evaluate(text, tree)
+        evaluation = self._ask(text, tree)
         path, token = verify(tree, self.resources.chooser(evaluation, tree, len(text) - 1))
         if last_level:
             outputs = evaluation.argmax()

@@ -35,17 +35,17 @@ class Speculative(Method):
 
     def start(self, prompt: tuple[int, ...], max_new_tokens: int) -> None:
         super().start(prompt, max_new_tokens)
-        self._drafts = self._start_draft_model(prompt, max_new_tokens)
+        self._start_draft_model(prompt, max_new_tokens)
 
     def offer(self, context: Context) -> TokenTree:
         builder = TreeBuilder(context.root)
         text = context.tokens
         self._asked = {}
         for depth in range(1, 1 + min(self.gamma, context.budget - 1)):
-            if not (self._drafts and self.governor.may_draft(self.resources.costs.draft)):
+            if not self.governor.may_draft(self.resources.costs.draft):
                 break
             root = TreeBuilder(text[-1]).build()
-            evaluation = self.draft_model.evaluate(text, root)
+            evaluation = self._ask(text, root)
             token = self.resources.chooser(evaluation, root, len(text) - 1)(0)
             drafted = Provenance(Source.DRAFT, step=context.step, confidence=round(evaluation.confidence(0, token), 2))
             self.governor.drafted(drafted, depth)
