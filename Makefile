@@ -9,7 +9,7 @@ PIP := $(PYTHON) -m pip --disable-pip-version-check
 export HF_HUB_DISABLE_TELEMETRY = 1
 export GRADIO_ANALYTICS_ENABLED = False
 
-.PHONY: run setup weights test lint types unit exact browser traces table bench shapes screenshots clean
+.PHONY: run setup weights test lint types unit exact browser traces table bench shapes page-speed screenshots clean
 
 run: setup
 	$(PYTHON) app.py --host $(ADDRESS) --port $(PORT)
@@ -80,6 +80,10 @@ shapes: setup
 	$(SHAPE)/whole-vocabulary --layers 4 --outputs 0
 	$(PYTHON) -m ouroboros_core.benchmark.shapes build/shapes/layers-[146] build/shapes/narrow build/shapes/whole-vocabulary \
 	  --limit 6 --max-new-tokens 32 --json assets/models/shapes.json
+
+# What a stream of a thousand tokens costs the browser.
+page-speed: setup browser
+	$(PYTHON) -m tests.page_speed
 
 screenshots: setup browser
 	$(PYTHON) -m tests.screenshots

@@ -21,7 +21,9 @@ from ouroboros_core.cli import options
 from ouroboros_core.locations import assets
 from visualize import palette
 from visualize.panels.drafts import DraftsPanel
-from visualize.panels.generate import GeneratePanel, add_endpoint
+from visualize.panels.endpoint import add_endpoint
+from visualize.panels.generate import GeneratePanel
+from visualize.panels.race import RacePanel
 from visualize.panels.studio import Studio
 
 HEADER = """
@@ -59,6 +61,8 @@ def build(studio: Studio) -> gr.Blocks:
         gr.HTML(HEADER)
         with gr.Tab("Generate"):
             panel = GeneratePanel(studio)
+        with gr.Tab("Race"):
+            RacePanel(studio)
         with gr.Tab("Drafts"):
             DraftsPanel()
         add_endpoint(studio)

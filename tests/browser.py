@@ -42,10 +42,10 @@ def free_port() -> int:
 
 
 @contextmanager
-def server(*flags: str, guard: bool = True, program: str = "") -> Iterator[str]:
+def server(*flags: str, guard: bool = True, program: str = "", environment: dict[str, str] | None = None) -> Iterator[str]:
     """The page in a process of its own; with `guard`, any connection that leaves this machine is an error there.
 
-    program: Python code to run in place of app.py, with the same flags.
+    program: Python code to run in place of app.py, with the same flags; environment: variables beside those of this process.
     """
     port = free_port()
     with tempfile.TemporaryFile("w+") as log, tempfile.TemporaryDirectory() as folder:
@@ -54,8 +54,8 @@ def server(*flags: str, guard: bool = True, program: str = "") -> Iterator[str]:
             main = f"{folder}/program.py"
             Path(main).write_text(program)
         command = [sys.executable, *(["-m", "tests.loopback"] if guard else []), main, "--port", str(port), *flags]
-        environment = {**os.environ, "HF_HUB_OFFLINE": ""}
-        process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT, env=environment)
+        variables = {**os.environ, "HF_HUB_OFFLINE": "", **(environment or {})}
+        process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT, env=variables)
         try:
             url = f"http://127.0.0.1:{port}"
             for _ in range(300):

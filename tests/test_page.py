@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -14,10 +13,13 @@ from ouroboros_core import methods
 from ouroboros_core.decoding.trace import Trace
 from ouroboros_core.locations import assets
 from ouroboros_core.training.record import agreement_of
-from tests.browser import ROOT, chromium, server
+from tests.browser import ROOT, server
+from tests.visitor import DONE, ask, browser, choose, client, generate, page, tile, tokens, url
 from visualize.palette import LOOKS
 from visualize.panels.drafts import records
 from visualize.panels.examples import HEAP
+
+__all__ = ["browser", "page", "url"]  # fixtures
 
 pytestmark = [pytest.mark.browser, pytest.mark.embedded]
 
@@ -28,78 +30,6 @@ from ouroboros_core.cli import options
 options.load_pair = lambda _: threading.Event().wait()
 runpy.run_path("app.py", run_name="__main__")
 """
-DONE = '#token-view .ouro-run[data-done="true"]'
-
-
-@pytest.fixture(scope="module")
-def url() -> Iterator[str]:
-    with server("--dtype", "float32") as address:
-        yield address
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with chromium() as started:
-        yield started
-
-
-@pytest.fixture
-def page(browser: Any, url: str) -> Iterator[Any]:
-    """A fresh visitor; whatever the page asks of the network goes to this machine, and nothing fails in its scripts."""
-    context = browser.new_context(viewport={"width": 1440, "height": 1000})
-    visitor = context.new_page()
-    faults: list[str] = []
-    asked: list[str] = []
-    visitor.on("pageerror", lambda error: faults.append(str(error)))
-    visitor.on("console", lambda m: faults.append(m.text) if m.type == "error" else None)
-    visitor.on("request", lambda r: asked.append(r.url))
-    visitor.goto(url)
-    visitor.wait_for_selector("#token-view .ouro-token")
-    visitor.get_by_label("number input for max new tokens").wait_for()
-    visitor.wait_for_selector("#chart-speedup .js-line", state="attached")
-    yield visitor
-    assert not faults
-    assert [u for u in asked if not u.startswith((url, "data:", "blob:", url.replace("http", "ws")))] == []
-    context.close()
-
-
-def tokens(page: Any) -> list[dict[str, str]]:
-    """Every token on the page: its text and its data attributes, in order."""
-    found: list[dict[str, str]] = page.eval_on_selector_all(
-        "#token-view .ouro-token", "nodes => nodes.map(n => ({text: n.textContent, ...n.dataset}))"
-    )
-    return found
-
-
-def client(url: str) -> Any:
-    from gradio_client import Client
-
-    return Client(url, verbose=False)
-
-
-def tile(page: Any, label: str) -> str:
-    return str(page.locator(".ouro-tile", has_text=label).locator("dd").inner_text())
-
-
-def set_count(page: Any, count: int) -> None:
-    page.get_by_label("number input for max new tokens").fill(str(count))
-    page.keyboard.press("Tab")
-
-
-def ask(page: Any, prompt: str, count: int) -> None:
-    page.locator("#prompt textarea").fill(prompt)
-    set_count(page, count)
-
-
-def choose(page: Any, name: str) -> None:
-    page.get_by_role("combobox", name="Method").click()
-    page.get_by_role("option", name=name, exact=True).click()
-
-
-def generate(page: Any) -> None:
-    page.click("#generate")
-    page.wait_for_selector('#token-view .ouro-run[data-done="false"]', timeout=60_000)
-    page.wait_for_selector(DONE, timeout=120_000)
 
 
 def test_a_recorded_run_is_there_before_anything_is_loaded(browser: Any) -> None:

@@ -131,12 +131,14 @@ def test_the_view_of_a_run_carries_every_token_with_its_origin() -> None:
     trace = typed_trace()
     view = views.run_view(trace, trace, run="r", seq=1, badge_text=views.badge(trace))
     shown = [token for step in view["steps"] for token in step["tokens"]]
+    nodes = [step["nodes"] for step in view["steps"] for _ in step["tokens"]]
+    shown = [(nodes[n][t["node"] - 1] if "node" in t else {}) | t for n, t in enumerate(shown)]
     assert [t["id"] for t in shown] == list(trace.tokens)
     assert "".join(t["text"] for t in shown) == trace.text
     assert [t["look"] for t in shown] == ["draft", "correction", "draft", "suffix", "bonus", "draft", "draft"]
     assert [t["source"] for t in shown if "kind" in t] == ["target", "target"]
     assert shown[3]["learned"] == "history"
-    assert views.steps_view(trace.steps, trace.texts, 1) == view["steps"][1:]
+    assert views.steps_view(trace.steps, trace.texts, Sampling(), views.piece_of(trace), 1) == view["steps"][1:]
     assert [tile["value"] for tile in view["tiles"]] == ["5.4", "1.00×", "2.33", "4 of 7", "yes"]
     json.dumps(view)
 

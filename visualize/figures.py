@@ -13,6 +13,7 @@ import plotly.graph_objects as go
 from ouroboros_core.decoding import metrics
 from ouroboros_core.decoding.trace import Step, Trace
 from ouroboros_core.training.record import agreement_of
+from ouroboros_core.tree import Source
 from visualize.palette import LOOKS, key_of
 
 if TYPE_CHECKING:
@@ -134,6 +135,112 @@ def speedup_by_token(trace: Trace, baseline: Trace) -> dict[str, Any]:
     )
     figure.add_hline(y=1, line={"color": PLAIN, "dash": "dot", "width": 1.5}, annotation_text="as fast as plain decoding")
     figure.update_layout(_layout("token", "speedup", showlegend=False))
+    return _plain(figure)
+
+
+def acceptance_by_position(trace: Trace) -> dict[str, Any]:
+    """Of the proposals judged at each depth of the walk, the share that was accepted."""
+    counts = metrics.acceptance_by_position(trace)
+    if not counts:
+        return empty("Nothing was proposed.")
+    figure = go.Figure()
+    figure.add_bar(
+        x=list(range(1, len(counts) + 1)),
+        y=[accepted / tested for tested, accepted in counts],
+        customdata=[f"{accepted} of {tested}" for tested, accepted in counts],
+        marker={"color": LOOKS["draft"].colour, "line": {"width": 0}},
+        hovertemplate="%{y:.0%}: %{customdata}<extra></extra>",
+    )
+    figure.update_layout(_layout("position in the proposal", "accepted, given all before it were", showlegend=False))
+    figure.update_yaxes(tickformat=".0%", range=[0, 1.02])
+    figure.update_xaxes(dtick=1 if len(counts) <= 16 else None)
+    return _plain(figure)
+
+
+PHASES = {"prefill": "#6B7280", "draft": "#0072B2", "verify": "#D55E00", "learn": "#009E73", "host": "#CC79A7"}
+"""Phases of a step, as they are timed; `host` is all that is none of the others."""
+
+
+def time_breakdown(trace: Trace, baseline: Trace | None) -> dict[str, Any]:
+    """Milliseconds per emitted token by phase, of this run and of plain decoding."""
+    figure = go.Figure()
+    runs = [(trace.method, trace)] + ([("plain decoding", baseline)] if baseline is not None else [])
+    shown = [(name, run) for name, run in runs if run.steps][::-1]
+    for phase, colour in PHASES.items():
+        values = [1000 * sum(getattr(step.seconds, phase) for step in run.steps) / metrics.new_tokens(run) for _, run in shown]
+        figure.add_bar(
+            y=[name for name, _ in shown],
+            x=values,
+            name=phase,
+            orientation="h",
+            marker={"color": colour, "line": {"width": 0}},
+            hovertemplate="%{x:.2f} ms " + phase + "<extra></extra>",
+        )
+    layout = _layout("milliseconds per token", "", barmode="stack", hovermode="closest")
+    figure.update_layout(layout)
+    return _plain(figure)
+
+
+def break_even(trace: Trace, baseline: Trace | None) -> dict[str, Any]:
+    """Speed over plain decoding against the acceptance rate, at this run's depth and measured costs; this run is a point.
+
+    The curve is E[tokens] / cost of a step (Leviathan et al., arXiv 2211.17192, theorem 3.8, with the cost measured).
+    """
+    gamma, rate = metrics.proposal_depth(trace), metrics.draft_acceptance_rate(trace.steps)
+    cost = metrics.step_cost(trace, baseline) if baseline is not None else None
+    if not gamma or cost is None or rate is None:
+        return empty("Drawn for runs with proposals, compared with plain decoding.")
+    alphas = [n / 50 for n in range(51)]
+    figure = go.Figure()
+    figure.add_scatter(
+        x=alphas,
+        y=[metrics.expected_tokens(alpha, gamma) / cost for alpha in alphas],
+        mode="lines",
+        name=f"by theory: {gamma:.1f} tokens deep, {cost:.2f} plain steps a step",
+        line={"color": LOOKS["draft"].colour, "width": 2.5},
+        hovertemplate="%{y:.2f}×<extra></extra>",
+    )
+    figure.add_scatter(
+        x=[rate],
+        y=[metrics.mean_acceptance_length(trace) / cost],
+        mode="markers",
+        name="this run, measured",
+        marker={"color": LOOKS["correction"].colour, "size": 11, "symbol": "diamond"},
+        hovertemplate="%{y:.2f}× at %{x:.0%}<extra></extra>",
+    )
+    figure.add_hline(y=1, line={"color": PLAIN, "dash": "dot", "width": 1.5}, annotation_text="break-even")
+    figure.update_layout(_layout("share of tested tokens accepted", "decoding speed over plain"))
+    figure.update_xaxes(tickformat=".0%")
+    return _plain(figure)
+
+
+def pool_growth(steps: Sequence[Step]) -> dict[str, Any]:
+    """Phrases in the pool after each step, and where some of them were accepted."""
+    sizes = [(step.index + 1, step.pool_size) for step in steps if step.pool_size is not None]
+    if not sizes:
+        return empty("This method has no phrase pool.")
+    figure = go.Figure()
+    figure.add_scatter(
+        x=[index for index, _ in sizes],
+        y=[size for _, size in sizes],
+        mode="lines",
+        name="phrases in the pool",
+        line={"shape": "hv", "color": LOOKS["suffix"].colour, "width": 2.5},
+        hovertemplate="%{y} phrases<extra></extra>",
+    )
+    paid = [
+        (step, sum(step.tree.provenance[node].source in (Source.SUFFIX, Source.PHRASE) for node in step.path)) for step in steps
+    ]
+    figure.add_scatter(
+        x=[step.index + 1 for step, count in paid if count],
+        y=[step.pool_size for step, count in paid if count],
+        customdata=[count for _, count in paid if count],
+        mode="markers",
+        name="some were accepted",
+        marker={"color": LOOKS["correction"].colour, "size": 8, "symbol": "diamond"},
+        hovertemplate="%{customdata} tokens accepted<extra></extra>",
+    )
+    figure.update_layout(_layout("step (one target pass each)", "phrases"))
     return _plain(figure)
 
 

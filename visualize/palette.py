@@ -40,7 +40,7 @@ LOOKS: dict[str, Look] = {
         Look("draft", "draft model", "Written by the draft model, or by an EAGLE head, and confirmed by the target.", "●", "#0072B2", "#1f5fd0", "solid"),
         Look("correction", "corrected by target", "The target's own token where it disagreed with the proposal.", "▲", "#D55E00", "#1a1a1a", "double"),
         Look("suffix", "accepted candidate suffix", "A phrase from the pool, hung behind the draft at no extra draft pass, and confirmed.", "◆", "#009E73", "#c81e1e", "wavy"),
-        Look("bonus", "bonus from target", "Everything was accepted; the same pass yields one more token of the target's.", "★", "#CC79A7", "#7a7a7a", "dotted"),
+        Look("bonus", "bonus from target", "The branch was accepted to its end; the same pass yields one more token of the target's.", "★", "#CC79A7", "#7a7a7a", "dotted"),
         Look("phrase", "looked-ahead phrase", "A phrase the model found earlier in its lookahead window, confirmed.", "◇", "#56B4E9", "#7b3fb5", "dashed"),
         Look("copy", "copied from the text", "Copied from an earlier place in the prompt or the output, or from the text that was expected, and confirmed.", "■", "#E69F00", "#a86b00", "solid"),
         Look("corpus", "retrieved from a corpus", "Found in a corpus of earlier texts, and confirmed.", "▣", "#8C6D31", "#5f6f1f", "dashed"),

@@ -3,45 +3,83 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import astuple
 from typing import Any
 
 from ouroboros_core.decoding import metrics
 from ouroboros_core.decoding.equality import Divergence
-from ouroboros_core.decoding.trace import Step, Trace
+from ouroboros_core.decoding.trace import Judged, Step, Trace
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.tree import Source
+from visualize import numbers
 from visualize.palette import LOOKS, key_of
+from visualize.reasons import Piece, Reasons, origin
 
 View = dict[str, Any]
 
 
-def step_view(step: Step, texts: Sequence[str]) -> View:
-    """One step: its tokens with text, id, source, kind and origin, and what it cost. `texts` are those of its own tokens."""
-    tokens = []
-    for node, text in zip(step.path, texts, strict=False):
-        origin = step.tree.provenance[node]
-        token: View = {"text": text, "id": step.tree.tokens[node], "source": origin.source.value, "look": key_of(origin.source)}
-        if origin.learned is not None:
-            token |= {"learned": origin.learned.value, "since": origin.step}
-        token |= {} if origin.position is None else {"place": origin.position}
-        for name in ("match", "rank", "confidence"):
-            value = getattr(origin, name)
-            token |= {} if value is None else {name: value}
-        token |= {} if origin.also is None else {"also": LOOKS[key_of(origin.also)].label}
-        tokens.append(token)
+def step_view(step: Step, texts: Sequence[str], sampling: Sampling, piece: Piece) -> View:
+    """One step: what was proposed, what of it was accepted, the target's own token, why, and what it cost.
+
+    texts  those of its own tokens; piece  the text of a token id on its own
+    """
+    reasons = Reasons(step, sampling, piece)
+    tokens: list[View] = [
+        {"text": text, "node": node, "why": reasons.of_token(place)}
+        for place, (node, text) in enumerate(zip(step.path, texts, strict=False))
+    ]
     if step.target_token is not None:
         look = key_of(step.writer, step.kind)
-        tokens.append({"text": texts[-1], "id": step.target_token, "source": step.writer.value, "kind": step.kind, "look": look})
-    return {"index": step.index, "tokens": tokens, "proposed": len(step.tree) - 1, "width": step.width}
+        own: View = {"text": texts[-1], "id": step.target_token, "source": step.writer.value, "look": look}
+        own |= {"kind": step.kind} if step.kind else {}
+        tokens.append(own | {"why": reasons.of_token(len(step.path))})
+    nodes = [node_view(step, node, reasons, piece) for node in range(1, len(step.tree))]
+    view: View = {
+        "index": step.index,
+        "tokens": tokens,
+        "root": piece(step.tree.tokens[0]),
+        "nodes": nodes,
+        "width": step.width,
+        "passes": step.draft_passes,
+        "seconds": [round(value, 6) for value in astuple(step.seconds)],
+    }
+    if step.judged:
+        view["odds"] = {judged.node: odds_view(judged, piece) for judged in step.judged}
+    if step.window:
+        view["window"] = [[piece(token), parent] for token, parent in step.window]
+    return view
 
 
-def steps_view(steps: Sequence[Step], texts: Sequence[str], start: int = 0) -> list[View]:
+def node_view(step: Step, node: int, reasons: Reasons, piece: Piece) -> View:
+    """A proposed node: parent, text, id, origin; why it was not accepted, where it was not."""
+    tree = step.tree
+    provenance, token = tree.provenance[node], tree.tokens[node]
+    view: View = {"parent": tree.parents[node], "text": piece(token), "id": token}
+    view |= {"source": provenance.source.value, "look": key_of(provenance.source)}
+    for name in ("learned", "step", "position", "match", "rank", "confidence"):
+        value = getattr(provenance, name)
+        view |= {} if value is None else {name: value}
+    told = origin(provenance)
+    view |= {"origin": told} if told else {}
+    return view if node in step.path else view | {"why": reasons.of_node(node)}
+
+
+def odds_view(judged: Judged, piece: Piece) -> list[list[Any]]:
+    """Rows [id, text, target, draft, noise, left], the target's likeliest first; null where there is no such number."""
+    columns = (judged.target, judged.draft, judged.noise, judged.left)
+    rows = [
+        [token, piece(token), *(column[row] if column else None for column in columns)] for row, token in enumerate(judged.tokens)
+    ]
+    return sorted(rows, key=lambda row: -row[2])
+
+
+def steps_view(steps: Sequence[Step], texts: Sequence[str], sampling: Sampling, piece: Piece, start: int = 0) -> list[View]:
     """Steps from index `start` on; `texts` are those of all tokens of all steps."""
     done = sum(len(step.tokens) for step in steps[:start])
     views = []
     for step in steps[start:]:
         count = len(step.tokens)
-        views.append(step_view(step, texts[done : done + count]))
+        views.append(step_view(step, texts[done : done + count], sampling, piece))
         done += count
     return views
 
@@ -79,6 +117,11 @@ def legend() -> list[View]:
     """What each class of token means, for the page's legend."""
     keys = ("label", "glyph", "sentence", "colour", "paper", "paper_dark")
     return [{"look": look.key, **{key: getattr(look, key) for key in keys}} for look in LOOKS.values()]
+
+
+def piece_of(trace: Trace) -> Piece:
+    """The text of a token id that occurs in a trace; its number where the trace does not say."""
+    return lambda token: trace.pieces.get(token, f"#{token}")
 
 
 def badge(trace: Trace) -> str:
@@ -124,12 +167,32 @@ def run_view(
         "seq": seq,
         "run": run,
         "from": 0,
-        "steps": steps_view(trace.steps, trace.texts),
+        "steps": steps_view(trace.steps, trace.texts, Sampling.model_validate(trace.sampling), piece_of(trace)),
         "prompt": trace.prompt.text,
         "chat": trace.prompt.chat,
         "badge": badge_text,
         "title": describe(trace.method, trace.hyperparameters, trace.target, trace.draft, trace.corpus),
         "tiles": tiles(trace, baseline, difference),
+        "numbers": numbers.sections(trace, baseline),
         "status": status,
         "done": True,
+    }
+
+
+def lane_view(name: str, trace: Trace, baseline: Trace, difference: Divergence | None) -> View:
+    """A lane of a race: its steps, and its row of the table."""
+    steps = steps_view(trace.steps, trace.texts, Sampling.model_validate(trace.sampling), piece_of(trace))
+    speedup = metrics.speedup(trace, baseline)
+    return {
+        "name": name,
+        "steps": steps,
+        "row": [
+            str(metrics.new_tokens(trace)),
+            str(len(trace.steps)),
+            f"{metrics.mean_acceptance_length(trace):.2f}",
+            f"{metrics.total_seconds(trace):.2f}",
+            f"{metrics.tokens_per_second(trace):.1f}",
+            "–" if speedup is None else f"{speedup:.2f}×",
+            "the reference" if trace is baseline else _identical(trace, baseline, difference)[0],
+        ],
     }

@@ -1,71 +1,98 @@
-// The token view. `element`, `props`, `watch` and `trigger` come from gr.HTML.
-// Text of prompt and model is data: it reaches the page through textContent only.
+// The view of a run: text, timeline, token tree, card. `element`, `props`, `watch` and `trigger` come from gr.HTML.
+// Needs dom.js, token_text.js, player.js, timeline.js, tree_view.js, token_card.js.
 const root = element.querySelector(".ouro-run");
 const part = (name) => root.querySelector(".ouro-" + name);
-const text = part("text"), card = part("card"), legend = part("legend"), tiles = part("tiles");
-const status = part("status"), said = part("said"), palette = part("palette");
+const place = part("text"), legend = part("legend"), tiles = part("tiles"), status = part("status"), said = part("said");
 const looks = new Map(props.looks.map((look) => [look.look, look]));
-const state = { run: null, steps: 0, tokens: 0, counts: new Map(), spoken: 0 };
+const state = { run: null, spoken: 0, ends: [] };
 const SPEAK_EVERY_MS = 5000;
+const text = new TokenText(place);
+const card = new TokenCard(part("card"), root, looks);
+const tree = new TreeView(part("tree"), (node, under) => inspect(nodeFacts(text.steps[shownStep()], node), under, true));
+const timeline = new Timeline(part("timeline"), moment);
 
-const make = (tag, className, content) => {
-  const node = document.createElement(tag);
-  if (className) node.className = className;
-  if (content !== undefined) node.textContent = content;
-  return node;
-};
+const shownStep = () => (timeline.at < 0 ? text.steps.length - 1 : timeline.frames[timeline.at][0]);
 
 function start(value) {
-  Object.assign(state, { run: value.run, steps: 0, tokens: 0, spoken: 0 });
-  state.counts.clear();
-  text.replaceChildren();
+  Object.assign(state, { run: value.run, spoken: 0, ends: [] });
+  text.clear();
+  timeline.clear();
   legend.replaceChildren();
-  card.hidden = true;
+  part("tree").replaceChildren();
+  part("tree-note").textContent = "";
+  part("numbers").replaceChildren();
+  card.hide();
   part("title").textContent = "";
-  if (value.prompt) {
-    const prompt = make("span", "ouro-prompt", value.chat ? value.prompt + "\n\n" : value.prompt);
-    prompt.dataset.source = "context";
-    text.append(prompt);
-  }
-}
-
-function tokenNode(token, step) {
-  const node = make("span", "ouro-token", token.text);
-  node.dataset.index = String(state.tokens);
-  node.dataset.step = String(step.index);
-  node.dataset.source = token.source;
-  node.dataset.look = token.look;
-  if (token.kind) node.dataset.kind = token.kind;
-  node.dataset.id = String(token.id);
-  if (token.learned) node.dataset.learned = token.learned;
-  if (token.since !== undefined && token.since !== null) node.dataset.since = String(token.since);
-  if (token.place !== undefined) node.dataset.place = String(token.place);
-  if (token.match) node.dataset.match = String(token.match);
-  if (token.rank) node.dataset.rank = String(token.rank);
-  if (token.confidence !== undefined) node.dataset.confidence = String(token.confidence);
-  if (token.also) node.dataset.also = token.also;
-  node.tabIndex = state.tokens === 0 ? 0 : -1;
-  node.setAttribute("aria-describedby", "ouro-card");
-  state.tokens += 1;
-  state.counts.set(token.look, (state.counts.get(token.look) || 0) + 1);
-  return node;
+  if (value.prompt) text.prompt(value.chat ? value.prompt + "\n\n" : value.prompt);
 }
 
 function append(steps) {
-  const atEnd = text.scrollHeight - text.scrollTop - text.clientHeight < 40;
-  const fragment = document.createDocumentFragment();
-  for (const step of steps) {
-    for (const token of step.tokens) fragment.append(tokenNode(token, step));
-    state.steps += 1;
+  const atEnd = place.scrollHeight - place.scrollTop - place.clientHeight < 40;
+  text.append(steps);
+  for (const step of steps) state.ends.push((state.ends[state.ends.length - 1] || 0) + step.tokens.length);
+  timeline.append(steps);
+  if (!timeline.follow) {
+    if (timeline.at >= 0) text.show(...timeline.frames[timeline.at]);
+    else text.show(-1, 0);
+  } else {
+    picture(text.steps[text.steps.length - 1], Infinity);
+    if (atEnd) place.scrollTop = place.scrollHeight;
   }
-  text.append(fragment);
-  if (atEnd) text.scrollTop = text.scrollHeight;
+}
+
+// The cursor has moved: text, tree and charts follow.
+function moment(step, phase) {
+  if (step < 0) text.show(-1, 0);
+  if (!text.steps[step]) return;
+  if (timeline.follow) text.showAll();
+  else text.show(step, phase);
+  picture(text.steps[step], phase);
+  follow(step);
+  rove();
+  tell("ouro:cursor", { run: state.run, step: step + 1, token: state.ends[step], seconds: timeline.seconds });
+  if (timeline.timer === undefined || Date.now() - state.spoken > SPEAK_EVERY_MS) speak(describeStep(text.steps[step]));
+}
+
+// One token is the text's tab stop: one that can be seen.
+const seen = () => [...place.querySelectorAll(".ouro-step:not([data-later]) .ouro-token:not([data-later])")];
+
+function rove(next) {
+  const stop = place.querySelector('.ouro-token[tabindex="0"]'), all = seen();
+  const target = next || (all.includes(stop) ? stop : all[all.length - 1]);
+  if (!target || target === stop) return;
+  if (stop) stop.tabIndex = -1;
+  target.tabIndex = 0;
+}
+
+// Keep the current step in the text's own window, without moving the page.
+function follow(step) {
+  const span = text.spans[step];
+  if (place.scrollHeight <= place.clientHeight) return;
+  const top = span.offsetTop - place.offsetTop;
+  if (top < place.scrollTop || top + span.offsetHeight > place.scrollTop + place.clientHeight)
+    place.scrollTop = Math.max(0, top - place.clientHeight / 2);
+}
+
+function picture(step, phase) {
+  if (!step || !part("stage").open) return;
+  if (root.dataset.done !== "true" && part("tree").querySelector("svg :focus")) return; // somebody is looking at this one
+  tree.show(step, phase);
+  part("tree-note").textContent = describeStep(step);
+  part("windowed").hidden = !step.window && !text.steps.some((one) => one.window);
+}
+
+function describeStep(step) {
+  const accepted = step.tokens.filter((token) => token.node !== undefined).length, own = step.tokens.find((token) => token.node === undefined);
+  const nodes = step.nodes.length, who = own && own.source === "draft" ? "draft model writes" : "target adds";
+  const proposals = nodes ? `${nodes} checked, ${accepted} accepted` : "nothing checked";
+  const last = own ? `; the ${who} ${JSON.stringify(own.text)}${own.kind ? ", a " + own.kind : ""}` : "";
+  return `Step ${step.index + 1}: ${proposals}${last}. ${some(step.width, "row")} in the pass, ${some(step.passes, "draft pass", "es")}.`;
 }
 
 function drawLegend() {
   legend.replaceChildren();
   for (const [key, look] of looks) {
-    const count = state.counts.get(key);
+    const count = text.counts.get(key);
     if (!count) continue;
     const item = make("li", "ouro-key");
     item.dataset.look = key;
@@ -86,90 +113,193 @@ function drawTiles(list) {
   }
 }
 
-function say(words, now) {
-  status.textContent = words;
-  if (now || Date.now() - state.spoken > SPEAK_EVERY_MS) {
-    state.spoken = Date.now();
-    said.textContent = words;
+function drawNumbers(sections) {
+  part("numbers").replaceChildren();
+  for (const section of sections) {
+    const box = make("section", "ouro-section");
+    box.append(make("h2", "", section.title));
+    for (const line of section.lines) box.append(make("p", "", line));
+    if (section.rows) {
+      const table = make("table"), head = make("tr");
+      for (const name of section.head) head.append(make("th", "", name));
+      table.append(head);
+      for (const row of section.rows) {
+        const line = make("tr");
+        for (const value of row) line.append(make("td", "", String(value)));
+        table.append(line);
+      }
+      box.append(table);
+    }
+    part("numbers").append(box);
   }
 }
 
-function draw(json) {
+function speak(words) {
+  state.spoken = Date.now();
+  said.textContent = words;
+}
+
+function say(words, now) {
+  status.textContent = words;
+  if (now || Date.now() - state.spoken > SPEAK_EVERY_MS) speak(words);
+}
+
+function paint(json) {
   if (!json) return;
   const value = JSON.parse(json);
   if (value.stopped) {
-    if (root.dataset.done !== "true") say("Stopped after " + state.tokens + " tokens. What was written stays.", true);
+    if (root.dataset.done !== "true") say("Stopped after " + text.tokens + " tokens. What was written stays.", true);
     root.dataset.done = "true";
     return;
   }
   if (!value.run) return;
-  if (value.run !== state.run || (value.from === 0 && (value.done || !state.tokens))) start(value); // the last view is whole
-  const known = state.steps - value.from;
+  if (value.run !== state.run) start(value);
+  const known = text.steps.length - value.from;
   if (known >= 0) {
     const fresh = value.steps.slice(known);
-    append(fresh);
-    if (fresh.length) drawLegend();
+    if (fresh.length) {
+      append(fresh);
+      drawLegend();
+    }
   } // else steps are missing here, and a later view from 0 brings them
   if (value.badge !== undefined) part("badge").textContent = value.badge;
   if (value.title !== undefined) part("title").textContent = value.title;
   if (value.tiles) drawTiles(value.tiles);
+  if (value.numbers) drawNumbers(value.numbers);
+  if (value.done) finish(value.steps);
   root.dataset.done = String(Boolean(value.done));
+  if (value.steps.length || value.done) rove();
   if (value.status !== undefined) say(value.status, value.done);
 }
 
-function describe(node) {
-  const data = node.dataset, look = looks.get(data.look);
-  const parts = [look.glyph + " " + look.label, "step " + (Number(data.step) + 1), "position " + (Number(data.index) + 1), "id " + data.id];
-  if (data.place !== undefined) {
-    const place = "token " + (Number(data.place) + 1) + " of ";
-    parts.push("copied from " + place + (data.learned === "prediction" ? "the expected text" : "prompt and output"));
-  } else if (data.learned) parts.push("phrase learned from " + data.learned + (data.since !== undefined ? " at step " + (Number(data.since) + 1) : ""));
-  if (data.match) parts.push("behind a match of " + data.match + (data.match === "1" ? " token" : " tokens"));
-  if (data.rank) parts.push("candidate number " + (Number(data.rank) + 1));
-  if (data.confidence !== undefined) parts.push("the draft gave it " + Math.round(100 * Number(data.confidence)) + "%");
-  if (data.also) parts.push("also proposed as: " + data.also);
-  return JSON.stringify(node.textContent) + " · " + parts.join(" · ");
+// The end of a stream may complete the last token's text.
+function finish(steps) {
+  const last = steps.length && steps[steps.length - 1].tokens.slice(-1)[0], shown = place.querySelectorAll(".ouro-token");
+  if (last && shown.length && shown[shown.length - 1].textContent !== last.text) shown[shown.length - 1].textContent = last.text;
 }
 
-function show(node) {
-  card.textContent = describe(node);
-  card.dataset.look = node.dataset.look;
-  card.hidden = false;
-  const box = node.getClientRects()[0] || node.getBoundingClientRect(), frame = root.getBoundingClientRect();
-  const left = Math.max(0, Math.min(box.left - frame.left, frame.width - card.offsetWidth));
-  card.style.left = left + "px";
-  card.style.top = box.bottom - frame.top + 4 + "px";
+// Facts for the card.
+function whereabouts(step, id, index) {
+  return ["step " + (step.index + 1), ...(index === undefined ? [] : ["position " + (index + 1)]), "id " + id].join(" · ");
 }
 
-const tokenAt = (event) => event.target.closest && event.target.closest(".ouro-token");
-const hide = () => (card.hidden = true);
-text.addEventListener("pointerover", (event) => (tokenAt(event) ? show(tokenAt(event)) : hide()));
-text.addEventListener("pointerleave", hide);
-text.addEventListener("scroll", hide);
-text.addEventListener("focusin", (event) => tokenAt(event) && show(tokenAt(event)));
-text.addEventListener("focusout", hide);
-text.addEventListener("click", (event) => tokenAt(event) && trigger("token_select", { ...tokenAt(event).dataset }));
-text.addEventListener("keydown", (event) => {
+function tokenFacts(step, at, index) {
+  const token = step.tokens[at], proposed = token.node !== undefined, before = at ? step.tokens[at - 1].node : 0;
+  const facts = proposed ? { ...step.nodes[token.node - 1], text: token.text, why: token.why, number: token.node } : { ...token };
+  return complete(facts, step, before, token, index);
+}
+
+function nodeFacts(step, number) {
+  const at = step.tokens.findIndex((token) => token.node === number);
+  if (at >= 0) return tokenFacts(step, at, state.ends[step.index] - step.tokens.length + at);
+  const node = step.nodes[number - 1];
+  const above = node.parent ? step.tokens.findIndex((token) => token.node === node.parent) : -1;
+  const judged = node.parent === 0 || above >= 0;
+  return complete({ ...node, number, rejected: true }, step, judged ? node.parent : undefined, step.tokens[above + 1], undefined);
+}
+
+function complete(facts, step, before, chosen, index) {
+  const own = (token) => (token.node !== undefined ? step.nodes[token.node - 1].id : token.id);
+  facts.where = whereabouts(step, facts.id, index);
+  facts.odds = before === undefined || !step.odds ? undefined : step.odds[before];
+  facts.chosen = chosen && own(chosen);
+  facts.alone = facts.source === "draft" && facts.number === undefined;
+  if (facts.learned && facts.source !== "copy") facts.phrase = phraseOf(step, facts);
+  if (facts.step !== undefined && facts.learned && facts.learned !== "history" && facts.source !== "copy") {
+    facts.learnedAt = facts.step;
+    facts.jump = () => timeline.goToStep(facts.step);
+  }
+  return facts;
+}
+
+// The texts of a phrase that hangs together: nodes of one origin, one below the other.
+function phraseOf(step, facts) {
+  const like = (node) => node && node.source === facts.source && node.learned === facts.learned && node.step === facts.step;
+  let first = facts.number;
+  while (step.nodes[first - 1].parent && like(step.nodes[step.nodes[first - 1].parent - 1])) first = step.nodes[first - 1].parent;
+  let words = "";
+  for (let node = first; node; ) {
+    words += step.nodes[node - 1].text;
+    const below = step.nodes.findIndex((other) => other.parent === node && like(other));
+    node = below < 0 ? 0 : below + 1;
+  }
+  return visible(words);
+}
+
+function inspect(facts, under, lock) {
+  card.show(facts, under, lock);
+}
+
+function factsOf(node) {
+  const step = text.steps[Number(node.dataset.step)];
+  if (node.classList.contains("ouro-rejected")) return nodeFacts(step, Number(node.dataset.node));
+  const index = Number(node.dataset.index);
+  return tokenFacts(step, index - (state.ends[step.index] - step.tokens.length), index);
+}
+
+const tokenAt = (event) => event.target.closest && event.target.closest(".ouro-token, .ouro-rejected");
+const preview = (node) => !card.locked && inspect(factsOf(node), node, false);
+const leave = () => !card.locked && card.hide();
+
+function lock(node) {
+  const step = Number(node.dataset.step);
+  if (timeline.at >= 0 && timeline.frames[timeline.at][0] !== step) timeline.goToStep(step);
+  inspect(factsOf(node), node, true);
+  if (node.dataset.node) tree.select(Number(node.dataset.node));
+  if (node.dataset.index !== undefined) trigger("token_select", { ...node.dataset });
+}
+
+place.addEventListener("pointerover", (event) => (tokenAt(event) ? preview(tokenAt(event)) : leave()));
+place.addEventListener("pointerleave", leave);
+place.addEventListener("scroll", () => {
+  const focused = document.activeElement;
+  if (focused && focused.classList.contains("ouro-token") && place.contains(focused)) preview(focused);
+  else leave();
+});
+place.addEventListener("focusin", (event) => tokenAt(event) && preview(tokenAt(event)));
+place.addEventListener("focusout", leave);
+place.addEventListener("click", (event) => tokenAt(event) && lock(tokenAt(event)));
+place.addEventListener("keydown", (event) => {
   const node = tokenAt(event);
-  if (event.altKey || event.ctrlKey || event.metaKey) return;
-  if (event.key === "Escape") hide();
-  if (!node) return;
-  const all = text.querySelectorAll(".ouro-token"), index = Number(node.dataset.index);
+  if (event.altKey || event.ctrlKey || event.metaKey || !node) return;
+  if (event.key === "Enter") return lock(node);
+  const all = seen(), index = all.indexOf(node);
   const target = { ArrowRight: index + 1, ArrowLeft: index - 1, Home: 0, End: all.length - 1 }[event.key];
   if (target === undefined || !all[target]) return;
   event.preventDefault();
-  node.tabIndex = -1;
-  all[target].tabIndex = 0;
+  rove(all[target]);
   all[target].focus();
 });
+document.addEventListener("keydown", (event) => event.key === "Escape" && card.hide());
+document.addEventListener("ouro:seek", (event) => {
+  if (!text.steps.length || event.detail.run !== state.run) return;
+  const { step, token, seconds } = event.detail;
+  if (step !== undefined) timeline.goToStep(step - 1);
+  else if (token !== undefined) timeline.goToStep(state.ends.findIndex((end) => end >= token));
+  else timeline.go(Math.max(0, timeline.frames.findLastIndex((frame) => frame[2] <= seconds + 1e-4)));
+});
 
-palette.addEventListener("click", () => {
-  const paper = document.body.dataset.ouroPalette !== "paper";
-  for (const node of [document.body, root]) {
-    if (paper) node.dataset.ouroPalette = "paper";
+const press = (button, act) =>
+  button.addEventListener("click", () => {
+    const on = button.getAttribute("aria-pressed") !== "true";
+    button.setAttribute("aria-pressed", String(on));
+    act(on);
+  });
+press(part("final"), (on) => root.classList.toggle("ouro-final-only", on));
+press(part("windowed"), (on) => {
+  tree.windowed = on;
+  const [step, phase] = timeline.frames[timeline.at] || [text.steps.length - 1, Infinity];
+  picture(text.steps[step], phase);
+});
+part("stage").addEventListener("toggle", () => {
+  const [step, phase] = timeline.frames[timeline.at] || [];
+  if (step !== undefined) picture(text.steps[step], phase);
+});
+press(part("palette"), (on) => {
+  for (const node of [document.body, ...document.querySelectorAll(".ouro-run")]) {
+    if (on) node.dataset.ouroPalette = "paper";
     else delete node.dataset.ouroPalette;
   }
-  palette.setAttribute("aria-pressed", String(paper));
 });
 
 for (const [key, look] of looks) {
@@ -178,5 +308,5 @@ for (const [key, look] of looks) {
   name.append(glyph, make("span", "ouro-sample", look.label));
   part("meaning").querySelector("dl").append(name, make("dd", "", look.sentence));
 }
-draw(props.value);
-watch("value", () => draw(props.value));
+paint(props.value);
+watch("value", () => paint(props.value));

@@ -34,7 +34,8 @@ def _record(pair: Pair) -> dict[str, Trace]:
         kind = methods.get(name)
         knobs = kind.Hyperparameters(**kind.Hyperparameters.fixed())  # so that every origin is seen
         for count in (8, TOKENS):  # the first warms the process up
-            traces[name] = Generation(pair, Task(HEAP, name, knobs, max_new_tokens=count, chat=False)).run()
+            task = Task(HEAP, name, knobs, max_new_tokens=count, chat=False, record=name == "ouroboros")
+            traces[name] = Generation(pair, task).run()
     return traces
 
 

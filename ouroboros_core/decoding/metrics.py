@@ -102,3 +102,44 @@ def speedup(trace: Trace, baseline: Trace) -> float | None:
     """Baseline seconds per token / this run's seconds per token, prefill included; both measured. None for an empty run."""
     mine, theirs = tokens_per_second(trace), tokens_per_second(baseline)
     return mine / theirs if mine and theirs else None
+
+
+def plain_step_seconds(baseline: Trace) -> float:
+    """Seconds of a step of plain decoding, prefill apart: the unit in which other steps are weighed; 0 for an empty run."""
+    return decode_seconds(baseline) / len(baseline.steps) if baseline.steps else 0.0
+
+
+def draft_cost(trace: Trace, baseline: Trace) -> float | None:
+    """c: seconds of a draft pass / seconds of a plain step, both measured; None without draft passes."""
+    passes, plain = sum(step.draft_passes for step in trace.steps), plain_step_seconds(baseline)
+    return sum(step.seconds.draft for step in trace.steps) / passes / plain if passes and plain else None
+
+
+def step_cost(trace: Trace, baseline: Trace) -> float | None:
+    """Seconds of a step / seconds of a plain step, prefill apart; what it yields must be more tokens than that."""
+    plain = plain_step_seconds(baseline)
+    return decode_seconds(trace) / len(trace.steps) / plain if trace.steps and plain else None
+
+
+def proposal_depth(trace: Trace) -> float:
+    """gamma: proposed tokens along the deepest branch, the mean over all steps, those that proposed nothing included."""
+    return sum(max(step.tree.depths) for step in trace.steps) / len(trace.steps) if trace.steps else 0.0
+
+
+def expected_tokens(alpha: float, gamma: float) -> float:
+    """Tokens a step yields if each of gamma draft tokens is accepted with chance alpha: (1 - alpha^(gamma + 1)) / (1 - alpha).
+
+    Leviathan et al., arXiv 2211.17192, equation 1.
+    """
+    return gamma + 1 if alpha >= 1 else (1 - alpha ** (gamma + 1)) / (1 - alpha)
+
+
+def break_even(gamma: float, cost: float) -> float | None:
+    """The acceptance rate at which a step that costs `cost` plain steps yields as many tokens; None if gamma + 1 are too few."""
+    if cost > gamma + 1:
+        return None
+    low, high = 0.0, 1.0
+    for _ in range(40):
+        middle = (low + high) / 2
+        low, high = (middle, high) if expected_tokens(middle, gamma) < cost else (low, middle)
+    return high

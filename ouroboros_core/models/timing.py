@@ -26,7 +26,7 @@ TARGET_ROWS = (1, 2, 4, 8, 16, 32)
 DRAFT_ROWS = (1, 4, 16, 32)
 HEAD_ROWS = (1, 4, 8)
 
-SECONDS = 2.4
+SECONDS = 4.0
 """How long all of it may take, at least two rounds provided."""
 
 ROUNDS = 12

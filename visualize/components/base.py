@@ -12,9 +12,9 @@ from ouroboros_core.locations import assets
 
 
 @cache
-def script(name: str) -> str:
-    """The JavaScript of a component."""
-    return (assets() / "js" / name).read_text()
+def script(*names: str) -> str:
+    """The JavaScript of a component: files one behind the other, in a scope of its own."""
+    return "\n".join((assets() / "js" / name).read_text() for name in names)
 
 
 class JsonHTML(gr.HTML):

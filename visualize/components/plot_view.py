@@ -16,16 +16,20 @@ gr.set_static_paths([PLOTLY_JS])
 
 
 class PlotView(JsonHTML):
-    """Value: {seq, figure: {data, layout}}; plotly.js is the one that plotly.py was made for, served by this page itself."""
+    """Value: {seq, run?, figure: {data, layout}}; plotly.js is the one that plotly.py was made for, served by this page."""
 
-    def __init__(self, value: dict[str, Any] | None = None, *, label: str, height: int = 280, **more: Any) -> None:
+    def __init__(
+        self, value: dict[str, Any] | None = None, *, label: str, height: int = 280, axis: str | None = None, **more: Any
+    ) -> None:
+        """axis: what lies on the x axis, 'step', 'token' or 'seconds', where the chart shares the cursor of a run."""
         super().__init__(
             value=value,
             html_template=f'<figure class="ouro-figure"><figcaption>{label}</figcaption>'
             f'<div class="ouro-plot" role="group" aria-label="Chart: {label}" style="height:{height}px"></div></figure>',
-            js_on_load=script("plot_view.js"),
+            js_on_load=script("dom.js", "plot_view.js"),
             head=f'<script src="gradio_api/file={PLOTLY_JS}"></script>',
             looks=legend(),
+            axis=axis,
             apply_default_css=False,
             **more,
         )

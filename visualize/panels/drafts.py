@@ -14,7 +14,7 @@ from visualize import figures
 from visualize.components.plot_view import PlotView
 
 RECIPE = """
-### How this draft was made
+## How this draft was made
 
 1. **The target writes.** Given the opening words of a question - or not even those - the target writes the question and then its
    own answer. Only articles to summarise and sentences to translate are partly from free texts that people wrote. No benchmark's
@@ -66,7 +66,7 @@ class DraftsPanel:
             gr.Markdown(_facts(name, record), elem_classes="ouro-note")
         shapes = assets() / "models" / "shapes.json"
         if shapes.exists():
-            gr.Markdown("### The fastest draft is not the most accurate one")
+            gr.Markdown("## The fastest draft is not the most accurate one")
             gr.Markdown(_shapes(shapes), elem_id="shapes")
 
 

@@ -4,127 +4,44 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import gradio as gr
 
 from ouroboros_core import methods
-from ouroboros_core.errors import InvalidInput, OuroborosError
+from ouroboros_core.errors import OuroborosError
 from ouroboros_core.hyperparameters import AUTO, Knob
 from ouroboros_core.locations import assets
 from ouroboros_core.sampling import Sampling
 from visualize import figures, views
 from visualize.components.plot_view import PlotView
 from visualize.components.token_view import TokenView
+from visualize.panels.endpoint import COMPUTE, make_task
 from visualize.panels.examples import EXAMPLES, HEAP, Example
 from visualize.panels.studio import Studio
 
 if TYPE_CHECKING:
     from ouroboros_core.decoding.generation import Task
+    from ouroboros_core.memory.pool import PhrasePool
 
 log = logging.getLogger(__name__)
 
-COMPUTE = "compute"
-"""Events of this concurrency id run one at a time, so that no run spoils another's clock."""
-
 CHARTS = {
-    "acceptance": "Acceptance length per step, by who wrote the tokens",
-    "time": "Tokens against time",
-    "speedup": "Speedup compared with plain decoding, at each token",
-    "choices": "What the method chose: nodes checked and draft passes per step",
+    "acceptance": ("Acceptance length per step, by who wrote the tokens", "step"),
+    "time": ("Tokens against time", "seconds"),
+    "speedup": ("Speedup compared with plain decoding, at each token", "token"),
+    "choices": ("What the method chose: nodes checked and draft passes per step", "step"),
+    "where": ("Where the time went", None),
+    "positions": ("Acceptance by position in the proposal", None),
+    "even": ("Would more acceptance pay?", None),
+    "pool": ("The phrase pool", "step"),
 }
+"""Label, and what lies on the x axis where the chart shares the cursor of the run."""
 EXPECTED = "Yesterday's version, an outline: copied where the output follows it. It never changes the text."
-LONGEST_PREDICTION = 100_000
 RECORDED = ("heap-ouroboros.json", "heap-autoregressive.json")
-
-
-def _make_task(
-    prompt: str,
-    method: str,
-    knobs: dict[str, Any],
-    chat: bool,
-    count: Any,
-    sampling: dict[str, Any],
-    prediction: str = "",
-    record: bool = False,
-) -> Task:
-    from ouroboros_core.decoding.generation import Task
-
-    if not isinstance(prompt, str) or not prompt:
-        raise InvalidInput("the prompt is empty; write at least one character, or choose an example")
-    if not isinstance(prediction, str) or len(prediction) > LONGEST_PREDICTION:
-        what = f"{len(prediction)} characters" if isinstance(prediction, str) else f"a {type(prediction).__name__}"
-        raise InvalidInput(f"prediction must be a text of at most {LONGEST_PREDICTION} characters, got {what}")
-    if (
-        isinstance(count, bool)
-        or not isinstance(count, int | float)
-        or not math.isfinite(count)
-        or count % 1
-        or not 1 <= count <= 1024
-    ):
-        raise InvalidInput(f"max_new_tokens must be a whole number between 1 and 1024, got {count}")
-    kind = methods.get(method)
-    chosen = Sampling.parse(sampling)
-    assert isinstance(chosen, Sampling)
-    more: dict[str, Any] = {"prediction": prediction, "record": bool(record)}
-    return Task(prompt, method, kind.Hyperparameters.parse(knobs), chosen, int(count), bool(chat), **more)
-
-
-def add_endpoint(studio: Studio) -> None:
-    """The endpoint /generate, for programs."""
-
-    def generate(
-        prompt: str,
-        method: str = methods.DEFAULT,
-        knobs: dict = {},  # type: ignore[type-arg]  # noqa: B006 - gradio reads the default, nobody changes it
-        chat: bool = True,
-        max_new_tokens: int = 128,
-        temperature: float = 0.0,
-        top_k: int = 0,
-        top_p: float = 1.0,
-        seed: int = 0,
-        compare: bool = True,
-        acceptance: str = "match",
-        prediction: str = "",
-        record: bool = False,
-    ) -> Iterator[dict[str, Any]]:
-        """Continue a prompt. Values arrive while it runs; the last one contains the trace.
-
-        Each value is {text, done}. The last adds tokens_per_second; speedup over plain decoding, measured (null without
-        compare); identical (to plain decoding; null under
-        rejection sampling); difference (where, and whether rounding explains it); and trace, one JSON object with `steps`.
-        """
-        import json
-
-        from ouroboros_core.decoding import metrics
-
-        sampling = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed, "acceptance": acceptance}
-        try:
-            text = ""
-            task = _make_task(prompt, method, knobs or {}, chat, max_new_tokens, sampling, prediction, record)
-            for update in studio.run(task, compare, charts=False):
-                if "trace" in update:
-                    trace, baseline, difference = (update[name] for name in ("trace", "baseline", "difference"))
-                    comparable = baseline is not None and not task.sampling.rejects
-                    yield {
-                        "text": trace.text,
-                        "done": True,
-                        "tokens_per_second": metrics.tokens_per_second(trace),
-                        "speedup": metrics.speedup(trace, baseline) if baseline else None,
-                        "identical": trace.tokens == baseline.tokens if comparable else None,
-                        "difference": difference.sentence(trace.pieces | baseline.pieces) if difference else None,
-                        "trace": json.loads(trace.to_json()),
-                    }
-                elif update.get("view", {}).get("steps") and not update["view"].get("tiles"):
-                    text += "".join(token["text"] for step in update["view"]["steps"] for token in step["tokens"])
-                    yield {"text": text, "done": False}
-        except OuroborosError as error:
-            raise gr.Error(str(error), print_exception=False) from None
-
-    gr.api(generate, api_name="generate", concurrency_id=COMPUTE, concurrency_limit=1)
 
 
 def _knob_component(knob: Knob, automatic: bool = False) -> Any:
@@ -174,7 +91,8 @@ class GeneratePanel:
     @staticmethod
     def _chart(name: str, charts: dict[str, Any]) -> PlotView:
         figure = charts.get(name) or figures.empty("Nothing has run yet.")
-        return PlotView({"seq": 0, "figure": figure}, label=CHARTS[name], elem_id=f"chart-{name}")
+        label, axis = CHARTS[name]
+        return PlotView({"seq": 0, "run": "recorded", "figure": figure}, label=label, axis=axis, elem_id=f"chart-{name}")
 
     def _build_inputs(self) -> None:
         self.prompt = gr.Textbox(HEAP, label="Prompt", lines=4, max_lines=10, elem_id="prompt")
@@ -208,6 +126,17 @@ class GeneratePanel:
             self.groups.append(group)
         self.count = gr.Slider(8, 512, value=128, step=8, label="max new tokens", info="How far to go on.")
         self.chat = gr.Checkbox(False, label="chat template", info="Put the model's chat template around the prompt.")
+        self.record = gr.Checkbox(
+            True, label="record probabilities", info="Keep what both models thought at each place; not timed.", elem_id="record"
+        )
+        self.warm = gr.Checkbox(
+            False,
+            label="warm start",
+            info="Begin with the phrases of your own earlier runs.",
+            elem_id="warm",
+            visible=_learns(methods.DEFAULT),
+        )
+        self.pools = gr.State({})
         with gr.Accordion("Sampling", open=False):
             self.sampling = {name: _sampling_component(knob) for name, knob in Sampling.knobs().items()}
 
@@ -222,13 +151,18 @@ class GeneratePanel:
             )
         ids = list(methods.available())
         self.method.change(
-            lambda chosen: [gr.Group(visible=chosen == i) for i in ids], self.method, self.groups, queue=False, **private
+            lambda chosen: [*(gr.Group(visible=chosen == i) for i in ids), gr.update(visible=_learns(chosen))],
+            self.method,
+            [*self.groups, self.warm],
+            queue=False,
+            **private,
         )
         for owner, box in self.automatic.items():
             settable = [self.knobs[owner, name] for name in methods.get(owner).Hyperparameters.fixed()]
             box.change(_switch(len(settable)), box, settable, queue=False, **private)
         given = (self.sampling, self.predictions, self.automatic, self.knobs)
-        inputs = [self.prompt, self.method, self.chat, self.count, *(one for group in given for one in group.values())]
+        first = [self.prompt, self.method, self.chat, self.count, self.record, self.warm, self.pools]
+        inputs = [*first, *(one for group in given for one in group.values())]
         outputs = [self.view, *(self.charts[name] for name in CHARTS)]
         running = self.go.click(
             self._generate, inputs, outputs, concurrency_id=COMPUTE, concurrency_limit=1, trigger_mode="once", **private
@@ -247,7 +181,17 @@ class GeneratePanel:
             await asyncio.sleep(0.5)
         yield self.studio.state()
 
-    def _generate(self, prompt: str, method: str, chat: bool, count: float, *values: Any) -> Iterator[Any]:
+    def _generate(
+        self,
+        prompt: str,
+        method: str,
+        chat: bool,
+        count: float,
+        record: bool,
+        warm: bool,
+        pools: dict[Any, PhrasePool],
+        *values: Any,
+    ) -> Iterator[Any]:
         remaining = iter(values)
         sampling = {name: next(remaining) for name in self.sampling}
         predictions = {name: next(remaining) for name in self.predictions}
@@ -256,24 +200,41 @@ class GeneratePanel:
         if automatic.get(method):
             knobs |= dict.fromkeys(methods.get(method).Hyperparameters.fixed(), AUTO)
         try:
-            task = _make_task(prompt, method, knobs, chat, count, sampling, predictions.get(method, ""))
-            yield from self._stream(task)
+            task = make_task(prompt, method, knobs, chat, count, sampling, predictions.get(method, ""), record)
+            yield from self._stream(task, partial(self._pool, task, pools) if warm and _learns(method) else None)
         except OuroborosError as error:
             raise gr.Error(str(error), print_exception=False) from None
 
-    def _stream(self, task: Task) -> Iterator[Any]:
+    def _pool(self, task: Task, pools: dict[Any, PhrasePool]) -> PhrasePool:
+        """The visitor's own phrases for this method and n-gram size; `pools` belongs to one session of one browser."""
+        from ouroboros_core.memory.pool import PhrasePool
+
+        knobs: Any = task.hyperparameters
+        key = task.method, knobs.ngram_size
+        if key not in pools:
+            pools[key] = PhrasePool(knobs.ngram_size, knobs.guess_set_size, fingerprint=self.studio.pair().fingerprint)
+        return pools[key]
+
+    def _stream(self, task: Task, pool: Callable[[], PhrasePool] | None) -> Iterator[Any]:
         """Outputs that did not change are yielded again as they were: the difference that Gradio sends is then empty."""
         view: dict[str, Any] = {}
         drawn: dict[str, Any] = {name: {} for name in CHARTS}
-        for seq, update in enumerate(self.studio.run(task, compare=True), 1):
+        for seq, update in enumerate(self.studio.run(task, compare=True, pool=pool), 1):
             view = update.get("view", view)
-            drawn |= {name: {"seq": seq, "figure": figure} for name, figure in update.get("charts", {}).items()}
+            drawn |= {
+                name: {"seq": seq, "run": view["run"], "figure": figure} for name, figure in update.get("charts", {}).items()
+            }
             yield view, *drawn.values()
 
     @staticmethod
     def _stopped() -> dict[str, Any]:
         """What the token view is told when a run was stopped: the rest stays as it is."""
         return {"seq": time.time_ns(), "stopped": True}
+
+
+def _learns(method: str) -> bool:
+    """Whether a method has phrases to keep from run to run."""
+    return methods.get(method).learns_phrases
 
 
 def _switch(count: int) -> Callable[[bool], Any]:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ouroboros_core.decoding.equality import Divergence
     from ouroboros_core.decoding.generation import Generation, Task
     from ouroboros_core.decoding.trace import Step, Trace
+    from ouroboros_core.memory.pool import PhrasePool
     from ouroboros_core.models.pairs import Pair
 
 log = logging.getLogger(__name__)
@@ -123,19 +124,55 @@ class Studio:
         beside = ", ".join(f"{what} {part.name}" for what, part in parts if part) or "no draft model"
         return f"Ready: {pair.target.name} with {beside}, on {pair.environment.where}."
 
-    def run(self, task: Task, compare: bool, charts: bool = True) -> Generator[dict[str, Any], None, None]:
+    def run(
+        self, task: Task, compare: bool, charts: bool = True, pool: Callable[[], PhrasePool] | None = None
+    ) -> Generator[dict[str, Any], None, None]:
         """Run a task and then, unless already measured, plain decoding; yields what is new.
 
         Each update has a `view` for the token view and, where they changed, `charts`; the last has `trace`, `baseline` and
         `difference`, too. While the models load or another run computes, the updates only say so.
+
+        pool  phrases of the visitor's earlier runs, for a warm start
         """
         name = uuid.uuid4().hex
         for status in self._wait_for_turn():
             yield {"view": {"seq": 0, "run": name, "from": 0, "steps": [], "status": status, "badge": "waiting", "tiles": []}}
         try:
-            yield from self._run(self.pair(), task, name, compare, charts)
+            yield from self._run(self.pair(), task, name, compare, charts, pool)
         finally:
             self._lane.release()
+
+    def race(self, tasks: Sequence[tuple[str, Task]]) -> Generator[dict[str, Any], None, None]:
+        """Run named tasks in turn, the first of them plain decoding; yields what the race view shows, lane by lane."""
+        name = uuid.uuid4().hex
+        for seq, status in enumerate(self._wait_for_turn()):
+            yield {"seq": seq, "race": name, "lanes": [], "status": status, "badge": "waiting", "done": False}
+        try:
+            yield from self._race(self.pair(), tasks, name)
+        finally:
+            self._lane.release()
+
+    def _race(self, pair: Pair, tasks: Sequence[tuple[str, Task]], name: str) -> Iterator[dict[str, Any]]:
+        from ouroboros_core.decoding.generation import Generation
+
+        view: dict[str, Any] = {"race": name, "badge": "live", "title": f"{pair.target.name}, on {pair.environment.where}"}
+        lanes: list[dict[str, Any]] = []
+        baseline, due = None, 0.0
+        generations = [(lane, Generation(pair, task)) for lane, task in tasks]  # what cannot run is said before anything does
+        for number, (lane, generation) in enumerate(generations, 1):
+            for step in generation:
+                now = time.monotonic()
+                if now >= due:
+                    due = now + CHART_INTERVAL
+                    status = f"Lane {number} of {len(tasks)}, {lane}: step {step.index + 1}, {len(generation.texts)} tokens"
+                    yield {**view, "seq": time.time_ns(), "status": status, "done": False}
+            trace = generation.trace()
+            baseline = baseline or trace
+            difference = self._judge(generation, trace, baseline) if number > 1 else None
+            lanes.append(views.lane_view(lane, trace, baseline, difference))
+            over = number == len(tasks)
+            status = "All lanes have run; this is the replay." if over else f"Lane {number} of {len(tasks)} has run."
+            yield {**view, "seq": time.time_ns(), "lanes": list(lanes), "status": status, "done": over, "play": over}
 
     def _wait_for_turn(self) -> Iterator[str]:
         """Take the one compute lane. A stopped run may hold it until its pass has ended, so the queue alone is not enough."""
@@ -145,17 +182,20 @@ class Studio:
         while not self._lane.acquire(timeout=CHART_INTERVAL):
             yield "Waiting for another run to end …"
 
-    def _run(self, pair: Pair, task: Task, name: str, compare: bool, charts: bool) -> Iterator[dict[str, Any]]:
+    def _run(
+        self, pair: Pair, task: Task, name: str, compare: bool, charts: bool, pool: Callable[[], PhrasePool] | None
+    ) -> Iterator[dict[str, Any]]:
         from ouroboros_core.decoding.generation import Generation
 
-        generation = Generation(pair, task)
+        generation = Generation(pair, task, pool() if pool else None)
         begun = generation.trace()
         title = views.describe(begun.method, begun.hyperparameters, begun.target, begun.draft, begun.corpus)
         common = {"run": name, "badge": "live", "title": title, "prompt": task.prompt, "chat": task.chat}
         blank, begun_only = figures.empty("Measured when the run has ended."), figures.empty("The first step is under way.")
+        growing = dict.fromkeys(self._growing(()), begun_only)
         yield {
             "view": {**common, "seq": 1, "from": 0, "steps": [], "status": "Reading the prompt …", "tiles": []},
-            "charts": {"acceptance": begun_only, "choices": begun_only, "time": blank, "speedup": blank},
+            "charts": dict.fromkeys(self.charts(begun, None), blank) | growing,
         }
         seq, shown, text_due, charts_due = 2, 0, 0.0, 0.0
         for step in generation:
@@ -163,7 +203,7 @@ class Studio:
             if now < text_due:
                 continue
             text_due = now + TEXT_INTERVAL
-            steps = views.steps_view(generation.steps, generation.texts, shown)
+            steps = views.steps_view(generation.steps, generation.texts, task.sampling, generation.piece, shown)
             status = f"Step {step.index + 1}: {len(generation.texts)} tokens"
             update: dict[str, Any] = {"view": {"run": name, "seq": seq, "from": shown, "steps": steps, "status": status}}
             if charts and now >= charts_due:
@@ -212,7 +252,11 @@ class Studio:
     @staticmethod
     def _growing(steps: Sequence[Step]) -> dict[str, Any]:
         """The charts that need no baseline."""
-        return {"acceptance": figures.acceptance_length(steps), "choices": figures.choices(steps)}
+        return {
+            "acceptance": figures.acceptance_length(steps),
+            "choices": figures.choices(steps),
+            "pool": figures.pool_growth(steps),
+        }
 
     @staticmethod
     def charts(trace: Trace, baseline: Trace | None) -> dict[str, Any]:
@@ -226,4 +270,7 @@ class Studio:
             **Studio._growing(trace.steps),
             "time": figures.tokens_against_time(trace, baseline),
             "speedup": speedup,
+            "where": figures.time_breakdown(trace, baseline),
+            "positions": figures.acceptance_by_position(trace),
+            "even": figures.break_even(trace, baseline),
         }

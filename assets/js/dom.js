@@ -1,0 +1,17 @@
+// Small things that every view shares. Text of prompt and model is data: it reaches the page through textContent only.
+const make = (tag, className, content) => {
+  const node = document.createElement(tag);
+  if (className) node.className = className;
+  if (content !== undefined) node.textContent = content;
+  return node;
+};
+const draw = (tag, attributes, content) => {
+  const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, String(value));
+  if (content !== undefined) node.textContent = content;
+  return node;
+};
+const visible = (text) => (text === "" ? "∅" : text.replace(/\n/g, "↵").replace(/\t/g, "⇥").replace(/^ | $/g, "␣"));
+const some = (count, name, plural = "s") => count + " " + name + (count === 1 ? "" : plural);
+const tell = (name, detail) => document.dispatchEvent(new CustomEvent(name, { detail }));
+const percent = (value) => (value === 0 ? "0" : value < 0.001 ? "<0.1%" : (100 * value).toFixed(value < 0.1 ? 1 : 0) + "%");

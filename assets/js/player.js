@@ -1,0 +1,130 @@
+// Controls that go through the moments of something, and the clock that plays them. Needs dom.js.
+class Player {
+  // place: an element for the controls; frames: arrays whose last entry is the second at which a moment is reached.
+  constructor(place) {
+    this.frames = [];
+    this.at = -1;
+    this.follow = true;
+    this.speed = 1;
+    this.build(place);
+  }
+
+  moved() {} // the cursor is elsewhere
+  begin() {} // it is before the first moment
+  words() {
+    return "";
+  }
+
+  build(place) {
+    const button = (label, glyph, act) => {
+      const node = make("button", "ouro-step-button", glyph);
+      node.type = "button";
+      node.title = label;
+      node.setAttribute("aria-label", label);
+      node.addEventListener("click", act);
+      return node;
+    };
+    this.first = button("First moment (Home)", "⏮", () => this.go(0));
+    this.back = button("One back (←)", "◀", () => this.move(-1));
+    this.playing = button("Play (Space)", "⏵", () => this.toggle());
+    this.next = button("One on (→)", "▶", () => this.move(1));
+    this.last = button("Last moment (End)", "⏭", () => this.go(this.frames.length - 1));
+    this.slider = make("input", "ouro-slider");
+    Object.assign(this.slider, { type: "range", min: 0, max: 0, value: 0 });
+    this.slider.setAttribute("aria-label", "Moment of the run");
+    this.slider.addEventListener("input", () => this.go(Number(this.slider.value)));
+    const speed = make("select", "ouro-speed");
+    speed.setAttribute("aria-label", "Speed");
+    for (const value of [0.25, 0.5, 1, 2, 4, 8]) speed.append(new Option(value + "×", String(value), value === 1, value === 1));
+    speed.addEventListener("change", () => (this.speed = Number(speed.value)));
+    this.count = make("span", "ouro-count");
+    place.append(this.first, this.back, this.playing, this.next, this.last, this.slider, this.count, speed);
+    place.addEventListener("keydown", (event) => this.key(event));
+  }
+
+  // True where the key was one of the timeline's.
+  key(event) {
+    if (event.altKey || event.ctrlKey || event.metaKey || event.target.tagName === "SELECT") return false;
+    const act = {
+      ArrowLeft: () => this.move(-1),
+      ArrowRight: () => this.move(1),
+      Home: () => this.go(0),
+      End: () => this.go(this.frames.length - 1),
+      " ": () => this.toggle(),
+    }[event.key];
+    if (!act || (event.key === " " && event.target.tagName === "BUTTON")) return false;
+    event.preventDefault();
+    act();
+    return true;
+  }
+
+  go(frame) {
+    this.pause();
+    this.set(frame);
+  }
+
+  move(by) {
+    this.go(this.at + by);
+  }
+
+  set(frame) {
+    if (!this.frames.length) return;
+    this.at = Math.max(0, Math.min(frame, this.frames.length - 1));
+    this.follow = this.at === this.frames.length - 1;
+    this.update();
+    this.moved();
+  }
+
+  get seconds() {
+    return this.at < 0 ? 0 : this.frames[this.at].at(-1);
+  }
+
+  toggle() {
+    if (this.timer !== undefined) this.pause();
+    else this.play();
+  }
+
+  play() {
+    this.pause();
+    if (!this.frames.length) return;
+    if (this.at >= this.frames.length - 1) {
+      this.at = -1;
+      this.begin();
+    }
+    this.follow = false;
+    let now = this.seconds, before;
+    const tick = (time) => {
+      now += before === undefined ? 0 : ((time - before) / 1000) * this.speed;
+      before = time;
+      let frame = this.at;
+      while (frame + 1 < this.frames.length && this.frames[frame + 1].at(-1) <= now) frame += 1;
+      this.timer = requestAnimationFrame(tick);
+      if (frame !== this.at) this.set(frame);
+      if (this.at >= this.frames.length - 1) this.pause();
+    };
+    this.timer = requestAnimationFrame(tick);
+    this.label();
+  }
+
+  pause() {
+    if (this.timer !== undefined) cancelAnimationFrame(this.timer);
+    this.timer = undefined;
+    this.label();
+  }
+
+  label() {
+    const running = this.timer !== undefined;
+    this.playing.textContent = running ? "⏸" : "⏵";
+    this.playing.title = running ? "Pause (Space)" : "Play (Space)";
+    this.playing.setAttribute("aria-label", this.playing.title);
+  }
+
+  update() {
+    const last = Math.max(0, this.frames.length - 1);
+    this.slider.max = String(last);
+    this.slider.value = String(Math.max(0, this.at));
+    for (const node of [this.first, this.back, this.playing, this.next, this.last, this.slider]) node.disabled = !this.frames.length;
+    this.slider.setAttribute("aria-valuetext", this.words());
+    this.count.textContent = this.words();
+  }
+}

@@ -1,0 +1,80 @@
+// The moments of one run: its steps, or their verdicts, or every draft token. Needs dom.js, token_text.js, player.js.
+const PHASES = { token: "draft token", verify: "verify", commit: "commit" };
+
+class Timeline extends Player {
+  // show(step, phase) is called whenever the cursor moves.
+  constructor(place, show) {
+    super(place);
+    this.show = show;
+    this.grain = "commit";
+    const grain = make("select", "ouro-grain");
+    grain.setAttribute("aria-label", "Step by");
+    for (const [value, label] of Object.entries(PHASES)) grain.append(new Option("by " + label, value, false, value === "commit"));
+    grain.addEventListener("change", () => this.setGrain(grain.value));
+    place.append(grain);
+    this.clear();
+  }
+
+  moved() {
+    const [step, phase] = this.frames[this.at];
+    this.show(step, phase);
+  }
+
+  begin() {
+    this.show(-1, 0);
+  }
+
+  words() {
+    const step = this.at < 0 ? 0 : this.frames[this.at][0] + 1;
+    const [at, phase] = this.frames[this.at] || [-1, 0], depth = at < 0 ? 0 : TokenText.depth(this.steps[at]);
+    const stage = phase > depth + 1 ? "" : phase > depth ? ", verdict" : ", draft token " + phase;
+    return "step " + step + " of " + (this.steps || []).length + (at < 0 ? "" : stage) + " · " + this.seconds.toFixed(2) + " s";
+  }
+
+  clear() {
+    this.pause();
+    this.steps = [];
+    this.frames = []; // [step, phase, seconds at which it is reached]
+    this.ends = [0];
+    this.at = -1;
+    this.follow = true;
+    this.update();
+  }
+
+  append(steps) {
+    for (const step of steps) {
+      this.steps.push(step);
+      const [prefill, draft, verify, learn, host] = step.seconds;
+      const begun = this.ends[this.ends.length - 1] + prefill, depth = TokenText.depth(step);
+      const moments = [];
+      if (this.grain === "token") for (let n = 1; n <= depth; n++) moments.push([step.index, n, begun + (draft * n) / depth]);
+      if (this.grain !== "commit" && depth) moments.push([step.index, depth + 1, begun + draft + verify]);
+      const end = begun + draft + verify + learn + host;
+      moments.push([step.index, depth + 2, end]);
+      this.frames.push(...moments);
+      this.ends.push(end);
+    }
+    if (this.follow) this.at = this.frames.length - 1;
+    this.update();
+  }
+
+  // Another granularity: the cursor stays where it is, or goes to the commit behind it.
+  setGrain(grain) {
+    const [step, phase] = this.frames[this.at] || [0, Infinity];
+    const steps = this.steps, follow = this.follow;
+    this.grain = grain;
+    this.steps = [];
+    this.frames = [];
+    this.ends = [0];
+    this.follow = false;
+    this.append(steps);
+    this.follow = follow;
+    const found = this.frames.findIndex(([s, p]) => s > step || (s === step && p >= phase));
+    this.go(found < 0 ? this.frames.length - 1 : found);
+  }
+
+  // The moment at which a step is committed.
+  goToStep(step) {
+    this.go(this.frames.findLastIndex(([s]) => s <= step));
+  }
+}

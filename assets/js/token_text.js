@@ -1,0 +1,126 @@
+// The text of one run, each token in the look of who wrote it, as it stood at any moment. Needs dom.js.
+// A moment is (step, phase): phase 1..depth shows so many proposed tokens of the step, then comes the verdict, then the commit.
+class TokenText {
+  constructor(place) {
+    this.place = place;
+    this.clear();
+  }
+
+  clear() {
+    this.steps = [];
+    this.spans = [];
+    this.tokens = 0;
+    this.counts = new Map();
+    this.shown = 0; // steps that are not hidden
+    this.current = -1;
+    this.place.replaceChildren();
+  }
+
+  prompt(text) {
+    const span = make("span", "ouro-prompt", text);
+    span.dataset.source = "context";
+    this.place.append(span);
+  }
+
+  // What was proposed along the line that is shown: the accepted path, and behind it the first branch that was rejected.
+  static line(step) {
+    const path = step.tokens.filter((token) => token.node !== undefined).map((token) => token.node);
+    const rejected = [];
+    let above = path.length ? path[path.length - 1] : 0;
+    for (;;) {
+      const next = step.nodes.findIndex((node) => node.parent === above);
+      if (next < 0) break;
+      above = next + 1;
+      rejected.push(above);
+    }
+    return { path, rejected };
+  }
+
+  static depth(step) {
+    const line = TokenText.line(step);
+    return line.path.length + line.rejected.length;
+  }
+
+  append(steps) {
+    const fragment = document.createDocumentFragment();
+    for (const step of steps) {
+      const span = make("span", "ouro-step");
+      span.dataset.step = String(step.index);
+      const { rejected } = TokenText.line(step);
+      const own = step.tokens.filter((token) => token.node === undefined);
+      for (const token of step.tokens) if (token.node !== undefined) span.append(this.token(token, step));
+      for (const node of rejected) span.append(this.rejected(node, step));
+      for (const token of own) span.append(this.token(token, step));
+      this.steps.push(step);
+      this.spans.push(span);
+      fragment.append(span);
+    }
+    this.place.append(fragment);
+    this.shown = this.steps.length;
+  }
+
+  token(token, step) {
+    const proposed = token.node !== undefined;
+    const facts = proposed ? { ...step.nodes[token.node - 1], ...token } : token;
+    const node = make("span", "ouro-token", token.text);
+    node.dataset.index = String(this.tokens);
+    if (proposed) node.dataset.node = String(token.node);
+    this.describe(node, facts, step);
+    if (facts.kind) node.dataset.kind = facts.kind;
+    node.tabIndex = this.tokens === 0 ? 0 : -1;
+    this.tokens += 1;
+    this.counts.set(facts.look, (this.counts.get(facts.look) || 0) + 1);
+    return node;
+  }
+
+  rejected(number, step) {
+    const facts = step.nodes[number - 1];
+    const node = make("del", "ouro-rejected", facts.text);
+    node.tabIndex = -1;
+    node.dataset.node = String(number);
+    this.describe(node, facts, step);
+    return node;
+  }
+
+  describe(node, facts, step) {
+    const data = { step: step.index, source: facts.source, look: facts.look, id: facts.id, learned: facts.learned };
+    if (facts.learned) data.since = facts.step;
+    data.place = facts.position;
+    for (const [name, value] of Object.entries(data)) if (value !== undefined) node.dataset[name] = String(value);
+  }
+
+  // Show the text as it stood; only what changed since the last call is touched.
+  show(step, phase) {
+    if (this.current >= 0 && this.current !== step && this.spans[this.current]) this.settle(this.current);
+    const upto = Math.min(step + 1, this.steps.length);
+    for (let n = this.shown; n < upto; n++) delete this.spans[n].dataset.later;
+    for (let n = upto; n < this.shown; n++) this.spans[n].dataset.later = "";
+    this.shown = upto;
+    this.current = step;
+    const span = this.spans[step];
+    if (!span) return;
+    const depth = TokenText.depth(this.steps[step]);
+    const stage = phase > depth + 1 ? "commit" : phase > depth ? "verify" : "draft";
+    span.dataset.stage = stage;
+    let number = 0;
+    for (const child of span.children) {
+      const proposed = child.dataset.node !== undefined;
+      if (proposed) number += 1;
+      child.toggleAttribute("data-later", proposed ? number > phase : stage !== "commit");
+    }
+  }
+
+  settle(step) {
+    const span = this.spans[step];
+    delete span.dataset.stage;
+    for (const child of span.children) child.removeAttribute("data-later");
+  }
+
+  // The whole text, as it is while it is being written.
+  showAll() {
+    if (this.current >= 0 && this.spans[this.current]) this.settle(this.current);
+    for (let n = this.shown; n < this.steps.length; n++) delete this.spans[n].dataset.later;
+    this.shown = this.steps.length;
+    this.current = -1;
+  }
+}

@@ -1,0 +1,107 @@
+// The token tree of one step: accepted path thick, rejected branches dashed, the lookahead window on request. Needs dom.js.
+class TreeView {
+  constructor(place, pick) {
+    this.place = place;
+    this.windowed = false;
+    this.pick = pick; // called with the number of a node that was chosen
+    this.step = null;
+    place.addEventListener("click", (event) => this.choose(event));
+    place.addEventListener("keydown", (event) => this.key(event));
+  }
+
+  choose(event) {
+    const node = event.target.closest && event.target.closest("[data-node]");
+    if (node) this.pick(Number(node.dataset.node), node);
+  }
+
+  key(event) {
+    const node = event.target.closest("[data-node]");
+    if (!node) return;
+    if (event.key === "Enter" || event.key === " ") this.choose(event);
+    else {
+      const all = [...this.place.querySelectorAll("[data-node]")], at = all.indexOf(node);
+      const by = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
+      if (by === undefined || !all[at + by]) return;
+      node.setAttribute("tabindex", "-1");
+      all[at + by].setAttribute("tabindex", "0");
+      all[at + by].focus();
+    }
+    event.preventDefault();
+    event.stopPropagation();
+  }
+
+  // Nodes in columns by depth and in rows so that a branch goes on in the row of its parent.
+  static layout(nodes) {
+    const children = new Map();
+    nodes.forEach((node, n) => n && (children.get(node.parent) || children.set(node.parent, []).get(node.parent)).push(n));
+    const widths = [], places = [];
+    let row = 0;
+    const walk = (n, depth) => {
+      const text = visible(nodes[n].text);
+      widths[depth] = Math.max(widths[depth] || 0, Math.min(150, 18 + 7.4 * [...text].length));
+      places[n] = { depth, row };
+      (children.get(n) || []).forEach((child, index) => {
+        if (index) row += 1;
+        walk(child, depth + 1);
+      });
+    };
+    walk(0, 0);
+    const starts = [4];
+    widths.forEach((width, depth) => (starts[depth + 1] = starts[depth] + width + 26));
+    return { places, widths, starts, rows: row + 1 };
+  }
+
+  show(step, phase) {
+    const same = this.step === step && this.wasWindowed === this.windowed;
+    if (!same) this.build(step);
+    const path = step.tokens.filter((token) => token.node !== undefined).map((token) => token.node);
+    const verdict = phase > TokenText.depth(step);
+    for (const part of this.place.querySelectorAll("[data-below]")) {
+      const node = Number(part.dataset.below), on = path.includes(node);
+      part.dataset.state = part.dataset.window !== undefined ? "window" : !verdict ? "pending" : on ? "accepted" : "rejected";
+      if (part.dataset.name) part.setAttribute("aria-label", part.dataset.name + ", " + part.dataset.state);
+    }
+  }
+
+  build(step) {
+    this.step = step;
+    this.wasWindowed = this.windowed;
+    const nodes = [{ text: step.root, parent: -1, look: "context" }, ...step.nodes];
+    const proposals = nodes.length;
+    if (this.windowed) for (const [text, parent] of step.window || []) nodes.push({ text, parent, look: "window" });
+    const { places, widths, starts, rows } = TreeView.layout(nodes);
+    const high = 30, width = starts[starts.length - 1] - 18, height = rows * high + 8;
+    const svg = draw("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": "Token tree of step " + (step.index + 1) });
+    const middle = (n) => 4 + places[n].row * high + high / 2;
+    nodes.forEach((node, n) => {
+      if (!n) return;
+      const from = starts[places[node.parent].depth] + widths[places[node.parent].depth], to = starts[places[n].depth];
+      const bend = (from + to) / 2, y0 = middle(node.parent), y1 = middle(n);
+      const line = draw("path", { d: `M${from} ${y0}C${bend} ${y0} ${bend} ${y1} ${to} ${y1}`, class: "ouro-edge", "data-below": n });
+      if (n >= proposals) line.dataset.window = "";
+      line.dataset.look = node.look;
+      svg.append(line);
+    });
+    nodes.forEach((node, n) => {
+      const group = draw("g", { class: "ouro-node", ...(n ? { "data-below": n } : {}) });
+      const text = visible(node.text), room = Math.floor((widths[places[n].depth] - 18) / 7.4);
+      const short = [...text].length > room ? [...text].slice(0, room - 1).join("") + "…" : text;
+      if (n >= proposals) group.dataset.window = "";
+      else if (n) {
+        group.dataset.node = String(n);
+        group.setAttribute("tabindex", n === 1 ? "0" : "-1");
+        group.setAttribute("role", "button");
+        group.dataset.name = visible(node.text) + ", " + node.source;
+      }
+      group.dataset.look = node.look;
+      const box = { x: starts[places[n].depth], y: middle(n) - 11, width: widths[places[n].depth], height: 22, rx: 6 };
+      group.append(draw("rect", box), draw("text", { x: box.x + 9, y: middle(n) + 4 }, short));
+      svg.append(group);
+    });
+    this.place.replaceChildren(svg);
+  }
+
+  select(node) {
+    for (const part of this.place.querySelectorAll("[data-node]")) part.toggleAttribute("data-selected", Number(part.dataset.node) === node);
+  }
+}

@@ -1,0 +1,127 @@
+"""What the page costs the browser, on a stream of a thousand tokens: make page-speed.
+
+Prints script seconds of the main thread for the whole stream, bytes per token in the first and the last third of it, and the time
+of a scrub step: from a key press to the laid-out page.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from typing import Any
+
+from tests.browser import chromium, server
+
+TOKENS = 1000
+
+PROGRAM = f"""
+import runpy, time
+from dataclasses import replace
+from itertools import accumulate
+from ouroboros_core.decoding.trace import Trace
+from ouroboros_core.locations import assets
+from visualize import views
+from visualize.panels import studio
+
+recorded = Trace.from_json((assets() / "traces" / "heap-ouroboros.json").read_bytes())
+steps, texts = [], []
+while len(texts) < {TOKENS}:
+    steps += [replace(step, index=len(steps) + n) for n, step in enumerate(recorded.steps)]
+    texts += recorded.texts
+trace = replace(recorded, steps=tuple(steps), texts=tuple(texts))
+
+class Stream(studio.Studio):
+    def start(self):
+        pass
+
+    def state(self):
+        return "Ready: a recorded run."
+
+    @property
+    def ready(self):
+        return True
+
+    def run(self, task, compare, charts=True, pool=None):
+        common = {{"run": "stream", "badge": "live", "title": "a stream", "prompt": "", "chat": False}}
+        yield {{"view": {{**common, "seq": 1, "from": 0, "steps": [], "status": "begun", "tiles": []}}}}
+        ends = list(accumulate(len(step.tokens) for step in steps))
+        for seq, shown in enumerate(range(0, len(steps), 3), 2):
+            end = min(shown + 3, len(steps))
+            first = ends[shown - 1] if shown else 0
+            part = views.steps_view(steps[shown:end], texts[first : ends[end - 1]], task.sampling, views.piece_of(trace))
+            yield {{
+                "view": {{"run": "stream", "seq": seq, "from": shown, "steps": part, "status": f"step {{end}}"}},
+                "charts": self._growing(steps[:end]) if seq % 4 == 0 else {{}},
+            }}
+            time.sleep(1 / 20)
+        view = views.run_view(trace, None, run="stream", seq=10**6, badge_text="live")
+        yield {{"view": view, "charts": self.charts(trace, None), "trace": trace, "baseline": None, "difference": None}}
+
+studio.Studio = Stream
+import visualize.panels.generate
+import sys
+sys.modules["visualize.panels.generate"].Studio = Stream
+runpy.run_path("app.py", run_name="__main__")
+"""
+
+SCRUB = """async () => {
+  const slider = document.querySelector("#token-view .ouro-slider"), times = [];
+  slider.focus();
+  for (const key of [...Array(300).fill("ArrowLeft"), ...Array(100).fill("ArrowRight"), "Home", "End"]) {
+    const begun = performance.now();
+    slider.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true }));
+    document.querySelector("#token-view .ouro-text").getBoundingClientRect();
+    times.push(performance.now() - begun);
+    await new Promise(requestAnimationFrame);
+  }
+  return times;
+}"""
+
+
+def measure(page: Any, url: str) -> dict[str, float]:
+    """Figures of one stream."""
+    session = page.context.new_cdp_session(page)
+    session.send("Performance.enable")
+    session.send("Network.enable")
+    received: list[tuple[float, int]] = []
+    session.on("Network.dataReceived", lambda event: received.append((time.monotonic(), event["dataLength"])))
+    page.goto(url)
+    page.wait_for_selector("#token-view .ouro-token")
+    page.wait_for_selector("#chart-speedup .js-line", state="attached")
+    page.wait_for_timeout(1000)
+
+    def script() -> float:
+        return float({m["name"]: m["value"] for m in session.send("Performance.getMetrics")["metrics"]}["ScriptDuration"])
+
+    received.clear()
+    before, begun = script(), time.monotonic()
+    page.click("#generate")
+    page.wait_for_function("document.querySelectorAll('#token-view .ouro-token').length >= 1000", timeout=120_000)
+    streamed = time.monotonic()
+    page.wait_for_timeout(100)
+    spent = script() - before
+    page.wait_for_selector('#token-view .ouro-run[data-done="true"]', timeout=60_000)
+    page.wait_for_timeout(1500)
+    third = (streamed - begun) / 3
+    parts = [
+        sum(size for at, size in received if begun + n * third <= at < begun + (n + 1) * third) / (TOKENS / 3) for n in (0, 2)
+    ]
+    scrubs = page.evaluate(SCRUB)
+    return {
+        "script seconds": spent,
+        "bytes per token, first third": parts[0],
+        "bytes per token, last third": parts[1],
+        "scrub step, median ms": statistics.median(scrubs),
+        "scrub step, slowest of 402 ms": max(scrubs),
+    }
+
+
+def main() -> None:
+    with server(program=PROGRAM) as url, chromium() as browser:
+        page = browser.new_page(viewport={"width": 1440, "height": 1000})
+        for name, value in measure(page, url).items():
+            print(f"{name}: {value:.2f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,87 @@
+"""The page for everyone: axe-core finds nothing on it that it does not find on a bare page of Gradio, light and dark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.browser import chromium, server
+from tests.visitor import ask, generate
+
+pytestmark = [pytest.mark.browser, pytest.mark.embedded]
+
+BARE = """
+import sys
+import gradio as gr
+with gr.Blocks() as page:
+    with gr.Tab("one"):
+        gr.Markdown("**text**")
+        gr.Textbox("a", label="text")
+        gr.Dropdown(["a", "b"], value="a", label="dropdown")
+        gr.Slider(0, 4, value=2, label="slider", info="info")
+        gr.Number(3, label="number")
+        gr.Checkbox(True, label="checkbox", info="info")
+        gr.Button("button", variant="primary")
+        with gr.Accordion("accordion", open=True):
+            gr.HTML("<p>html</p>")
+    with gr.Tab("two"):
+        gr.Textbox("b", label="text")
+page.launch(server_port=int(sys.argv[sys.argv.index("--port") + 1]), quiet=True, footer_links=["api"])
+"""
+OURS = ".ouro-run, .ouro-figure, .ouro-header"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with chromium() as started:
+        yield started
+
+
+def findings(page: Any) -> list[tuple[str, str]]:
+    """(rule, element) of every violation."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    violations = Axe().run(page).response["violations"]
+    return [(found["id"], str(node["target"][0])) for found in violations for node in found["nodes"]]
+
+
+def open_page(browser: Any, url: str, scheme: str, width: int = 1440) -> Any:
+    page = browser.new_page(viewport={"width": width, "height": 1000}, color_scheme=scheme, reduced_motion="reduce")
+    page.goto(f"{url}/?__theme={scheme}")
+    return page
+
+
+@pytest.fixture(scope="module")
+def known(browser: Any) -> set[tuple[str, str]]:
+    """(scheme, rule) of what a bare page has."""
+    found = set()
+    with server(program=BARE, guard=False) as url:
+        for scheme in ("light", "dark"):
+            page = open_page(browser, url, scheme)
+            page.get_by_role("tab", name="one").wait_for()
+            page.wait_for_timeout(500)
+            found |= {(scheme, rule) for rule, _ in findings(page)}
+            page.close()
+    return found
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_that_is_ours(browser: Any, known: set[tuple[str, str]], scheme: str) -> None:
+    with server("--dtype", "float32") as url:
+        page = open_page(browser, url, scheme)
+        page.wait_for_selector("#token-view .ouro-token")
+        ask(page, "Count from one to five.", 16)
+        generate(page)
+        page.locator("#token-view .ouro-token").nth(3).click()
+        page.wait_for_timeout(500)
+        for tab in ("Generate", "Race", "Drafts"):
+            page.get_by_role("tab", name=tab).click()
+            page.wait_for_timeout(800)
+            found = findings(page)
+            assert {(scheme, rule) for rule, _ in found} <= known, found
+            ours = "([target, ours]) => { const n = document.querySelector(target); return !!(n && n.closest(ours)); }"
+            inside = [(rule, target) for rule, target in found if page.evaluate(ours, [target, OURS])]
+            assert inside == [], inside
+        page.close()

@@ -1,0 +1,88 @@
+"""A visitor of the page: a server, a browser, a page in it, and what a person does there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.browser import chromium, server
+
+DONE = '#token-view .ouro-run[data-done="true"]'
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    with server("--dtype", "float32") as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with chromium() as started:
+        yield started
+
+
+def visit(browser: Any, url: str) -> Iterator[Any]:
+    """A fresh visitor; whatever the page asks of the network goes to this machine, and nothing fails in its scripts."""
+    context = browser.new_context(viewport={"width": 1440, "height": 1000})
+    visitor = context.new_page()
+    faults: list[str] = []
+    asked: list[str] = []
+    visitor.on("pageerror", lambda error: faults.append(str(error)))
+    visitor.on("console", lambda m: faults.append(m.text) if m.type == "error" else None)
+    visitor.on("request", lambda r: asked.append(r.url))
+    visitor.goto(url)
+    visitor.wait_for_selector("#token-view .ouro-token")
+    visitor.get_by_label("number input for max new tokens").wait_for()
+    visitor.wait_for_selector("#chart-speedup .js-line", state="attached")
+    yield visitor
+    assert not faults
+    assert [u for u in asked if not u.startswith((url, "data:", "blob:", url.replace("http", "ws")))] == []
+    context.close()
+
+
+@pytest.fixture
+def page(browser: Any, url: str) -> Iterator[Any]:
+    """A fresh visitor."""
+    yield from visit(browser, url)
+
+
+def tokens(page: Any) -> list[dict[str, str]]:
+    """Every token on the page: its text and its data attributes, in order."""
+    found: list[dict[str, str]] = page.eval_on_selector_all(
+        "#token-view .ouro-token", "nodes => nodes.map(n => ({text: n.textContent, ...n.dataset}))"
+    )
+    return found
+
+
+def client(url: str) -> Any:
+    from gradio_client import Client
+
+    return Client(url, verbose=False)
+
+
+def tile(page: Any, label: str) -> str:
+    return str(page.locator(".ouro-tile", has_text=label).locator("dd").inner_text())
+
+
+def set_count(page: Any, count: int) -> None:
+    page.get_by_label("number input for max new tokens").fill(str(count))
+    page.keyboard.press("Tab")
+
+
+def ask(page: Any, prompt: str, count: int) -> None:
+    page.locator("#prompt textarea").fill(prompt)
+    set_count(page, count)
+
+
+def choose(page: Any, name: str) -> None:
+    page.get_by_role("combobox", name="Method").click()
+    page.get_by_role("option", name=name, exact=True).click()
+
+
+def generate(page: Any) -> None:
+    page.click("#generate")
+    page.wait_for_selector('#token-view .ouro-run[data-done="false"]', timeout=60_000)
+    page.wait_for_selector(DONE, timeout=120_000)

@@ -1,0 +1,108 @@
+"""The endpoint /generate, for programs, and the checks that it shares with the page."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import gradio as gr
+
+from ouroboros_core import methods
+from ouroboros_core.errors import InvalidInput, OuroborosError
+from ouroboros_core.sampling import Sampling
+from visualize.panels.studio import Studio
+
+if TYPE_CHECKING:
+    from ouroboros_core.decoding.generation import Task
+
+COMPUTE = "compute"
+"""Events of this concurrency id run one at a time, so that no run spoils another's clock."""
+
+LONGEST_PREDICTION = 100_000
+
+
+def make_task(
+    prompt: str,
+    method: str,
+    knobs: dict[str, Any],
+    chat: bool,
+    count: Any,
+    sampling: dict[str, Any],
+    prediction: str = "",
+    record: bool = False,
+) -> Task:
+    from ouroboros_core.decoding.generation import Task
+
+    if not isinstance(prompt, str) or not prompt:
+        raise InvalidInput("the prompt is empty; write at least one character, or choose an example")
+    if not isinstance(prediction, str) or len(prediction) > LONGEST_PREDICTION:
+        what = f"{len(prediction)} characters" if isinstance(prediction, str) else f"a {type(prediction).__name__}"
+        raise InvalidInput(f"prediction must be a text of at most {LONGEST_PREDICTION} characters, got {what}")
+    if (
+        isinstance(count, bool)
+        or not isinstance(count, int | float)
+        or not math.isfinite(count)
+        or count % 1
+        or not 1 <= count <= 1024
+    ):
+        raise InvalidInput(f"max_new_tokens must be a whole number between 1 and 1024, got {count}")
+    kind = methods.get(method)
+    chosen = Sampling.parse(sampling)
+    assert isinstance(chosen, Sampling)
+    more: dict[str, Any] = {"prediction": prediction, "record": bool(record)}
+    return Task(prompt, method, kind.Hyperparameters.parse(knobs), chosen, int(count), bool(chat), **more)
+
+
+def add_endpoint(studio: Studio) -> None:
+    """The endpoint /generate, for programs."""
+
+    def generate(
+        prompt: str,
+        method: str = methods.DEFAULT,
+        knobs: dict = {},  # type: ignore[type-arg]  # noqa: B006 - gradio reads the default, nobody changes it
+        chat: bool = True,
+        max_new_tokens: int = 128,
+        temperature: float = 0.0,
+        top_k: int = 0,
+        top_p: float = 1.0,
+        seed: int = 0,
+        compare: bool = True,
+        acceptance: str = "match",
+        prediction: str = "",
+        record: bool = False,
+    ) -> Iterator[dict[str, Any]]:
+        """Continue a prompt. Values arrive while it runs; the last one contains the trace.
+
+        Each value is {text, done}. The last adds tokens_per_second; speedup over plain decoding, measured (null without
+        compare); identical (to plain decoding; null under
+        rejection sampling); difference (where, and whether rounding explains it); and trace, one JSON object with `steps`.
+        """
+        import json
+
+        from ouroboros_core.decoding import metrics
+
+        sampling = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed, "acceptance": acceptance}
+        try:
+            text = ""
+            task = make_task(prompt, method, knobs or {}, chat, max_new_tokens, sampling, prediction, record)
+            for update in studio.run(task, compare, charts=False):
+                if "trace" in update:
+                    trace, baseline, difference = (update[name] for name in ("trace", "baseline", "difference"))
+                    comparable = baseline is not None and not task.sampling.rejects
+                    yield {
+                        "text": trace.text,
+                        "done": True,
+                        "tokens_per_second": metrics.tokens_per_second(trace),
+                        "speedup": metrics.speedup(trace, baseline) if baseline else None,
+                        "identical": trace.tokens == baseline.tokens if comparable else None,
+                        "difference": difference.sentence(trace.pieces | baseline.pieces) if difference else None,
+                        "trace": json.loads(trace.to_json()),
+                    }
+                elif update.get("view", {}).get("steps") and not update["view"].get("tiles"):
+                    text += "".join(token["text"] for step in update["view"]["steps"] for token in step["tokens"])
+                    yield {"text": text, "done": False}
+        except OuroborosError as error:
+            raise gr.Error(str(error), print_exception=False) from None
+
+    gr.api(generate, api_name="generate", concurrency_id=COMPUTE, concurrency_limit=1)

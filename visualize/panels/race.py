@@ -1,0 +1,125 @@
+"""The tab Race: two to four lanes, greedy one of them, run in turn and replayed together on one clock."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import gradio as gr
+
+from ouroboros_core import methods
+from ouroboros_core.errors import InvalidInput, OuroborosError
+from visualize.components.race_view import RaceView
+from visualize.panels.endpoint import COMPUTE, make_task
+from visualize.panels.examples import EXAMPLES
+from visualize.panels.studio import Studio
+
+NONE = "none"
+LANES = ("union", "speculative", NONE)
+"""What runs beside plain decoding, before anybody chooses."""
+
+
+def knobs_of(text: str) -> dict[str, str]:
+    """`gamma=4, top_k_suffixes=3` as names and values."""
+    found = {}
+    for part in text.split(","):
+        if not part.strip():
+            continue
+        name, equals, value = (piece.strip() for piece in part.partition("="))
+        if not equals or not name or not value:
+            raise InvalidInput(f"knobs are written as gamma=4, top_k_suffixes=3; got {part.strip()!r}")
+        if name in found:
+            raise InvalidInput(f"{name} is given twice: leave one out")
+        found[name] = value
+    return found
+
+
+def _help(method: str) -> str:
+    """The knobs of a method, with what they may be."""
+    if method == NONE:
+        return ""
+    knobs = methods.get(method).Hyperparameters.knobs().values()
+    return "Knobs: " + ("; ".join(f"`{knob.name}` ({knob.default}; {knob.allowed})" for knob in knobs) or "none") + "."
+
+
+class RacePanel:
+    """Builds the tab inside an open gr.Blocks and wires it to the studio."""
+
+    def __init__(self, studio: Studio) -> None:
+        self.studio = studio
+        with gr.Row(elem_classes="ouro-main"):
+            with gr.Column(min_width=0, elem_classes="ouro-inputs"):
+                self._build_inputs()
+            with gr.Column(min_width=0, elem_classes="ouro-result"):
+                self.view = RaceView(self._before(), elem_id="race-view")
+        self._wire()
+
+    @staticmethod
+    def _before() -> dict[str, Any]:
+        words = "Plain decoding runs in the first lane. All lanes run one after the other, and are then replayed together."
+        return {"seq": 0, "race": "", "lanes": [], "status": words, "done": False}
+
+    def _build_inputs(self) -> None:
+        self.prompt = gr.Textbox(EXAMPLES[1].prompt, label="Prompt", lines=3, max_lines=8, elem_id="race-prompt")
+        with gr.Row(elem_classes="ouro-chips"):
+            self.chips = [gr.Button(e.label, size="sm", elem_classes="ouro-chip", min_width=0) for e in EXAMPLES]
+        self.count = gr.Slider(8, 256, value=64, step=8, label="length of each lane", info="New tokens at most.")
+        self.chat = gr.Checkbox(True, label="chat template", info="Put the model's chat template around the prompt.")
+        gr.Markdown("Lane 1: plain decoding, always.", elem_classes="ouro-note")
+        choices = [(m.name, m.id) for m in methods.available().values() if m.proposes]
+        self.lanes, self.knobs, self.helps = [], [], []
+        for number, chosen in enumerate(LANES, 2):
+            optional = [("no lane", NONE)] if number > 2 else []
+            lane = gr.Dropdown([*optional, *choices], value=chosen, label=f"Lane {number}", elem_id=f"lane-{number}")
+            knobs = gr.Textbox("", label=f"Knobs of lane {number}", placeholder="default knobs", elem_id=f"knobs-{number}")
+            self.lanes.append(lane)
+            self.knobs.append(knobs)
+            self.helps.append(gr.Markdown(_help(chosen), elem_classes="ouro-note"))
+        with gr.Accordion("Sampling", open=False):
+            self.temperature = gr.Slider(0, 2, value=0, step=0.05, label="temperature", info="0 is greedy.")
+            self.seed = gr.Number(0, precision=0, minimum=0, maximum=2**32 - 1, label="seed", info="Seed of the noise.")
+        with gr.Row(elem_classes="ouro-buttons"):
+            self.go = gr.Button("Race", variant="primary", elem_id="race", min_width=0)
+            self.stop = gr.Button("Stop", elem_id="race-stop", min_width=0)
+
+    def _wire(self) -> None:
+        private: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
+        for chip, example in zip(self.chips, EXAMPLES, strict=True):
+            chip.click(lambda e=example: (e.prompt, e.chat), outputs=[self.prompt, self.chat], queue=False, **private)
+        for lane, told in zip(self.lanes, self.helps, strict=True):
+            lane.change(_help, lane, told, queue=False, **private)
+        inputs = [self.prompt, self.count, self.chat, self.temperature, self.seed, *self.lanes, *self.knobs]
+        running = self.go.click(
+            self._race, inputs, self.view, concurrency_id=COMPUTE, concurrency_limit=1, trigger_mode="once", **private
+        )
+        self.stop.click(
+            lambda: {"seq": time.time_ns(), "stopped": True}, outputs=self.view, cancels=[running], queue=False, **private
+        )
+
+    def _race(self, prompt: str, count: float, chat: bool, temperature: float, seed: int, *chosen: str) -> Iterator[Any]:
+        lanes = [(method, knobs) for method, knobs in zip(chosen[: len(LANES)], chosen[len(LANES) :], strict=True)]
+        sampling = {"temperature": temperature, "seed": seed}
+        try:
+            tasks = self._tasks(prompt, count, chat, sampling, lanes)
+            yield from self.studio.race(tasks)
+        except OuroborosError as error:
+            raise gr.Error(str(error), print_exception=False) from None
+
+    @staticmethod
+    def _tasks(
+        prompt: str, count: float, chat: bool, sampling: dict[str, Any], lanes: Sequence[tuple[str, str]]
+    ) -> list[tuple[str, Any]]:
+        """(name, task) of each lane, plain decoding first; equal lanes are told apart by their number."""
+        tasks = [("autoregressive", make_task(prompt, "autoregressive", {}, chat, count, sampling))]
+        for number, (method, text) in enumerate(lanes, 2):
+            if method == NONE:
+                continue
+            try:
+                knobs = knobs_of(text or "")
+                name = method + (f"[{', '.join(f'{k}={v}' for k, v in knobs.items())}]" if knobs else "")
+                tasks.append((name, make_task(prompt, method, knobs, chat, count, sampling)))
+            except InvalidInput as error:
+                raise InvalidInput(f"lane {number}, {method}: {error}") from None
+        names = [name for name, _ in tasks]
+        return [(f"{name} ({n})" if names.count(name) > 1 else name, task) for n, (name, task) in enumerate(tasks, 1)]

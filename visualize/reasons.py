@@ -1,0 +1,182 @@
+"""Why a token stands where it stands, in words: from what a step records."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+
+from ouroboros_core.decoding.trace import Judged, Step
+from ouroboros_core.sampling import Sampling
+from ouroboros_core.tree import Learned, Provenance, Source
+from visualize.palette import LOOKS, key_of
+
+Piece = Callable[[int], str]
+"""The text of a token id."""
+
+WHO = {
+    Source.DRAFT: "the draft",
+    Source.SUFFIX: "a candidate suffix",
+    Source.PHRASE: "a looked-ahead phrase",
+    Source.COPY: "the copy",
+    Source.CORPUS: "the corpus",
+    Source.NGRAM: "the n-gram counts",
+    Source.RECYCLED: "an earlier pass's runner-up",
+}
+LEARNED = {
+    Learned.LOOKAHEAD: "from the lookahead window",
+    Learned.VERIFICATION: "from what the target said of an earlier draft",
+    Learned.HISTORY: "in an earlier run",
+    Learned.PROMPT: "from the prompt",
+    Learned.PREDICTION: "from the expected text",
+}
+NEVER_JUDGED = "Never judged: a token before it was rejected."
+NOT_RECORDED = "its draws were not recorded"
+
+
+def share(chance: float) -> str:
+    """A probability as people read it."""
+    if chance < 0.001:
+        return "under 0.1%"
+    return f"{chance:.1%}" if chance < 0.1 or chance > 0.99 else f"{chance:.0%}"
+
+
+def origin(provenance: Provenance) -> str:
+    """Where a proposal comes from, a sentence; empty where there is nothing to say."""
+    parts = []
+    if provenance.learned is not None and provenance.source is not Source.COPY:
+        when = f" at step {provenance.step + 1}" if provenance.step is not None else ""
+        parts.append(f"phrase learned {LEARNED[provenance.learned]}{when}")
+    if provenance.position is not None:
+        text = "the expected text" if provenance.learned is Learned.PREDICTION else "prompt and output"
+        parts.append(f"copied from token {provenance.position + 1} of {text}")
+    if provenance.match:
+        parts.append(f"behind a match of {provenance.match} {'token' if provenance.match == 1 else 'tokens'}")
+    if provenance.rank:
+        parts.append(f"candidate number {provenance.rank + 1}")
+    if provenance.confidence is not None:
+        parts.append(f"the draft gave it {share(provenance.confidence)}")
+    if provenance.also is not None:
+        parts.append(f"also proposed as: {LOOKS[key_of(provenance.also)].label}")
+    return "; ".join(parts)
+
+
+class Reasons:
+    """The sentences of one step."""
+
+    def __init__(self, step: Step, sampling: Sampling, piece: Piece) -> None:
+        self.step, self.sampling = step, sampling
+        self._piece = piece
+        self._judged: Mapping[int, Judged] = {judged.node: judged for judged in step.judged}
+
+    def quoted(self, token: int) -> str:
+        """A token's text, its spaces and line ends to be seen."""
+        text = self._piece(token).replace("\n", "↵").replace("\t", "⇥")
+        return f"‘{text}’"
+
+    def of_token(self, place: int) -> str:
+        """Why the token at a place of this step, 0 being the first, is what it is."""
+        step = self.step
+        before = (0, *step.path)[place]
+        accepted = place < len(step.path)
+        token = step.tokens[place]
+        if step.writer is not Source.TARGET:
+            return "The draft model wrote it alone; nobody checked it."
+        if accepted:
+            return self._accepted(before, step.path[place], token)
+        candidates = step.tree.children(before)
+        if candidates:
+            return self._corrected(before, candidates, token)
+        if step.path:
+            whole = "All that was proposed" if len(step.tree) - 1 == len(step.path) else "This branch, to its end,"
+            return f"{whole} was accepted, and the same pass says what comes next: {self._choice(before, token)}."
+        why = f" ({step.choice.reason})" if step.choice else ""
+        return f"Nothing was checked in this step{why}: the target's own token, {self._choice(before, token)}."
+
+    def of_node(self, node: int) -> str:
+        """What became of a proposed node, and why."""
+        tree, path = self.step.tree, self.step.path
+        if node in path:
+            return self.of_token(path.index(node))
+        above = tree.parents[node]
+        if above != 0 and above not in path:
+            why = self.of_node(above)
+            return NEVER_JUDGED if why.startswith("Rejected") else why
+        place = path.index(above) + 1 if above else 0
+        if place >= len(self.step.tokens):
+            return "The text ended before it."
+        return self._refused(node, above, self.step.tokens[place])
+
+    def _who(self, node: int) -> str:
+        return WHO.get(self.step.tree.provenance[node].source, "the proposal")
+
+    def _accepted(self, before: int, node: int, token: int) -> str:
+        judged = self._judged.get(before)
+        if judged is not None and judged.trials:
+            return f"Accepted: {self._trial(judged, node)}."
+        if self.sampling.rejects:
+            return f"Accepted by rejection sampling; {NOT_RECORDED}."
+        return f"Accepted: {self._who(node)} proposed it, and it is the target's own choice, {self._choice(before, token)}."
+
+    def _corrected(self, before: int, candidates: list[int], token: int) -> str:
+        judged = self._judged.get(before)
+        first = candidates[0]
+        said = f"{self._who(first)} said {self._said(judged, first)}"
+        if len(candidates) > 1:
+            said = f"none of {len(candidates)} candidates is it, first of them {self.quoted(self.step.tree.tokens[first])}"
+        if judged is not None and judged.trials:
+            left = self._value(judged, judged.left, token)
+            drawn = f"drawn from what is left of the target's probabilities, where it has {share(left)}" if left else "drawn anew"
+            return f"Corrected: {self._trial(judged, judged.trials[-1].node)}; then {self.quoted(token)} was {drawn}."
+        if self.sampling.rejects:
+            return f"Corrected by rejection sampling; {NOT_RECORDED}."
+        how = "argmax differs" if self.sampling.temperature == 0 else "the draws differ"
+        return f"Corrected, {how}: target wanted {self._choice(before, token)}, {said}."
+
+    def _refused(self, node: int, above: int, chosen: int) -> str:
+        judged = self._judged.get(above)
+        token = self.step.tree.tokens[node]
+        if judged is not None and any(trial.node == node for trial in judged.trials):
+            return f"Rejected: {self._trial(judged, node)}."
+        if judged is not None and judged.trials:
+            return "Not judged: a candidate before it was accepted."
+        if self.sampling.rejects:
+            return f"Not accepted by rejection sampling; {NOT_RECORDED}."
+        wanted, said = self._choice(above, chosen), self._said(judged, node, token)
+        return f"Rejected: the target wanted {wanted}; {self._who(node)} said {said}."
+
+    def _choice(self, before: int, token: int) -> str:
+        """The token that the target chose, with what made it the choice."""
+        judged = self._judged.get(before)
+        if judged is None:
+            return self.quoted(token)
+        chance = self._value(judged, judged.target, token)
+        if judged.noise and chance > 0:
+            noise = self._value(judged, judged.noise, token)
+            return f"{self.quoted(token)} (log p {math.log(chance):.2f} + noise {noise:.2f}, the largest sum)"
+        return f"{self.quoted(token)} ({share(chance)})"
+
+    def _said(self, judged: Judged | None, node: int, token: int | None = None) -> str:
+        token = self.step.tree.tokens[node] if token is None else token
+        if judged is None:
+            return self.quoted(token)
+        chance = f"the target gives it {share(self._value(judged, judged.target, token))}"
+        if judged.noise:
+            noise = self._value(judged, judged.noise, token)
+            value = self._value(judged, judged.target, token)
+            chance += f", with its noise {math.log(value) + noise:.2f}" if value > 0 else ""
+        return f"{self.quoted(token)} ({chance})"
+
+    def _trial(self, judged: Judged, node: int) -> str:
+        trial = next(trial for trial in judged.trials if trial.node == node)
+        name = self.quoted(self.step.tree.tokens[node])
+        sign = "<" if trial.accepted else "≥"
+        if trial.q is None:
+            return f"{name} was looked up, not drawn, so it is kept with chance p: u = {trial.u:.3g} {sign} p = {trial.p:.3g}"
+        if not trial.q:
+            return f"u = {trial.u:.3g} {sign} min(1, p/q) for {name}, where p and q are under 0.00001"
+        ratio = f"min(1, p/q) = min(1, {trial.p:.3g}/{trial.q:.3g}) = {min(1.0, trial.p / trial.q):.3g}"
+        return f"u = {trial.u:.3g} {sign} {ratio} for {name}"
+
+    @staticmethod
+    def _value(judged: Judged, column: tuple[float, ...], token: int) -> float:
+        return column[judged.tokens.index(token)] if column and token in judged.tokens else 0.0
