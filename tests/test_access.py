@@ -85,3 +85,24 @@ def test_axe_finds_nothing_that_is_ours(browser: Any, known: set[tuple[str, str]
             inside = [(rule, target) for rule, target in found if page.evaluate(ours, [target, OURS])]
             assert inside == [], inside
         page.close()
+
+
+def test_on_a_phone_nothing_is_wider_than_the_screen_and_nothing_moves_by_itself(browser: Any) -> None:
+    with server("--dtype", "float32") as url:
+        page = open_page(browser, url, "light", width=390)
+        page.wait_for_selector("#token-view .ouro-token")
+        ask(page, "Count from one to five.", 16)
+        generate(page)
+        page.locator("#token-view .ouro-token").nth(3).click()
+        box = page.locator("#token-view .ouro-card").bounding_box()
+        assert box["x"] >= 0 and box["x"] + box["width"] <= 390
+        for tab in ("Generate", "Race", "Drafts"):
+            page.get_by_role("tab", name=tab).click()
+            page.wait_for_timeout(800)
+            assert page.evaluate("document.scrollingElement.scrollWidth") <= 390, tab
+        page.get_by_role("tab", name="Race").click()
+        page.get_by_label("number input for length of each lane").fill("8")
+        page.click("#race")
+        page.wait_for_selector('#race-view .ouro-run[data-done="true"]', timeout=120_000)
+        assert page.locator("#race-view .ouro-step-button").nth(2).get_attribute("title") == "Play (Space)", "it does not play"
+        page.close()

@@ -6,11 +6,13 @@ import json
 import math
 from dataclasses import replace
 from functools import cache
+from typing import Any
 
+import numpy as np
 import pytest
 
 from ouroboros_core.decoding import metrics
-from ouroboros_core.decoding.equality import Divergence, divergence, ulp
+from ouroboros_core.decoding.equality import Divergence, compare, divergence, ulp
 from ouroboros_core.decoding.trace import Prompt, Seconds, Step, Trace
 from ouroboros_core.environment import Environment
 from ouroboros_core.errors import InvalidInput
@@ -201,3 +203,32 @@ def test_a_divergence_is_measured_in_units_in_the_last_place() -> None:
         assert found is not None
         assert (found.position, found.token, found.other, found.tie) == (3, token, plain.tokens[3], False)
         assert found.gap > 0
+
+
+class Wobbly:
+    """A model whose own pass is off by up to `wobble` from its plain one."""
+
+    vocabulary = 3
+
+    def __init__(self, logits: list[float], wobble: float) -> None:
+        self.known, self.wobble = np.array(logits), wobble
+
+    def plain(self, _: Any) -> Any:
+        return self.known
+
+    def evaluate(self, *_: Any) -> Any:
+        return self
+
+    def logits(self, _: int) -> Any:
+        return self.known + np.array([self.wobble, -self.wobble, 0.0])
+
+
+@pytest.mark.parametrize(("wobble", "tie"), [(0.3, True), (0.2, False), (0.0, False)])
+def test_what_two_passes_over_one_text_differ_by_is_a_tie_and_more_is_not(wobble: float, tie: bool) -> None:
+    """The gap of half a logit is eight units of bfloat16 at 14, far more than rounding of a single number."""
+    model: Any = Wobbly([14.0, 13.5, 1.0], wobble)
+    found = compare(model, (1, 2), (0, 1), (0, 0), "bfloat16", Sampling())
+    assert found is not None and found.gap == 0.5 and found.ulps == 8
+    assert found.tie is tie and found.moved == pytest.approx(wobble)
+    assert ("more than rounding explains" in found.sentence({})) is not tie
+    assert (f"differ there by up to {wobble:.3g} logits" in found.sentence({})) is bool(wobble)

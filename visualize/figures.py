@@ -151,7 +151,7 @@ def acceptance_by_position(trace: Trace) -> dict[str, Any]:
         marker={"color": LOOKS["draft"].colour, "line": {"width": 0}},
         hovertemplate="%{y:.0%}: %{customdata}<extra></extra>",
     )
-    figure.update_layout(_layout("position in the proposal", "accepted, given all before it were", showlegend=False))
+    figure.update_layout(_layout("position in the proposal", "accepted", showlegend=False))
     figure.update_yaxes(tickformat=".0%", range=[0, 1.02])
     figure.update_xaxes(dtick=1 if len(counts) <= 16 else None)
     return _plain(figure)
@@ -196,7 +196,7 @@ def break_even(trace: Trace, baseline: Trace | None) -> dict[str, Any]:
         x=alphas,
         y=[metrics.expected_tokens(alpha, gamma) / cost for alpha in alphas],
         mode="lines",
-        name=f"by theory: {gamma:.1f} tokens deep, {cost:.2f} plain steps a step",
+        name="by theory",
         line={"color": LOOKS["draft"].colour, "width": 2.5},
         hovertemplate="%{y:.2f}×<extra></extra>",
     )
@@ -204,12 +204,12 @@ def break_even(trace: Trace, baseline: Trace | None) -> dict[str, Any]:
         x=[rate],
         y=[metrics.mean_acceptance_length(trace) / cost],
         mode="markers",
-        name="this run, measured",
+        name="this run",
         marker={"color": LOOKS["correction"].colour, "size": 11, "symbol": "diamond"},
         hovertemplate="%{y:.2f}× at %{x:.0%}<extra></extra>",
     )
     figure.add_hline(y=1, line={"color": PLAIN, "dash": "dot", "width": 1.5}, annotation_text="break-even")
-    figure.update_layout(_layout("share of tested tokens accepted", "decoding speed over plain"))
+    figure.update_layout(_layout("share of tested tokens accepted", "speed over plain"))
     figure.update_xaxes(tickformat=".0%")
     return _plain(figure)
 

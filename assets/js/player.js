@@ -16,19 +16,20 @@ class Player {
   }
 
   build(place) {
-    const button = (label, glyph, act) => {
-      const node = make("button", "ouro-step-button", glyph);
+    const button = (label, icon, act) => {
+      const node = make("button", "ouro-step-button");
       node.type = "button";
+      node.append(Player.icon(icon));
       node.title = label;
       node.setAttribute("aria-label", label);
       node.addEventListener("click", act);
       return node;
     };
-    this.first = button("First moment (Home)", "⏮", () => this.go(0));
-    this.back = button("One back (←)", "◀", () => this.move(-1));
-    this.playing = button("Play (Space)", "⏵", () => this.toggle());
-    this.next = button("One on (→)", "▶", () => this.move(1));
-    this.last = button("Last moment (End)", "⏭", () => this.go(this.frames.length - 1));
+    this.first = button("First moment (Home)", "first", () => this.go(0));
+    this.back = button("One back (←)", "back", () => this.move(-1));
+    this.playing = button("Play (Space)", "play", () => this.toggle());
+    this.next = button("One on (→)", "next", () => this.move(1));
+    this.last = button("Last moment (End)", "last", () => this.go(this.frames.length - 1));
     this.slider = make("input", "ouro-slider");
     Object.assign(this.slider, { type: "range", min: 0, max: 0, value: 0 });
     this.slider.setAttribute("aria-label", "Moment of the run");
@@ -40,6 +41,21 @@ class Player {
     this.count = make("span", "ouro-count");
     place.append(this.first, this.back, this.playing, this.next, this.last, this.slider, this.count, speed);
     place.addEventListener("keydown", (event) => this.key(event));
+  }
+
+  // Drawn, because not every system has these glyphs.
+  static icon(name) {
+    const paths = {
+      first: "M3 2h2v10H3zM12 2v10L5.5 7z",
+      back: "M10 2v10L3 7z",
+      play: "M3 1.5v11L12 7z",
+      pause: "M3 2h3v10H3zM8 2h3v10H8z",
+      next: "M4 2v10l7-5z",
+      last: "M2 2v10l6.5-5zM9 2h2v10H9z",
+    };
+    const svg = draw("svg", { width: 14, height: 14, viewBox: "0 0 14 14", "aria-hidden": "true" });
+    svg.append(draw("path", { d: paths[name], fill: "currentColor" }));
+    return svg;
   }
 
   // True where the key was one of the timeline's.
@@ -114,7 +130,7 @@ class Player {
 
   label() {
     const running = this.timer !== undefined;
-    this.playing.textContent = running ? "⏸" : "⏵";
+    this.playing.replaceChildren(Player.icon(running ? "pause" : "play"));
     this.playing.title = running ? "Pause (Space)" : "Play (Space)";
     this.playing.setAttribute("aria-label", this.playing.title);
   }

@@ -108,7 +108,7 @@ function table(lanes) {
   const body = part("table");
   body.replaceChildren();
   const head = make("tr");
-  for (const name of ["lane", "tokens", "target passes", "tokens per pass", "seconds", "tokens per second", "speedup", "text"]) head.append(make("th", "", name));
+  for (const name of ["lane", "tokens", "target passes", "per pass", "seconds", "tokens/s", "speedup", "text"]) head.append(make("th", "", name));
   body.append(head);
   for (const lane of lanes) {
     const row = make("tr");

@@ -4,7 +4,7 @@ const root = element.querySelector(".ouro-run");
 const part = (name) => root.querySelector(".ouro-" + name);
 const place = part("text"), legend = part("legend"), tiles = part("tiles"), status = part("status"), said = part("said");
 const looks = new Map(props.looks.map((look) => [look.look, look]));
-const state = { run: null, spoken: 0, ends: [] };
+const state = { run: null, spoken: 0, ends: [], atEnd: true };
 const SPEAK_EVERY_MS = 5000;
 const text = new TokenText(place);
 const card = new TokenCard(part("card"), root, looks);
@@ -14,7 +14,7 @@ const timeline = new Timeline(part("timeline"), moment);
 const shownStep = () => (timeline.at < 0 ? text.steps.length - 1 : timeline.frames[timeline.at][0]);
 
 function start(value) {
-  Object.assign(state, { run: value.run, spoken: 0, ends: [] });
+  Object.assign(state, { run: value.run, spoken: 0, ends: [], atEnd: true });
   text.clear();
   timeline.clear();
   legend.replaceChildren();
@@ -27,7 +27,6 @@ function start(value) {
 }
 
 function append(steps) {
-  const atEnd = place.scrollHeight - place.scrollTop - place.clientHeight < 40;
   text.append(steps);
   for (const step of steps) state.ends.push((state.ends[state.ends.length - 1] || 0) + step.tokens.length);
   timeline.append(steps);
@@ -36,7 +35,7 @@ function append(steps) {
     else text.show(-1, 0);
   } else {
     picture(text.steps[text.steps.length - 1], Infinity);
-    if (atEnd) place.scrollTop = place.scrollHeight;
+    if (state.atEnd) requestAnimationFrame(() => (place.scrollTop = place.scrollHeight)); // measured where it is laid out anyway
   }
 }
 
@@ -252,6 +251,7 @@ function lock(node) {
 place.addEventListener("pointerover", (event) => (tokenAt(event) ? preview(tokenAt(event)) : leave()));
 place.addEventListener("pointerleave", leave);
 place.addEventListener("scroll", () => {
+  state.atEnd = place.scrollHeight - place.scrollTop - place.clientHeight < 40;
   const focused = document.activeElement;
   if (focused && focused.classList.contains("ouro-token") && place.contains(focused)) preview(focused);
   else leave();

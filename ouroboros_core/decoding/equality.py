@@ -11,15 +11,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from ouroboros_core.decoding.metrics import first_difference
 from ouroboros_core.decoding.trace import Trace
 from ouroboros_core.models.language_model import LanguageModel
 from ouroboros_core.sampling import Sampler, Sampling, process
+from ouroboros_core.tree import TreeBuilder
 
 MANTISSA_BITS = {"bfloat16": 7, "float16": 10, "float32": 23, "float64": 52}
 TIE_ULPS = 2.0
 """A gap of at most this many units in the last place is a tie."""
+
+BEST = 10
+"""Tokens by whose logits it is measured how far two passes over the same text are apart."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +35,8 @@ class Divergence:
     token, other the method's token and plain decoding's there; None where a text had ended
     gap          how far the method's token lies below the best one, in logits of a plain pass (noise added where sampled)
     ulps         the same in units in the last place of the best logit, in the model's dtype
+    moved        the most by which a logit of the ten best differs between that plain pass and the model's own pass over one
+                 token behind the same text; measured where the gap is more than a few units, else 0
     """
 
     position: int
@@ -38,10 +45,13 @@ class Divergence:
     gap: float
     ulps: float
     dtype: str
+    moved: float = 0.0
 
     @property
     def tie(self) -> bool:
-        return self.ulps <= TIE_ULPS
+        """Whether rounding explains it: a few units in the last place, or no more than two passes over one text differ by,
+        each of the two tokens in its own direction."""
+        return self.ulps <= TIE_ULPS or self.gap <= 2 * self.moved
 
     def sentence(self, pieces: Mapping[int, str]) -> str:
         """Where, which two tokens, how far apart, and what that means. `pieces` has the text of the two."""
@@ -50,6 +60,8 @@ class Divergence:
         if math.isinf(self.ulps):
             return f"{where}. One text ends where the other goes on, which rounding does not explain."
         size = f"{self.gap:.3g} logits, {self.ulps:.3g} ulp of {self.dtype}"
+        if self.moved:
+            size += f"; two passes over the same text differ there by up to {self.moved:.3g} logits"
         if not self.tie:
             return f"{where}, {size} below the best: more than rounding explains."
         advice = " In float32 such ties are far rarer." if self.dtype.endswith("16") else ""
@@ -87,4 +99,12 @@ def compare(
         scale = sampling.temperature
     best = int(scores.argmax())
     gap = float(scores[best] - scores[token]) * scale
-    return Divergence(position, token, other, gap, gap / ulp(float(logits[best]), dtype), dtype)
+    ulps = gap / ulp(float(logits[best]), dtype)
+    return Divergence(position, token, other, gap, ulps, dtype, _moved(model, text, logits) if ulps > TIE_ULPS else 0.0)
+
+
+def _moved(model: LanguageModel, text: Sequence[int], logits: npt.NDArray[np.float64]) -> float:
+    """The most by which the best logits [vocabulary] differ from those of the model's own pass over the last token."""
+    own = model.evaluate(text, TreeBuilder(text[-1]).build()).logits(0)
+    best = np.argsort(-logits)[:BEST]
+    return float(np.abs(logits[best] - own[best]).max())

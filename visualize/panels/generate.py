@@ -35,8 +35,8 @@ CHARTS = {
     "speedup": ("Speedup compared with plain decoding, at each token", "token"),
     "choices": ("What the method chose: nodes checked and draft passes per step", "step"),
     "where": ("Where the time went", None),
-    "positions": ("Acceptance by position in the proposal", None),
-    "even": ("Would more acceptance pay?", None),
+    "positions": ("Accepted by position in the proposal, of those judged there", None),
+    "even": ("Speed against acceptance, at what a step costs here", None),
     "pool": ("The phrase pool", "step"),
 }
 """Label, and what lies on the x axis where the chart shares the cursor of the run."""

@@ -40,7 +40,7 @@ def _help(method: str) -> str:
     if method == NONE:
         return ""
     knobs = methods.get(method).Hyperparameters.knobs().values()
-    return "Knobs: " + ("; ".join(f"`{knob.name}` ({knob.default}; {knob.allowed})" for knob in knobs) or "none") + "."
+    return "Knobs: " + ("; ".join(f"`{knob.name}`: {knob.allowed}" for knob in knobs) or "none") + "."
 
 
 class RacePanel:
@@ -64,6 +64,9 @@ class RacePanel:
         self.prompt = gr.Textbox(EXAMPLES[1].prompt, label="Prompt", lines=3, max_lines=8, elem_id="race-prompt")
         with gr.Row(elem_classes="ouro-chips"):
             self.chips = [gr.Button(e.label, size="sm", elem_classes="ouro-chip", min_width=0) for e in EXAMPLES]
+        with gr.Row(elem_classes="ouro-buttons"):
+            self.go = gr.Button("Race", variant="primary", elem_id="race", min_width=0)
+            self.stop = gr.Button("Stop", elem_id="race-stop", min_width=0)
         self.count = gr.Slider(8, 256, value=64, step=8, label="length of each lane", info="New tokens at most.")
         self.chat = gr.Checkbox(True, label="chat template", info="Put the model's chat template around the prompt.")
         gr.Markdown("Lane 1: plain decoding, always.", elem_classes="ouro-note")
@@ -79,9 +82,6 @@ class RacePanel:
         with gr.Accordion("Sampling", open=False):
             self.temperature = gr.Slider(0, 2, value=0, step=0.05, label="temperature", info="0 is greedy.")
             self.seed = gr.Number(0, precision=0, minimum=0, maximum=2**32 - 1, label="seed", info="Seed of the noise.")
-        with gr.Row(elem_classes="ouro-buttons"):
-            self.go = gr.Button("Race", variant="primary", elem_id="race", min_width=0)
-            self.stop = gr.Button("Stop", elem_id="race-stop", min_width=0)
 
     def _wire(self) -> None:
         private: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}

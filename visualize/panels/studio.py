@@ -27,10 +27,18 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 TEXT_INTERVAL = 1 / 16
-CHART_INTERVAL = 1 / 4
+TEXT_PAUSE, CHART_PAUSE = 0.02, 0.12
+"""No clock runs meanwhile: so that sending an update, and on one's own machine drawing it, slows no step down."""
+CHART_INTERVAL = 1 / 2
 BASELINE_SECONDS = 600.0
 BASELINES_KEPT = 64
 WARM_UP_TOKENS = 8
+
+
+def draw_anew(steps: int, drawn: int) -> bool:
+    """Whether charts of the first `drawn` steps are to be drawn anew: once there are half as many more, so that all drawings of
+    a run together send and cost no more than a few times what the last one does."""
+    return steps >= max(4, 1.5 * drawn)
 
 
 class Baselines:
@@ -197,7 +205,7 @@ class Studio:
             "view": {**common, "seq": 1, "from": 0, "steps": [], "status": "Reading the prompt …", "tiles": []},
             "charts": dict.fromkeys(self.charts(begun, None), blank) | growing,
         }
-        seq, shown, text_due, charts_due = 2, 0, 0.0, 0.0
+        seq, shown, text_due, drawn = 2, 0, 0.0, 0
         for step in generation:
             now = time.monotonic()
             if now < text_due:
@@ -206,11 +214,12 @@ class Studio:
             steps = views.steps_view(generation.steps, generation.texts, task.sampling, generation.piece, shown)
             status = f"Step {step.index + 1}: {len(generation.texts)} tokens"
             update: dict[str, Any] = {"view": {"run": name, "seq": seq, "from": shown, "steps": steps, "status": status}}
-            if charts and now >= charts_due:
-                charts_due = now + CHART_INTERVAL
+            if charts and draw_anew(len(generation.steps), drawn):
+                drawn = len(generation.steps)
                 update["charts"] = self._growing(generation.steps)
             shown, seq = len(generation.steps), seq + 1
             yield update
+            time.sleep(CHART_PAUSE if "charts" in update else TEXT_PAUSE)
         trace = generation.trace()
         baseline = None
         if compare and trace.steps and task.method != "autoregressive":
@@ -251,12 +260,8 @@ class Studio:
 
     @staticmethod
     def _growing(steps: Sequence[Step]) -> dict[str, Any]:
-        """The charts that need no baseline."""
-        return {
-            "acceptance": figures.acceptance_length(steps),
-            "choices": figures.choices(steps),
-            "pool": figures.pool_growth(steps),
-        }
+        """The chart that grows with a run; the others are drawn at its end."""
+        return {"acceptance": figures.acceptance_length(steps)}
 
     @staticmethod
     def charts(trace: Trace, baseline: Trace | None) -> dict[str, Any]:
@@ -268,6 +273,8 @@ class Studio:
         )
         return {
             **Studio._growing(trace.steps),
+            "choices": figures.choices(trace.steps),
+            "pool": figures.pool_growth(trace.steps),
             "time": figures.tokens_against_time(trace, baseline),
             "speedup": speedup,
             "where": figures.time_breakdown(trace, baseline),
