@@ -4,7 +4,7 @@ const root = element.querySelector(".ouro-run");
 const part = (name) => root.querySelector(".ouro-" + name);
 const place = part("text"), legend = part("legend"), tiles = part("tiles"), status = part("status"), said = part("said");
 const looks = new Map(props.looks.map((look) => [look.look, look]));
-const state = { run: null, spoken: 0, ends: [], atEnd: true };
+const state = { run: null, stopped: null, spoken: 0, drawn: 0, ends: [], atEnd: true };
 const SPEAK_EVERY_MS = 5000;
 const text = new TokenText(place);
 const card = new TokenCard(part("card"), root, looks);
@@ -34,9 +34,16 @@ function append(steps) {
     if (timeline.at >= 0) text.show(...timeline.frames[timeline.at]);
     else text.show(-1, 0);
   } else {
-    picture(text.steps[text.steps.length - 1], Infinity);
+    if (performance.now() - state.drawn > 250) aside();
     if (state.atEnd) requestAnimationFrame(() => (place.scrollTop = place.scrollHeight)); // measured where it is laid out anyway
   }
+}
+
+// What stands beside a text that is being written; it need not keep up with every token.
+function aside() {
+  state.drawn = performance.now();
+  drawLegend();
+  if (timeline.follow) picture(text.steps[text.steps.length - 1], Infinity);
 }
 
 // The cursor has moved: text, tree and charts follow.
@@ -149,23 +156,25 @@ function paint(json) {
   if (value.stopped) {
     if (root.dataset.done !== "true") say("Stopped after " + text.tokens + " tokens. What was written stays.", true);
     root.dataset.done = "true";
+    state.stopped = state.run;
+    aside();
     return;
   }
-  if (!value.run) return;
+  if (!value.run || value.run === state.stopped) return; // what was under way when it was stopped comes late
   if (value.run !== state.run) start(value);
   const known = text.steps.length - value.from;
   if (known >= 0) {
     const fresh = value.steps.slice(known);
-    if (fresh.length) {
-      append(fresh);
-      drawLegend();
-    }
+    if (fresh.length) append(fresh);
   } // else steps are missing here, and a later view from 0 brings them
   if (value.badge !== undefined) part("badge").textContent = value.badge;
   if (value.title !== undefined) part("title").textContent = value.title;
   if (value.tiles) drawTiles(value.tiles);
   if (value.numbers) drawNumbers(value.numbers);
-  if (value.done) finish(value.steps);
+  if (value.done) {
+    finish(value.steps);
+    aside();
+  }
   root.dataset.done = String(Boolean(value.done));
   if (value.steps.length || value.done) rove();
   if (value.status !== undefined) say(value.status, value.done);

@@ -40,6 +40,8 @@ CHARTS = {
     "pool": ("The phrase pool", "step"),
 }
 """Label, and what lies on the x axis where the chart shares the cursor of the run."""
+GROWING = "acceptance"
+"""The chart that grows while a run is under way."""
 EXPECTED = "Yesterday's version, an outline: copied where the output follows it. It never changes the text."
 RECORDED = ("heap-ouroboros.json", "heap-autoregressive.json")
 
@@ -136,7 +138,7 @@ class GeneratePanel:
             elem_id="warm",
             visible=_learns(methods.DEFAULT),
         )
-        self.pools = gr.State({})
+        self.pools, self.finished = gr.State({}), gr.State({})
         with gr.Accordion("Sampling", open=False):
             self.sampling = {name: _sampling_component(knob) for name, knob in Sampling.knobs().items()}
 
@@ -163,10 +165,19 @@ class GeneratePanel:
         given = (self.sampling, self.predictions, self.automatic, self.knobs)
         first = [self.prompt, self.method, self.chat, self.count, self.record, self.warm, self.pools]
         inputs = [*first, *(one for group in given for one in group.values())]
-        outputs = [self.view, *(self.charts[name] for name in CHARTS)]
+        rest = [self.charts[name] for name in CHARTS if name != GROWING]
+        self.go.click(self._blank, outputs=rest, queue=False, **private)
+        # While it runs only what changes is an output: each costs the browser time at every update.
         running = self.go.click(
-            self._generate, inputs, outputs, concurrency_id=COMPUTE, concurrency_limit=1, trigger_mode="once", **private
+            self._generate,
+            inputs,
+            [self.view, self.charts[GROWING], self.finished],
+            concurrency_id=COMPUTE,
+            concurrency_limit=1,
+            trigger_mode="once",
+            **private,
         )
+        running.success(lambda drawn: [drawn[name] for name in CHARTS if name != GROWING], self.finished, rest, **private)
         self.stop.click(self._stopped, outputs=self.view, cancels=[running], queue=False, **private)
 
     def attach_loading(self, blocks: gr.Blocks) -> None:
@@ -221,10 +232,16 @@ class GeneratePanel:
         drawn: dict[str, Any] = {name: {} for name in CHARTS}
         for seq, update in enumerate(self.studio.run(task, compare=True, pool=pool), 1):
             view = update.get("view", view)
-            drawn |= {
+            drawn = drawn | {
                 name: {"seq": seq, "run": view["run"], "figure": figure} for name, figure in update.get("charts", {}).items()
             }
-            yield view, *drawn.values()
+            yield view, drawn[GROWING], drawn
+
+    @staticmethod
+    def _blank() -> list[dict[str, Any]]:
+        """The charts that are drawn at the end of a run, until then."""
+        figure = figures.empty("Measured when the run has ended.")
+        return [{"seq": time.time_ns(), "run": "", "figure": figure} for name in CHARTS if name != GROWING]
 
     @staticmethod
     def _stopped() -> dict[str, Any]:

@@ -36,9 +36,9 @@ WARM_UP_TOKENS = 8
 
 
 def draw_anew(steps: int, drawn: int) -> bool:
-    """Whether charts of the first `drawn` steps are to be drawn anew: once there are half as many more, so that all drawings of
-    a run together send and cost no more than a few times what the last one does."""
-    return steps >= max(4, 1.5 * drawn)
+    """Whether charts of the first `drawn` steps are to be drawn anew: once there are twice as many, so that all drawings of a
+    run together send and cost about twice what the last one does."""
+    return steps >= max(4, 2 * drawn)
 
 
 class Baselines:
@@ -199,11 +199,9 @@ class Studio:
         begun = generation.trace()
         title = views.describe(begun.method, begun.hyperparameters, begun.target, begun.draft, begun.corpus)
         common = {"run": name, "badge": "live", "title": title, "prompt": task.prompt, "chat": task.chat}
-        blank, begun_only = figures.empty("Measured when the run has ended."), figures.empty("The first step is under way.")
-        growing = dict.fromkeys(self._growing(()), begun_only)
         yield {
             "view": {**common, "seq": 1, "from": 0, "steps": [], "status": "Reading the prompt …", "tiles": []},
-            "charts": dict.fromkeys(self.charts(begun, None), blank) | growing,
+            "charts": dict.fromkeys(self._growing(()), figures.empty("The first step is under way.")),
         }
         seq, shown, text_due, drawn = 2, 0, 0.0, 0
         for step in generation:
@@ -229,8 +227,8 @@ class Studio:
             baseline = yield from self._baseline(pair, task)
         difference = self._judge(generation, trace, baseline) if baseline else None
         view = views.run_view(trace, baseline, run=name, seq=seq + 1, badge_text="live", difference=difference)
-        drawn = self.charts(trace, baseline) if charts else {}
-        yield {"view": view, "charts": drawn, "trace": trace, "baseline": baseline, "difference": difference}
+        finished = self.charts(trace, baseline) if charts else {}
+        yield {"view": view, "charts": finished, "trace": trace, "baseline": baseline, "difference": difference}
 
     def _baseline(self, pair: Pair, task: Task) -> Generator[dict[str, Any], None, Trace]:
         """The plain run of a task: measured now, or within the last ten minutes. A generator, so that Stop reaches it."""
