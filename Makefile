@@ -42,10 +42,8 @@ types: .venv/ready-dev
 	rm -f visualize/components/*.pyi
 	$(PYTHON) -m mypy
 
-# Tiny models on one thread each, two at a time; what needs the embedded models or a browser has the machine to itself.
 unit: setup browser
-	OMP_NUM_THREADS=1 $(PYTHON) -m pytest -m "not exact and not embedded and not browser" -n 2 --dist worksteal
-	$(PYTHON) -m pytest -m "not exact and (embedded or browser)"
+	$(PYTHON) -m pytest -m "not exact"
 
 test: lint types unit
 
