@@ -239,7 +239,9 @@ class CausalLM:
             longest = min(self._cache.room, self.max_length)
             hidden = self._seen = self._fused.run(embedded, places[0], longest, mask, self._cache)
             self._note_features(past)
-            return self._project(hidden if len(wanted) == len(tokens) else hidden[wanted])
+            scored = self._project(hidden if len(wanted) == len(tokens) else hidden[wanted])
+            cut = self._outputs is None and scored.shape[-1] > self.vocabulary  # since it was made, by a draft with fewer tokens
+            return scored[:, : self.vocabulary].contiguous() if cut else scored
         with contextlib.ExitStack() as watching:
             if self._keeps_features:
                 watching.callback(self.model.get_decoder().register_forward_hook(self._take).remove)
