@@ -26,6 +26,19 @@ def upto(value: int | Auto, most: int) -> int:
     return most if value == AUTO else value
 
 
+def read_knobs(text: str) -> dict[str, str]:
+    """`gamma=6, top_k_suffixes=3` as names and values, not yet checked; raises InvalidInput for what is not written so."""
+    found: dict[str, str] = {}
+    for part in filter(None, (piece.strip() for piece in text.split(","))):
+        name, equals, value = (piece.strip() for piece in part.partition("="))
+        if not equals:
+            raise InvalidInput(f"expected knob=value, got {part}")
+        if name in found:
+            raise InvalidInput(f"{name} is set twice")
+        found[name] = value
+    return found
+
+
 @dataclass(frozen=True)
 class Knob:
     """What a user interface needs to know of one field."""

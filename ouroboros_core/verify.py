@@ -39,8 +39,8 @@ def verify(tree: TokenTree, choose: Choose) -> tuple[tuple[int, ...], int]:
         node = child
 
 
-Note = Callable[[int, int, float, float, float | None], None]
-"""Told of a candidate: the node it hangs below, its own, u, and its chance under p and under q (None: it was not drawn)."""
+Note = Callable[[int, int, float, float, float | None, bool], None]
+"""Told of a candidate: its parent node, itself, u, its chance under p and under q (None: it was not drawn), the verdict."""
 
 
 def reject(
@@ -67,9 +67,10 @@ def reject(
         for child in tree.children(node):
             token, q = tree.tokens[child], tree.drawn_from(child)
             u = random.random()
+            accepted = bool(u * (1.0 if q is None else q[token]) < p[token])
             if note:
-                note(node, child, u, float(p[token]), None if q is None else float(q[token]))
-            if u * (1.0 if q is None else q[token]) < p[token]:
+                note(node, child, u, float(p[token]), None if q is None else float(q[token]), accepted)
+            if accepted:
                 path.append(child)
                 node = child
                 break

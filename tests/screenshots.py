@@ -11,7 +11,7 @@ from typing import Any
 from ouroboros_core.benchmark.report import Row
 from ouroboros_core.locations import assets
 from tests.browser import chromium, server
-from visualize import figures
+from visualize import record_figures
 
 SIZES = ((1440, 1000), (390, 844))
 
@@ -61,8 +61,8 @@ def _benchmark(browser: Any, folder: Path) -> None:
     place = data["environment"]
     with tempfile.TemporaryDirectory() as scratch:
         path = Path(scratch) / "benchmark.html"
-        figures.write_page(
-            figures.speedups_by_group(rows, f"{place['processor']}, {place['threads']} threads, {place['dtype']}"), path
+        record_figures.write_page(
+            record_figures.speedups_by_group(rows, f"{place['processor']}, {place['threads']} threads, {place['dtype']}"), path
         )
         page = browser.new_page(viewport={"width": 1200, "height": 560})
         page.goto(path.as_uri())

@@ -373,12 +373,12 @@ def test_the_widest_tie_and_every_difference_are_said_in_words() -> None:
 
 
 def test_the_figure_has_a_bar_for_every_group_and_leaves_out_what_makes_no_target_pass() -> None:
-    from visualize import figures
+    from visualize import record_figures
 
     runs = [
         run_of(method, 1, 2.0, passes=0 if method == "draft_only" else 5) for method in ("autoregressive", "fast", "draft_only")
     ]
-    figure = figures.speedups_by_group(report.rows(runs), "here")
+    figure = record_figures.speedups_by_group(report.rows(runs), "here")
     assert [bar.name for bar in figure.data] == ["autoregressive", "fast"]
     assert [tuple(bar.x) for bar in figure.data] == [("qa", "overall")] * 2
     assert figure.data[1].y == (1.0, 1.0)

@@ -69,7 +69,7 @@ def test_the_drafts_opinion_is_that_of_a_plain_pass_of_the_draft(method: str, ru
             wanted = law(models[1].model, text, sampling)
             assert judged.draft == pytest.approx([wanted[token] for token in judged.tokens], abs=1e-4)
             seen += 1
-    assert seen > 5 or method == "union", "the union drafts with the head where there is one"
+    assert seen > (0 if method == "union" else 5), "union soon stops asking a draft that is seldom right"
 
 
 @pytest.mark.parametrize("rule", ["greedy", "rejection"])
@@ -82,7 +82,7 @@ def test_an_eagle_heads_opinion_is_there_where_it_was_asked(rule: str) -> None:
             said = dict(zip(judged.tokens, judged.draft, strict=True))
             if rule == "greedy":
                 assert {token: round(said[token], 2) for token in given} == pytest.approx(given, abs=0.011)
-            assert sum(judged.draft) == pytest.approx(1, abs=0.6)
+            assert 0 < sum(judged.draft) <= 1.001
             seen += 1
     assert seen > 3
 

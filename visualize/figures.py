@@ -4,27 +4,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from itertools import cycle
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import plotly.graph_objects as go
 
 from ouroboros_core.decoding import metrics
 from ouroboros_core.decoding.trace import Step, Trace
-from ouroboros_core.training.record import agreement_of
 from ouroboros_core.tree import Source
 from visualize.palette import LOOKS, key_of
 
-if TYPE_CHECKING:
-    from ouroboros_core.benchmark.report import Row
-
 PLAIN = "#6B7280"
-SERIES = ("#6B7280", "#0072B2", "#E69F00", "#56B4E9", "#009E73", "#D55E00", "#CC79A7", "#8C6D31", "#7F7F00", "#332288")
-"""Colours of methods that stand side by side."""
 
 
-def _layout(x: str, y: str, **more: Any) -> dict[str, Any]:
+def layout(x: str, y: str, **more: Any) -> dict[str, Any]:
+    """What all figures have in common, and the titles of the axes."""
     return {
         "xaxis": {"title": {"text": x, "standoff": 8}, "zeroline": False, "automargin": True},
         "yaxis": {"title": {"text": y, "standoff": 8}, "rangemode": "tozero", "automargin": True},
@@ -60,8 +53,8 @@ def acceptance_length(steps: Sequence[Step]) -> dict[str, Any]:
                 meta={"look": look.key},
                 hovertemplate="%{y} " + look.label + "<extra></extra>",
             )
-    figure.update_layout(_layout("step (one target pass each)", "tokens", barmode="stack"))
-    return _plain(figure)
+    figure.update_layout(layout("step (one target pass each)", "tokens", barmode="stack"))
+    return plain(figure)
 
 
 def choices(steps: Sequence[Step]) -> dict[str, Any]:
@@ -93,8 +86,8 @@ def choices(steps: Sequence[Step]) -> dict[str, Any]:
             line={"shape": "hvh", "color": LOOKS["correction"].colour, "width": 2},
             hovertemplate="%{y} draft passes<extra></extra>",
         )
-    figure.update_layout(_layout("step (one target pass each)", "nodes, passes"))
-    return _plain(figure)
+    figure.update_layout(layout("step (one target pass each)", "nodes, passes"))
+    return plain(figure)
 
 
 def _staircase(trace: Trace) -> tuple[list[float], list[int]]:
@@ -116,8 +109,8 @@ def tokens_against_time(trace: Trace, baseline: Trace | None) -> dict[str, Any]:
             line = {"shape": "hv", "color": colour, "width": 2.5, "dash": dash}
             hover = "%{y} tokens<extra>" + name + "</extra>"
             figure.add_scatter(x=seconds, y=tokens, name=name, mode="lines", line=line, hovertemplate=hover)
-    figure.update_layout(_layout("seconds", "tokens"))
-    return _plain(figure)
+    figure.update_layout(layout("seconds", "tokens"))
+    return plain(figure)
 
 
 def speedup_by_token(trace: Trace, baseline: Trace) -> dict[str, Any]:
@@ -134,8 +127,8 @@ def speedup_by_token(trace: Trace, baseline: Trace) -> dict[str, Any]:
         hovertemplate="%{y:.2f}×<extra></extra>",
     )
     figure.add_hline(y=1, line={"color": PLAIN, "dash": "dot", "width": 1.5}, annotation_text="as fast as plain decoding")
-    figure.update_layout(_layout("token", "speedup", showlegend=False))
-    return _plain(figure)
+    figure.update_layout(layout("token", "speedup", showlegend=False))
+    return plain(figure)
 
 
 def acceptance_by_position(trace: Trace) -> dict[str, Any]:
@@ -151,14 +144,14 @@ def acceptance_by_position(trace: Trace) -> dict[str, Any]:
         marker={"color": LOOKS["draft"].colour, "line": {"width": 0}},
         hovertemplate="%{y:.0%}: %{customdata}<extra></extra>",
     )
-    figure.update_layout(_layout("position in the proposal", "accepted", showlegend=False))
+    figure.update_layout(layout("position in the proposal", "accepted", showlegend=False))
     figure.update_yaxes(tickformat=".0%", range=[0, 1.02])
     figure.update_xaxes(dtick=1 if len(counts) <= 16 else None)
-    return _plain(figure)
+    return plain(figure)
 
 
-PHASES = {"prefill": "#6B7280", "draft": "#0072B2", "verify": "#D55E00", "learn": "#009E73", "host": "#CC79A7"}
-"""Phases of a step, as they are timed; `host` is all that is none of the others."""
+PHASES = {"prefill": "target", "draft": "draft", "verify": "correction", "learn": "suffix", "host": "bonus"}
+"""Phases of a step, as they are timed, and in whose colour they are drawn; `host` is all that is none of the others."""
 
 
 def time_breakdown(trace: Trace, baseline: Trace | None) -> dict[str, Any]:
@@ -166,19 +159,20 @@ def time_breakdown(trace: Trace, baseline: Trace | None) -> dict[str, Any]:
     figure = go.Figure()
     runs = [(trace.method, trace)] + ([("plain decoding", baseline)] if baseline is not None else [])
     shown = [(name, run) for name, run in runs if run.steps][::-1]
-    for phase, colour in PHASES.items():
+    for phase, look in PHASES.items():
         values = [1000 * sum(getattr(step.seconds, phase) for step in run.steps) / metrics.new_tokens(run) for _, run in shown]
         figure.add_bar(
             y=[name for name, _ in shown],
             x=values,
             name=phase,
             orientation="h",
-            marker={"color": colour, "line": {"width": 0}},
+            marker={"color": LOOKS[look].colour, "line": {"width": 0}},
+            meta={"look": look},
             hovertemplate="%{x:.2f} ms " + phase + "<extra></extra>",
         )
-    layout = _layout("milliseconds per token", "", barmode="stack", hovermode="closest")
-    figure.update_layout(layout)
-    return _plain(figure)
+    shape = layout("milliseconds per token", "", barmode="stack", hovermode="closest")
+    figure.update_layout(shape)
+    return plain(figure)
 
 
 def break_even(trace: Trace, baseline: Trace | None) -> dict[str, Any]:
@@ -209,9 +203,9 @@ def break_even(trace: Trace, baseline: Trace | None) -> dict[str, Any]:
         hovertemplate="%{y:.2f}× at %{x:.0%}<extra></extra>",
     )
     figure.add_hline(y=1, line={"color": PLAIN, "dash": "dot", "width": 1.5}, annotation_text="break-even")
-    figure.update_layout(_layout("share of tested tokens accepted", "speed over plain"))
+    figure.update_layout(layout("share of tested tokens accepted", "speed over plain"))
     figure.update_xaxes(tickformat=".0%")
-    return _plain(figure)
+    return plain(figure)
 
 
 def pool_growth(steps: Sequence[Step]) -> dict[str, Any]:
@@ -240,86 +234,21 @@ def pool_growth(steps: Sequence[Step]) -> dict[str, Any]:
         marker={"color": LOOKS["correction"].colour, "size": 8, "symbol": "diamond"},
         hovertemplate="%{customdata} tokens accepted<extra></extra>",
     )
-    figure.update_layout(_layout("step (one target pass each)", "phrases"))
-    return _plain(figure)
-
-
-def training_agreement(record: dict[str, Any]) -> dict[str, Any]:
-    """Held-out agreement with the target against the answer tokens trained on; for a head one line for each token ahead."""
-    figure, curve = go.Figure(), record["curve"]
-    steps = max(len(agreement_of(point)) for point in curve)
-    for step, colour in zip(range(steps), SERIES[1:], strict=False):
-        points = [point for point in curve if len(agreement_of(point)) > step]
-        figure.add_scatter(
-            x=[point["tokens"] for point in points],
-            y=[agreement_of(point)[step] for point in points],
-            mode="lines",
-            name="next token" if step == 0 else f"{step + 1} tokens ahead",
-            line={"color": colour, "width": 2.5},
-            hovertemplate="%{y:.1%}<extra></extra>",
-        )
-    figure.update_layout(_layout("answer tokens trained on", "held-out agreement", showlegend=steps > 1))
-    figure.update_yaxes(tickformat=".0%")
-    return _plain(figure)
-
-
-def training_loss(record: dict[str, Any]) -> dict[str, Any]:
-    """Training loss, smoothed, against the answer tokens trained on: in nats; for a head with its distance to features added."""
-    curve = record["curve"]
-    figure = go.Figure()
-    figure.add_scatter(
-        x=[point["tokens"] for point in curve],
-        y=[point["loss"] for point in curve],
-        mode="lines",
-        line={"color": LOOKS["correction"].colour, "width": 2.5},
-        hovertemplate="%{y:.2f}<extra></extra>",
-    )
-    figure.update_layout(_layout("answer tokens trained on", "training loss", showlegend=False))
-    return _plain(figure)
-
-
-def speedups_by_group(rows: Sequence[Row], note: str) -> go.Figure:
-    """A benchmark's speedup over plain decoding, one group of bars per group of prompts; a picture that stands alone.
-
-    A draft model writing alone is left out: it makes no target pass, and its bars would dwarf all others.
-    """
-    figure = go.Figure()
-    names = list(dict.fromkeys(row.method for row in rows if row.tokens_per_pass))
-    for number, (name, colour) in enumerate(zip(names, cycle(SERIES), strict=False)):
-        mine = [row for row in rows if row.method == name]
-        figure.add_bar(
-            x=[row.group for row in mine],
-            y=[row.speedup for row in mine],
-            name=name,
-            marker={"color": colour, "pattern": {"shape": "/" if number >= len(SERIES) else ""}},  # a colour twice is hatched
-            customdata=[(row.tokens_per_pass, row.tokens_per_second, *row.ci95) for row in mine],
-            hovertemplate="%{y:.2f}× [%{customdata[2]:.2f}, %{customdata[3]:.2f}], %{customdata[0]:.2f} tokens per pass, "
-            "%{customdata[1]:.1f} tokens/s<extra>" + name + "</extra>",
-        )
-    figure.add_hline(y=1, line={"color": PLAIN, "dash": "dot", "width": 1.5})
-    layout = _layout("", "speedup over plain decoding", barmode="group", hovermode="closest")
-    margin = {"l": 60, "r": 20, "t": 60 + 20 * -(-len(names) // 5), "b": 50}  # some five names to a row of the legend
-    title = {"text": note, "font": {"size": 13}, "y": 0.99, "yanchor": "top"}
-    figure.update_layout({**layout, "template": "plotly_white", "margin": margin, "title": title})
-    return figure
-
-
-def write_page(figure: go.Figure, path: Path) -> None:
-    """Write a figure as a page that needs nothing else."""
-    figure.write_html(path, include_plotlyjs=True)
+    figure.update_layout(layout("step (one target pass each)", "phrases"))
+    return plain(figure)
 
 
 def empty(note: str) -> dict[str, Any]:
     """A chart's place before there is anything to draw."""
     figure = go.Figure()
     figure.add_annotation(text=note, xref="paper", yref="paper", x=0.5, y=0.5, showarrow=False)
-    figure.update_layout(_layout("", ""))
+    figure.update_layout(layout("", ""))
     figure.update_xaxes(visible=False)
     figure.update_yaxes(visible=False)
-    return _plain(figure)
+    return plain(figure)
 
 
-def _plain(figure: go.Figure) -> dict[str, Any]:
+def plain(figure: go.Figure) -> dict[str, Any]:
     """Data and layout as plain lists and dictionaries."""
     content = figure.to_dict()
     return {"data": list(content["data"]), "layout": content["layout"]}

@@ -56,7 +56,7 @@ def node_view(step: Step, node: int, reasons: Reasons, piece: Piece) -> View:
     provenance, token = tree.provenance[node], tree.tokens[node]
     view: View = {"parent": tree.parents[node], "text": piece(token), "id": token}
     view |= {"source": provenance.source.value, "look": key_of(provenance.source)}
-    for name in ("learned", "step", "position", "match", "rank", "confidence"):
+    for name in ("learned", "step", "position"):
         value = getattr(provenance, name)
         view |= {} if value is None else {name: value}
     told = origin(provenance)
@@ -157,17 +157,24 @@ def _identical(trace: Trace, baseline: Trace | None, difference: Divergence | No
 
 
 def run_view(
-    trace: Trace, baseline: Trace | None, *, run: str, seq: int, badge_text: str, difference: Divergence | None = None
+    trace: Trace,
+    baseline: Trace | None,
+    *,
+    run: str,
+    seq: int,
+    badge_text: str,
+    difference: Divergence | None = None,
+    start: int = 0,
 ) -> View:
-    """A whole run: what a token view shows at once."""
+    """A run from step `start` on, and what is said of the whole: what a token view shows at once."""
     status = f"{metrics.new_tokens(trace)} tokens in {len(trace.steps)} steps"
     if baseline is not None and difference is not None and difference.tie:
         status += f". {difference.sentence(trace.pieces | baseline.pieces)}"
     return {
         "seq": seq,
         "run": run,
-        "from": 0,
-        "steps": steps_view(trace.steps, trace.texts, Sampling.model_validate(trace.sampling), piece_of(trace)),
+        "from": start,
+        "steps": steps_view(trace.steps, trace.texts, Sampling.model_validate(trace.sampling), piece_of(trace), start),
         "prompt": trace.prompt.text,
         "chat": trace.prompt.chat,
         "badge": badge_text,

@@ -41,6 +41,7 @@ class Lane {
     head.append(make("span", "ouro-lane-name", data.name), this.place, this.count);
     this.bar = make("div", "ouro-lane-bar");
     this.fill = make("i");
+    this.fill.dataset.look = "draft";
     this.bar.append(this.fill);
     const text = make("div", "ouro-text ouro-lane-text");
     text.tabIndex = 0;
@@ -49,7 +50,6 @@ class Lane {
     this.box.append(head, this.bar, text);
     this.text = new TokenText(text);
     this.text.append(data.steps);
-    for (const token of text.querySelectorAll(".ouro-token")) token.removeAttribute("tabindex");
     this.seconds = [];
     this.tokens = [];
     let seconds = 0, tokens = 0;

@@ -74,6 +74,7 @@ class TokenCard {
       const bar = (value, side) => {
         const cell = make("td", "ouro-bar ouro-" + side), fill = make("i");
         fill.style.width = 100 * value + "%";
+        fill.dataset.look = { draft: "draft", target: "correction", left: "bonus" }[side];
         cell.append(fill, make("span", "", percent(value)));
         return cell;
       };

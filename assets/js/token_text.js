@@ -67,7 +67,7 @@ class TokenText {
     if (proposed) node.dataset.node = String(token.node);
     this.describe(node, facts, step);
     if (facts.kind) node.dataset.kind = facts.kind;
-    node.tabIndex = this.tokens === 0 ? 0 : -1;
+    node.tabIndex = -1;
     this.tokens += 1;
     this.counts.set(facts.look, (this.counts.get(facts.look) || 0) + 1);
     return node;

@@ -4,7 +4,7 @@ const root = element.querySelector(".ouro-run");
 const part = (name) => root.querySelector(".ouro-" + name);
 const place = part("text"), legend = part("legend"), tiles = part("tiles"), status = part("status"), said = part("said");
 const looks = new Map(props.looks.map((look) => [look.look, look]));
-const state = { run: null, stopped: null, spoken: 0, drawn: 0, ends: [], atEnd: true };
+const state = { run: null, stopped: null, stop: null, spoken: 0, drawn: 0, ends: [], atEnd: true };
 const SPEAK_EVERY_MS = 5000;
 const text = new TokenText(place);
 const card = new TokenCard(part("card"), root, looks);
@@ -14,7 +14,7 @@ const timeline = new Timeline(part("timeline"), moment);
 const shownStep = () => (timeline.at < 0 ? text.steps.length - 1 : timeline.frames[timeline.at][0]);
 
 function start(value) {
-  Object.assign(state, { run: value.run, spoken: 0, ends: [], atEnd: true });
+  Object.assign(state, { run: value.run, stop: null, spoken: 0, ends: [], atEnd: true });
   text.clear();
   timeline.clear();
   legend.replaceChildren();
@@ -63,10 +63,11 @@ function moment(step, phase) {
 const seen = () => [...place.querySelectorAll(".ouro-step:not([data-later]) .ouro-token:not([data-later])")];
 
 function rove(next) {
-  const stop = place.querySelector('.ouro-token[tabindex="0"]'), all = seen();
-  const target = next || (all.includes(stop) ? stop : all[all.length - 1]);
-  if (!target || target === stop) return;
-  if (stop) stop.tabIndex = -1;
+  if (!next && state.stop && state.stop.isConnected && !state.stop.closest("[data-later]")) return;
+  const target = next || seen().pop() || place.querySelector(".ouro-token");
+  if (!target) return;
+  if (state.stop) state.stop.tabIndex = -1;
+  state.stop = target;
   target.tabIndex = 0;
 }
 
@@ -176,7 +177,7 @@ function paint(json) {
     aside();
   }
   root.dataset.done = String(Boolean(value.done));
-  if (value.steps.length || value.done) rove();
+  if (!state.stop) rove(place.querySelector(".ouro-token"));
   if (value.status !== undefined) say(value.status, value.done);
 }
 

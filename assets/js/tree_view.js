@@ -68,7 +68,7 @@ class TreeView {
     this.wasWindowed = this.windowed;
     const nodes = [{ text: step.root, parent: -1, look: "context" }, ...step.nodes];
     const proposals = nodes.length;
-    if (this.windowed) for (const [text, parent] of step.window || []) nodes.push({ text, parent, look: "window" });
+    if (this.windowed) for (const [text, parent] of step.window || []) nodes.push({ text, parent, look: "phrase" });
     const { places, widths, starts, rows } = TreeView.layout(nodes);
     const high = 30, width = starts[starts.length - 1] - 18, height = rows * high + 8;
     const svg = draw("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": "Token tree of step " + (step.index + 1) });

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 from ouroboros_core import methods
 from ouroboros_core.decoding.trace import Seconds, Trace
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.hyperparameters import Hyperparameters
+from ouroboros_core.hyperparameters import Hyperparameters, read_knobs
 from ouroboros_core.memory.pool import PhrasePool
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.tree import Source
@@ -93,14 +93,10 @@ def read_spec(text: str, sampling: Sampling) -> Spec:
     if bracket and not rest.endswith("]"):
         raise InvalidInput(f"{text}: the bracket is not closed, as in ouroboros[gamma=6,top_k_suffixes=3]")
     kind = methods.get(name)
-    knobs: dict[str, str] = {}
-    for part in split(rest.removesuffix("]")):
-        knob, equals, value = part.partition("=")
-        if not equals:
-            raise InvalidInput(f"{text}: expected knob=value, got {part}")
-        if knob in knobs:
-            raise InvalidInput(f"{text}: {knob} is set twice")
-        knobs[knob] = value
+    try:
+        knobs = read_knobs(rest.removesuffix("]"))
+    except InvalidInput as error:
+        raise InvalidInput(f"{text}: {error}") from None
     warm = knobs.pop("warm", "false")
     if warm not in ("true", "false"):
         raise InvalidInput(f"{text}: warm must be true or false, got {warm}")

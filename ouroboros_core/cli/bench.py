@@ -165,11 +165,11 @@ def _finish(arguments: argparse.Namespace, store: Store, report: dict[str, Any],
 
 
 def _write_figure(path: Path, table: list[Row], report: dict[str, Any]) -> None:
-    from visualize import figures
+    from visualize import record_figures
 
     facts = report["environment"]
     note = f"{facts['processor']}, {facts['threads']} threads, {facts['dtype']}"
-    figures.write_page(figures.speedups_by_group(table, note), path)
+    record_figures.write_page(record_figures.speedups_by_group(table, note), path)
 
 
 def _print(table: list[Row]) -> None:

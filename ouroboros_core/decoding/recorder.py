@@ -81,8 +81,7 @@ class Recorder:
         """The draws of rejection sampling, made once more from the same randomness."""
         found: dict[int, list[Trial]] = {}
 
-        def note(node: int, child: int, u: float, p: float, q: float | None) -> None:
-            accepted = u * (1.0 if q is None else q) < p
+        def note(node: int, child: int, u: float, p: float, q: float | None, accepted: bool) -> None:
             kept = (round(u, DIGITS), round(p, DIGITS), None if q is None else round(q, DIGITS))
             found.setdefault(node, []).append(Trial(child, *kept, accepted))
 

@@ -13,6 +13,7 @@ from ouroboros_core import hyperparameters
 from ouroboros_core.hyperparameters import AUTO, Auto, upto
 from ouroboros_core.memory.governor import Governor
 from ouroboros_core.methods.base import Context, Method, Need, Resources
+from ouroboros_core.models.language_model import Output
 from ouroboros_core.tree import Provenance, Source, TokenTree, TreeBuilder
 
 DEEPEST = 8
@@ -62,7 +63,7 @@ class Eagle2(Method):
         depth = min(self.depth, context.budget - 1)
         width = self.knobs.tree_width
         nodes: list[int] = []
-        self._asked = {}
+        self._expanded: dict[int, int] = {}
         guesses = self.head.draft(context.tokens, depth=depth, width=width, size=self.size, go_on=self._go_on)
         for guess in guesses:
             above = guesses[guess.parent].score if guess.parent >= 0 else 0.0
@@ -70,10 +71,13 @@ class Eagle2(Method):
             parent = nodes[guess.parent] if guess.parent >= 0 else 0
             node = builder.add(guess.token, parent, drafted)
             assert node is not None
-            if parent not in self._asked and (said := self.head.output(guess.parent)):
-                self._asked[parent] = said
+            self._expanded[parent] = guess.parent
             nodes.append(node)
         return builder.build()
+
+    def asked(self) -> dict[int, Output]:
+        self._asked = {node: said for node, guess in self._expanded.items() if (said := self.head.output(guess))}
+        return super().asked()
 
     def _go_on(self, scores: Sequence[float]) -> bool:
         """Whether a pass over nodes with these scores, the root's being 0, is worth its time."""

@@ -18,7 +18,7 @@ from transformers import PreTrainedModel
 
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.models.evaluation import TorchEvaluation, candidates_of
-from ouroboros_core.models.fused import FusedDecoder, product
+from ouroboros_core.models.fused import FusedDecoder, Product, product
 from ouroboros_core.models.kv_cache import TreeCache
 from ouroboros_core.models.language_model import Candidates
 from ouroboros_core.models.masks import Masks, packed_visibility
@@ -71,13 +71,23 @@ class CausalLM:
         self._outputs = None if outputs is None else torch.tensor(sorted(outputs), device=self.device)
         self._fused: FusedDecoder | None = None
         if fused:
-            head = model.get_output_embeddings()
-            part = slice(self.vocabulary) if self._outputs is None else self._outputs
-            bias = None if head.bias is None else head.bias.detach()[part]
-            self._fused, self._project = FusedDecoder(model.base_model), product(head.weight.detach()[part], bias)
+            self._fused, self._project = FusedDecoder(model.base_model), self._projection()
         self._keeps_features = False
         self._seen: torch.Tensor | None = None
         self.reset()
+
+    def _projection(self) -> Product:
+        """Hidden states [rows, width] to logits of the token ids that are scored."""
+        head = self.model.get_output_embeddings()
+        part = slice(self.vocabulary) if self._outputs is None else self._outputs
+        return product(head.weight.detach()[part], None if head.bias is None else head.bias.detach()[part])
+
+    def limit(self, vocabulary: int) -> None:
+        """Score only the first so many token ids from now on, because a draft knows no more."""
+        if vocabulary < self.vocabulary:
+            self.vocabulary = vocabulary
+            if self._fused is not None:
+                self._project = self._projection()
 
     @property
     def outputs(self) -> list[int] | None:
@@ -239,9 +249,7 @@ class CausalLM:
             longest = min(self._cache.room, self.max_length)
             hidden = self._seen = self._fused.run(embedded, places[0], longest, mask, self._cache)
             self._note_features(past)
-            scored = self._project(hidden if len(wanted) == len(tokens) else hidden[wanted])
-            cut = self._outputs is None and scored.shape[-1] > self.vocabulary  # since it was made, by a draft with fewer tokens
-            return scored[:, : self.vocabulary].contiguous() if cut else scored
+            return self._project(hidden if len(wanted) == len(tokens) else hidden[wanted])
         with contextlib.ExitStack() as watching:
             if self._keeps_features:
                 watching.callback(self.model.get_decoder().register_forward_hook(self._take).remove)

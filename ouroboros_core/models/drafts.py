@@ -75,7 +75,7 @@ def join_draft(model: PreTrainedModel, name: str, target: CausalLM, outputs: Seq
     Where output layers are padded differently, both models score the smaller vocabulary.
     """
     small = checked(model, name, target.vocabulary, outputs)
-    target.vocabulary = small.vocabulary
+    target.limit(small.vocabulary)
     return small
 
 

@@ -10,7 +10,7 @@ import gradio as gr
 
 from ouroboros_core.locations import assets
 from ouroboros_core.training.record import agreement_of
-from visualize import figures
+from visualize import record_figures
 from visualize.components.plot_view import PlotView
 
 RECIPE = """
@@ -58,11 +58,13 @@ class DraftsPanel:
         for name, record in records().items():
             with gr.Row(elem_classes="ouro-pair"):
                 PlotView(
-                    {"seq": 0, "figure": figures.training_agreement(record)},
+                    {"seq": 0, "figure": record_figures.training_agreement(record)},
                     label=f"{name}: agreement",
                     elem_id=f"agreement-{name}",
                 )
-                PlotView({"seq": 0, "figure": figures.training_loss(record)}, label=f"{name}: loss", elem_id=f"loss-{name}")
+                PlotView(
+                    {"seq": 0, "figure": record_figures.training_loss(record)}, label=f"{name}: loss", elem_id=f"loss-{name}"
+                )
             gr.Markdown(_facts(name, record), elem_classes="ouro-note")
         shapes = assets() / "models" / "shapes.json"
         if shapes.exists():

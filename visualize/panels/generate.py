@@ -13,7 +13,7 @@ import gradio as gr
 
 from ouroboros_core import methods
 from ouroboros_core.errors import OuroborosError
-from ouroboros_core.hyperparameters import AUTO, Knob
+from ouroboros_core.hyperparameters import AUTO
 from ouroboros_core.locations import assets
 from ouroboros_core.sampling import Sampling
 from visualize import figures, views
@@ -21,6 +21,7 @@ from visualize.components.plot_view import PlotView
 from visualize.components.token_view import TokenView
 from visualize.panels.endpoint import COMPUTE, make_task
 from visualize.panels.examples import EXAMPLES, HEAP, Example
+from visualize.panels.knobs import knob_component, sampling_component
 from visualize.panels.studio import Studio
 
 if TYPE_CHECKING:
@@ -44,18 +45,6 @@ GROWING = "acceptance"
 """The chart that grows while a run is under way."""
 EXPECTED = "Yesterday's version, an outline: copied where the output follows it. It never changes the text."
 RECORDED = ("heap-ouroboros.json", "heap-autoregressive.json")
-
-
-def _knob_component(knob: Knob, automatic: bool = False) -> Any:
-    """automatic: whether the method sets the knob by itself, so that it shows the value which it would have instead."""
-    label = knob.name.replace("_", " ")
-    if knob.choices:
-        return gr.Dropdown(list(knob.choices), value=knob.default, label=label, info=knob.help)
-    if knob.kind is bool:
-        return gr.Checkbox(value=bool(knob.default), label=label, info=knob.help)
-    step = 1 if knob.kind is int else 0.05
-    value = knob.default if knob.fixed is None else knob.fixed
-    return gr.Slider(knob.low, knob.high, value=value, step=step, label=label, info=knob.help, interactive=not automatic)
 
 
 def recorded() -> tuple[dict[str, Any], dict[str, Any]] | None:
@@ -120,7 +109,7 @@ class GeneratePanel:
                         True, label="auto", info=f"The method sets {names} by itself, step by step.", elem_id=f"auto-{method.id}"
                     )
                 for knob in method.Hyperparameters.knobs().values():
-                    self.knobs[method.id, knob.name] = _knob_component(knob, automatic=knob.fixed is not None)
+                    self.knobs[method.id, knob.name] = knob_component(knob, automatic=knob.fixed is not None)
                 if method.takes_prediction:
                     self.predictions[method.id] = gr.Textbox(
                         "", label="Expected text", info=EXPECTED, lines=3, max_lines=8, elem_id=f"prediction-{method.id}"
@@ -140,7 +129,7 @@ class GeneratePanel:
         )
         self.pools, self.finished = gr.State({}), gr.State({})
         with gr.Accordion("Sampling", open=False):
-            self.sampling = {name: _sampling_component(knob) for name, knob in Sampling.knobs().items()}
+            self.sampling = {name: sampling_component(knob) for name, knob in Sampling.knobs().items()}
 
     def _wire(self) -> None:
         private: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
@@ -266,13 +255,3 @@ def _switch(count: int) -> Callable[[bool], Any]:
 
 def _note(example: Example) -> str:
     return f"{example.label}: {example.note}."
-
-
-def _sampling_component(knob: Knob) -> Any:
-    label = knob.name.replace("_", " ")
-    if knob.choices:
-        return _knob_component(knob)
-    if knob.name in ("seed", "top_k"):
-        return gr.Number(knob.default, precision=0, minimum=knob.low, maximum=knob.high, label=label, info=knob.help)
-    low = 0.05 if knob.low_is_open else knob.low
-    return gr.Slider(low, knob.high, value=knob.default, step=0.05, label=label, info=knob.help)

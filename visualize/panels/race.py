@@ -10,29 +10,17 @@ import gradio as gr
 
 from ouroboros_core import methods
 from ouroboros_core.errors import InvalidInput, OuroborosError
+from ouroboros_core.hyperparameters import read_knobs
+from ouroboros_core.sampling import Sampling
 from visualize.components.race_view import RaceView
 from visualize.panels.endpoint import COMPUTE, make_task
 from visualize.panels.examples import EXAMPLES
+from visualize.panels.knobs import sampling_component
 from visualize.panels.studio import Studio
 
 NONE = "none"
 LANES = ("union", "speculative", NONE)
 """What runs beside plain decoding, before anybody chooses."""
-
-
-def knobs_of(text: str) -> dict[str, str]:
-    """`gamma=4, top_k_suffixes=3` as names and values."""
-    found = {}
-    for part in text.split(","):
-        if not part.strip():
-            continue
-        name, equals, value = (piece.strip() for piece in part.partition("="))
-        if not equals or not name or not value:
-            raise InvalidInput(f"knobs are written as gamma=4, top_k_suffixes=3; got {part.strip()!r}")
-        if name in found:
-            raise InvalidInput(f"{name} is given twice: leave one out")
-        found[name] = value
-    return found
 
 
 def _help(method: str) -> str:
@@ -75,13 +63,13 @@ class RacePanel:
         for number, chosen in enumerate(LANES, 2):
             optional = [("no lane", NONE)] if number > 2 else []
             lane = gr.Dropdown([*optional, *choices], value=chosen, label=f"Lane {number}", elem_id=f"lane-{number}")
-            knobs = gr.Textbox("", label=f"Knobs of lane {number}", placeholder="default knobs", elem_id=f"knobs-{number}")
+            typed = gr.Textbox("", label=f"Knobs of lane {number}", placeholder="default knobs", elem_id=f"knobs-{number}")
             self.lanes.append(lane)
-            self.knobs.append(knobs)
+            self.knobs.append(typed)
             self.helps.append(gr.Markdown(_help(chosen), elem_classes="ouro-note"))
         with gr.Accordion("Sampling", open=False):
-            self.temperature = gr.Slider(0, 2, value=0, step=0.05, label="temperature", info="0 is greedy.")
-            self.seed = gr.Number(0, precision=0, minimum=0, maximum=2**32 - 1, label="seed", info="Seed of the noise.")
+            knobs = Sampling.knobs()
+            self.temperature, self.seed = sampling_component(knobs["temperature"]), sampling_component(knobs["seed"])
 
     def _wire(self) -> None:
         private: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
@@ -116,7 +104,7 @@ class RacePanel:
             if method == NONE:
                 continue
             try:
-                knobs = knobs_of(text or "")
+                knobs = read_knobs(text or "")
                 name = method + (f"[{', '.join(f'{k}={v}' for k, v in knobs.items())}]" if knobs else "")
                 tasks.append((name, make_task(prompt, method, knobs, chat, count, sampling)))
             except InvalidInput as error:

@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 TEXT_INTERVAL = 1 / 16
 TEXT_PAUSE, CHART_PAUSE = 0.02, 0.12
 """No clock runs meanwhile: so that sending an update, and on one's own machine drawing it, slows no step down."""
-CHART_INTERVAL = 1 / 2
+STATUS_INTERVAL = 1 / 2
 BASELINE_SECONDS = 600.0
 BASELINES_KEPT = 64
 WARM_UP_TOKENS = 8
@@ -171,7 +171,7 @@ class Studio:
             for step in generation:
                 now = time.monotonic()
                 if now >= due:
-                    due = now + CHART_INTERVAL
+                    due = now + STATUS_INTERVAL
                     status = f"Lane {number} of {len(tasks)}, {lane}: step {step.index + 1}, {len(generation.texts)} tokens"
                     yield {**view, "seq": time.time_ns(), "status": status, "done": False}
             trace = generation.trace()
@@ -186,8 +186,8 @@ class Studio:
         """Take the one compute lane. A stopped run may hold it until its pass has ended, so the queue alone is not enough."""
         while not self.ready:
             yield "Waiting for the models to load …"
-            time.sleep(CHART_INTERVAL)
-        while not self._lane.acquire(timeout=CHART_INTERVAL):
+            time.sleep(STATUS_INTERVAL)
+        while not self._lane.acquire(timeout=STATUS_INTERVAL):
             yield "Waiting for another run to end …"
 
     def _run(
@@ -217,11 +217,12 @@ class Studio:
                 update["charts"] = self._growing(generation.steps)
             shown, seq = len(generation.steps), seq + 1
             yield update
-            time.sleep(CHART_PAUSE if "charts" in update else TEXT_PAUSE)
+            if charts:
+                time.sleep(CHART_PAUSE if "charts" in update else TEXT_PAUSE)
         trace = generation.trace()
         baseline = None
         if compare and trace.steps and task.method != "autoregressive":
-            waiting = views.run_view(trace, None, run=name, seq=seq, badge_text="live")
+            waiting = views.run_view(trace, None, run=name, seq=seq, badge_text="live", start=shown)
             waiting |= {"status": f"{waiting['status']}. Now {task.sampling.kind}, to compare with …", "done": False}
             yield {"view": waiting, "charts": self._growing(trace.steps) if charts else {}}
             baseline = yield from self._baseline(pair, task)
@@ -243,7 +244,7 @@ class Studio:
         for _ in generation:
             now = time.monotonic()
             if now >= due:
-                due = now + CHART_INTERVAL
+                due = now + STATUS_INTERVAL
                 yield {}
         baseline = generation.trace()
         self._baselines.put(key, baseline)

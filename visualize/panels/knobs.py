@@ -1,0 +1,31 @@
+"""A knob becomes what a visitor moves: bounds, default and help come from its declaration."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gradio as gr
+
+from ouroboros_core.hyperparameters import Knob
+
+
+def knob_component(knob: Knob, automatic: bool = False) -> Any:
+    """automatic: whether the method sets the knob by itself, so that it shows the value which it would have instead."""
+    label = knob.name.replace("_", " ")
+    if knob.choices:
+        return gr.Dropdown(list(knob.choices), value=knob.default, label=label, info=knob.help)
+    if knob.kind is bool:
+        return gr.Checkbox(value=bool(knob.default), label=label, info=knob.help)
+    step = 1 if knob.kind is int else 0.05
+    value = knob.default if knob.fixed is None else knob.fixed
+    return gr.Slider(knob.low, knob.high, value=value, step=step, label=label, info=knob.help, interactive=not automatic)
+
+
+def sampling_component(knob: Knob) -> Any:
+    label = knob.name.replace("_", " ")
+    if knob.choices:
+        return knob_component(knob)
+    if knob.name in ("seed", "top_k"):
+        return gr.Number(knob.default, precision=0, minimum=knob.low, maximum=knob.high, label=label, info=knob.help)
+    low = 0.05 if knob.low_is_open else knob.low
+    return gr.Slider(low, knob.high, value=knob.default, step=0.05, label=label, info=knob.help)
