@@ -9,7 +9,7 @@ PIP := $(PYTHON) -m pip --disable-pip-version-check
 export HF_HUB_DISABLE_TELEMETRY = 1
 export GRADIO_ANALYTICS_ENABLED = False
 
-.PHONY: run setup weights test lint types unit exact browser traces table bench shapes page-speed screenshots clean
+.PHONY: run setup weights test lint types unit exact browser traces static table bench shapes page-speed screenshots clean
 
 run: setup
 	$(PYTHON) app.py --host $(ADDRESS) --port $(PORT)
@@ -51,9 +51,13 @@ test: lint types unit
 exact: setup .venv/ready-dev
 	$(PYTHON) -m pytest -q -m exact
 
-# What the page shows before any model is loaded.
+# The recorded runs that page, lessons and gallery show, on an idle machine.
 traces: setup
 	$(PYTHON) -m ouroboros_core.benchmark.record
+
+# Lessons, recorded runs and the theory's curves, for any web server or from disk.
+static: setup
+	$(PYTHON) -m visualize.standalone build/static
 
 # The README's table of phrase sources.
 table: setup

@@ -23,13 +23,17 @@ from visualize import palette
 from visualize.panels.drafts import DraftsPanel
 from visualize.panels.endpoint import add_endpoint
 from visualize.panels.generate import GeneratePanel
+from visualize.panels.learn import LearnPanel
 from visualize.panels.race import RacePanel
 from visualize.panels.studio import Studio
+from visualize.panels.sweep import SweepPanel
+from visualize.panels.traces import GENERATE, TracesPanel
+from visualize.words import say
 
-HEADER = """
+HEADER = f"""
 <header class="ouro-header">
-  <h1>Ouroboros</h1>
-  <p>See who writes each token when a small model guesses and a large one checks - and why the text stays the same.</p>
+  <h1>{say("page.title")}</h1>
+  <p>{say("page.motto")}</p>
 </header>
 """
 MAX_QUEUE = 20
@@ -59,14 +63,22 @@ def build(studio: Studio) -> gr.Blocks:
     """The page, not yet launched."""
     with gr.Blocks(title="Ouroboros: speculative decoding, seen token by token", analytics_enabled=False) as page:
         gr.HTML(HEADER)
-        with gr.Tab("Generate"):
-            panel = GeneratePanel(studio)
-        with gr.Tab("Race"):
-            RacePanel(studio)
-        with gr.Tab("Drafts"):
-            DraftsPanel()
+        with gr.Tabs() as tabs:
+            with gr.Tab(say("tab.generate"), id=GENERATE):
+                panel = GeneratePanel(studio)
+            with gr.Tab(say("tab.race")):
+                RacePanel(studio)
+            with gr.Tab(say("tab.sweep")):
+                sweep = SweepPanel(studio, panel, tabs)
+            with gr.Tab(say("tab.learn")):
+                LearnPanel()
+            with gr.Tab(say("tab.traces")) as traces:
+                TracesPanel(panel, tabs, traces)
+            with gr.Tab(say("tab.drafts")):
+                DraftsPanel()
         add_endpoint(studio)
         panel.attach_loading(page)
+        sweep.attach(page)
     return page.queue(max_size=MAX_QUEUE)
 
 

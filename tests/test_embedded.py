@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 import torch
 
 from ouroboros_core import methods
-from ouroboros_core.benchmark import phrases
+from ouroboros_core.benchmark import phrases, record
 from ouroboros_core.benchmark.prompts import own_prompts
 from ouroboros_core.decoding import metrics
 from ouroboros_core.decoding.generation import Generation, Task
@@ -23,6 +24,7 @@ from ouroboros_core.models.pairs import Pair, load_pair
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.tree import Learned, Source
 from tests import tiny
+from visualize import gallery
 
 pytestmark = pytest.mark.embedded
 
@@ -147,3 +149,14 @@ def test_the_draft_shares_the_targets_embeddings(embedded_pair: Pair) -> None:
     assert embedded_pair.draft is not None
     mine, theirs = (p.model.get_input_embeddings().weight for p in (embedded_pair.draft, embedded_pair.target))
     assert mine.data_ptr() == theirs.data_ptr()
+
+
+@pytest.mark.parametrize("name", ["heap-speculative", "heap-ouroboros-warm", "sampled-rejection"])
+def test_a_recorded_run_of_the_gallery_repeats(embedded_pair: Pair, name: str) -> None:
+    """What is shown beside the lessons is what the model does: the same proposals, verdicts and tokens, in float32."""
+    kept = gallery.trace(name)
+    assert kept.environment.dtype == "float32"
+    plan = json.loads((record.folder() / "gallery.json").read_text())
+    again = record.record(embedded_pair, plan, plan["runs"][name])
+    assert [step.tokens for step in again.steps] == [step.tokens for step in kept.steps]
+    assert [step.tree for step in again.steps] == [step.tree for step in kept.steps]

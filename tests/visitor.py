@@ -38,7 +38,7 @@ def visit(browser: Any, url: str) -> Iterator[Any]:
     visitor.get_by_label("number input for max new tokens").wait_for()
     visitor.wait_for_selector("#chart-speedup .js-line", state="attached")
     yield visitor
-    assert not faults
+    assert not faults, faults
     assert [u for u in asked if not u.startswith((url, "data:", "blob:", url.replace("http", "ws")))] == []
     context.close()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -14,6 +15,11 @@ from ouroboros_core.tree import Source
 from visualize.palette import LOOKS, key_of
 
 PLAIN = "#6B7280"
+
+
+def words_only(text: str) -> str:
+    """A text of others, such as a name in a file that was opened: Plotly takes some tags for markup."""
+    return html.escape(text, quote=False)
 
 
 def layout(x: str, y: str, **more: Any) -> dict[str, Any]:
@@ -102,7 +108,7 @@ def _staircase(trace: Trace) -> tuple[list[float], list[int]]:
 def tokens_against_time(trace: Trace, baseline: Trace | None) -> dict[str, Any]:
     """Tokens there after so many seconds, prefill included, for this run and for plain decoding."""
     figure = go.Figure()
-    shown = ((trace, trace.method, LOOKS["draft"].colour, "solid"), (baseline, "plain decoding", PLAIN, "dot"))
+    shown = ((trace, words_only(trace.method), LOOKS["draft"].colour, "solid"), (baseline, "plain decoding", PLAIN, "dot"))
     for run, name, colour, dash in shown:
         if run is not None:
             seconds, tokens = _staircase(run)
@@ -122,7 +128,7 @@ def speedup_by_token(trace: Trace, baseline: Trace) -> dict[str, Any]:
         x=list(range(1, count + 1)),
         y=[theirs[n] / mine[n] for n in range(count)],
         mode="lines",
-        name=f"{trace.method} over plain decoding",
+        name=f"{words_only(trace.method)} over plain decoding",
         line={"color": LOOKS["suffix"].colour, "width": 2.5},
         hovertemplate="%{y:.2f}×<extra></extra>",
     )
@@ -157,7 +163,7 @@ PHASES = {"prefill": "target", "draft": "draft", "verify": "correction", "learn"
 def time_breakdown(trace: Trace, baseline: Trace | None) -> dict[str, Any]:
     """Milliseconds per emitted token by phase, of this run and of plain decoding."""
     figure = go.Figure()
-    runs = [(trace.method, trace)] + ([("plain decoding", baseline)] if baseline is not None else [])
+    runs = [(words_only(trace.method), trace)] + ([("plain decoding", baseline)] if baseline is not None else [])
     shown = [(name, run) for name, run in runs if run.steps][::-1]
     for phase, look in PHASES.items():
         values = [1000 * sum(getattr(step.seconds, phase) for step in run.steps) / metrics.new_tokens(run) for _, run in shown]

@@ -67,6 +67,7 @@ class Reasons:
         self.step, self.sampling = step, sampling
         self._piece = piece
         self._judged: Mapping[int, Judged] = {judged.node: judged for judged in step.judged}
+        self._of: dict[int, str] = {}
 
     def quoted(self, token: int) -> str:
         """A token's text, its spaces and line ends to be seen."""
@@ -94,6 +95,11 @@ class Reasons:
 
     def of_node(self, node: int) -> str:
         """What became of a proposed node, and why."""
+        if node not in self._of:
+            self._of[node] = self._of_node(node)
+        return self._of[node]
+
+    def _of_node(self, node: int) -> str:
         tree, path = self.step.tree, self.step.path
         if node in path:
             return self.of_token(path.index(node))

@@ -170,6 +170,7 @@ def run_view(
     status = f"{metrics.new_tokens(trace)} tokens in {len(trace.steps)} steps"
     if baseline is not None and difference is not None and difference.tie:
         status += f". {difference.sentence(trace.pieces | baseline.pieces)}"
+    theory = theory_view(trace, baseline)
     return {
         "seq": seq,
         "run": run,
@@ -183,7 +184,16 @@ def run_view(
         "numbers": numbers.sections(trace, baseline),
         "status": status,
         "done": True,
-    }
+    } | ({"theory": theory} if theory else {})
+
+
+def theory_view(trace: Trace, baseline: Trace | None) -> View | None:
+    """A run as a point on the theory's curves: mean depth of its proposals, tokens per step, speed over plain decoding."""
+    speedup = metrics.speedup(trace, baseline) if baseline is not None else None
+    if speedup is None or not metrics.proposal_depth(trace):
+        return None
+    tokens = metrics.mean_acceptance_length(trace)
+    return {"gamma": round(metrics.proposal_depth(trace), 2), "tokens": round(tokens, 3), "speedup": round(speedup, 3)}
 
 
 def lane_view(name: str, trace: Trace, baseline: Trace, difference: Divergence | None) -> View:

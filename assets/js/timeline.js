@@ -12,6 +12,7 @@ class Timeline extends Player {
     for (const [value, label] of Object.entries(PHASES)) grain.append(new Option("by " + label, value, false, value === "commit"));
     grain.addEventListener("change", () => this.setGrain(grain.value));
     place.append(grain);
+    this.chooser = grain;
     this.clear();
   }
 
@@ -71,6 +72,18 @@ class Timeline extends Player {
     this.follow = follow;
     const found = this.frames.findIndex(([s, p]) => s > step || (s === step && p >= phase));
     this.go(found < 0 ? this.frames.length - 1 : found);
+  }
+
+  // A moment of a step: "draft" when all guesses stand there, "verify" when they are judged, else its commit.
+  goToMoment(step, stage) {
+    const shown = this.steps[step], wanted = stage === "draft" ? "token" : stage === "verify" && this.grain === "commit" ? "verify" : this.grain;
+    if (!shown) return;
+    if (wanted !== this.grain) {
+      this.chooser.value = wanted;
+      this.setGrain(wanted);
+    }
+    const depth = TokenText.depth(shown), phase = { draft: depth, verify: depth + 1 }[stage] || depth + 2;
+    this.go(this.frames.findLastIndex(([s, p]) => s < step || (s === step && p <= phase)));
   }
 
   // The moment at which a step is committed.

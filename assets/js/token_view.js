@@ -6,6 +6,8 @@ const place = part("text"), legend = part("legend"), tiles = part("tiles"), stat
 const looks = new Map(props.looks.map((look) => [look.look, look]));
 const state = { run: null, stopped: null, stop: null, spoken: 0, drawn: 0, ends: [], atEnd: true };
 const SPEAK_EVERY_MS = 5000;
+window.ouroCards = (window.ouroCards || 0) + 1; // there may be several views on a page
+part("card").id = "ouro-card-" + window.ouroCards;
 const text = new TokenText(place);
 const card = new TokenCard(part("card"), root, looks);
 const tree = new TreeView(part("tree"), (node, under) => inspect(nodeFacts(text.steps[shownStep()], node), under, true));
@@ -146,7 +148,7 @@ function speak(words) {
   said.textContent = words;
 }
 
-function say(words, now) {
+function announce(words, now) {
   status.textContent = words;
   if (now || Date.now() - state.spoken > SPEAK_EVERY_MS) speak(words);
 }
@@ -155,7 +157,7 @@ function paint(json) {
   if (!json) return;
   const value = JSON.parse(json);
   if (value.stopped) {
-    if (root.dataset.done !== "true") say("Stopped after " + text.tokens + " tokens. What was written stays.", true);
+    if (root.dataset.done !== "true") announce("Stopped after " + text.tokens + " tokens. What was written stays.", true);
     root.dataset.done = "true";
     state.stopped = state.run;
     aside();
@@ -175,10 +177,18 @@ function paint(json) {
   if (value.done) {
     finish(value.steps);
     aside();
+    if (value.theory && value.badge === "live") remember(value);
   }
   root.dataset.done = String(Boolean(value.done));
   if (!state.stop) rove(place.querySelector(".ouro-token"));
-  if (value.status !== undefined) say(value.status, value.done);
+  if (value.status !== undefined) announce(value.status, value.done);
+}
+
+// What the curves of the theory show as the visitor's own runs; it is forgotten with the page.
+function remember(value) {
+  window.ouroRuns = (window.ouroRuns || []).filter((run) => run.run !== value.run).slice(-49);
+  window.ouroRuns.push({ run: value.run, name: value.title, ...value.theory });
+  document.dispatchEvent(new CustomEvent("ouro:run"));
 }
 
 // The end of a stream may complete the last token's text.
@@ -296,11 +306,13 @@ const press = (button, act) =>
     act(on);
   });
 press(part("final"), (on) => root.classList.toggle("ouro-final-only", on));
-press(part("windowed"), (on) => {
+press(part("windowed"), windowed);
+
+function windowed(on) {
   tree.windowed = on;
   const [step, phase] = timeline.frames[timeline.at] || [text.steps.length - 1, Infinity];
   picture(text.steps[step], phase);
-});
+}
 part("stage").addEventListener("toggle", () => {
   const [step, phase] = timeline.frames[timeline.at] || [];
   if (step !== undefined) picture(text.steps[step], phase);
@@ -318,5 +330,19 @@ for (const [key, look] of looks) {
   name.append(glyph, make("span", "ouro-sample", look.label));
   part("meaning").querySelector("dl").append(name, make("dd", "", look.sentence));
 }
+
+// For who leads a reader through a run: what a hand would do with timeline, toggle and tokens.
+element.ouroboros = {
+  moment: (step, stage) => timeline.goToMoment(step, stage),
+  windowed(on) {
+    if (String(on) !== part("windowed").getAttribute("aria-pressed")) part("windowed").click();
+  },
+  card(step, node) {
+    const span = text.spans[step];
+    const token = span && (span.querySelector(`[data-node="${node}"]`) || span.querySelector(".ouro-token:not([data-node])"));
+    if (token) lock(token);
+  },
+  hideCard: () => card.hide(),
+};
 paint(props.value);
 watch("value", () => paint(props.value));

@@ -84,7 +84,7 @@ class TreeView {
     });
     nodes.forEach((node, n) => {
       const group = draw("g", { class: "ouro-node", ...(n ? { "data-below": n } : {}) });
-      const text = visible(node.text), room = Math.floor((widths[places[n].depth] - 18) / 7.4);
+      const text = visible(node.text), room = Math.floor((widths[places[n].depth] - 18) / 7.4 + 0.01);
       const short = [...text].length > room ? [...text].slice(0, room - 1).join("") + "…" : text;
       if (n >= proposals) group.dataset.window = "";
       else if (n) {

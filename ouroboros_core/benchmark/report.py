@@ -10,17 +10,23 @@ import io
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from statistics import median
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ouroboros_core.benchmark.entrants import BASELINE
 from ouroboros_core.benchmark.prompts import GROUPS
 from ouroboros_core.benchmark.store import Measurement
+from ouroboros_core.decoding.trace import Seconds
+
+if TYPE_CHECKING:
+    from ouroboros_core.benchmark.cells import CellRow
 
 OVERALL = "overall"
 HF_GREEDY = "hf-greedy"
 RESAMPLES = 2000
+Turn = tuple[int | str, int]
+"""Question id and number of the turn."""
 
 
 @dataclass(frozen=True)
@@ -66,34 +72,40 @@ class Row:
 
 
 @dataclass
-class _Speeds:
-    """Tokens and seconds of each question and turn of one method; seconds are medians over repeats."""
+class Speeds:
+    """Tokens and seconds of each question and turn under one setting; both are medians over repeats."""
 
-    tokens: dict[Any, float] = field(default_factory=dict)
-    total: dict[Any, float] = field(default_factory=dict)
-    decode: dict[Any, float] = field(default_factory=dict)
+    tokens: dict[Turn, float] = field(default_factory=dict)
+    total: dict[Turn, float] = field(default_factory=dict)
+    decode: dict[Turn, float] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, runs: Iterable[Measurement]) -> _Speeds:
-        by_turn: dict[Any, list[Measurement]] = {}
-        for run in runs:
-            by_turn.setdefault((run.question, run.turn), []).append(run)
+    def of(cls, runs: Iterable[tuple[Turn, int, Seconds]]) -> Speeds:
+        """From what each run was about, its tokens and its seconds."""
+        by_turn: dict[Turn, list[tuple[int, Seconds]]] = {}
+        for turn, tokens, seconds in runs:
+            by_turn.setdefault(turn, []).append((tokens, seconds))
         speeds = cls()
         for turn, same in by_turn.items():
-            speeds.tokens[turn] = median(run.tokens for run in same)
-            speeds.total[turn] = median(run.seconds.prefill + run.seconds.decode for run in same)
-            speeds.decode[turn] = median(run.seconds.decode for run in same)
+            speeds.tokens[turn] = median(tokens for tokens, _ in same)
+            speeds.total[turn] = median(seconds.prefill + seconds.decode for _, seconds in same)
+            speeds.decode[turn] = median(seconds.decode for _, seconds in same)
         return speeds
 
     def per_second(self) -> float:
-        return _ratio(sum(self.tokens.values()), sum(self.total.values()))
+        return ratio(sum(self.tokens.values()), sum(self.total.values()))
 
     def decode_per_second(self) -> float:
-        return _ratio(sum(self.tokens.values()), sum(self.decode.values()))
+        return ratio(sum(self.tokens.values()), sum(self.decode.values()))
 
 
-def _ratio(a: float, b: float) -> float:
+def ratio(a: float, b: float) -> float:
+    """a / b; 0 where there is nothing to divide by."""
     return a / b if b else 0.0
+
+
+def _speeds(runs: Iterable[Measurement]) -> Speeds:
+    return Speeds.of(((run.question, run.turn), run.tokens, run.seconds) for run in runs)
 
 
 def rows(measurements: Sequence[Measurement]) -> list[Row]:
@@ -120,16 +132,16 @@ def _best_settings(measurements: Sequence[Measurement]) -> list[Measurement]:
     best: dict[str, str] = {}
     for (method, setting), runs in by_setting.items():
         known = best.get(method)
-        if known is None or _Speeds.of(runs).per_second() > _Speeds.of(by_setting[method, known]).per_second():
+        if known is None or _speeds(runs).per_second() > _speeds(by_setting[method, known]).per_second():
             best[method] = setting
     return [run for run in measurements if run.setting == best[run.method]]
 
 
 def _row(method: str, group: str, runs: Sequence[Measurement]) -> Row:
     mine = [run for run in runs if run.method == method]
-    speeds = _Speeds.of(mine)
-    plain = _Speeds.of(run for run in runs if run.method == BASELINE)
-    greedy = _Speeds.of(run for run in runs if run.method == HF_GREEDY)
+    speeds = _speeds(mine)
+    plain = _speeds(run for run in runs if run.method == BASELINE)
+    greedy = _speeds(run for run in runs if run.method == HF_GREEDY)
     tokens, passes = sum(run.tokens for run in mine), sum(run.passes for run in mine)
     compared = bool(mine) and all(run.compared for run in mine)
     differing = [run.difference for run in mine if run.difference is not None]
@@ -141,13 +153,13 @@ def _row(method: str, group: str, runs: Sequence[Measurement]) -> Row:
         setting=mine[0].setting if mine else "",
         questions=len(speeds.tokens),
         tokens=tokens,
-        tokens_per_pass=_ratio(tokens, passes),
-        rows_per_token=_ratio(sum(run.rows for run in mine), tokens),
-        draft_passes_per_token=_ratio(sum(run.draft_passes for run in mine), tokens),
+        tokens_per_pass=ratio(tokens, passes),
+        rows_per_token=ratio(sum(run.rows for run in mine), tokens),
+        draft_passes_per_token=ratio(sum(run.draft_passes for run in mine), tokens),
         tokens_per_second=speeds.per_second(),
         decode_tokens_per_second=speeds.decode_per_second(),
-        speedup=_ratio(speeds.per_second(), plain.per_second()),
-        speedup_hf=_ratio(speeds.per_second(), greedy.per_second()) if greedy.tokens else None,
+        speedup=ratio(speeds.per_second(), plain.per_second()),
+        speedup_hf=ratio(speeds.per_second(), greedy.per_second()) if greedy.tokens else None,
         ci95=confidence(speeds, plain),
         equal=len(mine) - len(differing) if compared else None,
         ties=ties if compared else None,
@@ -158,7 +170,7 @@ def _row(method: str, group: str, runs: Sequence[Measurement]) -> Row:
     )
 
 
-def confidence(speeds: _Speeds, plain: _Speeds) -> tuple[float, float]:
+def confidence(speeds: Speeds, plain: Speeds) -> tuple[float, float]:
     """95% interval of the ratio of pooled tokens per second, by resampling the questions both have, with a fixed seed."""
     questions = list(dict.fromkeys(question for question, turn in speeds.tokens if (question, turn) in plain.tokens))
     if not questions:
@@ -205,7 +217,7 @@ def markdown(table: Sequence[Row]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def equality(row: Row) -> str:
+def equality(row: Row | CellRow) -> str:
     """How the texts compare with the baseline's, in a few words."""
     if row.equal is None:
         return "its own"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from ouroboros_core.benchmark.entrants import BASELINE, Entrant, MethodEntrant, Outcome
 from ouroboros_core.benchmark.memory import MemoryPeak
 from ouroboros_core.benchmark.prompts import Question
-from ouroboros_core.benchmark.store import Measurement, Share, Store, Unit
+from ouroboros_core.benchmark.store import Measurement, Settings, Share, Store, Unit
 from ouroboros_core.decoding.engine import check_room
 from ouroboros_core.decoding.equality import Divergence, compare
 from ouroboros_core.decoding.text import decode_all
@@ -29,7 +29,7 @@ WARM_UP_TOKENS = 8
 
 
 @contextlib.contextmanager
-def _naming(question: Question, turn: int) -> Iterator[None]:
+def naming(question: Question, turn: int = 0) -> Iterator[None]:
     """Says of bad input which question it is."""
     try:
         yield
@@ -42,10 +42,11 @@ class Runner:
 
     def __init__(self, pair: Pair, entrants: Sequence[Entrant], questions: Sequence[Question], store: Store, mine: Share) -> None:
         assert any(entrant.label == BASELINE for entrant in entrants), "the baseline always runs"
-        self.pair, self.entrants, self.store = pair, list(entrants), store
+        assert isinstance(store.settings, Settings)
+        self.pair, self.entrants, self.store, self.settings = pair, list(entrants), store, store.settings
         self.memory = MemoryPeak(pair.target.device.type)
         self._check(questions)
-        repeats = range(store.settings.repeats)
+        repeats = range(self.settings.repeats)
         work = [(repeat, question) for repeat in repeats for question in questions]
         self.work = [(n, *unit) for n, unit in enumerate(work) if n % mine.count == mine.rank]
 
@@ -53,10 +54,10 @@ class Runner:
         """Raise InvalidInput, before any work, for a question that could not run."""
         chat = bool(self.pair.tokenizer.chat_template)
         for question in questions:
-            if self.store.settings.turns and len(question.turns) > 1 and not chat:
+            if self.settings.turns and len(question.turns) > 1 and not chat:
                 raise InvalidInput(f"{self.pair.target.name} has no chat template, which later turns need: leave --turns out")
-            with _naming(question, 0):
-                check_room(self.pair.encode(question.turns[0], chat=chat), self.store.settings.max_new_tokens, self.pair.target)
+            with naming(question):
+                check_room(self.pair.encode(question.turns[0], chat=chat), self.settings.max_new_tokens, self.pair.target)
 
     @property
     def left(self) -> list[tuple[int, int, Question]]:
@@ -67,7 +68,7 @@ class Runner:
     def warm_up(self) -> None:
         """A few tokens each, so that no clock measures first calls; then warm pools are what they were."""
         for entrant in self.entrants:
-            entrant.run("Hello", (), min(WARM_UP_TOKENS, self.store.settings.max_new_tokens))
+            entrant.run("Hello", (), min(WARM_UP_TOKENS, self.settings.max_new_tokens))
             if isinstance(entrant, MethodEntrant):
                 entrant.reset()
                 if entrant.pool is not None and entrant.label in self.store.pools:
@@ -90,13 +91,13 @@ class Runner:
         order = [*self.entrants[start:], *self.entrants[:start]]
         history: list[str] = []
         measured: list[Measurement] = []
-        for turn, prompt in enumerate(question.turns if self.store.settings.turns else question.turns[:1]):
+        for turn, prompt in enumerate(question.turns if self.settings.turns else question.turns[:1]):
             runs: list[tuple[Entrant, Outcome, float]] = []
             for entrant in order:
                 progress(f"question {question.id}, {' '.join(filter(None, (entrant.label, entrant.setting)))}")
                 self.memory.reset()
-                with _naming(question, turn):
-                    outcome = entrant.run(prompt, history, self.store.settings.max_new_tokens)
+                with naming(question, turn):
+                    outcome = entrant.run(prompt, history, self.settings.max_new_tokens)
                 runs.append((entrant, outcome, self.memory.megabytes()))
             plain = next(outcome.tokens for entrant, outcome, _ in runs if entrant.label == BASELINE)
             encoded = self.pair.encode(prompt, chat=bool(self.pair.tokenizer.chat_template), history=history)
@@ -124,8 +125,8 @@ class Runner:
         return measured
 
     def _difference(self, prompt: Sequence[int], outcome: Outcome, plain: Sequence[int]) -> Divergence | None:
-        sampling = Sampling.model_validate(self.store.settings.sampling)
-        dtype = self.store.settings.environment["dtype"]
+        sampling = Sampling.model_validate(self.settings.sampling)
+        dtype = self.settings.environment["dtype"]
         return compare(self.pair.target, prompt, outcome.tokens, plain, dtype, sampling)
 
     def _pieces(self, difference: Divergence) -> dict[int, str]:

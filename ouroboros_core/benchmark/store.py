@@ -1,6 +1,7 @@
-"""What a benchmark has measured, kept so that nothing is lost: one store a process, merged at the end.
+"""What was measured, kept so that nothing is lost: one store a process, merged at the end.
 
-A store is written at once or not at all, after every unit. It refuses to mix what was measured under other settings or elsewhere.
+What is kept - a benchmark's runs, a sweep's points - is said by the settings' `kind`; all else is alike. A store is written at
+once or not at all, after every unit. It refuses to mix what was measured under other settings or elsewhere.
 """
 
 from __future__ import annotations
@@ -8,13 +9,14 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Generic, Protocol
 
 from pydantic import TypeAdapter, ValidationError
+from typing_extensions import TypeVar
 
 from ouroboros_core.decoding.equality import Divergence
 from ouroboros_core.decoding.trace import Seconds
@@ -23,8 +25,24 @@ from ouroboros_core.errors import InvalidInput
 VERSION = 1
 SIZES = ("WORLD_SIZE", "PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE")
 """Where launchers say how many processes there are."""
-Unit = tuple[int, int | str]
-"""Repeat and question id."""
+Unit = tuple[int | str, ...]
+"""What is done or not done as a whole; it begins with repeat and question id."""
+
+
+class Record(Protocol):
+    """One measured run, a dataclass."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    @property
+    def unit(self) -> Unit:
+        """The unit of work that it belongs to."""
+        ...
+
+    @property
+    def key(self) -> Hashable:
+        """What no other run has: measured twice, it counts once."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -48,6 +66,41 @@ class Measurement:
     difference: Divergence | None = None
     explanation: str | None = None
 
+    @property
+    def unit(self) -> Unit:
+        return self.repeat, self.question
+
+    @property
+    def key(self) -> Hashable:
+        return self.method, self.setting, self.repeat, self.question, self.turn
+
+
+R = TypeVar("R", bound=Record, default=Measurement)
+
+
+@dataclass(frozen=True)
+class Kind(Generic[R]):
+    """What a store keeps, and the words for it.
+
+    name     of the whole, such as benchmark
+    unit     what a unit of work is called, such as question
+    records  where the records stand in the JSON
+    """
+
+    name: str
+    unit: str
+    records: str
+    record: type[R]
+
+
+class Plan(Protocol[R]):
+    """Settings, a dataclass: what decides the numbers, so that a resumed measurement must have the same."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    @property
+    def kind(self) -> Kind[R]: ...
+
 
 @dataclass
 class Settings:
@@ -65,61 +118,71 @@ class Settings:
     draft: str | None
     environment: dict[str, Any]
 
+    @property
+    def kind(self) -> Kind[Measurement]:
+        return Kind("benchmark", "question", "runs", Measurement)
+
 
 @dataclass
-class Store:
+class Store(Generic[R]):
     """Finished units in memory and, if there is a path, on disk; `pools` are those of warm entrants after the last unit."""
 
-    settings: Settings
+    settings: Plan[R]
     path: Path | None = None
     units: list[Unit] = field(default_factory=list)
-    measurements: list[Measurement] = field(default_factory=list)
+    measurements: list[R] = field(default_factory=list)
     pools: dict[str, str] = field(default_factory=dict)
     elsewhere: set[Unit] = field(default_factory=set)
     """Units that other processes have done."""
     complete: bool = False
 
-    def adopt(self, other: Store) -> None:
+    def adopt(self, other: Store[R]) -> None:
         """Take over what another store has and this one has not."""
         new = [unit for unit in other.units if unit not in self.units]
         self.units += new
-        self.measurements += [run for run in other.measurements if (run.repeat, run.question) in new]
+        self.measurements += [run for run in other.measurements if run.unit in new]
 
-    def add(self, unit: Unit, measured: Sequence[Measurement], pools: dict[str, str]) -> None:
+    def add(self, unit: Unit, measured: Sequence[R], pools: dict[str, str] | None = None) -> None:
         self.units.append(unit)
         self.measurements += measured
-        self.pools = pools
+        self.pools = pools or {}
         self.save({})
 
     def save(self, report: dict[str, Any]) -> None:
-        """Write everything at once or nothing; `report` is what a finished benchmark has besides its runs."""
+        """Write everything at once or nothing; `report` is what stands there besides the records."""
         if self.path is None:
             return
+        scratch = self.path.with_name(self.path.name + ".writing")
+        scratch.write_text(self.text(report))
+        scratch.replace(self.path)
+
+    def text(self, report: dict[str, Any]) -> str:
+        """The JSON of all that is kept, a record a line."""
         state: dict[str, Any] = {"version": VERSION, "complete": self.complete, "settings": asdict(self.settings), **report}
         if not self.complete:
             state |= {"units": self.units, "pools": self.pools}
         text = json.dumps(state, indent=1)
-        runs = ",\n".join("  " + json.dumps(run, allow_nan=True) for run in map(asdict, self.measurements))
-        scratch = self.path.with_name(self.path.name + ".writing")
-        scratch.write_text(f'{text[:-2]},\n "runs": [\n{runs}\n ]\n}}\n')
-        scratch.replace(self.path)
+        written = (asdict(run) for run in self.measurements)
+        runs = ",\n".join("  " + json.dumps(run, allow_nan=True) for run in written)
+        return f'{text[:-2]},\n "{self.settings.kind.records}": [\n{runs}\n ]\n}}\n'
 
     @classmethod
-    def open(cls, settings: Settings, path: Path | None, *, resume: bool) -> Store:
-        """A new store, or the one an interrupted benchmark left; raises InvalidInput rather than lose or mix results."""
-        store = cls(settings, path)
+    def open(cls, settings: Plan[R], path: Path | None, *, resume: bool) -> Store[R]:
+        """A new store, or the one that was interrupted; raises InvalidInput rather than lose or mix results."""
+        store, kind = cls(settings, path), settings.kind
         if path is None or not path.exists():
             return store
         try:
             state = json.loads(path.read_text())
             if state["version"] != VERSION:
                 raise InvalidInput(f"{path} has version {state['version']}, this program reads {VERSION}: name another file")
+            records = state[kind.records]
             if not resume:
                 if state["complete"]:
                     return store
                 raise InvalidInput(
-                    f"{path} holds an interrupted benchmark ({len(state['units'])} questions done): add --resume to go on with "
-                    f"it, or delete it to begin anew"
+                    f"{path} holds an interrupted {kind.name} ({len(state['units'])} {kind.unit}s done): add --resume to go on "
+                    f"with it, or delete it to begin anew"
                 )
             for name, value in asdict(settings).items():
                 if state["settings"][name] != value:
@@ -127,14 +190,14 @@ class Store:
                     raise InvalidInput(
                         f"{path} was measured with {name} {was}, not {value}: resume with the same, or name another file"
                     )
-            store.measurements = TypeAdapter(list[Measurement]).validate_python(state["runs"])
-            done = state.get("units") or dict.fromkeys((run.repeat, run.question) for run in store.measurements)
-            store.units = [(int(repeat), question) for repeat, question in done]
+            store.measurements = [TypeAdapter(kind.record).validate_python(record) for record in records]
+            done = state.get("units") or dict.fromkeys(run.unit for run in store.measurements)
+            store.units = [tuple(unit) for unit in done]
             store.pools, store.complete = state.get("pools", {}), state["complete"]
         except (ValueError, KeyError, TypeError, ValidationError) as error:
             if isinstance(error, InvalidInput):
                 raise
-            raise InvalidInput(f"{path} is not a benchmark's JSON ({error}); name another file") from None
+            raise InvalidInput(f"{path} is not a {kind.name}'s JSON ({error}); name another file") from None
         return store
 
 
@@ -151,14 +214,15 @@ class Share:
     def main(self) -> bool:
         return self.rank == 0
 
-    def open(self, settings: Settings, path: Path | None, *, resume: bool) -> Store:
+    def open(self, settings: Plan[R], path: Path | None, *, resume: bool) -> Store[R]:
         """This process's store; the main one's is at `path`, the others' are beside it until all are merged."""
         if path is None:
             return Store(settings)
         parts = _parts(path)
         if parts and not resume:
             raise InvalidInput(
-                f"{parts[0]} is left of an interrupted benchmark: add --resume to go on with it, or delete it to begin anew"
+                f"{parts[0]} is left of an interrupted {settings.kind.name}: add --resume to go on with it, or delete it to "
+                f"begin anew"
             )
         store = Store.open(settings, path if self.main else _part(path, self.rank), resume=resume)
         for other in (path, *parts):
@@ -168,7 +232,15 @@ class Share:
                     store.adopt(left)
                 else:
                     store.elsewhere |= set(left.units)
+        self._wait()
         return store
+
+    def _wait(self) -> None:
+        """Until all processes have opened theirs: what a quick one writes is not left of an earlier measurement."""
+        if self.count > 1:
+            from accelerate import PartialState
+
+            PartialState().wait_for_everyone()
 
 
 def _part(path: Path, rank: int) -> Path:
@@ -192,7 +264,7 @@ def share() -> Share:
     return Share(state.process_index, state.num_processes, str(state.device))
 
 
-def gather(store: Store, mine: Share) -> None:
+def gather(store: Store[R], mine: Share) -> None:
     """Bring all processes' measurements into the main one's store; each run counts once."""
     everything = store.measurements
     if mine.count > 1:
@@ -202,7 +274,7 @@ def gather(store: Store, mine: Share) -> None:
         everything = gather_object(everything)
         PartialState().destroy_process_group()
     if mine.main:
-        store.measurements = list({(m.method, m.setting, m.repeat, m.question, m.turn): m for m in everything}.values())
+        store.measurements = list({run.key: run for run in everything}.values())
 
 
 def remove_parts(path: Path | None, mine: Share) -> None:

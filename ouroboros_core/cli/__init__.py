@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import ouroboros_core
 from ouroboros_core.errors import OuroborosError
 
-HELPERS = ("console", "display", "options")
+HELPERS = ("console", "display", "measuring", "options")
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -134,6 +134,16 @@ def expected_tokens(alpha: float, gamma: float) -> float:
     return gamma + 1 if alpha >= 1 else (1 - alpha ** (gamma + 1)) / (1 - alpha)
 
 
+def ideal_gamma(alpha: float, cost: float, most: int) -> tuple[int, float]:
+    """The draft length of 1 to `most` tokens that promises the most speed, the shortest of equals, and its speedup:
+    expected_tokens(alpha, gamma) / (gamma * cost + 1), where a draft pass costs `cost` plain steps.
+
+    Below 1, none pays. Leviathan et al., arXiv 2211.17192, theorem 3.8.
+    """
+    speedups = [(gamma, expected_tokens(alpha, gamma) / (gamma * cost + 1)) for gamma in range(1, most + 1)]
+    return max(speedups, key=lambda found: found[1])
+
+
 def break_even(gamma: float, cost: float) -> float | None:
     """The acceptance rate at which a step that costs `cost` plain steps yields as many tokens; None if gamma + 1 are too few."""
     if cost > gamma + 1:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Literal
 
 from ouroboros_core.costs import Choice
 from ouroboros_core.environment import Environment
-from ouroboros_core.errors import InvalidInput
 from ouroboros_core.tree import Source, TokenTree
 
 if TYPE_CHECKING:
@@ -175,40 +174,19 @@ class Trace:
         return "".join(self.texts)
 
     def to_json(self) -> str:
-        return _adapter().dump_json(self).decode()
+        return adapter().dump_json(self).decode()
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Trace:
-        """The trace that `to_json` wrote; raises InvalidInput for anything else."""
-        from pydantic import ValidationError
+        """The trace that `to_json` wrote; raises InvalidInput for anything else, and beyond the bounds of `checks`."""
+        from ouroboros_core.decoding import reading
 
-        try:
-            trace = _adapter().validate_json(text)
-        except ValidationError as error:
-            first = error.errors(include_url=False, include_input=False)[0]
-            where = ".".join(map(str, first["loc"])) or "the file"
-            raise InvalidInput(f"this is not a trace: {where}: {first['msg']}") from None
-        if trace.version != VERSION:
-            raise InvalidInput(f"the trace has schema version {trace.version}; this program reads version {VERSION}")
-        trace._check()
-        return trace
-
-    def _check(self) -> None:
-        """Raise InvalidInput unless every path is a walk from the root and every token has its text."""
-        for number, step in enumerate(self.steps):
-            parent = 0
-            for node in step.path:
-                if not 0 < node < len(step.tree) or step.tree.parents[node] != parent:
-                    raise InvalidInput(f"this is not a trace: steps.{number}.path is no walk from the root")
-                parent = node
-            if not step.tokens:
-                raise InvalidInput(f"this is not a trace: steps.{number} emits no token")
-        if len(self.texts) != len(self.tokens):
-            raise InvalidInput(f"this is not a trace: {len(self.tokens)} tokens have {len(self.texts)} texts")
+        return reading.read(text)
 
 
 @cache
-def _adapter() -> TypeAdapter[Trace]:
+def adapter() -> TypeAdapter[Trace]:
+    """What turns a trace into JSON; made when it is first needed, because importing pydantic takes its time."""
     from pydantic import TypeAdapter
 
     return TypeAdapter(Trace)

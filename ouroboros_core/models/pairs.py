@@ -136,9 +136,29 @@ def load_pair(
     if corpus is None and target is None and embedded.corpus_file().exists():
         corpus = str(embedded.corpus_file())
     texts = None if corpus in (None, "none") else _load_corpus(str(corpus), big, tokenizer)
-    pair = Pair(big, small, tokenizer, stop_tokens(big.model, tokenizer), quantize, eagle, texts)
-    how = " ".join(f"{m.fused} {m.model.num_parameters()}" for m in (big, small) if m)
-    return replace(pair, costs=costs_of(pair.environment, big, small, eagle, how))
+    return _timed(Pair(big, small, tokenizer, stop_tokens(big.model, tokenizer), quantize, eagle, texts))
+
+
+def _timed(pair: Pair) -> Pair:
+    """The same with what its passes cost here."""
+    how = " ".join(f"{m.fused} {m.model.num_parameters()}" for m in (pair.target, pair.draft) if m)
+    return replace(pair, costs=costs_of(pair.environment, pair.target, pair.draft, pair.head, how))
+
+
+def with_draft(pair: Pair, name: str) -> Pair:
+    """The same target with another draft model, loaded and checked: folder, GGUF file, Hub id, or 'none' for none.
+
+    The name of the draft that the pair has gives the pair itself. Errors are those of `load_pair`. Where the new draft's
+    output layer is padded less, both models of the given pair score the smaller vocabulary, too.
+    """
+    if name == (pair.draft.name if pair.draft else "none"):
+        return pair
+    small = None
+    if name != "none":
+        small = load_draft(name, pair.target, pair.tokenizer, pair.target.dtype, pair.target.device)
+    if pair.draft is not None:
+        pair.draft.limit(pair.target.vocabulary)
+    return _timed(replace(pair, draft=small))
 
 
 def load_target(

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import json
-from functools import cache
 from typing import Any
 
 import gradio as gr
 
-from ouroboros_core.locations import assets
-
-
-@cache
-def script(*names: str) -> str:
-    """The JavaScript of a component: files one behind the other, in a scope of its own."""
-    return "\n".join((assets() / "js" / name).read_text() for name in names)
+from visualize.markup import Markup
 
 
 class JsonHTML(gr.HTML):
     """A gr.HTML whose value is JSON for its script; the template is fixed, so no text of a visitor is ever markup."""
+
+    def __init__(self, value: Any, markup: Markup, **more: Any) -> None:
+        options = {"html_template": markup.template, "js_on_load": markup.body, "apply_default_css": False}
+        super().__init__(value=value, **options, **more)
 
     def postprocess(self, value: Any) -> Any:
         """JSON text: Gradio streams differences of nested lists, and applies them wrongly where a list got shorter."""

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import gradio as gr
-import plotly
 
-from visualize.components.base import JsonHTML, script
+from visualize.components.base import JsonHTML
+from visualize.markup import PLOTLY_JS, plot_view
 from visualize.views import legend
 
-PLOTLY_JS = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
 gr.set_static_paths([PLOTLY_JS])
+PLOTLY_HEAD = f'<script src="gradio_api/file={PLOTLY_JS}"></script>'
 
 
 class PlotView(JsonHTML):
@@ -23,13 +22,10 @@ class PlotView(JsonHTML):
     ) -> None:
         """axis: what lies on the x axis, 'step', 'token' or 'seconds', where the chart shares the cursor of a run."""
         super().__init__(
-            value=value,
-            html_template=f'<figure class="ouro-figure"><figcaption>{label}</figcaption>'
-            f'<div class="ouro-plot" role="group" aria-label="Chart: {label}" style="height:{height}px"></div></figure>',
-            js_on_load=script("dom.js", "plot_view.js"),
-            head=f'<script src="gradio_api/file={PLOTLY_JS}"></script>',
+            value,
+            plot_view(label, height),
+            head=PLOTLY_HEAD,
             looks=legend(),
             axis=axis,
-            apply_default_css=False,
             **more,
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import logging
 import threading
@@ -18,6 +19,7 @@ from ouroboros_core.sampling import Sampling
 from visualize import figures, views
 
 if TYPE_CHECKING:
+    from ouroboros_core.benchmark.sweep import Sweep
     from ouroboros_core.decoding.equality import Divergence
     from ouroboros_core.decoding.generation import Generation, Task
     from ouroboros_core.decoding.trace import Step, Trace
@@ -111,6 +113,11 @@ class Studio:
     def ready(self) -> bool:
         return self._pair.done()
 
+    async def until_ready(self) -> None:
+        """Polls, because a thread a visitor would be too many."""
+        while not self.ready:
+            await asyncio.sleep(0.5)
+
     def pair(self) -> Pair:
         """The models; waits for them. A failure to load is said to every visitor who asks."""
         try:
@@ -182,6 +189,29 @@ class Studio:
             status = "All lanes have run; this is the replay." if over else f"Lane {number} of {len(tasks)} has run."
             yield {**view, "seq": time.time_ns(), "lanes": list(lanes), "status": status, "done": over, "play": over}
 
+    def sweep(
+        self, make: Callable[[Pair], Sweep], traces: Callable[[Sweep], dict[int, tuple[Trace, Trace]]]
+    ) -> Iterator[tuple[str, Sweep | None]]:
+        """Make a sweep and do what is left of it; yields (what is measured next, the sweep, once there is one).
+
+        traces: where the latest run of each cell is kept, with its plain one
+        """
+        for status in self._wait_for_turn():
+            yield status, None
+        try:
+            sweep, said, due = make(self.pair()), [""], 0.0
+            yield "", sweep
+            for done in sweep.ticks(lambda what: said.__setitem__(0, what)):
+                if done is not None:
+                    point, trace, plain = done
+                    traces(sweep)[point.cell] = trace, plain
+                now = time.monotonic()
+                if done is not None or now >= due:
+                    due = now + STATUS_INTERVAL
+                    yield said[0], sweep
+        finally:
+            self._lane.release()
+
     def _wait_for_turn(self) -> Iterator[str]:
         """Take the one compute lane. A stopped run may hold it until its pass has ended, so the queue alone is not enough."""
         while not self.ready:
@@ -200,6 +230,7 @@ class Studio:
         title = views.describe(begun.method, begun.hyperparameters, begun.target, begun.draft, begun.corpus)
         common = {"run": name, "badge": "live", "title": title, "prompt": task.prompt, "chat": task.chat}
         yield {
+            "generation": generation,
             "view": {**common, "seq": 1, "from": 0, "steps": [], "status": "Reading the prompt …", "tiles": []},
             "charts": dict.fromkeys(self._growing(()), figures.empty("The first step is under way.")),
         }

@@ -1,0 +1,188 @@
+// The lessons: chapters of a few stops, each of which puts the run beside it to a moment and marks what the words are about.
+// Needs dom.js, and mountRun and mountTheory (the token view and the curves). `props.load` or `server.run` brings a run.
+const root = element.querySelector(".ouro-learn");
+const part = (name) => root.querySelector(".ouro-learn-" + name);
+const state = { chapter: 0, stop: 0, asked: 0, known: new Map(), done: new Set(), wanted: "" };
+const { chapters, questions } = JSON.parse(props.value);
+const stage = root.querySelector(".ouro-learn-run");
+const view = { props: { value: null, looks: props.looks, words: props.words }, changed: () => {} };
+mountRun(stage, view.props, (_, changed) => (view.changed = changed), () => {});
+mountTheory(part("theory"), { value: null, looks: props.looks, words: props.words }, () => {}, () => {});
+
+const chapter = () => chapters[state.chapter];
+const lastStop = () => chapter().stops.length; // the question comes behind the last stop
+
+async function runOf(name) {
+  if (!state.known.has(name)) state.known.set(name, props.load ? JSON.stringify(await props.load(name)) : await server.run({ name }));
+  return state.known.get(name);
+}
+
+async function go(number, stop = 0) {
+  Object.assign(state, { chapter: number, stop, asked: 0 });
+  drawList();
+  await drawStop();
+}
+
+function drawList() {
+  part("list").replaceChildren();
+  chapters.forEach((one, n) => {
+    const item = make("li"), button = make("button", "ouro-learn-chapter", one.title);
+    button.type = "button";
+    if (n === state.chapter) button.setAttribute("aria-current", "true");
+    if (state.done.has(one.id)) button.dataset.done = "";
+    button.addEventListener("click", () => go(n));
+    item.append(button);
+    part("list").append(item);
+  });
+}
+
+async function drawStop() {
+  const here = chapter(), stop = here.stops[state.stop];
+  part("title").textContent = here.title;
+  part("place").textContent = stop ? say("learn.place", { at: state.stop + 1, of: lastStop() }) : say("learn.question");
+  part("words").replaceChildren();
+  part("answer").replaceChildren();
+  part("back").disabled = !state.chapter && !state.stop;
+  part("next").textContent = say(stop ? "learn.next" : state.chapter + 1 < chapters.length ? "learn.chapter" : "learn.end");
+  part("next").disabled = false;
+  for (const text of stop ? stop.words : here.question.words) part("words").append(paragraph(text));
+  if (!stop) ask(here.question);
+  const focus = stop ? stop : { at: null, ...here.question.focus };
+  part("theory").hidden = focus.figure !== "theory";
+  part("residual").replaceChildren(...(focus.figure === "residual" ? [residual(here.residual)] : []));
+  await point(focus);
+}
+
+// Put the run to a moment and mark what is meant.
+async function point(focus) {
+  const name = focus.run || chapter().run;
+  state.wanted = name;
+  if (!state.known.has(name)) part("status").textContent = say("learn.loading");
+  const run = await runOf(name).catch(() => null);
+  if (state.wanted !== name) return;
+  part("status").textContent = run ? "" : say("learn.missing");
+  if (!run) return;
+  view.props.value = run;
+  view.changed();
+  const shown = stage.ouroboros;
+  shown.windowed(Boolean(focus.windowed));
+  shown.hideCard();
+  if (focus.at) shown.moment(focus.at.step, focus.at.stage);
+  if (focus.card) shown.card(focus.card.step, focus.card.node);
+  for (const node of stage.querySelectorAll("[data-spot]")) node.removeAttribute("data-spot");
+  const spots = focus.spot ? [...stage.querySelectorAll(focus.spot)] : [];
+  for (const node of spots) node.setAttribute("data-spot", "");
+  if (spots.length) spots[0].scrollIntoView({ block: "nearest" });
+}
+
+function ask(question) {
+  if (question.kind === "predict") return predict(question);
+  const list = make("div", "ouro-learn-options");
+  question.options.forEach((text, n) => {
+    const button = make("button", "ouro-learn-option", text);
+    button.type = "button";
+    button.addEventListener("click", () => {
+      for (const other of list.children) {
+        other.disabled = true;
+        other.dataset.verdict = [...list.children].indexOf(other) === question.answer ? "right" : other === button ? "wrong" : "";
+      }
+      settle(n === question.answer, [question.why]);
+    });
+    list.append(button);
+  });
+  part("answer").append(list);
+}
+
+// "Will the target accept these four tokens?": the draft's guesses of a step, then what became of them.
+async function predict(question) {
+  const round = question.rounds[state.asked];
+  part("answer").replaceChildren();
+  await point({ at: { step: round.step, stage: "draft" }, spot: `.ouro-step[data-step="${round.step}"]` });
+  const guesses = make("p", "ouro-learn-guesses");
+  round.tokens.forEach((text, n) => guesses.append(make("span", "ouro-learn-guess", visible(text)), n + 1 < round.tokens.length ? " " : ""));
+  const list = make("div", "ouro-learn-options");
+  for (let n = 0; n <= round.tokens.length; n++) {
+    const button = make("button", "ouro-learn-option", say("learn.first", { n }));
+    button.type = "button";
+    button.addEventListener("click", async () => {
+      for (const other of list.children) other.disabled = true;
+      button.dataset.verdict = n === round.accepted ? "right" : "wrong";
+      list.children[round.accepted].dataset.verdict = "right";
+      settle(n === round.accepted, [round.why]);
+      if (state.asked + 1 < question.rounds.length) part("answer").append(another(question));
+      await point({ at: { step: round.step, stage: "commit" }, spot: `.ouro-step[data-step="${round.step}"]` });
+    });
+    list.append(button);
+  }
+  part("answer").append(guesses, list);
+}
+
+function another(question) {
+  const button = make("button", "ouro-learn-option", say("learn.another"));
+  button.type = "button";
+  button.addEventListener("click", () => {
+    state.asked += 1;
+    predict(question);
+  });
+  return button;
+}
+
+function settle(right, sentences) {
+  const box = make("div", "ouro-learn-verdict");
+  box.dataset.right = String(right);
+  box.setAttribute("role", "status");
+  box.append(make("strong", "", say(right ? "learn.right" : "learn.wrong")), ...sentences.map((text) => paragraph(text)));
+  part("answer").append(box);
+  state.done.add(chapter().id);
+  drawList();
+}
+
+// p, q and what is left of p: for each token three bars, the shares that are kept and drawn anew told in words beneath.
+function residual(data) {
+  const figure = make("figure", "ouro-residual"), table = make("table"), head = make("tr");
+  for (const name of ["token", "draft", "target", "kept", "left"]) head.append(make("th", "", say("learn.residual." + name)));
+  table.append(head);
+  for (const row of data.rows) {
+    const line = make("tr");
+    line.append(make("th", "", visible(row.text)));
+    for (const [name, look] of [["draft", "draft"], ["target", "correction"], ["kept", "suffix"], ["left", "bonus"]]) {
+      const cell = make("td", "ouro-bar ouro-left"), fill = make("i");
+      fill.style.width = 100 * row[name] + "%";
+      fill.dataset.look = look;
+      cell.append(fill, make("span", "", percent(row[name])));
+      line.append(cell);
+    }
+    table.append(line);
+  }
+  figure.append(table, make("figcaption", "", data.words));
+  return figure;
+}
+
+part("back").addEventListener("click", () => {
+  if (state.stop) {
+    state.stop -= 1;
+    return drawStop();
+  }
+  return go(state.chapter - 1, chapters[state.chapter - 1].stops.length);
+});
+part("next").addEventListener("click", () => {
+  if (state.stop < lastStop()) {
+    state.stop += 1;
+    return drawStop();
+  }
+  if (state.chapter + 1 < chapters.length) return go(state.chapter + 1);
+  part("questions").open = true;
+  return part("questions").scrollIntoView({ block: "start" });
+});
+questions.forEach(({ words, chapter: number, stop, answer }) => {
+  const item = make("li"), fold = make("details"), link = make("button", "ouro-learn-link", say("learn.where", { n: number + 1, title: chapters[number].title }));
+  link.type = "button";
+  link.addEventListener("click", () => {
+    go(number, stop);
+    root.scrollIntoView({ block: "start" });
+  });
+  fold.append(make("summary", "", words), paragraph(answer), link);
+  item.append(fold);
+  part("ten").append(item);
+});
+go(0);

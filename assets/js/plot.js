@@ -1,0 +1,98 @@
+// A Plotly chart in a place of its own: updated in place, the theme followed, with a cursor that charts of one run share.
+// Needs dom.js, and Plotly from the page's head.
+class Plot {
+  // looks: Map of look by key; axis: what lies on the x axis, where the chart shares the cursor of a run; click: told of a point.
+  constructor(place, looks, axis, click = () => {}) {
+    Object.assign(this, { place, looks, axis, click, latest: null, moment: undefined, listening: false });
+    this.cursor = make("div", "ouro-cursor");
+    this.cursor.hidden = true;
+    new ResizeObserver(() => {
+      if (this.latest && window.Plotly && place.clientWidth) window.Plotly.Plots.resize(place).then(() => this.point());
+    }).observe(place);
+    new MutationObserver(() => this.paint()).observe(document.body, { attributes: true, attributeFilter: ["class", "data-ouro-palette"] });
+    if (axis)
+      document.addEventListener("ouro:cursor", (event) => {
+        if (!this.latest || event.detail.run !== this.latest.run) return;
+        this.moment = event.detail[axis];
+        this.point();
+      });
+  }
+
+  // value: {run, figure: {data, layout}}
+  show(value) {
+    if (this.latest && this.latest.run !== value.run) this.moment = undefined;
+    this.latest = { ...value.figure, run: value.run };
+    this.paint();
+  }
+
+  paint() {
+    if (!this.latest) return;
+    if (!window.Plotly) {
+      clearTimeout(this.waiting);
+      this.waiting = setTimeout(() => this.paint(), 100);
+      return;
+    }
+    const options = { displaylogo: false, showSendToCloud: false, responsive: true, displayModeBar: "hover", ...Plot.saving(this) };
+    window.Plotly.react(this.place, this.recoloured(), this.themed(), options);
+    if (!this.place.contains(this.cursor)) this.place.append(this.cursor);
+    this.point();
+    if (!this.listening) this.listen();
+  }
+
+  // PNG is Plotly's own button; SVG is one more.
+  static saving(plot) {
+    const name = (plot.place.getAttribute("aria-label") || "chart").replace(/^Chart: /, "").replace(/[^A-Za-z0-9]+/g, "-").toLowerCase();
+    const image = (format) => ({ format, filename: name, width: 900, height: 420 });
+    const svg = {
+      name: "Download plot as an SVG",
+      icon: window.Plotly.Icons.disk,
+      click: () => window.Plotly.downloadImage(plot.place, image("svg")),
+    };
+    return { toImageButtonOptions: { ...image("png"), scale: 2 }, modeBarButtonsToAdd: [svg] };
+  }
+
+  listen() {
+    this.listening = true;
+    this.place.on("plotly_relayout", () => this.point());
+    this.place.on("plotly_click", (event) => {
+      const point = event.points[0];
+      this.click(point);
+      if (this.axis && this.latest.run) tell("ouro:seek", { run: this.latest.run, [this.axis]: point.x });
+    });
+  }
+
+  recoloured() {
+    const dark = document.body.classList.contains("dark"), paper = document.body.dataset.ouroPalette === "paper";
+    return this.latest.data.map((trace) => {
+      const look = trace.meta && this.looks.get(trace.meta.look);
+      const colour = look && (!paper ? look.colour : dark ? look.paper_dark : look.paper);
+      return look ? { ...trace, marker: { ...trace.marker, color: colour } } : trace;
+    });
+  }
+
+  themed() {
+    const style = getComputedStyle(this.place), layout = this.latest.layout;
+    const value = (name, fallback) => style.getPropertyValue(name).trim() || fallback;
+    const ink = value("--body-text-color", "#1f2937"), grid = value("--border-color-primary", "#d1d5db");
+    const axis = (name) => ({ ...layout[name], gridcolor: grid, linecolor: grid, tickcolor: grid });
+    return {
+      ...layout,
+      xaxis: axis("xaxis"),
+      yaxis: axis("yaxis"),
+      paper_bgcolor: "rgba(0,0,0,0)",
+      plot_bgcolor: "rgba(0,0,0,0)",
+      font: { family: "system-ui, sans-serif", size: 13, color: ink },
+      hoverlabel: { bgcolor: value("--background-fill-primary", "#fff"), bordercolor: grid, font: { color: ink } },
+      annotations: (layout.annotations || []).map((note) => ({ ...note, font: { color: ink, ...note.font } })),
+    };
+  }
+
+  // A line at the cursor of the run that is drawn: an element of its own, because drawing the chart again would take too long.
+  point() {
+    const axis = this.place._fullLayout && this.place._fullLayout.xaxis, area = this.place._fullLayout && this.place._fullLayout._size;
+    const there = this.moment !== undefined && axis && area;
+    const x = there ? area.l + axis.d2p(this.moment) : 0;
+    this.cursor.hidden = !there || x < area.l - 1 || x > area.l + area.w + 1;
+    if (!this.cursor.hidden) Object.assign(this.cursor.style, { transform: `translateX(${x}px)`, top: area.t + "px", height: area.h + "px" });
+  }
+}

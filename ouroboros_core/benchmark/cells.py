@@ -1,0 +1,171 @@
+"""From a sweep's points to one row a cell, the best of them, and the draft length that theory calls ideal."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
+
+from ouroboros_core.benchmark.grid import show
+from ouroboros_core.benchmark.report import Speeds, confidence, ratio
+from ouroboros_core.decoding import metrics
+
+if TYPE_CHECKING:
+    from ouroboros_core.benchmark.grid import Axis, Grid
+    from ouroboros_core.benchmark.sweep import Point
+    from ouroboros_core.hyperparameters import Value
+
+GAMMA = "gamma"
+
+
+@dataclass(frozen=True)
+class CellRow:
+    """One cell of a sweep, from all its runs so far. Where a question was repeated, its seconds are the median over the repeats.
+
+    cell, coordinates  index in the grid, and the value on each axis
+    runs               finished
+    tokens_per_second  emitted tokens / seconds, prefill included
+    speedup            that / the same of the plain runs that these runs are compared with
+    ci95               95% confidence interval of speedup, from resampling the questions
+    acceptance_length  emitted tokens / target passes, the target's own tokens included; 0 where the target made no pass
+    acceptance_rate    accepted / tested tokens; null where nothing was tested
+    draft_length       proposed tokens along the deepest branch, the mean over all target passes
+    draft_cost         c: seconds of a draft pass / seconds of a plain pass; null without draft passes
+    equal, ties, differences  texts equal to plain decoding's, first differing at a rounding tie, and beyond; null where the text
+                       need not be equal
+    """
+
+    cell: int
+    coordinates: tuple[Value, ...]
+    runs: int
+    tokens: int
+    tokens_per_second: float
+    speedup: float
+    ci95: tuple[float, float]
+    acceptance_length: float
+    acceptance_rate: float | None
+    draft_length: float
+    draft_cost: float | None
+    equal: int | None
+    ties: int | None
+    differences: int | None
+
+
+@dataclass(frozen=True)
+class Ideal:
+    """The draft length that should be fastest (Leviathan et al., arXiv 2211.17192, theorem 3.8), and what it follows from.
+
+    others   the values on all axes but that of gamma
+    speedup  over plain decoding, as predicted; below 1 no draft length pays
+    alpha    accepted / tested, over all runs at these values
+    cost     c: seconds of a draft pass / seconds of a plain pass, likewise
+    """
+
+    others: tuple[Value, ...]
+    gamma: int
+    speedup: float
+    alpha: float
+    cost: float
+
+
+def summary(points: Iterable[Point], grid: Grid) -> list[CellRow]:
+    """A row for every cell that has points, in the order of the grid."""
+    by_cell: dict[int, list[Point]] = {}
+    for point in points:
+        by_cell.setdefault(point.cell, []).append(point)
+    return [_row(cell.index, cell.coordinates, by_cell[cell.index]) for cell in grid.cells if cell.index in by_cell]
+
+
+def _row(cell: int, coordinates: tuple[Value, ...], points: list[Point]) -> CellRow:
+    speeds = Speeds.of(((p.question, 0), p.tokens, p.seconds) for p in points)
+    plain = Speeds.of(((p.question, 0), p.plain_tokens, p.plain_seconds) for p in points)
+    tokens, passes, tested = sum(p.tokens for p in points), sum(p.passes for p in points), sum(p.tested for p in points)
+    compared = all(p.compared for p in points)
+    differing = [p.difference for p in points if p.difference is not None]
+    ties = sum(difference.tie for difference in differing)
+    return CellRow(
+        cell=cell,
+        coordinates=coordinates,
+        runs=len(points),
+        tokens=tokens,
+        tokens_per_second=speeds.per_second(),
+        speedup=ratio(speeds.per_second(), plain.per_second()),
+        ci95=confidence(speeds, plain),
+        acceptance_length=ratio(tokens, passes),
+        acceptance_rate=sum(p.accepted for p in points) / tested if tested else None,
+        draft_length=ratio(sum(p.depth_sum for p in points), passes),
+        draft_cost=_draft_cost(points),
+        equal=len(points) - len(differing) if compared else None,
+        ties=ties if compared else None,
+        differences=len(differing) - ties if compared else None,
+    )
+
+
+def _draft_cost(points: Sequence[Point]) -> float | None:
+    """c, as in `metrics.draft_cost`; None where no draft was checked by a target."""
+    passes = sum(p.draft_passes for p in points if p.passes)
+    plain = ratio(sum(p.plain_seconds.decode for p in points), sum(p.plain_tokens for p in points))
+    return sum(p.seconds.draft for p in points if p.passes) / passes / plain if passes and plain else None
+
+
+def best(rows: Sequence[CellRow]) -> CellRow | None:
+    """The fastest; None where there is none yet."""
+    return max(rows, key=lambda row: row.speedup, default=None)
+
+
+def ideal(points: Iterable[Point], grid: Grid) -> list[Ideal]:
+    """The ideal draft length for every combination of values on the axes other than gamma's.
+
+    The theorem is about a chain that the draft model writes token by token; where a method has other proposals, too, they are in
+    alpha, and it is a guide. Empty for a method without gamma or without passes of a draft model.
+    """
+    knob = grid.kind.Hyperparameters.knobs().get(GAMMA)
+    if knob is None or knob.high is None:
+        return []
+    alike: dict[tuple[Value, ...], list[Point]] = {}
+    for point in points:
+        coordinates = zip(grid.axes, grid.cells[point.cell].coordinates, strict=True)
+        alike.setdefault(tuple(value for axis, value in coordinates if axis.name != GAMMA), []).append(point)
+    found = []
+    for others, runs in alike.items():
+        tested, cost = sum(p.tested for p in runs), _draft_cost(runs)
+        if tested and cost is not None:
+            alpha = sum(p.accepted for p in runs) / tested
+            found.append(Ideal(others, *metrics.ideal_gamma(alpha, cost, int(knob.high)), alpha, cost))
+    return found
+
+
+def interval(row: CellRow) -> str:
+    """` [low, high]`; empty for a single question, which has none."""
+    low, high = row.ci95
+    return f" [{low:.2f}, {high:.2f}]" if low < high else ""
+
+
+def conclusions(rows: Sequence[CellRow], ideals: Sequence[Ideal], grid: Grid) -> list[str]:
+    """The best setting in words: as it was measured, and by theory."""
+    fastest = best(rows)
+    if fastest is None:
+        return []
+    slow = "" if fastest.speedup > 1 else ": nothing here is faster than plain decoding"
+    name = grid.describe(fastest.coordinates)
+    lines = [f"Measured best: {name}, {fastest.speedup:.2f}x{interval(fastest)}{slow}."]
+    rest = [axis.name for axis in grid.axes if axis.name != GAMMA]
+    for found in ideals:
+        where = ", ".join(f"{axis}={show(value)}" for axis, value in zip(rest, found.others, strict=True))
+        slow = "" if found.speedup > 1 else ", so that none pays"
+        basis = f"alpha {found.alpha:.2f}, c {found.cost:.2f}"
+        lines.append(f"By theory{where and f', at {where}'} ({basis}): gamma {found.gamma}, {found.speedup:.2f}x{slow}.")
+    return lines
+
+
+def to_csv(rows: Sequence[CellRow], axes: Sequence[Axis]) -> str:
+    """The rows as CSV: a column for each axis, then the numbers; the interval is two columns."""
+    numbers = [f.name for f in fields(CellRow) if f.name not in ("cell", "coordinates", "ci95")]
+    out = io.StringIO()
+    writer = csv.writer(out)
+    writer.writerow([*(axis.name for axis in axes), *numbers, "ci95_low", "ci95_high"])
+    for row in rows:
+        writer.writerow([*row.coordinates, *(getattr(row, name) for name in numbers), *row.ci95])
+    return out.getvalue()

@@ -1,0 +1,273 @@
+"""The sweep's loop: prompt by prompt, plain decoding, then every cell of a grid, the order rotated; what is done is kept.
+
+Every run is stored as soon as it is finished. A sweep that was interrupted measures the plain runs anew that it needs for what is
+left, in the process that does what is left, and then has the counts of an uninterrupted one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Hashable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from ouroboros_core.benchmark import prompts
+from ouroboros_core.benchmark.entrants import BASELINE, outcome_of
+from ouroboros_core.benchmark.grid import TOKENS, Cell, Grid
+from ouroboros_core.benchmark.prompts import Question
+from ouroboros_core.benchmark.runner import WARM_UP_TOKENS, naming
+from ouroboros_core.benchmark.store import Kind, Share, Unit
+from ouroboros_core.decoding.equality import Divergence, divergence
+from ouroboros_core.decoding.generation import Generation, Task
+from ouroboros_core.decoding.trace import Seconds, Trace
+from ouroboros_core.errors import InvalidInput
+from ouroboros_core.models.pairs import Pair, with_draft
+from ouroboros_core.tree import Source
+
+
+@dataclass(frozen=True)
+class Point:
+    """One run of one cell on one question, and the plain run that it is compared with.
+
+    passes           of the target, prefill apart
+    accepted, tested as in Step, summed: accepted / tested is the acceptance rate
+    depth_sum        of each step's deepest branch; divided by passes it is the mean draft length
+    plain_tokens     of plain decoding with the same sampling, in the same process and turn; as many passes
+    compared         whether the text ought to be that of plain decoding; difference: where it is not
+    """
+
+    cell: int
+    question: int | str
+    repeat: int
+    tokens: int
+    passes: int
+    draft_passes: int
+    accepted: int
+    tested: int
+    depth_sum: int
+    seconds: Seconds
+    plain_tokens: int
+    plain_seconds: Seconds
+    compared: bool
+    difference: Divergence | None = None
+
+    @property
+    def identical(self) -> bool | None:
+        """Whether the text is that of plain decoding; None where it need not be."""
+        return self.difference is None if self.compared else None
+
+    @property
+    def unit(self) -> Unit:
+        return self.repeat, self.question, self.cell
+
+    @property
+    def key(self) -> Hashable:
+        return self.unit
+
+
+@dataclass
+class SweepSettings:
+    """What decides the numbers of a sweep; a resumed one must have the same. `grid` holds the axes as they are written."""
+
+    method: str
+    grid: list[str]
+    knobs: dict[str, Any]
+    sampling: dict[str, Any]
+    questions: int
+    prompts: str
+    max_new_tokens: int
+    repeats: int
+    target: str
+    draft: str | None
+    environment: dict[str, Any]
+
+    @property
+    def kind(self) -> Kind[Point]:
+        return Kind("sweep", "run", "points", Point)
+
+
+def estimate(pair: Pair, grid: Grid, questions: Sequence[Question], repeats: int = 1, max_new_tokens: int = TOKENS) -> float:
+    """Seconds that a sweep will take about, every run counted as if it were plain decoding: a method that works takes less.
+
+    From what the target's passes cost here; a prompt is read in one pass.
+    """
+    runs = len(grid.cells) + plain_runs(grid)
+    return repeats * runs * sum(_run_seconds(pair, question, max_new_tokens) for question in questions)
+
+
+def plain_runs(grid: Grid) -> int:
+    """Runs of plain decoding that the cells of a grid are compared with, for each question and repeat."""
+    return len({_plain(cell) for cell in grid.cells})
+
+
+def _run_seconds(pair: Pair, question: Question, max_new_tokens: int) -> float:
+    prompt = len(pair.encode(question.turns[0], chat=bool(pair.tokenizer.chat_template)))
+    costs = pair.costs.target
+    return costs.of(prompt) + max_new_tokens * costs.of(1, prompt + max_new_tokens // 2)
+
+
+def _plain(cell: Cell) -> str:
+    """The same for all cells that are compared with the same plain run."""
+    return cell.sampling.model_copy(update={"acceptance": "match"}).model_dump_json()
+
+
+def _steps(generation: Generation) -> Generator[None, None, Trace]:
+    for _ in generation:
+        yield
+    return generation.trace()
+
+
+Run = tuple[Point, Trace, Trace]
+"""What was measured, the run, and the plain run that it is compared with."""
+
+
+class Sweep:
+    """What is measured, and what is left of it."""
+
+    def __init__(
+        self,
+        pair: Pair,
+        grid: Grid,
+        questions: Sequence[Question],
+        repeats: int = 1,
+        max_new_tokens: int = TOKENS,
+        path: Path | None = None,
+        *,
+        resume: bool = False,
+        mine: Share | None = None,
+    ) -> None:
+        """Load the drafts of the grid and check that everything can run; raises InvalidInput before any work.
+
+        path, resume  JSON file that keeps every run, and whether to go on with what is in it
+        mine          this process's share of the questions
+        """
+        self.pair, self.grid, self.max_new_tokens = pair, grid, max_new_tokens
+        mine = mine or Share()
+        self.settings = SweepSettings(
+            method=grid.method,
+            grid=[str(axis) for axis in grid.axes],
+            knobs=dict(grid.knobs),
+            sampling=grid.sampling.model_dump(),
+            questions=len(questions),
+            prompts=prompts.digest(questions),
+            max_new_tokens=max_new_tokens,
+            repeats=repeats,
+            target=pair.target.name,
+            draft=pair.draft.name if pair.draft else None,
+            environment=asdict(pair.environment),
+        )
+        self.store = mine.open(self.settings, path, resume=resume)
+        self._pairs = self._load_drafts()
+        self._check(questions)
+        self._warm: set[Hashable] = set()
+        visits = [(repeat, question) for repeat in range(repeats) for question in questions]
+        self._visits = [(n, *visit) for n, visit in enumerate(visits) if n % mine.count == mine.rank]
+
+    def _load_drafts(self) -> dict[str | None, Pair]:
+        names = dict.fromkeys(cell.draft for cell in self.grid.cells)
+        pairs = {name: self.pair if name is None else with_draft(self.pair, name) for name in names}
+        for other in pairs.values():
+            if other.draft is not None:  # the one loaded last may have narrowed the target
+                other.draft.limit(self.pair.target.vocabulary)
+        return pairs
+
+    def _check(self, questions: Sequence[Question]) -> None:
+        """Begin, and not run, every cell on the first question and every question with the first cell."""
+        if not questions:
+            raise InvalidInput("there is no prompt to measure on: name at least one")
+        for cell in self.grid.cells:
+            try:
+                Generation(self._pairs[cell.draft], self._task(cell, questions[0]))
+            except InvalidInput as error:
+                raise InvalidInput(f"{self.grid.describe(cell.coordinates)}: {error}") from None
+        for question in questions:
+            with naming(question):
+                task = self._task(self.grid.cells[0], question)
+                Generation(self.pair, task.plain())
+                Generation(self._pairs[self.grid.cells[0].draft], task)
+
+    def _task(self, cell: Cell, question: Question) -> Task:
+        chat, count = bool(self.pair.tokenizer.chat_template), self.max_new_tokens
+        return Task(question.turns[0], self.grid.method, cell.hyperparameters, cell.sampling, count, chat)
+
+    @property
+    def total(self) -> int:
+        """Runs of this process's share, those of plain decoding apart."""
+        return len(self._visits) * len(self.grid.cells)
+
+    @property
+    def done(self) -> int:
+        return self.total - sum(len(cells) for *_, cells in self._left())
+
+    @property
+    def points(self) -> list[Point]:
+        """What was measured so far, in earlier runs of the program, too."""
+        return self.store.measurements
+
+    @property
+    def seconds_left(self) -> float:
+        """What is left will take about so long, counted as by `estimate`."""
+        return sum(
+            _run_seconds(self.pair, question, self.max_new_tokens) * (len(cells) + len({_plain(cell) for cell in cells}))
+            for _, question, cells in self._left()
+        )
+
+    def _left(self) -> list[tuple[int, Question, list[Cell]]]:
+        """Repeat, question and the cells not yet done there, rotated so that none always comes first."""
+        finished, cells, found = {*self.store.units, *self.store.elsewhere}, self.grid.cells, []
+        for number, repeat, question in self._visits:
+            start = number % len(cells)
+            left = [cell for cell in (*cells[start:], *cells[:start]) if (repeat, question.id, cell.index) not in finished]
+            found += [(repeat, question, left)] if left else []
+        return found
+
+    def run(self, progress: Callable[[str], None] = lambda _: None) -> Iterator[Run]:
+        """Do what is left, run by run; each is stored before it is yielded, together with the plain run it is compared with.
+
+        progress is told of every run before it begins.
+        Closing the iterator ends the sweep; `run` again goes on.
+        """
+        return (done for done in self.ticks(progress) if done is not None)
+
+    def ticks(self, progress: Callable[[str], None] = lambda _: None) -> Iterator[Run | None]:
+        """As `run`, with None between the steps of a run, for who wants to stop there; no clock runs meanwhile."""
+        for repeat, question, cells in self._left():
+            plain: dict[str, Trace] = {}
+            for cell in cells:
+                task = self._task(cell, question)
+                if _plain(cell) not in plain:
+                    progress(f"question {question.id}, plain decoding")
+                    plain[_plain(cell)] = yield from self._generate(BASELINE, self.pair, task.plain())
+                progress(f"question {question.id}, {self.grid.describe(cell.coordinates)}")
+                trace = yield from self._generate(cell.index, self._pairs[cell.draft], task)
+                point = self._point(cell, question, repeat, trace, plain[_plain(cell)])
+                self.store.add(point.unit, [point])
+                yield point, trace, plain[_plain(cell)]
+
+    def _generate(self, what: Hashable, pair: Pair, task: Task) -> Generator[None, None, Trace]:
+        """One run; before the first one of its kind a few tokens are written, so that no clock measures first calls."""
+        if what not in self._warm:
+            count = min(WARM_UP_TOKENS, task.max_new_tokens)
+            yield from _steps(Generation(pair, Task("Hello", task.method, task.hyperparameters, task.sampling, count, task.chat)))
+            self._warm.add(what)
+        return (yield from _steps(Generation(pair, task)))
+
+    def _point(self, cell: Cell, question: Question, repeat: int, trace: Trace, plain: Trace) -> Point:
+        outcome, baseline = outcome_of(trace), outcome_of(plain)
+        compared = self.grid.kind.writer is Source.TARGET and not cell.sampling.rejects
+        return Point(
+            cell=cell.index,
+            question=question.id,
+            repeat=repeat,
+            tokens=len(outcome.tokens),
+            passes=outcome.passes,
+            draft_passes=outcome.draft_passes,
+            accepted=sum(len(step.path) for step in trace.steps),
+            tested=sum(step.tested for step in trace.steps),
+            depth_sum=sum(max(step.tree.depths) for step in trace.steps),
+            seconds=outcome.seconds,
+            plain_tokens=len(baseline.tokens),
+            plain_seconds=baseline.seconds,
+            compared=compared,
+            difference=divergence(self.pair.target, trace, plain) if compared else None,
+        )

@@ -1,0 +1,153 @@
+"""What the commands that measure share: their options, the progress bar, and what becomes of an interrupted measurement."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ouroboros_core.cli import options
+from ouroboros_core.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from ouroboros_core.benchmark.prompts import Question
+    from ouroboros_core.benchmark.store import R, Share, Store
+
+
+def add(parser: argparse.ArgumentParser, what: str, *, own: str, tokens: int, chart: str) -> None:
+    """Options for prompts, lengths and files of a measurement that is called `what`."""
+    parser.add_argument("--prompts", metavar="FILE", type=Path, help=f"JSON lines, may be gzipped (default: {own})")
+    parser.add_argument("--field", metavar="NAME", help="where a line has its prompt (default: found by itself)")
+    parser.add_argument("--limit", metavar="N", help="so many questions, taken from the groups in turn (default: all)")
+    parser.add_argument("--max-new-tokens", default=str(tokens), metavar="N", help=f"default: {tokens}")
+    parser.add_argument("--repeats", default="1", metavar="N", help="the median of so many counts (default: 1)")
+    parser.add_argument("--json", type=Path, metavar="OUT", help="write everything there, on the way, too")
+    parser.add_argument("--csv", type=Path, metavar="OUT", help="write the rows there")
+    parser.add_argument("--figure", type=Path, metavar="OUT.html", help=f"write {chart} there")
+    parser.add_argument("--resume", action="store_true", help=f"go on with the interrupted {what} in --json")
+
+
+def read(arguments: argparse.Namespace, own: int | None = None) -> tuple[list[Question], int, int]:
+    """Questions, new tokens and repeats, all checked. own: so many of the project's own prompts where nothing is said."""
+    from ouroboros_core.benchmark import prompts
+
+    limit = None if arguments.limit is None else options.whole_number(arguments.limit, "limit", 1)
+    count = options.whole_number(arguments.max_new_tokens, "max_new_tokens", 1)
+    repeats = options.whole_number(arguments.repeats, "repeats", 1)
+    if arguments.resume and not arguments.json:
+        raise InvalidInput("--resume goes on with what is in a file: name it with --json")
+    for path in (arguments.json, arguments.csv, arguments.figure):
+        if path is not None and not path.absolute().parent.is_dir():
+            raise InvalidInput(f"the folder of {path} does not exist: make it first")
+    if arguments.prompts:
+        return prompts.spread(prompts.read(arguments.prompts, arguments.field), limit), count, repeats
+    return prompts.own_prompts(own if limit is None else limit), count, repeats
+
+
+def begin(arguments: argparse.Namespace) -> tuple[Share, Console]:
+    """This process's share, its device taken over, and the console for notes, silent but in the main process."""
+    import transformers
+    from rich.console import Console
+
+    from ouroboros_core.benchmark import store as stores
+
+    transformers.utils.logging.set_verbosity_error()  # assisted generation warns of its own arguments
+    mine = stores.share()
+    if mine.device is not None and arguments.device == "auto":
+        arguments.device = mine.device
+    return mine, Console(highlight=False, stderr=True, quiet=not mine.main)
+
+
+def header(environment: dict[str, Any], mine: Share) -> dict[str, Any]:
+    """Command and environment, as they stand in the JSON."""
+    command = shlex.join(["python", "-m", "ouroboros_core", *sys.argv[1:]])
+    return {"command": command, "environment": {**environment, "processes": mine.count}}
+
+
+def machine(header: dict[str, Any]) -> str:
+    """Where it was measured, in a few words for a figure."""
+    facts = header["environment"]
+    return f"{facts['processor']}, {facts['threads']} threads, {facts['dtype']}"
+
+
+def measure(
+    arguments: argparse.Namespace,
+    store: Store[R],
+    mine: Share,
+    work: tuple[int, int, Callable[[Callable[[str], None]], Iterator[Any]]],
+    finish: Callable[[bool], None],
+    notes: Console,
+) -> None:
+    """Do what is left, then `finish`, told whether all is there; when interrupted, keep what is done and say how to go on.
+
+    work: units in all, units done, and what does the others one by one, telling a function what it is at
+    """
+    from ouroboros_core.benchmark import store as stores
+
+    kind, (total, done, run) = store.settings.kind, work
+    if store.complete:
+        notes.print(f"{arguments.json} is complete: nothing is measured again")
+    elif store.units:
+        notes.print(f"going on after {len(store.units)} of {total} {kind.unit}s")
+    elif arguments.json and arguments.json.exists() and not arguments.resume:
+        notes.print(f"the finished {kind.name} in {arguments.json} will be replaced after the first {kind.unit}")
+    try:
+        _follow(store, total, done, run, notes)
+    except KeyboardInterrupt:
+        kept = f"; {arguments.json} keeps them: --resume goes on" if arguments.json else ""
+        notes.print(f"stopped after {len(store.units)} of {total} {kind.unit}s{kept}")
+        if mine.main and store.measurements:
+            finish(False)
+        raise
+    stores.gather(store, mine)
+    if mine.main:
+        finish(True)
+        stores.remove_parts(arguments.json, mine)
+
+
+def _follow(
+    store: Store[R], total: int, done: int, run: Callable[[Callable[[str], None]], Iterator[Any]], notes: Console
+) -> None:
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    kind = store.settings.kind
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn()
+    with Progress(*columns, console=notes, disable=notes.quiet) as progress:
+        task = progress.add_task(kind.name, total=total, completed=done)
+        for finished, _ in enumerate(run(lambda what: progress.update(task, description=what)), done + 1):
+            progress.advance(task)
+            if not notes.is_terminal:
+                notes.print(f"{finished} of {total} {kind.unit}s")
+        progress.update(task, description="done")
+
+
+def save(store: Store[R], report: dict[str, Any], complete: bool) -> None:
+    """Write the files' last form; a measurement that was complete before keeps its command and date."""
+    if not store.complete:
+        store.complete = complete
+        store.save(report)
+
+
+def output() -> Console:
+    """Standard output for tables: as wide as they are where it is no terminal."""
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=200)
+
+
+def literal(text: str) -> str:
+    """Text that rich takes as it is."""
+    return text.replace("[", r"\[")
+
+
+def duration(seconds: float) -> str:
+    """About how long, in a unit that suits."""
+    if seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    return f"{round(seconds / 60)} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

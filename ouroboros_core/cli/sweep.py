@@ -1,0 +1,124 @@
+"""Vary one or two hyperparameters of a method, the sampling or the draft model, and find the fastest setting.
+
+Every setting runs on the same prompts as plain decoding does, in turn. With `accelerate launch -m ouroboros_core sweep ...`, or
+torchrun, the questions are split over processes and GPUs, and merged.
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from ouroboros_core import methods
+from ouroboros_core.benchmark.grid import QUESTIONS, TOKENS, Grid, read_axis, show
+from ouroboros_core.cli import measuring, options
+from ouroboros_core.hyperparameters import read_knobs
+
+if TYPE_CHECKING:
+    from ouroboros_core.benchmark.cells import CellRow
+    from ouroboros_core.benchmark.sweep import Sweep
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--method", default=methods.DEFAULT, metavar="ID", help=f"{', '.join(methods.available())} (default: {methods.DEFAULT})"
+    )
+    parser.add_argument(
+        "--grid",
+        action="append",
+        default=[],
+        metavar="NAME=VALUES",
+        help="what is varied, once or twice: gamma=2,4,6 or gamma=2:8:2, a knob of the sampling, draft=FOLDER,none",
+    )
+    parser.add_argument("--knobs", default="", metavar="LIST", help="knobs that are not varied: top_k_suffixes=3,ngram_size=4")
+    own = f"{QUESTIONS} of the project's own"
+    measuring.add(parser, "sweep", own=own, tokens=TOKENS, chart="charts of all settings")
+    options.add_sampling(parser)
+    options.add_pair(parser)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    axes = tuple(read_axis(text) for text in arguments.grid)
+    grid = Grid(arguments.method, axes, read_knobs(arguments.knobs), options.read_sampling(arguments))
+    questions, count, repeats = measuring.read(arguments, QUESTIONS)
+    mine, notes = measuring.begin(arguments)
+
+    from ouroboros_core.benchmark.sweep import Sweep
+
+    pair = options.load_pair(arguments)
+    sweep = Sweep(pair, grid, questions, repeats, count, arguments.json, resume=arguments.resume, mine=mine)
+    header = measuring.header(sweep.settings.environment, mine)
+    if sweep.done < sweep.total:
+        left = f"{sweep.total - sweep.done} runs of up to {count} tokens, and plain decoding beside them"
+        notes.print(f"{left}: {measuring.duration(sweep.seconds_left)} if all were as fast as plain decoding")
+    steps = sweep.total, sweep.done, sweep.run
+    measuring.measure(arguments, sweep.store, mine, steps, lambda complete: _finish(arguments, sweep, header, complete), notes)
+
+
+def _finish(arguments: argparse.Namespace, sweep: Sweep, header: dict[str, Any], complete: bool) -> None:
+    """Tables and conclusions on standard output, and the files asked for."""
+    from ouroboros_core.benchmark import cells
+
+    grid = sweep.grid
+    rows, ideals = cells.summary(sweep.points, grid), cells.ideal(sweep.points, grid)
+    report = {**header, "rows": [asdict(row) for row in rows], "ideal": [asdict(found) for found in ideals]}
+    measuring.save(sweep.store, report, complete)
+    if arguments.csv:
+        arguments.csv.write_text(cells.to_csv(rows, grid.axes))
+    if arguments.figure:
+        from visualize import record_figures, sweep_figures
+
+        page = sweep_figures.page(rows, grid.axes, ideals, f"{grid.method}: {measuring.machine(header)}")
+        record_figures.write_page(page, arguments.figure)
+    if len(grid.axes) == 2:
+        _print_grid(rows, grid)
+    else:
+        _print_list(rows, grid)
+    for line in cells.conclusions(rows, ideals, grid):
+        print(line)
+
+
+def _print_list(rows: list[CellRow], grid: Grid) -> None:
+    from rich.table import Table
+
+    from ouroboros_core.benchmark import cells
+    from ouroboros_core.benchmark.report import equality
+
+    table = Table(title=grid.method)
+    table.add_column(grid.axes[0].name)
+    for name in ("tokens/pass", "accepted", "draft cost c", "tokens/s", "speedup [95%]", "text"):
+        table.add_column(name, justify="right")
+    for row in rows:
+        rate = f"{row.acceptance_rate:.0%}" if row.acceptance_rate is not None else "–"
+        cost = f"{row.draft_cost:.2f}" if row.draft_cost is not None else "–"
+        length = f"{row.acceptance_length:.2f}" if row.acceptance_length else "–"
+        speedup = f"{row.speedup:.2f}x{cells.interval(row)}"
+        texts = (show(row.coordinates[0]), length, rate, cost, f"{row.tokens_per_second:.1f}", speedup, equality(row))
+        table.add_row(*map(measuring.literal, texts))
+    measuring.output().print(table)
+
+
+def _print_grid(rows: list[CellRow], grid: Grid) -> None:
+    """Speedup and mean acceptance length of each cell; the fastest is starred, and one with wrong text says so."""
+    from rich.table import Table
+
+    from ouroboros_core.benchmark import cells
+
+    down, across = grid.axes
+    fastest, by_place = cells.best(rows), {row.coordinates: row for row in rows}
+    table = Table(title=f"{grid.method}: speedup over plain decoding, and tokens per pass")
+    table.add_column(f"{down.name} \\ {across.name}")
+    for value in across.values:
+        table.add_column(measuring.literal(show(value)), justify="right")
+    for value in down.values:
+        found = [by_place.get((value, other)) for other in across.values]
+        table.add_row(measuring.literal(show(value)), *(_cell(row, fastest) for row in found))
+    measuring.output().print(table)
+
+
+def _cell(row: CellRow | None, fastest: CellRow | None) -> str:
+    if row is None:
+        return "–"
+    wrong = f" {row.differences} DIFFER" if row.differences else ""
+    return f"{'* ' if row is fastest else ''}{row.speedup:.2f}x {row.acceptance_length:.2f}{wrong}"

@@ -1,0 +1,255 @@
+"""Learn, Traces, the replay that stands alone and the static gallery, in a real browser."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ouroboros_core.decoding.trace import Trace
+from tests.visitor import ask, browser, choose, generate, page, set_count, tile, tokens, url
+from visualize import gallery, learn, standalone
+from visualize.words import say
+
+__all__ = ["browser", "page", "url"]  # fixtures
+
+pytestmark = [pytest.mark.browser, pytest.mark.embedded]
+
+HOSTILE = "<script>window.hacked = true</script>{{value}}${alert(1)}"
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("static") / "gallery"
+    standalone.write_gallery(folder)
+    return folder
+
+
+@pytest.fixture
+def offline(browser: Any) -> Iterator[Any]:
+    """A visitor without a network; nothing may fail in the page's scripts."""
+    context = browser.new_context(viewport={"width": 1440, "height": 1000})
+    context.set_offline(True)
+    visitor = context.new_page()
+    faults: list[str] = []
+    asked: list[str] = []
+    visitor.on("pageerror", lambda error: faults.append(str(error)))
+    visitor.on("console", lambda m: faults.append(m.text) if m.type == "error" else None)
+    visitor.on("request", lambda r: asked.append(r.url))
+    yield visitor
+    assert not faults
+    assert all(address.startswith(("file:", "data:", "blob:")) for address in asked)
+    context.close()
+
+
+def saved(page: Any, kind: str) -> tuple[str, str]:
+    """Name and text of the file that a button hands over."""
+    with page.expect_download() as download:
+        page.locator(f'#save-view [data-kind="{kind}"]').click()
+    return download.value.suggested_filename, Path(download.value.path()).read_text()
+
+
+def read_chapter(page: Any, number: int) -> None:
+    """Read a chapter to its end; every stop shows its words, and marks something in the run beside it."""
+    chapter = learn.chapters()[number]
+    page.locator(".ouro-learn-chapter").nth(number).click()
+    for stop in chapter["stops"]:
+        first = stop["words"][0].replace("*", "")
+        page.locator(".ouro-learn-words p").first.get_by_text(first, exact=True).wait_for()
+        if "spot" in stop:
+            page.wait_for_selector(".ouro-learn-run [data-spot]", state="attached")
+        if "at" in stop:
+            at = f"step {stop['at']['step'] + 1} of"
+            page.wait_for_function("t => document.querySelector('.ouro-learn-run .ouro-count').textContent.startsWith(t)", arg=at)
+        page.locator(".ouro-learn-next").click()
+    page.get_by_text(say("learn.question"), exact=True).wait_for()
+
+
+def answer(page: Any, number: int) -> None:
+    """Answer a chapter's question, first wrongly where there are options."""
+    question = learn.chapters()[number]["question"]
+    if question["kind"] == "predict":
+        for n, one in enumerate(question["rounds"]):
+            page.locator(".ouro-learn-guess").first.wait_for()
+            shown = page.locator(".ouro-learn-guess").all_inner_texts()
+            assert len(shown) == len(one["tokens"])
+            page.locator(".ouro-learn-option").nth(one["accepted"]).click()
+            verdict = page.locator(".ouro-learn-verdict").inner_text()
+            assert verdict.startswith(say("learn.right")) and one["why"] in verdict
+            count = page.locator(".ouro-learn-run .ouro-count")
+            page.wait_for_function(
+                "s => document.querySelector('.ouro-learn-run .ouro-count').textContent.startsWith(s)",
+                arg=f"step {one['step'] + 1} of",
+            )
+            assert "token" not in count.inner_text(), "it is replayed to the commit"
+            if n + 1 < len(question["rounds"]):
+                page.get_by_role("button", name=say("learn.another")).click()
+        return
+    wrong = next(n for n in range(len(question["options"])) if n != question["answer"])
+    page.locator(".ouro-learn-option").nth(wrong).click()
+    assert page.locator(".ouro-learn-verdict").inner_text().startswith(say("learn.wrong"))
+    assert page.locator('.ouro-learn-option[data-verdict="right"]').inner_text().endswith(question["options"][question["answer"]])
+
+
+@pytest.mark.parametrize("number", [1, 3, 4])
+def test_a_chapter_is_read_to_its_end_and_its_question_answered(page: Any, number: int) -> None:
+    page.get_by_role("tab", name="Learn").click()
+    page.wait_for_selector("#learn-view .ouro-token")
+    read_chapter(page, number)
+    answer(page, number)
+    assert page.locator(".ouro-learn-chapter").nth(number).get_attribute("data-done") == ""
+    page.locator(".ouro-learn-next").click()
+    page.get_by_role("heading", name=learn.chapters()[number + 1]["title"]).wait_for()
+
+
+def test_own_runs_are_points_on_the_theorys_curves(page: Any) -> None:
+    choose(page, "Speculative decoding")
+    page.locator("#auto-speculative input").uncheck()
+    ask(page, "Count from one to ten in words.", 16)
+    generate(page)
+    speedup = float(tile(page, "Speedup").removesuffix("×"))
+    page.get_by_role("tab", name="Learn").click()
+    page.locator(".ouro-learn-chapter").nth(7).click()
+    for _ in range(2):
+        page.locator(".ouro-learn-next").click()
+    page.locator(".ouro-theory-speedup .main-svg").first.wait_for()
+    own = page.evaluate("document.querySelector('.ouro-theory-speedup').data.find(d => d.text)")
+    assert own["y"] == [pytest.approx(speedup, abs=0.01)]
+    page.locator('.ouro-theory input[name="cost"]').fill("0.3")
+    curve = page.evaluate("[...document.querySelector('.ouro-theory-speedup').data[0].y]")
+    assert curve == pytest.approx([sum(0.7**k for k in range(g + 1)) / (0.3 * g + 1) for g in range(17)])
+    star = page.evaluate("document.querySelector('.ouro-theory-speedup').data[2].x[0]")
+    assert star == max(range(17), key=lambda g: curve[g])
+
+
+def test_a_trace_that_was_saved_comes_back_equal_after_the_page_was_reloaded(page: Any, tmp_path: Path) -> None:
+    choose(page, "Ouroboros")
+    ask(page, "Count from one to ten in words.", 24)
+    generate(page)
+    shown = tokens(page)
+    name, text = saved(page, "json")
+    trace = Trace.from_json(text)
+    assert [str(t) for t in trace.tokens] == [t["id"] for t in shown] and name.startswith("ouroboros-")
+    rows = saved(page, "csv")[1].strip().splitlines()
+    assert len(rows) == 1 + len(trace.tokens)
+    page.reload()
+    page.wait_for_selector("#token-view .ouro-token")
+    page.get_by_role("tab", name="Traces").click()
+    file = tmp_path / "mine.json"
+    file.write_text(text)
+    page.locator("#open-view input").set_input_files(file)
+    page.wait_for_function("n => document.querySelectorAll('#token-view .ouro-token').length === n", arg=len(shown))
+    assert tokens(page) == shown
+    assert page.locator("#token-view .ouro-badge").inner_text().startswith("recorded on")
+    assert saved(page, "json")[1] == text
+
+
+def test_a_file_that_is_no_trace_is_refused_and_the_page_goes_on(page: Any, tmp_path: Path) -> None:
+    page.get_by_role("tab", name="Traces").click()
+    file = tmp_path / "bad.json"
+    file.write_text(json.dumps({"method": HOSTILE}))
+    page.locator("#open-view input").set_input_files(file)
+    page.get_by_text("bad.json: this is not a trace").wait_for()
+    good = json.loads(gallery.trace("heap-speculative").to_json())
+    good["texts"][0] = good["prompt"]["text"] = HOSTILE
+    file.write_text(json.dumps(good))
+    page.locator("#open-view input").set_input_files(file)
+    page.wait_for_function("h => document.querySelector('#token-view .ouro-prompt').textContent === h", arg=HOSTILE)
+    assert tokens(page)[0]["text"] == HOSTILE
+    assert page.evaluate("window.hacked") is None
+
+
+def test_a_recorded_run_opens_and_two_runs_are_compared(page: Any) -> None:
+    page.get_by_role("tab", name="Traces").click()
+    assert page.locator(".ouro-gallery-entry").count() == len(gallery.entries())
+    page.get_by_role("button", name="Compare").click()
+    page.wait_for_selector("#diff-view .ouro-segment")
+    plain, fast = gallery.trace("heap-autoregressive"), gallery.trace("heap-ouroboros")
+    text = page.locator(".ouro-diff-text").evaluate("n => [...n.children].map(s => s.firstChild.textContent).join('')")
+    assert text == fast.text
+    saved_steps = page.locator(".ouro-segment sup").all_inner_texts()
+    assert sum(-int(s.replace("−", "-")) for s in saved_steps) == len(plain.steps) - len(fast.steps)
+    page.wait_for_selector("#chart-diff .js-line", state="attached")
+    page.locator('[data-name="repeat-sam"] button').click()
+    page.wait_for_function("document.querySelector('#token-view .ouro-title').textContent.startsWith('sam')")
+    assert "".join(t["text"] for t in tokens(page)) == gallery.trace("repeat-sam").text
+
+
+def test_a_link_brings_the_inputs_back(page: Any, browser: Any, url: str) -> None:
+    choose(page, "Speculative decoding")
+    page.locator("#auto-speculative input").uncheck()
+    page.get_by_label("number input for gamma").locator("visible=true").fill("7")
+    page.keyboard.press("Tab")
+    page.locator("#prompt textarea").fill("Say “hello” & 100% more?")
+    set_count(page, 48)
+    page.locator('#save-view [data-kind="link"]').click()
+    link = page.locator(".ouro-save-address").input_value()
+    assert link.startswith(url)
+    other = browser.new_page()
+    other.goto(link)
+    other.get_by_text(say("link.done")).wait_for()
+    assert other.locator("#prompt textarea").input_value() == "Say “hello” & 100% more?"
+    assert other.get_by_label("number input for max new tokens").input_value() == "48"
+    assert not other.locator("#auto-speculative input").is_checked()
+    assert other.get_by_label("number input for gamma").locator("visible=true").input_value() == "7"
+    other.close()
+    other = browser.new_page()
+    other.goto(url + "/?prompt=x&method=speculative&gamma=99")
+    other.get_by_text("gamma must be auto, or between 1 and 32, got 99").wait_for()
+    other.close()
+
+
+def test_a_replay_opens_from_disk_without_a_network(page: Any, offline: Any, tmp_path: Path) -> None:
+    text = saved(page, "html")[1]
+    run = gallery.trace("heap-ouroboros")
+    file = tmp_path / "replay.html"
+    file.write_text(text)
+    offline.goto(file.as_uri())
+    shown = offline.eval_on_selector_all(".ouro-token", "nodes => nodes.map(n => n.textContent).join('')")
+    assert shown == run.text
+    offline.get_by_label("Moment of the run").focus()
+    offline.keyboard.press("Home")
+    assert offline.locator(".ouro-count").inner_text().startswith(f"step 1 of {len(run.steps)}")
+    offline.locator(".ouro-token").first.click()
+    assert "target" in offline.locator(".ouro-odds").inner_text()
+
+
+def test_a_replay_of_256_tokens_has_less_than_two_megabytes_and_runs_no_text_of_it() -> None:
+    run = gallery.trace("heap-ouroboros")
+    assert len(run.tokens) == 128
+    assert 2 * len(standalone.replay_html(run, gallery.baseline("heap-ouroboros")).encode()) < 2_000_000
+    data = json.loads(run.to_json())
+    data["prompt"]["text"] = "</script><script>alert(1)</script>"
+    text = standalone.replay_html(Trace.from_json(json.dumps(data)))
+    assert "</script><script>alert(1)" not in text
+
+
+def test_the_static_gallery_works_from_disk_without_a_network(offline: Any, site: Path) -> None:
+    offline.goto((site / "index.html").as_uri())
+    offline.wait_for_selector(".ouro-token")
+    read_chapter(offline, 5)
+    answer(offline, 5)
+    offline.get_by_role("link", name="Recorded runs").click()
+    offline.wait_for_selector("#run .ouro-token")
+    offline.locator('[data-name="summary-union"] button').click()
+    offline.wait_for_function("document.querySelector('#run .ouro-title').textContent.startsWith('union')")
+    shown = offline.eval_on_selector_all("#run .ouro-token", "nodes => nodes.map(n => n.textContent).join('')")
+    assert shown == gallery.trace("summary-union").text
+    offline.get_by_role("link", name="Theory").click()
+    offline.locator(".ouro-theory-tokens .main-svg").first.wait_for()
+    before = offline.locator(".ouro-theory-said").inner_text()
+    offline.locator('input[name="alpha"]').fill("0.9")
+    assert offline.locator(".ouro-theory-said").inner_text() != before
+
+
+def test_the_static_gallery_is_made_of_the_pages_own_scripts(site: Path) -> None:
+    """Not of copies: what is in assets/js is in it word for word."""
+    from ouroboros_core.locations import assets
+
+    bundle = (site / "views.js").read_text()
+    for name in ("token_view", "learn_view", "theory_view", "tree_view", "plot"):
+        assert (assets() / "js" / f"{name}.js").read_text() in bundle
+    assert all(file.stat().st_size < 10_000_000 for file in site.rglob("*"))

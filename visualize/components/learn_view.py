@@ -1,0 +1,26 @@
+"""The lessons: chapters whose words move the run beside them. They need no model."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from visualize import gallery, learn, words
+from visualize.components.base import JsonHTML
+from visualize.components.plot_view import PLOTLY_HEAD
+from visualize.markup import LEARN_VIEW
+from visualize.views import legend
+
+
+def run(request: dict[str, Any]) -> str:
+    """What the lessons ask of the server: the view of a recorded run, by its name, as JSON."""
+    return json.dumps(gallery.view(str(request.get("name"))))
+
+
+class LearnView(JsonHTML):
+    """Value: {chapters, questions}, see `visualize.learn`; a chapter's run is fetched when it is opened."""
+
+    def __init__(self, **more: Any) -> None:
+        value = {"chapters": learn.chapters(), "questions": learn.questions()}
+        texts = words.under("learn.", "theory.")
+        super().__init__(value, LEARN_VIEW, looks=legend(), words=texts, head=PLOTLY_HEAD, server_functions=[run], **more)

@@ -1,0 +1,47 @@
+"""Views without a life of their own: saving and opening runs, the gallery, the difference of two runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ouroboros_core.decoding.reading import MAX_BYTES
+from visualize import gallery, words
+from visualize.components.base import JsonHTML
+from visualize.markup import DIFF_VIEW, GALLERY_VIEW, OPEN_VIEW, SWEEP_VIEW, save_buttons
+
+
+class SaveView(JsonHTML):
+    """Value: {seq, name, type, text}, a file for the browser; {seq, link}; or {seq, problem}. Triggers `save_run` with a kind."""
+
+    def __init__(self, kinds: Sequence[str], **more: Any) -> None:
+        """kinds: of the buttons, in their order."""
+        super().__init__(None, save_buttons(*kinds), words=words.under("save."), **more)
+
+
+class OpenView(JsonHTML):
+    """Value: {seq, said}. A file triggers `open_file` with its name and text."""
+
+    def __init__(self, **more: Any) -> None:
+        super().__init__(None, OPEN_VIEW, words=words.under("open."), limit=MAX_BYTES, **more)
+
+
+class GalleryView(JsonHTML):
+    """The recorded runs; a choice triggers `open_recorded` with a name."""
+
+    def __init__(self, **more: Any) -> None:
+        super().__init__({"entries": gallery.entries()}, GALLERY_VIEW, words=words.under("gallery."), **more)
+
+
+class DiffView(JsonHTML):
+    """Value: {seq, ...}, see `visualize.diff.view`."""
+
+    def __init__(self, **more: Any) -> None:
+        super().__init__(None, DIFF_VIEW, words=words.under("diff."), **more)
+
+
+class SweepView(JsonHTML):
+    """Value: {seq, sweep, status, done, total, left, lines?, head?, rows?, finished?}; {seq, stopped}. Triggers `open_cell`."""
+
+    def __init__(self, value: dict[str, Any], **more: Any) -> None:
+        super().__init__(value, SWEEP_VIEW, words=words.under("sweep."), **more)

@@ -1,0 +1,326 @@
+"""The lessons: eight chapters on recorded runs. What is said lies in assets/words; here is what it is said of.
+
+Every number in a chapter is taken from the run that the chapter shows. Each stop puts that run to a moment, marks elements of
+the view beside it by a CSS selector, and may open a token's card.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+from ouroboros_core.decoding import metrics
+from ouroboros_core.decoding.trace import Judged, Step, Trace
+from ouroboros_core.tree import Learned, Source
+from visualize import gallery
+from visualize.words import say, table
+
+Stop = dict[str, Any]
+Chapter = dict[str, Any]
+
+ROUNDS = 3
+GUESSES = 4
+
+
+@cache
+def chapters() -> list[Chapter]:
+    """All chapters in order: {id, title, run, stops: [{words, at?, spot?, card?, ...}], question}, plain data."""
+    return [make() for make in (_plain, _guess, _reject, _unchanged, _phrases, _suffixes, _warm, _pays)]
+
+
+def questions() -> list[dict[str, Any]]:
+    """What a reader can answer at the end: {words, answer, chapter, stop}, the place where it is said."""
+    found = []
+    places = {chapter["id"]: number for number, chapter in enumerate(chapters())}
+    for number in range(1, 11):
+        chapter, stop = table()[f"questions.{number}.where"].split(".")
+        words, answer = say(f"questions.{number}"), say(f"questions.{number}.answer")
+        found.append({"words": words, "answer": answer, "chapter": places[chapter], "stop": int(stop) - 1})
+    return found
+
+
+def _first(trace: Trace, wanted: Callable[[Step], bool]) -> Step:
+    """The first step that shows what a chapter is about."""
+    return next(step for step in trace.steps if wanted(step))
+
+
+def _chapter(name: str, run: str, stops: list[Stop], facts: dict[str, Any], question: dict[str, Any] | None = None) -> Chapter:
+    """Words of all stops filled in; the question has its options in the words file, the first key being the right one."""
+    for number, stop in enumerate(stops, 1):
+        stop["words"] = say(f"learn.{name}.{number}", **facts).split("\n")
+    title = say(f"learn.{name}.title")
+    return {"id": name, "title": title, "run": run, "stops": stops, "question": question or _choice(name, facts)}
+
+
+def _choice(name: str, facts: dict[str, Any]) -> dict[str, Any]:
+    prefix = f"learn.{name}.question"
+    options = [say(key, **facts) for key in sorted(table()) if key.startswith(f"{prefix}.option")]
+    answer = int(table()[f"{prefix}.answer"]) - 1
+    words = say(prefix, **facts).split("\n")
+    return {"kind": "choice", "words": words, "options": options, "answer": answer, "why": say(f"{prefix}.why", **facts)}
+
+
+def _span(step: Step, more: str = "") -> str:
+    return f'.ouro-step[data-step="{step.index}"]{more}'
+
+
+def _at(step: Step, stage: str) -> dict[str, Any]:
+    return {"step": step.index, "stage": stage}
+
+
+def _end(trace: Trace) -> dict[str, Any]:
+    return _at(trace.steps[-1], "commit")
+
+
+TILE = ".ouro-tile:nth-child({})"
+SPEED, LENGTH, SAVED, SAME = (TILE.format(n) for n in (2, 3, 4, 5))
+
+
+def _plain() -> Chapter:
+    name = "heap-autoregressive"
+    trace, wide = gallery.trace(name), gallery.trace("heap-speculative")
+    first = _first(trace, lambda s: trace.pieces[s.tokens[0]].strip().isalpha())
+    facts: dict[str, Any] = gallery.facts(name) | pass_facts(wide, trace) | _odds_facts(first)
+    stops: list[Stop] = [
+        {"at": _at(first, "commit"), "spot": _span(first, " .ouro-token")},
+        {"at": _at(first, "commit"), "card": {"step": first.index, "node": None}, "spot": ".ouro-card"},
+        {"at": _end(trace), "spot": LENGTH},
+        {"at": _end(trace), "spot": ".ouro-timeline"},
+    ]
+    return _chapter("plain", name, stops, facts)
+
+
+def pass_facts(wide: Trace, plain: Trace) -> dict[str, float]:
+    """Mean rows of a target pass of a run, and what such a pass costs in passes of plain decoding."""
+    rows = sum(step.width for step in wide.steps) / len(wide.steps)
+    alone = sum(step.seconds.verify for step in plain.steps) / len(plain.steps)
+    return {"rows": rows, "pass_cost": sum(step.seconds.verify for step in wide.steps) / len(wide.steps) / alone}
+
+
+def _odds_facts(step: Step) -> dict[str, Any]:
+    judged = step.judged[0]
+    return {"chance": judged.target[judged.tokens.index(step.tokens[0])]}
+
+
+def _guess() -> Chapter:
+    name = "heap-speculative"
+    trace = gallery.trace(name)
+    step = _first(trace, lambda s: s.kind == "bonus" and len(s.path) == GUESSES)
+    facts: dict[str, Any] = gallery.facts(name) | step_facts(step)
+    stops: list[Stop] = [
+        {"at": _at(step, "draft"), "spot": _span(step)},
+        {"at": _at(step, "verify"), "spot": ".ouro-tree [data-node]"},
+        {"at": _at(step, "commit"), "spot": _span(step, " .ouro-token")},
+        {"at": _end(trace), "spot": f"{LENGTH}, {SAVED}"},
+    ]
+    question = {"kind": "predict", "words": say("learn.guess.question").split("\n"), "rounds": _rounds(trace)}
+    return _chapter("guess", name, stops, facts, question)
+
+
+def step_facts(step: Step) -> dict[str, Any]:
+    """Of one step: its number as it is shown, rows in the pass, tokens proposed, accepted and emitted."""
+    checked, accepted = len(step.tree) - 1, len(step.path)
+    return {
+        "step": step.index + 1,
+        "width": step.width,
+        "checked": checked,
+        "accepted": accepted,
+        "emitted": len(step.tokens),
+        "behind": checked - accepted - 1,
+    }
+
+
+def _rounds(trace: Trace) -> list[dict[str, Any]]:
+    """Steps to guess at, each with another outcome, so that counting alone does not help."""
+    chosen: dict[int, Step] = {}
+    for step in trace.steps[1:]:
+        if len(step.tree) == GUESSES + 1 and step.target_token is not None:
+            chosen.setdefault(len(step.path), step)
+    found = []
+    for step in [chosen[count] for count in (2, 4, 0, 1, 3) if count in chosen][:ROUNDS]:
+        tokens = [trace.pieces[step.tree.tokens[node]] for node in range(1, GUESSES + 1)]
+        assert step.target_token is not None
+        why = "learn.guess.all" if len(step.path) == GUESSES else "learn.guess.some"
+        rejected = tokens[len(step.path)] if len(step.path) < GUESSES else ""
+        told = {"guess": _quoted(rejected), "target": _quoted(trace.pieces[step.target_token]), "emitted": len(step.tokens)}
+        found.append({"step": step.index, "tokens": tokens, "accepted": len(step.path), "why": say(why, **told)})
+    return found
+
+
+def _quoted(text: str) -> str:
+    return "‘" + text.replace("\n", "↵").replace("\t", "⇥") + "’"
+
+
+def _reject() -> Chapter:
+    name = "heap-speculative"
+    trace = gallery.trace(name)
+    step = _first(trace, lambda s: s.index > 0 and s.kind == "correction" and 1 <= len(s.path) < GUESSES - 1)
+    refused = step.tree.children(step.path[-1])[0]
+    facts: dict[str, Any] = gallery.facts(name) | step_facts(step) | _refusal_facts(trace, step, refused) | position_facts(trace)
+    stops: list[Stop] = [
+        {"at": _at(step, "draft"), "spot": _span(step)},
+        {"at": _at(step, "verify"), "card": {"step": step.index, "node": refused}, "spot": ".ouro-card"},
+        {"at": _at(step, "verify"), "spot": '.ouro-tree .ouro-node[data-state="rejected"]'},
+        {"at": _at(step, "commit"), "spot": _span(step, ' [data-kind="correction"]')},
+        {"at": _end(trace), "spot": f"{LENGTH}, {SAVED}"},
+    ]
+    return _chapter("reject", name, stops, facts)
+
+
+def _refusal_facts(trace: Trace, step: Step, refused: int) -> dict[str, Any]:
+    judged = next(one for one in step.judged if one.node == step.tree.parents[refused])
+    token, own = step.tree.tokens[refused], step.target_token
+    assert own is not None
+    return {
+        "guess": _quoted(trace.pieces[token]),
+        "target": _quoted(trace.pieces[own]),
+        "guess_chance": _of(judged, judged.target, token),
+        "target_chance": _of(judged, judged.target, own),
+    }
+
+
+def _of(judged: Judged, column: tuple[float, ...], token: int) -> float:
+    return column[judged.tokens.index(token)]
+
+
+def position_facts(trace: Trace) -> dict[str, float]:
+    """Shares accepted of the first and of the last guess, of those that were judged."""
+    counts = metrics.acceptance_by_position(trace)
+    reached = [accepted / tested for tested, accepted in counts if tested]
+    return {"first": reached[0], "last": reached[GUESSES - 1], "reached": counts[GUESSES - 1][0] / counts[0][0]}
+
+
+def _unchanged() -> Chapter:
+    name, same = "sampled-rejection", "sampled-match"
+    trace = gallery.trace(name)
+    step = _first(trace, lambda s: s.kind == "correction" and bool(_lost(s)))
+    judged = _lost(step)
+    assert judged is not None
+    trial = judged.trials[-1]
+    assert trial.q is not None and step.target_token is not None
+    plain, keyed = gallery.baseline(same), gallery.trace(same)
+    assert plain is not None
+    facts: dict[str, Any] = gallery.facts(name) | step_facts(step) | residual_facts(judged)
+    facts |= {"p": trial.p, "q": trial.q, "u": trial.u, "keep": min(1.0, trial.p / trial.q)}
+    facts |= {"guess": _quoted(trace.pieces[step.tree.tokens[trial.node]]), "target": _quoted(trace.pieces[step.target_token])}
+    facts |= {"equal": sum(a == b for a, b in zip(keyed.tokens, plain.tokens, strict=False)), "all": len(plain.tokens)}
+    facts["keyed_length"] = metrics.mean_acceptance_length(keyed)
+    seen = {"step": step.index, "node": trial.node}
+    stops: list[Stop] = [
+        {"run": "heap-speculative", "at": _end(gallery.trace("heap-speculative")), "spot": SAME},
+        {"at": _at(step, "verify"), "card": seen, "spot": ".ouro-card"},
+        {"at": _at(step, "verify"), "spot": _span(step), "figure": "residual"},
+        {"at": _at(step, "commit"), "spot": _span(step, ' [data-kind="correction"]'), "figure": "residual"},
+        {"run": same, "at": _end(keyed), "spot": SAME},
+    ]
+    chapter = _chapter("unchanged", name, stops, facts)
+    return chapter | {"residual": {"rows": _residual_rows(trace, judged), "words": say("learn.unchanged.residual", **facts)}}
+
+
+def _lost(step: Step) -> Judged | None:
+    """The place of a step where its one drawn candidate was rejected, and p and q can both be seen."""
+    judged = step.judged[-1] if step.judged else None
+    if judged is None or len(judged.trials) != 1 or not judged.left or not judged.draft:
+        return None
+    trial = judged.trials[0]
+    return judged if trial.q and 0.02 < trial.p < trial.q and not trial.accepted else None
+
+
+def residual_facts(judged: Judged) -> dict[str, float]:
+    """Of the tokens recorded at a place: how much of p the draft can bring, sum of min(p, q), and what is left of p."""
+    kept = sum(min(p, q) for p, q in zip(judged.target, judged.draft, strict=True))
+    return {"kept": kept, "lacking": sum(judged.target) - kept}
+
+
+def _residual_rows(trace: Trace, judged: Judged) -> list[dict[str, Any]]:
+    columns = zip(judged.tokens, judged.target, judged.draft, judged.left, strict=True)
+    rows: list[dict[str, Any]] = [
+        {"text": trace.pieces[token], "target": p, "draft": q, "kept": min(p, q), "left": left} for token, p, q, left in columns
+    ]
+    return sorted(rows, key=lambda row: -max(row["target"], row["draft"]))[:10]
+
+
+def _phrases() -> Chapter:
+    name = "heap-lookahead"
+    trace = gallery.trace(name)
+    paid = _first(trace, lambda s: sum(s.tree.provenance[n].source is Source.PHRASE for n in s.path) >= 2)
+    widest = max(len(step.window) for step in trace.steps)
+    early = _first(trace, lambda s: len(s.window) == widest)
+    facts: dict[str, Any] = gallery.facts(name) | step_facts(paid) | {"pool": trace.steps[-1].pool_size}
+    facts |= {
+        "window": len(early.window),
+        "early": early.index + 1,
+        "early_width": early.width,
+        **pass_facts(trace, _baseline(name)),
+    }
+    provenance = paid.tree.provenance[paid.path[-1]]
+    facts["learned"] = (provenance.step or 0) + 1
+    stops: list[Stop] = [
+        {"at": _at(early, "commit"), "windowed": True, "spot": ".ouro-tree"},
+        {"at": _at(early, "commit"), "windowed": True, "spot": ".ouro-tree-note"},
+        {"at": _at(paid, "commit"), "card": {"step": paid.index, "node": paid.path[-1]}, "spot": ".ouro-card"},
+        {"at": _end(trace), "spot": f"{SPEED}, {LENGTH}"},
+    ]
+    return _chapter("phrases", name, stops, facts)
+
+
+def _baseline(name: str) -> Trace:
+    plain = gallery.baseline(name)
+    assert plain is not None, f"{name} has a plain run of the same prompt"
+    return plain
+
+
+def _suffixes() -> Chapter:
+    name = "heap-ouroboros"
+    trace = gallery.trace(name)
+    step = _first(trace, lambda s: sum(s.tree.provenance[n].source is Source.SUFFIX for n in s.path) >= 2)
+    hung = [n for n in range(1, len(step.tree)) if step.tree.provenance[n].source is Source.SUFFIX]
+    learned = metrics.accepted_by_learned(trace)
+    drafted = metrics.draft_passes_per_draft_token(trace)
+    facts: dict[str, Any] = gallery.facts(name) | step_facts(step) | {"hung": len(hung)}
+    facts |= {"drafted": len(step.tree) - 1 - len(hung), "suffixes": sum(learned.values()), "per_token": drafted}
+    facts |= {"used": sum(step.tree.provenance[n].source is Source.SUFFIX for n in step.path), "passes": step.draft_passes}
+    facts |= {"window": learned[Learned.LOOKAHEAD], "verified": learned[Learned.VERIFICATION]}
+    last = step.path[-1]
+    stops: list[Stop] = [
+        {"at": _at(step, "draft"), "spot": ".ouro-tree [data-look='draft'][data-node]"},
+        {"at": _at(step, "draft"), "spot": ".ouro-tree [data-look='suffix'][data-node]"},
+        {"at": _at(step, "commit"), "spot": _span(step, ' [data-source="suffix"]'), "card": {"step": step.index, "node": last}},
+        {"at": _end(trace), "spot": ".ouro-numbers"},
+        {"at": _end(trace), "spot": ".ouro-legend"},
+    ]
+    return _chapter("suffixes", name, stops, facts)
+
+
+def _warm() -> Chapter:
+    name = "heap-ouroboros-warm"
+    trace, cold = gallery.trace(name), gallery.trace("heap-ouroboros-cold")
+    learned = metrics.accepted_by_learned(trace)
+    facts: dict[str, Any] = gallery.facts(name) | {"history": learned[Learned.HISTORY], "cold_steps": len(cold.steps)}
+    facts |= {"pool": trace.steps[0].pool_size, "cold_pool": cold.steps[0].pool_size}
+    facts |= {"cold_speedup": metrics.speedup(cold, _baseline(name))}
+    stops: list[Stop] = [
+        {"at": _at(trace.steps[0], "commit"), "spot": ".ouro-tree"},
+        {"at": _end(trace), "spot": '[data-learned="history"]'},
+        {"at": _end(trace), "spot": f"{SPEED}, {SAVED}"},
+        {"at": _end(trace), "spot": SAME},
+    ]
+    return _chapter("warm", name, stops, facts)
+
+
+def _pays() -> Chapter:
+    name = "story-speculative-8"
+    trace = gallery.trace(name)
+    facts: dict[str, Any] = gallery.facts(name)
+    even = metrics.break_even(facts["depth"], facts["cost"])
+    shallow, deep = (metrics.expected_tokens(0.5, gamma) for gamma in (2, 8))
+    facts |= {"even": even if even is not None else 1.0, "shallow": shallow, "deep": deep}
+    facts |= {"shallow_speedup": shallow / (2 * 0.2 + 1), "deep_speedup": deep / (8 * 0.2 + 1)}
+    stops: list[Stop] = [
+        {"at": _end(trace), "spot": f"{SPEED}, {LENGTH}"},
+        {"at": _end(trace), "spot": ".ouro-numbers"},
+        {"at": _end(trace), "figure": "theory"},
+        {"at": _end(trace), "figure": "theory"},
+    ]
+    return _chapter("pays", name, stops, facts)

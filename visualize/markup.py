@@ -1,0 +1,203 @@
+"""What the views in the browser consist of: fixed markup, and scripts that lie in assets.
+
+The page, the replay that stands alone and the static gallery all mount the same parts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import plotly
+
+from ouroboros_core.locations import assets
+from visualize.words import say
+
+PLOTLY_JS = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
+"""The plotly.js that plotly.py was made for."""
+
+
+@cache
+def script(*names: str) -> str:
+    """Files of assets/js one behind the other."""
+    return "\n".join((assets() / "js" / name).read_text() for name in names)
+
+
+@dataclass(frozen=True)
+class Markup:
+    """A view: its template, which no text of a visitor ever enters, and its scripts, the last of which mounts it.
+
+    inside  views that the script mounts in places of its own, by the name of the function that does so
+    """
+
+    template: str
+    scripts: tuple[str, ...]
+    inside: tuple[tuple[str, Markup], ...] = ()
+
+    @property
+    def body(self) -> str:
+        """What runs when the view is mounted, given `element`, `props`, `watch`, `trigger` and `server`."""
+        return "\n".join([*(view.function(name) for name, view in self.inside), script(*self.scripts)])
+
+    def function(self, name: str) -> str:
+        """The mounting as a function of that name."""
+        return f"const {name} = (element, props, watch, trigger, server) => {{\n{self.body}\n}};"
+
+
+TOKEN_VIEW = Markup(
+    """
+<section class="ouro-run" aria-label="Generated text">
+  <header class="ouro-run-head">
+    <span class="ouro-badge"></span><span class="ouro-title"></span>
+    <button type="button" class="ouro-toggle ouro-final" aria-pressed="false">final text only</button>
+    <button type="button" class="ouro-toggle ouro-palette" aria-pressed="false">the paper's colours</button>
+  </header>
+  <dl class="ouro-tiles"></dl>
+  <ul class="ouro-legend" aria-label="Who wrote the tokens"></ul>
+  <div class="ouro-text" role="group" aria-label="Tokens; arrow keys move from one to the next"></div>
+  <div class="ouro-timeline" role="group" aria-label="Timeline: Space plays, arrow keys step, Home and End jump"></div>
+  <p class="ouro-status"></p>
+  <details class="ouro-stage" open>
+    <summary>The token tree of this step</summary>
+    <p class="ouro-tree-note"></p>
+    <button type="button" class="ouro-toggle ouro-windowed" aria-pressed="false" hidden>with the lookahead window</button>
+    <div class="ouro-tree" tabindex="0" role="group" aria-label="Token tree; arrow keys move between its tokens"></div>
+  </details>
+  <div class="ouro-numbers"></div>
+  <div class="ouro-card" role="tooltip" hidden></div>
+  <p class="ouro-said" role="status" aria-live="polite"></p>
+  <details class="ouro-meaning"><summary>What the colours mean</summary><dl></dl></details>
+</section>
+""",
+    ("dom.js", "token_text.js", "player.js", "timeline.js", "tree_view.js", "token_card.js", "token_view.js"),
+)
+
+RACE_VIEW = Markup(
+    """
+<section class="ouro-run ouro-race" aria-label="Race">
+  <header class="ouro-run-head"><span class="ouro-badge"></span><span class="ouro-title"></span></header>
+  <div class="ouro-timeline" role="group" aria-label="Timeline of the race: Space plays, arrow keys step"></div>
+  <p class="ouro-status"></p>
+  <div class="ouro-lanes"></div>
+  <p class="ouro-order"></p>
+  <div class="ouro-scroll" tabindex="0" role="group" aria-label="Table of the race"><table class="ouro-table"></table></div>
+  <p class="ouro-said" role="status" aria-live="polite"></p>
+</section>
+""",
+    ("dom.js", "token_text.js", "player.js", "race_view.js"),
+)
+
+
+def plot_view(label: str, height: int) -> Markup:
+    """A chart with a caption, so many pixels high."""
+    return Markup(
+        f'<figure class="ouro-figure"><figcaption>{label}</figcaption>'
+        f'<div class="ouro-plot" role="group" aria-label="Chart: {label}" style="height:{height}px"></div></figure>',
+        ("dom.js", "plot.js", "plot_view.js"),
+    )
+
+
+THEORY_VIEW = Markup(
+    f"""
+<section class="ouro-theory" aria-label="Theory">
+  <div class="ouro-theory-sliders"></div>
+  <p class="ouro-theory-said" role="status"></p>
+  <div class="ouro-pair">
+    <div class="ouro-plot ouro-theory-tokens" role="group" aria-label="Chart: {say("theory.tokens")}"></div>
+    <div class="ouro-plot ouro-theory-speedup" role="group" aria-label="Chart: {say("theory.speedup")}"></div>
+  </div>
+  <p class="ouro-theory-runs ouro-small"></p>
+</section>
+""",
+    ("dom.js", "plot.js", "theory_view.js"),
+)
+
+LEARN_VIEW = Markup(
+    f"""
+<section class="ouro-learn" aria-label="Lessons">
+  <nav aria-label="{say("learn.chapters")}"><ol class="ouro-learn-list"></ol></nav>
+  <div class="ouro-learn-main">
+    <article class="ouro-learn-text">
+      <h2 class="ouro-learn-title"></h2>
+      <p class="ouro-learn-place ouro-small"></p>
+      <div class="ouro-learn-words" aria-live="polite"></div>
+      <div class="ouro-learn-residual"></div>
+      <div class="ouro-learn-answer"></div>
+      <p class="ouro-learn-buttons">
+        <button type="button" class="ouro-learn-back">{say("learn.back")}</button>
+        <button type="button" class="ouro-learn-next"></button>
+      </p>
+      <p class="ouro-learn-status ouro-small" role="status"></p>
+    </article>
+    <div class="ouro-learn-stage">
+      <div class="ouro-learn-theory" hidden>{THEORY_VIEW.template}</div>
+      <div class="ouro-learn-run" role="group" aria-label="{say("learn.run")}">{TOKEN_VIEW.template}</div>
+    </div>
+  </div>
+  <details class="ouro-learn-questions"><summary>{say("learn.questions")}</summary><ol class="ouro-learn-ten"></ol></details>
+</section>
+""",
+    ("dom.js", "learn_view.js"),
+    (("mountRun", TOKEN_VIEW), ("mountTheory", THEORY_VIEW)),
+)
+
+
+GALLERY_VIEW = Markup('<ul class="ouro-gallery"></ul>', ("dom.js", "gallery_view.js"))
+
+DIFF_VIEW = Markup(
+    """
+<section class="ouro-diff" hidden>
+  <h3 class="ouro-diff-title"></h3>
+  <p class="ouro-diff-status"></p>
+  <div class="ouro-diff-lines"></div>
+  <ul class="ouro-diff-lanes"></ul>
+  <div class="ouro-text ouro-diff-text"></div>
+  <div class="ouro-scroll"><table class="ouro-table ouro-diff-table"></table></div>
+</section>
+""",
+    ("dom.js", "diff_view.js"),
+)
+
+OPEN_VIEW = Markup(
+    f"""
+<section class="ouro-open">
+  <label class="ouro-open-label">{say("open.label")} <input type="file" accept=".json,application/json"></label>
+  <p class="ouro-open-said ouro-small" role="status"></p>
+</section>
+""",
+    ("dom.js", "open_view.js"),
+)
+
+SWEEP_VIEW = Markup(
+    f"""
+<section class="ouro-run ouro-sweep" aria-label="{say("tab.sweep")}">
+  <p class="ouro-sweep-status" role="status"></p>
+  <progress class="ouro-sweep-bar" max="1" value="0" aria-label="{say("sweep.progress")}"></progress>
+  <p class="ouro-sweep-count ouro-small"></p>
+  <div class="ouro-sweep-said"></div>
+  <div class="ouro-scroll" tabindex="0" role="group" aria-label="{say("sweep.table")}">
+    <table class="ouro-table ouro-sweep-table"></table>
+  </div>
+</section>
+""",
+    ("dom.js", "sweep_view.js"),
+)
+
+
+def save_buttons(*kinds: str) -> Markup:
+    """A row of buttons, each of which hands over a file of that kind, or a link."""
+    buttons = "\n".join(
+        f'<button type="button" class="ouro-toggle" data-kind="{kind}">{say(f"save.{kind}")}</button>' for kind in kinds
+    )
+    return Markup(
+        f"""
+<section class="ouro-save" aria-label="{say("save.title")}">
+  <span class="ouro-small">{say("save.title")}</span>
+  {buttons}
+  <span class="ouro-save-links"></span>
+  <span class="ouro-save-said ouro-small" role="status"></span>
+</section>
+""",
+        ("dom.js", "save_view.js"),
+    )

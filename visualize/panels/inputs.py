@@ -1,0 +1,163 @@
+"""What a run is described by: prompt, method, its knobs, length and sampling; read from the page, and written to it by a link."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import gradio as gr
+
+from ouroboros_core import methods
+from ouroboros_core.errors import OuroborosError
+from ouroboros_core.hyperparameters import AUTO
+from ouroboros_core.sampling import Sampling
+from visualize import permalink
+from visualize.panels.endpoint import make_task
+from visualize.panels.examples import EXAMPLES, HEAP, Example
+from visualize.panels.knobs import knob_component, sampling_component
+from visualize.permalink import Inputs
+from visualize.words import say
+
+if TYPE_CHECKING:
+    from ouroboros_core.decoding.generation import Task
+
+EXPECTED = "Yesterday's version, an outline: copied where the output follows it. It never changes the text."
+
+
+class RunInputs:
+    """The components; built in two places of a panel, then wired."""
+
+    def __init__(self) -> None:
+        self.knobs: dict[tuple[str, str], Any] = {}
+        self.predictions: dict[str, Any] = {}
+        self.automatic: dict[str, Any] = {}
+
+    def build_prompt(self) -> None:
+        """Prompt, example chips and method."""
+        self.prompt = gr.Textbox(HEAP, label="Prompt", lines=4, max_lines=10, elem_id="prompt")
+        with gr.Row(elem_classes="ouro-chips"):
+            self.chips = [gr.Button(e.label, size="sm", elem_classes="ouro-chip", min_width=0) for e in EXAMPLES]
+        self.note = gr.Markdown(_note(EXAMPLES[0]), elem_classes="ouro-note")
+        choices = [(m.name, m.id) for m in methods.available().values()]
+        self.method = gr.Dropdown(choices, value=methods.DEFAULT, label="Method", elem_id="method")
+
+    def build_knobs(self) -> None:
+        """The knobs of all methods, those of the chosen one shown; length, chat template, recording, warm start; sampling."""
+        self.groups = []
+        for method in methods.available().values():
+            with gr.Column(visible=method.id == methods.DEFAULT, elem_classes="ouro-group") as group:
+                gr.Markdown(f"**{method.name}.** {method.summary}", elem_classes="ouro-note")
+                settable = {name for name, knob in method.Hyperparameters.knobs().items() if knob.fixed is not None}
+                if settable:
+                    names = ", ".join(name.replace("_", " ") for name in sorted(settable))
+                    self.automatic[method.id] = gr.Checkbox(
+                        True, label="auto", info=f"The method sets {names} by itself, step by step.", elem_id=f"auto-{method.id}"
+                    )
+                for knob in method.Hyperparameters.knobs().values():
+                    self.knobs[method.id, knob.name] = knob_component(knob, automatic=knob.fixed is not None)
+                if method.takes_prediction:
+                    self.predictions[method.id] = gr.Textbox(
+                        "", label="Expected text", info=EXPECTED, lines=3, max_lines=8, elem_id=f"prediction-{method.id}"
+                    )
+            self.groups.append(group)
+        few, most = permalink.FEWEST, permalink.MOST
+        self.count = gr.Slider(few, most, value=128, step=8, label="max new tokens", info="How far to go on.")
+        self.chat = gr.Checkbox(False, label="chat template", info="Put the model's chat template around the prompt.")
+        self.record = gr.Checkbox(
+            True, label="record probabilities", info="Keep what both models thought at each place; not timed.", elem_id="record"
+        )
+        self.warm = gr.Checkbox(
+            False,
+            label="warm start",
+            info="Begin with the phrases of your own earlier runs.",
+            elem_id="warm",
+            visible=learns(methods.DEFAULT),
+        )
+        with gr.Accordion("Sampling", open=False):
+            self.sampling = {name: sampling_component(knob) for name, knob in Sampling.knobs().items()}
+
+    @property
+    def components(self) -> list[Any]:
+        """What `read` is given the values of, in this order."""
+        given = (self.sampling, self.predictions, self.automatic, self.knobs)
+        return [self.prompt, self.method, self.chat, self.count, *(one for group in given for one in group.values())]
+
+    def wire(self) -> None:
+        private: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
+        for chip, example in zip(self.chips, EXAMPLES, strict=True):
+            chip.click(
+                lambda e=example: (e.prompt, e.chat, _note(e)),
+                outputs=[self.prompt, self.chat, self.note],
+                queue=False,
+                **private,
+            )
+        ids = list(methods.available())
+        self.method.change(
+            lambda chosen: [*(gr.Group(visible=chosen == i) for i in ids), gr.update(visible=learns(chosen))],
+            self.method,
+            [*self.groups, self.warm],
+            queue=False,
+            **private,
+        )
+        for owner, box in self.automatic.items():
+            settable = [self.knobs[owner, name] for name in methods.get(owner).Hyperparameters.fixed()]
+            box.change(_switch(len(settable)), box, settable, queue=False, **private)
+
+    def read(self, values: Sequence[Any], record: bool = False) -> Task:
+        """The task that the inputs describe; raises InvalidInput."""
+        remaining = iter(values)
+        prompt, method, chat, count = (next(remaining) for _ in range(4))
+        sampling = {name: next(remaining) for name in self.sampling}
+        predictions = {name: next(remaining) for name in self.predictions}
+        automatic = {name: next(remaining) for name in self.automatic}
+        knobs = {name: value for (owner, name), value in zip(self.knobs, remaining, strict=True) if owner == method}
+        if automatic.get(method):
+            knobs |= dict.fromkeys(methods.get(method).Hyperparameters.fixed(), AUTO)
+        return make_task(prompt, method, knobs, chat, count, sampling, predictions.get(method, ""), record)
+
+    def write(self, inputs: Inputs) -> list[Any]:
+        """Updates of the inputs, in their order, that make them those of a link; what it does not name keeps its value."""
+        method = inputs.method
+        settable = methods.get(method).Hyperparameters.fixed()
+        fixed = any(inputs.knobs.get(name, AUTO) != AUTO for name in settable)
+        updates: list[Any] = [gr.update(value=v) for v in (inputs.prompt, method, inputs.chat, inputs.max_new_tokens)]
+        updates += [gr.update(value=inputs.sampling.get(name, knob.default)) for name, knob in Sampling.knobs().items()]
+        updates += [gr.skip() for _ in self.predictions]
+        updates += [gr.update(value=not fixed) if owner == method else gr.skip() for owner in self.automatic]
+        for owner, name in self.knobs:
+            value = inputs.knobs.get(name, AUTO) if owner == method else AUTO
+            free = fixed or name not in settable
+            updates.append(gr.skip() if value == AUTO else gr.update(value=value, interactive=free))
+        return updates
+
+    def attach(self, blocks: gr.Blocks) -> None:
+        """Take over the inputs of a link, once, when the page is opened."""
+        private: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden", "queue": False}
+        blocks.load(self._linked, outputs=[self.note, *self.components], **private)
+
+    def _linked(self, request: gr.Request) -> Any:
+        unchanged = [gr.skip() for _ in self.components]
+        try:
+            inputs = permalink.read(dict(request.query_params))
+        except OuroborosError as error:
+            return [say("link.wrong", error=error), *unchanged]
+        return [gr.skip(), *unchanged] if inputs is None else [say("link.done"), *self.write(inputs)]
+
+
+def learns(method: str) -> bool:
+    """Whether a method has phrases to keep from run to run."""
+    return methods.get(method).learns_phrases
+
+
+def _switch(count: int) -> Callable[[bool], Any]:
+    """What `auto` does to so many sliders."""
+
+    def switch(automatic: bool) -> Any:
+        updates = [gr.update(interactive=not automatic) for _ in range(count)]
+        return updates if count > 1 else updates[0]
+
+    return switch
+
+
+def _note(example: Example) -> str:
+    return f"{example.label}: {example.note}."

@@ -1,0 +1,91 @@
+"""The tab Traces: recorded runs, a file that is opened, and two runs compared."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import gradio as gr
+
+from ouroboros_core.decoding.trace import Trace
+from ouroboros_core.errors import InvalidInput, OuroborosError
+from visualize import diff, diff_figures, figures, gallery
+from visualize.components.plain_views import DiffView, GalleryView, OpenView
+from visualize.components.plot_view import PlotView
+from visualize.panels.generate import GeneratePanel
+from visualize.panels.visit import Visit
+from visualize.words import say
+
+if TYPE_CHECKING:
+    from gradio.layouts import Tab, Tabs
+
+GENERATE = "generate"
+"""The id of the tab in which a run is opened."""
+
+
+class TracesPanel:
+    """Builds the tab inside an open gr.Blocks; runs are opened in the panel that shows them."""
+
+    def __init__(self, generate: GeneratePanel, tabs: Tabs, tab: Tab) -> None:
+        self.generate = generate
+        gr.Markdown(say("traces.intro"))
+        self.gallery = GalleryView(elem_id="gallery")
+        self.open = OpenView(elem_id="open-view")
+        gr.Markdown(f"## {say('traces.diff')}\n\n{say('traces.diff.note')}")
+        recorded = [(say(f"gallery.{entry['name']}.title"), entry["name"]) for entry in gallery.entries()]
+        with gr.Row(elem_classes="ouro-pair"):
+            self.first = gr.Dropdown(recorded, value="heap-autoregressive", label=say("traces.first"), elem_id="diff-first")
+            self.second = gr.Dropdown(recorded, value="heap-ouroboros", label=say("traces.second"), elem_id="diff-second")
+        self.compare = gr.Button(say("traces.compare"), elem_id="compare")
+        self.diff = DiffView(elem_id="diff-view")
+        self.chart = PlotView(
+            {"seq": 0, "figure": figures.empty(say("traces.empty"))}, label=say("traces.chart"), elem_id="chart-diff"
+        )
+        self._wire(tabs, tab, recorded)
+
+    def _wire(self, tabs: Tabs, tab: Tab, recorded: Sequence[tuple[str, str]]) -> None:
+        private: dict[str, Any] = {"queue": False, "api_visibility": "private", "show_progress": "hidden"}
+        shown = [tabs, self.open, *self.generate.outputs]
+        visit = self.generate.visit
+
+        def choices(visit: Visit) -> list[Any]:
+            return [gr.update(choices=[*((name, name) for name in reversed(visit.kept)), *recorded])] * 2
+
+        self.gallery.open_recorded(self._open_recorded, visit, shown, **private)
+        self.open.open_file(self._open_file, visit, shown, **private)
+        tab.select(choices, visit, [self.first, self.second], **private)
+        self.compare.click(self._compare, [self.first, self.second, visit], [self.diff, self.chart], **private)
+
+    def _open_recorded(self, event: gr.EventData, visit: Visit) -> list[Any]:
+        try:
+            name = str(event.name)
+            return self._shown(visit, gallery.trace(name), gallery.baseline(name), "")
+        except OuroborosError as error:
+            raise gr.Error(str(error), print_exception=False) from None
+
+    def _open_file(self, event: gr.EventData, visit: Visit) -> list[Any]:
+        name = str(event.name)[:100]
+        try:
+            trace = Trace.from_json(str(event.text))
+        except OuroborosError as error:
+            return [gr.skip(), _told(f"{name}: {error}"), *(gr.skip() for _ in self.generate.outputs)]
+        return self._shown(visit, trace, None, say("open.done", name=name))
+
+    def _shown(self, visit: Visit, trace: Trace, baseline: Trace | None, said: str) -> list[Any]:
+        return [gr.Tabs(selected=GENERATE), _told(said), *self.generate.show(visit, trace, baseline)]
+
+    @staticmethod
+    def _compare(first: str, second: str, visit: Visit) -> tuple[Any, Any]:
+        try:
+            a, b = (visit.kept[name] if name in visit.kept else gallery.trace(name) for name in (first, second))
+            difference = diff.diff(a, b)
+            seq = time.time_ns()
+            figure = diff_figures.steps_against_tokens(a, b)
+            return {"seq": seq, **diff.view(difference)}, {"seq": seq, "run": "", "figure": figure}
+        except InvalidInput as error:
+            raise gr.Error(str(error), print_exception=False) from None
+
+
+def _told(words: str) -> dict[str, Any]:
+    return {"seq": time.time_ns(), "said": words}
