@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.browser import chromium, server
-from tests.visitor import ask, generate
+from tests.visitor import ask, generate, open_tab
 
 pytestmark = [pytest.mark.browser, pytest.mark.embedded]
 
@@ -30,7 +30,7 @@ with gr.Blocks() as page:
         gr.Textbox("b", label="text")
 page.launch(server_port=int(sys.argv[sys.argv.index("--port") + 1]), quiet=True, footer_links=["api"])
 """
-OURS = ".ouro-run, .ouro-figure, .ouro-header"
+OURS = ".ouro-run, .ouro-figure, .ouro-header, .ouro-learn, .ouro-gallery, .ouro-save, .ouro-open, .ouro-diff"
 
 
 @pytest.fixture(scope="module")
@@ -67,42 +67,76 @@ def known(browser: Any) -> set[tuple[str, str]]:
     return found
 
 
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    with server("--dtype", "float32") as address:
+        yield address
+
+
+def visit_tabs(page: Any) -> Iterator[str]:
+    """Every tab, as a visitor finds it who has used it."""
+    open_tab(page, "Generate")
+    yield "Generate"
+    open_tab(page, "Race")
+    yield "Race"
+    open_tab(page, "Sweep")
+    page.get_by_text("of plain decoding: about").wait_for(timeout=60_000)
+    yield "Sweep"
+    open_tab(page, "Learn")
+    page.wait_for_selector("#learn-view .ouro-token")
+    page.locator(".ouro-learn-chapter").nth(3).click()
+    for _ in range(2):
+        page.locator(".ouro-learn-next").click()
+    page.wait_for_selector(".ouro-residual")
+    yield "Learn, the residual"
+    page.locator(".ouro-learn-chapter").nth(7).click()
+    for _ in range(2):
+        page.locator(".ouro-learn-next").click()
+    page.wait_for_selector(".ouro-theory-speedup .main-svg")
+    for _ in range(2):
+        page.locator(".ouro-learn-next").click()
+    page.locator(".ouro-learn-option").first.click()
+    yield "Learn, a question"
+    open_tab(page, "Traces")
+    page.get_by_role("button", name="Compare").click()
+    page.wait_for_selector("#diff-view .ouro-segment")
+    yield "Traces"
+    open_tab(page, "Drafts")
+    yield "Drafts"
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing_that_is_ours(browser: Any, known: set[tuple[str, str]], scheme: str) -> None:
-    with server("--dtype", "float32") as url:
-        page = open_page(browser, url, scheme)
-        page.wait_for_selector("#token-view .ouro-token")
-        ask(page, "Count from one to five.", 16)
-        generate(page)
-        page.locator("#token-view .ouro-token").nth(3).click()
-        page.wait_for_timeout(500)
-        for tab in ("Generate", "Race", "Drafts"):
-            page.get_by_role("tab", name=tab).click()
-            page.wait_for_timeout(800)
-            found = findings(page)
-            assert {(scheme, rule) for rule, _ in found} <= known, found
-            ours = "([target, ours]) => { const n = document.querySelector(target); return !!(n && n.closest(ours)); }"
-            inside = [(rule, target) for rule, target in found if page.evaluate(ours, [target, OURS])]
-            assert inside == [], inside
-        page.close()
+def test_axe_finds_nothing_that_is_ours(browser: Any, url: str, known: set[tuple[str, str]], scheme: str) -> None:
+    page = open_page(browser, url, scheme)
+    page.wait_for_selector("#token-view .ouro-token")
+    ask(page, "Count from one to five.", 16)
+    generate(page)
+    page.locator("#token-view .ouro-token").nth(3).click()
+    page.wait_for_timeout(500)
+    for tab in visit_tabs(page):
+        page.wait_for_timeout(800)
+        found = findings(page)
+        assert {(scheme, rule) for rule, _ in found} <= known, (tab, found)
+        ours = "([target, ours]) => { const n = document.querySelector(target); return !!(n && n.closest(ours)); }"
+        inside = [(rule, target) for rule, target in found if page.evaluate(ours, [target, OURS])]
+        assert inside == [], (tab, inside)
+    page.close()
 
 
-def test_on_a_phone_nothing_is_wider_than_the_screen_and_nothing_moves_by_itself(browser: Any) -> None:
-    with server("--dtype", "float32") as url:
-        page = open_page(browser, url, "light", width=390)
-        page.wait_for_selector("#token-view .ouro-token")
-        ask(page, "Count from one to five.", 16)
-        generate(page)
-        page.locator("#token-view .ouro-token").nth(3).click()
-        box = page.locator("#token-view .ouro-card").bounding_box()
-        assert box["x"] >= 0 and box["x"] + box["width"] <= 390
-        for tab in ("Generate", "Race", "Drafts"):
-            page.get_by_role("tab", name=tab).click()
-            page.wait_for_timeout(800)
-            assert page.evaluate("document.scrollingElement.scrollWidth") <= 390, tab
-        page.get_by_role("tab", name="Race").click()
-        page.get_by_label("number input for length of each lane").fill("8")
-        page.click("#race")
-        page.wait_for_selector('#race-view .ouro-run[data-done="true"]', timeout=120_000)
-        assert page.locator("#race-view .ouro-step-button").nth(2).get_attribute("title") == "Play (Space)", "it does not play"
-        page.close()
+def test_on_a_phone_nothing_is_wider_than_the_screen_and_nothing_moves_by_itself(browser: Any, url: str) -> None:
+    page = open_page(browser, url, "light", width=390)
+    page.wait_for_selector("#token-view .ouro-token")
+    ask(page, "Count from one to five.", 16)
+    generate(page)
+    page.locator("#token-view .ouro-token").nth(3).click()
+    box = page.locator("#token-view .ouro-card").bounding_box()
+    assert box["x"] >= 0 and box["x"] + box["width"] <= 390
+    for tab in visit_tabs(page):
+        page.wait_for_timeout(800)
+        assert page.evaluate("document.scrollingElement.scrollWidth") <= 390, tab
+    open_tab(page, "Race")
+    page.get_by_label("number input for length of each lane").fill("8")
+    page.click("#race")
+    page.wait_for_selector('#race-view .ouro-run[data-done="true"]', timeout=120_000)
+    assert page.locator("#race-view .ouro-step-button").nth(2).get_attribute("title") == "Play (Space)", "it does not play"
+    page.close()

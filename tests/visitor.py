@@ -82,6 +82,16 @@ def choose(page: Any, name: str) -> None:
     page.get_by_role("option", name=name, exact=True).click()
 
 
+def open_tab(page: Any, name: str) -> None:
+    """Open a tab; on a narrow screen it may be in the menu behind the others."""
+    tab = page.get_by_role("tab", name=name, exact=True)
+    if tab.count() and tab.first.is_visible():
+        tab.first.click()
+    else:
+        page.locator(".overflow-menu > button").first.click()
+        page.locator(".overflow-dropdown").get_by_role("button", name=name, exact=True).click()
+
+
 def generate(page: Any) -> None:
     page.click("#generate")
     page.wait_for_selector('#token-view .ouro-run[data-done="false"]', timeout=60_000)

@@ -6,7 +6,7 @@ for (const entry of JSON.parse(props.value).entries) {
   button.type = "button";
   button.setAttribute("aria-label", say("gallery.open") + ": " + entry.title);
   button.addEventListener("click", () => (props.open ? props.open(entry) : trigger("open_recorded", { name: entry.name })));
-  item.append(make("h3", "", entry.title), make("p", "", entry.words), make("p", "ouro-small", entry.numbers), button);
+  item.append(make("h2", "", entry.title), make("p", "", entry.words), make("p", "ouro-small", entry.numbers), button);
   item.dataset.name = entry.name;
   list.append(item);
 }
