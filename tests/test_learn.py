@@ -131,7 +131,7 @@ def oracle(chapter: dict[str, Any]) -> dict[str, Any]:
         sizes = {"pool": run["steps"][0]["pool_size"], "cold_pool": cold["steps"][0]["pool_size"]}
         others = {"cold_steps": len(cold["steps"]), "cold_speedup": whole("heap-ouroboros-cold", base)["speedup"]}
         return facts | sizes | others | {"history": learned(name, "history")}
-    return facts | _pays(facts)
+    return facts | _pays(facts) | passes(name, "story-autoregressive")
 
 
 def _reject(chapter: dict[str, Any], run: dict[str, Any]) -> dict[str, Any]:

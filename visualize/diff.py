@@ -11,13 +11,14 @@ from ouroboros_core.decoding import metrics
 from ouroboros_core.decoding.trace import Trace
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.sampling import Sampling
-from visualize.views import View, describe
+from visualize.views import View, describe, plain_name
+from visualize.words import say, several
 
 SHOWN = 6
 """Segments listed of those that saved steps, and of those that lost some."""
 QUOTED = 40
 """Characters of a segment's text in a sentence or a row."""
-HEAD = ("tokens", "text", "steps of A", "steps of B", "saved")
+HEAD = tuple(say("diff.head").split("|"))
 
 
 @dataclass(frozen=True)
@@ -170,29 +171,30 @@ def _merged(segments: Iterator[Segment]) -> Iterator[Segment]:
 def sentences(difference: Diff) -> list[str]:
     """The difference in words, the whole first."""
     if not difference.tokens:
-        return [f"A and B have no token in common. {_parting(difference)}".rstrip()]
+        return [say("diff.nothing", parting=_parting(difference)).rstrip()]
     gains, losses = difference.gains, difference.losses
     lines = [_whole(difference)]
     if gains and losses:
         won, lost = sum(s.saved for s in gains), -sum(s.saved for s in losses)
-        lines.append(f"B saved {_steps(won)} in {_places(gains)} and lost {_steps(lost)} in {_places(losses)}.")
+        places = {"gains": several("diff.place", len(gains)), "losses": several("diff.place", len(losses))}
+        lines.append(say("diff.balance", won=several("diff.step", won), lost=several("diff.step", lost), **places))
     mine, theirs = difference.seconds
     alike = difference.a.environment == difference.b.environment
-    note = "" if alike else " They were not measured in the same place, so the seconds tell nothing of the settings."
-    lines.append(f"That text was there after {mine:.2f} s in A and after {theirs:.2f} s in B, prefill included.{note}")
+    note = "" if alike else say("diff.elsewhere")
+    lines.append(say("diff.seconds", a=mine, b=theirs, note=note))
     parting = _parting(difference)
     return [*lines, parting] if parting else lines
 
 
 def _whole(difference: Diff) -> str:
     (a, b), saved = difference.steps, difference.saved
-    text = "the same token" if difference.tokens == 1 else f"the same {difference.tokens} tokens"
+    text = several("diff.text", difference.tokens)
     if not saved:
-        return f"A and B needed as many steps, {a}, for {text}."
+        return say("diff.equal", steps=a, text=text)
     best = (difference.gains if saved > 0 else difference.losses)[0]
-    part = f"{abs(best.saved)} of them" if abs(best.saved) < abs(saved) else f"the most, {abs(best.saved)},"
-    more = "fewer" if saved > 0 else "more"
-    return f"B needed {_steps(abs(saved))} {more} than A for {text} ({b} instead of {a}): {part} in {best.quoted}."
+    part = say("diff.some" if abs(best.saved) < abs(saved) else "diff.most", n=abs(best.saved))
+    facts = {"steps": several("diff.step", abs(saved)), "text": text, "a": a, "b": b, "part": part, "quoted": best.quoted}
+    return say("diff.fewer" if saved > 0 else "diff.more", **facts)
 
 
 def _parting(difference: Diff) -> str:
@@ -201,31 +203,22 @@ def _parting(difference: Diff) -> str:
     if not difference.parted:
         more = metrics.new_tokens(b) - metrics.new_tokens(a)
         longer = "B" if more > 0 else "A"
-        rest = "1 more token" if abs(more) == 1 else f"{abs(more)} more tokens"
-        return f"{longer} goes on for {rest}, which are not compared." if more else ""
+        return say("diff.longer", name=longer, rest=several("diff.rest", abs(more))) if more else ""
     samplings = Sampling.model_validate(a.sampling), Sampling.model_validate(b.sampling)
     if any(sampling.rejects for sampling in samplings):
-        why = "under rejection sampling every setting draws a text of its own"
+        why = say("diff.why.rejection")
     elif samplings[0] != samplings[1]:
-        why = "the two were sampled in different ways"
+        why = say("diff.why.sampling")
     elif a.environment.dtype != b.environment.dtype or a.environment.passes != b.environment.passes:
-        why = "the two were computed in different ways"
+        why = say("diff.why.computed")
     else:
-        why = "as two nearly equal choices can, since passes over more or fewer tokens round differently"
-    return f"The texts part at token {difference.tokens + 1}: {why}. What follows is not compared."
-
-
-def _steps(count: int) -> str:
-    return "1 step" if count == 1 else f"{count} steps"
-
-
-def _places(segments: list[Segment]) -> str:
-    return "1 place" if len(segments) == 1 else f"{len(segments)} places"
+        why = say("diff.why.rounding")
+    return say("diff.parting", n=difference.tokens + 1, why=why)
 
 
 def _lane(name: str, trace: Trace, steps: int, seconds: float) -> View:
     sampling = Sampling.model_validate(trace.sampling)
-    how = sampling.kind
+    how = plain_name(sampling)
     if sampling.temperature:
         changed = sampling.model_dump(exclude_defaults=True)
         how = ", ".join(f"{knob} {value}" for knob, value in changed.items())
@@ -240,7 +233,7 @@ def view(difference: Diff) -> View:
     lanes = zip("AB", (difference.a, difference.b), difference.steps, difference.seconds, strict=True)
     told = sentences(difference)
     return {
-        "title": "B compared with A: where steps were saved",
+        "title": say("diff.title"),
         "status": told[0],
         "lines": told[1:],
         "lanes": [_lane(*lane) for lane in lanes],

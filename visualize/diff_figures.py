@@ -11,6 +11,7 @@ from ouroboros_core.decoding import metrics
 from ouroboros_core.decoding.trace import Trace
 from visualize.figures import PLAIN, layout, plain, words_only
 from visualize.palette import LOOKS
+from visualize.words import say
 
 
 def steps_against_tokens(a: Trace, b: Trace) -> dict[str, Any]:
@@ -23,10 +24,10 @@ def steps_against_tokens(a: Trace, b: Trace) -> dict[str, Any]:
             name=f"{name}: {words_only(run.method)}",
             mode="lines",
             line={"shape": "vh", "color": colour, "width": 2.5, "dash": dash},
-            hovertemplate="%{y} steps<extra>" + name + "</extra>",
+            hovertemplate=say("chart.nsteps", n="%{y}") + f"<extra>{name}</extra>",
         )
     where = metrics.first_difference(a.tokens, b.tokens)
     if where is not None and where < min(metrics.new_tokens(a), metrics.new_tokens(b)):
-        figure.add_vline(x=where, line={"color": PLAIN, "dash": "dot", "width": 1.5}, annotation_text="the texts part")
-    figure.update_layout(layout("tokens", "steps (one target pass each)"))
+        figure.add_vline(x=where, line={"color": PLAIN, "dash": "dot", "width": 1.5}, annotation_text=say("chart.part"))
+    figure.update_layout(layout(say("chart.tokens"), say("chart.steps")))
     return plain(figure)

@@ -13,6 +13,7 @@ from ouroboros_core.decoding import metrics
 from ouroboros_core.decoding.trace import Step, Trace
 from ouroboros_core.tree import Source
 from visualize.palette import LOOKS, key_of
+from visualize.words import say
 
 PLAIN = "#6B7280"
 
@@ -57,9 +58,9 @@ def acceptance_length(steps: Sequence[Step]) -> dict[str, Any]:
                 name=f"{look.glyph} {look.label}",
                 marker={"color": look.colour, "line": {"width": 0}},
                 meta={"look": look.key},
-                hovertemplate="%{y} " + look.label + "<extra></extra>",
+                hovertemplate=say("chart.hover", n="%{y}", label=look.label) + "<extra></extra>",
             )
-    figure.update_layout(layout("step (one target pass each)", "tokens", barmode="stack"))
+    figure.update_layout(layout(say("chart.step"), say("chart.tokens"), barmode="stack"))
     return plain(figure)
 
 
@@ -67,18 +68,18 @@ def choices(steps: Sequence[Step]) -> dict[str, Any]:
     """Nodes that each step checked, of those there were, and its draft passes; with what was expected and why, on hovering."""
     chosen = [step for step in steps if step.choice is not None]
     if not chosen:
-        return empty("Knobs were fixed: there was nothing to choose.")
+        return empty(say("chart.fixed"))
     figure = go.Figure()
     x = [step.index + 1 for step in chosen]
     told = [
-        f"{c.size} of {c.offered} nodes: {c.reason}; {c.expected:.2f} tokens expected, {len(step.tokens)} came"
+        say("chart.choice", size=c.size, offered=c.offered, reason=c.reason, expected=c.expected, came=len(step.tokens))
         for step in chosen
         if (c := step.choice) is not None
     ]
     figure.add_bar(
         x=x,
         y=[len(step.tree) - 1 for step in chosen],
-        name="nodes checked",
+        name=say("chart.nodes"),
         customdata=told,
         marker={"color": LOOKS["draft"].colour, "line": {"width": 0}},
         hovertemplate="%{customdata}<extra></extra>",
@@ -87,12 +88,12 @@ def choices(steps: Sequence[Step]) -> dict[str, Any]:
         figure.add_scatter(
             x=x,
             y=[step.draft_passes for step in chosen],
-            name="draft passes",
+            name=say("chart.passes"),
             mode="lines",
             line={"shape": "hvh", "color": LOOKS["correction"].colour, "width": 2},
-            hovertemplate="%{y} draft passes<extra></extra>",
+            hovertemplate=say("chart.hover", n="%{y}", label=say("chart.passes")) + "<extra></extra>",
         )
-    figure.update_layout(layout("step (one target pass each)", "nodes, passes"))
+    figure.update_layout(layout(say("chart.step"), say("chart.choices")))
     return plain(figure)
 
 
@@ -108,14 +109,14 @@ def _staircase(trace: Trace) -> tuple[list[float], list[int]]:
 def tokens_against_time(trace: Trace, baseline: Trace | None) -> dict[str, Any]:
     """Tokens there after so many seconds, prefill included, for this run and for plain decoding."""
     figure = go.Figure()
-    shown = ((trace, words_only(trace.method), LOOKS["draft"].colour, "solid"), (baseline, "plain decoding", PLAIN, "dot"))
+    shown = ((trace, words_only(trace.method), LOOKS["draft"].colour, "solid"), (baseline, say("chart.plain"), PLAIN, "dot"))
     for run, name, colour, dash in shown:
         if run is not None:
             seconds, tokens = _staircase(run)
             line = {"shape": "hv", "color": colour, "width": 2.5, "dash": dash}
-            hover = "%{y} tokens<extra>" + name + "</extra>"
+            hover = say("chart.hover", n="%{y}", label=say("chart.tokens")) + f"<extra>{name}</extra>"
             figure.add_scatter(x=seconds, y=tokens, name=name, mode="lines", line=line, hovertemplate=hover)
-    figure.update_layout(layout("seconds", "tokens"))
+    figure.update_layout(layout(say("chart.seconds"), say("chart.tokens")))
     return plain(figure)
 
 
@@ -128,12 +129,12 @@ def speedup_by_token(trace: Trace, baseline: Trace) -> dict[str, Any]:
         x=list(range(1, count + 1)),
         y=[theirs[n] / mine[n] for n in range(count)],
         mode="lines",
-        name=f"{words_only(trace.method)} over plain decoding",
+        name=say("chart.over", method=words_only(trace.method)),
         line={"color": LOOKS["suffix"].colour, "width": 2.5},
         hovertemplate="%{y:.2f}×<extra></extra>",
     )
-    figure.add_hline(y=1, line={"color": PLAIN, "dash": "dot", "width": 1.5}, annotation_text="as fast as plain decoding")
-    figure.update_layout(layout("token", "speedup", showlegend=False))
+    figure.add_hline(y=1, line={"color": PLAIN, "dash": "dot", "width": 1.5}, annotation_text=say("chart.equal"))
+    figure.update_layout(layout(say("chart.token"), say("chart.speedup"), showlegend=False))
     return plain(figure)
 
 
@@ -141,16 +142,16 @@ def acceptance_by_position(trace: Trace) -> dict[str, Any]:
     """Of the proposals judged at each depth of the walk, the share that was accepted."""
     counts = metrics.acceptance_by_position(trace)
     if not counts:
-        return empty("Nothing was proposed.")
+        return empty(say("chart.unproposed"))
     figure = go.Figure()
     figure.add_bar(
         x=list(range(1, len(counts) + 1)),
         y=[accepted / tested for tested, accepted in counts],
-        customdata=[f"{accepted} of {tested}" for tested, accepted in counts],
+        customdata=[say("chart.of", accepted=accepted, tested=tested) for tested, accepted in counts],
         marker={"color": LOOKS["draft"].colour, "line": {"width": 0}},
         hovertemplate="%{y:.0%}: %{customdata}<extra></extra>",
     )
-    figure.update_layout(layout("position in the proposal", "accepted", showlegend=False))
+    figure.update_layout(layout(say("chart.position"), say("chart.accepted"), showlegend=False))
     figure.update_yaxes(tickformat=".0%", range=[0, 1.02])
     figure.update_xaxes(dtick=1 if len(counts) <= 16 else None)
     return plain(figure)
@@ -163,20 +164,20 @@ PHASES = {"prefill": "target", "draft": "draft", "verify": "correction", "learn"
 def time_breakdown(trace: Trace, baseline: Trace | None) -> dict[str, Any]:
     """Milliseconds per emitted token by phase, of this run and of plain decoding."""
     figure = go.Figure()
-    runs = [(words_only(trace.method), trace)] + ([("plain decoding", baseline)] if baseline is not None else [])
+    runs = [(words_only(trace.method), trace)] + ([(say("chart.plain"), baseline)] if baseline is not None else [])
     shown = [(name, run) for name, run in runs if run.steps][::-1]
     for phase, look in PHASES.items():
         values = [1000 * sum(getattr(step.seconds, phase) for step in run.steps) / metrics.new_tokens(run) for _, run in shown]
         figure.add_bar(
             y=[name for name, _ in shown],
             x=values,
-            name=phase,
+            name=say(f"chart.phase.{phase}"),
             orientation="h",
             marker={"color": LOOKS[look].colour, "line": {"width": 0}},
             meta={"look": look},
-            hovertemplate="%{x:.2f} ms " + phase + "<extra></extra>",
+            hovertemplate=say("chart.milliseconds.hover", n="%{x:.2f}", phase=say(f"chart.phase.{phase}")) + "<extra></extra>",
         )
-    shape = layout("milliseconds per token", "", barmode="stack", hovermode="closest")
+    shape = layout(say("chart.milliseconds"), "", barmode="stack", hovermode="closest")
     figure.update_layout(shape)
     return plain(figure)
 
@@ -189,14 +190,14 @@ def break_even(trace: Trace, baseline: Trace | None) -> dict[str, Any]:
     gamma, rate = metrics.proposal_depth(trace), metrics.draft_acceptance_rate(trace.steps)
     cost = metrics.step_cost(trace, baseline) if baseline is not None else None
     if not gamma or cost is None or rate is None:
-        return empty("Drawn for runs with proposals, compared with plain decoding.")
+        return empty(say("chart.uncompared"))
     alphas = [n / 50 for n in range(51)]
     figure = go.Figure()
     figure.add_scatter(
         x=alphas,
         y=[metrics.expected_tokens(alpha, gamma) / cost for alpha in alphas],
         mode="lines",
-        name="by theory",
+        name=say("chart.theory"),
         line={"color": LOOKS["draft"].colour, "width": 2.5},
         hovertemplate="%{y:.2f}×<extra></extra>",
     )
@@ -204,12 +205,12 @@ def break_even(trace: Trace, baseline: Trace | None) -> dict[str, Any]:
         x=[rate],
         y=[metrics.mean_acceptance_length(trace) / cost],
         mode="markers",
-        name="this run",
+        name=say("chart.this"),
         marker={"color": LOOKS["correction"].colour, "size": 11, "symbol": "diamond"},
-        hovertemplate="%{y:.2f}× at %{x:.0%}<extra></extra>",
+        hovertemplate=say("chart.point", speedup="%{y:.2f}", rate="%{x:.0%}") + "<extra></extra>",
     )
-    figure.add_hline(y=1, line={"color": PLAIN, "dash": "dot", "width": 1.5}, annotation_text="break-even")
-    figure.update_layout(layout("share of tested tokens accepted", "speed over plain"))
+    figure.add_hline(y=1, line={"color": PLAIN, "dash": "dot", "width": 1.5}, annotation_text=say("chart.even"))
+    figure.update_layout(layout(say("chart.share"), say("chart.speed")))
     figure.update_xaxes(tickformat=".0%")
     return plain(figure)
 
@@ -218,15 +219,15 @@ def pool_growth(steps: Sequence[Step]) -> dict[str, Any]:
     """Phrases in the pool after each step, and where some of them were accepted."""
     sizes = [(step.index + 1, step.pool_size) for step in steps if step.pool_size is not None]
     if not sizes:
-        return empty("This method has no phrase pool.")
+        return empty(say("chart.poolless"))
     figure = go.Figure()
     figure.add_scatter(
         x=[index for index, _ in sizes],
         y=[size for _, size in sizes],
         mode="lines",
-        name="phrases in the pool",
+        name=say("chart.pool"),
         line={"shape": "hv", "color": LOOKS["suffix"].colour, "width": 2.5},
-        hovertemplate="%{y} phrases<extra></extra>",
+        hovertemplate=say("chart.hover", n="%{y}", label=say("chart.phrases")) + "<extra></extra>",
     )
     paid = [
         (step, sum(step.tree.provenance[node].source in (Source.SUFFIX, Source.PHRASE) for node in step.path)) for step in steps
@@ -236,11 +237,11 @@ def pool_growth(steps: Sequence[Step]) -> dict[str, Any]:
         y=[step.pool_size for step, count in paid if count],
         customdata=[count for _, count in paid if count],
         mode="markers",
-        name="some were accepted",
+        name=say("chart.paid"),
         marker={"color": LOOKS["correction"].colour, "size": 8, "symbol": "diamond"},
-        hovertemplate="%{customdata} tokens accepted<extra></extra>",
+        hovertemplate=say("chart.paid.hover", n="%{customdata}") + "<extra></extra>",
     )
-    figure.update_layout(layout("step (one target pass each)", "phrases"))
+    figure.update_layout(layout(say("chart.step"), say("chart.phrases")))
     return plain(figure)
 
 

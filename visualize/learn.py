@@ -14,6 +14,16 @@ from ouroboros_core.decoding import metrics
 from ouroboros_core.decoding.trace import Judged, Step, Trace
 from ouroboros_core.tree import Learned, Source
 from visualize import gallery
+from visualize.lesson_facts import (
+    odds_facts,
+    pass_facts,
+    position_facts,
+    quoted,
+    refusal_facts,
+    residual_facts,
+    residual_rows,
+    step_facts,
+)
 from visualize.words import say, table
 
 Stop = dict[str, Any]
@@ -81,7 +91,7 @@ def _plain() -> Chapter:
     name = "heap-autoregressive"
     trace, wide = gallery.trace(name), gallery.trace("heap-speculative")
     first = _first(trace, lambda s: trace.pieces[s.tokens[0]].strip().isalpha())
-    facts: dict[str, Any] = gallery.facts(name) | pass_facts(wide, trace) | _odds_facts(first)
+    facts: dict[str, Any] = gallery.facts(name) | pass_facts(wide, trace) | odds_facts(first)
     stops: list[Stop] = [
         {"at": _at(first, "commit"), "spot": _span(first, " .ouro-token")},
         {"at": _at(first, "commit"), "card": {"step": first.index, "node": None}, "spot": ".ouro-card"},
@@ -89,18 +99,6 @@ def _plain() -> Chapter:
         {"at": _end(trace), "spot": ".ouro-timeline"},
     ]
     return _chapter("plain", name, stops, facts)
-
-
-def pass_facts(wide: Trace, plain: Trace) -> dict[str, float]:
-    """Mean rows of a target pass of a run, and what such a pass costs in passes of plain decoding."""
-    rows = sum(step.width for step in wide.steps) / len(wide.steps)
-    alone = sum(step.seconds.verify for step in plain.steps) / len(plain.steps)
-    return {"rows": rows, "pass_cost": sum(step.seconds.verify for step in wide.steps) / len(wide.steps) / alone}
-
-
-def _odds_facts(step: Step) -> dict[str, Any]:
-    judged = step.judged[0]
-    return {"chance": judged.target[judged.tokens.index(step.tokens[0])]}
 
 
 def _guess() -> Chapter:
@@ -118,19 +116,6 @@ def _guess() -> Chapter:
     return _chapter("guess", name, stops, facts, question)
 
 
-def step_facts(step: Step) -> dict[str, Any]:
-    """Of one step: its number as it is shown, rows in the pass, tokens proposed, accepted and emitted."""
-    checked, accepted = len(step.tree) - 1, len(step.path)
-    return {
-        "step": step.index + 1,
-        "width": step.width,
-        "checked": checked,
-        "accepted": accepted,
-        "emitted": len(step.tokens),
-        "behind": checked - accepted - 1,
-    }
-
-
 def _rounds(trace: Trace) -> list[dict[str, Any]]:
     """Steps to guess at, each with another outcome, so that counting alone does not help."""
     chosen: dict[int, Step] = {}
@@ -143,13 +128,13 @@ def _rounds(trace: Trace) -> list[dict[str, Any]]:
         assert step.target_token is not None
         why = "learn.guess.all" if len(step.path) == GUESSES else "learn.guess.some"
         rejected = tokens[len(step.path)] if len(step.path) < GUESSES else ""
-        told = {"guess": _quoted(rejected), "target": _quoted(trace.pieces[step.target_token]), "emitted": len(step.tokens)}
+        told = {
+            "guess": quoted(rejected),
+            "target": quoted(trace.pieces[step.target_token]),
+            "emitted": len(step.tokens),
+        }
         found.append({"step": step.index, "tokens": tokens, "accepted": len(step.path), "why": say(why, **told)})
     return found
-
-
-def _quoted(text: str) -> str:
-    return "‘" + text.replace("\n", "↵").replace("\t", "⇥") + "’"
 
 
 def _reject() -> Chapter:
@@ -157,7 +142,7 @@ def _reject() -> Chapter:
     trace = gallery.trace(name)
     step = _first(trace, lambda s: s.index > 0 and s.kind == "correction" and 1 <= len(s.path) < GUESSES - 1)
     refused = step.tree.children(step.path[-1])[0]
-    facts: dict[str, Any] = gallery.facts(name) | step_facts(step) | _refusal_facts(trace, step, refused) | position_facts(trace)
+    facts: dict[str, Any] = gallery.facts(name) | step_facts(step) | refusal_facts(trace, step, refused) | position_facts(trace)
     stops: list[Stop] = [
         {"at": _at(step, "draft"), "spot": _span(step)},
         {"at": _at(step, "verify"), "card": {"step": step.index, "node": refused}, "spot": ".ouro-card"},
@@ -166,29 +151,6 @@ def _reject() -> Chapter:
         {"at": _end(trace), "spot": f"{LENGTH}, {SAVED}"},
     ]
     return _chapter("reject", name, stops, facts)
-
-
-def _refusal_facts(trace: Trace, step: Step, refused: int) -> dict[str, Any]:
-    judged = next(one for one in step.judged if one.node == step.tree.parents[refused])
-    token, own = step.tree.tokens[refused], step.target_token
-    assert own is not None
-    return {
-        "guess": _quoted(trace.pieces[token]),
-        "target": _quoted(trace.pieces[own]),
-        "guess_chance": _of(judged, judged.target, token),
-        "target_chance": _of(judged, judged.target, own),
-    }
-
-
-def _of(judged: Judged, column: tuple[float, ...], token: int) -> float:
-    return column[judged.tokens.index(token)]
-
-
-def position_facts(trace: Trace) -> dict[str, float]:
-    """Shares accepted of the first and of the last guess, of those that were judged."""
-    counts = metrics.acceptance_by_position(trace)
-    reached = [accepted / tested for tested, accepted in counts if tested]
-    return {"first": reached[0], "last": reached[GUESSES - 1], "reached": counts[GUESSES - 1][0] / counts[0][0]}
 
 
 def _unchanged() -> Chapter:
@@ -203,7 +165,10 @@ def _unchanged() -> Chapter:
     assert plain is not None
     facts: dict[str, Any] = gallery.facts(name) | step_facts(step) | residual_facts(judged)
     facts |= {"p": trial.p, "q": trial.q, "u": trial.u, "keep": min(1.0, trial.p / trial.q)}
-    facts |= {"guess": _quoted(trace.pieces[step.tree.tokens[trial.node]]), "target": _quoted(trace.pieces[step.target_token])}
+    facts |= {
+        "guess": quoted(trace.pieces[step.tree.tokens[trial.node]]),
+        "target": quoted(trace.pieces[step.target_token]),
+    }
     facts |= {"equal": sum(a == b for a, b in zip(keyed.tokens, plain.tokens, strict=False)), "all": len(plain.tokens)}
     facts["keyed_length"] = metrics.mean_acceptance_length(keyed)
     seen = {"step": step.index, "node": trial.node}
@@ -215,7 +180,7 @@ def _unchanged() -> Chapter:
         {"run": same, "at": _end(keyed), "spot": SAME},
     ]
     chapter = _chapter("unchanged", name, stops, facts)
-    return chapter | {"residual": {"rows": _residual_rows(trace, judged), "words": say("learn.unchanged.residual", **facts)}}
+    return chapter | {"residual": {"rows": residual_rows(trace, judged), "words": say("learn.unchanged.residual", **facts)}}
 
 
 def _lost(step: Step) -> Judged | None:
@@ -225,20 +190,6 @@ def _lost(step: Step) -> Judged | None:
         return None
     trial = judged.trials[0]
     return judged if trial.q and 0.02 < trial.p < trial.q and not trial.accepted else None
-
-
-def residual_facts(judged: Judged) -> dict[str, float]:
-    """Of the tokens recorded at a place: how much of p the draft can bring, sum of min(p, q), and what is left of p."""
-    kept = sum(min(p, q) for p, q in zip(judged.target, judged.draft, strict=True))
-    return {"kept": kept, "lacking": sum(judged.target) - kept}
-
-
-def _residual_rows(trace: Trace, judged: Judged) -> list[dict[str, Any]]:
-    columns = zip(judged.tokens, judged.target, judged.draft, judged.left, strict=True)
-    rows: list[dict[str, Any]] = [
-        {"text": trace.pieces[token], "target": p, "draft": q, "kept": min(p, q), "left": left} for token, p, q, left in columns
-    ]
-    return sorted(rows, key=lambda row: -max(row["target"], row["draft"]))[:10]
 
 
 def _phrases() -> Chapter:
@@ -315,7 +266,7 @@ def _pays() -> Chapter:
     facts: dict[str, Any] = gallery.facts(name)
     even = metrics.break_even(facts["depth"], facts["cost"])
     shallow, deep = (metrics.expected_tokens(0.5, gamma) for gamma in (2, 8))
-    facts |= {"even": even if even is not None else 1.0, "shallow": shallow, "deep": deep}
+    facts |= pass_facts(trace, _baseline(name)) | {"even": even if even is not None else 1.0, "shallow": shallow, "deep": deep}
     facts |= {"shallow_speedup": shallow / (2 * 0.2 + 1), "deep_speedup": deep / (8 * 0.2 + 1)}
     stops: list[Stop] = [
         {"at": _end(trace), "spot": f"{SPEED}, {LENGTH}"},

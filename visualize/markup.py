@@ -5,6 +5,7 @@ The page, the replay that stands alone and the static gallery all mount the same
 
 from __future__ import annotations
 
+import html
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -45,43 +46,58 @@ class Markup:
         return f"const {name} = (element, props, watch, trigger, server) => {{\n{self.body}\n}};"
 
 
+def safe(text: str) -> str:
+    """A text that may stand in an element, or in an attribute between double quotes."""
+    return html.escape(text, quote=False).replace('"', "&quot;")
+
+
+def text(key: str) -> str:
+    """A text of the page as it may stand in a template."""
+    return safe(say(key))
+
+
+def _chart(label: str) -> str:
+    """The attributes that name a chart: to those who cannot see it, and as a file."""
+    return f'aria-label="{safe(say("plot.chart", label=label))}" data-label="{safe(label)}"'
+
+
 TOKEN_VIEW = Markup(
-    """
-<section class="ouro-run" aria-label="Generated text">
+    f"""
+<section class="ouro-run" aria-label="{text("view.run")}">
   <header class="ouro-run-head">
     <span class="ouro-badge"></span><span class="ouro-title"></span>
-    <button type="button" class="ouro-toggle ouro-final" aria-pressed="false">final text only</button>
-    <button type="button" class="ouro-toggle ouro-palette" aria-pressed="false">the paper's colours</button>
+    <button type="button" class="ouro-toggle ouro-final" aria-pressed="false">{text("view.final")}</button>
+    <button type="button" class="ouro-toggle ouro-palette" aria-pressed="false">{text("view.palette")}</button>
   </header>
   <dl class="ouro-tiles"></dl>
-  <ul class="ouro-legend" aria-label="Who wrote the tokens"></ul>
-  <div class="ouro-text" role="group" aria-label="Tokens; arrow keys move from one to the next"></div>
-  <div class="ouro-timeline" role="group" aria-label="Timeline: Space plays, arrow keys step, Home and End jump"></div>
+  <ul class="ouro-legend" aria-label="{text("view.legend")}"></ul>
+  <div class="ouro-text" role="group" aria-label="{text("view.text")}"></div>
+  <div class="ouro-timeline" role="group" aria-label="{text("view.timeline")}"></div>
   <p class="ouro-status"></p>
   <details class="ouro-stage" open>
-    <summary>The token tree of this step</summary>
+    <summary>{text("view.tree")}</summary>
     <p class="ouro-tree-note"></p>
-    <button type="button" class="ouro-toggle ouro-windowed" aria-pressed="false" hidden>with the lookahead window</button>
-    <div class="ouro-tree" tabindex="0" role="group" aria-label="Token tree; arrow keys move between its tokens"></div>
+    <button type="button" class="ouro-toggle ouro-windowed" aria-pressed="false" hidden>{text("view.windowed")}</button>
+    <div class="ouro-tree" tabindex="0" role="group" aria-label="{text("view.tree.label")}"></div>
   </details>
   <div class="ouro-numbers"></div>
   <div class="ouro-card" role="tooltip" hidden></div>
   <p class="ouro-said" role="status" aria-live="polite"></p>
-  <details class="ouro-meaning"><summary>What the colours mean</summary><dl></dl></details>
+  <details class="ouro-meaning"><summary>{text("view.meaning")}</summary><dl></dl></details>
 </section>
 """,
     ("dom.js", "token_text.js", "player.js", "timeline.js", "tree_view.js", "token_card.js", "token_view.js"),
 )
 
 RACE_VIEW = Markup(
-    """
-<section class="ouro-run ouro-race" aria-label="Race">
+    f"""
+<section class="ouro-run ouro-race" aria-label="{text("tab.race")}">
   <header class="ouro-run-head"><span class="ouro-badge"></span><span class="ouro-title"></span></header>
-  <div class="ouro-timeline" role="group" aria-label="Timeline of the race: Space plays, arrow keys step"></div>
+  <div class="ouro-timeline" role="group" aria-label="{text("race.timeline")}"></div>
   <p class="ouro-status"></p>
   <div class="ouro-lanes"></div>
   <p class="ouro-order"></p>
-  <div class="ouro-scroll" tabindex="0" role="group" aria-label="Table of the race"><table class="ouro-table"></table></div>
+  <div class="ouro-scroll" tabindex="0" role="group" aria-label="{text("race.table")}"><table class="ouro-table"></table></div>
   <p class="ouro-said" role="status" aria-live="polite"></p>
 </section>
 """,
@@ -92,20 +108,20 @@ RACE_VIEW = Markup(
 def plot_view(label: str, height: int) -> Markup:
     """A chart with a caption, so many pixels high."""
     return Markup(
-        f'<figure class="ouro-figure"><figcaption>{label}</figcaption>'
-        f'<div class="ouro-plot" role="group" aria-label="Chart: {label}" style="height:{height}px"></div></figure>',
+        f'<figure class="ouro-figure"><figcaption>{safe(label)}</figcaption>'
+        f'<div class="ouro-plot" role="group" {_chart(label)} style="height:{height}px"></div></figure>',
         ("dom.js", "plot.js", "plot_view.js"),
     )
 
 
 THEORY_VIEW = Markup(
     f"""
-<section class="ouro-theory" aria-label="Theory">
+<section class="ouro-theory" aria-label="{text("static.theory")}">
   <div class="ouro-theory-sliders"></div>
   <p class="ouro-theory-said" role="status"></p>
   <div class="ouro-pair">
-    <div class="ouro-plot ouro-theory-tokens" role="group" aria-label="Chart: {say("theory.tokens")}"></div>
-    <div class="ouro-plot ouro-theory-speedup" role="group" aria-label="Chart: {say("theory.speedup")}"></div>
+    <div class="ouro-plot ouro-theory-tokens" role="group" {_chart(say("theory.tokens"))}></div>
+    <div class="ouro-plot ouro-theory-speedup" role="group" {_chart(say("theory.speedup"))}></div>
   </div>
   <p class="ouro-theory-runs ouro-small"></p>
 </section>
@@ -115,8 +131,8 @@ THEORY_VIEW = Markup(
 
 LEARN_VIEW = Markup(
     f"""
-<section class="ouro-learn" aria-label="Lessons">
-  <nav aria-label="{say("learn.chapters")}"><ol class="ouro-learn-list"></ol></nav>
+<section class="ouro-learn" aria-label="{text("learn.lessons")}">
+  <nav aria-label="{text("learn.chapters")}"><ol class="ouro-learn-list"></ol></nav>
   <div class="ouro-learn-main">
     <article class="ouro-learn-text">
       <h2 class="ouro-learn-title"></h2>
@@ -125,17 +141,17 @@ LEARN_VIEW = Markup(
       <div class="ouro-learn-residual"></div>
       <div class="ouro-learn-answer"></div>
       <p class="ouro-learn-buttons">
-        <button type="button" class="ouro-learn-back">{say("learn.back")}</button>
+        <button type="button" class="ouro-learn-back">{text("learn.back")}</button>
         <button type="button" class="ouro-learn-next"></button>
       </p>
       <p class="ouro-learn-status ouro-small" role="status"></p>
     </article>
     <div class="ouro-learn-stage">
       <div class="ouro-learn-theory" hidden>{THEORY_VIEW.template}</div>
-      <div class="ouro-learn-run" role="group" aria-label="{say("learn.run")}">{TOKEN_VIEW.template}</div>
+      <div class="ouro-learn-run" role="group" aria-label="{text("learn.run")}">{TOKEN_VIEW.template}</div>
     </div>
   </div>
-  <details class="ouro-learn-questions"><summary>{say("learn.questions")}</summary><ol class="ouro-learn-ten"></ol></details>
+  <details class="ouro-learn-questions"><summary>{text("learn.questions")}</summary><ol class="ouro-learn-ten"></ol></details>
 </section>
 """,
     ("dom.js", "learn_view.js"),
@@ -162,7 +178,7 @@ DIFF_VIEW = Markup(
 OPEN_VIEW = Markup(
     f"""
 <section class="ouro-open">
-  <label class="ouro-open-label">{say("open.label")} <input type="file" accept=".json,application/json"></label>
+  <label class="ouro-open-label">{text("open.label")} <input type="file" accept=".json,application/json"></label>
   <p class="ouro-open-said ouro-small" role="status"></p>
 </section>
 """,
@@ -171,12 +187,12 @@ OPEN_VIEW = Markup(
 
 SWEEP_VIEW = Markup(
     f"""
-<section class="ouro-run ouro-sweep" aria-label="{say("tab.sweep")}">
+<section class="ouro-run ouro-sweep" aria-label="{text("tab.sweep")}">
   <p class="ouro-sweep-status" role="status"></p>
-  <progress class="ouro-sweep-bar" max="1" value="0" aria-label="{say("sweep.progress")}"></progress>
+  <progress class="ouro-sweep-bar" max="1" value="0" aria-label="{text("sweep.progress")}"></progress>
   <p class="ouro-sweep-count ouro-small"></p>
   <div class="ouro-sweep-said"></div>
-  <div class="ouro-scroll" tabindex="0" role="group" aria-label="{say("sweep.table")}">
+  <div class="ouro-scroll" tabindex="0" role="group" aria-label="{text("sweep.table")}">
     <table class="ouro-table ouro-sweep-table"></table>
   </div>
 </section>
@@ -188,12 +204,12 @@ SWEEP_VIEW = Markup(
 def save_buttons(*kinds: str) -> Markup:
     """A row of buttons, each of which hands over a file of that kind, or a link."""
     buttons = "\n".join(
-        f'<button type="button" class="ouro-toggle" data-kind="{kind}">{say(f"save.{kind}")}</button>' for kind in kinds
+        f'<button type="button" class="ouro-toggle" data-kind="{kind}">{text(f"save.{kind}")}</button>' for kind in kinds
     )
     return Markup(
         f"""
-<section class="ouro-save" aria-label="{say("save.title")}">
-  <span class="ouro-small">{say("save.title")}</span>
+<section class="ouro-save" aria-label="{text("save.title")}">
+  <span class="ouro-small">{text("save.title")}</span>
   {buttons}
   <span class="ouro-save-links"></span>
   <span class="ouro-save-said ouro-small" role="status"></span>

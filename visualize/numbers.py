@@ -11,6 +11,7 @@ from ouroboros_core.decoding import metrics
 from ouroboros_core.decoding.trace import Step, Trace
 from ouroboros_core.tree import Learned, Source
 from visualize.reasons import LEARNED
+from visualize.words import say
 
 Section = dict[str, Any]
 
@@ -20,7 +21,7 @@ PAID_SHOWN = 8
 
 def sections(trace: Trace, baseline: Trace | None) -> list[Section]:
     """What there is to say of a finished run, a title with lines and perhaps a table each."""
-    found = [{"title": "Why this fast", "lines": diagnosis(trace, baseline)}] if baseline is not None and trace.steps else []
+    found = [{"title": say("numbers.title"), "lines": diagnosis(trace, baseline)}] if baseline is not None and trace.steps else []
     pool = phrase_pool(trace)
     return [*found, *([pool] if pool else [])]
 
@@ -36,13 +37,11 @@ def diagnosis(trace: Trace, baseline: Trace) -> list[str]:
         for name in ("draft", "verify", "learn", "host")
     }
     rows = sum(step.width for step in trace.steps) / count
-    writer = "the target's pass" if trace.steps[0].writer is Source.TARGET else "the draft model's pass"
+    writer = say("numbers.target" if trace.steps[0].writer is Source.TARGET else "numbers.draft")
     rest = phases["learn"] + phases["host"]
-    drafting = f"{phases['draft']:.2f} for the draft, " if phases["draft"] > 0.005 else ""
-    lines = [
-        f"A step costs {cost:.2f} plain steps: {drafting}{phases['verify']:.2f} for {writer} over {rows:.1f} rows, "
-        f"{rest:.2f} for everything else. It yields {length:.2f} tokens, so that decoding is {length / cost:.2f}× as fast."
-    ]
+    drafting = say("numbers.drafting", cost=phases["draft"]) if phases["draft"] > 0.005 else ""
+    facts = {"verify": phases["verify"], "writer": writer, "rows": rows, "rest": rest, "length": length, "speed": length / cost}
+    lines = [say("numbers.step", cost=cost, drafting=drafting, **facts)]
     c, rate, gamma = (
         metrics.draft_cost(trace, baseline),
         metrics.draft_acceptance_rate(trace.steps),
@@ -50,23 +49,20 @@ def diagnosis(trace: Trace, baseline: Trace) -> list[str]:
     )
     if c is not None and rate is not None and gamma:
         needed = metrics.break_even(gamma, cost)
-        even = f"break-even needs {needed:.0%}" if needed is not None else "even full acceptance would not pay"
-        lines.append(
-            f"Each draft pass costs {c:.2f} of a plain step, and {rate:.0%} of tested tokens are accepted; with proposals "
-            f"{gamma:.1f} tokens deep, {even}."
-        )
+        even = say("numbers.even", needed=needed) if needed is not None else say("numbers.never")
+        lines.append(say("numbers.passes", c=c, rate=rate, gamma=gamma, even=even))
     if length < cost:
         alone = sum(step.seconds.verify for step in baseline.steps) / len(baseline.steps) / plain
         excess = {
-            "drafting": phases["draft"],
-            "the wider passes of the target": phases["verify"] - alone,
-            "the work between the passes": rest - (1 - alone),
+            "draft": phases["draft"],
+            "verify": phases["verify"] - alone,
+            "rest": rest - (1 - alone),
         }
         dearest = max(excess, key=lambda name: excess[name])
-        lines.append(f"It loses: what costs most beyond a plain step is {dearest}, and too little of it is accepted.")
+        lines.append(say("numbers.loses", dearest=say(f"numbers.excess.{dearest}")))
     mine, theirs = (sum(step.seconds.prefill for step in run.steps) for run in (trace, baseline))
     whole = metrics.speedup(trace, baseline)
-    lines.append(f"Reading the prompt took {mine:.2f} s, plain decoding's {theirs:.2f} s: with it, {whole:.2f}× as fast in all.")
+    lines.append(say("numbers.prompt", mine=mine, theirs=theirs, whole=whole))
     return lines
 
 
@@ -83,17 +79,15 @@ def phrase_pool(trace: Trace) -> Section | None:
     for learned, count, _ in paid:
         kept[learned] += count
     hits = sum(any(p.source in PHRASES for p in step.tree.provenance) for step in steps)
-    lines = [
-        f"{steps[-1].pool_size} phrases at the end. In {hits} of {len(steps)} steps ({hits / len(steps):.0%}) some of them were "
-        f"checked by the target; {sum(kept.values())} of their tokens were accepted."
-    ]
+    facts = {"size": steps[-1].pool_size, "hits": hits, "steps": len(steps), "share": hits / len(steps)}
+    lines = [say("numbers.pool", **facts, kept=sum(kept.values()))]
     best = Counter(text for _, _, text in paid).most_common(PAID_SHOWN)
     if best:
-        listed = ", ".join(f"‘{text}’" + (f" ({times} times)" if times > 1 else "") for text, times in best)
-        lines.append(f"Phrases that paid off: {listed}.")
+        listed = ", ".join(f"‘{text}’" + (say("numbers.times", n=times) if times > 1 else "") for text, times in best)
+        lines.append(say("numbers.paid", listed=listed))
     rows = [[LEARNED[learned], count, kept[learned]] for learned, count in offered.most_common()]
-    table = {"head": ["learned", "tokens checked", "accepted"], "rows": rows} if rows else {}
-    return {"title": "Phrase pool", "lines": lines, **table}
+    table = {"head": say("numbers.head").split("|"), "rows": rows} if rows else {}
+    return {"title": say("numbers.pool.title"), "lines": lines, **table}
 
 
 def _paid(step: Step, trace: Trace) -> Iterator[tuple[Learned, int, str]]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ouroboros_core.tree import Source
+from visualize.words import say
 
 
 @dataclass(frozen=True)
@@ -22,12 +23,18 @@ class Look:
     """
 
     key: str
-    label: str
-    sentence: str
     glyph: str
     colour: str
     paper: str
     underline: str
+
+    @property
+    def label(self) -> str:
+        return say(f"look.{self.key}")
+
+    @property
+    def sentence(self) -> str:
+        return say(f"look.{self.key}.sentence")
 
     @property
     def paper_dark(self) -> str:
@@ -37,18 +44,18 @@ class Look:
 LOOKS: dict[str, Look] = {
     look.key: look
     for look in (
-        Look("draft", "draft model", "Written by the draft model, or by an EAGLE head, and confirmed by the target.", "●", "#0072B2", "#1f5fd0", "solid"),
-        Look("correction", "corrected by target", "The target's own token where it disagreed with the proposal.", "▲", "#D55E00", "#1a1a1a", "double"),
-        Look("suffix", "accepted candidate suffix", "A phrase from the pool, hung behind the draft at no extra draft pass, and confirmed.", "◆", "#009E73", "#c81e1e", "wavy"),
-        Look("bonus", "bonus from target", "The branch was accepted to its end; the same pass yields one more token of the target's.", "★", "#CC79A7", "#7a7a7a", "dotted"),
-        Look("phrase", "looked-ahead phrase", "A phrase the model found earlier in its lookahead window, confirmed.", "◇", "#56B4E9", "#7b3fb5", "dashed"),
-        Look("copy", "copied from the text", "Copied from an earlier place in the prompt or the output, or from the text that was expected, and confirmed.", "■", "#E69F00", "#a86b00", "solid"),
-        Look("corpus", "retrieved from a corpus", "Found in a corpus of earlier texts, and confirmed.", "▣", "#8C6D31", "#5f6f1f", "dashed"),
-        Look("ngram", "counted n-gram", "What most often followed the last few tokens so far, confirmed.", "▤", "#B2182B", "#8a4b6b", "dashed"),
-        Look("recycled", "recycled candidate", "One of the target's own runners-up from an earlier pass, confirmed.", "↻", "#7F7F00", "#2f7f7f", "dotted"),
-        Look("target", "target alone", "Written by the target in a pass of its own; nothing had been proposed.", "○", "#6B7280", "#1a1a1a", "solid"),
+        Look("draft", "●", "#0072B2", "#1f5fd0", "solid"),
+        Look("correction", "▲", "#D55E00", "#1a1a1a", "double"),
+        Look("suffix", "◆", "#009E73", "#c81e1e", "wavy"),
+        Look("bonus", "★", "#CC79A7", "#7a7a7a", "dotted"),
+        Look("phrase", "◇", "#56B4E9", "#7b3fb5", "dashed"),
+        Look("copy", "■", "#E69F00", "#a86b00", "solid"),
+        Look("corpus", "▣", "#8C6D31", "#5f6f1f", "dashed"),
+        Look("ngram", "▤", "#B2182B", "#8a4b6b", "dashed"),
+        Look("recycled", "↻", "#7F7F00", "#2f7f7f", "dotted"),
+        Look("target", "○", "#6B7280", "#1a1a1a", "solid"),
     )
-}  # fmt: skip
+}
 
 
 def key_of(source: Source, kind: str | None = None) -> str:

@@ -9,34 +9,22 @@ from ouroboros_core.decoding.trace import Judged, Step
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.tree import Learned, Provenance, Source
 from visualize.palette import LOOKS, key_of
+from visualize.words import say, several
 
 Piece = Callable[[int], str]
 """The text of a token id."""
 
-WHO = {
-    Source.DRAFT: "the draft",
-    Source.SUFFIX: "a candidate suffix",
-    Source.PHRASE: "a looked-ahead phrase",
-    Source.COPY: "the copy",
-    Source.CORPUS: "the corpus",
-    Source.NGRAM: "the n-gram counts",
-    Source.RECYCLED: "an earlier pass's runner-up",
-}
-LEARNED = {
-    Learned.LOOKAHEAD: "from the lookahead window",
-    Learned.VERIFICATION: "from what the target said of an earlier draft",
-    Learned.HISTORY: "in an earlier run",
-    Learned.PROMPT: "from the prompt",
-    Learned.PREDICTION: "from the expected text",
-}
-NEVER_JUDGED = "Never judged: a token before it was rejected."
-NOT_RECORDED = "its draws were not recorded"
+PROPOSERS = (Source.DRAFT, Source.SUFFIX, Source.PHRASE, Source.COPY, Source.CORPUS, Source.NGRAM, Source.RECYCLED)
+WHO = {source: say(f"reason.who.{source.value}") for source in PROPOSERS}
+LEARNED = {learned: say(f"learned.{learned.value}") for learned in Learned}
+NEVER_JUDGED = say("reason.never")
+NOT_RECORDED = say("reason.unrecorded")
 
 
 def share(chance: float) -> str:
     """A probability as people read it."""
     if chance < 0.001:
-        return "under 0.1%"
+        return say("reason.under")
     return f"{chance:.1%}" if chance < 0.1 or chance > 0.99 else f"{chance:.0%}"
 
 
@@ -44,19 +32,19 @@ def origin(provenance: Provenance) -> str:
     """Where a proposal comes from, a sentence; empty where there is nothing to say."""
     parts = []
     if provenance.learned is not None and provenance.source is not Source.COPY:
-        when = f" at step {provenance.step + 1}" if provenance.step is not None else ""
-        parts.append(f"phrase learned {LEARNED[provenance.learned]}{when}")
+        when = say("origin.step", n=provenance.step + 1) if provenance.step is not None else ""
+        parts.append(say("origin.phrase", where=LEARNED[provenance.learned], when=when))
     if provenance.position is not None:
-        text = "the expected text" if provenance.learned is Learned.PREDICTION else "prompt and output"
-        parts.append(f"copied from token {provenance.position + 1} of {text}")
+        text = say("origin.expected" if provenance.learned is Learned.PREDICTION else "origin.text")
+        parts.append(say("origin.copied", n=provenance.position + 1, text=text))
     if provenance.match:
-        parts.append(f"behind a match of {provenance.match} {'token' if provenance.match == 1 else 'tokens'}")
+        parts.append(several("origin.match", provenance.match))
     if provenance.rank:
-        parts.append(f"candidate number {provenance.rank + 1}")
+        parts.append(say("origin.rank", n=provenance.rank + 1))
     if provenance.confidence is not None:
-        parts.append(f"the draft gave it {share(provenance.confidence)}")
+        parts.append(say("origin.confidence", share=share(provenance.confidence)))
     if provenance.also is not None:
-        parts.append(f"also proposed as: {LOOKS[key_of(provenance.also)].label}")
+        parts.append(say("origin.also", label=LOOKS[key_of(provenance.also)].label))
     return "; ".join(parts)
 
 
@@ -68,6 +56,7 @@ class Reasons:
         self._piece = piece
         self._judged: Mapping[int, Judged] = {judged.node: judged for judged in step.judged}
         self._of: dict[int, str] = {}
+        self._rejected: set[int] = set()
 
     def quoted(self, token: int) -> str:
         """A token's text, its spaces and line ends to be seen."""
@@ -81,17 +70,17 @@ class Reasons:
         accepted = place < len(step.path)
         token = step.tokens[place]
         if step.writer is not Source.TARGET:
-            return "The draft model wrote it alone; nobody checked it."
+            return say("reason.alone")
         if accepted:
             return self._accepted(before, step.path[place], token)
         candidates = step.tree.children(before)
         if candidates:
             return self._corrected(before, candidates, token)
         if step.path:
-            whole = "All that was proposed" if len(step.tree) - 1 == len(step.path) else "This branch, to its end,"
-            return f"{whole} was accepted, and the same pass says what comes next: {self._choice(before, token)}."
+            whole = say("reason.all" if len(step.tree) - 1 == len(step.path) else "reason.branch")
+            return say("reason.bonus", whole=whole, choice=self._choice(before, token))
         why = f" ({step.choice.reason})" if step.choice else ""
-        return f"Nothing was checked in this step{why}: the target's own token, {self._choice(before, token)}."
+        return say("reason.unchecked", why=why, choice=self._choice(before, token))
 
     def of_node(self, node: int) -> str:
         """What became of a proposed node, and why."""
@@ -106,49 +95,52 @@ class Reasons:
         above = tree.parents[node]
         if above != 0 and above not in path:
             why = self.of_node(above)
-            return NEVER_JUDGED if why.startswith("Rejected") else why
+            return NEVER_JUDGED if above in self._rejected else why
         place = path.index(above) + 1 if above else 0
         if place >= len(self.step.tokens):
-            return "The text ended before it."
+            return say("reason.ended")
         return self._refused(node, above, self.step.tokens[place])
 
     def _who(self, node: int) -> str:
-        return WHO.get(self.step.tree.provenance[node].source, "the proposal")
+        return WHO.get(self.step.tree.provenance[node].source, say("reason.who.other"))
 
     def _accepted(self, before: int, node: int, token: int) -> str:
         judged = self._judged.get(before)
         if judged is not None and judged.trials:
-            return f"Accepted: {self._trial(judged, node)}."
+            return say("reason.accepted.trial", trial=self._trial(judged, node))
         if self.sampling.rejects:
-            return f"Accepted by rejection sampling; {NOT_RECORDED}."
-        return f"Accepted: {self._who(node)} proposed it, and it is the target's own choice, {self._choice(before, token)}."
+            return say("reason.accepted.unrecorded", unrecorded=NOT_RECORDED)
+        return say("reason.accepted", who=self._who(node), choice=self._choice(before, token))
 
     def _corrected(self, before: int, candidates: list[int], token: int) -> str:
         judged = self._judged.get(before)
         first = candidates[0]
-        said = f"{self._who(first)} said {self._said(judged, first)}"
+        said = say("reason.said", who=self._who(first), said=self._said(judged, first))
         if len(candidates) > 1:
-            said = f"none of {len(candidates)} candidates is it, first of them {self.quoted(self.step.tree.tokens[first])}"
+            said = say("reason.none", n=len(candidates), first=self.quoted(self.step.tree.tokens[first]))
         if judged is not None and judged.trials:
             left = self._value(judged, judged.left, token)
-            drawn = f"drawn from what is left of the target's probabilities, where it has {share(left)}" if left else "drawn anew"
-            return f"Corrected: {self._trial(judged, judged.trials[-1].node)}; then {self.quoted(token)} was {drawn}."
+            drawn = say("reason.left", share=share(left)) if left else say("reason.anew")
+            trial = self._trial(judged, judged.trials[-1].node)
+            return say("reason.corrected.trial", trial=trial, token=self.quoted(token), drawn=drawn)
         if self.sampling.rejects:
-            return f"Corrected by rejection sampling; {NOT_RECORDED}."
-        how = "argmax differs" if self.sampling.temperature == 0 else "the draws differ"
-        return f"Corrected, {how}: target wanted {self._choice(before, token)}, {said}."
+            return say("reason.corrected.unrecorded", unrecorded=NOT_RECORDED)
+        how = say("reason.argmax" if self.sampling.temperature == 0 else "reason.draws")
+        return say("reason.corrected", how=how, choice=self._choice(before, token), said=said)
 
     def _refused(self, node: int, above: int, chosen: int) -> str:
         judged = self._judged.get(above)
         token = self.step.tree.tokens[node]
         if judged is not None and any(trial.node == node for trial in judged.trials):
-            return f"Rejected: {self._trial(judged, node)}."
+            self._rejected.add(node)
+            return say("reason.rejected.trial", trial=self._trial(judged, node))
         if judged is not None and judged.trials:
-            return "Not judged: a candidate before it was accepted."
+            return say("reason.before")
         if self.sampling.rejects:
-            return f"Not accepted by rejection sampling; {NOT_RECORDED}."
+            return say("reason.rejected.unrecorded", unrecorded=NOT_RECORDED)
         wanted, said = self._choice(above, chosen), self._said(judged, node, token)
-        return f"Rejected: the target wanted {wanted}; {self._who(node)} said {said}."
+        self._rejected.add(node)
+        return say("reason.rejected", wanted=wanted, who=self._who(node), said=said)
 
     def _choice(self, before: int, token: int) -> str:
         """The token that the target chose, with what made it the choice."""
@@ -158,18 +150,18 @@ class Reasons:
         chance = self._value(judged, judged.target, token)
         if judged.noise and chance > 0:
             noise = self._value(judged, judged.noise, token)
-            return f"{self.quoted(token)} (log p {math.log(chance):.2f} + noise {noise:.2f}, the largest sum)"
-        return f"{self.quoted(token)} ({share(chance)})"
+            return say("reason.choice.noise", token=self.quoted(token), log=math.log(chance), noise=noise)
+        return say("reason.choice", token=self.quoted(token), share=share(chance))
 
     def _said(self, judged: Judged | None, node: int, token: int | None = None) -> str:
         token = self.step.tree.tokens[node] if token is None else token
         if judged is None:
             return self.quoted(token)
-        chance = f"the target gives it {share(self._value(judged, judged.target, token))}"
+        chance = say("reason.gives", share=share(self._value(judged, judged.target, token)))
         if judged.noise:
             noise = self._value(judged, judged.noise, token)
             value = self._value(judged, judged.target, token)
-            chance += f", with its noise {math.log(value) + noise:.2f}" if value > 0 else ""
+            chance += say("reason.noise", sum=math.log(value) + noise) if value > 0 else ""
         return f"{self.quoted(token)} ({chance})"
 
     def _trial(self, judged: Judged, node: int) -> str:
@@ -177,11 +169,11 @@ class Reasons:
         name = self.quoted(self.step.tree.tokens[node])
         sign = "<" if trial.accepted else "≥"
         if trial.q is None:
-            return f"{name} was looked up, not drawn, so it is kept with chance p: u = {trial.u:.3g} {sign} p = {trial.p:.3g}"
+            return say("reason.trial.looked", token=name, u=trial.u, sign=sign, p=trial.p)
         if not trial.q:
-            return f"u = {trial.u:.3g} {sign} min(1, p/q) for {name}, where p and q are under 0.00001"
-        ratio = f"min(1, p/q) = min(1, {trial.p:.3g}/{trial.q:.3g}) = {min(1.0, trial.p / trial.q):.3g}"
-        return f"u = {trial.u:.3g} {sign} {ratio} for {name}"
+            return say("reason.trial.tiny", token=name, u=trial.u, sign=sign)
+        ratio = min(1.0, trial.p / trial.q)
+        return say("reason.trial", token=name, u=trial.u, sign=sign, p=trial.p, q=trial.q, ratio=ratio)
 
     @staticmethod
     def _value(judged: Judged, column: tuple[float, ...], token: int) -> float:

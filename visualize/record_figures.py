@@ -12,12 +12,22 @@ import plotly.graph_objects as go
 from ouroboros_core.training.record import agreement_of
 from visualize.figures import PLAIN, layout, plain
 from visualize.palette import LOOKS
+from visualize.words import say
 
 if TYPE_CHECKING:
     from ouroboros_core.benchmark.report import Row
 
 SERIES = ("#6B7280", "#0072B2", "#E69F00", "#56B4E9", "#009E73", "#D55E00", "#CC79A7", "#8C6D31", "#7F7F00", "#332288")
 """Colours of methods that stand side by side."""
+
+BAR = {
+    "speedup": "%{y:.2f}",
+    "low": "%{customdata[2]:.2f}",
+    "high": "%{customdata[3]:.2f}",
+    "length": "%{customdata[0]:.2f}",
+    "rate": "%{customdata[1]:.1f}",
+}
+"""What is said of a bar, as Plotly fills it in."""
 
 
 def training_agreement(record: dict[str, Any]) -> dict[str, Any]:
@@ -30,11 +40,11 @@ def training_agreement(record: dict[str, Any]) -> dict[str, Any]:
             x=[point["tokens"] for point in points],
             y=[agreement_of(point)[step] for point in points],
             mode="lines",
-            name="next token" if step == 0 else f"{step + 1} tokens ahead",
+            name=say("chart.next") if step == 0 else say("chart.ahead", n=step + 1),
             line={"color": colour, "width": 2.5},
             hovertemplate="%{y:.1%}<extra></extra>",
         )
-    figure.update_layout(layout("answer tokens trained on", "held-out agreement", showlegend=steps > 1))
+    figure.update_layout(layout(say("chart.trained"), say("chart.agreement"), showlegend=steps > 1))
     figure.update_yaxes(tickformat=".0%")
     return plain(figure)
 
@@ -50,7 +60,7 @@ def training_loss(record: dict[str, Any]) -> dict[str, Any]:
         line={"color": LOOKS["correction"].colour, "width": 2.5},
         hovertemplate="%{y:.2f}<extra></extra>",
     )
-    figure.update_layout(layout("answer tokens trained on", "training loss", showlegend=False))
+    figure.update_layout(layout(say("chart.trained"), say("chart.loss"), showlegend=False))
     return plain(figure)
 
 
@@ -69,11 +79,10 @@ def speedups_by_group(rows: Sequence[Row], note: str) -> go.Figure:
             name=name,
             marker={"color": colour, "pattern": {"shape": "/" if number >= len(SERIES) else ""}},  # a colour twice is hatched
             customdata=[(row.tokens_per_pass, row.tokens_per_second, *row.ci95) for row in mine],
-            hovertemplate="%{y:.2f}× [%{customdata[2]:.2f}, %{customdata[3]:.2f}], %{customdata[0]:.2f} tokens per pass, "
-            "%{customdata[1]:.1f} tokens/s<extra>" + name + "</extra>",
+            hovertemplate=say("chart.group", **BAR) + f"<extra>{name}</extra>",
         )
     figure.add_hline(y=1, line={"color": PLAIN, "dash": "dot", "width": 1.5})
-    shape = layout("", "speedup over plain decoding", barmode="group", hovermode="closest")
+    shape = layout("", say("chart.overplain"), barmode="group", hovermode="closest")
     margin = {"l": 60, "r": 20, "t": 60 + 20 * -(-len(names) // 5), "b": 50}  # some five names to a row of the legend
     title = {"text": note, "font": {"size": 13}, "y": 0.99, "yanchor": "top"}
     figure.update_layout({**shape, "template": "plotly_white", "margin": margin, "title": title})

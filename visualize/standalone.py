@@ -97,7 +97,7 @@ def _data() -> dict[str, Any]:
         "questions": learn.questions(),
         "entries": gallery.entries(),
         "looks": views.legend(),
-        "words": words.under("view.", "learn.", "theory.", "gallery."),
+        "words": words.under("view.", "learn.", "theory.", "gallery.", "plot."),
     }
 
 

@@ -11,6 +11,7 @@ from ouroboros_core.benchmark.cells import GAMMA, best, interval
 from ouroboros_core.benchmark.grid import show
 from visualize.figures import PLAIN, empty, layout, plain
 from visualize.palette import LOOKS
+from visualize.words import say
 
 if TYPE_CHECKING:
     from ouroboros_core.benchmark.cells import CellRow, Ideal
@@ -23,7 +24,7 @@ SLOWER, AS_FAST, FASTER, INK = "#F1A340", "#F7F7F7", "#67A9CF", "#111111"
 ASIDE = 0.35
 """Distance of a mark from the middle of its cell, where the numbers are; cells are 1 wide and high."""
 
-NOTHING = "Nothing is measured yet."
+NOTHING = say("chart.unmeasured")
 
 
 def heatmap(rows: Sequence[CellRow], axes: Sequence[Axis], ideals: Sequence[Ideal] = ()) -> dict[str, Any]:
@@ -84,7 +85,7 @@ def _heatmap(rows: Sequence[CellRow], axes: Sequence[Axis], ideals: Sequence[Ide
         colorscale=[[0.0, SLOWER], [1.0 / most, AS_FAST], [1.0, FASTER]],
         zmin=0.0,
         zmax=most,
-        colorbar={"title": {"text": "speedup"}, "thickness": 12, "len": 0.9},
+        colorbar={"title": {"text": say("chart.speedup")}, "thickness": 12, "len": 0.9},
         showlegend=False,
     )
     if fastest := best(rows):
@@ -122,15 +123,15 @@ def _line(rows: Sequence[CellRow], axis: Axis, ideals: Sequence[Ideal]) -> go.Fi
         hovertext=[_hover(row, [axis]) for row in rows],
         hovertemplate="%{hovertext}<extra></extra>",
         mode="lines+markers",
-        name="speedup, 95% interval",
+        name=say("chart.interval"),
         line={"color": LOOKS["draft"].colour, "width": 2.5},
     )
     if fastest := best(rows):
         _star(figure, fastest, [axis], axis.values.index(fastest.coordinates[0]), fastest.speedup)
     for found in ideals if axis.name == GAMMA else ():
         _diamond(figure, place(axis, found.gamma), found.speedup, found)
-    figure.add_hline(y=1, line={"color": PLAIN, "dash": "dot", "width": 1.5}, annotation_text="as fast as plain decoding")
-    figure.update_layout(layout(axis.name, "speedup over plain decoding", hovermode="closest"))
+    figure.add_hline(y=1, line={"color": PLAIN, "dash": "dot", "width": 1.5}, annotation_text=say("chart.equal"))
+    figure.update_layout(layout(axis.name, say("chart.overplain"), hovermode="closest"))
     _label(figure.layout.xaxis, axis)
     figure.update_xaxes(range=[-0.5, len(axis.values) - 0.5])
     return figure
@@ -147,13 +148,13 @@ def _parallel(rows: Sequence[CellRow], axes: Sequence[Axis]) -> go.Parcoords:
         }
         for number, axis in enumerate(axes)
     ]
-    dimensions.append({"label": "tokens per pass", "values": [row.acceptance_length for row in rows], "tickformat": ".2f"})
+    dimensions.append({"label": say("chart.length"), "values": [row.acceptance_length for row in rows], "tickformat": ".2f"})
     if any(row.acceptance_rate is not None for row in rows):
         rates = [row.acceptance_rate or 0.0 for row in rows]
-        dimensions.append({"label": "accepted", "values": rates, "tickformat": ".0%"})
-    dimensions.append({"label": "tokens/s", "values": [row.tokens_per_second for row in rows], "tickformat": ".1f"})
+        dimensions.append({"label": say("chart.accepted"), "values": rates, "tickformat": ".0%"})
+    dimensions.append({"label": say("chart.rate"), "values": [row.tokens_per_second for row in rows], "tickformat": ".1f"})
     speedups = [row.speedup for row in rows]
-    dimensions.append({"label": "speedup", "values": speedups, "tickformat": ".2f"})
+    dimensions.append({"label": say("chart.speedup"), "values": speedups, "tickformat": ".2f"})
     colours = {"color": speedups, "colorscale": [[0.0, "#B35806"], [0.5, "#8A8A8A"], [1.0, "#2166AC"]], "cmid": 1.0}
     return go.Parcoords(dimensions=dimensions, line=colours, customdata=[row.cell for row in rows])
 
@@ -165,23 +166,23 @@ def _star(figure: go.Figure, row: CellRow, axes: Sequence[Axis], x: float, y: fl
         y=[y],
         customdata=[row.cell],
         mode="markers",
-        name="measured best",
+        name=say("chart.best"),
         marker={"symbol": "star", "size": 15, "color": "#F0E442", "line": {"color": "#1a1a1a", "width": 1.5}},
         hovertext=[_hover(row, axes)],
-        hovertemplate="measured best<br>%{hovertext}<extra></extra>",
+        hovertemplate=say("chart.best") + "<br>%{hovertext}<extra></extra>",
     )
 
 
 def _diamond(figure: go.Figure, x: float, y: float, found: Ideal, *, first: bool = True) -> None:
     """Where theory puts the best gamma."""
+    told = say("chart.gamma.hover", gamma=found.gamma, speedup=found.speedup, alpha=found.alpha, cost=found.cost)
     figure.add_scatter(
         x=[x],
         y=[y],
         mode="markers",
-        name=f"by theory: gamma {found.gamma}" if not found.others else "best gamma by theory",
+        name=say("chart.gammas") if found.others else say("chart.gamma", gamma=found.gamma),
         marker={"symbol": "diamond", "size": 12, "color": "#FFFFFF", "line": {"color": "#1a1a1a", "width": 2}},
-        hovertemplate=f"by theory: gamma {found.gamma}, {found.speedup:.2f}×<br>alpha {found.alpha:.2f}, c {found.cost:.2f}"
-        "<extra></extra>",
+        hovertemplate=told + "<extra></extra>",
         legendgroup="theory",
         showlegend=first,
     )
@@ -213,15 +214,15 @@ def _label(axis: Any, values: Axis) -> None:
 
 
 def _words(row: CellRow) -> str:
-    return f"{row.speedup:.2f}×<br>{row.acceptance_length:.2f} tokens"
+    return say("chart.cell", speedup=row.speedup, length=row.acceptance_length)
 
 
 def _hover(row: CellRow, axes: Sequence[Axis]) -> str:
     """Everything about a cell."""
     places = (labels(axis)[axis.values.index(v)] for axis, v in zip(axes, row.coordinates, strict=True))
     lines = [f"{axis.name} {text}" for axis, text in zip(axes, places, strict=True)]
-    lines += [f"{row.speedup:.2f}×{interval(row)}", f"{row.acceptance_length:.2f} tokens per pass"]
+    lines += [f"{row.speedup:.2f}×{interval(row)}", say("chart.cell.length", n=row.acceptance_length)]
     if row.acceptance_rate is not None:
-        lines.append(f"{row.acceptance_rate:.0%} of tested tokens accepted")
-    lines.append(f"{row.tokens_per_second:.1f} tokens/s in {row.runs} runs")
+        lines.append(say("chart.cell.accepted", n=row.acceptance_rate))
+    lines.append(say("chart.cell.rate", n=row.tokens_per_second, runs=row.runs))
     return "<br>".join(lines)

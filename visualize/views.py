@@ -14,6 +14,7 @@ from ouroboros_core.tree import Source
 from visualize import numbers
 from visualize.palette import LOOKS, key_of
 from visualize.reasons import Piece, Reasons, origin
+from visualize.words import say
 
 View = dict[str, Any]
 
@@ -91,22 +92,22 @@ def tiles(trace: Trace, baseline: Trace | None, difference: Divergence | None = 
     """
     speedup = metrics.speedup(trace, baseline) if baseline is not None else None
     saved, count = metrics.target_passes_saved(trace), metrics.new_tokens(trace)
-    greedy = Sampling.model_validate(trace.sampling).kind
-    if baseline is None:
-        note = "Tokens per second / those of plain decoding, both measured here, one after the other."
-    else:
-        note = f"Plain decoding: {metrics.tokens_per_second(baseline):.1f} tokens per second, measured on the same machine."
+    greedy = plain_name(Sampling.model_validate(trace.sampling))
+    note = say("tile.alone") if baseline is None else say("tile.plain", rate=metrics.tokens_per_second(baseline))
     rate = f"{metrics.tokens_per_second(trace):.1f}"
     length = f"{metrics.mean_acceptance_length(trace):.2f}"
     return [
-        _tile("Tokens per second", rate, "Emitted tokens / wall-clock seconds, prefill included."),
-        _tile(f"Speedup over {greedy}", "–" if speedup is None else f"{speedup:.2f}×", note),
-        _tile(
-            "Mean acceptance length", length, "Tokens one target pass yields, the target's own included; plain decoding has 1."
-        ),
-        _tile("Target passes saved", f"{saved} of {count}", "Tokens that needed no target pass of their own."),
-        _tile(f"Identical to {greedy}", *_identical(trace, baseline, difference)),
+        _tile(say("tile.rate"), rate, say("tile.rate.note")),
+        _tile(say("tile.speedup", plain=greedy), "–" if speedup is None else f"{speedup:.2f}×", note),
+        _tile(say("tile.length"), length, say("tile.length.note")),
+        _tile(say("tile.saved"), say("tile.saved.value", saved=saved, count=count), say("tile.saved.note")),
+        _tile(say("tile.same", plain=greedy), *_identical(trace, baseline, difference)),
     ]
+
+
+def plain_name(sampling: Sampling) -> str:
+    """What plain decoding is called: the words for `sampling.kind`."""
+    return say("sampling.greedy" if sampling.temperature == 0 else "sampling.plain")
 
 
 def _tile(label: str, value: str, note: str) -> View:
@@ -127,33 +128,34 @@ def piece_of(trace: Trace) -> Piece:
 def badge(trace: Trace) -> str:
     """Where and when a trace was recorded."""
     place = trace.environment
-    return f"recorded on {place.where}, {trace.created[:10]}"
+    return say("run.badge", where=place.where, day=trace.created[:10])
 
 
 def describe(method: str, knobs: Mapping[str, Any], target: str, *others: str | None) -> str:
     """Method, knobs and models in one line; others: draft model or head, and corpus, where they are there."""
     listed = ", ".join(f"{name} {value}" for name, value in knobs.items() if not isinstance(value, bool))
-    beside = " and ".join(name for name in others if name)
-    return f"{method}{f' ({listed})' if listed else ''} on {target}{f' with {beside}' if beside else ''}"
+    beside = say("run.and").join(name for name in others if name)
+    run = say("run.title", method=f"{method} ({listed})" if listed else method, target=target)
+    return say("run.beside", run=run, beside=beside) if beside else run
 
 
 def _identical(trace: Trace, baseline: Trace | None, difference: Divergence | None) -> tuple[str, str]:
     """The verdict in a word or two, and its explanation."""
     if baseline is None:
-        return "–", "The text compared token by token with plain decoding."
+        return "–", say("tile.same.note")
     written_alone = any(step.writer is not Source.TARGET for step in trace.steps)
     if Sampling.model_validate(trace.sampling).rejects and not written_alone:
-        return "in distribution", "Rejection sampling keeps the target's probabilities; the text of a seed is another one."
+        return say("tile.same.distribution"), say("tile.same.distribution.note")
     where = metrics.first_difference(trace.tokens, baseline.tokens)
     if where is None:
-        return "yes", f"All {metrics.new_tokens(trace)} tokens are those of plain decoding."
-    verdict = f"no, from token {where + 1} on"
+        return say("tile.same.yes"), say("tile.same.yes.note", n=metrics.new_tokens(trace))
+    verdict = say("tile.same.no", n=where + 1)
     if written_alone:
-        return verdict, "The draft model wrote this alone; nobody checked it."
+        return verdict, say("tile.same.draft.note")
     if difference is None:
-        return verdict, "Not judged yet."
+        return verdict, say("tile.same.open.note")
     note = difference.sentence(trace.pieces | baseline.pieces)
-    return ("up to a tie", note) if difference.tie else (verdict, f"{note} Please report this.")
+    return (say("tile.same.tie"), note) if difference.tie else (verdict, say("tile.same.report.note", note=note))
 
 
 def run_view(
@@ -167,7 +169,7 @@ def run_view(
     start: int = 0,
 ) -> View:
     """A run from step `start` on, and what is said of the whole: what a token view shows at once."""
-    status = f"{metrics.new_tokens(trace)} tokens in {len(trace.steps)} steps"
+    status = say("run.status", tokens=metrics.new_tokens(trace), steps=len(trace.steps))
     if baseline is not None and difference is not None and difference.tie:
         status += f". {difference.sentence(trace.pieces | baseline.pieces)}"
     theory = theory_view(trace, baseline)
@@ -210,6 +212,6 @@ def lane_view(name: str, trace: Trace, baseline: Trace, difference: Divergence |
             f"{metrics.total_seconds(trace):.2f}",
             f"{metrics.tokens_per_second(trace):.1f}",
             "–" if speedup is None else f"{speedup:.2f}×",
-            "the reference" if trace is baseline else _identical(trace, baseline, difference)[0],
+            say("run.reference") if trace is baseline else _identical(trace, baseline, difference)[0],
         ],
     }

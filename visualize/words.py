@@ -1,7 +1,7 @@
-"""Every sentence of lessons, gallery and views in one file a language: assets/words/en.json.
+"""Every text of the page in one file a language: assets/words/en.json.
 
-A key is a path with dots, a value a text with `{facts}` in str.format's style. OUROBOROS_LANGUAGE chooses the file; what it
-lacks is said in English.
+A key is a path with dots, a value a text with `{facts}` in str.format's style. OUROBOROS_LANGUAGE chooses the file: a
+name in assets/words, or the path of a JSON file; what it lacks is said in English.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from ouroboros_core.locations import assets
@@ -19,20 +20,31 @@ ENGLISH = "en"
 @cache
 def table() -> dict[str, str]:
     """All texts of the chosen language by key."""
+    folder = assets() / "words"
     chosen = os.environ.get("OUROBOROS_LANGUAGE", ENGLISH)
-    file = assets() / "words" / f"{chosen}.json"
-    texts = _read(ENGLISH)
-    return texts | _read(chosen) if chosen != ENGLISH and file.exists() else texts
+    file = Path(chosen) if chosen.endswith(".json") else folder / f"{chosen}.json"
+    texts = _read(folder / f"{ENGLISH}.json")
+    return texts | _read(file) if file.exists() else texts
 
 
-def _read(language: str) -> dict[str, str]:
-    texts: dict[str, str] = json.loads((assets() / "words" / f"{language}.json").read_text(encoding="utf-8"))
+def _read(file: Path) -> dict[str, str]:
+    texts: dict[str, str] = json.loads(file.read_text(encoding="utf-8"))
     return texts
 
 
 def say(key: str, **facts: Any) -> str:
     """The text of a key, its facts filled in."""
     return table()[key].format(**facts)
+
+
+def several(key: str, n: int, **facts: Any) -> str:
+    """The text of `key.one` or `key.many`, by the number n, which is a fact of it."""
+    return say(f"{key}.{'one' if n == 1 else 'many'}", n=n, **facts)
+
+
+def known(key: str, default: str) -> str:
+    """The text of a key as it stands there, or what is said where there is none."""
+    return table().get(key, default)
 
 
 def under(*prefixes: str) -> dict[str, str]:

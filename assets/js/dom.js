@@ -12,11 +12,11 @@ const draw = (tag, attributes, content) => {
   return node;
 };
 const visible = (text) => (text === "" ? "∅" : text.replace(/\n/g, "↵").replace(/\t/g, "⇥").replace(/^ | $/g, "␣"));
-const some = (count, name, plural = "s") => count + " " + name + (count === 1 ? "" : plural);
 const tell = (name, detail) => document.dispatchEvent(new CustomEvent(name, { detail }));
 const percent = (value) => (value === 0 ? "0" : value < 0.001 ? "<0.1%" : (100 * value).toFixed(value < 0.1 ? 1 : 0) + "%");
 // A text of the page, `{facts}` filled in; `props` is that of the view, and brings the texts it needs.
 const say = (key, facts = {}) => (props.words[key] || key).replace(/\{(\w+)\}/g, (_, name) => String(facts[name]));
+const several = (key, n) => say(key + (n === 1 ? ".one" : ".many"), { n });
 // A paragraph in which *words* stand out; whatever else it holds is text.
 const paragraph = (text, className) => {
   const node = make("p", className);

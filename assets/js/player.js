@@ -25,17 +25,17 @@ class Player {
       node.addEventListener("click", act);
       return node;
     };
-    this.first = button("First moment (Home)", "first", () => this.go(0));
-    this.back = button("One back (←)", "back", () => this.move(-1));
-    this.playing = button("Play (Space)", "play", () => this.toggle());
-    this.next = button("One on (→)", "next", () => this.move(1));
-    this.last = button("Last moment (End)", "last", () => this.go(this.frames.length - 1));
+    this.first = button(say("view.first"), "first", () => this.go(0));
+    this.back = button(say("view.back"), "back", () => this.move(-1));
+    this.playing = button(say("view.play"), "play", () => this.toggle());
+    this.next = button(say("view.next"), "next", () => this.move(1));
+    this.last = button(say("view.last"), "last", () => this.go(this.frames.length - 1));
     this.slider = make("input", "ouro-slider");
     Object.assign(this.slider, { type: "range", min: 0, max: 0, value: 0 });
-    this.slider.setAttribute("aria-label", "Moment of the run");
+    this.slider.setAttribute("aria-label", say("view.slider"));
     this.slider.addEventListener("input", () => this.go(Number(this.slider.value)));
     const speed = make("select", "ouro-speed");
-    speed.setAttribute("aria-label", "Speed");
+    speed.setAttribute("aria-label", say("view.speed"));
     for (const value of [0.25, 0.5, 1, 2, 4, 8]) speed.append(new Option(value + "×", String(value), value === 1, value === 1));
     speed.addEventListener("change", () => (this.speed = Number(speed.value)));
     this.count = make("span", "ouro-count");
@@ -131,7 +131,7 @@ class Player {
   label() {
     const running = this.timer !== undefined;
     this.playing.replaceChildren(Player.icon(running ? "pause" : "play"));
-    this.playing.title = running ? "Pause (Space)" : "Play (Space)";
+    this.playing.title = say(running ? "view.pause" : "view.play");
     this.playing.setAttribute("aria-label", this.playing.title);
   }
 

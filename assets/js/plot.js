@@ -41,10 +41,10 @@ class Plot {
 
   // PNG is Plotly's own button; SVG is one more.
   static saving(plot) {
-    const name = (plot.place.getAttribute("aria-label") || "chart").replace(/^Chart: /, "").replace(/[^A-Za-z0-9]+/g, "-").toLowerCase();
+    const name = (plot.place.dataset.label || "chart").replace(/[^\p{L}\p{N}]+/gu, "-").toLowerCase();
     const image = (format) => ({ format, filename: name, width: 900, height: 420 });
     const svg = {
-      name: "Download plot as an SVG",
+      name: say("plot.svg"),
       icon: window.Plotly.Icons.disk,
       click: () => window.Plotly.downloadImage(plot.place, image("svg")),
     };

@@ -17,7 +17,7 @@ class RacePlayer extends Player {
 
   words() {
     const time = this.at < 0 ? 0 : this.frames[this.at][1];
-    return state.clock === "passes" ? time + " target passes" : time.toFixed(2) + " s";
+    return state.clock === "passes" ? say("race.passes", { n: time }) : say("race.seconds", { n: time.toFixed(2) });
   }
 
   lanes() {
@@ -46,7 +46,7 @@ class Lane {
     const text = make("div", "ouro-text ouro-lane-text");
     text.tabIndex = 0;
     text.setAttribute("role", "group");
-    text.setAttribute("aria-label", "Text of " + data.name);
+    text.setAttribute("aria-label", say("race.text", { name: data.name }));
     this.box.append(head, this.bar, text);
     this.text = new TokenText(text);
     this.text.append(data.steps);
@@ -71,7 +71,7 @@ class Lane {
     else this.text.show(done - 1, Infinity);
     const tokens = done ? this.tokens[done - 1] : 0, all = this.tokens[this.tokens.length - 1] || 0;
     this.fill.style.width = (all ? (100 * tokens) / all : 0) + "%";
-    this.count.textContent = tokens + " of " + all + " tokens · " + done + " passes";
+    this.count.textContent = say("race.count", { tokens, all, passes: done });
     this.place.textContent = done === this.seconds.length ? ordinal(this.rank()) : "";
     const span = this.text.spans[done - 1], box = this.text.place;
     if (span && box.scrollHeight > box.clientHeight) box.scrollTop = Math.max(0, span.offsetTop - box.offsetTop - box.clientHeight + 60);
@@ -83,11 +83,11 @@ class Lane {
   }
 }
 
-const ordinal = (n) => n + (["th", "st", "nd", "rd"][n] || "th");
+const ordinal = (n) => say("race.place." + n);
 const player = new RacePlayer(part("timeline"));
 const clock = make("select", "ouro-grain");
-clock.setAttribute("aria-label", "Clock");
-clock.append(new Option("in seconds", "seconds"), new Option("in target passes", "passes"));
+clock.setAttribute("aria-label", say("race.clock"));
+clock.append(new Option(say("race.clock.seconds"), "seconds"), new Option(say("race.clock.passes"), "passes"));
 clock.addEventListener("change", () => {
   state.clock = clock.value;
   player.pause();
@@ -101,14 +101,14 @@ function finish() {
   player.set(player.frames.length - 1);
   if (root.dataset.done !== "true") return;
   const order = [...state.lanes].sort((a, b) => a.rank() - b.rank()).map((lane) => ordinal(lane.rank()) + " " + lane.data.name);
-  part("order").textContent = "Finish: " + order.join(", ") + ".";
+  part("order").textContent = say("race.finish", { order: order.join(", ") });
 }
 
 function table(lanes) {
   const body = part("table");
   body.replaceChildren();
   const head = make("tr");
-  for (const name of ["lane", "tokens", "target passes", "per pass", "seconds", "tokens/s", "speedup", "text"]) head.append(make("th", "", name));
+  for (const name of say("race.head").split("|")) head.append(make("th", "", name));
   body.append(head);
   for (const lane of lanes) {
     const row = make("tr");
@@ -122,7 +122,7 @@ function paint(json) {
   const value = JSON.parse(json);
   if (value.stopped) {
     if (!state.race || root.dataset.done === "true") return;
-    value.status = "Stopped. The lanes that ended stay.";
+    value.status = say("race.stopped");
   }
   if (value.race && value.race !== state.race) {
     Object.assign(state, { race: value.race, lanes: [] });

@@ -1,5 +1,5 @@
 // The moments of one run: its steps, or their verdicts, or every draft token. Needs dom.js, token_text.js, player.js.
-const PHASES = { token: "draft token", verify: "verify", commit: "commit" };
+const GRAINS = ["token", "verify", "commit"];
 
 class Timeline extends Player {
   // show(step, phase) is called whenever the cursor moves.
@@ -8,8 +8,8 @@ class Timeline extends Player {
     this.show = show;
     this.grain = "commit";
     const grain = make("select", "ouro-grain");
-    grain.setAttribute("aria-label", "Step by");
-    for (const [value, label] of Object.entries(PHASES)) grain.append(new Option("by " + label, value, false, value === "commit"));
+    grain.setAttribute("aria-label", say("view.grain"));
+    for (const value of GRAINS) grain.append(new Option(say("view.grain." + value), value, false, value === "commit"));
     grain.addEventListener("change", () => this.setGrain(grain.value));
     place.append(grain);
     this.chooser = grain;
@@ -28,8 +28,8 @@ class Timeline extends Player {
   words() {
     const step = this.at < 0 ? 0 : this.frames[this.at][0] + 1;
     const [at, phase] = this.frames[this.at] || [-1, 0], depth = at < 0 ? 0 : TokenText.depth(this.steps[at]);
-    const stage = phase > depth + 1 ? "" : phase > depth ? ", verdict" : ", draft token " + phase;
-    return "step " + step + " of " + (this.steps || []).length + (at < 0 ? "" : stage) + " · " + this.seconds.toFixed(2) + " s";
+    const stage = phase > depth + 1 ? "" : phase > depth ? say("view.moment.verdict") : say("view.moment.token", { n: phase });
+    return say("view.moment", { step, all: (this.steps || []).length, stage: at < 0 ? "" : stage, seconds: this.seconds.toFixed(2) });
   }
 
   clear() {

@@ -92,10 +92,11 @@ function picture(step, phase) {
 
 function describeStep(step) {
   const accepted = step.tokens.filter((token) => token.node !== undefined).length, own = step.tokens.find((token) => token.node === undefined);
-  const nodes = step.nodes.length, who = own && own.source === "draft" ? "draft model writes" : "target adds";
-  const proposals = nodes ? `${nodes} checked, ${accepted} accepted` : "nothing checked";
-  const last = own ? `; the ${who} ${JSON.stringify(own.text)}${own.kind ? ", a " + own.kind : ""}` : "";
-  return `Step ${step.index + 1}: ${proposals}${last}. ${some(step.width, "row")} in the pass, ${some(step.passes, "draft pass", "es")}.`;
+  const nodes = step.nodes.length, proposals = nodes ? say("view.step.checked", { nodes, accepted }) : say("view.step.unchecked");
+  const who = own && (own.source === "draft" ? "draft" : own.kind || "target");
+  const last = own ? say("view.own." + who, { text: JSON.stringify(own.text) }) : "";
+  const rows = several("view.rows", step.width), passes = several("view.passes", step.passes);
+  return say("view.step", { n: step.index + 1, proposals, own: last, rows, passes });
 }
 
 function drawLegend() {
@@ -157,7 +158,7 @@ function paint(json) {
   if (!json) return;
   const value = JSON.parse(json);
   if (value.stopped) {
-    if (root.dataset.done !== "true") announce("Stopped after " + text.tokens + " tokens. What was written stays.", true);
+    if (root.dataset.done !== "true") announce(say("view.stopped", { tokens: text.tokens }), true);
     root.dataset.done = "true";
     state.stopped = state.run;
     aside();
@@ -177,7 +178,7 @@ function paint(json) {
   if (value.done) {
     finish(value.steps);
     aside();
-    if (value.theory && value.badge === "live") remember(value);
+    if (value.theory && value.badge === say("view.live")) remember(value);
   }
   root.dataset.done = String(Boolean(value.done));
   if (!state.stop) rove(place.querySelector(".ouro-token"));
@@ -199,7 +200,8 @@ function finish(steps) {
 
 // Facts for the card.
 function whereabouts(step, id, index) {
-  return ["step " + (step.index + 1), ...(index === undefined ? [] : ["position " + (index + 1)]), "id " + id].join(" · ");
+  const position = index === undefined ? [] : [say("view.at.position", { n: index + 1 })];
+  return [say("view.at.step", { n: step.index + 1 }), ...position, say("view.at.id", { n: id })].join(" · ");
 }
 
 function tokenFacts(step, at, index) {

@@ -59,7 +59,7 @@ class TreeView {
     for (const part of this.place.querySelectorAll("[data-below]")) {
       const node = Number(part.dataset.below), on = path.includes(node);
       part.dataset.state = part.dataset.window !== undefined ? "window" : !verdict ? "pending" : on ? "accepted" : "rejected";
-      if (part.dataset.name) part.setAttribute("aria-label", part.dataset.name + ", " + part.dataset.state);
+      if (part.dataset.name) part.setAttribute("aria-label", part.dataset.name + ", " + say("view.state." + part.dataset.state));
     }
   }
 
@@ -71,7 +71,7 @@ class TreeView {
     if (this.windowed) for (const [text, parent] of step.window || []) nodes.push({ text, parent, look: "phrase" });
     const { places, widths, starts, rows } = TreeView.layout(nodes);
     const high = 30, width = starts[starts.length - 1] - 18, height = rows * high + 8;
-    const svg = draw("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": "Token tree of step " + (step.index + 1) });
+    const svg = draw("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": say("view.tree.step", { n: step.index + 1 }) });
     const middle = (n) => 4 + places[n].row * high + high / 2;
     nodes.forEach((node, n) => {
       if (!n) return;
@@ -91,7 +91,7 @@ class TreeView {
         group.dataset.node = String(n);
         group.setAttribute("tabindex", n === 1 ? "0" : "-1");
         group.setAttribute("role", "button");
-        group.dataset.name = visible(node.text) + ", " + node.source;
+        group.dataset.name = visible(node.text) + ", " + say("view.source." + node.source);
       }
       group.dataset.look = node.look;
       const box = { x: starts[places[n].depth], y: middle(n) - 11, width: widths[places[n].depth], height: 22, rx: 6 };

@@ -22,5 +22,5 @@ class LearnView(JsonHTML):
 
     def __init__(self, **more: Any) -> None:
         value = {"chapters": learn.chapters(), "questions": learn.questions()}
-        texts = words.under("learn.", "theory.")
+        texts = words.under("learn.", "theory.", "view.", "plot.")
         super().__init__(value, LEARN_VIEW, looks=legend(), words=texts, head=PLOTLY_HEAD, server_functions=[run], **more)

@@ -6,6 +6,7 @@ from typing import Any
 
 import gradio as gr
 
+from visualize import words
 from visualize.components.base import JsonHTML
 from visualize.markup import PLOTLY_JS, plot_view
 from visualize.views import legend
@@ -27,5 +28,6 @@ class PlotView(JsonHTML):
             head=PLOTLY_HEAD,
             looks=legend(),
             axis=axis,
+            words=words.under("plot."),
             **more,
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from visualize import words
 from visualize.components.base import JsonHTML
 from visualize.markup import RACE_VIEW
 
@@ -12,4 +13,4 @@ class RaceView(JsonHTML):
     """Value: {seq, race, lanes: [{name, steps, row}], status, badge, title, done, play?}; lanes come one after the other."""
 
     def __init__(self, value: dict[str, Any] | None = None, **more: Any) -> None:
-        super().__init__(value, RACE_VIEW, **more)
+        super().__init__(value, RACE_VIEW, words=words.under("view.", "race."), **more)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from visualize import words
 from visualize.components.base import JsonHTML
 from visualize.markup import TOKEN_VIEW
 from visualize.views import legend
@@ -17,4 +18,4 @@ class TokenView(JsonHTML):
     """
 
     def __init__(self, value: dict[str, Any] | None = None, **more: Any) -> None:
-        super().__init__(value, TOKEN_VIEW, looks=legend(), **more)
+        super().__init__(value, TOKEN_VIEW, looks=legend(), words=words.under("view."), **more)

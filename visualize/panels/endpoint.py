@@ -12,6 +12,7 @@ from ouroboros_core import methods
 from ouroboros_core.errors import InvalidInput, OuroborosError
 from ouroboros_core.sampling import Sampling
 from visualize.panels.studio import Studio
+from visualize.words import say
 
 if TYPE_CHECKING:
     from ouroboros_core.decoding.generation import Task
@@ -35,10 +36,11 @@ def make_task(
     from ouroboros_core.decoding.generation import Task
 
     if not isinstance(prompt, str) or not prompt:
-        raise InvalidInput("the prompt is empty; write at least one character, or choose an example")
+        raise InvalidInput(say("generate.empty"))
     if not isinstance(prediction, str) or len(prediction) > LONGEST_PREDICTION:
-        what = f"{len(prediction)} characters" if isinstance(prediction, str) else f"a {type(prediction).__name__}"
-        raise InvalidInput(f"prediction must be a text of at most {LONGEST_PREDICTION} characters, got {what}")
+        known = isinstance(prediction, str)
+        what = say("generate.characters", n=len(prediction)) if known else say("generate.type", type=type(prediction).__name__)
+        raise InvalidInput(say("generate.toolong", most=LONGEST_PREDICTION, what=what))
     if (
         isinstance(count, bool)
         or not isinstance(count, int | float)
@@ -46,7 +48,7 @@ def make_task(
         or count % 1
         or not 1 <= count <= 1024
     ):
-        raise InvalidInput(f"max_new_tokens must be a whole number between 1 and 1024, got {count}")
+        raise InvalidInput(say("generate.wrongcount", count=count))
     kind = methods.get(method)
     chosen = Sampling.parse(sampling)
     assert isinstance(chosen, Sampling)

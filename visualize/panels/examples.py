@@ -4,35 +4,42 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from visualize.words import say
+
 HEAP = "Write a Java program to implement a heap\nclass Heap {"
 
 
 @dataclass(frozen=True)
 class Example:
-    """label is the chip's text, note what the prompt is good for."""
+    """id names its texts: the chip's label, and a note on what the prompt is good for."""
 
-    label: str
-    note: str
+    id: str
     prompt: str
     chat: bool = True
 
+    @property
+    def label(self) -> str:
+        return say(f"example.{self.id}")
+
+    @property
+    def note(self) -> str:
+        return say(f"example.{self.id}.note")
+
 
 EXAMPLES = (
-    Example("Java heap", "the paper's own example: a class skeleton, continued as it is", HEAP, chat=False),
+    Example("heap", HEAP, chat=False),
     Example(
-        "Repeat a paragraph",
-        "easy, because the output copies itself",
+        "repeat",
         "Repeat this paragraph three times: The river rose all night, and in the morning the old bridge was gone.",
     ),
     Example(
-        "Summary",
-        "half easy: a summary copies from its source",
+        "summary",
         "Summarise in three sentences: The town library will close for six weeks in spring. The roof, which has leaked since the "
         "storm two years ago, is to be replaced, and the reading room on the first floor gets new windows. During the work, the "
         "children's books can be borrowed from the school on Mill Street, and the newspapers from the town hall. The mayor said "
         "the works cost less than planned, because the carpenters' guild gave the timber.",
     ),
-    Example("Quadratic formula", "easy: a formula has few ways to go on", "What is the quadratic formula? Show how it is used on x^2 - 5x + 6 = 0."),
-    Example("Translation", "hard: every word is new", "Translate into French: The weather was so fine that we walked home along the canal."),
-    Example("Story", "hard: a story may go on in many ways", "Write the opening of a story about a lighthouse keeper who collects clocks."),
+    Example("quadratic", "What is the quadratic formula? Show how it is used on x^2 - 5x + 6 = 0."),
+    Example("translation", "Translate into French: The weather was so fine that we walked home along the canal."),
+    Example("story", "Write the opening of a story about a lighthouse keeper who collects clocks."),
 )  # fmt: skip

@@ -20,6 +20,7 @@ from visualize.panels.inputs import RunInputs, learns
 from visualize.panels.saving import Saving
 from visualize.panels.studio import Studio
 from visualize.panels.visit import Visit
+from visualize.words import say
 
 if TYPE_CHECKING:
     from ouroboros_core.decoding.generation import Task
@@ -29,14 +30,14 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 CHARTS = {
-    "acceptance": ("Acceptance length per step, by who wrote the tokens", "step"),
-    "time": ("Tokens against time", "seconds"),
-    "speedup": ("Speedup compared with plain decoding, at each token", "token"),
-    "choices": ("What the method chose: nodes checked and draft passes per step", "step"),
-    "where": ("Where the time went", None),
-    "positions": ("Accepted by position in the proposal, of those judged there", None),
-    "even": ("Speed against acceptance, at what a step costs here", None),
-    "pool": ("The phrase pool", "step"),
+    "acceptance": (say("generate.chart.acceptance"), "step"),
+    "time": (say("generate.chart.time"), "seconds"),
+    "speedup": (say("generate.chart.speedup"), "token"),
+    "choices": (say("generate.chart.choices"), "step"),
+    "where": (say("generate.chart.where"), None),
+    "positions": (say("generate.chart.positions"), None),
+    "even": (say("generate.chart.even"), None),
+    "pool": (say("generate.chart.pool"), "step"),
 }
 """Label, and what lies on the x axis where the chart shares the cursor of the run."""
 GROWING = "acceptance"
@@ -59,8 +60,8 @@ class GeneratePanel:
             with gr.Column(min_width=0, elem_classes="ouro-inputs"):
                 self.inputs.build_prompt()
                 with gr.Row(elem_classes="ouro-buttons"):
-                    self.go = gr.Button("Generate", variant="primary", elem_id="generate", min_width=0)
-                    self.stop = gr.Button("Stop", elem_id="stop", min_width=0)
+                    self.go = gr.Button(say("generate.go"), variant="primary", elem_id="generate", min_width=0)
+                    self.stop = gr.Button(say("page.stop"), elem_id="stop", min_width=0)
                 self.models = gr.Markdown(self.studio.state(), elem_id="models", elem_classes="ouro-note")
             with gr.Column(min_width=0, elem_classes="ouro-result"):
                 self.view = TokenView(shown, elem_id="token-view")
@@ -73,7 +74,7 @@ class GeneratePanel:
 
     @staticmethod
     def _chart(name: str, charts: dict[str, Any]) -> PlotView:
-        figure = charts.get(name) or figures.empty("Nothing has run yet.")
+        figure = charts.get(name) or figures.empty(say("generate.before"))
         label, axis = CHARTS[name]
         return PlotView({"seq": 0, "run": "recorded", "figure": figure}, label=label, axis=axis, elem_id=f"chart-{name}")
 
@@ -159,7 +160,7 @@ class GeneratePanel:
     @staticmethod
     def _blank() -> list[dict[str, Any]]:
         """The charts that are drawn at the end of a run, until then."""
-        figure = figures.empty("Measured when the run has ended.")
+        figure = figures.empty(say("generate.later"))
         return [{"seq": time.time_ns(), "run": "", "figure": figure} for name in CHARTS if name != GROWING]
 
     @staticmethod

@@ -14,14 +14,12 @@ from ouroboros_core.sampling import Sampling
 from visualize import permalink
 from visualize.panels.endpoint import make_task
 from visualize.panels.examples import EXAMPLES, HEAP, Example
-from visualize.panels.knobs import knob_component, sampling_component
+from visualize.panels.knobs import knob_component, knob_label, method_name, method_summary, sampling_component
 from visualize.permalink import Inputs
 from visualize.words import say
 
 if TYPE_CHECKING:
     from ouroboros_core.decoding.generation import Task
-
-EXPECTED = "Yesterday's version, an outline: copied where the output follows it. It never changes the text."
 
 
 class RunInputs:
@@ -34,46 +32,49 @@ class RunInputs:
 
     def build_prompt(self) -> None:
         """Prompt, example chips and method."""
-        self.prompt = gr.Textbox(HEAP, label="Prompt", lines=4, max_lines=10, elem_id="prompt")
+        self.prompt = gr.Textbox(HEAP, label=say("page.prompt"), lines=4, max_lines=10, elem_id="prompt")
         with gr.Row(elem_classes="ouro-chips"):
             self.chips = [gr.Button(e.label, size="sm", elem_classes="ouro-chip", min_width=0) for e in EXAMPLES]
         self.note = gr.Markdown(_note(EXAMPLES[0]), elem_classes="ouro-note")
-        choices = [(m.name, m.id) for m in methods.available().values()]
-        self.method = gr.Dropdown(choices, value=methods.DEFAULT, label="Method", elem_id="method")
+        choices = [(method_name(m), m.id) for m in methods.available().values()]
+        self.method = gr.Dropdown(choices, value=methods.DEFAULT, label=say("page.method"), elem_id="method")
 
     def build_knobs(self) -> None:
         """The knobs of all methods, those of the chosen one shown; length, chat template, recording, warm start; sampling."""
         self.groups = []
         for method in methods.available().values():
             with gr.Column(visible=method.id == methods.DEFAULT, elem_classes="ouro-group") as group:
-                gr.Markdown(f"**{method.name}.** {method.summary}", elem_classes="ouro-note")
+                gr.Markdown(f"**{method_name(method)}.** {method_summary(method)}", elem_classes="ouro-note")
                 settable = {name for name, knob in method.Hyperparameters.knobs().items() if knob.fixed is not None}
                 if settable:
-                    names = ", ".join(name.replace("_", " ") for name in sorted(settable))
+                    names = ", ".join(knob_label(name) for name in sorted(settable))
                     self.automatic[method.id] = gr.Checkbox(
-                        True, label="auto", info=f"The method sets {names} by itself, step by step.", elem_id=f"auto-{method.id}"
+                        True, label=say("generate.auto"), info=say("generate.auto.note", names=names), elem_id=f"auto-{method.id}"
                     )
                 for knob in method.Hyperparameters.knobs().values():
                     self.knobs[method.id, knob.name] = knob_component(knob, automatic=knob.fixed is not None)
                 if method.takes_prediction:
                     self.predictions[method.id] = gr.Textbox(
-                        "", label="Expected text", info=EXPECTED, lines=3, max_lines=8, elem_id=f"prediction-{method.id}"
+                        "",
+                        label=say("generate.expected"),
+                        info=say("generate.expected.note"),
+                        lines=3,
+                        max_lines=8,
+                        elem_id=f"prediction-{method.id}",
                     )
             self.groups.append(group)
         few, most = permalink.FEWEST, permalink.MOST
-        self.count = gr.Slider(few, most, value=128, step=8, label="max new tokens", info="How far to go on.")
-        self.chat = gr.Checkbox(False, label="chat template", info="Put the model's chat template around the prompt.")
-        self.record = gr.Checkbox(
-            True, label="record probabilities", info="Keep what both models thought at each place; not timed.", elem_id="record"
-        )
+        self.count = gr.Slider(few, most, value=128, step=8, label=say("generate.count"), info=say("generate.count.note"))
+        self.chat = gr.Checkbox(False, label=say("page.chat"), info=say("page.chat.note"))
+        self.record = gr.Checkbox(True, label=say("generate.record"), info=say("generate.record.note"), elem_id="record")
         self.warm = gr.Checkbox(
             False,
-            label="warm start",
-            info="Begin with the phrases of your own earlier runs.",
+            label=say("generate.warm"),
+            info=say("generate.warm.note"),
             elem_id="warm",
             visible=learns(methods.DEFAULT),
         )
-        with gr.Accordion("Sampling", open=False):
+        with gr.Accordion(say("page.sampling"), open=False):
             self.sampling = {name: sampling_component(knob) for name, knob in Sampling.knobs().items()}
 
     @property
@@ -160,4 +161,4 @@ def _switch(count: int) -> Callable[[bool], Any]:
 
 
 def _note(example: Example) -> str:
-    return f"{example.label}: {example.note}."
+    return say("example.note", label=example.label, note=example.note)

@@ -15,8 +15,9 @@ from ouroboros_core.sampling import Sampling
 from visualize.components.race_view import RaceView
 from visualize.panels.endpoint import COMPUTE, make_task
 from visualize.panels.examples import EXAMPLES
-from visualize.panels.knobs import sampling_component
+from visualize.panels.knobs import method_name, sampling_component
 from visualize.panels.studio import Studio
+from visualize.words import say
 
 NONE = "none"
 LANES = ("union", "speculative", NONE)
@@ -28,7 +29,7 @@ def _help(method: str) -> str:
     if method == NONE:
         return ""
     knobs = methods.get(method).Hyperparameters.knobs().values()
-    return "Knobs: " + ("; ".join(f"`{knob.name}`: {knob.allowed}" for knob in knobs) or "none") + "."
+    return say("race.knobs", knobs="; ".join(f"`{knob.name}`: {knob.allowed}" for knob in knobs) or say("race.knobs.none"))
 
 
 class RacePanel:
@@ -45,29 +46,29 @@ class RacePanel:
 
     @staticmethod
     def _before() -> dict[str, Any]:
-        words = "Plain decoding runs in the first lane. All lanes run one after the other, and are then replayed together."
-        return {"seq": 0, "race": "", "lanes": [], "status": words, "done": False}
+        return {"seq": 0, "race": "", "lanes": [], "status": say("race.before"), "done": False}
 
     def _build_inputs(self) -> None:
-        self.prompt = gr.Textbox(EXAMPLES[1].prompt, label="Prompt", lines=3, max_lines=8, elem_id="race-prompt")
+        self.prompt = gr.Textbox(EXAMPLES[1].prompt, label=say("page.prompt"), lines=3, max_lines=8, elem_id="race-prompt")
         with gr.Row(elem_classes="ouro-chips"):
             self.chips = [gr.Button(e.label, size="sm", elem_classes="ouro-chip", min_width=0) for e in EXAMPLES]
         with gr.Row(elem_classes="ouro-buttons"):
-            self.go = gr.Button("Race", variant="primary", elem_id="race", min_width=0)
-            self.stop = gr.Button("Stop", elem_id="race-stop", min_width=0)
-        self.count = gr.Slider(8, 256, value=64, step=8, label="length of each lane", info="New tokens at most.")
-        self.chat = gr.Checkbox(True, label="chat template", info="Put the model's chat template around the prompt.")
-        gr.Markdown("Lane 1: plain decoding, always.", elem_classes="ouro-note")
-        choices = [(m.name, m.id) for m in methods.available().values() if m.proposes]
+            self.go = gr.Button(say("race.go"), variant="primary", elem_id="race", min_width=0)
+            self.stop = gr.Button(say("page.stop"), elem_id="race-stop", min_width=0)
+        self.count = gr.Slider(8, 256, value=64, step=8, label=say("race.length"), info=say("race.length.note"))
+        self.chat = gr.Checkbox(True, label=say("page.chat"), info=say("page.chat.note"))
+        gr.Markdown(say("race.first"), elem_classes="ouro-note")
+        choices = [(method_name(m), m.id) for m in methods.available().values() if m.proposes]
         self.lanes, self.knobs, self.helps = [], [], []
         for number, chosen in enumerate(LANES, 2):
-            optional = [("no lane", NONE)] if number > 2 else []
-            lane = gr.Dropdown([*optional, *choices], value=chosen, label=f"Lane {number}", elem_id=f"lane-{number}")
-            typed = gr.Textbox("", label=f"Knobs of lane {number}", placeholder="default knobs", elem_id=f"knobs-{number}")
+            optional = [(say("race.none"), NONE)] if number > 2 else []
+            lane = gr.Dropdown([*optional, *choices], value=chosen, label=say("race.lane", n=number), elem_id=f"lane-{number}")
+            label, default = say("race.lane.knobs", n=number), say("race.lane.default")
+            typed = gr.Textbox("", label=label, placeholder=default, elem_id=f"knobs-{number}")
             self.lanes.append(lane)
             self.knobs.append(typed)
             self.helps.append(gr.Markdown(_help(chosen), elem_classes="ouro-note"))
-        with gr.Accordion("Sampling", open=False):
+        with gr.Accordion(say("page.sampling"), open=False):
             knobs = Sampling.knobs()
             self.temperature, self.seed = sampling_component(knobs["temperature"]), sampling_component(knobs["seed"])
 
@@ -108,6 +109,6 @@ class RacePanel:
                 name = method + (f"[{', '.join(f'{k}={v}' for k, v in knobs.items())}]" if knobs else "")
                 tasks.append((name, make_task(prompt, method, knobs, chat, count, sampling)))
             except InvalidInput as error:
-                raise InvalidInput(f"lane {number}, {method}: {error}") from None
+                raise InvalidInput(say("race.wrong", n=number, method=method, error=error)) from None
         names = [name for name, _ in tasks]
         return [(f"{name} ({n})" if names.count(name) > 1 else name, task) for n, (name, task) in enumerate(tasks, 1)]

@@ -17,6 +17,7 @@ from ouroboros_core import methods
 from ouroboros_core.errors import InvalidInput, OuroborosError
 from ouroboros_core.sampling import Sampling
 from visualize import figures, views
+from visualize.words import say
 
 if TYPE_CHECKING:
     from ouroboros_core.benchmark.sweep import Sweep
@@ -125,19 +126,19 @@ class Studio:
         except OuroborosError:
             raise
         except Exception as error:
-            raise InvalidInput(f"the models could not be loaded: {error}") from error
+            raise InvalidInput(say("models.broken", error=error)) from error
 
     def state(self) -> str:
         """Loading, ready, or what went wrong, in a sentence."""
         if not self._pair.done():
-            return "Loading the models; meanwhile, this run was recorded earlier."
+            return say("models.loading")
         error = self._pair.exception()
         if error is not None:
-            return f"The models could not be loaded: {error}"
+            return say("models.failed", error=error)
         pair = self.pair()
         parts = ("draft", pair.draft), ("head", pair.head), ("corpus", pair.corpus)
-        beside = ", ".join(f"{what} {part.name}" for what, part in parts if part) or "no draft model"
-        return f"Ready: {pair.target.name} with {beside}, on {pair.environment.where}."
+        beside = ", ".join(say(f"models.{what}", name=part.name) for what, part in parts if part) or say("models.none")
+        return say("models.ready", target=pair.target.name, beside=beside, where=pair.environment.where)
 
     def run(
         self, task: Task, compare: bool, charts: bool = True, pool: Callable[[], PhrasePool] | None = None
@@ -151,7 +152,17 @@ class Studio:
         """
         name = uuid.uuid4().hex
         for status in self._wait_for_turn():
-            yield {"view": {"seq": 0, "run": name, "from": 0, "steps": [], "status": status, "badge": "waiting", "tiles": []}}
+            yield {
+                "view": {
+                    "seq": 0,
+                    "run": name,
+                    "from": 0,
+                    "steps": [],
+                    "status": status,
+                    "badge": say("view.waiting"),
+                    "tiles": [],
+                }
+            }
         try:
             yield from self._run(self.pair(), task, name, compare, charts, pool)
         finally:
@@ -161,7 +172,7 @@ class Studio:
         """Run named tasks in turn, the first of them plain decoding; yields what the race view shows, lane by lane."""
         name = uuid.uuid4().hex
         for seq, status in enumerate(self._wait_for_turn()):
-            yield {"seq": seq, "race": name, "lanes": [], "status": status, "badge": "waiting", "done": False}
+            yield {"seq": seq, "race": name, "lanes": [], "status": status, "badge": say("view.waiting"), "done": False}
         try:
             yield from self._race(self.pair(), tasks, name)
         finally:
@@ -170,7 +181,8 @@ class Studio:
     def _race(self, pair: Pair, tasks: Sequence[tuple[str, Task]], name: str) -> Iterator[dict[str, Any]]:
         from ouroboros_core.decoding.generation import Generation
 
-        view: dict[str, Any] = {"race": name, "badge": "live", "title": f"{pair.target.name}, on {pair.environment.where}"}
+        title = say("race.title", target=pair.target.name, where=pair.environment.where)
+        view: dict[str, Any] = {"race": name, "badge": say("view.live"), "title": title}
         lanes: list[dict[str, Any]] = []
         baseline, due = None, 0.0
         generations = [(lane, Generation(pair, task)) for lane, task in tasks]  # what cannot run is said before anything does
@@ -179,14 +191,15 @@ class Studio:
                 now = time.monotonic()
                 if now >= due:
                     due = now + STATUS_INTERVAL
-                    status = f"Lane {number} of {len(tasks)}, {lane}: step {step.index + 1}, {len(generation.texts)} tokens"
+                    facts = {"lane": lane, "step": step.index + 1, "tokens": len(generation.texts)}
+                    status = say("race.status", n=number, all=len(tasks), **facts)
                     yield {**view, "seq": time.time_ns(), "status": status, "done": False}
             trace = generation.trace()
             baseline = baseline or trace
             difference = self._judge(generation, trace, baseline) if number > 1 else None
             lanes.append(views.lane_view(lane, trace, baseline, difference))
             over = number == len(tasks)
-            status = "All lanes have run; this is the replay." if over else f"Lane {number} of {len(tasks)} has run."
+            status = say("race.over") if over else say("race.lane.over", n=number, all=len(tasks))
             yield {**view, "seq": time.time_ns(), "lanes": list(lanes), "status": status, "done": over, "play": over}
 
     def sweep(
@@ -215,10 +228,10 @@ class Studio:
     def _wait_for_turn(self) -> Iterator[str]:
         """Take the one compute lane. A stopped run may hold it until its pass has ended, so the queue alone is not enough."""
         while not self.ready:
-            yield "Waiting for the models to load …"
+            yield say("generate.loading")
             time.sleep(STATUS_INTERVAL)
         while not self._lane.acquire(timeout=STATUS_INTERVAL):
-            yield "Waiting for another run to end …"
+            yield say("generate.turn")
 
     def _run(
         self, pair: Pair, task: Task, name: str, compare: bool, charts: bool, pool: Callable[[], PhrasePool] | None
@@ -228,11 +241,11 @@ class Studio:
         generation = Generation(pair, task, pool() if pool else None)
         begun = generation.trace()
         title = views.describe(begun.method, begun.hyperparameters, begun.target, begun.draft, begun.corpus)
-        common = {"run": name, "badge": "live", "title": title, "prompt": task.prompt, "chat": task.chat}
+        common = {"run": name, "badge": say("view.live"), "title": title, "prompt": task.prompt, "chat": task.chat}
         yield {
             "generation": generation,
-            "view": {**common, "seq": 1, "from": 0, "steps": [], "status": "Reading the prompt …", "tiles": []},
-            "charts": dict.fromkeys(self._growing(()), figures.empty("The first step is under way.")),
+            "view": {**common, "seq": 1, "from": 0, "steps": [], "status": say("generate.prompt"), "tiles": []},
+            "charts": dict.fromkeys(self._growing(()), figures.empty(say("generate.first"))),
         }
         seq, shown, text_due, drawn = 2, 0, 0.0, 0
         for step in generation:
@@ -241,7 +254,7 @@ class Studio:
                 continue
             text_due = now + TEXT_INTERVAL
             steps = views.steps_view(generation.steps, generation.texts, task.sampling, generation.piece, shown)
-            status = f"Step {step.index + 1}: {len(generation.texts)} tokens"
+            status = say("generate.status", n=step.index + 1, tokens=len(generation.texts))
             update: dict[str, Any] = {"view": {"run": name, "seq": seq, "from": shown, "steps": steps, "status": status}}
             if charts and draw_anew(len(generation.steps), drawn):
                 drawn = len(generation.steps)
@@ -253,12 +266,13 @@ class Studio:
         trace = generation.trace()
         baseline = None
         if compare and trace.steps and task.method != "autoregressive":
-            waiting = views.run_view(trace, None, run=name, seq=seq, badge_text="live", start=shown)
-            waiting |= {"status": f"{waiting['status']}. Now {task.sampling.kind}, to compare with …", "done": False}
+            waiting = views.run_view(trace, None, run=name, seq=seq, badge_text=say("view.live"), start=shown)
+            told = say("generate.comparing", status=waiting["status"], plain=views.plain_name(task.sampling))
+            waiting |= {"status": told, "done": False}
             yield {"view": waiting, "charts": self._growing(trace.steps) if charts else {}}
             baseline = yield from self._baseline(pair, task)
         difference = self._judge(generation, trace, baseline) if baseline else None
-        view = views.run_view(trace, baseline, run=name, seq=seq + 1, badge_text="live", difference=difference)
+        view = views.run_view(trace, baseline, run=name, seq=seq + 1, badge_text=say("view.live"), difference=difference)
         finished = self.charts(trace, baseline) if charts else {}
         yield {"view": view, "charts": finished, "trace": trace, "baseline": baseline, "difference": difference}
 
@@ -299,7 +313,7 @@ class Studio:
         speedup = (
             figures.speedup_by_token(trace, baseline)
             if baseline is not None and trace.steps
-            else figures.empty("Run with comparison to see it.")
+            else figures.empty(say("generate.uncompared"))
         )
         return {
             **Studio._growing(trace.steps),

@@ -19,6 +19,7 @@ from visualize.components.plot_view import PlotView
 from visualize.panels.endpoint import COMPUTE
 from visualize.panels.examples import EXAMPLES
 from visualize.panels.generate import GeneratePanel
+from visualize.panels.knobs import knob_label, method_name
 from visualize.panels.studio import Studio
 from visualize.panels.traces import GENERATE
 from visualize.panels.visit import Swept, Visit
@@ -66,7 +67,7 @@ class SweepPanel:
 
     def _build_inputs(self) -> None:
         gr.Markdown(say("sweep.intro"), elem_classes="ouro-note")
-        able = [(m.name, m.id) for m in methods.available().values() if m.proposes]
+        able = [(method_name(m), m.id) for m in methods.available().values() if m.proposes]
         method, axis, values = DEFAULT
         self.method = gr.Dropdown(able, value=method, label=say("sweep.method"), elem_id="sweep-method")
         self.axes, self.values = [], []
@@ -123,7 +124,7 @@ class SweepPanel:
         axes: list[Axis] = [read_axis(f"{name}={text}") for name, text in ((first, texts), (second, others)) if name != NONE]
         lines = [line.strip() for line in str(prompts).splitlines() if line.strip()]
         if not lines:
-            raise InvalidInput("there is no prompt to measure on: write at least one, one a line")
+            raise InvalidInput(say("sweep.unprompted"))
         questions = [Question(number, "own", (line,)) for number, line in enumerate(lines, 1)]
         return Grid(str(method), tuple(axes), read_knobs(str(knobs))), questions, int(repeats), int(count)
 
@@ -271,7 +272,7 @@ def _names(method: str, *, optional: bool) -> list[tuple[str, str]]:
     from ouroboros_core.sampling import Sampling
 
     names = [*methods.get(method).Hyperparameters.knobs(), *Sampling.knobs(), "draft"]
-    return [*([(say("sweep.none"), NONE)] if optional else []), *((name.replace("_", " "), name) for name in names)]
+    return [*([(say("sweep.none"), NONE)] if optional else []), *((knob_label(name), name) for name in names)]
 
 
 def _first(method: str, axis: int) -> str:
