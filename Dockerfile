@@ -19,5 +19,5 @@ COPY --chown=user . .
 
 EXPOSE 7860
 HEALTHCHECK --interval=30s --timeout=10s --start-period=120s \
-  CMD python -c "import urllib.request as u; u.urlopen('http://127.0.0.1:7860/', timeout=8)"
+  CMD python -c "import urllib.request as u; u.urlopen('http://127.0.0.1:7860/healthz', timeout=8)"
 CMD ["python", "app.py", "--host", "0.0.0.0", "--port", "7860"]

@@ -1,12 +1,13 @@
 """The page: models, panels and flags put together. It computes nothing.
 
-python app.py [--host 127.0.0.1] [--port 7860] [--target X --draft Y] [--device D] [--dtype T]
+python app.py [--host 127.0.0.1] [--port 7860] [--max-queue 20] [--target X --draft Y] [--device D] [--dtype T]
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from functools import partial
@@ -16,8 +17,11 @@ os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 
 import gradio as gr
+from fastapi.responses import JSONResponse
+from fastapi.routing import APIRoute
 
 from ouroboros_core.cli import options
+from ouroboros_core.errors import InvalidInput
 from ouroboros_core.locations import assets
 from visualize import palette
 from visualize.panels.drafts import DraftsPanel
@@ -37,6 +41,7 @@ HEADER = f"""
 </header>
 """
 MAX_QUEUE = 20
+"""Runs that may wait; who comes then is told so."""
 
 
 def theme() -> Any:
@@ -59,9 +64,9 @@ def theme() -> Any:
     )
 
 
-def build(studio: Studio) -> gr.Blocks:
+def build(studio: Studio, max_queue: int = MAX_QUEUE) -> gr.Blocks:
     """The page, not yet launched."""
-    with gr.Blocks(title="Ouroboros: speculative decoding, seen token by token", analytics_enabled=False) as page:
+    with gr.Blocks(title=say("page.window"), analytics_enabled=False) as page:
         gr.HTML(HEADER)
         with gr.Tabs() as tabs:
             with gr.Tab(say("tab.generate"), id=GENERATE):
@@ -79,7 +84,7 @@ def build(studio: Studio) -> gr.Blocks:
         add_endpoint(studio)
         panel.attach_loading(page)
         sweep.attach(page)
-    return page.queue(max_size=MAX_QUEUE)
+    return page.queue(max_size=max_queue)
 
 
 def launch_options() -> dict[str, Any]:
@@ -92,22 +97,37 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Serve the page.", allow_abbrev=False)
     parser.add_argument("--host", default=os.environ.get("GRADIO_SERVER_NAME", "127.0.0.1"), help="default: 127.0.0.1")
     parser.add_argument("--port", type=int, default=os.environ.get("PORT", "7860"), help="default: 7860")
+    parser.add_argument("--max-queue", default=str(MAX_QUEUE), metavar="N", help=f"runs that may wait (default: {MAX_QUEUE})")
     options.add_pair(parser)
     return parser.parse_args(argv)
 
 
+def health(studio: Studio) -> JSONResponse:
+    """For whoever watches over the server: 200 while it serves, 503 if the models could not be loaded."""
+    return JSONResponse({"status": studio.health}, 503 if studio.health == "failed" else 200)
+
+
 def main() -> None:
     arguments = parse()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    try:
+        max_queue = options.whole_number(arguments.max_queue, "max_queue", 1)
+    except InvalidInput as error:
+        sys.exit(f"error: {error}")
     studio = Studio(partial(options.load_pair, arguments))
-    page = build(studio)
+    page = build(studio, max_queue)
     studio.start()
     try:
         where = {"server_name": arguments.host, "server_port": arguments.port}
-        page.launch(**where, prevent_thread_lock=True, quiet=True, **launch_options())
+        routes = [APIRoute("/healthz", partial(health, studio))]  # there from the first answer on
+        page.launch(**where, prevent_thread_lock=True, quiet=True, app_kwargs={"routes": routes}, **launch_options())
     except OSError:
         sys.exit(f"error: port {arguments.port} is taken; choose another, as in PORT={arguments.port + 1} make run")
     print(f"The page is on http://{arguments.host}:{arguments.port}", flush=True)
-    page.block_thread()
+    try:
+        page.block_thread()
+    finally:
+        page.close(verbose=False)
 
 
 if __name__ == "__main__":

@@ -202,6 +202,17 @@ def test_a_link_brings_the_inputs_back(page: Any, browser: Any, url: str) -> Non
     other.close()
 
 
+def test_a_chart_is_saved_as_png_and_as_svg(page: Any) -> None:
+    chart = page.locator("#chart-speedup")
+    chart.scroll_into_view_if_needed()
+    chart.locator(".ouro-plot").hover()
+    for title, start in (("Download plot as a PNG", b"\x89PNG"), ("Download plot as an SVG", b"<svg")):
+        with page.expect_download() as download:
+            chart.locator(f'.modebar-btn[data-title="{title}"]').click()
+        assert download.value.suggested_filename.startswith("speedup-compared-with-plain-decoding")
+        assert Path(download.value.path()).read_bytes().startswith(start)
+
+
 def test_a_replay_opens_from_disk_without_a_network(page: Any, offline: Any, tmp_path: Path) -> None:
     text = saved(page, "html")[1]
     run = gallery.trace("heap-ouroboros")

@@ -205,7 +205,7 @@ def test_a_warm_start_keeps_the_visitors_own_phrases(page: Any, url: str, browse
 
 
 def test_three_methods_race(page: Any) -> None:
-    page.get_by_role("tab", name="Race").click()
+    page.get_by_role("tab", name="Race", exact=True).click()
     page.get_by_label("number input for length of each lane").fill("24")
     page.get_by_role("combobox", name="Lane 4").click()
     page.get_by_role("option", name="Prompt lookup", exact=True).click()

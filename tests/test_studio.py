@@ -15,8 +15,9 @@ from ouroboros_core.sampling import Sampling
 from tests import tiny
 from tests.test_text import tokenizer
 from tests.test_trace import typed_trace
+from visualize.panels.baselines import BASELINE_SECONDS, BASELINES_KEPT, Baselines
 from visualize.panels.generate import CHARTS
-from visualize.panels.studio import BASELINE_SECONDS, BASELINES_KEPT, Baselines, Studio
+from visualize.panels.studio import Studio
 
 
 def make_task(prompt: str = "the cat sat", method: str = "speculative", **more: Any) -> Task:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import logging
 import threading
 import time
 import uuid
-from collections import OrderedDict
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
@@ -17,6 +15,7 @@ from ouroboros_core import methods
 from ouroboros_core.errors import InvalidInput, OuroborosError
 from ouroboros_core.sampling import Sampling
 from visualize import figures, views
+from visualize.panels.baselines import Baselines
 from visualize.words import say
 
 if TYPE_CHECKING:
@@ -33,8 +32,6 @@ TEXT_INTERVAL = 1 / 16
 TEXT_PAUSE, CHART_PAUSE = 0.02, 0.12
 """No clock runs meanwhile: so that sending an update, and on one's own machine drawing it, slows no step down."""
 STATUS_INTERVAL = 1 / 2
-BASELINE_SECONDS = 600.0
-BASELINES_KEPT = 64
 WARM_UP_TOKENS = 8
 
 
@@ -42,38 +39,6 @@ def draw_anew(steps: int, drawn: int) -> bool:
     """Whether charts of the first `drawn` steps are to be drawn anew: once there are twice as many, so that all drawings of a
     run together send and cost about twice what the last one does."""
     return steps >= max(4, 2 * drawn)
-
-
-class Baselines:
-    """Plain runs, kept for ten minutes at most, by what decides their tokens and their speed; the key is a hash."""
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._kept: OrderedDict[str, tuple[float, Trace]] = OrderedDict()
-        self._lock = threading.Lock()
-
-    @staticmethod
-    def key(generation: Generation) -> str:
-        """Prompt, length, sampling, pair, dtype, device and threads."""
-        task, place = generation.task, generation.pair.environment
-        facts = (generation.prompt.tokens, task.max_new_tokens, task.sampling, generation.pair.target.name)
-        return hashlib.sha256(repr((*facts, place.dtype, place.device, place.threads)).encode()).hexdigest()
-
-    def get(self, key: str) -> Trace | None:
-        with self._lock:
-            self._forget()
-            return self._kept[key][1] if key in self._kept else None
-
-    def put(self, key: str, trace: Trace) -> None:
-        with self._lock:
-            self._kept[key] = (self._clock(), trace)
-            self._kept.move_to_end(key)
-            self._forget()
-
-    def _forget(self) -> None:
-        old = self._clock() - BASELINE_SECONDS
-        while self._kept and (next(iter(self._kept.values()))[0] < old or len(self._kept) > BASELINES_KEPT):
-            self._kept.popitem(last=False)
 
 
 class Studio:
@@ -113,6 +78,13 @@ class Studio:
     @property
     def ready(self) -> bool:
         return self._pair.done()
+
+    @property
+    def health(self) -> str:
+        """loading, ready, or failed."""
+        if not self.ready:
+            return "loading"
+        return "failed" if self._pair.exception() else "ready"
 
     async def until_ready(self) -> None:
         """Polls, because a thread a visitor would be too many."""
