@@ -23,6 +23,7 @@ from fastapi.routing import APIRoute
 from ouroboros_core.cli import options
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.locations import assets
+from ouroboros_core.words import say
 from visualize import palette
 from visualize.panels.drafts import DraftsPanel
 from visualize.panels.endpoint import add_endpoint
@@ -32,7 +33,6 @@ from visualize.panels.race import RacePanel
 from visualize.panels.studio import Studio
 from visualize.panels.sweep import SweepPanel
 from visualize.panels.traces import GENERATE, TracesPanel
-from visualize.words import say
 
 HEADER = f"""
 <header class="ouro-header">

@@ -20,6 +20,7 @@ from pydantic import Field
 from ouroboros_core.hyperparameters import Hyperparameters
 from ouroboros_core.models.language_model import Evaluation
 from ouroboros_core.tree import Law, TokenTree
+from ouroboros_core.words import say
 
 Scores = npt.NDArray[np.float64]
 
@@ -46,7 +47,7 @@ class Sampling(Hyperparameters):
     @property
     def kind(self) -> str:
         """What plain decoding is called under these knobs."""
-        return "greedy" if self.temperature == 0 else "plain sampling"
+        return say("sampling.greedy" if self.temperature == 0 else "sampling.plain")
 
 
 def process(logits: npt.NDArray[np.floating], sampling: Sampling) -> Scores:

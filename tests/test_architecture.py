@@ -10,7 +10,18 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-GROUND = {"tree", "verify", "sampling", "hyperparameters", "costs", "errors", "environment", "locations", "models.language_model"}
+GROUND = {
+    "tree",
+    "verify",
+    "sampling",
+    "hyperparameters",
+    "costs",
+    "errors",
+    "environment",
+    "locations",
+    "words",
+    "models.language_model",
+}
 MAY_USE = {
     "memory": GROUND | {"memory"},
     "models": GROUND | {"models", "memory.corpus"},

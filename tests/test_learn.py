@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from ouroboros_core.locations import assets
+from ouroboros_core.words import table
 from visualize import gallery, learn
-from visualize.words import table
 
 FORMULAS = {"learn.unchanged.2", "learn.unchanged.3", "learn.unchanged.4", "learn.pays.3", "learn.pays.4"}
 """Texts that hold numbers of formulas, which belong to no run."""

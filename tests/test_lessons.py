@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ouroboros_core.decoding.trace import Trace
-from tests.visitor import ask, browser, choose, generate, page, set_count, tile, tokens, url
+from ouroboros_core.errors import InvalidInput
+from ouroboros_core.words import say
+from tests.visitor import ask, browser, choose, generate, page, set_count, tile, tokens, url, watch
 from visualize import gallery, learn, standalone
-from visualize.words import say
 
 __all__ = ["browser", "page", "url"]  # fixtures
 
@@ -34,13 +36,9 @@ def offline(browser: Any) -> Iterator[Any]:
     context = browser.new_context(viewport={"width": 1440, "height": 1000})
     context.set_offline(True)
     visitor = context.new_page()
-    faults: list[str] = []
-    asked: list[str] = []
-    visitor.on("pageerror", lambda error: faults.append(str(error)))
-    visitor.on("console", lambda m: faults.append(m.text) if m.type == "error" else None)
-    visitor.on("request", lambda r: asked.append(r.url))
+    faults, asked = watch(visitor)
     yield visitor
-    assert not faults
+    assert not faults, faults
     assert all(address.startswith(("file:", "data:", "blob:")) for address in asked)
     context.close()
 
@@ -230,8 +228,10 @@ def test_a_replay_opens_from_disk_without_a_network(page: Any, offline: Any, tmp
 
 def test_a_replay_of_256_tokens_has_less_than_two_megabytes_and_runs_no_text_of_it() -> None:
     run = gallery.trace("heap-ouroboros")
-    assert len(run.tokens) == 128
-    assert 2 * len(standalone.replay_html(run, gallery.baseline("heap-ouroboros")).encode()) < 2_000_000
+    steps = (*run.steps, *(replace(step, index=step.index + len(run.steps)) for step in run.steps))
+    twice = replace(run, steps=steps, texts=run.texts * 2)
+    assert len(twice.tokens) == 256
+    assert len(standalone.replay_html(twice, gallery.baseline("heap-ouroboros")).encode()) < 2_000_000
     data = json.loads(run.to_json())
     data["prompt"]["text"] = "</script><script>alert(1)</script>"
     text = standalone.replay_html(Trace.from_json(json.dumps(data)))
@@ -254,6 +254,13 @@ def test_the_static_gallery_works_from_disk_without_a_network(offline: Any, site
     before = offline.locator(".ouro-theory-said").inner_text()
     offline.locator('input[name="alpha"]').fill("0.9")
     assert offline.locator(".ouro-theory-said").inner_text() != before
+
+
+def test_the_static_gallery_never_replaces_other_files(tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("years of work")
+    with pytest.raises(InvalidInput, match="holds other files"):
+        standalone.write_gallery(tmp_path)
+    assert (tmp_path / "thesis.txt").exists()
 
 
 def test_the_static_gallery_is_made_of_the_pages_own_scripts(site: Path) -> None:

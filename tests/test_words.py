@@ -10,11 +10,15 @@ from pathlib import Path
 
 import pytest
 
+from ouroboros_core import words
 from tests.browser import ROOT, chromium, server
-from visualize import words
 
 WORDS: dict[str, str] = json.loads((ROOT / "assets" / "words" / "en.json").read_text(encoding="utf-8"))
-CODE = [ROOT / "app.py", *sorted((ROOT / "visualize").rglob("*.py")), *sorted((ROOT / "assets" / "js").glob("*.js"))]
+CODE = [
+    ROOT / "app.py",
+    *(path for package in ("ouroboros_core", "visualize") for path in sorted((ROOT / package).rglob("*.py"))),
+    *sorted((ROOT / "assets" / "js").glob("*.js")),
+]
 ASKING, MANY = {"say", "several", "text", "told"}, r"\.(one|many)"
 BUILT = ("gallery.", "learn.", "questions.")
 """Keys that are put together where lessons and gallery are made."""

@@ -24,15 +24,21 @@ def browser() -> Iterator[Any]:
         yield started
 
 
+def watch(page: Any) -> tuple[list[str], list[str]]:
+    """What fails in a page's scripts from here on, and every address it asks for; both lists grow."""
+    faults: list[str] = []
+    asked: list[str] = []
+    page.on("pageerror", lambda error: faults.append(str(error)))
+    page.on("console", lambda m: faults.append(m.text) if m.type == "error" else None)
+    page.on("request", lambda r: asked.append(r.url))
+    return faults, asked
+
+
 def visit(browser: Any, url: str) -> Iterator[Any]:
     """A fresh visitor; whatever the page asks of the network goes to this machine, and nothing fails in its scripts."""
     context = browser.new_context(viewport={"width": 1440, "height": 1000})
     visitor = context.new_page()
-    faults: list[str] = []
-    asked: list[str] = []
-    visitor.on("pageerror", lambda error: faults.append(str(error)))
-    visitor.on("console", lambda m: faults.append(m.text) if m.type == "error" else None)
-    visitor.on("request", lambda r: asked.append(r.url))
+    faults, asked = watch(visitor)
     visitor.goto(url)
     visitor.wait_for_selector("#token-view .ouro-token")
     visitor.get_by_label("number input for max new tokens").wait_for()

@@ -11,8 +11,8 @@ from ouroboros_core.decoding import metrics
 from ouroboros_core.decoding.trace import Trace
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.sampling import Sampling
-from visualize.views import View, describe, plain_name
-from visualize.words import say, several
+from ouroboros_core.words import say, several
+from visualize.views import View, describe
 
 SHOWN = 6
 """Segments listed of those that saved steps, and of those that lost some."""
@@ -218,7 +218,7 @@ def _parting(difference: Diff) -> str:
 
 def _lane(name: str, trace: Trace, steps: int, seconds: float) -> View:
     sampling = Sampling.model_validate(trace.sampling)
-    how = plain_name(sampling)
+    how = sampling.kind
     if sampling.temperature:
         changed = sampling.model_dump(exclude_defaults=True)
         how = ", ".join(f"{knob} {value}" for knob, value in changed.items())

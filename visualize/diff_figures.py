@@ -9,9 +9,9 @@ import plotly.graph_objects as go
 
 from ouroboros_core.decoding import metrics
 from ouroboros_core.decoding.trace import Trace
+from ouroboros_core.words import say
 from visualize.figures import PLAIN, layout, plain, words_only
 from visualize.palette import LOOKS
-from visualize.words import say
 
 
 def steps_against_tokens(a: Trace, b: Trace) -> dict[str, Any]:

@@ -12,8 +12,9 @@ import plotly.graph_objects as go
 from ouroboros_core.decoding import metrics
 from ouroboros_core.decoding.trace import Step, Trace
 from ouroboros_core.tree import Source
+from ouroboros_core.words import say
 from visualize.palette import LOOKS, key_of
-from visualize.words import say
+from visualize.reasons import reason_of
 
 PLAIN = "#6B7280"
 
@@ -72,7 +73,7 @@ def choices(steps: Sequence[Step]) -> dict[str, Any]:
     figure = go.Figure()
     x = [step.index + 1 for step in chosen]
     told = [
-        say("chart.choice", size=c.size, offered=c.offered, reason=c.reason, expected=c.expected, came=len(step.tokens))
+        say("chart.choice", size=c.size, offered=c.offered, reason=reason_of(c), expected=c.expected, came=len(step.tokens))
         for step in chosen
         if (c := step.choice) is not None
     ]

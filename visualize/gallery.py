@@ -10,8 +10,8 @@ from ouroboros_core.decoding import metrics
 from ouroboros_core.decoding.trace import Trace
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.locations import assets
+from ouroboros_core.words import say, table
 from visualize import views
-from visualize.words import say, table
 
 PLAIN = "autoregressive"
 

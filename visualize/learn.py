@@ -13,6 +13,7 @@ from typing import Any
 from ouroboros_core.decoding import metrics
 from ouroboros_core.decoding.trace import Judged, Step, Trace
 from ouroboros_core.tree import Learned, Source
+from ouroboros_core.words import say, table
 from visualize import gallery
 from visualize.lesson_facts import (
     odds_facts,
@@ -24,7 +25,6 @@ from visualize.lesson_facts import (
     residual_rows,
     step_facts,
 )
-from visualize.words import say, table
 
 Stop = dict[str, Any]
 Chapter = dict[str, Any]

@@ -13,7 +13,7 @@ from pathlib import Path
 import plotly
 
 from ouroboros_core.locations import assets
-from visualize.words import say
+from ouroboros_core.words import say
 
 PLOTLY_JS = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
 """The plotly.js that plotly.py was made for."""

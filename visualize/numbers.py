@@ -10,8 +10,8 @@ from typing import Any
 from ouroboros_core.decoding import metrics
 from ouroboros_core.decoding.trace import Step, Trace
 from ouroboros_core.tree import Learned, Source
+from ouroboros_core.words import say
 from visualize.reasons import LEARNED
-from visualize.words import say
 
 Section = dict[str, Any]
 

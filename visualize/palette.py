@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ouroboros_core.tree import Source
-from visualize.words import say
+from ouroboros_core.words import say
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ LONGEST = 4000
 
 @dataclass(frozen=True)
 class Inputs:
-    """What a link asks for. knobs: those that are not 'auto' or at their default; all values validated."""
+    """What a run is asked for with. knobs and sampling: the values that are given, validated; others have their defaults."""
 
     prompt: str
     method: str = methods.DEFAULT

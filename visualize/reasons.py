@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 
+from ouroboros_core.costs import Choice
 from ouroboros_core.decoding.trace import Judged, Step
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.tree import Learned, Provenance, Source
+from ouroboros_core.words import known, say, several
 from visualize.palette import LOOKS, key_of
-from visualize.words import say, several
 
 Piece = Callable[[int], str]
 """The text of a token id."""
@@ -48,6 +49,11 @@ def origin(provenance: Provenance) -> str:
     return "; ".join(parts)
 
 
+def reason_of(choice: Choice) -> str:
+    """Why a method chose as it did, in a word or two."""
+    return known(f"choice.{choice.reason}", choice.reason)
+
+
 class Reasons:
     """The sentences of one step."""
 
@@ -79,7 +85,7 @@ class Reasons:
         if step.path:
             whole = say("reason.all" if len(step.tree) - 1 == len(step.path) else "reason.branch")
             return say("reason.bonus", whole=whole, choice=self._choice(before, token))
-        why = f" ({step.choice.reason})" if step.choice else ""
+        why = f" ({reason_of(step.choice)})" if step.choice else ""
         return say("reason.unchecked", why=why, choice=self._choice(before, token))
 
     def of_node(self, node: int) -> str:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import plotly.graph_objects as go
 
 from ouroboros_core.training.record import agreement_of
+from ouroboros_core.words import say
 from visualize.figures import PLAIN, layout, plain
 from visualize.palette import LOOKS
-from visualize.words import say
 
 if TYPE_CHECKING:
     from ouroboros_core.benchmark.report import Row

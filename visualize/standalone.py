@@ -12,17 +12,19 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from ouroboros_core import words
 from ouroboros_core.decoding.equality import Divergence
 from ouroboros_core.decoding.trace import Trace
+from ouroboros_core.errors import InvalidInput
 from ouroboros_core.locations import assets
-from visualize import gallery, learn, palette, views, words
+from ouroboros_core.words import say
+from visualize import gallery, learn, palette, views
 from visualize.markup import GALLERY_VIEW, LEARN_VIEW, PLOTLY_JS, THEORY_VIEW, TOKEN_VIEW, Markup, script
-from visualize.words import say
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
 """Of a replay: it may ask nobody for anything."""
-PAGES = {"index": LEARN_VIEW, "traces": GALLERY_VIEW, "theory": THEORY_VIEW}
-PLACES = {"index": "learn", "traces": "gallery", "theory": "theory"}
+PAGES = {"index": ("learn", LEARN_VIEW), "traces": ("gallery", GALLERY_VIEW), "theory": ("theory", THEORY_VIEW)}
+"""Of the static gallery: the place that site.js fills, and with which view."""
 
 
 def replay_html(trace: Trace, baseline: Trace | None = None, difference: Divergence | None = None) -> str:
@@ -58,16 +60,21 @@ def _css() -> str:
     return "\n".join([(folder / "standalone.css").read_text(), (folder / "page.css").read_text(), palette.css()])
 
 
-def _page(title: str, body: str, head: str, kind: str = "") -> str:
+def _page(title: str, body: str, head: str) -> str:
     return (
         f'<!doctype html>\n<html lang="{say("page.language")}"><head><meta charset="utf-8">'
         f'<meta name="viewport" content="width=device-width, initial-scale=1"><title>{html.escape(title)}</title>{head}</head>'
-        f'<body data-page="{kind}">{body}</body></html>\n'
+        f"<body>{body}</body></html>\n"
     )
 
 
 def write_gallery(folder: Path) -> list[Path]:
-    """Write lessons, recorded runs and the theory's curves into a folder, which is emptied before; the files written."""
+    """Write lessons, recorded runs and the theory's curves into a folder; the files written.
+
+    An earlier gallery there is replaced; raises InvalidInput for a folder that holds anything else.
+    """
+    if folder.exists() and any(folder.iterdir()) and not (folder / "data.js").exists():
+        raise InvalidInput(f"{folder} holds other files: name an empty folder, or one that does not exist")
     if folder.exists():
         shutil.rmtree(folder)
     (folder / "runs").mkdir(parents=True)
@@ -78,7 +85,7 @@ def write_gallery(folder: Path) -> list[Path]:
         "data.js": f"window.ouroSite = {_json(_data())};\n",
         "README.md": say("static.front"),
     }
-    files |= {f"{name}.html": _site_page(name, view) for name, view in PAGES.items()}
+    files |= {f"{name}.html": _site_page(name, place, view) for name, (place, view) in PAGES.items()}
     files |= {f"runs/{name}.js": f"ouroRun({json.dumps(name)}, {_json(gallery.view(name))});\n" for name in gallery.runs()}
     for name, text in files.items():
         (folder / name).write_text(text, encoding="utf-8")
@@ -101,7 +108,7 @@ def _data() -> dict[str, Any]:
     }
 
 
-def _site_page(name: str, view: Markup) -> str:
+def _site_page(name: str, place: str, view: Markup) -> str:
     links = "".join(
         f'<a href="{page}.html"{" aria-current=page" if page == name else ""}>{html.escape(say(f"static.{page}"))}</a>'
         for page in PAGES
@@ -109,16 +116,19 @@ def _site_page(name: str, view: Markup) -> str:
     run = f'<div id="run">{TOKEN_VIEW.template}</div>' if name == "traces" else ""
     body = (
         f'<main class="ouro-site">{_header()}<nav class="ouro-site-nav" aria-label="{say("static.pages")}">{links}</nav>'
-        f'<div id="{PLACES[name]}">{view.template}</div>{run}'
+        f'<div id="{place}">{view.template}</div>{run}'
         f'<p class="ouro-site-foot">{html.escape(say("static.foot"))}</p></main>'
         '<script src="data.js"></script><script src="views.js"></script><script src="site.js"></script>'
     )
     head = '<link rel="stylesheet" href="site.css"><script src="plotly.min.js"></script>'
-    return _page(f"{say('page.title')}: {say(f'static.{name}')}", body, head, name)
+    return _page(f"{say('page.title')}: {say(f'static.{name}')}", body, head)
 
 
 if __name__ == "__main__":
     if len(sys.argv) != 2:
         sys.exit("usage: python -m visualize.standalone FOLDER")
-    written = write_gallery(Path(sys.argv[1]))
+    try:
+        written = write_gallery(Path(sys.argv[1]))
+    except InvalidInput as error:
+        sys.exit(f"error: {error}")
     print(f"{len(written)} files, {sum(file.stat().st_size for file in written) / 1e6:.1f} MB, in {sys.argv[1]}")

@@ -9,9 +9,9 @@ import plotly.graph_objects as go
 
 from ouroboros_core.benchmark.cells import GAMMA, best, interval
 from ouroboros_core.benchmark.grid import show
+from ouroboros_core.words import say
 from visualize.figures import PLAIN, empty, layout, plain
 from visualize.palette import LOOKS
-from visualize.words import say
 
 if TYPE_CHECKING:
     from ouroboros_core.benchmark.cells import CellRow, Ideal

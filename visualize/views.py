@@ -11,10 +11,10 @@ from ouroboros_core.decoding.equality import Divergence
 from ouroboros_core.decoding.trace import Judged, Step, Trace
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.tree import Source
+from ouroboros_core.words import say
 from visualize import numbers
 from visualize.palette import LOOKS, key_of
 from visualize.reasons import Piece, Reasons, origin
-from visualize.words import say
 
 View = dict[str, Any]
 
@@ -92,7 +92,7 @@ def tiles(trace: Trace, baseline: Trace | None, difference: Divergence | None = 
     """
     speedup = metrics.speedup(trace, baseline) if baseline is not None else None
     saved, count = metrics.target_passes_saved(trace), metrics.new_tokens(trace)
-    greedy = plain_name(Sampling.model_validate(trace.sampling))
+    greedy = Sampling.model_validate(trace.sampling).kind
     note = say("tile.alone") if baseline is None else say("tile.plain", rate=metrics.tokens_per_second(baseline))
     rate = f"{metrics.tokens_per_second(trace):.1f}"
     length = f"{metrics.mean_acceptance_length(trace):.2f}"
@@ -103,11 +103,6 @@ def tiles(trace: Trace, baseline: Trace | None, difference: Divergence | None = 
         _tile(say("tile.saved"), say("tile.saved.value", saved=saved, count=count), say("tile.saved.note")),
         _tile(say("tile.same", plain=greedy), *_identical(trace, baseline, difference)),
     ]
-
-
-def plain_name(sampling: Sampling) -> str:
-    """What plain decoding is called: the words for `sampling.kind`."""
-    return say("sampling.greedy" if sampling.temperature == 0 else "sampling.plain")
 
 
 def _tile(label: str, value: str, note: str) -> View:

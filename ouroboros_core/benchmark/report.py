@@ -18,6 +18,7 @@ from ouroboros_core.benchmark.entrants import BASELINE
 from ouroboros_core.benchmark.prompts import GROUPS
 from ouroboros_core.benchmark.store import Measurement
 from ouroboros_core.decoding.trace import Seconds
+from ouroboros_core.words import say, several
 
 if TYPE_CHECKING:
     from ouroboros_core.benchmark.cells import CellRow
@@ -220,12 +221,12 @@ def markdown(table: Sequence[Row]) -> str:
 def equality(row: Row | CellRow) -> str:
     """How the texts compare with the baseline's, in a few words."""
     if row.equal is None:
-        return "its own"
-    parts = [f"{row.equal} equal"]
+        return say("equality.own")
+    parts = [say("equality.equal", n=row.equal)]
     if row.ties:
-        parts.append(f"{row.ties} tie{'s' if row.ties > 1 else ''}")
+        parts.append(several("equality.ties", row.ties))
     if row.differences:
-        parts.append(f"{row.differences} DIFFER")
+        parts.append(say("equality.differ", n=row.differences))
     return ", ".join(parts)
 
 

@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Generic, Protocol
 from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypeVar
 
+from ouroboros_core.benchmark.conditions import Conditions
 from ouroboros_core.decoding.equality import Divergence
 from ouroboros_core.decoding.trace import Seconds
 from ouroboros_core.errors import InvalidInput
@@ -102,21 +103,13 @@ class Plan(Protocol[R]):
     def kind(self) -> Kind[R]: ...
 
 
-@dataclass
-class Settings:
+@dataclass(kw_only=True)
+class Settings(Conditions):
     """What decides the numbers of a benchmark; a resumed one must have the same."""
 
     methods: list[str]
     peers: list[str]
-    questions: int
-    prompts: str
-    max_new_tokens: int
-    sampling: dict[str, Any]
     turns: bool
-    repeats: int
-    target: str
-    draft: str | None
-    environment: dict[str, Any]
 
     @property
     def kind(self) -> Kind[Measurement]:

@@ -7,11 +7,11 @@ left, in the process that does what is left, and then has the counts of an unint
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Hashable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ouroboros_core.benchmark import prompts
+from ouroboros_core.benchmark.conditions import Conditions, conditions
 from ouroboros_core.benchmark.entrants import BASELINE, outcome_of
 from ouroboros_core.benchmark.grid import TOKENS, Cell, Grid
 from ouroboros_core.benchmark.prompts import Question
@@ -65,21 +65,13 @@ class Point:
         return self.unit
 
 
-@dataclass
-class SweepSettings:
+@dataclass(kw_only=True)
+class SweepSettings(Conditions):
     """What decides the numbers of a sweep; a resumed one must have the same. `grid` holds the axes as they are written."""
 
     method: str
     grid: list[str]
     knobs: dict[str, Any]
-    sampling: dict[str, Any]
-    questions: int
-    prompts: str
-    max_new_tokens: int
-    repeats: int
-    target: str
-    draft: str | None
-    environment: dict[str, Any]
 
     @property
     def kind(self) -> Kind[Point]:
@@ -147,14 +139,7 @@ class Sweep:
             method=grid.method,
             grid=[str(axis) for axis in grid.axes],
             knobs=dict(grid.knobs),
-            sampling=grid.sampling.model_dump(),
-            questions=len(questions),
-            prompts=prompts.digest(questions),
-            max_new_tokens=max_new_tokens,
-            repeats=repeats,
-            target=pair.target.name,
-            draft=pair.draft.name if pair.draft else None,
-            environment=asdict(pair.environment),
+            **conditions(pair, questions, grid.sampling, max_new_tokens, repeats),
         )
         self.store = mine.open(self.settings, path, resume=resume)
         self._pairs = self._load_drafts()

@@ -49,7 +49,8 @@ def _measure(
     """Load the models, go on from what is stored, and report; everything about the input is known to be good."""
     mine, notes = measuring.begin(arguments)
 
-    from ouroboros_core.benchmark import entrants, peers, prompts
+    from ouroboros_core.benchmark import entrants, peers
+    from ouroboros_core.benchmark.conditions import conditions
     from ouroboros_core.benchmark.runner import Runner
     from ouroboros_core.benchmark.store import Settings
     from ouroboros_core.decoding.generation import lacking
@@ -63,15 +64,8 @@ def _measure(
     settings = Settings(
         methods=[spec.text for spec in specs],
         peers=list(dict.fromkeys(rival.label for rival in rivals)),
-        prompts=prompts.digest(questions),
-        questions=len(questions),
-        max_new_tokens=count,
-        sampling=sampling.model_dump(),
         turns=arguments.turns,
-        repeats=repeats,
-        target=pair.target.name,
-        draft=pair.draft.name if pair.draft else None,
-        environment=asdict(pair.environment),
+        **conditions(pair, questions, sampling, count, repeats),
     )
     store = mine.open(settings, arguments.json, resume=arguments.resume)
     work = Runner(pair, [*field, *rivals], questions, store, mine)

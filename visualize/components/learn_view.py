@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from visualize import gallery, learn, words
+from ouroboros_core import words
+from visualize import gallery, learn
 from visualize.components.base import JsonHTML
 from visualize.components.plot_view import PLOTLY_HEAD
 from visualize.markup import LEARN_VIEW

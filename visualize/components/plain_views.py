@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ouroboros_core import words
 from ouroboros_core.decoding.reading import MAX_BYTES
-from visualize import gallery, words
+from visualize import gallery
 from visualize.components.base import JsonHTML
 from visualize.markup import DIFF_VIEW, GALLERY_VIEW, OPEN_VIEW, SWEEP_VIEW, save_buttons
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import gradio as gr
 
-from visualize import words
+from ouroboros_core import words
 from visualize.components.base import JsonHTML
 from visualize.markup import PLOTLY_JS, plot_view
 from visualize.views import legend

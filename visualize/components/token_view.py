@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from visualize import words
+from ouroboros_core import words
 from visualize.components.base import JsonHTML
 from visualize.markup import TOKEN_VIEW
 from visualize.views import legend

@@ -10,9 +10,9 @@ import gradio as gr
 
 from ouroboros_core.locations import assets
 from ouroboros_core.training.record import agreement_of
+from ouroboros_core.words import say
 from visualize import record_figures
 from visualize.components.plot_view import PlotView
-from visualize.words import say
 
 
 def records() -> dict[str, dict[str, Any]]:

@@ -11,8 +11,8 @@ import gradio as gr
 from ouroboros_core import methods
 from ouroboros_core.errors import InvalidInput, OuroborosError
 from ouroboros_core.sampling import Sampling
+from ouroboros_core.words import say
 from visualize.panels.studio import Studio
-from visualize.words import say
 
 if TYPE_CHECKING:
     from ouroboros_core.decoding.generation import Task

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from visualize.words import say
+from ouroboros_core.words import say
 
 HEAP = "Write a Java program to implement a heap\nclass Heap {"
 

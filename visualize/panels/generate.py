@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import gradio as gr
 
 from ouroboros_core.errors import OuroborosError
+from ouroboros_core.words import say
 from visualize import figures, gallery, permalink, views
 from visualize.components.plot_view import PlotView
 from visualize.components.token_view import TokenView
@@ -20,7 +21,6 @@ from visualize.panels.inputs import RunInputs, learns
 from visualize.panels.saving import Saving
 from visualize.panels.studio import Studio
 from visualize.panels.visit import Visit
-from visualize.words import say
 
 if TYPE_CHECKING:
     from ouroboros_core.decoding.generation import Task
@@ -152,6 +152,7 @@ class GeneratePanel:
                 visit.begin(update["generation"])
             if "trace" in update:
                 visit.show(update["trace"], update["baseline"], update["difference"])
+                visit.keep(update["trace"])
             drawn = drawn | {
                 name: {"seq": seq, "run": view["run"], "figure": figure} for name, figure in update.get("charts", {}).items()
             }

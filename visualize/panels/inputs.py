@@ -11,12 +11,12 @@ from ouroboros_core import methods
 from ouroboros_core.errors import OuroborosError
 from ouroboros_core.hyperparameters import AUTO
 from ouroboros_core.sampling import Sampling
+from ouroboros_core.words import say
 from visualize import permalink
 from visualize.panels.endpoint import make_task
 from visualize.panels.examples import EXAMPLES, HEAP, Example
 from visualize.panels.knobs import knob_component, knob_label, method_name, method_summary, sampling_component
 from visualize.permalink import Inputs
-from visualize.words import say
 
 if TYPE_CHECKING:
     from ouroboros_core.decoding.generation import Task

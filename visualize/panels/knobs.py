@@ -8,7 +8,7 @@ import gradio as gr
 
 from ouroboros_core.hyperparameters import Knob
 from ouroboros_core.methods.base import Method
-from visualize.words import known
+from ouroboros_core.words import known
 
 
 def knob_label(name: str) -> str:

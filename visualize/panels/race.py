@@ -12,12 +12,12 @@ from ouroboros_core import methods
 from ouroboros_core.errors import InvalidInput, OuroborosError
 from ouroboros_core.hyperparameters import read_knobs
 from ouroboros_core.sampling import Sampling
+from ouroboros_core.words import say
 from visualize.components.race_view import RaceView
 from visualize.panels.endpoint import COMPUTE, make_task
 from visualize.panels.examples import EXAMPLES
 from visualize.panels.knobs import method_name, sampling_component
 from visualize.panels.studio import Studio
-from visualize.words import say
 
 NONE = "none"
 LANES = ("union", "speculative", NONE)

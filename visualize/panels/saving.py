@@ -9,12 +9,12 @@ import gradio as gr
 
 from ouroboros_core.decoding.trace import Trace
 from ouroboros_core.errors import OuroborosError
+from ouroboros_core.words import say
 from visualize import export, permalink
 from visualize.components.plain_views import SaveView
 from visualize.panels.inputs import RunInputs
 from visualize.panels.visit import Visit
 from visualize.standalone import replay_html
-from visualize.words import say
 
 if TYPE_CHECKING:
     from ouroboros_core.decoding.generation import Task

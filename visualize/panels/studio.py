@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 from ouroboros_core import methods
 from ouroboros_core.errors import InvalidInput, OuroborosError
 from ouroboros_core.sampling import Sampling
+from ouroboros_core.words import say
 from visualize import figures, views
 from visualize.panels.baselines import Baselines
-from visualize.words import say
 
 if TYPE_CHECKING:
-    from ouroboros_core.benchmark.sweep import Sweep
+    from ouroboros_core.benchmark.sweep import Run, Sweep
     from ouroboros_core.decoding.equality import Divergence
     from ouroboros_core.decoding.generation import Generation, Task
     from ouroboros_core.decoding.trace import Step, Trace
@@ -174,26 +174,18 @@ class Studio:
             status = say("race.over") if over else say("race.lane.over", n=number, all=len(tasks))
             yield {**view, "seq": time.time_ns(), "lanes": list(lanes), "status": status, "done": over, "play": over}
 
-    def sweep(
-        self, make: Callable[[Pair], Sweep], traces: Callable[[Sweep], dict[int, tuple[Trace, Trace]]]
-    ) -> Iterator[tuple[str, Sweep | None]]:
-        """Make a sweep and do what is left of it; yields (what is measured next, the sweep, once there is one).
-
-        traces: where the latest run of each cell is kept, with its plain one
-        """
+    def sweep(self, make: Callable[[Pair], Sweep]) -> Iterator[tuple[str, Sweep | None, Run | None]]:
+        """Make a sweep and do what is left of it; yields what is measured now, the sweep, and a run that has just ended."""
         for status in self._wait_for_turn():
-            yield status, None
+            yield status, None, None
         try:
             sweep, said, due = make(self.pair()), [""], 0.0
-            yield "", sweep
+            yield "", sweep, None
             for done in sweep.ticks(lambda what: said.__setitem__(0, what)):
-                if done is not None:
-                    point, trace, plain = done
-                    traces(sweep)[point.cell] = trace, plain
                 now = time.monotonic()
                 if done is not None or now >= due:
                     due = now + STATUS_INTERVAL
-                    yield said[0], sweep
+                    yield said[0], sweep, done
         finally:
             self._lane.release()
 
@@ -239,7 +231,7 @@ class Studio:
         baseline = None
         if compare and trace.steps and task.method != "autoregressive":
             waiting = views.run_view(trace, None, run=name, seq=seq, badge_text=say("view.live"), start=shown)
-            told = say("generate.comparing", status=waiting["status"], plain=views.plain_name(task.sampling))
+            told = say("generate.comparing", status=waiting["status"], plain=task.sampling.kind)
             waiting |= {"status": told, "done": False}
             yield {"view": waiting, "charts": self._growing(trace.steps) if charts else {}}
             baseline = yield from self._baseline(pair, task)

@@ -13,6 +13,7 @@ import gradio as gr
 from ouroboros_core import methods
 from ouroboros_core.errors import InvalidInput, OuroborosError
 from ouroboros_core.hyperparameters import read_knobs
+from ouroboros_core.words import say
 from visualize import figures, sweep_figures
 from visualize.components.plain_views import SaveView, SweepView
 from visualize.components.plot_view import PlotView
@@ -22,8 +23,7 @@ from visualize.panels.generate import GeneratePanel
 from visualize.panels.knobs import knob_label, method_name
 from visualize.panels.studio import Studio
 from visualize.panels.traces import GENERATE
-from visualize.panels.visit import Swept, Visit
-from visualize.words import say
+from visualize.panels.visit import Visit
 
 if TYPE_CHECKING:
     from gradio.layouts import Tabs
@@ -180,37 +180,47 @@ class SweepPanel:
 
     def _run(self, visit: Visit, make: Callable[[Pair], Sweep]) -> Iterator[Any]:
         """What is left of a sweep; the visit keeps it, so that it can be stopped at any time."""
-        drawn: tuple[Any, Any] = (gr.skip(), gr.skip())
-        measured: tuple[Any, int] = (None, 0)
+        drawn: list[Any] = [gr.skip(), gr.skip()]
+        known: dict[str, Any] = {}
+        counted = -1
         turn = uuid.uuid4().hex  # a stopped one is not the one that goes on
-        for status, sweep in self.studio.sweep(make, lambda made: visit.sweep(made).traces):
+        for what, sweep, done in self.studio.sweep(make):
             if sweep is None:
-                yield {"seq": time.time_ns(), "sweep": turn, "status": status, "done": 0, "total": 0, "left": 0}, *drawn
+                yield {"seq": time.time_ns(), "sweep": turn, "status": what, "done": 0, "total": 0, "left": 0}, *drawn
                 continue
             swept = visit.sweep(sweep)
-            view = self._shown(swept, status, turn)
-            if (sweep, sweep.done) != measured:
-                drawn, measured = self._figures(swept), (sweep, sweep.done)
-            yield view, *drawn
+            if done is not None:
+                point, trace, plain = done
+                swept.traces[point.cell] = trace, plain
+            if len(sweep.points) != counted:  # else only the status is another
+                counted = len(sweep.points)
+                known, *drawn = self._measured(sweep)
+            under = say("sweep.under", what=what) if what else say("sweep.begun")
+            status = say("sweep.done") if known["finished"] else under
+            yield known | {"seq": time.time_ns(), "sweep": turn, "status": status}, *drawn
 
-    def _shown(self, swept: Swept, status: str, turn: str) -> dict[str, Any]:
+    def _measured(self, sweep: Sweep) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+        """What there is to say of all runs so far, and the two charts of them."""
         from ouroboros_core.benchmark import cells
 
-        sweep = swept.sweep
-        rows = cells.summary(sweep.points, sweep.grid)
-        finished = sweep.done == sweep.total
-        return {
-            "seq": time.time_ns(),
-            "sweep": turn,
-            "status": say("sweep.done") if finished else say("sweep.under", what=status) if status else say("sweep.begun"),
+        grid, seq = sweep.grid, time.time_ns()
+        rows, ideals = cells.summary(sweep.points, grid), cells.ideal(sweep.points, grid)
+        fastest = cells.best(rows)
+        told = {
             "done": sweep.done,
             "total": sweep.total,
             "left": sweep.seconds_left,
-            "lines": cells.conclusions(rows, cells.ideal(sweep.points, sweep.grid), sweep.grid),
-            "head": [*(axis.name for axis in sweep.grid.axes), *say("sweep.head").split("|")],
-            "rows": [self._row(row, sweep.grid, row is cells.best(rows)) for row in rows],
-            "finished": finished,
+            "lines": cells.conclusions(rows, ideals, grid),
+            "head": [*(axis.name for axis in grid.axes), *say("sweep.head").split("|")],
+            "rows": [self._row(row, grid, row is fastest) for row in rows],
+            "finished": sweep.done == sweep.total,
         }
+        picture = sweep_figures.heatmap if len(grid.axes) == 2 else sweep_figures.line
+        return (
+            told,
+            {"seq": seq, "run": "", "figure": picture(rows, grid.axes, ideals)},
+            {"seq": seq, "run": "", "figure": sweep_figures.parallel(rows, grid.axes)},
+        )
 
     @staticmethod
     def _row(row: CellRow, grid: Grid, best: bool) -> dict[str, Any]:
@@ -223,18 +233,6 @@ class SweepPanel:
         numbers = [f"{row.acceptance_length:.2f}", rate, f"{row.tokens_per_second:.1f}", speedup, equality(row)]
         texts = [*map(show, row.coordinates), *numbers]
         return {"cell": row.cell, "name": grid.describe(row.coordinates), "texts": texts, "best": best}
-
-    @staticmethod
-    def _figures(swept: Swept) -> tuple[dict[str, Any], dict[str, Any]]:
-        from ouroboros_core.benchmark import cells
-
-        points, grid = swept.sweep.points, swept.sweep.grid
-        rows, ideals, seq = cells.summary(points, grid), cells.ideal(points, grid), time.time_ns()
-        picture = sweep_figures.heatmap if len(grid.axes) == 2 else sweep_figures.line
-        return (
-            {"seq": seq, "run": "", "figure": picture(rows, grid.axes, ideals)},
-            {"seq": seq, "run": "", "figure": sweep_figures.parallel(rows, grid.axes)},
-        )
 
     def _picked(self, event: gr.EventData, visit: Visit) -> list[Any]:
         """A click on a chart; marks of theory belong to no cell."""
@@ -249,6 +247,7 @@ class SweepPanel:
         found = visit.swept.traces.get(cell) if visit.swept else None
         if found is None:
             raise gr.Error(say("sweep.gone"), print_exception=False)
+        visit.keep(found[0])
         return [gr.Tabs(selected=GENERATE), *self.generate.show(visit, *found)]
 
     @staticmethod

@@ -10,12 +10,12 @@ import gradio as gr
 
 from ouroboros_core.decoding.trace import Trace
 from ouroboros_core.errors import InvalidInput, OuroborosError
+from ouroboros_core.words import say
 from visualize import diff, diff_figures, figures, gallery
 from visualize.components.plain_views import DiffView, GalleryView, OpenView
 from visualize.components.plot_view import PlotView
 from visualize.panels.generate import GeneratePanel
 from visualize.panels.visit import Visit
-from visualize.words import say
 
 if TYPE_CHECKING:
     from gradio.layouts import Tab, Tabs
@@ -70,6 +70,7 @@ class TracesPanel:
             trace = Trace.from_json(str(event.text))
         except OuroborosError as error:
             return [gr.skip(), _told(f"{name}: {error}"), *(gr.skip() for _ in self.generate.outputs)]
+        visit.keep(trace)
         return self._shown(visit, trace, None, say("open.done", name=name))
 
     def _shown(self, visit: Visit, trace: Trace, baseline: Trace | None, said: str) -> list[Any]:

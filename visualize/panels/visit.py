@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ouroboros_core.decoding.trace import Trace
+from ouroboros_core.words import say
 from visualize import views
-from visualize.words import say
 
 if TYPE_CHECKING:
     from ouroboros_core.benchmark.sweep import Sweep
@@ -44,8 +44,11 @@ class Visit:
         self.generation, self.trace, self.baseline, self.difference = generation, None, None, None
 
     def show(self, trace: Trace, baseline: Trace | None, difference: Divergence | None = None) -> None:
-        """A finished run, of this visitor or opened, is shown."""
+        """A finished run is shown."""
         self.generation, self.trace, self.baseline, self.difference = None, trace, baseline, difference
+
+    def keep(self, trace: Trace) -> None:
+        """Remember a run of this visitor, or from a file, to be compared with others; the oldest are forgotten."""
         name = views.describe(trace.method, trace.hyperparameters, trace.target)
         self.kept[say("traces.kept", time=trace.created[11:19], name=name)] = trace
         while len(self.kept) > KEPT:
