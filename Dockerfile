@@ -1,19 +1,22 @@
 # docker build -t ouroboros . && docker run -p 7860:7860 ouroboros
 FROM python:3.12-slim
 
-# A package index with CPU builds of torch makes the image several gigabytes smaller; empty: the default index.
-ARG TORCH_INDEX=""
-
 RUN useradd --create-home --uid 1000 user
 USER user
-ENV HOME=/home/user PATH=/home/user/.local/bin:$PATH PYTHONUNBUFFERED=1 \
+ENV HOME=/home/user PATH=/home/user/.local/bin:$PATH PYTHONUNBUFFERED=1 PIP_NO_CACHE_DIR=1 \
     GRADIO_ANALYTICS_ENABLED=False HF_HUB_DISABLE_TELEMETRY=1
 WORKDIR /home/user/app
 
 COPY --chown=user requirements.txt .
-RUN if [ -n "$TORCH_INDEX" ]; then pip install --no-cache-dir --user --index-url "$TORCH_INDEX" "torch>=2.8,<=2.13.0"; fi \
- && pip install --no-cache-dir --user --requirement requirements.txt
-COPY --chown=user ouroboros_core ouroboros_core
+# A package index with CPU builds of torch makes the image several gigabytes smaller; empty: the default index.
+ARG TORCH_INDEX=""
+RUN if [ -n "$TORCH_INDEX" ]; then pip install --user --index-url "$TORCH_INDEX" "$(grep '^torch' requirements.txt)"; fi \
+ && pip install --user --requirement requirements.txt
+
+# What fetches and converts the weights, and no more: a change anywhere else does not fetch them again.
+COPY --chown=user ouroboros_core/__init__.py ouroboros_core/errors.py ouroboros_core/locations.py ouroboros_core/
+COPY --chown=user ouroboros_core/models/__init__.py ouroboros_core/models/embedded.py ouroboros_core/models/manifest.py \
+  ouroboros_core/models/
 RUN python -m ouroboros_core.models.embedded
 COPY --chown=user . .
 
