@@ -68,15 +68,25 @@ def _page(title: str, body: str, head: str) -> str:
     )
 
 
+def make_way(folder: Path, mark: str) -> None:
+    """Remove a folder that an earlier run wrote, which the file `mark` in it tells.
+
+    Raises InvalidInput for a file, for a folder that holds anything else, and for one that has a history in git.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise InvalidInput(f"{folder} is a file: name an empty folder, or one that does not exist")
+    if folder.exists() and any(folder.iterdir()) and (not (folder / mark).exists() or (folder / ".git").exists()):
+        raise InvalidInput(f"{folder} holds other files: name an empty folder, or one that does not exist")
+    if folder.exists():
+        shutil.rmtree(folder)
+
+
 def write_gallery(folder: Path) -> list[Path]:
     """Write lessons, recorded runs and the theory's curves into a folder; the files written.
 
     An earlier gallery there is replaced; raises InvalidInput for a folder that holds anything else.
     """
-    if folder.exists() and any(folder.iterdir()) and not (folder / "data.js").exists():
-        raise InvalidInput(f"{folder} holds other files: name an empty folder, or one that does not exist")
-    if folder.exists():
-        shutil.rmtree(folder)
+    make_way(folder, "data.js")
     (folder / "runs").mkdir(parents=True)
     files = {
         "site.css": _css(),
