@@ -9,7 +9,7 @@ PIP := $(PYTHON) -m pip --disable-pip-version-check
 export HF_HUB_DISABLE_TELEMETRY = 1
 export GRADIO_ANALYTICS_ENABLED = False
 
-.PHONY: run setup weights test lint types unit exact browser traces static table bench shapes page-speed screenshots clean
+.PHONY: run setup weights test lint types unit exact browser traces static space docker-check soak fuzz table bench shapes page-speed screenshots clean
 
 run: setup
 	$(PYTHON) app.py --host $(ADDRESS) --port $(PORT)
@@ -58,6 +58,22 @@ traces: setup
 # Lessons, recorded runs and the theory's curves, for any web server or from disk.
 static: setup
 	$(PYTHON) -m visualize.standalone build/static
+
+# The folder to push as a Hugging Face Space: make space, or make space HARDWARE=zero for ZeroGPU.
+HARDWARE ?= cpu
+space: setup
+	$(PYTHON) -m visualize.space build/space --hardware $(HARDWARE)
+
+# The Dockerfile's own instructions in a clean root, and the page served out of it: where there is no container daemon. As root, on Debian.
+docker-check: setup .venv/ready-dev
+	$(PYTHON) -m tests.dockerfile
+
+# Visitors by the hundred, and ten thousand calls that are mostly wrong. Figures: SECURITY.md.
+soak: setup .venv/ready-dev
+	$(PYTHON) -m tests.soak --json build/soak.json
+
+fuzz: setup .venv/ready-dev
+	$(PYTHON) -m tests.fuzz --json build/fuzz.json
 
 # The README's table of phrase sources.
 table: setup

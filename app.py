@@ -1,6 +1,7 @@
 """The page: models, panels and flags put together. It computes nothing.
 
-python app.py [--host 127.0.0.1] [--port 7860] [--max-queue 20] [--target X --draft Y] [--device D] [--dtype T]
+python app.py [--host 127.0.0.1] [--port 7860] [--max-queue 20] [--public] [--pairs FILE] [--offline]
+              [--target X --draft Y] [--device D] [--dtype T]
 """
 
 from __future__ import annotations
@@ -11,25 +12,33 @@ import signal
 import sys
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 
+from visualize.panels import lent  # before torch  # isort: skip
+
 import gradio as gr
 from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
+from starlette.middleware import Middleware
 
 from ouroboros_core.cli import options
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.locations import assets
+from ouroboros_core.models.allowed import Choice, read_pairs
 from ouroboros_core.words import say
 from visualize import palette
 from visualize.panels.drafts import DraftsPanel
 from visualize.panels.endpoint import add_endpoint
 from visualize.panels.generate import GeneratePanel
 from visualize.panels.learn import LearnPanel
+from visualize.panels.limits import PUBLIC, Limits
+from visualize.panels.models import Models
 from visualize.panels.race import RacePanel
+from visualize.panels.service import Gate, write_log
 from visualize.panels.studio import Studio
 from visualize.panels.sweep import SweepPanel
 from visualize.panels.traces import GENERATE, TracesPanel
@@ -42,6 +51,10 @@ HEADER = f"""
 """
 MAX_QUEUE = 20
 """Runs that may wait; who comes then is told so."""
+
+
+SESSIONS = 200
+"""Visitors whose runs are kept; the one who came first is forgotten when there are more."""
 
 
 def theme() -> Any:
@@ -67,12 +80,14 @@ def theme() -> Any:
 def build(studio: Studio, max_queue: int = MAX_QUEUE) -> gr.Blocks:
     """The page, not yet launched."""
     with gr.Blocks(title=say("page.window"), analytics_enabled=False) as page:
-        gr.HTML(HEADER)
+        with gr.Row(elem_classes="ouro-top"):
+            gr.HTML(HEADER)
+            pair = choose_pair(studio.models)
         with gr.Tabs() as tabs:
             with gr.Tab(say("tab.generate"), id=GENERATE):
-                panel = GeneratePanel(studio)
+                panel = GeneratePanel(studio, pair)
             with gr.Tab(say("tab.race")):
-                RacePanel(studio)
+                RacePanel(studio, pair)
             with gr.Tab(say("tab.sweep")):
                 sweep = SweepPanel(studio, panel, tabs)
             with gr.Tab(say("tab.learn")):
@@ -87,24 +102,62 @@ def build(studio: Studio, max_queue: int = MAX_QUEUE) -> gr.Blocks:
     return page.queue(max_size=max_queue)
 
 
+def choose_pair(models: Models) -> Any:
+    """Where a visitor chooses the models, for all tabs; hidden where there is no choice."""
+    note = say("models.label.own" if models.own else "models.label.note")
+    names, shown = list(models.choices), models.own or len(models.choices) > 1
+    more: dict[str, Any] = {"visible": shown, "allow_custom_value": models.own, "elem_id": "pair", "min_width": 0}
+    return gr.Dropdown(names, value=models.first, label=say("models.label"), info=note, **more)
+
+
 def launch_options() -> dict[str, Any]:
     """What belongs to launch() in Gradio 6: theme, styles, no traffic to anybody."""
     style = (assets() / "css" / "page.css").read_text() + "\n" + palette.css()
-    return {"theme": theme(), "css": style, "run_history": False, "footer_links": ["api"], "show_error": True}
+    shown = {"theme": theme(), "css": style, "footer_links": ["api"], "show_error": True}
+    return {**shown, "run_history": False, "state_session_capacity": SESSIONS}
 
 
 def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Serve the page.", allow_abbrev=False)
     parser.add_argument("--host", default=os.environ.get("GRADIO_SERVER_NAME", "127.0.0.1"), help="default: 127.0.0.1")
     parser.add_argument("--port", type=int, default=os.environ.get("PORT", "7860"), help="default: 7860")
+    public = "pairs from a list only, and an hour's budget for every visitor (default: where SPACE_ID is set)"
+    parser.add_argument("--public", action="store_true", default=bool(os.environ.get("SPACE_ID")), help=public)
+    parser.add_argument("--pairs", metavar="FILE", default=listed(), help="JSON list of the pairs that visitors may choose")
+    parser.add_argument("--offline", action="store_true", help="ask no package index and no model hub for anything")
     parser.add_argument("--max-queue", default=str(MAX_QUEUE), metavar="N", help=f"runs that may wait (default: {MAX_QUEUE})")
     options.add_pair(parser)
     return parser.parse_args(argv)
 
 
+def listed() -> str | None:
+    """The list of pairs where no flag names one: OUROBOROS_PAIRS, or on Spaces the file beside this one."""
+    beside = Path(__file__).parent / "pairs.json"
+    there = str(beside) if os.environ.get("SPACE_ID") and beside.exists() else None
+    return os.environ.get("OUROBOROS_PAIRS") or there
+
+
+def offered(arguments: argparse.Namespace) -> Sequence[Choice]:
+    """The pairs that visitors may choose; raises InvalidInput for a list that cannot be read, or a pair beside it."""
+    named = [getattr(arguments, name) for name in ("target", "draft", "head", "corpus")]
+    if not arguments.pairs:
+        name = " + ".join(one for one in named[:2] if one) if arguments.target else say("models.embedded")
+        return [Choice(name=name, **dict(zip(("target", "draft", "head", "corpus"), named, strict=True)))]
+    if any(named):
+        raise InvalidInput(f"--pairs {arguments.pairs} lists the models: leave --target, --draft, --head and --corpus out")
+    return read_pairs(Path(arguments.pairs))
+
+
+def load(arguments: argparse.Namespace, choice: Choice) -> Any:
+    """The pair, on this machine as the flags say."""
+    parts = choice.model_dump(exclude={"name"})
+    return options.load_pair(argparse.Namespace(**{**vars(arguments), **parts, "checks": not lent.ZERO}))
+
+
 def health(studio: Studio) -> JSONResponse:
     """For whoever watches over the server: 200 while it serves, 503 if the models could not be loaded."""
-    return JSONResponse({"status": studio.health}, 503 if studio.health == "failed" else 200)
+    state = studio.models.health
+    return JSONResponse({"status": state}, 503 if state == "failed" else 200)
 
 
 def main() -> None:
@@ -112,16 +165,24 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:
         max_queue = options.whole_number(arguments.max_queue, "max_queue", 1)
+        choices = offered(arguments)
     except InvalidInput as error:
         sys.exit(f"error: {error}")
-    studio = Studio(partial(options.load_pair, arguments))
+    if arguments.offline:
+        os.environ["HF_HUB_OFFLINE"] = "1"
+    write_log()
+    limits = PUBLIC if arguments.public else Limits()
+    studio = Studio(Models(partial(load, arguments), choices, own=limits.own_models), limits)
     page = build(studio, max_queue)
-    studio.start()
+    studio.models.start()
     try:
         where = {"server_name": arguments.host, "server_port": arguments.port}
         routes = [APIRoute("/healthz", partial(health, studio))]  # there from the first answer on
-        page.launch(**where, prevent_thread_lock=True, quiet=True, app_kwargs={"routes": routes}, **launch_options())
-    except OSError:
+        more = {"routes": routes, "middleware": [Middleware(Gate)]}
+        page.launch(**where, prevent_thread_lock=True, quiet=True, app_kwargs=more, **launch_options())
+    except OSError as error:
+        if "empty port" not in str(error):
+            sys.exit(f"error: the page cannot be served on {arguments.host}, port {arguments.port}: {error}")
         sys.exit(f"error: port {arguments.port} is taken; choose another, as in PORT={arguments.port + 1} make run")
     print(f"The page is on http://{arguments.host}:{arguments.port}", flush=True)
     try:

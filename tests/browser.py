@@ -42,13 +42,17 @@ def free_port() -> int:
 
 
 @contextmanager
-def server(*flags: str, guard: bool = True, program: str = "", environment: dict[str, str] | None = None) -> Iterator[str]:
+def server(
+    *flags: str, guard: bool = True, program: str = "", environment: dict[str, str] | None = None, log_file: Path | None = None
+) -> Iterator[str]:
     """The page in a process of its own; with `guard`, any connection that leaves this machine is an error there.
 
-    program: Python code to run in place of app.py, with the same flags; environment: variables beside those of this process.
+    program      Python code to run in place of app.py, with the same flags
+    environment  variables beside those of this process
+    log_file     keeps what the process writes; without it, any traceback there is an error
     """
     port = free_port()
-    with tempfile.TemporaryFile("w+") as log, tempfile.TemporaryDirectory() as folder:
+    with log_file.open("w+") if log_file else tempfile.TemporaryFile("w+") as log, tempfile.TemporaryDirectory() as folder:
         main = "app.py"
         if program:
             main = f"{folder}/program.py"
@@ -76,7 +80,7 @@ def server(*flags: str, guard: bool = True, program: str = "", environment: dict
             log.seek(0)
             written = log.read()
             assert "refused: a connection to" not in written, written
-            assert "Traceback" not in written, written
+            assert log_file or "Traceback" not in written, written
         finally:
             process.terminate()
             process.wait(20)

@@ -20,7 +20,7 @@ from itertools import accumulate
 from ouroboros_core.decoding.trace import Trace
 from ouroboros_core.locations import assets
 from visualize import views
-from visualize.panels import studio
+from visualize.panels import compute, models, studio
 
 recorded = Trace.from_json((assets() / "traces" / "heap-ouroboros.json").read_bytes())
 steps, texts = [], []
@@ -30,17 +30,7 @@ while len(texts) < {TOKENS}:
 trace = replace(recorded, steps=tuple(steps), texts=tuple(texts))
 
 class Stream(studio.Studio):
-    def start(self):
-        pass
-
-    def state(self):
-        return "Ready: a recorded run."
-
-    @property
-    def ready(self):
-        return True
-
-    def run(self, task, compare, charts=True, pool=None):
+    def run(self, task, compare, charts=True, pool=None, **_):
         common = {{"run": "stream", "badge": "live", "title": "a stream", "prompt": "", "chat": False}}
         yield {{"view": {{**common, "seq": 1, "from": 0, "steps": [], "status": "begun", "tiles": []}}}}
         drawn = 0
@@ -51,17 +41,17 @@ class Stream(studio.Studio):
             part = views.steps_view(steps[shown:end], texts[first : ends[end - 1]], task.sampling, views.piece_of(trace))
             yield {{
                 "view": {{"run": "stream", "seq": seq, "from": shown, "steps": part, "status": f"step {{end}}"}},
-                "charts": self._growing(steps[:end]) if studio.draw_anew(end, drawn) else {{}},
+                "charts": compute.growing(steps[:end]) if compute.draw_anew(end, drawn) else {{}},
             }}
-            drawn = end if studio.draw_anew(end, drawn) else drawn
+            drawn = end if compute.draw_anew(end, drawn) else drawn
             time.sleep(1 / 20)
         view = views.run_view(trace, None, run="stream", seq=10**6, badge_text="live")
-        yield {{"view": view, "charts": self.charts(trace, None), "trace": trace, "baseline": None, "difference": None}}
+        yield {{"view": view, "charts": compute.all_charts(trace, None), "trace": trace, "baseline": None, "difference": None}}
 
 studio.Studio = Stream
-import visualize.panels.generate
-import sys
-sys.modules["visualize.panels.generate"].Studio = Stream
+models.Models.start = lambda self: None
+models.Models.ready = True
+models.Models.state = lambda self, name="": "Ready: a recorded run."
 runpy.run_path("app.py", run_name="__main__")
 """
 

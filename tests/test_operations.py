@@ -39,6 +39,16 @@ def health(url: str) -> tuple[int, Any]:
         return error.code, json.loads(error.read())
 
 
+def wait_until_ready(url: str) -> None:
+    for _ in range(600):
+        word = health(url)[1]["status"]
+        assert word != "failed", "the models could not be loaded"
+        if word == "ready":
+            return
+        time.sleep(0.2)
+    raise AssertionError("the models did not arrive")
+
+
 @pytest.mark.parametrize(
     ("body", "status", "word"),
     [("threading.Event().wait()", 200, "loading"), ("raise InvalidInput('no such model')", 503, "failed")],
@@ -51,10 +61,7 @@ def test_health_tells_loading_from_failed(body: str, status: int, word: str) -> 
 
 def test_a_full_queue_is_said_and_those_in_it_are_served() -> None:
     with server("--dtype", "float32", "--max-queue", "1") as url:
-        for _ in range(200):
-            if health(url)[1]["status"] == "ready":
-                break
-            time.sleep(0.2)
+        wait_until_ready(url)
         said: list[str] = []
         done: list[int] = []
 

@@ -17,6 +17,7 @@ from tests.test_text import tokenizer
 from tests.test_trace import typed_trace
 from visualize.panels.baselines import BASELINE_SECONDS, BASELINES_KEPT, Baselines
 from visualize.panels.generate import CHARTS
+from visualize.panels.models import Models
 from visualize.panels.studio import Studio
 
 
@@ -37,9 +38,8 @@ def small_pair() -> Pair:
 
 @pytest.fixture(scope="module")
 def studio() -> Studio:
-    made = Studio(small_pair)
-    made.start()
-    made.pair()
+    made = Studio(Models(lambda _: small_pair()))
+    made.models.ask("").result()
     return made
 
 
@@ -128,8 +128,8 @@ def test_models_that_do_not_load_are_an_answer_not_a_hang() -> None:
     def fail() -> Pair:
         raise MemoryError("no room")
 
-    broken = Studio(fail)
-    broken.start()
-    with pytest.raises(InvalidInput, match="the models could not be loaded: no room"):
+    broken = Studio(Models(lambda _: fail()))
+    broken.models.start()
+    with pytest.raises(InvalidInput, match="these models do not fit into the memory"):
         list(broken.run(make_task(), compare=True))
-    assert broken.state() == "The models could not be loaded: no room"
+    assert broken.models.state().startswith("The models could not be loaded: these models do not fit")

@@ -55,8 +55,10 @@ def query(inputs: Inputs) -> str:
     return "?" + urlencode({**facts, **more})
 
 
-def read(parameters: Mapping[str, str]) -> Inputs | None:
+def read(parameters: Mapping[str, str], most: int = MOST) -> Inputs | None:
     """The inputs of a query string; None where there is no prompt in it. Parameters of others are left alone.
+
+    most: new tokens that this page lets a visitor ask for.
 
     Raises InvalidInput for a value that is out of range.
     """
@@ -74,13 +76,13 @@ def read(parameters: Mapping[str, str]) -> Inputs | None:
         prompt,
         kind.id,
         parameters.get("chat", "1") not in ("0", "false"),
-        _count(parameters.get("tokens", "128")),
+        _count(parameters.get("tokens", "128"), min(most, MOST)),
         {name: knobs[name] for name in given},
         {name: values[name] for name in sampling},
     )
 
 
-def _count(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or not FEWEST <= int(text[:9]) <= MOST:
-        raise InvalidInput(f"tokens must be a whole number between {FEWEST} and {MOST}, got {text[:40]}")
+def _count(text: str, most: int) -> int:
+    if not text.isascii() or not text.isdigit() or not FEWEST <= int(text[:9]) <= most:
+        raise InvalidInput(f"tokens must be a whole number between {FEWEST} and {most}, got {text[:40]}")
     return int(text)

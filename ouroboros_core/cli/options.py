@@ -49,6 +49,7 @@ def load_pair(arguments: argparse.Namespace) -> Pair:
         device_map=arguments.device_map,
         quantize=arguments.quantize,
         passes=arguments.passes,
+        checks=getattr(arguments, "checks", True),
     )
 
 

@@ -17,6 +17,7 @@ from ouroboros_core.memory.pool import PhrasePool
 from ouroboros_core.methods.base import Method, Need, Resources
 from ouroboros_core.models.language_model import LanguageModel
 from ouroboros_core.models.pairs import Pair
+from ouroboros_core.models.room import check_characters, check_memory
 from ouroboros_core.sampling import Sampler, Sampling
 from ouroboros_core.tree import Source
 
@@ -79,6 +80,7 @@ class Generation:
             )
         self.pair = pair
         self.task = task
+        check_characters("".join((*task.history, task.prompt)), pair.tokenizer, pair.target.max_length, pair.target.name)
         self.prompt = Prompt(task.prompt, task.chat, tuple(pair.encode(task.prompt, chat=task.chat, history=task.history)))
         kind = methods.get(task.method)
         if task.prediction and not kind.takes_prediction:
@@ -105,6 +107,8 @@ class Generation:
         self._method = kind(task.hyperparameters, resources)
         drafter = self._method.drafter
         self.draft_name = drafter.name if drafter and drafter is not self.model else None
+        computing = [model for model in (pair.target, pair.draft) if model is not None and model in (self.model, drafter)]
+        check_memory(computing, len(self.prompt.tokens) + task.max_new_tokens)
 
     def _prediction(self) -> tuple[int, ...]:
         """What is expected, in token ids as the answer would have them."""

@@ -156,6 +156,10 @@ class EagleDrafter:
         self._tokens: tuple[int, ...] = ()
         self._grown = _Tree(0)
 
+    def reset(self) -> None:
+        """Forget every token and give the cache's memory back."""
+        self._cache, self._tokens, self._grown = TreeCache(1), (), _Tree(0)
+
     def forget(self) -> None:
         """Drop what is remembered of earlier texts; keeps the room."""
         self._tokens = ()

@@ -84,6 +84,12 @@ class TreeCache(Cache):
         room: int = self.layers[0].room
         return room
 
+    @property
+    def bytes(self) -> int:
+        """What is taken now."""
+        tensors = (one for layer in self.layers if layer.is_initialized for one in (layer.keys, layer.values))
+        return sum(one.nbytes for one in tensors)
+
     def reserve(self, rows: int) -> None:
         """Make room for `rows` rows, doubling where it grows at all."""
         if rows > self.room:

@@ -67,6 +67,12 @@ class Pair:
                 raise InvalidInput(f"the chat template of {self.target.name} fails: {error}. Send the prompt raw") from None
         return list(self.tokenizer(prompt, add_special_tokens=not chat).input_ids)
 
+    def reset(self) -> None:
+        """Forget every token of every text, and give the memory of keys and values back."""
+        for model in (self.target, self.draft, self.head):
+            if model is not None:
+                model.reset()
+
     @cached_property
     def fingerprint(self) -> str:
         """Of the tokenizer: equal exactly where token ids mean the same."""
@@ -105,6 +111,7 @@ def load_pair(
     device_map: str | None = None,
     quantize: Quantize | None = None,
     passes: Passes = "auto",
+    checks: bool = True,
 ) -> Pair:
     """Load and check a pair.
 
@@ -116,6 +123,8 @@ def load_pair(
     device_map     handed to accelerate ('auto' spreads a large target over devices); overrides device for the target
     passes         auto: the compact pass where the target fits it and gives the same; transformers: its own always
     quantize       the target's weights in 8 or 4 bits, by bitsandbytes; needs an NVIDIA GPU
+    checks         False: compute nothing yet, for a process that only lends the models to others (ZeroGPU): no pass is checked or
+                   timed, and the target's passes are transformers' own
 
     Raises UnsupportedModel, VocabularyMismatch, WeightsUnavailable or InvalidInput.
     """
@@ -123,7 +132,9 @@ def load_pair(
     kind = choose_dtype(dtype, where)
     torch.set_num_threads(min(torch.get_num_threads(), available_threads()))
     big, tokenizer = load_target(target, device=device, dtype=dtype, device_map=device_map, quantize=quantize)
-    if passes == "auto":
+    if not checks:
+        pass
+    elif passes == "auto":
         big = checked(big.model, big.name)
     else:
         check_tree_support(big)
@@ -136,7 +147,8 @@ def load_pair(
     if corpus is None and target is None and embedded.corpus_file().exists():
         corpus = str(embedded.corpus_file())
     texts = None if corpus in (None, "none") else _load_corpus(str(corpus), big, tokenizer)
-    return _timed(Pair(big, small, tokenizer, stop_tokens(big.model, tokenizer), quantize, eagle, texts))
+    pair = Pair(big, small, tokenizer, stop_tokens(big.model, tokenizer), quantize, eagle, texts)
+    return _timed(pair) if checks else pair
 
 
 def _timed(pair: Pair) -> Pair:

@@ -10,8 +10,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ouroboros_core.decoding.generation import Generation
+    from ouroboros_core.decoding.generation import Task
     from ouroboros_core.decoding.trace import Trace
+    from ouroboros_core.models.pairs import Pair
 
 BASELINE_SECONDS = 600.0
 BASELINES_KEPT = 64
@@ -26,10 +27,11 @@ class Baselines:
         self._lock = threading.Lock()
 
     @staticmethod
-    def key(generation: Generation) -> str:
-        """Prompt, length, sampling, pair, dtype, device and threads."""
-        task, place = generation.task, generation.pair.environment
-        facts = (generation.prompt.tokens, task.max_new_tokens, task.sampling, generation.pair.target.name)
+    def key(pair: Pair, task: Task, visitor: str = "") -> str:
+        """Prompt, length, sampling, models, dtype, device and threads, and whose it is."""
+        place = pair.environment
+        plain = task.plain()
+        facts = (visitor, plain, pair.fingerprint, pair.target.name, pair.target.vocabulary, pair.target.model.num_parameters())
         return hashlib.sha256(repr((*facts, place.dtype, place.device, place.threads)).encode()).hexdigest()
 
     def get(self, key: str) -> Trace | None:

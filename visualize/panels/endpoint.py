@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 import gradio as gr
 
 from ouroboros_core import methods
-from ouroboros_core.errors import InvalidInput, OuroborosError
+from ouroboros_core.errors import InvalidInput
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.words import say
+from visualize.panels.faults import told
+from visualize.panels.limits import Limits, who
 from visualize.panels.studio import Studio
 
 if TYPE_CHECKING:
@@ -32,7 +34,9 @@ def make_task(
     sampling: dict[str, Any],
     prediction: str = "",
     record: bool = False,
+    most: int = Limits.new_tokens,
 ) -> Task:
+    """What is asked for, checked; raises InvalidInput. most: tokens of an answer."""
     from ouroboros_core.decoding.generation import Task
 
     if not isinstance(prompt, str) or not prompt:
@@ -41,19 +45,19 @@ def make_task(
         known = isinstance(prediction, str)
         what = say("generate.characters", n=len(prediction)) if known else say("generate.type", type=type(prediction).__name__)
         raise InvalidInput(say("generate.toolong", most=LONGEST_PREDICTION, what=what))
-    if (
-        isinstance(count, bool)
-        or not isinstance(count, int | float)
-        or not math.isfinite(count)
-        or count % 1
-        or not 1 <= count <= 1024
-    ):
-        raise InvalidInput(say("generate.wrongcount", count=count))
     kind = methods.get(method)
     chosen = Sampling.parse(sampling)
     assert isinstance(chosen, Sampling)
-    more: dict[str, Any] = {"prediction": prediction, "record": bool(record)}
-    return Task(prompt, method, kind.Hyperparameters.parse(knobs), chosen, int(count), bool(chat), **more)
+    more: dict[str, Any] = {"chat": bool(chat), "prediction": prediction, "record": bool(record)}
+    return Task(prompt, method, kind.Hyperparameters.parse(knobs), chosen, whole("max_new_tokens", count, most), **more)
+
+
+def whole(name: str, count: Any, most: int) -> int:
+    """A whole number between 1 and `most`, or InvalidInput."""
+    number = isinstance(count, int | float) and not isinstance(count, bool) and math.isfinite(count)
+    if not number or count % 1 or not 1 <= count <= most:
+        raise InvalidInput(say("generate.wrongcount", name=name, count=str(count)[:40], most=most))
+    return int(count)
 
 
 def add_endpoint(studio: Studio) -> None:
@@ -73,6 +77,8 @@ def add_endpoint(studio: Studio) -> None:
         acceptance: str = "match",
         prediction: str = "",
         record: bool = False,
+        pair: str = "",
+        request: gr.Request | None = None,
     ) -> Iterator[dict[str, Any]]:
         """Continue a prompt. Values arrive while it runs; the last one contains the trace.
 
@@ -85,10 +91,11 @@ def add_endpoint(studio: Studio) -> None:
         from ouroboros_core.decoding import metrics
 
         sampling = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed, "acceptance": acceptance}
-        try:
+        with told():
             text = ""
-            task = make_task(prompt, method, knobs or {}, chat, max_new_tokens, sampling, prediction, record)
-            for update in studio.run(task, compare, charts=False):
+            most = studio.limits.new_tokens
+            task = make_task(prompt, method, knobs or {}, chat, max_new_tokens, sampling, prediction, record, most)
+            for update in studio.run(task, compare, charts=False, pair=pair, visitor=who(request)):
                 if "trace" in update:
                     trace, baseline, difference = (update[name] for name in ("trace", "baseline", "difference"))
                     comparable = baseline is not None and not task.sampling.rejects
@@ -104,7 +111,5 @@ def add_endpoint(studio: Studio) -> None:
                 elif update.get("view", {}).get("steps") and not update["view"].get("tiles"):
                     text += "".join(token["text"] for step in update["view"]["steps"] for token in step["tokens"])
                     yield {"text": text, "done": False}
-        except OuroborosError as error:
-            raise gr.Error(str(error), print_exception=False) from None
 
     gr.api(generate, api_name="generate", concurrency_id=COMPUTE, concurrency_limit=1)

@@ -5,27 +5,27 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import gradio as gr
 
-from ouroboros_core.errors import OuroborosError
 from ouroboros_core.words import say
 from visualize import figures, gallery, permalink, views
 from visualize.components.plot_view import PlotView
 from visualize.components.token_view import TokenView
+from visualize.panels.compute import Update, all_charts
 from visualize.panels.endpoint import COMPUTE
+from visualize.panels.faults import told
 from visualize.panels.inputs import RunInputs, learns
+from visualize.panels.limits import who
 from visualize.panels.saving import Saving
 from visualize.panels.studio import Studio
 from visualize.panels.visit import Visit
 
 if TYPE_CHECKING:
-    from ouroboros_core.decoding.generation import Task
     from ouroboros_core.decoding.trace import Trace
-    from ouroboros_core.memory.pool import PhrasePool
 
 log = logging.getLogger(__name__)
 
@@ -49,11 +49,12 @@ RECORDED = "heap-ouroboros"
 class GeneratePanel:
     """Builds the tab inside an open gr.Blocks and wires it to the studio."""
 
-    def __init__(self, studio: Studio) -> None:
-        self.studio = studio
-        self.inputs = RunInputs()
+    def __init__(self, studio: Studio, pair: Any) -> None:
+        """pair: the component in which the models are chosen, for all tabs."""
+        self.studio, self.pair = studio, pair
+        self.inputs = RunInputs(studio.limits.new_tokens)
         trace, baseline = gallery.trace(RECORDED), gallery.baseline(RECORDED)
-        charts = Studio.charts(trace, baseline)
+        charts = all_charts(trace, baseline)
         shown = views.run_view(trace, baseline, run="recorded", seq=0, badge_text=views.badge(trace))
         self.visit, self.drawn = gr.State(Visit()), gr.State({})
         with gr.Row(elem_classes="ouro-main"):
@@ -62,7 +63,7 @@ class GeneratePanel:
                 with gr.Row(elem_classes="ouro-buttons"):
                     self.go = gr.Button(say("generate.go"), variant="primary", elem_id="generate", min_width=0)
                     self.stop = gr.Button(say("page.stop"), elem_id="stop", min_width=0)
-                self.models = gr.Markdown(self.studio.state(), elem_id="models", elem_classes="ouro-note")
+                self.models = gr.Markdown(self.studio.models.state(), elem_id="models", elem_classes="ouro-note")
             with gr.Column(min_width=0, elem_classes="ouro-result"):
                 self.view = TokenView(shown, elem_id="token-view")
                 self.saving = Saving(self.visit, (trace, baseline))
@@ -81,7 +82,7 @@ class GeneratePanel:
     def _wire(self) -> None:
         private: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
         self.inputs.wire()
-        inputs = [self.visit, self.inputs.record, self.inputs.warm, *self.inputs.components]
+        inputs = [self.visit, self.pair, self.inputs.record, self.inputs.warm, *self.inputs.components]
         rest = [self.charts[name] for name in CHARTS if name != GROWING]
         self.go.click(self._blank, outputs=rest, queue=False, **private)
         # While it runs only what changes is an output: each costs the browser time at every update.
@@ -94,6 +95,7 @@ class GeneratePanel:
             trigger_mode="once",
             **private,
         )
+        running.then(self.studio.models.state, self.pair, self.models, queue=False, **private)
         running.success(lambda drawn: [drawn[name] for name in CHARTS if name != GROWING], self.drawn, rest, **private)
         self.stop.click(self._stopped, outputs=self.view, cancels=[running], queue=False, **private)
         self.saving.wire(self.inputs)
@@ -102,19 +104,21 @@ class GeneratePanel:
         """Say when the models are there; take over the inputs of a link."""
         private: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
         blocks.load(self._wait, outputs=self.models, concurrency_limit=None, **private)
+        self.pair.change(self.studio.models.state, self.pair, self.models, queue=False, **private)
         self.inputs.attach(blocks)
 
     async def _wait(self) -> AsyncIterator[str]:
-        yield self.studio.state()
-        await self.studio.until_ready()
-        yield self.studio.state()
+        models = self.studio.models
+        yield models.state()
+        await models.until_ready()
+        yield models.state()
 
     def show(self, visit: Visit, trace: Trace, baseline: Trace | None) -> list[Any]:
         """The values of `outputs` that show a run which is there already, with its inputs; the visit remembers it."""
         visit.show(trace, baseline)
         run, seq = uuid.uuid4().hex, time.time_ns()
         view = views.run_view(trace, baseline, run=run, seq=seq, badge_text=views.badge(trace))
-        charts = Studio.charts(trace, baseline)
+        charts = all_charts(trace, baseline)
         inputs = permalink.of(trace)
         written = self.inputs.write(inputs) if inputs else [gr.skip() for _ in self.inputs.components]
         return [view, *({"seq": seq, "run": run, "figure": charts[name]} for name in CHARTS), *written]
@@ -124,35 +128,21 @@ class GeneratePanel:
         """What `show` gives values for."""
         return [self.view, *self.charts.values(), *self.inputs.components]
 
-    def _generate(self, visit: Visit, record: bool, warm: bool, *values: Any) -> Iterator[Any]:
-        try:
+    def _generate(self, request: gr.Request, visit: Visit, pair: str, record: bool, warm: bool, *values: Any) -> Iterator[Any]:
+        with told():
             task = self.inputs.read(values, record)
-            pool = partial(self._pool, task, visit) if warm and learns(task.method) else None
-            yield from self._stream(task, pool, visit)
-        except OuroborosError as error:
-            raise gr.Error(str(error), print_exception=False) from None
+            pool = partial(visit.pool, task) if warm and learns(task.method) else None
+            updates = self.studio.run(task, compare=True, pool=pool, pair=pair, visitor=who(request))
+            yield from self._stream(updates, visit)
 
-    def _pool(self, task: Task, visit: Visit) -> PhrasePool:
-        """The visitor's own phrases for this method and n-gram size."""
-        from ouroboros_core.memory.pool import PhrasePool
-
-        knobs: Any = task.hyperparameters
-        key = task.method, knobs.ngram_size
-        if key not in visit.pools:
-            visit.pools[key] = PhrasePool(knobs.ngram_size, knobs.guess_set_size, fingerprint=self.studio.pair().fingerprint)
-        return visit.pools[key]
-
-    def _stream(self, task: Task, pool: Callable[[], PhrasePool] | None, visit: Visit) -> Iterator[Any]:
+    @staticmethod
+    def _stream(updates: Iterator[Update], visit: Visit) -> Iterator[Any]:
         """Outputs that did not change are yielded again as they were: the difference that Gradio sends is then empty."""
         view: dict[str, Any] = {}
         drawn: dict[str, Any] = {name: {} for name in CHARTS}
-        for seq, update in enumerate(self.studio.run(task, compare=True, pool=pool), 1):
+        for seq, update in enumerate(updates, 1):
             view = update.get("view", view)
-            if "generation" in update:
-                visit.begin(update["generation"])
-            if "trace" in update:
-                visit.show(update["trace"], update["baseline"], update["difference"])
-                visit.keep(update["trace"])
+            visit.take(update)
             drawn = drawn | {
                 name: {"seq": seq, "run": view["run"], "figure": figure} for name, figure in update.get("charts", {}).items()
             }

@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 class RunInputs:
     """The components; built in two places of a panel, then wired."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int) -> None:
+        """most: tokens of an answer."""
+        self.most = most
         self.knobs: dict[tuple[str, str], Any] = {}
         self.predictions: dict[str, Any] = {}
         self.automatic: dict[str, Any] = {}
@@ -63,7 +65,7 @@ class RunInputs:
                         elem_id=f"prediction-{method.id}",
                     )
             self.groups.append(group)
-        few, most = permalink.FEWEST, permalink.MOST
+        few, most = permalink.FEWEST, min(permalink.MOST, self.most)
         self.count = gr.Slider(few, most, value=128, step=8, label=say("generate.count"), info=say("generate.count.note"))
         self.chat = gr.Checkbox(False, label=say("page.chat"), info=say("page.chat.note"))
         self.record = gr.Checkbox(True, label=say("generate.record"), info=say("generate.record.note"), elem_id="record")
@@ -114,14 +116,15 @@ class RunInputs:
         knobs = {name: value for (owner, name), value in zip(self.knobs, remaining, strict=True) if owner == method}
         if automatic.get(method):
             knobs |= dict.fromkeys(methods.get(method).Hyperparameters.fixed(), AUTO)
-        return make_task(prompt, method, knobs, chat, count, sampling, predictions.get(method, ""), record)
+        return make_task(prompt, method, knobs, chat, count, sampling, predictions.get(method, ""), record, self.most)
 
     def write(self, inputs: Inputs) -> list[Any]:
         """Updates of the inputs, in their order, that make them those of a link; what it does not name keeps its value."""
         method = inputs.method
         settable = methods.get(method).Hyperparameters.fixed()
         fixed = any(inputs.knobs.get(name, AUTO) != AUTO for name in settable)
-        updates: list[Any] = [gr.update(value=v) for v in (inputs.prompt, method, inputs.chat, inputs.max_new_tokens)]
+        updates: list[Any] = [gr.update(value=v) for v in (inputs.prompt, method, inputs.chat)]
+        updates.append(gr.skip() if inputs.max_new_tokens > self.most else gr.update(value=inputs.max_new_tokens))
         updates += [gr.update(value=inputs.sampling.get(name, knob.default)) for name, knob in Sampling.knobs().items()]
         updates += [gr.skip() for _ in self.predictions]
         updates += [gr.update(value=not fixed) if owner == method else gr.skip() for owner in self.automatic]
@@ -139,7 +142,7 @@ class RunInputs:
     def _linked(self, request: gr.Request) -> Any:
         unchanged = [gr.skip() for _ in self.components]
         try:
-            inputs = permalink.read(dict(request.query_params))
+            inputs = permalink.read(dict(request.query_params), self.most)
         except OuroborosError as error:
             return [say("link.wrong", error=error), *unchanged]
         return [gr.skip(), *unchanged] if inputs is None else [say("link.done"), *self.write(inputs)]

@@ -9,17 +9,21 @@ from typing import Any
 import gradio as gr
 
 from ouroboros_core import methods
-from ouroboros_core.errors import InvalidInput, OuroborosError
+from ouroboros_core.errors import InvalidInput
 from ouroboros_core.hyperparameters import read_knobs
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.words import say
 from visualize.components.race_view import RaceView
 from visualize.panels.endpoint import COMPUTE, make_task
 from visualize.panels.examples import EXAMPLES
+from visualize.panels.faults import told
 from visualize.panels.knobs import method_name, sampling_component
+from visualize.panels.limits import who
 from visualize.panels.studio import Studio
 
 NONE = "none"
+MOST = 256
+"""Tokens of a lane."""
 LANES = ("union", "speculative", NONE)
 """What runs beside plain decoding, before anybody chooses."""
 
@@ -35,8 +39,9 @@ def _help(method: str) -> str:
 class RacePanel:
     """Builds the tab inside an open gr.Blocks and wires it to the studio."""
 
-    def __init__(self, studio: Studio) -> None:
-        self.studio = studio
+    def __init__(self, studio: Studio, pair: Any) -> None:
+        self.studio, self.pair = studio, pair
+        self.most = min(MOST, studio.limits.new_tokens)
         with gr.Row(elem_classes="ouro-main"):
             with gr.Column(min_width=0, elem_classes="ouro-inputs"):
                 self._build_inputs()
@@ -55,7 +60,7 @@ class RacePanel:
         with gr.Row(elem_classes="ouro-buttons"):
             self.go = gr.Button(say("race.go"), variant="primary", elem_id="race", min_width=0)
             self.stop = gr.Button(say("page.stop"), elem_id="race-stop", min_width=0)
-        self.count = gr.Slider(8, 256, value=64, step=8, label=say("race.length"), info=say("race.length.note"))
+        self.count = gr.Slider(8, self.most, value=64, step=8, label=say("race.length"), info=say("race.length.note"))
         self.chat = gr.Checkbox(True, label=say("page.chat"), info=say("page.chat.note"))
         gr.Markdown(say("race.first"), elem_classes="ouro-note")
         choices = [(method_name(m), m.id) for m in methods.available().values() if m.proposes]
@@ -76,9 +81,9 @@ class RacePanel:
         private: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
         for chip, example in zip(self.chips, EXAMPLES, strict=True):
             chip.click(lambda e=example: (e.prompt, e.chat), outputs=[self.prompt, self.chat], queue=False, **private)
-        for lane, told in zip(self.lanes, self.helps, strict=True):
-            lane.change(_help, lane, told, queue=False, **private)
-        inputs = [self.prompt, self.count, self.chat, self.temperature, self.seed, *self.lanes, *self.knobs]
+        for lane, note in zip(self.lanes, self.helps, strict=True):
+            lane.change(_help, lane, note, queue=False, **private)
+        inputs = [self.pair, self.prompt, self.count, self.chat, self.temperature, self.seed, *self.lanes, *self.knobs]
         running = self.go.click(
             self._race, inputs, self.view, concurrency_id=COMPUTE, concurrency_limit=1, trigger_mode="once", **private
         )
@@ -86,28 +91,25 @@ class RacePanel:
             lambda: {"seq": time.time_ns(), "stopped": True}, outputs=self.view, cancels=[running], queue=False, **private
         )
 
-    def _race(self, prompt: str, count: float, chat: bool, temperature: float, seed: int, *chosen: str) -> Iterator[Any]:
-        lanes = [(method, knobs) for method, knobs in zip(chosen[: len(LANES)], chosen[len(LANES) :], strict=True)]
-        sampling = {"temperature": temperature, "seed": seed}
-        try:
-            tasks = self._tasks(prompt, count, chat, sampling, lanes)
-            yield from self.studio.race(tasks)
-        except OuroborosError as error:
-            raise gr.Error(str(error), print_exception=False) from None
+    def _race(self, request: gr.Request, pair: str, *values: Any) -> Iterator[Any]:
+        with told():
+            prompt, count, chat, temperature, seed, *chosen = values
+            lanes = [(method, knobs) for method, knobs in zip(chosen[: len(LANES)], chosen[len(LANES) :], strict=True)]
+            tasks = self._tasks(prompt, count, chat, {"temperature": temperature, "seed": seed}, lanes)
+            yield from self.studio.race(tasks, pair=pair, visitor=who(request))
 
-    @staticmethod
     def _tasks(
-        prompt: str, count: float, chat: bool, sampling: dict[str, Any], lanes: Sequence[tuple[str, str]]
+        self, prompt: str, count: float, chat: bool, sampling: dict[str, Any], lanes: Sequence[tuple[str, str]]
     ) -> list[tuple[str, Any]]:
         """(name, task) of each lane, plain decoding first; equal lanes are told apart by their number."""
-        tasks = [("autoregressive", make_task(prompt, "autoregressive", {}, chat, count, sampling))]
+        tasks = [("autoregressive", make_task(prompt, "autoregressive", {}, chat, count, sampling, most=self.most))]
         for number, (method, text) in enumerate(lanes, 2):
             if method == NONE:
                 continue
             try:
                 knobs = read_knobs(text or "")
                 name = method + (f"[{', '.join(f'{k}={v}' for k, v in knobs.items())}]" if knobs else "")
-                tasks.append((name, make_task(prompt, method, knobs, chat, count, sampling)))
+                tasks.append((name, make_task(prompt, method, knobs, chat, count, sampling, most=self.most)))
             except InvalidInput as error:
                 raise InvalidInput(say("race.wrong", n=number, method=method, error=error)) from None
         names = [name for name, _ in tasks]

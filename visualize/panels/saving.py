@@ -12,6 +12,7 @@ from ouroboros_core.errors import OuroborosError
 from ouroboros_core.words import say
 from visualize import export, permalink
 from visualize.components.plain_views import SaveView
+from visualize.panels.faults import field
 from visualize.panels.inputs import RunInputs
 from visualize.panels.visit import Visit
 from visualize.standalone import replay_html
@@ -34,8 +35,8 @@ class Saving:
         """inputs: what a link describes."""
 
         def save(event: gr.EventData, visit: Visit, *values: Any) -> dict[str, Any]:
-            kind = str(event.kind)
             try:
+                kind = field(event, "kind", str)
                 done = self._link(inputs.read(values)) if kind == "link" else self.file(kind, visit)
             except OuroborosError as error:
                 done = {"problem": str(error)}

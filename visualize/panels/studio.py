@@ -1,291 +1,164 @@
-"""What the tabs share on the server: the models, loaded in the background, and the runs."""
+"""What the tabs share on the server: the models, one lane in which one run computes at a time, and what is said of each run."""
 
 from __future__ import annotations
 
-import asyncio
-import logging
 import threading
 import time
 import uuid
 from collections.abc import Callable, Generator, Iterator, Sequence
-from concurrent.futures import Future
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
-from ouroboros_core import methods
-from ouroboros_core.errors import InvalidInput, OuroborosError
-from ouroboros_core.sampling import Sampling
+from ouroboros_core.errors import InvalidInput
 from ouroboros_core.words import say
-from visualize import figures, views
 from visualize.panels.baselines import Baselines
+from visualize.panels.compute import STATUS_INTERVAL, Compute, Update
+from visualize.panels.lent import ZERO, lent
+from visualize.panels.limits import Budget, Limits
+from visualize.panels.logbook import entry
+from visualize.panels.models import Models
 
 if TYPE_CHECKING:
     from ouroboros_core.benchmark.sweep import Run, Sweep
-    from ouroboros_core.decoding.equality import Divergence
-    from ouroboros_core.decoding.generation import Generation, Task
-    from ouroboros_core.decoding.trace import Step, Trace
+    from ouroboros_core.decoding.generation import Task
     from ouroboros_core.memory.pool import PhrasePool
     from ouroboros_core.models.pairs import Pair
 
-log = logging.getLogger(__name__)
-
-TEXT_INTERVAL = 1 / 16
-TEXT_PAUSE, CHART_PAUSE = 0.02, 0.12
-"""No clock runs meanwhile: so that sending an update, and on one's own machine drawing it, slows no step down."""
-STATUS_INTERVAL = 1 / 2
-WARM_UP_TOKENS = 8
-
-
-def draw_anew(steps: int, drawn: int) -> bool:
-    """Whether charts of the first `drawn` steps are to be drawn anew: once there are twice as many, so that all drawings of a
-    run together send and cost about twice what the last one does."""
-    return steps >= max(4, 2 * drawn)
+LENT_SECONDS = 100.0
+"""At most, on a GPU that is lent."""
 
 
 class Studio:
-    """The pair of models and what is done with it. One run computes at a time; the page's queue sees to that."""
+    """Runs, races and sweeps of all visitors, one after another."""
 
-    def __init__(self, load: Callable[[], Pair]) -> None:
-        self._load = load
-        self._pair: Future[Pair] = Future()
+    def __init__(self, models: Models, limits: Limits = Limits()) -> None:  # noqa: B008 - frozen
+        self.models, self.limits = models, limits
+        self.tokens, self.seconds = Budget(limits.tokens, "tokens"), Budget(limits.sweep_seconds, "seconds")
         self._baselines = Baselines()
         self._lane = threading.Lock()
-        self._thread: threading.Thread | None = None
-
-    def start(self) -> None:
-        """Load the models in the background."""
-        self._thread = threading.Thread(target=self._run_load, name="load-models", daemon=True)
-        self._thread.start()
-
-    def _run_load(self) -> None:
-        try:
-            pair = self._load()
-            self._warm_up(pair)
-            self._pair.set_result(pair)
-        except BaseException as error:
-            log.error("the models could not be loaded: %s", error)
-            self._pair.set_exception(error)
-
-    @staticmethod
-    def _warm_up(pair: Pair) -> None:
-        """A few tokens, so that the first visitor's clock measures no first calls."""
-        from ouroboros_core.decoding.generation import Generation, Task, lacking
-
-        for method in methods.available().values():
-            knobs = method.Hyperparameters()
-            if lacking(pair, method, knobs) is None:
-                Generation(pair, Task("Hello", method.id, knobs, Sampling(), WARM_UP_TOKENS, chat=False)).run()
-
-    @property
-    def ready(self) -> bool:
-        return self._pair.done()
-
-    @property
-    def health(self) -> str:
-        """loading, ready, or failed."""
-        if not self.ready:
-            return "loading"
-        return "failed" if self._pair.exception() else "ready"
-
-    async def until_ready(self) -> None:
-        """Polls, because a thread a visitor would be too many."""
-        while not self.ready:
-            await asyncio.sleep(0.5)
-
-    def pair(self) -> Pair:
-        """The models; waits for them. A failure to load is said to every visitor who asks."""
-        try:
-            return self._pair.result()
-        except OuroborosError:
-            raise
-        except Exception as error:
-            raise InvalidInput(say("models.broken", error=error)) from error
-
-    def state(self) -> str:
-        """Loading, ready, or what went wrong, in a sentence."""
-        if not self._pair.done():
-            return say("models.loading")
-        error = self._pair.exception()
-        if error is not None:
-            return say("models.failed", error=error)
-        pair = self.pair()
-        parts = ("draft", pair.draft), ("head", pair.head), ("corpus", pair.corpus)
-        beside = ", ".join(say(f"models.{what}", name=part.name) for what, part in parts if part) or say("models.none")
-        return say("models.ready", target=pair.target.name, beside=beside, where=pair.environment.where)
+        compute = Compute(models)
+        self._compute = lent(compute.run, lambda _, task, *__: _lent_seconds([task, task]))
+        self._race = lent(compute.race, lambda _, tasks, __: _lent_seconds([task for _, task in tasks]))
 
     def run(
-        self, task: Task, compare: bool, charts: bool = True, pool: Callable[[], PhrasePool] | None = None
-    ) -> Generator[dict[str, Any], None, None]:
+        self,
+        task: Task,
+        compare: bool,
+        charts: bool = True,
+        pool: Callable[[Pair], PhrasePool] | None = None,
+        *,
+        pair: str = "",
+        visitor: str = "",
+    ) -> Generator[Update, None, None]:
         """Run a task and then, unless already measured, plain decoding; yields what is new.
 
-        Each update has a `view` for the token view and, where they changed, `charts`; the last has `trace`, `baseline` and
-        `difference`, too. While the models load or another run computes, the updates only say so.
+        Each update may have a `view` for the token view and `charts` that changed. The first of the run has `begun`, its trace
+        without steps, later ones `grown`, what there is more, and the last `trace`, `baseline`, `difference` and `pool`. While
+        models load or another run computes, the updates only say so.
 
-        pool  phrases of the visitor's earlier runs, for a warm start
+        pool     gives the phrases of the visitor's earlier runs, for a warm start; those in the last update have learned more
+        pair     the models' name; visitor: whose budget it is
+        Raises InvalidInput for what cannot run, before anything does.
         """
+        self.tokens.admit(visitor, task.max_new_tokens)
         name = uuid.uuid4().hex
-        for status in self._wait_for_turn():
-            yield {
-                "view": {
-                    "seq": 0,
-                    "run": name,
-                    "from": 0,
-                    "steps": [],
-                    "status": status,
-                    "badge": say("view.waiting"),
-                    "tiles": [],
-                }
-            }
-        try:
-            yield from self._run(self.pair(), task, name, compare, charts, pool)
-        finally:
-            self._lane.release()
+        waiting = {"seq": 0, "run": name, "from": 0, "steps": [], "badge": say("view.waiting"), "tiles": []}
+        with entry("run", pair=self.models.choice(pair).name, task=task) as log, self._turn() as turn:
+            for status in turn(pair):
+                yield {"view": {**waiting, "status": status}}
+            here = self.models.loaded(pair)
+            log.begin()
+            key = Baselines.key(here, task, visitor)
+            known = self._baselines.get(key) if compare else None
+            try:
+                learned = pool(here) if pool else None
+                with closing(self._compute(pair, task, name, compare, charts, learned, known)) as updates:
+                    for update in updates:
+                        log.grow(update)
+                        yield update
+                        if update.get("baseline") is not None:
+                            self._baselines.put(key, update["baseline"])
+            finally:
+                self.tokens.spend(visitor, log.tokens)
+                here.reset()
 
-    def race(self, tasks: Sequence[tuple[str, Task]]) -> Generator[dict[str, Any], None, None]:
+    def race(self, tasks: Sequence[tuple[str, Task]], *, pair: str = "", visitor: str = "") -> Iterator[dict[str, Any]]:
         """Run named tasks in turn, the first of them plain decoding; yields what the race view shows, lane by lane."""
+        self.tokens.admit(visitor, sum(task.max_new_tokens for _, task in tasks))
         name = uuid.uuid4().hex
-        for seq, status in enumerate(self._wait_for_turn()):
-            yield {"seq": seq, "race": name, "lanes": [], "status": status, "badge": say("view.waiting"), "done": False}
-        try:
-            yield from self._race(self.pair(), tasks, name)
-        finally:
-            self._lane.release()
+        waiting = {"race": name, "lanes": [], "badge": say("view.waiting"), "done": False}
+        ids = [task.method for _, task in tasks]
+        with entry("race", pair=self.models.choice(pair).name, methods=ids) as log, self._turn() as turn:
+            for seq, status in enumerate(turn(pair)):
+                yield {**waiting, "seq": seq, "status": status}
+            here = self.models.loaded(pair)
+            log.begin()
+            try:
+                with closing(self._race(pair, tasks, name)) as updates:
+                    for update in updates:
+                        log.grow(update)
+                        yield update["view"]
+            finally:
+                self.tokens.spend(visitor, log.tokens)
+                here.reset()
 
-    def _race(self, pair: Pair, tasks: Sequence[tuple[str, Task]], name: str) -> Iterator[dict[str, Any]]:
-        from ouroboros_core.decoding.generation import Generation
-
-        title = say("race.title", target=pair.target.name, where=pair.environment.where)
-        view: dict[str, Any] = {"race": name, "badge": say("view.live"), "title": title}
-        lanes: list[dict[str, Any]] = []
-        baseline, due = None, 0.0
-        generations = [(lane, Generation(pair, task)) for lane, task in tasks]  # what cannot run is said before anything does
-        for number, (lane, generation) in enumerate(generations, 1):
-            for step in generation:
-                now = time.monotonic()
-                if now >= due:
-                    due = now + STATUS_INTERVAL
-                    facts = {"lane": lane, "step": step.index + 1, "tokens": len(generation.texts)}
-                    status = say("race.status", n=number, all=len(tasks), **facts)
-                    yield {**view, "seq": time.time_ns(), "status": status, "done": False}
-            trace = generation.trace()
-            baseline = baseline or trace
-            difference = self._judge(generation, trace, baseline) if number > 1 else None
-            lanes.append(views.lane_view(lane, trace, baseline, difference))
-            over = number == len(tasks)
-            status = say("race.over") if over else say("race.lane.over", n=number, all=len(tasks))
-            yield {**view, "seq": time.time_ns(), "lanes": list(lanes), "status": status, "done": over, "play": over}
-
-    def sweep(self, make: Callable[[Pair], Sweep]) -> Iterator[tuple[str, Sweep | None, Run | None]]:
+    def sweep(
+        self, make: Callable[[Pair], Sweep], *, pair: str = "", visitor: str = ""
+    ) -> Iterator[tuple[str, Sweep | None, Run | None]]:
         """Make a sweep and do what is left of it; yields what is measured now, the sweep, and a run that has just ended."""
-        for status in self._wait_for_turn():
-            yield status, None, None
+        if ZERO:
+            raise InvalidInput(say("sweep.lent"))
+        with entry("sweep", pair=self.models.choice(pair).name) as log, self._turn() as turn:
+            for status in turn(pair):
+                yield status, None, None
+            here = self.models.loaded(pair)
+            sweep, said, due = make(here), [""], 0.0
+            self.seconds.admit(visitor, sweep.seconds_left)
+            log.begin()
+            log.facts["method"] = sweep.grid.method
+            began = time.monotonic()
+            try:
+                yield "", sweep, None
+                for done in sweep.ticks(lambda what: said.__setitem__(0, what)):
+                    now = time.monotonic()
+                    if done is not None or now >= due:
+                        due = now + STATUS_INTERVAL
+                        log.tokens += len(done[1].tokens) if done else 0
+                        yield said[0], sweep, done
+                log.facts["ending"] = "done"
+            finally:
+                self.seconds.spend(visitor, time.monotonic() - began)
+                here.reset()
+
+    @contextmanager
+    def _turn(self) -> Iterator[Callable[[str], Iterator[str]]]:
+        """A turn on the one compute lane: what is given waits for it and for the models, saying what it waits for.
+
+        A stopped run may hold the lane until its pass has ended, so the page's queue alone is not enough.
+        """
+        mine = False
+
+        def wait(pair: str) -> Iterator[str]:
+            nonlocal mine
+            while not self.models.ready:
+                yield say("generate.loading")
+                time.sleep(STATUS_INTERVAL)
+            while not self._lane.acquire(timeout=STATUS_INTERVAL):
+                yield say("generate.turn")
+            mine = True
+            wanted = self.models.ask(pair)
+            while not wanted.done():
+                yield say("generate.loading")
+                time.sleep(STATUS_INTERVAL)
+            wanted.result()
+
         try:
-            sweep, said, due = make(self.pair()), [""], 0.0
-            yield "", sweep, None
-            for done in sweep.ticks(lambda what: said.__setitem__(0, what)):
-                now = time.monotonic()
-                if done is not None or now >= due:
-                    due = now + STATUS_INTERVAL
-                    yield said[0], sweep, done
+            yield wait
         finally:
-            self._lane.release()
+            if mine:
+                self._lane.release()
 
-    def _wait_for_turn(self) -> Iterator[str]:
-        """Take the one compute lane. A stopped run may hold it until its pass has ended, so the queue alone is not enough."""
-        while not self.ready:
-            yield say("generate.loading")
-            time.sleep(STATUS_INTERVAL)
-        while not self._lane.acquire(timeout=STATUS_INTERVAL):
-            yield say("generate.turn")
 
-    def _run(
-        self, pair: Pair, task: Task, name: str, compare: bool, charts: bool, pool: Callable[[], PhrasePool] | None
-    ) -> Iterator[dict[str, Any]]:
-        from ouroboros_core.decoding.generation import Generation
-
-        generation = Generation(pair, task, pool() if pool else None)
-        begun = generation.trace()
-        title = views.describe(begun.method, begun.hyperparameters, begun.target, begun.draft, begun.corpus)
-        common = {"run": name, "badge": say("view.live"), "title": title, "prompt": task.prompt, "chat": task.chat}
-        yield {
-            "generation": generation,
-            "view": {**common, "seq": 1, "from": 0, "steps": [], "status": say("generate.prompt"), "tiles": []},
-            "charts": dict.fromkeys(self._growing(()), figures.empty(say("generate.first"))),
-        }
-        seq, shown, text_due, drawn = 2, 0, 0.0, 0
-        for step in generation:
-            now = time.monotonic()
-            if now < text_due:
-                continue
-            text_due = now + TEXT_INTERVAL
-            steps = views.steps_view(generation.steps, generation.texts, task.sampling, generation.piece, shown)
-            status = say("generate.status", n=step.index + 1, tokens=len(generation.texts))
-            update: dict[str, Any] = {"view": {"run": name, "seq": seq, "from": shown, "steps": steps, "status": status}}
-            if charts and draw_anew(len(generation.steps), drawn):
-                drawn = len(generation.steps)
-                update["charts"] = self._growing(generation.steps)
-            shown, seq = len(generation.steps), seq + 1
-            yield update
-            if charts:
-                time.sleep(CHART_PAUSE if "charts" in update else TEXT_PAUSE)
-        trace = generation.trace()
-        baseline = None
-        if compare and trace.steps and task.method != "autoregressive":
-            waiting = views.run_view(trace, None, run=name, seq=seq, badge_text=say("view.live"), start=shown)
-            told = say("generate.comparing", status=waiting["status"], plain=task.sampling.kind)
-            waiting |= {"status": told, "done": False}
-            yield {"view": waiting, "charts": self._growing(trace.steps) if charts else {}}
-            baseline = yield from self._baseline(pair, task)
-        difference = self._judge(generation, trace, baseline) if baseline else None
-        view = views.run_view(trace, baseline, run=name, seq=seq + 1, badge_text=say("view.live"), difference=difference)
-        finished = self.charts(trace, baseline) if charts else {}
-        yield {"view": view, "charts": finished, "trace": trace, "baseline": baseline, "difference": difference}
-
-    def _baseline(self, pair: Pair, task: Task) -> Generator[dict[str, Any], None, Trace]:
-        """The plain run of a task: measured now, or within the last ten minutes. A generator, so that Stop reaches it."""
-        from ouroboros_core.decoding.generation import Generation
-
-        generation = Generation(pair, task.plain())
-        key = Baselines.key(generation)
-        known = self._baselines.get(key)
-        if known is not None:
-            return known
-        due = 0.0
-        for _ in generation:
-            now = time.monotonic()
-            if now >= due:
-                due = now + STATUS_INTERVAL
-                yield {}
-        baseline = generation.trace()
-        self._baselines.put(key, baseline)
-        return baseline
-
-    @staticmethod
-    def _judge(generation: Generation, trace: Trace, baseline: Trace) -> Divergence | None:
-        """The first difference from plain decoding, where the two ought to be equal."""
-        from ouroboros_core.decoding.equality import divergence
-
-        return divergence(generation.pair.target, trace, baseline) if generation.repeats_plain_text else None
-
-    @staticmethod
-    def _growing(steps: Sequence[Step]) -> dict[str, Any]:
-        """The chart that grows with a run; the others are drawn at its end."""
-        return {"acceptance": figures.acceptance_length(steps)}
-
-    @staticmethod
-    def charts(trace: Trace, baseline: Trace | None) -> dict[str, Any]:
-        """The charts of a finished run."""
-        speedup = (
-            figures.speedup_by_token(trace, baseline)
-            if baseline is not None and trace.steps
-            else figures.empty(say("generate.uncompared"))
-        )
-        return {
-            **Studio._growing(trace.steps),
-            "choices": figures.choices(trace.steps),
-            "pool": figures.pool_growth(trace.steps),
-            "time": figures.tokens_against_time(trace, baseline),
-            "speedup": speedup,
-            "where": figures.time_breakdown(trace, baseline),
-            "positions": figures.acceptance_by_position(trace),
-            "even": figures.break_even(trace, baseline),
-        }
+def _lent_seconds(tasks: Sequence[Task]) -> float:
+    """How long these may take on a GPU that is lent: 0.1 s a token is slow there."""
+    return min(LENT_SECONDS, 15 + 0.1 * sum(task.max_new_tokens for task in tasks))

@@ -17,10 +17,12 @@ from ouroboros_core.words import say
 from visualize import figures, sweep_figures
 from visualize.components.plain_views import SaveView, SweepView
 from visualize.components.plot_view import PlotView
-from visualize.panels.endpoint import COMPUTE
+from visualize.panels.endpoint import COMPUTE, whole
 from visualize.panels.examples import EXAMPLES
+from visualize.panels.faults import field, sent, told
 from visualize.panels.generate import GeneratePanel
 from visualize.panels.knobs import knob_label, method_name
+from visualize.panels.limits import who
 from visualize.panels.studio import Studio
 from visualize.panels.traces import GENERATE
 from visualize.panels.visit import Visit
@@ -31,11 +33,12 @@ if TYPE_CHECKING:
     from ouroboros_core.benchmark.cells import CellRow
     from ouroboros_core.benchmark.grid import Grid
     from ouroboros_core.benchmark.prompts import Question
-    from ouroboros_core.benchmark.sweep import Sweep
+    from ouroboros_core.benchmark.sweep import Run, Sweep
     from ouroboros_core.models.pairs import Pair
 
 NONE = ""
-MOST_MINUTES = 30
+MOST_PROMPTS, MOST_REPEATS, MOST = 100, 5, 256
+"""Prompts of a sweep, runs of each, and tokens of a run."""
 DEFAULT = ("speculative", "gamma", "1,2,4,6")
 PROMPTS = "\n".join(e.prompt for e in EXAMPLES if e.chat and "\n" not in e.prompt and len(e.prompt) < 110)
 
@@ -44,7 +47,8 @@ class SweepPanel:
     """Builds the tab inside an open gr.Blocks; runs are opened in the panel that shows them."""
 
     def __init__(self, studio: Studio, generate: GeneratePanel, tabs: Tabs) -> None:
-        self.studio, self.generate = studio, generate
+        self.studio, self.generate, self.pair = studio, generate, generate.pair
+        self.most = min(MOST, studio.limits.new_tokens)
         with gr.Row(elem_classes="ouro-main"):
             with gr.Column(min_width=0, elem_classes="ouro-inputs"):
                 self._build_inputs()
@@ -83,8 +87,8 @@ class SweepPanel:
         self.prompts = gr.Textbox(
             PROMPTS, label=say("sweep.prompts"), info=say("sweep.prompts.note"), lines=4, max_lines=8, elem_id="sweep-prompts"
         )
-        self.repeats = gr.Slider(1, 5, value=1, step=1, label=say("sweep.repeats"), info=say("sweep.repeats.note"))
-        self.count = gr.Slider(8, 256, value=48, step=8, label=say("sweep.count.label"), info=say("sweep.count.note"))
+        self.repeats = gr.Slider(1, MOST_REPEATS, value=1, step=1, label=say("sweep.repeats"), info=say("sweep.repeats.note"))
+        self.count = gr.Slider(8, self.most, value=48, step=8, label=say("sweep.count.label"), info=say("sweep.count.note"))
         self.estimate = gr.Markdown(say("sweep.unready"), elem_id="sweep-estimate", elem_classes="ouro-note")
         with gr.Row(elem_classes="ouro-buttons"):
             self.go = gr.Button(say("sweep.start"), variant="primary", elem_id="sweep", min_width=0)
@@ -93,7 +97,7 @@ class SweepPanel:
 
     def _wire(self, tabs: Tabs) -> None:
         private: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
-        self.inputs = [self.method, *self.axes, *self.values, self.knobs, self.prompts, self.repeats, self.count]
+        self.inputs = [self.pair, self.method, *self.axes, *self.values, self.knobs, self.prompts, self.repeats, self.count]
         self.method.change(
             lambda method: [gr.update(choices=_names(method, optional=n == 1), value=_first(method, n)) for n in range(2)],
             self.method,
@@ -120,28 +124,33 @@ class SweepPanel:
         from ouroboros_core.benchmark.grid import Axis, Grid, read_axis
         from ouroboros_core.benchmark.prompts import Question
 
-        method, first, second, texts, others, knobs, prompts, repeats, count = values
+        pair, method, first, second, texts, others, knobs, prompts, repeats, count = values
         axes: list[Axis] = [read_axis(f"{name}={text}") for name, text in ((first, texts), (second, others)) if name != NONE]
         lines = [line.strip() for line in str(prompts).splitlines() if line.strip()]
-        if not lines:
-            raise InvalidInput(say("sweep.unprompted"))
+        if not 1 <= len(lines) <= MOST_PROMPTS:
+            raise InvalidInput(say("sweep.unprompted", most=MOST_PROMPTS, n=len(lines)))
         questions = [Question(number, "own", (line,)) for number, line in enumerate(lines, 1)]
-        return Grid(str(method), tuple(axes), read_knobs(str(knobs))), questions, int(repeats), int(count)
+        grid = Grid(str(method), tuple(axes), read_knobs(str(knobs)))
+        for draft in {cell.draft for cell in grid.cells} - {None}:
+            self.studio.models.check_draft(pair, str(draft))
+        counts = whole("repeats", repeats, MOST_REPEATS), whole("max_new_tokens", count, self.most)
+        return grid, questions, *counts
 
     def attach(self, blocks: gr.Blocks) -> None:
         """Estimate once the models are there, and then whenever something changes."""
         private: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
-        ready = blocks.load(self.studio.until_ready, concurrency_limit=None, **private)
+        ready = blocks.load(self.studio.models.until_ready, concurrency_limit=None, **private)
         ready.then(self._estimate, self.inputs, self.estimate, queue=False, **private)
 
     def _estimate(self, *values: Any) -> str:
         from ouroboros_core.benchmark.sweep import estimate, plain_runs
 
-        if not self.studio.ready:
-            return say("sweep.unready")
         try:
+            here = self.studio.models.there(values[0])
+            if here is None:
+                return say("sweep.unready")
             grid, questions, repeats, count = self._plan(*values)
-            seconds = estimate(self.studio.pair(), grid, questions, repeats, count)
+            seconds = estimate(here, grid, questions, repeats, count)
         except OuroborosError as error:
             return str(error)
         runs = len(grid.cells) * len(questions) * repeats
@@ -149,42 +158,39 @@ class SweepPanel:
         plain = plain_runs(grid) * len(questions) * repeats
         return say("sweep.estimate", runs=runs, tokens=count, plain=plain, time=told)
 
-    def _start(self, event: gr.EventData, visit: Visit, *values: Any) -> Iterator[Any]:
+    def _start(self, request: gr.Request, event: gr.EventData, visit: Visit, *values: Any) -> Iterator[Any]:
         """Both buttons are one event: of two, Stop would not end the one that runs."""
-        yield from self._resume(visit) if event.target is self.resume else self._sweep(visit, *values)
+        with told():
+            make = self._again(visit) if event.target is self.resume else self._new(*values)
+            yield from self._run(visit, self.studio.sweep(make, pair=values[0], visitor=who(request)))
 
-    def _sweep(self, visit: Visit, *values: Any) -> Iterator[Any]:
+    def _new(self, *values: Any) -> Callable[[Pair], Sweep]:
         from ouroboros_core.benchmark.sweep import Sweep, estimate
 
-        try:
-            plan = self._plan(*values)
+        plan, most = self._plan(*values), self.studio.limits.sweep_minutes
 
-            def make(pair: Pair) -> Sweep:
-                minutes = estimate(pair, *plan) / 60
-                if minutes > MOST_MINUTES:
-                    raise InvalidInput(say("sweep.toolong", minutes=round(minutes), most=MOST_MINUTES))
-                return Sweep(pair, *plan)
+        def make(pair: Pair) -> Sweep:
+            minutes = estimate(pair, *plan) / 60
+            if minutes > most:
+                raise InvalidInput(say("sweep.toolong", minutes=f"{minutes:.2g}", most=most))
+            return Sweep(pair, *plan)
 
-            yield from self._run(visit, make)
-        except OuroborosError as error:
-            raise gr.Error(str(error), print_exception=False) from None
+        return make
 
-    def _resume(self, visit: Visit) -> Iterator[Any]:
+    @staticmethod
+    def _again(visit: Visit) -> Callable[[Pair], Sweep]:
         swept = visit.swept
         if swept is None:
-            raise gr.Error(say("sweep.nothing"), print_exception=False)
-        try:
-            yield from self._run(visit, lambda _: swept.sweep)
-        except OuroborosError as error:
-            raise gr.Error(str(error), print_exception=False) from None
+            raise InvalidInput(say("sweep.nothing"))
+        return lambda _: swept.sweep
 
-    def _run(self, visit: Visit, make: Callable[[Pair], Sweep]) -> Iterator[Any]:
+    def _run(self, visit: Visit, running: Iterator[tuple[str, Sweep | None, Run | None]]) -> Iterator[Any]:
         """What is left of a sweep; the visit keeps it, so that it can be stopped at any time."""
         drawn: list[Any] = [gr.skip(), gr.skip()]
         known: dict[str, Any] = {}
         counted = -1
         turn = uuid.uuid4().hex  # a stopped one is not the one that goes on
-        for what, sweep, done in self.studio.sweep(make):
+        for what, sweep, done in running:
             if sweep is None:
                 yield {"seq": time.time_ns(), "sweep": turn, "status": what, "done": 0, "total": 0, "left": 0}, *drawn
                 continue
@@ -236,17 +242,20 @@ class SweepPanel:
 
     def _picked(self, event: gr.EventData, visit: Visit) -> list[Any]:
         """A click on a chart; marks of theory belong to no cell."""
-        if not isinstance(event.data, int):
+        cell = sent(event, "data")
+        if not isinstance(cell, int):
             return [gr.skip() for _ in range(1 + len(self.generate.outputs))]
-        return self._shown_cell(event.data, visit)
+        with told():
+            return self._shown_cell(cell, visit)
 
     def _open(self, event: gr.EventData, visit: Visit) -> list[Any]:
-        return self._shown_cell(int(event.cell), visit)
+        with told():
+            return self._shown_cell(field(event, "cell", int), visit)
 
     def _shown_cell(self, cell: int, visit: Visit) -> list[Any]:
         found = visit.swept.traces.get(cell) if visit.swept else None
         if found is None:
-            raise gr.Error(say("sweep.gone"), print_exception=False)
+            raise InvalidInput(say("sweep.gone"))
         visit.keep(found[0])
         return [gr.Tabs(selected=GENERATE), *self.generate.show(visit, *found)]
 
@@ -259,7 +268,7 @@ class SweepPanel:
         sweep = visit.swept.sweep
         rows, ideals = cells.summary(sweep.points, sweep.grid), cells.ideal(sweep.points, sweep.grid)
         name = f"sweep-{sweep.grid.method}"
-        if event.kind == "csv":
+        if field(event, "kind", str) == "csv":
             return {"seq": time.time_ns(), "name": f"{name}.csv", "type": "text/csv", "text": cells.to_csv(rows, sweep.grid.axes)}
         report = {"rows": [asdict(row) for row in rows], "ideal": [asdict(found) for found in ideals]}
         text = sweep.store.text(report)

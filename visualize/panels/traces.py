@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 import gradio as gr
 
 from ouroboros_core.decoding.trace import Trace
-from ouroboros_core.errors import InvalidInput, OuroborosError
+from ouroboros_core.errors import OuroborosError
 from ouroboros_core.words import say
 from visualize import diff, diff_figures, figures, gallery
 from visualize.components.plain_views import DiffView, GalleryView, OpenView
 from visualize.components.plot_view import PlotView
+from visualize.panels.faults import field, told
 from visualize.panels.generate import GeneratePanel
 from visualize.panels.visit import Visit
 
@@ -58,16 +59,15 @@ class TracesPanel:
         self.compare.click(self._compare, [self.first, self.second, visit], [self.diff, self.chart], **private)
 
     def _open_recorded(self, event: gr.EventData, visit: Visit) -> list[Any]:
-        try:
-            name = str(event.name)
+        with told():
+            name = field(event, "name", str)
             return self._shown(visit, gallery.trace(name), gallery.baseline(name), "")
-        except OuroborosError as error:
-            raise gr.Error(str(error), print_exception=False) from None
 
     def _open_file(self, event: gr.EventData, visit: Visit) -> list[Any]:
-        name = str(event.name)[:100]
+        with told():
+            name, text = field(event, "name", str)[:100], field(event, "text", str)
         try:
-            trace = Trace.from_json(str(event.text))
+            trace = Trace.from_json(text)
         except OuroborosError as error:
             return [gr.skip(), _told(f"{name}: {error}"), *(gr.skip() for _ in self.generate.outputs)]
         visit.keep(trace)
@@ -78,14 +78,12 @@ class TracesPanel:
 
     @staticmethod
     def _compare(first: str, second: str, visit: Visit) -> tuple[Any, Any]:
-        try:
+        with told():
             a, b = (visit.kept[name] if name in visit.kept else gallery.trace(name) for name in (first, second))
             difference = diff.diff(a, b)
             seq = time.time_ns()
             figure = diff_figures.steps_against_tokens(a, b)
             return {"seq": seq, **diff.view(difference)}, {"seq": seq, "run": "", "figure": figure}
-        except InvalidInput as error:
-            raise gr.Error(str(error), print_exception=False) from None
 
 
 def _told(words: str) -> dict[str, Any]:

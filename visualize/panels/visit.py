@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from ouroboros_core.decoding.trace import Trace
@@ -12,8 +13,10 @@ from visualize import views
 if TYPE_CHECKING:
     from ouroboros_core.benchmark.sweep import Sweep
     from ouroboros_core.decoding.equality import Divergence
-    from ouroboros_core.decoding.generation import Generation
+    from ouroboros_core.decoding.generation import Task
+    from ouroboros_core.decoding.trace import Step
     from ouroboros_core.memory.pool import PhrasePool
+    from ouroboros_core.models.pairs import Pair
 
 KEPT = 8
 """Finished runs that are remembered for comparison."""
@@ -29,23 +32,60 @@ class Swept:
 
 @dataclass
 class Visit:
-    """pools: phrases by method and n-gram size; kept: runs by what they are called; the rest: what Generate shows."""
+    """pools: phrases by method, n-gram size and tokenizer; kept: runs by what they are called; begun, steps, texts, pieces: of a
+    run that has not ended; the rest: what Generate shows."""
 
     pools: dict[Any, PhrasePool] = field(default_factory=dict)
     kept: dict[str, Trace] = field(default_factory=dict)
-    generation: Generation | None = None
+    begun: Trace | None = None
+    steps: list[Step] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
+    pieces: dict[int, str] = field(default_factory=dict)
     trace: Trace | None = None
     baseline: Trace | None = None
     difference: Divergence | None = None
     swept: Swept | None = None
 
-    def begin(self, generation: Generation) -> None:
+    def begin(self, begun: Trace) -> None:
         """A run has begun; until it ends, or if it is stopped, what it has written so far is what is shown."""
-        self.generation, self.trace, self.baseline, self.difference = generation, None, None, None
+        self.show(None, None)
+        self.begun = begun
 
-    def show(self, trace: Trace, baseline: Trace | None, difference: Divergence | None = None) -> None:
+    def grow(self, steps: Sequence[Step], texts: Sequence[str], pieces: Mapping[int, str]) -> None:
+        """What it has written meanwhile."""
+        self.steps += steps
+        self.texts += texts
+        self.pieces |= pieces
+
+    def take(self, update: Mapping[str, Any]) -> None:
+        """What an update of `Studio.run` says of this visitor's run."""
+        if "begun" in update:
+            self.begin(update["begun"])
+        if "grown" in update:
+            self.grow(*update["grown"])
+        if "trace" in update:
+            self.show(update["trace"], update["baseline"], update["difference"])
+            self.keep(update["trace"])
+        if update.get("pool") is not None:
+            run = update.get("trace") or update["begun"]
+            self.pools[self._pool_key(run.method, update["pool"])] = update["pool"]
+
+    def pool(self, task: Task, pair: Pair) -> PhrasePool:
+        """This visitor's own phrases for a method, n-gram size and tokenizer."""
+        from ouroboros_core.memory.pool import PhrasePool
+
+        knobs: Any = task.hyperparameters
+        fresh = PhrasePool(knobs.ngram_size, knobs.guess_set_size, fingerprint=pair.fingerprint)
+        return self.pools.get(self._pool_key(task.method, fresh), fresh)
+
+    @staticmethod
+    def _pool_key(method: str, pool: PhrasePool) -> tuple[str, int, str]:
+        return method, pool.ngram_size, pool.fingerprint
+
+    def show(self, trace: Trace | None, baseline: Trace | None, difference: Divergence | None = None) -> None:
         """A finished run is shown."""
-        self.generation, self.trace, self.baseline, self.difference = None, trace, baseline, difference
+        self.begun, self.steps, self.texts, self.pieces = None, [], [], {}
+        self.trace, self.baseline, self.difference = trace, baseline, difference
 
     def keep(self, trace: Trace) -> None:
         """Remember a run of this visitor, or from a file, to be compared with others; the oldest are forgotten."""
@@ -65,4 +105,7 @@ class Visit:
         """The run in Generate with its plain one; None as long as the first, recorded one is there."""
         if self.trace is not None:
             return self.trace, self.baseline
-        return (self.generation.trace(), None) if self.generation is not None else None
+        if self.begun is None:
+            return None
+        pieces = dict(sorted(self.pieces.items()))
+        return replace(self.begun, steps=tuple(self.steps), texts=tuple(self.texts), pieces=pieces), None

@@ -1,0 +1,61 @@
+"""Which models a page offers: the pairs of a list, and on one's own machine whatever is typed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from ouroboros_core.errors import InvalidInput
+
+JOIN = " + "
+"""Between target and draft where both are typed in one line."""
+
+
+class Choice(BaseModel):
+    """A pair by name; target, draft, head and corpus are those of `load_pair`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str = Field(min_length=1, max_length=200)
+    target: str | None = None
+    draft: str | None = None
+    head: str | None = None
+    corpus: str | None = None
+
+
+def read_pairs(file: Path) -> tuple[Choice, ...]:
+    """The pairs of a JSON file, such as `[{"name": "small", "target": "models/target", "draft": "models/draft"}]`.
+
+    A target that is null or left out is the embedded one. The first pair is the one a visitor finds chosen.
+    Raises InvalidInput where the file is missing, malformed, empty, or names two pairs alike.
+    """
+    try:
+        choices = TypeAdapter(tuple[Choice, ...]).validate_python(json.loads(file.read_text(encoding="utf-8")))
+    except (OSError, ValueError) as error:
+        reason = "; ".join(_explain(e) for e in error.errors()) if isinstance(error, ValidationError) else error
+        raise InvalidInput(
+            f'{file} is no list of pairs ({reason}): write [{{"name": "...", "target": "...", "draft": "..."}}, ...]'
+        ) from None
+    if not choices:
+        raise InvalidInput(f"{file} lists no pair: name at least one")
+    names = [choice.name for choice in choices]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise InvalidInput(f"{file} has two pairs named {twice}: give each a name of its own")
+    return choices
+
+
+def _explain(error: object) -> str:
+    assert isinstance(error, dict)
+    where = ".".join(str(part) for part in error["loc"])
+    return f"{where}: {error['msg']}" if where else str(error["msg"])
+
+
+def typed(text: str) -> Choice:
+    """`TARGET` or `TARGET + DRAFT`, each a folder, GGUF file or Hub id."""
+    target, _, draft = (part.strip() for part in text.partition(JOIN))
+    if not target:
+        raise InvalidInput("name a target, as in TARGET or TARGET + DRAFT, got nothing")
+    return Choice(name=text.strip()[:200], target=target, draft=draft or None)

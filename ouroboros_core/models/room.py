@@ -1,0 +1,82 @@
+"""Whether a text fits: in characters before it is tokenized, and in memory before anything is computed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psutil
+import torch
+from transformers import PreTrainedTokenizerBase
+
+from ouroboros_core.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from ouroboros_core.models.causal_lm import CausalLM
+
+SPARE = 128 * 2**20
+"""Bytes that are left to everything but keys and values: activations of a pass, the record of a run."""
+
+
+def check_characters(text: str, tokenizer: PreTrainedTokenizerBase, max_length: int, name: str) -> None:
+    """Raise InvalidInput for a text that cannot fit however it is tokenized, before time is spent on it.
+
+    No token stands for more characters than the longest entry of the vocabulary has.
+    """
+    if len(text) <= max_length:
+        return
+    longest = max(map(len, tokenizer.get_vocab()))
+    if len(text) > max_length * longest:
+        raise InvalidInput(
+            f"the prompt has {len(text):,} characters, at least {-(-len(text) // longest):,} tokens, but {name} has room for "
+            f"{max_length:,}: shorten the prompt"
+        )
+
+
+def cache_bytes(model: CausalLM, tokens: int) -> int:
+    """Bytes of keys and values of so many tokens."""
+    config = model.model.config.get_text_config(decoder=True)
+    heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
+    width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    return tokens * model.layers * 2 * int(heads) * int(width) * model.dtype.itemsize
+
+
+def check_memory(models: Sequence[CausalLM], tokens: int, free: int | None = None) -> None:
+    """Raise InvalidInput unless keys and values of so many tokens fit into the memory of their device beside what they have.
+
+    free  bytes; asked of the device where left out
+    """
+    for device in {model.device for model in models}:
+        there = free_memory(device) if free is None else free
+        mine = [model for model in models if model.device == device]
+        needed = sum(cache_bytes(model, tokens) for model in mine)
+        if there is not None and needed + SPARE > there + sum(model.cache.bytes for model in mine):
+            raise InvalidInput(
+                f"{tokens:,} tokens of prompt and answer need {_mib(needed + SPARE)} of memory, {_mib(there)} are free: shorten "
+                f"the prompt, ask for fewer tokens, or choose smaller models"
+            )
+
+
+def free_memory(device: torch.device, limits: Path = Path("/sys/fs/cgroup")) -> int | None:
+    """Bytes that may still be taken on a device, of the machine and within the container's limit; None where nobody knows."""
+    if device.type == "cuda":
+        return torch.cuda.mem_get_info(device)[0]
+    if device.type != "cpu":
+        return None
+    free = int(psutil.virtual_memory().available)
+    for limit, used, caches in (
+        ("memory.max", "memory.current", "inactive_file"),
+        ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes", "total_inactive_file"),
+    ):
+        try:
+            most, taken = (int((limits / file).read_text()) for file in (limit, used))
+            facts = dict(line.split() for line in (limits / used).with_name("memory.stat").read_text().splitlines())
+            free = min(free, most - taken + int(facts.get(caches, 0)))
+        except (OSError, ValueError):  # no such file, or 'max': no limit
+            continue
+    return max(0, free)
+
+
+def _mib(count: int) -> str:
+    return f"{count / 2**20:,.0f} MiB"

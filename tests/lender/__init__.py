@@ -1,0 +1,1 @@
+"""What stands in for a machine that lends a GPU: a directory for PYTHONPATH."""

@@ -1,0 +1,60 @@
+"""Whatever goes wrong in an event becomes a sentence on the page; what is not the visitor's to mend is logged with a number."""
+
+from __future__ import annotations
+
+import logging
+import traceback
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import gradio as gr
+
+from ouroboros_core.errors import InvalidInput, OuroborosError
+from ouroboros_core.words import say
+
+log = logging.getLogger("ouroboros.faults")
+
+MEMORY = ("can't allocate memory", "out of memory", "not enough memory")
+"""How torch says it, on the CPU and elsewhere."""
+
+
+@contextmanager
+def told() -> Iterator[None]:
+    """Around everything that an event does; also around the loop of a generator."""
+    try:
+        yield
+    except OuroborosError as error:
+        raise gr.Error(str(error), print_exception=False) from None
+    except gr.Error:
+        raise
+    except Exception as error:
+        raise gr.Error(describe(error), print_exception=False) from None
+
+
+T = TypeVar("T")
+
+
+def sent(event: gr.EventData, name: str) -> Any:
+    """What an event carries under a name, None for nothing."""
+    return event._data.get(name) if isinstance(event._data, dict) else None
+
+
+def field(event: gr.EventData, name: str, kind: type[T]) -> T:
+    """What an event of the page's own scripts carries under a name; raises InvalidInput where it is missing or no such thing."""
+    value = sent(event, name)
+    if not isinstance(value, kind):
+        raise InvalidInput(say("fault.event", name=name))
+    return value
+
+
+def describe(error: Exception, memory: str = "") -> str:
+    """What a visitor is told of an error that nobody foresaw; `memory`: where it is that there is none left."""
+    if isinstance(error, MemoryError) or any(part in str(error).lower() for part in MEMORY):
+        log.error("out of memory: %s", str(error).splitlines()[0] if str(error) else type(error).__name__)
+        return memory or say("fault.memory")
+    number = uuid.uuid4().hex[:8]
+    frames = "".join(traceback.format_tb(error.__traceback__))  # and not what it says: that may hold a visitor's text
+    log.error("fault %s, Traceback of a %s:\n%s", number, type(error).__name__, frames)
+    return say("fault.unforeseen", kind=type(error).__name__, number=number)
