@@ -172,7 +172,7 @@ def main() -> None:
         os.environ["HF_HUB_OFFLINE"] = "1"
     write_log()
     limits = PUBLIC if arguments.public else Limits()
-    studio = Studio(Models(partial(load, arguments), choices, own=limits.own_models), limits)
+    studio = Studio(Models(partial(load, arguments), choices, own=limits.own_models), limits, max_queue + 1)
     page = build(studio, max_queue)
     studio.models.start()
     try:

@@ -95,6 +95,8 @@ class Hyperparameters(BaseModel):
     @classmethod
     def parse(cls, values: Mapping[str, Any]) -> Hyperparameters:
         """Validated knobs; raises InvalidInput with what is wrong, the value and what is allowed."""
+        if not isinstance(values, Mapping) or not all(isinstance(name, str) for name in values):
+            raise InvalidInput(f'knobs must be given by name, as in {{"gamma": 4}}, got {str(values)[:80]}')
         try:
             return cls.model_validate(dict(values))
         except ValidationError as error:

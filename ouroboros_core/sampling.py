@@ -50,12 +50,20 @@ class Sampling(Hyperparameters):
         return say("sampling.greedy" if self.temperature == 0 else "sampling.plain")
 
 
+TINY = 1e-100
+"""Below this temperature a quotient may be infinite; from 0 downwards only the others are."""
+
+
 def process(logits: npt.NDArray[np.floating], sampling: Sampling) -> Scores:
     """Scores [vocabulary] after temperature, top-k and top-p in Hugging Face's order; -inf where a token is ruled out.
 
     Needs temperature > 0. Ties at the edge of top-k stay, as in Hugging Face's TopKLogitsWarper.
     """
-    scores: Scores = logits.astype(np.float64) / sampling.temperature
+    scores: Scores = logits.astype(np.float64)
+    if sampling.temperature < TINY:
+        scores -= scores.max()
+    with np.errstate(over="ignore"):  # of a tiny temperature, towards -inf
+        scores /= sampling.temperature
     if 0 < sampling.top_k < len(scores):
         edge = np.partition(scores, -sampling.top_k)[-sampling.top_k]
         scores = np.where(scores < edge, -np.inf, scores)

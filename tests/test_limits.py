@@ -237,3 +237,48 @@ def test_a_request_that_is_too_large_is_refused_with_or_without_its_length() -> 
     assert through_the_gate(b"x", {"content-length": "many"}) == 413
     assert through_the_gate(b"x", path="/gradio_api/upload") == 403
     assert through_the_gate(b"x", path="/gradio_api/upload/") == 403
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/gradio_api/upload",
+        "/upload",
+        "//gradio_api//upload/",
+        "/gradio_api/process_recording",
+        "/gradio_api/deep_link",
+        "/gradio_api/file=http://203.0.113.7/x",
+        "/gradio_api/file=HTTPS://203.0.113.7/x",
+        "/gradio_api/proxy=http://203.0.113.7/x",
+        "/gradio_api/stream/x",
+    ],
+)
+def test_no_file_comes_in_and_no_other_server_is_asked(path: str) -> None:
+    assert through_the_gate(b"x", path=path) == 403
+
+
+def test_what_the_page_itself_asks_for_passes_the_gate() -> None:
+    for path in ("/", "/gradio_api/queue/join", "/gradio_api/call/generate", "/gradio_api/file=assets/js/dom.js", "/healthz"):
+        assert through_the_gate(b"{}", path=path) == 200
+    assert through_the_gate(b"x", {"content-type": "multipart/form-data; boundary=x"}) == 403
+
+
+def test_half_a_surrogate_pair_is_no_text() -> None:
+    pair = small_pair()
+    for task in (replace(asked(), prompt="the \ud85d cat"), replace(asked(), method="autoregressive", prompt="\udfff")):
+        with pytest.raises(InvalidInput, match=r"character \d is U\+D[0-9A-F]{3}, half of a surrogate pair"):
+            Generation(pair, task)
+    with pytest.raises(InvalidInput, match="name a target"):
+        typed("x\udfffy")
+
+
+@pytest.mark.parametrize("method", [[], [1], {"a": 1}, None, 3, "x" * 500])
+def test_a_method_that_is_none_is_refused(method: Any) -> None:
+    with pytest.raises(InvalidInput, match="method must be one of autoregressive"):
+        methods.get(method)
+
+
+@pytest.mark.parametrize("knobs", ["greedy", [1, 2], [None], 1e-320, 2**70, {1: 2}, None])
+def test_knobs_that_have_no_names_are_refused(knobs: Any) -> None:
+    with pytest.raises(InvalidInput, match="knobs must be given by name"):
+        methods.get("speculative").Hyperparameters.parse(knobs)

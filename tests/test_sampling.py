@@ -65,3 +65,10 @@ def test_bad_values_are_refused_with_what_is_allowed(values: dict[str, object], 
     with pytest.raises(InvalidInput) as caught:
         Sampling.parse(values)
     assert str(caught.value) == message
+
+
+@pytest.mark.parametrize("temperature", [1e-300, 1e-320, 5e-324])
+def test_the_smallest_temperatures_choose_the_likeliest_token(temperature: float) -> None:
+    """Oracle: the limit, which is greedy."""
+    logits = np.array([-3.0, 40.0, 39.9, -80.0], np.float32)
+    assert list(softmax(process(logits, Sampling(temperature=temperature)))) == [0, 1, 0, 0]

@@ -133,3 +133,17 @@ def test_models_that_do_not_load_are_an_answer_not_a_hang() -> None:
     with pytest.raises(InvalidInput, match="these models do not fit into the memory"):
         list(broken.run(make_task(), compare=True))
     assert broken.models.state().startswith("The models could not be loaded: these models do not fit")
+
+
+def test_who_comes_when_too_many_wait_is_told_so_whichever_way() -> None:
+    """Two places: one computes, one waits."""
+    small = Studio(Models(lambda _: small_pair()), waiting=1)
+    small.models.ask("").result()
+    first, second, third = (small.run(make_task(max_new_tokens=64), compare=False) for _ in range(3))
+    next(first)
+    next(second)
+    with pytest.raises(InvalidInput, match="the queue is full"):
+        next(third)
+    first.close()
+    assert list(second)[-1]["trace"].steps
+    assert list(small.run(make_task(), compare=False))[-1]["trace"].steps

@@ -17,7 +17,7 @@ from ouroboros_core.memory.pool import PhrasePool
 from ouroboros_core.methods.base import Method, Need, Resources
 from ouroboros_core.models.language_model import LanguageModel
 from ouroboros_core.models.pairs import Pair
-from ouroboros_core.models.room import check_characters, check_memory
+from ouroboros_core.models.room import check_characters, check_memory, check_text
 from ouroboros_core.sampling import Sampler, Sampling
 from ouroboros_core.tree import Source
 
@@ -114,6 +114,7 @@ class Generation:
         """What is expected, in token ids as the answer would have them."""
         if not self.task.prediction:
             return ()
+        check_text(self.task.prediction)
         ids = tuple(self.pair.tokenizer(self.task.prediction, add_special_tokens=False).input_ids)
         outside = next((t for t in ids if t >= self.pair.target.vocabulary), None)
         if outside is not None:

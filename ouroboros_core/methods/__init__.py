@@ -26,6 +26,6 @@ def available() -> dict[str, type[Method]]:
 
 def get(method: str) -> type[Method]:
     """The method of that id; raises InvalidInput naming those there are."""
-    if method not in available():
-        raise InvalidInput(f"method must be one of {', '.join(available())}, got {method}")
+    if not isinstance(method, str) or method not in available():
+        raise InvalidInput(f"method must be one of {', '.join(available())}, got {str(method)[:80]}")
     return available()[method]

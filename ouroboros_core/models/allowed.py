@@ -56,6 +56,6 @@ def _explain(error: object) -> str:
 def typed(text: str) -> Choice:
     """`TARGET` or `TARGET + DRAFT`, each a folder, GGUF file or Hub id."""
     target, _, draft = (part.strip() for part in text.partition(JOIN))
-    if not target:
-        raise InvalidInput("name a target, as in TARGET or TARGET + DRAFT, got nothing")
+    if not target or not text.isprintable():
+        raise InvalidInput(f"name a target, as in TARGET or TARGET + DRAFT, got {text[:80]!a}")
     return Choice(name=text.strip()[:200], target=target, draft=draft or None)

@@ -31,6 +31,7 @@ from ouroboros_core.models.drafts import check_vocabulary, join_draft, load_draf
 from ouroboros_core.models.eagle import EagleDrafter, EagleHead
 from ouroboros_core.models.loading import Quantize, load_model, load_tokenizer, short_name, stop_tokens
 from ouroboros_core.models.machine import DType, available_threads, choose_device, choose_dtype, device_name, processor
+from ouroboros_core.models.room import check_text
 from ouroboros_core.models.timing import costs_of
 
 Passes = Literal["auto", "transformers"]
@@ -54,6 +55,7 @@ class Pair:
 
         history: earlier turns, user and assistant alternately; needs the chat template.
         """
+        check_text("".join((*history, prompt)))
         if history and not chat:
             raise InvalidInput("earlier turns need the chat template: leave them out, or do not send the prompt raw")
         if chat:

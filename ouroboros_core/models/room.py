@@ -34,6 +34,13 @@ def check_characters(text: str, tokenizer: PreTrainedTokenizerBase, max_length: 
         )
 
 
+def check_text(text: str) -> None:
+    """Raise InvalidInput for half a surrogate pair, which is no character and has no tokens."""
+    half = next((place for place, one in enumerate(text) if "\ud800" <= one <= "\udfff"), None)
+    if half is not None:
+        raise InvalidInput(f"character {half + 1} is U+{ord(text[half]):04X}, half of a surrogate pair and no text: take it out")
+
+
 def cache_bytes(model: CausalLM, tokens: int) -> int:
     """Bytes of keys and values of so many tokens."""
     config = model.model.config.get_text_config(decoder=True)

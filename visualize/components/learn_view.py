@@ -13,9 +13,10 @@ from visualize.markup import LEARN_VIEW
 from visualize.views import legend
 
 
-def run(request: dict[str, Any]) -> str:
-    """What the lessons ask of the server: the view of a recorded run, by its name, as JSON."""
-    return json.dumps(gallery.view(str(request.get("name"))))
+def run(request: Any) -> str:
+    """What the lessons ask of the server: the view of a recorded run, by its name, as JSON; null where there is none."""
+    name = request.get("name") if isinstance(request, dict) else None
+    return json.dumps(gallery.view(name) if isinstance(name, str) and name in gallery.runs() else None)
 
 
 class LearnView(JsonHTML):

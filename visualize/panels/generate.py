@@ -96,7 +96,7 @@ class GeneratePanel:
             **private,
         )
         running.then(self.studio.models.state, self.pair, self.models, queue=False, **private)
-        running.success(lambda drawn: [drawn[name] for name in CHARTS if name != GROWING], self.drawn, rest, **private)
+        running.success(self._rest, self.drawn, rest, **private)
         self.stop.click(self._stopped, outputs=self.view, cancels=[running], queue=False, **private)
         self.saving.wire(self.inputs)
 
@@ -147,6 +147,11 @@ class GeneratePanel:
                 name: {"seq": seq, "run": view["run"], "figure": figure} for name, figure in update.get("charts", {}).items()
             }
             yield view, drawn[GROWING], drawn
+
+    @staticmethod
+    def _rest(drawn: dict[str, Any] | None) -> list[Any]:
+        """The charts that are drawn at the end of a run."""
+        return [(drawn or {}).get(name, gr.skip()) for name in CHARTS if name != GROWING]
 
     @staticmethod
     def _blank() -> list[dict[str, Any]]:

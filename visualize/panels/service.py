@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import sys
 from typing import TYPE_CHECKING
 
@@ -15,12 +16,14 @@ if TYPE_CHECKING:
 
 MOST_BYTES = 48 * 2**20
 """Of one request: more than the greatest trace that may be opened, as JSON in JSON."""
-UNUSED = ("/gradio_api/upload", "/upload")
-"""Gradio's way for files to come in; the page needs none, what is opened is read in the browser."""
+UNUSED = re.compile(
+    r"/+(gradio_api/+)?(upload|process_recording|deep_link|proxy=.*|file=/*https?:.*|stream/.*|run-history/.*)/*$", re.IGNORECASE
+)
+"""Ways of Gradio's by which files come in or other servers are asked. The page needs none: files are read in the browser."""
 
 
 class Gate:
-    """ASGI middleware: refuses bodies that are too large (413) and the upload of files (403), before they are read."""
+    """ASGI middleware: refuses what is too large (413), and files and addresses of others (403), before anything is read."""
 
     def __init__(self, app: ASGIApp, most_bytes: int = MOST_BYTES) -> None:
         self.app, self.most_bytes = app, most_bytes
@@ -29,11 +32,12 @@ class Gate:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        if str(scope["path"]).rstrip("/") in UNUSED:
+        headers = dict(scope["headers"])
+        if UNUSED.match(str(scope["path"])) or headers.get(b"content-type", b"").lower().startswith(b"multipart/"):
             await JSONResponse({"detail": say("service.uploads")}, 403)(scope, receive, send)
             return
         told = JSONResponse({"detail": say("service.large", most=self.most_bytes // 2**20)}, 413)
-        length = dict(scope["headers"]).get(b"content-length", b"0")
+        length = headers.get(b"content-length", b"0")
         if not length.isdigit() or int(length) > self.most_bytes:
             await told(scope, receive, send)
             return

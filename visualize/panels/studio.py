@@ -31,11 +31,12 @@ LENT_SECONDS = 100.0
 class Studio:
     """Runs, races and sweeps of all visitors, one after another."""
 
-    def __init__(self, models: Models, limits: Limits = Limits()) -> None:  # noqa: B008 - frozen
+    def __init__(self, models: Models, limits: Limits = Limits(), waiting: int = 1000) -> None:  # noqa: B008 - frozen
+        """waiting: how many may wait for the lane, whichever way they came."""
         self.models, self.limits = models, limits
         self.tokens, self.seconds = Budget(limits.tokens, "tokens"), Budget(limits.sweep_seconds, "seconds")
         self._baselines = Baselines()
-        self._lane = threading.Lock()
+        self._lane, self._waiting = threading.Lock(), threading.BoundedSemaphore(waiting)
         compute = Compute(models)
         self._compute = lent(compute.run, lambda _, task, *__: _lent_seconds([task, task]))
         self._race = lent(compute.race, lambda _, tasks, __: _lent_seconds([task for _, task in tasks]))
@@ -140,12 +141,17 @@ class Studio:
 
         def wait(pair: str) -> Iterator[str]:
             nonlocal mine
-            while not self.models.ready:
-                yield say("generate.loading")
-                time.sleep(STATUS_INTERVAL)
-            while not self._lane.acquire(timeout=STATUS_INTERVAL):
-                yield say("generate.turn")
-            mine = True
+            if not self._waiting.acquire(blocking=False):
+                raise InvalidInput(say("generate.full"))
+            try:
+                while not self.models.ready:
+                    yield say("generate.loading")
+                    time.sleep(STATUS_INTERVAL)
+                while not self._lane.acquire(timeout=STATUS_INTERVAL):
+                    yield say("generate.turn")
+                mine = True
+            finally:
+                self._waiting.release()
             wanted = self.models.ask(pair)
             while not wanted.done():
                 yield say("generate.loading")

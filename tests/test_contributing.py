@@ -1,0 +1,240 @@
+"""CONTRIBUTING.md is followed to the letter: in a copy of the repository its method is written and its commands are run."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ouroboros_core import methods
+from ouroboros_core.cli import build_parser
+from ouroboros_core.sampling import Sampling
+from tests.test_architecture import GROUND, MAY_USE, TORCH_ROOMS
+
+ROOT = Path(__file__).parents[1]
+GUIDE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+PROSE = re.sub(r"^```.*?^```$", "", GUIDE, flags=re.MULTILINE | re.DOTALL)
+METHOD_SECTION = GUIDE.split("## How to add a method in one file\n")[1]
+PYTHON = ".venv/bin/python"
+NAMED = re.compile(r"`(.+?)`")
+UNMEASURED = "test_the_benchmarks_table_is_generated_and_complete"
+PAGE = """
+import gradio, json
+from visualize.panels.inputs import RunInputs
+with gradio.Blocks():
+    inputs = RunInputs(256)
+    inputs.build_prompt()
+    inputs.build_knobs()
+knob = inputs.knobs["echo", "num_tokens"]
+shown = [type(knob).__name__, knob.label, knob.minimum, knob.maximum, knob.value, knob.info]
+print(json.dumps({"methods": inputs.method.choices, "knob": shown}))
+"""
+"""Prints what a visitor may choose, as JSON."""
+
+
+def commands(text: str) -> list[str]:
+    """The lines of the blocks of shell commands, without their comments."""
+    blocks = re.findall(r"^```sh\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    return [shlex.join(shlex.split(line, comments=True)) for block in blocks for line in block.splitlines()]
+
+
+def method_file() -> tuple[str, str]:
+    """Name and content of the file that the guide writes."""
+    found = re.findall(r"`([^`]+\.py)`:\n\n```python\n(.*?)^```$", METHOD_SECTION, re.MULTILINE | re.DOTALL)
+    assert len(found) == METHOD_SECTION.count("```python") == 1, "one block of Python with its file's name right before it"
+    return found[0]  # type: ignore[no-any-return]
+
+
+def files() -> list[str]:
+    """What git tracks or would track, as it stands in the working tree."""
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    return [name for name in listed.split("\0") if name and (ROOT / name).is_file()]
+
+
+class Copy:
+    """A copy of the repository, and what its commands have answered."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._answers: dict[str, subprocess.CompletedProcess[str]] = {}
+
+    def python(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """The answer of this Python in the copy. Tests have one core: tiny models are slow with more."""
+        cores = os.sched_getaffinity(0)
+        environment = {**os.environ, "PYTHONPATH": str(self.folder)}
+        options: dict[str, Any] = {"cwd": self.folder, "env": environment, "capture_output": True, "text": True, "timeout": 900}
+        os.sched_setaffinity(0, {max(cores)} if "pytest" in arguments else cores)
+        try:
+            return subprocess.run([sys.executable, *arguments], **options, check=False)
+        finally:
+            os.sched_setaffinity(0, cores)
+
+    def follow(self, command: str) -> subprocess.CompletedProcess[str]:
+        """The answer to a command of the guide, with this process's Python in place of the virtual environment's."""
+        if command not in self._answers:
+            program, *arguments = shlex.split(command)
+            assert program == PYTHON
+            self._answers[command] = self.python(*arguments)
+        return self._answers[command]
+
+    def answer(self, part: str) -> subprocess.CompletedProcess[str]:
+        """The answer to the one command of the method's section that has `part` in it."""
+        (command,) = (command for command in commands(METHOD_SECTION) if part in command)
+        return self.follow(command)
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Copy]:
+    """With the guide's method in it."""
+    if not (ROOT / ".git").exists():
+        pytest.skip("what belongs to the repository is known to git, and this is no checkout")
+    folder = tmp_path_factory.mktemp("checkout")
+    for name in files():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(ROOT / name, folder / name)
+    name, content = method_file()
+    assert not (folder / name).exists(), "the guide's method is in the repository already: let it write another"
+    (folder / name).write_text(content, encoding="utf-8")
+    yield Copy(folder)
+    shutil.rmtree(folder)
+
+
+def failures(answer: subprocess.CompletedProcess[str]) -> set[str]:
+    return set(re.findall(r"^FAILED \S+::(\w+)", answer.stdout, re.MULTILINE))
+
+
+def test_what_runs_in_the_copy_is_the_copy(copy: Copy) -> None:
+    code = "import ouroboros_core, tests, visualize; print(*[m.__file__ for m in (ouroboros_core, tests, visualize)])"
+    found = copy.python("-c", code).stdout.split()
+    assert len(found) == 3 and all(Path(file).is_relative_to(copy.folder) for file in found)
+    assert "echo" not in methods.available(), "here it is unknown"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [pytest.param(c, marks=pytest.mark.embedded) if "generate" in c else c for c in commands(METHOD_SECTION)],
+)
+def test_every_command_of_the_methods_section_succeeds(copy: Copy, command: str) -> None:
+    answer = copy.follow(command)
+    assert answer.returncode == 0, answer.stdout[-3000:] + answer.stderr[-3000:]
+
+
+def test_the_method_is_listed_with_its_knob(copy: Copy) -> None:
+    listed = {m["id"]: m for m in json.loads(copy.python("-m", "ouroboros_core", "methods", "--json").stdout)}
+    assert listed.keys() - methods.available().keys() == {"echo"}
+    knob = {"type": "int", "default": 3, "min": 1, "max": 16, "choices": [], "auto": False, "fixed": None}
+    assert listed["echo"]["knobs"] == {"num_tokens": knob | {"help": "Tokens copied from each place."}}
+    assert "echo: Echo" in copy.answer("ouroboros_core methods").stdout
+
+
+def test_ruff_has_nothing_to_say(copy: Copy) -> None:
+    name, _ = method_file()
+    for verb in (("check",), ("format", "--check")):
+        answer = copy.python("-m", "ruff", *verb, name)
+        assert answer.returncode == 0, answer.stdout
+
+
+def test_its_bounds_are_said_by_the_command_line(copy: Copy) -> None:
+    arguments = ("generate", "--method", "echo", "--num-tokens", "99", "--prompt", "a")
+    answer = copy.python("-m", "ouroboros_core", *arguments)
+    assert answer.returncode == 2
+    assert "num_tokens must be between 1 and 16, got 99" in answer.stderr
+
+
+def test_the_page_lists_it_and_has_a_slider_for_its_knob(copy: Copy) -> None:
+    answer = copy.python("-c", PAGE)
+    assert answer.returncode == 0, answer.stderr
+    page = json.loads(answer.stdout)
+    assert ["Echo", "echo"] in page["methods"]
+    assert page["knob"] == ["Slider", "num tokens", 1, 16, 3, "Tokens copied from each place."]
+
+
+def test_the_tests_of_all_methods_are_run_on_it(copy: Copy) -> None:
+    walls = copy.python("-m", "pytest", "tests/test_architecture.py", "-k", "echo")
+    for answer, least in ((copy.answer("tests/test_methods.py"), 30), (walls, 2)):
+        passed = re.search(r"(\d+) passed", answer.stdout)
+        assert passed and int(passed[1]) >= least and answer.returncode == 0, answer.stdout[-3000:]
+
+
+@pytest.mark.embedded
+def test_its_text_is_that_of_plain_decoding(copy: Copy) -> None:
+    answer = copy.answer("ouroboros_core generate")
+    assert "identical to plain decoding, token by token" in answer.stderr
+    assert "speedup" in answer.stderr
+    assert len(answer.stdout.strip()) > 20, "a text long enough to be compared"
+
+
+def test_the_readme_is_right_once_it_is_generated_anew_but_for_what_was_not_measured(copy: Copy) -> None:
+    assert f"`{UNMEASURED}`" in METHOD_SECTION
+    shutil.copy2(ROOT / "README.md", copy.folder / "README.md")
+    check = ("-m", "pytest", "-q", "tests/test_readme.py", "-k", "table")
+    assert failures(copy.python(*check)) == {"test_the_table_of_methods_is_generated", UNMEASURED}
+    (command,) = (c for c in commands(METHOD_SECTION) if "tests.test_readme" in c)
+    assert copy.python(*shlex.split(command)[1:]).returncode == 0
+    assert failures(copy.python(*check)) == {UNMEASURED}
+    assert "| `echo`: Echo |" in (copy.folder / "README.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("command", commands(GUIDE))
+def test_every_command_names_what_there_is(command: str) -> None:
+    program, *arguments = shlex.split(command)
+    if program == "make":
+        for target in arguments:
+            assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE), f"make {target}"
+        return
+    assert program == PYTHON and arguments[0] == "-m", "a command is make, or Python with a module"
+    assert importlib.util.find_spec(arguments[1])
+    if arguments[1] == "ouroboros_core":
+        build_parser().parse_args(arguments[2:])
+    written, _ = method_file()
+    named = {argument for argument in arguments[2:] if argument.endswith(".py")}
+    assert {name for name in named - {written} if not (ROOT / name).exists()} == set()
+
+
+def test_what_the_guide_links_to_and_names_is_there() -> None:
+    for link in re.findall(r"\]\(((?!http)[^)]+)\)", PROSE):
+        assert (ROOT / link).exists(), link
+    written, _ = method_file()
+    paths = {path for path in re.findall(r"`([^`\s]+/[^`\s]*)`", PROSE) if path != written}
+    assert len(paths) > 10
+    assert {path for path in paths if not (ROOT / path).exists()} == set()
+    tests = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "tests").glob("test_*.py"))
+    for name in re.findall(r"`(test_\w+)`", PROSE):
+        assert f"def {name}(" in tests, name
+    words = json.loads((ROOT / "assets" / "words" / "en.json").read_text(encoding="utf-8"))
+    for key in re.findall(r'`say\("(.+?)"\)`|`(view\.\w+\.\w+)`', PROSE):
+        assert "".join(key) in words, key
+    assert re.search(r"^BENCHED :=", (ROOT / "Makefile").read_text(), re.MULTILINE)
+
+
+def test_the_table_of_rooms_is_that_of_the_walls() -> None:
+    rows = dict(re.findall(r"^\| (.+?) \|(.*)\|$", PROSE, re.MULTILINE))
+    (ground,) = (name for name in rows if name.startswith("ground floor"))
+    assert set(NAMED.findall(ground)) == GROUND
+    said = {room: cell for name, cell in rows.items() if name != ground for room in NAMED.findall(name)}
+    beside = {room: allowed - GROUND - {room} for room, allowed in MAY_USE.items()}
+    assert {room: set(NAMED.findall(cell)) for room, cell in said.items()} == beside
+    assert all("ground floor" in cell for cell in said.values())
+    (torch,) = re.findall(r"Torch is imported at the top of a file only in (.+?)\.", PROSE)
+    assert set(NAMED.findall(torch)) == TORCH_ROOMS
+
+
+def test_the_knobs_it_names_are_knobs() -> None:
+    (named,) = re.findall(r"Knobs: (.+?)\. What has a name", PROSE, re.DOTALL)
+    known = {name for method in methods.available().values() for name in method.Hyperparameters.knobs()}
+    assert set(NAMED.findall(named)) <= known | set(Sampling.knobs())
+
+
+def test_the_guide_is_one_page() -> None:
+    assert len(GUIDE.splitlines()) <= 130
