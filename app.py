@@ -21,6 +21,7 @@ os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 from visualize.panels import lent  # before torch  # isort: skip
 
 import gradio as gr
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
 from starlette.middleware import Middleware
@@ -38,7 +39,7 @@ from visualize.panels.learn import LearnPanel
 from visualize.panels.limits import PUBLIC, Limits
 from visualize.panels.models import Models
 from visualize.panels.race import RacePanel
-from visualize.panels.service import Gate, write_log
+from visualize.panels.service import Gate, malformed, write_log
 from visualize.panels.studio import Studio
 from visualize.panels.sweep import SweepPanel
 from visualize.panels.traces import GENERATE, TracesPanel
@@ -178,7 +179,7 @@ def main() -> None:
     try:
         where = {"server_name": arguments.host, "server_port": arguments.port}
         routes = [APIRoute("/healthz", partial(health, studio))]  # there from the first answer on
-        more = {"routes": routes, "middleware": [Middleware(Gate)]}
+        more = {"routes": routes, "middleware": [Middleware(Gate)], "exception_handlers": {RequestValidationError: malformed}}
         page.launch(**where, prevent_thread_lock=True, quiet=True, app_kwargs=more, **launch_options())
     except OSError as error:
         if "empty port" not in str(error):

@@ -7,11 +7,13 @@ import re
 import sys
 from typing import TYPE_CHECKING
 
+from fastapi.exceptions import RequestValidationError
 from starlette.responses import JSONResponse
 
 from ouroboros_core.words import say
 
 if TYPE_CHECKING:
+    from starlette.requests import Request
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 MOST_BYTES = 48 * 2**20
@@ -51,6 +53,13 @@ class Gate:
             return {"type": "http.disconnect"} if seen > self.most_bytes else message
 
         await self.app(scope, counted, send)
+
+
+async def malformed(_: Request, error: Exception) -> JSONResponse:
+    """An envelope that is none: where and why, without the value, which need not be JSON (NaN, half a surrogate pair)."""
+    problems = error.errors() if isinstance(error, RequestValidationError) else ()
+    told = [{"where": ".".join(map(str, one["loc"])), "why": str(one["msg"])} for one in problems]
+    return JSONResponse({"detail": told}, 422)
 
 
 def write_log() -> None:
