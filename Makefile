@@ -9,7 +9,7 @@ PIP := $(PYTHON) -m pip --disable-pip-version-check
 export HF_HUB_DISABLE_TELEMETRY = 1
 export GRADIO_ANALYTICS_ENABLED = False
 
-.PHONY: run setup weights test lint types unit exact browser traces static space docker-check soak fuzz table bench shapes page-speed screenshots clean
+.PHONY: run setup weights test lint types unit exact browser traces static space docker-check fresh soak fuzz table bench shapes page-speed screenshots clean
 
 run: setup
 	$(PYTHON) app.py --host $(ADDRESS) --port $(PORT)
@@ -67,6 +67,11 @@ space: setup
 # The Dockerfile's own instructions in a clean root, and the page served out of it: where there is no container daemon. As root, on Debian.
 docker-check: setup .venv/ready-dev
 	$(PYTHON) -m tests.dockerfile
+
+# A new environment from requirements.txt alone serves the page, on Python 3.11 and 3.12: make fresh PYTHONS=python3.12 for one.
+PYTHONS ?= python3.11 python3.12
+fresh:
+	$(BASE_PYTHON) -m tests.fresh $(PYTHONS)
 
 # Visitors by the hundred, and ten thousand calls that are mostly wrong. Figures: SECURITY.md.
 soak: setup .venv/ready-dev

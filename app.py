@@ -17,6 +17,8 @@ from typing import Any
 
 os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+if "--offline" in sys.argv:
+    os.environ["HF_HUB_OFFLINE"] = "1"  # is read when the packages below are imported
 
 from visualize.panels import lent  # before torch  # isort: skip
 
@@ -169,18 +171,18 @@ def main() -> None:
         choices = offered(arguments)
     except InvalidInput as error:
         sys.exit(f"error: {error}")
-    if arguments.offline:
-        os.environ["HF_HUB_OFFLINE"] = "1"
     write_log()
     limits = PUBLIC if arguments.public else Limits()
-    studio = Studio(Models(partial(load, arguments), choices, own=limits.own_models), limits, max_queue + 1)
+    studio = Studio(Models(partial(load, arguments), choices, own=limits.own_models), limits, max_queue)
     page = build(studio, max_queue)
     studio.models.start()
     try:
         where = {"server_name": arguments.host, "server_port": arguments.port}
         routes = [APIRoute("/healthz", partial(health, studio))]  # there from the first answer on
         more = {"routes": routes, "middleware": [Middleware(Gate)], "exception_handlers": {RequestValidationError: malformed}}
-        page.launch(**where, prevent_thread_lock=True, quiet=True, app_kwargs=more, **launch_options())
+        page.launch(
+            **where, prevent_thread_lock=True, quiet=True, app_kwargs=more, max_threads=40 + max_queue, **launch_options()
+        )
     except OSError as error:
         if "empty port" not in str(error):
             sys.exit(f"error: the page cannot be served on {arguments.host}, port {arguments.port}: {error}")

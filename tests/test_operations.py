@@ -11,6 +11,8 @@ import threading
 import time
 import urllib.error
 import urllib.request
+from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -107,3 +109,19 @@ def test_a_queue_without_room_is_refused() -> None:
     result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
     assert result.returncode == 1
     assert "max_queue must be a whole number of at least 1, got 0" in result.stderr
+
+
+@pytest.mark.parametrize("offline", [True, False])
+def test_offline_nobody_is_asked_for_anything(tmp_path: Path, offline: bool) -> None:
+    """The guard refuses every connection to elsewhere and says so in the log; without the flag there is one."""
+    log = tmp_path / "log"
+    flags = ["--target", "nobody/no-such-model", *(["--offline"] if offline else [])]
+    asked = "refused: a connection to"
+    with pytest.raises(AssertionError, match=asked) if not offline else nullcontext(), server(*flags, log_file=log) as url:
+        for _ in range(300):
+            if health(url) == (503, {"status": "failed"}):
+                break
+            time.sleep(0.2)
+        assert health(url) == (503, {"status": "failed"})
+    assert (asked in log.read_text()) is not offline
+    assert "nobody/no-such-model could not be loaded" in log.read_text()

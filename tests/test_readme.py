@@ -8,9 +8,12 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import tomllib
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 from ouroboros_core import methods
 from ouroboros_core.benchmark import peers, prompts, report, shapes
@@ -164,7 +167,7 @@ def test_the_front_matter_is_what_a_space_needs() -> None:
     assert values["sdk"] == "gradio"
     assert values["app_file"] == "app.py"
     assert len(values["short_description"]) <= 60
-    assert re.search(rf"gradio>={values['sdk_version'].rsplit('.', 1)[0]}", (ROOT / "requirements.txt").read_text())
+    assert f"gradio=={values['sdk_version']}\n" in (ROOT / "requirements.txt").read_text()
 
 
 def test_every_file_is_small_enough_for_a_space() -> None:
@@ -178,3 +181,17 @@ if __name__ == "__main__":
         content = make()
         text = text.replace(section(name) + f"<!-- {name}: end", content + f"<!-- {name}: end")
     README.write_text(text)
+
+
+def test_everybody_gets_the_same_versions_but_of_torch_and_each_is_one_that_the_package_allows() -> None:
+    lines = [line for line in (ROOT / "requirements.txt").read_text().splitlines() if not line.startswith("#")]
+    pinned = {requirement.name: requirement.specifier for requirement in map(Requirement, lines)}
+    ranges = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    allowed = {requirement.name: requirement.specifier for requirement in map(Requirement, ranges)}
+    assert pinned.keys() == allowed.keys()
+    assert pinned.pop("torch") == allowed.pop("torch")
+    for name, specifier in pinned.items():
+        (exact,) = specifier
+        assert exact.operator == "==", name
+        assert allowed[name].contains(exact.version), name
+        assert version(name) == exact.version, f"{name}: not what is tested here"

@@ -142,8 +142,23 @@ def test_who_comes_when_too_many_wait_is_told_so_whichever_way() -> None:
     first, second, third = (small.run(make_task(max_new_tokens=64), compare=False) for _ in range(3))
     next(first)
     next(second)
-    with pytest.raises(InvalidInput, match="the queue is full"):
+    with pytest.raises(InvalidInput, match="the queue is full: a run is waiting already"):
         next(third)
     first.close()
     assert list(second)[-1]["trace"].steps
     assert list(small.run(make_task(), compare=False))[-1]["trace"].steps
+
+
+def test_who_waits_is_served_in_the_order_of_coming_and_told_how_many_come_first(studio: Studio) -> None:
+    runs = [studio.run(make_task(max_new_tokens=64), compare=False) for _ in range(4)]
+    assert "begun" in next(runs[0])
+    said = [next(run)["view"]["status"] for run in runs[1:]]
+    assert said == ["Waiting for another run to end …", *(f"Waiting for a turn: {n} runs come first …" for n in (2, 3))]
+    runs[1].close()
+    assert next(runs[3])["view"]["status"] == "Waiting for a turn: 2 runs come first …"
+    runs[0].close()
+    assert "begun" in next(runs[2])
+    assert next(runs[3])["view"]["status"] == "Waiting for another run to end …"
+    runs[2].close()
+    assert "begun" in next(runs[3])
+    runs[3].close()

@@ -16,7 +16,6 @@ from visualize import figures, gallery, permalink, views
 from visualize.components.plot_view import PlotView
 from visualize.components.token_view import TokenView
 from visualize.panels.compute import Update, all_charts
-from visualize.panels.endpoint import COMPUTE
 from visualize.panels.faults import told
 from visualize.panels.inputs import RunInputs, learns
 from visualize.panels.limits import who
@@ -90,8 +89,7 @@ class GeneratePanel:
             self._generate,
             inputs,
             [self.view, self.charts[GROWING], self.drawn],
-            concurrency_id=COMPUTE,
-            concurrency_limit=1,
+            concurrency_limit=None,
             trigger_mode="once",
             **private,
         )

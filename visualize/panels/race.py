@@ -14,7 +14,7 @@ from ouroboros_core.hyperparameters import read_knobs
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.words import say
 from visualize.components.race_view import RaceView
-from visualize.panels.endpoint import COMPUTE, make_task
+from visualize.panels.endpoint import make_task
 from visualize.panels.examples import EXAMPLES
 from visualize.panels.faults import told
 from visualize.panels.knobs import method_name, sampling_component
@@ -84,9 +84,7 @@ class RacePanel:
         for lane, note in zip(self.lanes, self.helps, strict=True):
             lane.change(_help, lane, note, queue=False, **private)
         inputs = [self.pair, self.prompt, self.count, self.chat, self.temperature, self.seed, *self.lanes, *self.knobs]
-        running = self.go.click(
-            self._race, inputs, self.view, concurrency_id=COMPUTE, concurrency_limit=1, trigger_mode="once", **private
-        )
+        running = self.go.click(self._race, inputs, self.view, concurrency_limit=None, trigger_mode="once", **private)
         self.stop.click(
             lambda: {"seq": time.time_ns(), "stopped": True}, outputs=self.view, cancels=[running], queue=False, **private
         )

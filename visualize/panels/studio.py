@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 import uuid
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -10,9 +9,10 @@ from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.words import say
+from ouroboros_core.words import say, several
 from visualize.panels.baselines import Baselines
 from visualize.panels.compute import STATUS_INTERVAL, Compute, Update
+from visualize.panels.lane import Lane
 from visualize.panels.lent import ZERO, lent
 from visualize.panels.limits import Budget, Limits
 from visualize.panels.logbook import entry
@@ -32,11 +32,11 @@ class Studio:
     """Runs, races and sweeps of all visitors, one after another."""
 
     def __init__(self, models: Models, limits: Limits = Limits(), waiting: int = 1000) -> None:  # noqa: B008 - frozen
-        """waiting: how many may wait for the lane, whichever way they came."""
+        """waiting: how many may wait while one computes."""
         self.models, self.limits = models, limits
         self.tokens, self.seconds = Budget(limits.tokens, "tokens"), Budget(limits.sweep_seconds, "seconds")
         self._baselines = Baselines()
-        self._lane, self._waiting = threading.Lock(), threading.BoundedSemaphore(waiting)
+        self._lane = Lane(waiting)
         compute = Compute(models)
         self._compute = lent(compute.run, lambda _, task, *__: _lent_seconds([task, task]))
         self._race = lent(compute.race, lambda _, tasks, __: _lent_seconds([task for _, task in tasks]))
@@ -135,23 +135,18 @@ class Studio:
     def _turn(self) -> Iterator[Callable[[str], Iterator[str]]]:
         """A turn on the one compute lane: what is given waits for it and for the models, saying what it waits for.
 
-        A stopped run may hold the lane until its pass has ended, so the page's queue alone is not enough.
+        Neither knows of a run that was stopped until its pass has ended; only then its place is free.
         """
-        mine = False
+        tickets: list[object] = []
 
         def wait(pair: str) -> Iterator[str]:
-            nonlocal mine
-            if not self._waiting.acquire(blocking=False):
-                raise InvalidInput(say("generate.full"))
-            try:
-                while not self.models.ready:
-                    yield say("generate.loading")
-                    time.sleep(STATUS_INTERVAL)
-                while not self._lane.acquire(timeout=STATUS_INTERVAL):
-                    yield say("generate.turn")
-                mine = True
-            finally:
-                self._waiting.release()
+            tickets.append(self._lane.join())
+            while not self.models.ready:
+                yield say("generate.loading")
+                time.sleep(STATUS_INTERVAL)
+            while first := self._lane.before(tickets[0]):
+                yield several("generate.turn", first)
+                self._lane.pause(STATUS_INTERVAL)
             wanted = self.models.ask(pair)
             while not wanted.done():
                 yield say("generate.loading")
@@ -161,8 +156,8 @@ class Studio:
         try:
             yield wait
         finally:
-            if mine:
-                self._lane.release()
+            for ticket in tickets:
+                self._lane.leave(ticket)
 
 
 def _lent_seconds(tasks: Sequence[Task]) -> float:

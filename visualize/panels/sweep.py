@@ -17,7 +17,7 @@ from ouroboros_core.words import say
 from visualize import figures, sweep_figures
 from visualize.components.plain_views import SaveView, SweepView
 from visualize.components.plot_view import PlotView
-from visualize.panels.endpoint import COMPUTE, whole
+from visualize.panels.endpoint import whole
 from visualize.panels.examples import EXAMPLES
 from visualize.panels.faults import field, sent, told
 from visualize.panels.generate import GeneratePanel
@@ -108,7 +108,7 @@ class SweepPanel:
         for one in self.inputs:
             one.change(self._estimate, self.inputs, self.estimate, queue=False, **private)
         outputs = [self.view, self.chart, self.parallel]
-        computing: dict[str, Any] = {"concurrency_id": COMPUTE, "concurrency_limit": 1, "trigger_mode": "once", **private}
+        computing: dict[str, Any] = {"concurrency_limit": None, "trigger_mode": "once", **private}
         visit = self.generate.visit
         running = gr.on([self.go.click, self.resume.click], self._start, [visit, *self.inputs], outputs, **computing)
         self.stop.click(

@@ -1,0 +1,43 @@
+"""The line of those who want to compute: one does, the others wait in the order in which they came."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+
+from ouroboros_core.errors import InvalidInput
+from ouroboros_core.words import several
+
+
+class Lane:
+    """A bounded line; whoever stands first may compute."""
+
+    def __init__(self, waiting: int) -> None:
+        """waiting: how many may stand behind the one who computes."""
+        self._most = waiting + 1
+        self._line: deque[object] = deque()
+        self._changed = threading.Condition()
+
+    def join(self) -> object:
+        """A place at the end, to be left again; raises InvalidInput where the line is full."""
+        with self._changed:
+            if len(self._line) >= self._most:
+                raise InvalidInput(several("generate.full", self._most - 1))
+            ticket = object()
+            self._line.append(ticket)
+            return ticket
+
+    def before(self, ticket: object) -> int:
+        """How many come first; with 0 it is one's turn."""
+        with self._changed:
+            return self._line.index(ticket)
+
+    def pause(self, seconds: float) -> None:
+        """Until somebody leaves, but not longer."""
+        with self._changed:
+            self._changed.wait(seconds)
+
+    def leave(self, ticket: object) -> None:
+        with self._changed:
+            self._line.remove(ticket)
+            self._changed.notify_all()
