@@ -17,6 +17,7 @@ from tests.test_text import tokenizer
 from tests.test_trace import typed_trace
 from visualize.panels.baselines import BASELINE_SECONDS, BASELINES_KEPT, Baselines
 from visualize.panels.generate import CHARTS
+from visualize.panels.limits import Limits
 from visualize.panels.models import Models
 from visualize.panels.studio import Studio
 
@@ -162,3 +163,15 @@ def test_who_waits_is_served_in_the_order_of_coming_and_told_how_many_come_first
     runs[2].close()
     assert "begun" in next(runs[3])
     runs[3].close()
+
+
+def test_runs_that_wait_at_once_do_not_spend_one_budget_twice() -> None:
+    studio = Studio(Models(lambda _: small_pair()), Limits(tokens=20))
+    studio.models.ask("").result()
+    first, second = (studio.run(make_task(), compare=False, visitor="a") for _ in range(2))
+    next(first)
+    next(second)
+    list(first)
+    with pytest.raises(InvalidInput, match="may have 20 tokens in an hour; you have had 12"):
+        list(second)
+    assert list(studio.run(make_task(), compare=False, visitor="b"))[-1]["trace"].steps

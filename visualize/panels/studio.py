@@ -67,6 +67,7 @@ class Studio:
         with entry("run", pair=self.models.choice(pair).name, task=task) as log, self._turn() as turn:
             for status in turn(pair):
                 yield {"view": {**waiting, "status": status}}
+            self.tokens.admit(visitor, task.max_new_tokens)  # meanwhile others of the same visitor may have run
             here = self.models.loaded(pair)
             log.begin()
             key = Baselines.key(here, task, visitor)
@@ -92,6 +93,7 @@ class Studio:
         with entry("race", pair=self.models.choice(pair).name, methods=ids) as log, self._turn() as turn:
             for seq, status in enumerate(turn(pair)):
                 yield {**waiting, "seq": seq, "status": status}
+            self.tokens.admit(visitor, sum(task.max_new_tokens for _, task in tasks))
             here = self.models.loaded(pair)
             log.begin()
             try:
