@@ -248,7 +248,7 @@ def test_two_visitors_take_turns_and_see_their_own_text(browser: Any, url: str) 
     for visitor in pages:
         visitor.click("#generate")
     for number, visitor in enumerate(pages):
-        visitor.wait_for_selector('.ouro-run[data-done="false"]', timeout=60_000)
+        visitor.locator(".ouro-prompt", has_text=f"Count from {number}0").wait_for(timeout=60_000)
         visitor.wait_for_selector(DONE, timeout=120_000)
         assert f"Count from {number}0" in visitor.locator(".ouro-prompt").inner_text()
         assert tile(visitor, "Identical") == "yes"

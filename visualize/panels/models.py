@@ -118,12 +118,13 @@ class Models:
     def state(self, name: str = "") -> str:
         """Loading, ready, or what went wrong, in a sentence."""
         try:
-            known = self._loading.get(self.choice(name).name)
+            wanted = self.choice(name).name
         except InvalidInput as error:
             return str(error)
-        if known is None:
+        known = self._loading.get(wanted)
+        if known is None and wanted != self.first:
             return say("models.later")
-        if not known.done():
+        if known is None or not known.done():
             return say("models.loading")
         if known.exception() is not None:
             return say("models.failed", error=known.exception())

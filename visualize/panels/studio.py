@@ -63,7 +63,7 @@ class Studio:
         """
         self.tokens.admit(visitor, task.max_new_tokens)
         name = uuid.uuid4().hex
-        waiting = {"seq": 0, "run": name, "from": 0, "steps": [], "badge": say("view.waiting"), "tiles": []}
+        waiting = {"seq": 0, "run": f"{name} waits", "from": 0, "steps": [], "badge": say("view.waiting"), "tiles": []}
         with entry("run", pair=self.models.choice(pair).name, task=task) as log, self._turn() as turn:
             for status in turn(pair):
                 yield {"view": {**waiting, "status": status}}
