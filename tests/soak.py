@@ -46,7 +46,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "temperature out of range": ({"temperature": 9.0}, "temperature must be"),
 }
 """What is wrong, and the words that the answer must have."""
-FULL = "told that the queue is full"
+FULL, FULL_WORDS = "told that the queue is full", "the queue is full"
 LOST = 300
 """Seconds after which a run that has not ended is lost."""
 MOST_GROWTH = 150
@@ -169,7 +169,9 @@ class Soak:
         me = threading.get_ident()
         session = self.sessions.setdefault(me, f"{me}" if len(self.sessions) % 2 else "")
         try:
-            end = self._perform(run, session)
+            while FULL_WORDS in (end := self._perform(run, session)):
+                self.page.full.append(end)
+                time.sleep(0.25)
         except (Refused, OSError, HTTPException, ValueError, KeyError, TypeError) as error:
             end = f"failed: {type(error).__name__}: {str(error)[:300]}"
         if end == "closed":
