@@ -21,6 +21,7 @@ from ouroboros_core.models import room
 from ouroboros_core.models.allowed import Choice, read_pairs, typed
 from ouroboros_core.models.pairs import Pair
 from tests.test_studio import small_pair
+from visualize.panels.endpoint import whole
 from visualize.panels.limits import VISITORS, WINDOW, Budget, who
 from visualize.panels.models import Models
 from visualize.panels.service import Gate
@@ -282,3 +283,10 @@ def test_a_method_that_is_none_is_refused(method: Any) -> None:
 def test_knobs_that_have_no_names_are_refused(knobs: Any) -> None:
     with pytest.raises(InvalidInput, match="knobs must be given by name"):
         methods.get("speculative").Hyperparameters.parse(knobs)
+
+
+@pytest.mark.parametrize("count", [0, 257, 1.5, True, "3", None, float("nan"), float("inf"), -float("inf"), 10**400, -(10**400)])
+def test_a_count_that_is_none_is_refused(count: Any) -> None:
+    with pytest.raises(InvalidInput, match="max_new_tokens must be a whole number between 1 and 256, got"):
+        whole("max_new_tokens", count, 256)
+    assert whole("max_new_tokens", 256.0, 256) == 256

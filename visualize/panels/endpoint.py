@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -51,8 +50,7 @@ def make_task(
 
 def whole(name: str, count: Any, most: int) -> int:
     """A whole number between 1 and `most`, or InvalidInput."""
-    number = isinstance(count, int | float) and not isinstance(count, bool) and math.isfinite(count)
-    if not number or count % 1 or not 1 <= count <= most:
+    if not isinstance(count, int | float) or isinstance(count, bool) or not 1 <= count <= most or count % 1:
         raise InvalidInput(say("generate.wrongcount", name=name, count=str(count)[:40], most=most))
     return int(count)
 
