@@ -42,8 +42,10 @@ types: .venv/ready-dev
 	rm -f visualize/components/*.pyi
 	$(PYTHON) -m mypy
 
+# First what needs neither server nor browser, one process a core, then the page, which needs them all.
 unit: setup browser
-	$(PYTHON) -m pytest -m "not exact"
+	OMP_NUM_THREADS=1 $(PYTHON) -m pytest -m "not exact and not served" --numprocesses auto --dist loadfile
+	$(PYTHON) -m pytest -m "not exact and served"
 
 test: lint types unit
 

@@ -21,7 +21,18 @@ with warnings.catch_warnings():
     import transformers
 
 transformers.utils.logging.set_verbosity_error()
-torch.set_num_threads(max(1, len(os.sched_getaffinity(0))))
+WORKERS = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+torch.set_num_threads(max(1, len(os.sched_getaffinity(0)) // WORKERS))
+
+SERVING = ("tests.browser", "tests.visitor", "tests.soak", "tests.fuzz")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Who starts the page or a browser needs all cores: the tests of such a module run one at a time."""
+    for item in items:
+        used = vars(item.module).values() if isinstance(item, pytest.Function) else ()
+        if any(getattr(one, "__module__", None) in SERVING or getattr(one, "__name__", None) in SERVING for one in used):
+            item.add_marker("served")
 
 
 @pytest.fixture(scope="session")

@@ -109,9 +109,9 @@ def test_generate_writes_text_numbers_and_a_trace(tmp_path: Path) -> None:
 
 
 @pytest.mark.embedded
-def test_sampling_is_reproducible_and_the_same_for_every_method() -> None:
+def test_sampling_is_reproducible_and_the_same_whatever_the_method() -> None:
     texts = set()
-    for method in (m.id for m in methods.available().values() if m.writer is Source.TARGET):
+    for method in ("autoregressive", "ouroboros", methods.DEFAULT):
         options = ["--dtype", "float32", "--temperature", "0.8", "--top-p", "0.9", "--seed", "7", "--max-new-tokens", "20"]
         result = ouroboros("generate", "--prompt", "Tell me a story.", "--method", method, *options)
         assert result.returncode == 0, result.stderr
