@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
+import psutil
 import pytest
 import torch
 import transformers
@@ -47,6 +49,18 @@ def test_a_pair_of_local_folders_is_loaded_and_runs(tmp_path: Path) -> None:
         assert list(trace.tokens) == plain
         with pytest.raises(InvalidInput, match="target has no chat template: send the prompt raw"):
             pair.encode("Hi", chat=True)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="what the process has of the system is told, and given back, on Linux")
+def test_a_reset_gives_memory_back_to_the_system(tmp_path: Path) -> None:
+    """The system's own count of what the process has: pieces under one that is still in use are given back, too."""
+    pair, process = load_pair(save(tmp_path / "target"), device="cpu", dtype="float32"), psutil.Process()
+    pieces = [bytearray(50_000) for _ in range(2000)]
+    above = bytearray(50_000)
+    full = process.memory_info().rss
+    pieces.clear()
+    pair.reset()
+    assert full - process.memory_info().rss > 0.7 * 2000 * len(above)
 
 
 @pytest.mark.embedded

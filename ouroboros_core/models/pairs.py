@@ -31,7 +31,7 @@ from ouroboros_core.models.drafts import check_vocabulary, join_draft, load_draf
 from ouroboros_core.models.eagle import EagleDrafter, EagleHead
 from ouroboros_core.models.loading import Quantize, load_model, load_tokenizer, short_name, stop_tokens
 from ouroboros_core.models.machine import DType, available_threads, choose_device, choose_dtype, device_name, processor
-from ouroboros_core.models.room import check_text
+from ouroboros_core.models.room import check_text, give_back
 from ouroboros_core.models.timing import costs_of
 
 Passes = Literal["auto", "transformers"]
@@ -70,10 +70,11 @@ class Pair:
         return list(self.tokenizer(prompt, add_special_tokens=not chat).input_ids)
 
     def reset(self) -> None:
-        """Forget every token of every text, and give the memory of keys and values back."""
+        """Forget every token of every text, and give the memory that this took back to the system."""
         for model in (self.target, self.draft, self.head):
             if model is not None:
                 model.reset()
+        give_back()
 
     @cached_property
     def fingerprint(self) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -63,6 +65,13 @@ def check_memory(models: Sequence[CausalLM], tokens: int, free: int | None = Non
                 f"{tokens:,} tokens of prompt and answer need {_mib(needed + SPARE)} of memory, {_mib(there)} are free: shorten "
                 f"the prompt, ask for fewer tokens, or choose smaller models"
             )
+
+
+def give_back() -> None:
+    """Hand memory that is free back to the system, a millisecond or so: glibc keeps it, in pieces, as long as anything lies above."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
+    if trim:
+        trim(0)
 
 
 def free_memory(device: torch.device, limits: Path = Path("/sys/fs/cgroup")) -> int | None:
