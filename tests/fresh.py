@@ -76,9 +76,7 @@ def wait(url: str, process: subprocess.Popen[bytes]) -> None:
 def main() -> None:
     for python in sys.argv[1:] or PYTHONS:
         if shutil.which(python) is None or subprocess.run([python, "--version"], capture_output=True, check=False).returncode:
-            sys.exit(
-                f"error: no {python} runs here: name the interpreters to try, as in python -m tests.fresh python3.12"
-            )
+            sys.exit(f"error: no {python} runs here: name the interpreters to try, as in python -m tests.fresh python3.12")
         with tempfile.TemporaryDirectory() as folder:
             began = time.monotonic()
             fresh = install(python, Path(folder) / "venv")
