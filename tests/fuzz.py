@@ -177,7 +177,8 @@ def _followed(url: str, payload: Payload, event: str) -> tuple[str, str]:
     with closing(follow(url, event, payload.session)) as messages:
         for stage, value in messages:
             if stage == "complete":
-                other = isinstance(value, dict) and value.get("identical") is False
+                # A draft model that writes alone writes its own text.
+                other = isinstance(value, dict) and value.get("identical") is False and value["trace"]["method"] != "draft_only"
                 return ("a file was served" if "root:x:0:0:" in str(value) else "another text" if other else "complete"), ""
             if stage == "error":
                 said = value.get("error") if isinstance(value, dict) else value

@@ -21,7 +21,7 @@ from ouroboros_core.models import room
 from ouroboros_core.models.allowed import Choice, read_pairs, typed
 from ouroboros_core.models.pairs import Pair
 from tests.test_studio import small_pair
-from visualize.panels.endpoint import whole
+from visualize.panels.endpoint import flag, whole
 from visualize.panels.limits import VISITORS, WINDOW, Budget, who
 from visualize.panels.models import Models
 from visualize.panels.service import Gate
@@ -290,3 +290,9 @@ def test_a_count_that_is_none_is_refused(count: Any) -> None:
     with pytest.raises(InvalidInput, match="max_new_tokens must be a whole number between 1 and 256, got"):
         whole("max_new_tokens", count, 256)
     assert whole("max_new_tokens", 256.0, 256) == 256
+
+
+@pytest.mark.parametrize("value", [0, 1, "true", None, "'; DROP TABLE runs", {"__type__": "update"}, float("inf")])
+def test_what_is_neither_true_nor_false_is_refused(value: Any) -> None:
+    with pytest.raises(InvalidInput, match="compare must be true or false, got"):
+        flag("compare", value)

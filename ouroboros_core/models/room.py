@@ -68,7 +68,7 @@ def check_memory(models: Sequence[CausalLM], tokens: int, free: int | None = Non
 
 
 def give_back() -> None:
-    """Hand memory that is free back to the system, a millisecond or so: glibc keeps it, in pieces, as long as anything lies above."""
+    """Hand free memory back to the system, in a millisecond or so: glibc keeps it, in pieces, as long as anything lies above."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
     if trim:
         trim(0)

@@ -44,7 +44,7 @@ def make_task(
     kind = methods.get(method)
     chosen = Sampling.parse(sampling)
     assert isinstance(chosen, Sampling)
-    more: dict[str, Any] = {"chat": bool(chat), "prediction": prediction, "record": bool(record)}
+    more: dict[str, Any] = {"chat": flag("chat", chat), "prediction": prediction, "record": flag("record", record)}
     return Task(prompt, method, kind.Hyperparameters.parse(knobs), chosen, whole("max_new_tokens", count, most), **more)
 
 
@@ -53,6 +53,13 @@ def whole(name: str, count: Any, most: int) -> int:
     if not isinstance(count, int | float) or isinstance(count, bool) or not 1 <= count <= most or count % 1:
         raise InvalidInput(say("generate.wrongcount", name=name, count=str(count)[:40], most=most))
     return int(count)
+
+
+def flag(name: str, value: Any) -> bool:
+    """True or false, or InvalidInput."""
+    if not isinstance(value, bool):
+        raise InvalidInput(say("generate.wrongflag", name=name, value=str(value)[:40]))
+    return value
 
 
 def add_endpoint(studio: Studio) -> None:
@@ -90,7 +97,7 @@ def add_endpoint(studio: Studio) -> None:
             text = ""
             most = studio.limits.new_tokens
             task = make_task(prompt, method, knobs or {}, chat, max_new_tokens, sampling, prediction, record, most)
-            for update in studio.run(task, compare, charts=False, pair=pair, visitor=who(request)):
+            for update in studio.run(task, flag("compare", compare), charts=False, pair=pair, visitor=who(request)):
                 if "trace" in update:
                     trace, baseline, difference = (update[name] for name in ("trace", "baseline", "difference"))
                     comparable = baseline is not None and not task.sampling.rejects

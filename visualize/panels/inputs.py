@@ -15,6 +15,7 @@ from ouroboros_core.words import say
 from visualize import permalink
 from visualize.panels.endpoint import make_task
 from visualize.panels.examples import EXAMPLES, HEAP, Example
+from visualize.panels.faults import told
 from visualize.panels.knobs import knob_component, knob_label, method_name, method_summary, sampling_component
 from visualize.permalink import Inputs
 
@@ -96,7 +97,7 @@ class RunInputs:
             )
         ids = list(methods.available())
         self.method.change(
-            lambda chosen: [*(gr.Group(visible=chosen == i) for i in ids), gr.update(visible=learns(chosen))],
+            told()(lambda chosen: [*(gr.Group(visible=chosen == i) for i in ids), gr.update(visible=learns(chosen))]),
             self.method,
             [*self.groups, self.warm],
             queue=False,

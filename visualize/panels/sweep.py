@@ -99,7 +99,7 @@ class SweepPanel:
         private: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
         self.inputs = [self.pair, self.method, *self.axes, *self.values, self.knobs, self.prompts, self.repeats, self.count]
         self.method.change(
-            lambda method: [gr.update(choices=_names(method, optional=n == 1), value=_first(method, n)) for n in range(2)],
+            told()(lambda name: [gr.update(choices=_names(name, optional=n == 1), value=_first(name, n)) for n in range(2)]),
             self.method,
             self.axes,
             queue=False,

@@ -79,7 +79,7 @@ class TracesPanel:
     @staticmethod
     def _compare(first: str, second: str, visit: Visit) -> tuple[Any, Any]:
         with told():
-            a, b = (visit.kept[name] if name in visit.kept else gallery.trace(name) for name in (first, second))
+            a, b = (visit.kept[name] if name in list(visit.kept) else gallery.trace(name) for name in (first, second))
             difference = diff.diff(a, b)
             seq = time.time_ns()
             figure = diff_figures.steps_against_tokens(a, b)
