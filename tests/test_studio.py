@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
+import gradio as gr
 import pytest
 
 from ouroboros_core import methods
@@ -15,11 +16,15 @@ from ouroboros_core.sampling import Sampling
 from tests import tiny
 from tests.test_text import tokenizer
 from tests.test_trace import typed_trace
+from visualize.panels import race
 from visualize.panels.baselines import BASELINE_SECONDS, BASELINES_KEPT, Baselines
+from visualize.panels.faults import told
 from visualize.panels.generate import CHARTS
 from visualize.panels.limits import Limits
 from visualize.panels.models import Models
 from visualize.panels.studio import Studio
+from visualize.panels.traces import TracesPanel
+from visualize.panels.visit import Visit
 
 
 def make_task(prompt: str = "the cat sat", method: str = "speculative", **more: Any) -> Task:
@@ -175,3 +180,11 @@ def test_runs_that_wait_at_once_do_not_spend_one_budget_twice() -> None:
     with pytest.raises(InvalidInput, match="may have 20 tokens in an hour; you have had 12"):
         list(second)
     assert list(studio.run(make_task(), compare=False, visitor="b"))[-1]["trace"].steps
+
+
+@pytest.mark.parametrize("name", [[], None, {"a": 1}, 3])
+def test_an_event_that_names_nothing_is_answered_with_words(name: Any) -> None:
+    with pytest.raises(gr.Error, match="Choose two runs to compare"):
+        TracesPanel._compare(name, "heap-ouroboros", Visit())
+    with pytest.raises(gr.Error, match="method must be one of"):
+        told()(race._help)(name)

@@ -26,7 +26,7 @@ def runs() -> dict[str, dict[str, Any]]:
 @cache
 def trace(name: str) -> Trace:
     """A recorded run; raises InvalidInput for a name that is none."""
-    if name not in list(runs()):  # a list takes what cannot be hashed, too
+    if name not in runs():
         raise InvalidInput(f"there is no recorded run {str(name)[:80]}; there are {', '.join(runs())}")
     return Trace.from_json((assets() / "traces" / f"{name}.json").read_bytes())
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import gradio as gr
 
 from ouroboros_core.decoding.trace import Trace
-from ouroboros_core.errors import OuroborosError
+from ouroboros_core.errors import InvalidInput, OuroborosError
 from ouroboros_core.words import say
 from visualize import diff, diff_figures, figures, gallery
 from visualize.components.plain_views import DiffView, GalleryView, OpenView
@@ -79,7 +79,9 @@ class TracesPanel:
     @staticmethod
     def _compare(first: str, second: str, visit: Visit) -> tuple[Any, Any]:
         with told():
-            a, b = (visit.kept[name] if name in list(visit.kept) else gallery.trace(name) for name in (first, second))
+            if not (isinstance(first, str) and isinstance(second, str)):
+                raise InvalidInput(say("traces.choose"))
+            a, b = (visit.kept[name] if name in visit.kept else gallery.trace(name) for name in (first, second))
             difference = diff.diff(a, b)
             seq = time.time_ns()
             figure = diff_figures.steps_against_tokens(a, b)
