@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import warnings
+from functools import cache
+from types import ModuleType
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
@@ -27,11 +29,17 @@ torch.set_num_threads(max(1, len(os.sched_getaffinity(0)) // WORKERS))
 SERVING = ("tests.browser", "tests.visitor", "tests.soak", "tests.fuzz")
 
 
+@cache
+def serves(module: ModuleType) -> bool:
+    """Whether a module of tests has imported what starts the page or a browser."""
+    used = vars(module).values()
+    return any(getattr(one, "__module__", None) in SERVING or getattr(one, "__name__", None) in SERVING for one in used)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Who starts the page or a browser needs all cores: the tests of such a module run one at a time."""
+    """The page and a browser need all cores: the tests of a module that starts them run one at a time."""
     for item in items:
-        used = vars(item.module).values() if isinstance(item, pytest.Function) else ()
-        if any(getattr(one, "__module__", None) in SERVING or getattr(one, "__name__", None) in SERVING for one in used):
+        if isinstance(item, pytest.Function) and serves(item.module):
             item.add_marker("served")
 
 

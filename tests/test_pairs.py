@@ -51,7 +51,7 @@ def test_a_pair_of_local_folders_is_loaded_and_runs(tmp_path: Path) -> None:
             pair.encode("Hi", chat=True)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="what the process has of the system is told, and given back, on Linux")
+@pytest.mark.skipif(sys.platform != "linux", reason="malloc_trim is glibc's, which PyTorch's wheels for Linux need")
 def test_a_reset_gives_memory_back_to_the_system(tmp_path: Path) -> None:
     """The system's own count of what the process has: pieces under one that is still in use are given back, too."""
     pair, process = load_pair(save(tmp_path / "target"), device="cpu", dtype="float32"), psutil.Process()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from functools import partial
 from typing import Any
 
 import gradio as gr
@@ -16,10 +17,10 @@ from ouroboros_core.sampling import Sampling
 from tests import tiny
 from tests.test_text import tokenizer
 from tests.test_trace import typed_trace
-from visualize.panels import race
+from visualize.panels import race, sweep
 from visualize.panels.baselines import BASELINE_SECONDS, BASELINES_KEPT, Baselines
-from visualize.panels.faults import told
 from visualize.panels.generate import CHARTS
+from visualize.panels.inputs import learns
 from visualize.panels.limits import Limits
 from visualize.panels.models import Models
 from visualize.panels.studio import Studio
@@ -186,5 +187,6 @@ def test_runs_that_wait_at_once_do_not_spend_one_budget_twice() -> None:
 def test_an_event_that_names_nothing_is_answered_with_words(name: Any) -> None:
     with pytest.raises(gr.Error, match="Choose two runs to compare"):
         TracesPanel._compare(name, "heap-ouroboros", Visit())
-    with pytest.raises(gr.Error, match="method must be one of"):
-        told()(race._help)(name)
+    for answer in (race._help, learns, partial(sweep._names, optional=True)):
+        with pytest.raises(gr.Error, match="method must be one of"):
+            answer(name)

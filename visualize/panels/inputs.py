@@ -97,7 +97,7 @@ class RunInputs:
             )
         ids = list(methods.available())
         self.method.change(
-            told()(lambda chosen: [*(gr.Group(visible=chosen == i) for i in ids), gr.update(visible=learns(chosen))]),
+            lambda chosen: [*(gr.Group(visible=chosen == i) for i in ids), gr.update(visible=learns(chosen))],
             self.method,
             [*self.groups, self.warm],
             queue=False,
@@ -149,6 +149,7 @@ class RunInputs:
         return [gr.skip(), *unchanged] if inputs is None else [say("link.done"), *self.write(inputs)]
 
 
+@told()
 def learns(method: str) -> bool:
     """Whether a method has phrases to keep from run to run."""
     return methods.get(method).learns_phrases

@@ -28,6 +28,7 @@ LANES = ("union", "speculative", NONE)
 """What runs beside plain decoding, before anybody chooses."""
 
 
+@told()
 def _help(method: str) -> str:
     """The knobs of a method, with what they may be."""
     if method == NONE:
@@ -82,7 +83,7 @@ class RacePanel:
         for chip, example in zip(self.chips, EXAMPLES, strict=True):
             chip.click(lambda e=example: (e.prompt, e.chat), outputs=[self.prompt, self.chat], queue=False, **private)
         for lane, note in zip(self.lanes, self.helps, strict=True):
-            lane.change(told()(_help), lane, note, queue=False, **private)
+            lane.change(_help, lane, note, queue=False, **private)
         inputs = [self.pair, self.prompt, self.count, self.chat, self.temperature, self.seed, *self.lanes, *self.knobs]
         running = self.go.click(self._race, inputs, self.view, concurrency_limit=None, trigger_mode="once", **private)
         self.stop.click(

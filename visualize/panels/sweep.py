@@ -99,7 +99,7 @@ class SweepPanel:
         private: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
         self.inputs = [self.pair, self.method, *self.axes, *self.values, self.knobs, self.prompts, self.repeats, self.count]
         self.method.change(
-            told()(lambda name: [gr.update(choices=_names(name, optional=n == 1), value=_first(name, n)) for n in range(2)]),
+            lambda method: [gr.update(choices=_names(method, optional=n == 1), value=_first(method, n)) for n in range(2)],
             self.method,
             self.axes,
             queue=False,
@@ -275,6 +275,7 @@ class SweepPanel:
         return {"seq": time.time_ns(), "name": f"{name}.json", "type": "application/json", "text": text}
 
 
+@told()
 def _names(method: str, *, optional: bool) -> list[tuple[str, str]]:
     """What may be varied."""
     from ouroboros_core.sampling import Sampling
