@@ -465,7 +465,7 @@ def test_the_command_prints_writes_and_resumes(
         assert main(command(folders, *mine, *files)) == 130
     out = capsys.readouterr()
     assert "12 runs of up to 8 tokens, and plain decoding beside them" in out.err
-    assert f"stopped after 4 of 12 runs; {paths['json']} keeps them: --resume goes on" in "".join(out.err.splitlines())
+    assert f"stopped after 4 of 12 runs; {paths['json']} keeps them: --resume goes on" in out.err
     assert "Measured best" in out.out
     assert main(command(folders, *mine, *files)) == 2
     assert "add --resume" in capsys.readouterr().err
@@ -492,7 +492,7 @@ def test_the_command_prints_writes_and_resumes(
     assert "parcoords" in paths["html"].read_text()
     before = paths["json"].read_text()
     assert main(command(folders, *mine, *files, "--resume")) == 0
-    assert "is complete: nothing is measured again" in "".join(capsys.readouterr().err.splitlines())
+    assert f"{paths['json']} is complete: nothing is measured again" in capsys.readouterr().err
     assert paths["json"].read_text() == before
 
 

@@ -56,7 +56,7 @@ def run(arguments: argparse.Namespace) -> None:
         others = {"target": target, "draft": draft, "head": None, "corpus": None}
         return options.load_pair(argparse.Namespace(**{**vars(arguments), **others}))
 
-    notes = Console(highlight=False, stderr=True, soft_wrap=not sys.stderr.isatty())
+    notes = options.notes()
     session = Session(options.load_pair(arguments), load, specs, sampling, length, not arguments.raw)
     session.choose(specs)  # says what is lacking before anything is asked
     notes.print(f"{session.do_pair()}. /help lists the commands.", markup=False)

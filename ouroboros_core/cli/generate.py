@@ -66,7 +66,7 @@ def run(arguments: argparse.Namespace) -> None:
     from ouroboros_core.decoding.generation import Generation, Task
 
     console = Console(highlight=False, soft_wrap=True)
-    notes = Console(highlight=False, stderr=True)
+    notes = options.notes()
     pair = options.load_pair(arguments)
     chat = bool(pair.tokenizer.chat_template) if arguments.chat is None else arguments.chat
     task = Task(prompt, arguments.method, hyperparameters, sampling, count, chat, prediction=prediction, record=arguments.record)

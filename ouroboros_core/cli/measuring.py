@@ -52,7 +52,6 @@ def read(arguments: argparse.Namespace, own: int | None = None) -> tuple[list[Qu
 def begin(arguments: argparse.Namespace) -> tuple[Share, Console]:
     """This process's share, its device taken over, and the console for notes, silent but in the main process."""
     import transformers
-    from rich.console import Console
 
     from ouroboros_core.benchmark import store as stores
 
@@ -60,7 +59,7 @@ def begin(arguments: argparse.Namespace) -> tuple[Share, Console]:
     mine = stores.share()
     if mine.device is not None and arguments.device == "auto":
         arguments.device = mine.device
-    return mine, Console(highlight=False, stderr=True, quiet=not mine.main)
+    return mine, options.notes(quiet=not mine.main)
 
 
 def header(environment: dict[str, Any], mine: Share) -> dict[str, Any]:

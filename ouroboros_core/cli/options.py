@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,8 @@ from ouroboros_core.hyperparameters import Hyperparameters, Knob
 from ouroboros_core.sampling import Sampling
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from ouroboros_core.models.pairs import Pair
 
 
@@ -121,3 +124,10 @@ def read_utf8(path: Path) -> str:
         raise InvalidInput(f"there is no file {path}") from None
     except UnicodeDecodeError as error:
         raise InvalidInput(f"{path} is not UTF-8 text ({error}): convert it first") from None
+
+
+def notes(*, quiet: bool = False) -> Console:
+    """Standard error for what is said beside a result: wrapped on a terminal, a line each in a file, so that paths stay whole."""
+    from rich.console import Console
+
+    return Console(highlight=False, stderr=True, soft_wrap=not sys.stderr.isatty(), quiet=quiet)
