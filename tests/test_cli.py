@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from ouroboros_core import methods
+from ouroboros_core.cli import main
 from ouroboros_core.decoding.trace import Trace
 from ouroboros_core.memory.corpus import Corpus
 from ouroboros_core.memory.pool import PhrasePool
@@ -64,6 +65,25 @@ def test_bad_input_is_refused_with_what_is_allowed_and_no_traceback(arguments: l
     assert message in result.stderr
     assert "Traceback" not in result.stderr
     assert result.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["generate"], "the following arguments are required: --prompt (python -m ouroboros_core generate --help lists"),
+        (["generate", "--prompt", "x", "--speed", "9"], "unrecognized arguments: --speed 9 (python -m ouroboros_core --help"),
+        ([], "the following arguments are required: COMMAND"),
+    ],
+)
+def test_a_wrong_command_line_is_answered_in_a_line(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(arguments)
+    said = capsys.readouterr().err
+    assert left.value.code == 2
+    assert said.startswith(f"error: {message}")
+    assert said.count("\n") == 1
 
 
 @pytest.mark.embedded

@@ -7,6 +7,7 @@ import importlib
 import pkgutil
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 import ouroboros_core
 from ouroboros_core.errors import OuroborosError
@@ -14,9 +15,16 @@ from ouroboros_core.errors import OuroborosError
 HELPERS = ("console", "display", "measuring", "options")
 
 
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong in a line; all options of a command are more than a screen."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"error: {message} ({self.prog} --help lists what there is)\n")
+
+
 def build_parser() -> argparse.ArgumentParser:
     """All commands; each module here but the HELPERS has `add(parser)` and `run(arguments)`."""
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="python -m ouroboros_core", description="Exact speculative decoding, seen token by token.", allow_abbrev=False
     )
     parser.add_argument("--version", action="version", version=ouroboros_core.__version__)
