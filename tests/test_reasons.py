@@ -133,6 +133,24 @@ def test_the_diagnosis_is_true_of_the_trace() -> None:
     assert metrics.break_even(1, 2.5) is None and metrics.expected_tokens(1.0, 3) == 4
 
 
+def test_a_baseline_from_a_busy_machine_is_said_to_be_one() -> None:
+    """Plain passes over one row that took longer than passes over three: no method does that, so the speedup says nothing."""
+
+    def slower(factor: float) -> Trace:
+        plain = baseline()
+        return replace(plain, steps=tuple(replace(s, seconds=replace(s.seconds, verify=0.1 * factor)) for s in plain.steps))
+
+    trace = typed_trace()
+    alone = replace(trace, steps=tuple(replace(step, writer=Source.DRAFT) for step in trace.steps))
+    assert metrics.slowed(trace, slower(1.2)) is None, "what is usual between two runs"
+    assert metrics.slowed(trace, slower(3)) == pytest.approx(3)
+    assert metrics.slowed(alone, slower(3)) is None, "a draft model's passes are cheaper"
+    assert numbers.diagnosis(trace, slower(3))[0].startswith("The machine was busy with something else while plain decoding ran")
+    assert "passes took 3.0 times as long" in numbers.diagnosis(trace, slower(3))[0]
+    assert "do not trust this number" in views.tiles(trace, slower(3))[1]["note"]
+    assert "busy" not in views.tiles(trace, baseline())[1]["note"] + numbers.diagnosis(trace, baseline())[0]
+
+
 def test_the_pool_is_told_by_where_its_phrases_were_learned_and_what_paid_off() -> None:
     trace = replace(typed_trace(), pieces={20: " a", 21: " b"})
     section = numbers.phrase_pool(trace)

@@ -41,7 +41,9 @@ def diagnosis(trace: Trace, baseline: Trace) -> list[str]:
     rest = phases["learn"] + phases["host"]
     drafting = say("numbers.drafting", cost=phases["draft"]) if phases["draft"] > 0.005 else ""
     facts = {"verify": phases["verify"], "writer": writer, "rows": rows, "rest": rest, "length": length, "speed": length / cost}
-    lines = [say("numbers.step", cost=cost, drafting=drafting, **facts)]
+    busy = metrics.slowed(trace, baseline)
+    lines = [say("numbers.busy", ratio=busy)] if busy else []
+    lines.append(say("numbers.step", cost=cost, drafting=drafting, **facts))
     c, rate, gamma = (
         metrics.draft_cost(trace, baseline),
         metrics.draft_acceptance_rate(trace.steps),

@@ -94,6 +94,7 @@ def tiles(trace: Trace, baseline: Trace | None, difference: Divergence | None = 
     saved, count = metrics.target_passes_saved(trace), metrics.new_tokens(trace)
     greedy = Sampling.model_validate(trace.sampling).kind
     note = say("tile.alone") if baseline is None else say("tile.plain", rate=metrics.tokens_per_second(baseline))
+    note += say("tile.busy") if baseline is not None and metrics.slowed(trace, baseline) else ""
     rate = f"{metrics.tokens_per_second(trace):.1f}"
     length = f"{metrics.mean_acceptance_length(trace):.2f}"
     return [

@@ -185,6 +185,10 @@ def compare(pair: Pair, trace: Trace, baseline: Trace, notes: Console) -> None:
     speedup = metrics.speedup(trace, baseline)
     plain = f"autoregressive: {metrics.tokens_per_second(baseline):.1f} tokens/s"
     notes.print(f"{plain}; {trace.method}: speedup {speedup:.2f}x" if speedup else plain)
+    if busy := metrics.slowed(trace, baseline):
+        notes.print(
+            f"the machine was busy: plain passes took {busy:.1f} times as long as this run's; measure again when it is idle"
+        )
     if methods.get(trace.method).writer is not Source.TARGET:
         notes.print("the draft model wrote this alone: another text, which nobody checked")
         return

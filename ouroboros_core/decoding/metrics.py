@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from itertools import accumulate
+from statistics import median
 
 from ouroboros_core.decoding.trace import Step, Trace
 from ouroboros_core.tree import Learned, Source
+
+BUSY = 1.25
+"""Passes of one row that took so many times as long as passes over proposals were measured on a machine busy with more."""
 
 
 def new_tokens(trace: Trace) -> int:
@@ -107,6 +111,18 @@ def speedup(trace: Trace, baseline: Trace) -> float | None:
 def plain_step_seconds(baseline: Trace) -> float:
     """Seconds of a step of plain decoding, prefill apart: the unit in which other steps are weighed; 0 for an empty run."""
     return decode_seconds(baseline) / len(baseline.steps) if baseline.steps else 0.0
+
+
+def slowed(trace: Trace, baseline: Trace) -> float | None:
+    """How many times as long as a pass of this run a pass of plain decoding took, the medians, where that is more than BUSY:
+    one row is never dearer than several, so the machine was busy with something else and a speedup says nothing.
+
+    None where both were measured alike, or where the target wrote nothing.
+    """
+    mine = [step.seconds.verify for step in trace.steps if step.writer is Source.TARGET]
+    theirs = [step.seconds.verify for step in baseline.steps]
+    ratio = median(theirs) / median(mine) if mine and theirs and median(mine) else 0.0
+    return ratio if ratio > BUSY else None
 
 
 def draft_cost(trace: Trace, baseline: Trace) -> float | None:

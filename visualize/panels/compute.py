@@ -6,6 +6,7 @@ import time
 from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ouroboros_core.decoding import metrics
 from ouroboros_core.words import say
 from visualize import figures, views
 from visualize.panels.models import Models
@@ -39,7 +40,7 @@ class Compute:
     def run(
         self, pair: str, task: Task, name: str, compare: bool, charts: bool, pool: PhrasePool | None, known: Trace | None
     ) -> Generator[Update, None, None]:
-        """A task and then, unless it is known already, plain decoding.
+        """A task and then plain decoding, unless it is known already and was measured while the machine was as idle as now.
 
         Updates are those of `Studio.run`; the first has `begun`, the trace without a step, the others `grown`, what there is
         more: steps, texts, and the pieces of tokens. First and last have `pool`.
@@ -80,7 +81,8 @@ class Compute:
             told = say("generate.comparing", status=waiting["status"], plain=task.sampling.kind)
             waiting |= {"status": told, "done": False}
             yield {"view": waiting, "charts": growing(trace.steps) if charts else {}, "grown": _grown(generation, shown)}
-            baseline = known if known is not None else (yield from _baseline(generation))
+            usable = known is not None and metrics.slowed(trace, known) is None
+            baseline = known if usable else (yield from _baseline(generation))
         difference = judge(generation, trace, baseline) if baseline else None
         view = views.run_view(trace, baseline, run=name, seq=seq + 1, badge_text=say("view.live"), difference=difference)
         finished = all_charts(trace, baseline) if charts else {}

@@ -78,7 +78,7 @@ class Studio:
                     for update in updates:
                         log.grow(update)
                         yield update
-                        if update.get("baseline") is not None:
+                        if update.get("baseline") not in (None, known):
                             self._baselines.put(key, update["baseline"])
             finally:
                 self.tokens.spend(visitor, log.tokens)
