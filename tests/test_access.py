@@ -125,9 +125,13 @@ def test_axe_finds_nothing_that_is_ours(browser: Any, url: str, known: set[tuple
 
 def test_on_a_phone_nothing_is_wider_than_the_screen_and_nothing_moves_by_itself(browser: Any, url: str) -> None:
     page = open_page(browser, url, "light", width=390)
+    page.set_viewport_size({"width": 390, "height": 844})
     page.wait_for_selector("#token-view .ouro-token")
     ask(page, "Count from one to five.", 16)
+    page.evaluate("scrollTo(0, 0)")
+    assert page.locator("#token-view").bounding_box()["y"] > page.viewport_size["height"], "the result begins below the fold"
     generate(page)
+    assert abs(page.locator("#token-view").bounding_box()["y"]) < 100, "who has asked is brought to it"
     page.locator("#token-view .ouro-token").nth(3).click()
     box = page.locator("#token-view .ouro-card").bounding_box()
     assert box["x"] >= 0 and box["x"] + box["width"] <= 390

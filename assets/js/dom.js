@@ -13,6 +13,12 @@ const draw = (tag, attributes, content) => {
 };
 const visible = (text) => (text === "" ? "∅" : text.replace(/\n/g, "↵").replace(/\t/g, "⇥").replace(/^ | $/g, "␣"));
 const tell = (name, detail) => document.dispatchEvent(new CustomEvent(name, { detail }));
+// On a narrow page the result lies below the fold: show it to who has just asked for it.
+const bring = (root) => {
+  if (root.getBoundingClientRect().top < innerHeight * 0.7) return;
+  const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
+  root.scrollIntoView({ behavior: still ? "auto" : "smooth", block: "start" });
+};
 const percent = (value) => (value === 0 ? "0" : value < 0.001 ? "<0.1%" : (100 * value).toFixed(value < 0.1 ? 1 : 0) + "%");
 // A text of the page, `{facts}` filled in; `props` is that of the view, and brings the texts it needs.
 const say = (key, facts = {}) => (props.words[key] || key).replace(/\{(\w+)\}/g, (_, name) => String(facts[name]));

@@ -125,6 +125,7 @@ function paint(json) {
     value.status = say("race.stopped");
   }
   if (value.race && value.race !== state.race) {
+    if (!value.done) bring(root);
     Object.assign(state, { race: value.race, lanes: [] });
     part("lanes").replaceChildren();
     part("table").replaceChildren();

@@ -165,7 +165,10 @@ function paint(json) {
     return;
   }
   if (!value.run || value.run === state.stopped) return; // what was under way when it was stopped comes late
-  if (value.run !== state.run) start(value);
+  if (value.run !== state.run) {
+    if (state.run !== null && !value.done) bring(root);
+    start(value);
+  }
   const known = text.steps.length - value.from;
   if (known >= 0) {
     const fresh = value.steps.slice(known);
