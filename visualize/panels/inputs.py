@@ -132,7 +132,7 @@ class RunInputs:
         for owner, name in self.knobs:
             value = inputs.knobs.get(name, AUTO) if owner == method else AUTO
             free = fixed or name not in settable
-            updates.append(gr.skip() if value == AUTO else gr.update(value=value, interactive=free))
+            updates.append(gr.skip() if value == AUTO else gr.update(value=value, visible=free))
         return updates
 
     def attach(self, blocks: gr.Blocks) -> None:
@@ -159,7 +159,7 @@ def _switch(count: int) -> Callable[[bool], Any]:
     """What `auto` does to so many sliders."""
 
     def switch(automatic: bool) -> Any:
-        updates = [gr.update(interactive=not automatic) for _ in range(count)]
+        updates = [gr.update(visible=not automatic) for _ in range(count)]
         return updates if count > 1 else updates[0]
 
     return switch

@@ -31,7 +31,7 @@ def method_summary(method: type[Method]) -> str:
 
 
 def knob_component(knob: Knob, automatic: bool = False) -> Any:
-    """automatic: whether the method sets the knob by itself, so that it shows the value which it would have instead."""
+    """automatic: whether the method sets the knob by itself, so that there is nothing to see or to move."""
     label = knob_label(knob.name)
     if knob.choices:
         return gr.Dropdown(list(knob.choices), value=knob.default, label=label, info=knob_help(knob))
@@ -39,7 +39,7 @@ def knob_component(knob: Knob, automatic: bool = False) -> Any:
         return gr.Checkbox(value=bool(knob.default), label=label, info=knob_help(knob))
     step = 1 if knob.kind is int else 0.05
     value = knob.default if knob.fixed is None else knob.fixed
-    return gr.Slider(knob.low, knob.high, value=value, step=step, label=label, info=knob_help(knob), interactive=not automatic)
+    return gr.Slider(knob.low, knob.high, value=value, step=step, label=label, info=knob_help(knob), visible=not automatic)
 
 
 def sampling_component(knob: Knob) -> Any:
