@@ -97,8 +97,9 @@ def _draw(p: Law, random: np.random.Generator) -> int:
 
 def until_stop(tokens: Sequence[int], stop_tokens: AbstractSet[int]) -> tuple[int, ...]:
     """Tokens up to the first stop token, which stays."""
-    end = next((n for n, token in enumerate(tokens, 1) if token in stop_tokens), len(tokens))
-    return tuple(tokens[:end])
+    if stop_tokens.isdisjoint(tokens):
+        return tuple(tokens)
+    return tuple(tokens[: next(n for n, token in enumerate(tokens, 1) if token in stop_tokens)])
 
 
 def cut(

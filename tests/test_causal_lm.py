@@ -154,6 +154,17 @@ def test_prefill_in_chunks_changes_nothing(missing: int) -> None:
         assert_equals_plain(model, text, random_tree(random.Random(0), text[-1], 4))
 
 
+@pytest.mark.parametrize("length", [2, 40, PREFILL_CHUNK + 40])
+def test_prefill_tells_what_follows_the_last_of_every_token(length: int) -> None:
+    """The oracle: one pass of transformers' over the whole text, all of whose rows meet the output matrix."""
+    text = tiny.prompt(length)
+    model = CausalLM(long_llama(), "long")
+    found = model.prefill(text, 3)
+    rows = model.model(input_ids=torch.tensor([text])).logits[0]
+    assert found == {token: rows[place].topk(3).indices.tolist() for place, token in enumerate(text[:-1])}
+    assert_equals_plain(model, text, random_tree(random.Random(0), text[-1], 4))
+
+
 def test_an_aborted_pass_cannot_corrupt_the_next() -> None:
     model = tiny.pair("llama")[0]
     text = tiny.prompt(12)

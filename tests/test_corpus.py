@@ -12,7 +12,7 @@ import pytest
 
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.memory.corpus import DEPTH, Corpus
-from ouroboros_core.memory.ngrams import most_frequent
+from ouroboros_core.memory.ngrams import most_followed, most_frequent
 
 
 def places(documents: Sequence[Sequence[int]], pattern: Sequence[int]) -> list[tuple[int, int]]:
@@ -85,6 +85,18 @@ def test_a_trie_keeps_the_most_frequent_prefixes() -> None:
             paths.append((*(paths[parent] if parent >= 0 else ()), token))
         assert len(paths) == len(set(paths)) == min(size, len(prefixes))
         assert sorted((prefixes[p] for p in paths), reverse=True) == sorted(prefixes.values(), reverse=True)[: len(paths)]
+
+
+def test_the_majority_is_followed_token_by_token() -> None:
+    """As along the trie of all of them: of its children, always the first of the most frequent."""
+    assert most_followed([(1, 2), (4, 5), (1, 3), (4,)]) == [1, 2], "of equals the one seen first"
+    rng = random.Random(6)
+    for _ in range(200):
+        texts = [tuple(rng.randrange(3) for _ in range(rng.randrange(6))) for _ in range(rng.randrange(12))]
+        path: tuple[int, ...] = ()
+        while further := [text[len(path)] for text in texts if text[: len(path)] == path and len(text) > len(path)]:
+            path += (max(further, key=further.count),)
+        assert most_followed(texts) == [*path]
 
 
 def test_a_corpus_survives_its_file_and_is_refused_by_another_tokenizer(tmp_path: Path) -> None:

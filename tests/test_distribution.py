@@ -45,7 +45,7 @@ class Table:
     def reserve(self, tokens: int) -> None: ...
 
     def prefill(self, context: Sequence[int], candidates: int = 0) -> Any:
-        return np.argsort(-np.tile(self._logits, (len(context) - 1, 1)), axis=1)[:, :candidates] if candidates else None
+        return dict.fromkeys(context[:-1], np.argsort(-self._logits)[:candidates].tolist()) if candidates else {}
 
     def plain(self, _: Any) -> Any: ...
 

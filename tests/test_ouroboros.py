@@ -30,7 +30,8 @@ class Scripted:
 
     def reserve(self, tokens: int) -> None: ...
 
-    def prefill(self, context: Any, candidates: int = 0) -> None: ...
+    def prefill(self, context: Any, candidates: int = 0) -> Any:
+        return {}
 
     def plain(self, _: Any) -> Any: ...
 

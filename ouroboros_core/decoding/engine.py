@@ -102,8 +102,8 @@ def _begin(model: LanguageModel, method: Method, prompt: tuple[int, ...], max_ne
     model.reserve(len(prompt) + max_new_tokens)
     likeliest = model.prefill(prompt, method.prompt_candidates)
     method.start(prompt, max_new_tokens)
-    if likeliest is not None:
-        method.read_prompt(prompt, likeliest)
+    if likeliest:
+        method.read_prompt(likeliest)
 
 
 def _judge(tree: TokenTree, evaluation: Evaluation, sampler: Sampler, length: int) -> tuple[tuple[int, ...], int]:

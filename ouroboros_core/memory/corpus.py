@@ -47,6 +47,7 @@ class Corpus:
         """tokens: documents with END behind each; order: the suffix array over them; fingerprint: of the tokenizer."""
         self.tokens, self.order, self.fingerprint, self.name = tokens, order, fingerprint, name
         self._text = (tokens + 1).astype(">u4").tobytes()
+        self._places = memoryview(np.ascontiguousarray(order).data)  # its items are plain numbers
 
     @classmethod
     def build(cls, documents: Sequence[Sequence[int]], fingerprint: str = "") -> Corpus:
@@ -113,12 +114,12 @@ class Corpus:
         wanted = (np.array(pattern[-DEPTH:], dtype=np.int64) + 1).astype(">u4").tobytes()
         text, size = self._text, len(wanted)
 
-        def key(place: Any) -> bytes:
-            start = _BYTES * int(place)
+        def key(place: int) -> bytes:
+            start = _BYTES * place
             return text[start : start + size]
 
-        first = bisect_left(self.order, wanted, key=key)
-        stop = bisect_right(self.order, wanted, lo=first, key=key)
+        first = bisect_left(self._places, wanted, key=key)
+        stop = bisect_right(self._places, wanted, lo=first, key=key)
         return Found(size // _BYTES, first, stop) if stop > first else None
 
     def longest(self, text: Sequence[int], longest: int = DEPTH, shortest: int = 1) -> Found | None:
@@ -144,13 +145,15 @@ class Corpus:
 
     def continuations(self, found: Found, span: int, at_most: int) -> list[tuple[int, ...]]:
         """What follows at up to `at_most` places spread over those found: `span` tokens each, or to the document's end."""
-        rows = np.unique(np.linspace(found.first, found.stop - 1, min(at_most, found.stop - found.first)).astype(np.int64))
-        result = []
-        for place in self.order[rows]:
-            start = int(place) + found.length
-            piece = self.tokens[start : start + span].tolist()
-            result.append(tuple(piece[: piece.index(END)] if END in piece else piece))
-        return result
+        count = found.stop - found.first
+        rows: Any = slice(found.first, found.stop)
+        if count > at_most:
+            rows = np.unique(np.linspace(found.first, found.stop - 1, at_most).astype(np.int64))
+        places = (self.order[rows] + found.length)[:, None] + np.arange(span)
+        pieces = self.tokens[
+            np.minimum(places, len(self.tokens) - 1)
+        ].tolist()  # behind the last token nothing is read: it is END
+        return [tuple(piece[: piece.index(END)] if END in piece else piece) for piece in pieces]
 
 
 def _fit(tokens: Any, order: Any) -> bool:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from itertools import islice
+from itertools import count, islice
 
 
 class Occurrences:
@@ -38,12 +37,12 @@ class Occurrences:
         return [(n, end) for end, n in found.items()]
 
 
-def copied(text: Sequence[int], end: int, count: int) -> list[tuple[int, int]]:
-    """(place, token): `count` tokens of a text from `end` on; at the end of the text it goes on with what it has just copied.
+def copied(text: Sequence[int], end: int, length: int) -> list[tuple[int, int]]:
+    """(place, token): `length` tokens of a text from `end` on; at the end of the text it goes on with what it has just copied.
 
-    For `a b a b a`, end 2 and count 5: the a and b at 2, 3, 4, then 2 and 3 again.
+    For `a b a b a`, end 2 and length 5: the a and b at 2, 3, 4, then 2 and 3 again.
     """
-    return [(place, text[place]) for place in (end + n % (len(text) - end) for n in range(count))]
+    return [(place, text[place]) for place in (end + n % (len(text) - end) for n in range(length))]
 
 
 class Counts:
@@ -77,36 +76,46 @@ class Counts:
         return None
 
 
-@dataclass
-class _Node:
-    count: int = 0
-    below: dict[int, _Node] = field(default_factory=dict)
-
-
 def most_frequent(continuations: Iterable[Sequence[int]], size: int) -> list[tuple[int, int]]:
     """The `size` most frequent prefixes of some continuations as a trie: (token, index of the parent, -1 for the root).
 
     Parents stand first; of equals the shorter, then the one seen first. For `a b` twice and `a c` once, and size 2: a, then b.
     """
-    root = _Node()
-    for tokens in continuations:
-        node = root
-        for token in tokens:
-            node = node.below.setdefault(token, _Node())
-            node.count += 1
     chosen: list[tuple[int, int]] = []
-    ticket = 0
-    waiting: list[tuple[int, int, int, int, int, _Node]] = []
+    tickets = count()
+    waiting: list[tuple[int, int, int, int, int, list[Sequence[int]]]] = []
 
-    def offer(node: _Node, index: int, depth: int) -> None:
-        nonlocal ticket
-        for token, child in node.below.items():
-            heapq.heappush(waiting, (-child.count, depth, ticket, token, index, child))
-            ticket += 1
+    def offer(group: Iterable[Sequence[int]], index: int, depth: int) -> None:
+        for token, further in _parted(group, depth).items():
+            heapq.heappush(waiting, (-len(further), depth, next(tickets), token, index, further))
 
-    offer(root, -1, 0)
+    offer(continuations, -1, 0)
     while waiting and len(chosen) < size:
-        _, depth, _, token, parent, node = heapq.heappop(waiting)
+        _, depth, _, token, parent, group = heapq.heappop(waiting)
         chosen.append((token, parent))
-        offer(node, len(chosen) - 1, depth + 1)
+        offer(group, len(chosen) - 1, depth + 1)
     return chosen
+
+
+def most_followed(continuations: Iterable[Sequence[int]]) -> list[int]:
+    """Token by token what most of the continuations that agree so far go on with; of equals the one seen first."""
+    path: list[int] = []
+    groups = _parted(continuations, 0)
+    while groups:
+        token = max(groups, key=lambda token: len(groups[token]))
+        path.append(token)
+        groups = _parted(groups[token], len(path))
+    return path
+
+
+def _parted(continuations: Iterable[Sequence[int]], depth: int) -> dict[int, list[Sequence[int]]]:
+    """Those that are longer than `depth`, by their token there, in the order in which they were seen."""
+    parts: dict[int, list[Sequence[int]]] = {}
+    for tokens in continuations:
+        if len(tokens) > depth:
+            token = tokens[depth]
+            if token in parts:
+                parts[token].append(tokens)
+            else:
+                parts[token] = [tokens]
+    return parts

@@ -162,7 +162,7 @@ class Method(ABC):
 
     @property
     def prompt_candidates(self) -> int:
-        """How many of the target's likeliest next tokens `read_prompt` wants for every token of the prompt; 0: none."""
+        """How many of the target's likeliest next tokens `read_prompt` wants behind the tokens of the prompt; 0: none."""
         return 0
 
     @property
@@ -184,8 +184,8 @@ class Method(ABC):
         """Begin a new text; may prefill a draft model. Nothing of an earlier text remains but a pool given for a warm start."""
         self.governor = self._new_governor()
 
-    def read_prompt(self, prompt: tuple[int, ...], likeliest: Candidates) -> None:  # noqa: B027 - asked for by few
-        """Take note of the target's `prompt_candidates` likeliest next tokens [len(prompt) - 1, k], before the first step."""
+    def read_prompt(self, likeliest: Candidates) -> None:  # noqa: B027 - asked for by few
+        """Take note of the target's likeliest next tokens behind those of the prompt, before the first step."""
 
     @abstractmethod
     def offer(self, context: Context) -> TokenTree:

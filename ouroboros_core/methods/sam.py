@@ -18,7 +18,7 @@ from pydantic import Field
 from ouroboros_core import hyperparameters
 from ouroboros_core.hyperparameters import AUTO, Auto, upto
 from ouroboros_core.memory.chances import kind_of
-from ouroboros_core.memory.ngrams import copied, most_frequent
+from ouroboros_core.memory.ngrams import copied, most_followed
 from ouroboros_core.memory.prediction import Prediction
 from ouroboros_core.memory.suffix_automaton import SuffixAutomaton
 from ouroboros_core.methods.base import Context, Method, Need, Resources, Verdict
@@ -96,9 +96,9 @@ class Sam(Method):
             self.auxiliary.governor = self.governor
             self.pool = self.auxiliary.pool
 
-    def read_prompt(self, prompt: tuple[int, ...], likeliest: Candidates) -> None:
+    def read_prompt(self, likeliest: Candidates) -> None:
         if self.auxiliary:
-            self.auxiliary.read_prompt(prompt, likeliest)
+            self.auxiliary.read_prompt(likeliest)
 
     def asked(self) -> dict[int, Output]:
         return self.auxiliary.asked() if self.auxiliary and self._drafted else {}
@@ -161,14 +161,7 @@ class Sam(Method):
         found = corpus.longest(context.tokens, shortest=shortest) if corpus else None
         if corpus is None or found is None:
             return None
-        length = self._length(found.length, context)
-        trie = most_frequent(corpus.continuations(found, length, PLACES), PLACES * length)
-        tokens: list[int] = []
-        tip = -1
-        for index, (token, parent) in enumerate(trie):
-            if parent == tip:
-                tokens.append(token)
-                tip = index
+        tokens = most_followed(corpus.continuations(found, self._length(found.length, context), PLACES))
         origin = Provenance(Source.CORPUS, step=context.step, match=found.length)
         return _Copy(found.length - self.knobs.len_bias, [(token, origin) for token in tokens])
 

@@ -58,8 +58,8 @@ class TokenRecycling(Method):
         super().start(prompt, max_new_tokens)
         self.known = Successors(self.knobs.candidates)
 
-    def read_prompt(self, prompt: tuple[int, ...], likeliest: Candidates) -> None:
-        for token, candidates in zip(prompt, likeliest.tolist(), strict=False):
+    def read_prompt(self, likeliest: Candidates) -> None:
+        for token, candidates in likeliest.items():
             self.known.learn(token, candidates)
 
     def offer(self, context: Context) -> TokenTree:

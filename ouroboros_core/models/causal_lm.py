@@ -152,18 +152,16 @@ class CausalLM:
         return layer.keys[0, 0, : len(context) - 1]  # type: ignore[no-any-return]
 
     @torch.inference_mode()
-    def prefill(self, context: Sequence[int], candidates: int = 0) -> Candidates | None:
+    def prefill(self, context: Sequence[int], candidates: int = 0) -> Candidates:
         context = tuple(context)
         if candidates:
             self.forget()
-        likeliest: list[torch.Tensor] = []
-        if len(context) > 1:
-            likeliest = self._fill(context, self._rewind(context), candidates)
-            if self.device.type == "cuda":
-                torch.cuda.synchronize(self.device)  # so that a clock read now has the pass behind it
-        if not candidates:
-            return None
-        return torch.cat(likeliest).int().numpy() if likeliest else np.zeros((0, candidates), np.int32)
+        if len(context) == 1:
+            return {}
+        likeliest = self._fill(context, self._rewind(context), candidates)
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)  # so that a clock read now has the pass behind it
+        return likeliest
 
     @torch.inference_mode()
     def plain(self, context: Sequence[int]) -> npt.NDArray[np.floating]:
@@ -213,22 +211,24 @@ class CausalLM:
         self._context = context[:kept]
         return kept
 
-    def _fill(self, context: tuple[int, ...], kept: int, candidates: int = 0) -> list[torch.Tensor]:
+    def _fill(self, context: tuple[int, ...], kept: int, candidates: int = 0) -> Candidates:
         """Compute context rows from `kept` up to the last token, in chunks; of each chunk only the last row is projected.
 
-        Where `candidates` are wanted all rows are, and the likeliest tokens [rows, candidates] of each chunk come back.
+        Where `candidates` are wanted the last row of every token is, and the likeliest tokens behind it come back.
         """
         end = len(context) - 1
-        likeliest = []
+        likeliest: Candidates = {}
+        last = {token: place for place, token in enumerate(context[:end])} if candidates else {}
         chunk = min(PREFILL_CHUNK, max(64, PROJECTED // self.vocabulary)) if candidates else PREFILL_CHUNK
         for start in range(kept, end, chunk):
             stop = min(start + chunk, end)
             self._context = ()
             count = stop - start
-            wanted = range(count) if candidates else [count - 1]
-            logits = self._forward(context[start:stop], range(start, stop), np.tri(count, dtype=np.bool_), wanted)
-            if candidates:
-                likeliest.append(candidates_of(logits, candidates, self._outputs).cpu())
+            wanted = [n for n in range(count) if last.get(context[start + n]) == start + n]
+            logits = self._forward(context[start:stop], range(start, stop), np.tri(count, dtype=np.bool_), wanted or [count - 1])
+            if wanted:
+                found = candidates_of(logits, candidates, self._outputs).tolist()
+                likeliest |= zip((context[start + n] for n in wanted), found, strict=True)
             self._context = context[:stop]
         return likeliest
 

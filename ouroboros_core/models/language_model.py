@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from ouroboros_core.tree import TokenTree
 
-Candidates = npt.NDArray[np.int32]
-"""Token ids [texts or places, k], the likeliest first."""
+Candidates = dict[int, list[int]]
+"""By token id, the tokens that the model thinks likeliest behind it, the likeliest first."""
 
 
 class Evaluation(Protocol):
@@ -56,11 +56,11 @@ class LanguageModel(Protocol):
         """Make room for a context of this many tokens beforehand; never needed for correctness."""
         ...
 
-    def prefill(self, context: Sequence[int], candidates: int = 0) -> Candidates | None:
+    def prefill(self, context: Sequence[int], candidates: int = 0) -> Candidates:
         """Compute the keys and values of all but the last token beforehand; never needed for correctness.
 
-        With `candidates`, the so many likeliest next tokens [len(context) - 1, candidates] of these tokens come back; fewer
-        columns where the model can write fewer tokens.
+        With `candidates`, the so many likeliest next tokens behind each of these tokens come back, fewer where the model can
+        write fewer; where a token occurs several times, behind the last of them: only those rows meet the output matrix.
         """
         ...
 
