@@ -17,7 +17,7 @@ from ouroboros_core.costs import FAR, MARGIN, NEAR, PRIOR_STEPS, TRIAL, TYPICAL,
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.hyperparameters import AUTO
 from ouroboros_core.memory.chances import PRIORS, WEIGHT, Chances, kind_of
-from ouroboros_core.memory.governor import READING, USUAL, Governor
+from ouroboros_core.memory.governor import GLANCE, READING, UNREAD, USUAL, Governor
 from ouroboros_core.memory.window import TOKENS_PER_PASS, paying_width
 from ouroboros_core.models import timing
 from ouroboros_core.models.causal_lm import CausalLM
@@ -222,13 +222,17 @@ def test_a_knob_that_is_fixed_stays_so_beside_one_that_is_not() -> None:
     assert all(len(step.tree) <= 6 for step in wide) and len(wide[0].tree) == 6
 
 
-def test_of_a_long_prompt_a_draft_model_reads_as_much_as_is_worth_its_time() -> None:
+def test_of_a_long_prompt_a_draft_model_reads_little_and_little_is_expected_of_it() -> None:
     """A draft pass costs a fifth of a target pass, a token of the prompt a thousandth of one."""
     costs = Costs(PassCosts((1, 64), (1.0, 1.2)), PassCosts((1,), (0.2,), reading=0.001))
     governor = Governor(costs, automatic=True)
     saved = 1 - (costs.target.of(2) + 0.2) / (1 + USUAL)
-    assert governor.readable(costs.draft, 100, 32) == 100 and governor.readable(costs.draft, 3000, 512) == 3000
-    assert governor.readable(costs.draft, 3000, 32) == pytest.approx(READING * 32 * saved / 0.001, abs=1)
+    usual, whole = governor.chances.mean(Source.DRAFT), int(READING * 32 * saved / 0.001)
+    for read, remaining in ((100, 32), (3000, 512), (whole, 32)):
+        assert governor.readable(costs.draft, read, remaining) == read
+    assert governor.chances.mean(Source.DRAFT) == usual
+    assert governor.readable(costs.draft, whole + 1, 32) == pytest.approx(GLANCE * 32 * saved / 0.001, abs=1)
+    assert governor.chances.mean(Source.DRAFT) == pytest.approx(UNREAD * usual)
     for asked in (Governor(costs, automatic=False), Governor(costs, automatic=True, drafts=False)):
         assert asked.readable(costs.draft, 3000, 32) == 3000
     text, tail = prompt(40, seed=7), []

@@ -68,12 +68,14 @@ class Chances:
     def __init__(self) -> None:
         self._right: dict[Kind, float] = {}
         self._seen: dict[Kind, float] = {}
+        self.doubts: dict[Source, float] = {}
+        """What is left, beforehand, of a source's mean chance in this run; all of it where nothing is said."""
 
     def of(self, kind: Kind) -> float:
         """The chance of a node of this kind whose parent is accepted."""
         source, level, agreed = kind
         known = PRIORS.get(source, (0.1,))
-        prior = sum(known) / len(known) if level == ANY else known[min(level, len(known) - 1)]
+        prior = known[min(level, len(known) - 1)] if level != ANY else sum(known) / len(known) * self.doubts.get(source, 1.0)
         prior += AGREED * (1 - prior) if agreed else 0.0
         return (self._right.get(kind, 0.0) + WEIGHT * prior) / (self._seen.get(kind, 0.0) + WEIGHT)
 

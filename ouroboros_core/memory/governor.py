@@ -14,8 +14,11 @@ USUAL = 0.5
 SURELY = 1.15
 """By what factor a draft pass must promise more than its price, because what it promises is an estimate."""
 
-READING = 0.15
-"""The share of what a draft may save that its reading of the prompt may take."""
+READING, GLANCE = 0.3, 0.05
+"""The share of what a draft may save that its reading of the prompt may take: of the whole, or else of its end."""
+
+UNREAD = 0.6
+"""What is left of its chances beforehand, where a draft has not read the whole prompt."""
 
 
 class Governor:
@@ -82,13 +85,17 @@ class Governor:
         """How many of a prompt's `tokens`, its last, a draft should read before it drafts.
 
         All of them, unless that takes more than READING of the time that the draft may save in the `remaining` tokens, by one
-        draft token a step.
+        draft token a step. Then it reads little, and little is expected of it: half a prompt costs as much as it is worth.
         """
         if not (self.automatic and self.drafts and costs and costs.reading):
             return tokens
         target = self.costs.target
         saved = target.of(1, tokens) - (target.of(2, tokens) + costs.of(1, tokens)) / (1 + USUAL)
-        return min(tokens, int(READING * remaining * max(0.0, saved) / costs.reading))
+        worth = remaining * max(0.0, saved) / costs.reading
+        if tokens <= READING * worth:
+            return tokens
+        self.chances.doubts[Source.DRAFT] = UNREAD
+        return min(tokens, int(GLANCE * worth))
 
     def drafted(self, origin: Provenance, depth: int) -> None:
         """A token was drafted behind the last one, `depth` below the root."""
