@@ -14,7 +14,7 @@ USUAL = 0.5
 SURELY = 1.15
 """By what factor a draft pass must promise more than its price, because what it promises is an estimate."""
 
-READING, GLANCE = 0.3, 0.05
+READING, GLANCE = 0.2, 0.05
 """The share of what a draft may save that its reading of the prompt may take: of the whole, or else of its end."""
 
 UNREAD = 0.6
