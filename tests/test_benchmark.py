@@ -21,11 +21,13 @@ import torch
 from ouroboros_core import methods
 from ouroboros_core.benchmark import copies, entrants, peers, prompts, report, store
 from ouroboros_core.benchmark.entrants import MethodEntrant
+from ouroboros_core.benchmark.profile import profile, table
 from ouroboros_core.benchmark.runner import Runner
 from ouroboros_core.benchmark.store import Measurement, Settings, Share, Store
 from ouroboros_core.costs import Costs, PassCosts
 from ouroboros_core.decoding import metrics
 from ouroboros_core.decoding.equality import Divergence
+from ouroboros_core.decoding.generation import Generation, Task
 from ouroboros_core.decoding.trace import Seconds
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.models.pairs import Pair, load_pair
@@ -243,6 +245,20 @@ def test_counts_are_those_of_the_traces(pair: Pair, tmp_path: Path) -> None:
     alone = [m for m in work.store.measurements if m.method == "draft_only"]
     assert not any(m.compared or m.passes or m.rows for m in alone)
     assert all(m.draft_passes == m.tokens for m in alone)
+
+
+@pytest.mark.parametrize("method", ["autoregressive", "speculative", "ouroboros"])
+def test_the_profile_of_a_step_is_of_the_runs_that_are_made(pair: Pair, tmp_path: Path, method: str) -> None:
+    """Rows and tokens are those of the traces without their first steps; the parts are no more than the whole."""
+    pair = replace(pair, costs=Costs(PassCosts((1,), (1.0,)), PassCosts((1,), (0.01,))))
+    questions = prompts.read(write_prompts(tmp_path / "p.jsonl", 2))
+    share = profile(pair, method, questions, 12)
+    tasks = (Task(q.turns[0], method, methods.get(method).Hyperparameters(), max_new_tokens=12, chat=False) for q in questions)
+    steps = [step for task in tasks for step in Generation(pair, task).run().steps[1:]]
+    assert share.rows == pytest.approx(sum(step.width for step in steps) / len(steps))
+    assert share.tokens == pytest.approx(sum(len(step.tokens) for step in steps) / len(steps))
+    assert share.target > 0 and (share.draft > 0) == (method != "autoregressive") and share.host >= 0
+    assert table([share]).splitlines()[-1].startswith(f"| `{method}` | ")
 
 
 def test_the_order_rotates_so_that_none_is_always_first(pair: Pair, tmp_path: Path) -> None:

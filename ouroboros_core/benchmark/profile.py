@@ -26,13 +26,13 @@ PASSES = ("evaluate", "draft", "prefill")
 
 @dataclass
 class Watched:
-    """A model, with a clock on its passes; everything else is the model's own."""
+    """A model, with a clock on its passes; everything else is the model's own, `model` among it."""
 
-    model: Any
+    watched: Any
     seconds: float = field(default=0.0, init=False)
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(self.model, name)
+        found = getattr(self.watched, name)
         return self._timed(found) if name in PASSES else found
 
     def _timed(self, compute: Callable[..., Any]) -> Callable[..., Any]:
@@ -73,7 +73,8 @@ def profile(pair: Pair, name: str, questions: Sequence[Question], max_new_tokens
     seconds = rows = tokens = steps = 0.0
     spent = [0.0, 0.0]
     for question in questions:
-        task = Task(question.turns[0], name, kind.Hyperparameters(), max_new_tokens=max_new_tokens)
+        chat = bool(pair.tokenizer.chat_template)
+        task = Task(question.turns[0], name, kind.Hyperparameters(), max_new_tokens=max_new_tokens, chat=chat)
         generation = Generation(mine, task)
         for step in generation:
             if not step.index:  # what was computed until here is prefill and one step, which is left out
