@@ -250,10 +250,10 @@ def test_counts_are_those_of_the_traces(pair: Pair, tmp_path: Path) -> None:
 @pytest.mark.parametrize("method", ["autoregressive", "speculative", "ouroboros"])
 def test_the_profile_of_a_step_is_of_the_runs_that_are_made(pair: Pair, tmp_path: Path, method: str) -> None:
     """Rows and tokens are those of the traces without their first steps; the parts are no more than the whole."""
-    pair = replace(pair, costs=Costs(PassCosts((1,), (1.0,)), PassCosts((1,), (0.01,))))
+    pair = replace(without_history(pair), costs=Costs(PassCosts((1,), (1.0,)), PassCosts((1,), (0.01,))))
     questions = prompts.read(write_prompts(tmp_path / "p.jsonl", 2))
     share = profile(pair, method, questions, 12)
-    tasks = (Task(q.turns[0], method, methods.get(method).Hyperparameters(), max_new_tokens=12, chat=False) for q in questions)
+    tasks = (Task(q.turns[0], method, methods.get(method).Hyperparameters(), max_new_tokens=12) for q in questions)
     steps = [step for task in tasks for step in Generation(pair, task).run().steps[1:]]
     assert share.rows == pytest.approx(sum(step.width for step in steps) / len(steps))
     assert share.tokens == pytest.approx(sum(len(step.tokens) for step in steps) / len(steps))
