@@ -69,11 +69,10 @@ def profile(pair: Pair, name: str, questions: Sequence[Question], max_new_tokens
     draft, head = Watched(pair.draft) if pair.draft else None, Watched(pair.head) if pair.head else None
     drafts = [part for part in (draft, head) if part]
     mine = replace(pair, target=cast(Any, target), draft=cast(Any, draft), head=cast(Any, head))
-    kind = methods.get(name)
+    kind, chat = methods.get(name), bool(pair.tokenizer.chat_template)
     seconds = rows = tokens = steps = 0.0
     spent = [0.0, 0.0]
     for question in questions:
-        chat = bool(pair.tokenizer.chat_template)
         task = Task(question.turns[0], name, kind.Hyperparameters(), max_new_tokens=max_new_tokens, chat=chat)
         generation = Generation(mine, task)
         for step in generation:

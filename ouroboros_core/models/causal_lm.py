@@ -224,7 +224,7 @@ class CausalLM:
             stop = min(start + chunk, end)
             self._context = ()
             count = stop - start
-            wanted = [n for n in range(count) if last.get(context[start + n]) == start + n]
+            wanted = sorted(place - start for place in last.values() if start <= place < stop)
             logits = self._forward(context[start:stop], range(start, stop), np.tri(count, dtype=np.bool_), wanted or [count - 1])
             if wanted:
                 found = candidates_of(logits, candidates, self._outputs).tolist()
