@@ -47,6 +47,7 @@ class Learned(StrEnum):
     VERIFICATION = "verification"
     HISTORY = "history"
     PROMPT = "prompt"
+    TEXT = "text"
     PREDICTION = "prediction"
 
 

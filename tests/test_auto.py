@@ -276,7 +276,7 @@ def test_union_does_without_the_draft_where_a_copy_is_sure() -> None:
     whole = plain(models[0].model, text, 200)
     costs = Costs(PassCosts((1, 64), (1.0, 1.2)), PassCosts((1,), (0.3,)), PassCosts((1,), (0.3,)))
     with_copies = run(models, "union", [*text, *whole[:150]], 50, automatic=True, costs=costs)
-    without = run(models, "union", [*text, *whole[:150]], 50, automatic=True, costs=costs, copying=False, recycling=False)
+    without = run(models, "speculative", [*text, *whole[:150]], 50, automatic=True, costs=costs)
     assert emitted(with_copies) == emitted(without)
     per_token = [sum(s.draft_passes for s in steps) / len(emitted(steps)) for steps in (with_copies, without)]
     assert per_token[0] < per_token[1]

@@ -8,6 +8,7 @@ import numpy as np
 
 from ouroboros_core import methods
 from ouroboros_core.decoding.trace import Step
+from ouroboros_core.memory.chances import ANY
 from ouroboros_core.methods.base import Context, Resources, Verdict
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.tree import Learned, Source, TokenTree
@@ -60,7 +61,8 @@ class Said:
 
 def make(follows: dict[int, int], **knobs: Any) -> Any:
     kind = methods.get("ouroboros")
-    ouroboros = kind(kind.Hyperparameters(**kind.Hyperparameters.fixed(**knobs)), Resources(draft_model=Scripted(follows)))
+    chosen = kind.Hyperparameters(**kind.Hyperparameters.fixed(**{"text_phrases": False, **knobs}))
+    ouroboros = kind(chosen, Resources(draft_model=Scripted(follows)))
     ouroboros.start((1, 2, 3), 100)
     return ouroboros
 
@@ -120,6 +122,34 @@ def test_checked_suffixes_are_replaced_by_what_the_target_says() -> None:
     assert [(p.tokens, p.learned) for p in ouroboros.pool.newest(4, 9)] == [((50, 60), Learned.VERIFICATION)]
 
 
+def test_the_text_is_learned_as_it_is_written() -> None:
+    """N = 3: every three tokens that end in one of this step, the bonus among them, and nothing that was rejected."""
+    ouroboros = make({3: 4, 4: 5}, gamma=2, ngram_size=3, prompt_phrases=False, lookahead_phrases=False, text_phrases=True)
+    context = Context((1, 2, 3), 50, 6)
+    tree = ouroboros.propose(context)
+    assert tree.tokens[:3] == (3, 4, 5)
+    ouroboros.learn(Verdict(context, tree, Said([4, 9, 0, *[0] * len(tree)]), (1,), 9))
+    known = {(k, p.tokens, p.step) for k in ouroboros.pool.keys for p in ouroboros.pool.newest(k, 9) if p.learned is Learned.TEXT}
+    assert known == {(2, (3, 4), 6), (3, (4, 9), 6)}
+
+
+def test_no_draft_is_asked_for_what_a_phrase_has_proposed_already() -> None:
+    """K auto: phrases of the last token are checked in any case, and a draft would most likely say the same."""
+
+    def passes(known: bool) -> int:
+        ouroboros = make({3: 4}, gamma="auto", top_k_suffixes="auto", ngram_size=3, lookahead_phrases=False)
+        for kind in ((Source.SUFFIX, 0, False), (Source.DRAFT, ANY, False)):
+            for _ in range(200):
+                ouroboros.governor.chances.note(kind, True)
+        if known:
+            ouroboros.pool.insert(3, (4, 5), Learned.LOOKAHEAD, 0)
+        ouroboros.propose(Context((1, 2, 3), 50, 0))
+        return int(ouroboros.draft_model.passes)
+
+    assert passes(known=False) > 0
+    assert passes(known=True) == 0
+
+
 def test_a_fully_matched_suffix_is_followed_by_the_bonus() -> None:
     """The reference throws the free token away."""
     models = tiny.pair("llama", "sdpa")
@@ -139,7 +169,7 @@ def test_each_source_of_phrases_can_be_switched_off() -> None:
 
     def learned(**knobs: Any) -> set[Learned | None]:
         steps: list[Step] = []
-        chosen = {"ngram_size": 3, "prompt_phrases": False, **knobs}
+        chosen = {"ngram_size": 3, "prompt_phrases": False, "text_phrases": False, **knobs}
         for seed in range(5, 25):
             sampling = Sampling(temperature=0.5, seed=seed)
             steps += run(models, "ouroboros", prompt(seed=seed), 60, sampling, gamma=3, **chosen)
@@ -150,6 +180,7 @@ def test_each_source_of_phrases_can_be_switched_off() -> None:
     assert learned(lookahead_phrases=False) == {Learned.VERIFICATION}
     assert learned(lookahead_phrases=False, verification_phrases=False) == set()
     assert Learned.PROMPT in learned(prompt_phrases=True)
+    assert Learned.TEXT in learned(text_phrases=True)
     assert learned(top_k_suffixes=0) == set()
 
 

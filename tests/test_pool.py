@@ -78,7 +78,7 @@ def test_a_corrected_phrase_takes_the_place_of_the_old_one_without_duplicates() 
 
 def test_text_is_learned_as_overlapping_ngrams() -> None:
     pool = PhrasePool(3, 4)
-    pool.learn_text([1, 2, 3, 4])
+    pool.learn_text([1, 2, 3, 4], Learned.PROMPT)
     assert [(k, [p.tokens for p in pool.newest(k, 9)]) for k in pool.keys] == [(1, [(2, 3)]), (2, [(3, 4)])]
 
 

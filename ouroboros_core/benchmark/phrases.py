@@ -31,6 +31,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "neither": {"lookahead_phrases": False, "verification_phrases": False},
     "no suffixes (K = 0)": {"top_k_suffixes": 0},
     "prompt phrases too": {"prompt_phrases": True},
+    "text phrases too": {"text_phrases": True},
     "guess set of 20": {"guess_set_size": 20},
 }
 
@@ -58,7 +59,9 @@ class Tally:
 def tally(pair: Pair, questions: Sequence[Question], count: int, pool: PhrasePool | None = None, **knobs: Any) -> Tally:
     """Run Ouroboros over the first turns and add up what the traces say."""
     kind = methods.get("ouroboros")
-    hyperparameters = kind.Hyperparameters.parse(kind.Hyperparameters.fixed(**{"prompt_phrases": False, **knobs}))
+    hyperparameters = kind.Hyperparameters.parse(
+        kind.Hyperparameters.fixed(**{"prompt_phrases": False, "text_phrases": False, **knobs})
+    )
     result = Tally()
     for question in questions:
         trace = Generation(pair, Task(question.turns[0], kind.id, hyperparameters, max_new_tokens=count), pool).run()
@@ -81,15 +84,14 @@ def warm_tally(pair: Pair, questions: Sequence[Question], count: int, **knobs: A
 
 HEADER = (
     "| setting | tokens per target pass | draft passes per draft token | accepted: draft | suffix | of these lookahead | "
-    "verification | history | prompt |\n|---|---:|---:|---:|---:|---:|---:|---:|---:|"
+    "verification | history | prompt | text |\n|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|"
 )
 
 
 def row(name: str, result: Tally) -> str:
     """One line of the table."""
-    learned = " | ".join(
-        str(result.suffixes[k]) for k in (Learned.LOOKAHEAD, Learned.VERIFICATION, Learned.HISTORY, Learned.PROMPT)
-    )
+    kinds = Learned.LOOKAHEAD, Learned.VERIFICATION, Learned.HISTORY, Learned.PROMPT, Learned.TEXT
+    learned = " | ".join(str(result.suffixes[kind]) for kind in kinds)
     accepted = f"{result.accepted[Source.DRAFT]} | {result.accepted[Source.SUFFIX]}"
     return f"| {name} | {result.tokens_per_pass:.2f} | {result.draft_passes_per_draft_token:.2f} | {accepted} | {learned} |"
 

@@ -86,6 +86,7 @@ def ouroboros(
         ngram_size=lookahead_level,
         top_k_suffixes=topk,
         prompt_phrases=False,
+        text_phrases=False,
     )
     pool = ngram_cache.pool if ngram_cache is not None else None
     if pool is not None and pool.ngram_size != lookahead_level:

@@ -72,9 +72,10 @@ def decode(
         verified = clock()
         kept, last = cut(tree, path, target_token, stop_tokens, context.budget)
         learning = clock()
-        method.settle(Verdict(context, tree, evaluation, kept, last))
+        verdict = Verdict(context, tree, evaluation, kept, last)
+        method.settle(verdict)
         learned = clock()
-        emitted = (*(tree.tokens[node] for node in kept), *(() if last is None else (last,)))
+        emitted = verdict.emitted
         text += emitted
         stopped = emitted[-1] in stop_tokens
         phases = proposed - proposing, verified - proposed, learned - learning

@@ -50,10 +50,9 @@ class Governor:
         self.chances = Chances()
         self.choice: Choice | None = None
         """What was chosen in this step."""
-        self.covered = 0.0
-        """The chance that the next token is proposed elsewhere already, so that a draft would add nothing."""
         self.window: int | None = None
         """Columns of the lookahead window, to be noted."""
+        self._covers: dict[int, float] = {}
         self._drafting = 0.0
         self._tip = 1.0
         self._place: dict[int, int] | None = None
@@ -62,6 +61,20 @@ class Governor:
     def losing(self) -> bool:
         """Whether what this run chose by itself has been slower than plain decoding would have been."""
         return self.automatic and self.pace.behind
+
+    def cover(self, token: int, origin: Provenance) -> None:
+        """Take note, before a draft is asked for, of a next token that is proposed in this step without one."""
+        self._covers[token] = max(self.chances.of(kind_of(origin, 1)), self._covers.get(token, 0.0))
+
+    def cover_all(self, tree: TokenTree) -> None:
+        """Likewise of all next tokens of a tree."""
+        for node in tree.children(0):
+            self.cover(tree.tokens[node], tree.provenance[node])
+
+    @property
+    def covered(self) -> float:
+        """The chance that the next token is proposed elsewhere already, so that a draft would add nothing."""
+        return min(1.0, sum(self._covers.values()))
 
     def may_draft(self, costs: PassCosts | None, rows: int = 1, gain: float | None = None) -> bool:
         """Whether another draft pass, over `rows` rows, is worth its time and that of one more row in the target's pass.
@@ -148,3 +161,4 @@ class Governor:
             self.chances.learn(tree, path)
             self.pace.note(emitted, len(tree), self._drafting)
             self._drafting, self._tip = 0.0, 1.0
+            self._covers.clear()

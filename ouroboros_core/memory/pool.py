@@ -105,11 +105,11 @@ class PhrasePool:
             hung.append((phrase.tokens, builder.add_path(phrase.tokens, parent, origin)))
         return hung
 
-    def learn_text(self, tokens: Sequence[int]) -> None:
-        """Add every n-gram of a text, such as the prompt."""
+    def learn_text(self, tokens: Sequence[int], learned: Learned, step: int | None = None) -> None:
+        """Add every n-gram of a text: of the prompt, or of what was written at a step."""
         size = self.ngram_size
         for start in range(len(tokens) - size + 1):
-            self.insert(tokens[start], tuple(tokens[start + 1 : start + size]), Learned.PROMPT, None)
+            self.insert(tokens[start], tuple(tokens[start + 1 : start + size]), learned, step)
 
     def to_json(self) -> str:
         """The pool as JSON: sizes, tokenizer fingerprint, and the phrases by key, oldest first."""

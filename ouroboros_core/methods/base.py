@@ -18,7 +18,7 @@ from ouroboros_core.memory.governor import Governor
 from ouroboros_core.memory.pool import PhrasePool
 from ouroboros_core.models.language_model import Candidates, Evaluation, FeatureDrafter, LanguageModel, Output
 from ouroboros_core.sampling import Sampler, Sampling
-from ouroboros_core.tree import Law, Source, TokenTree
+from ouroboros_core.tree import Law, Learned, Source, TokenTree
 
 
 class Need(StrEnum):
@@ -78,6 +78,12 @@ class Verdict:
     evaluation: Evaluation
     path: tuple[int, ...]
     target_token: int | None
+
+    @property
+    def emitted(self) -> tuple[int, ...]:
+        """The tokens that the text grew by, ids; at least one."""
+        last = () if self.target_token is None else (self.target_token,)
+        return (*(self.tree.tokens[node] for node in self.path), *last)
 
 
 @dataclass(frozen=True)
@@ -239,5 +245,11 @@ class Method(ABC):
         pool.guess_set_size = guess_set_size
         pool.begin_run()
         if from_prompt:
-            pool.learn_text(prompt)
+            pool.learn_text(prompt, Learned.PROMPT)
         return pool
+
+    def _learn_written(self, verdict: Verdict) -> None:
+        """Add to the pool every n-gram of the text that ends in a token of this step."""
+        assert self.pool is not None
+        before = verdict.context.tokens[1 - self.pool.ngram_size :]
+        self.pool.learn_text((*before, *verdict.emitted), Learned.TEXT, verdict.context.step)

@@ -31,6 +31,7 @@ class Lookahead(Method):
         ngram_size: int = Field(5, ge=3, le=10, description="Key token and phrase together (N).")
         guess_set_size: int = Field(7, ge=1, le=60, description="Phrases kept and checked per key (G).")
         prompt_phrases: bool = Field(True, description="Fill the pool with the prompt's own n-grams first.")
+        text_phrases: bool = Field(True, description="Add the n-grams of the text as it is written.")
 
     def __init__(self, hyperparameters: Hyperparameters, resources: Resources) -> None:
         super().__init__(hyperparameters, resources)
@@ -58,6 +59,8 @@ class Lookahead(Method):
 
     def learn(self, verdict: Verdict) -> None:
         assert self.pool is not None
+        if self.knobs.text_phrases:
+            self._learn_written(verdict)
         if self.window is None:
             return
         outputs = verdict.evaluation.argmax()

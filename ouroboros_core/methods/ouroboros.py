@@ -3,8 +3,8 @@
 The draft model is itself decoded by lookahead, so one draft pass may write several tokens (section 3.1). Behind the finished
 draft hang the K newest phrases of its last token, candidate suffixes that cost no draft pass (section 3.2); the target checks
 draft and suffixes in one pass. The pool they come from learns from the draft model's lookahead window, from verification -
-fragments of the discarded draft that the target agrees with, and suffixes as the target corrects them (section 3.3) - and from
-history, when it outlives the call (section 3.4).
+fragments of the discarded draft that the target agrees with, and suffixes as the target corrects them (section 3.3) - from prompt
+and text, and from history, when it outlives the call (section 3.4).
 """
 
 from __future__ import annotations
@@ -70,6 +70,7 @@ class Ouroboros(Method):
         lookahead_phrases: bool = Field(True, description="Learn phrases from the draft model's lookahead window.")
         verification_phrases: bool = Field(True, description="Learn phrases from what the target says of a draft.")
         prompt_phrases: bool = Field(True, description="Fill the pool with the prompt's own n-grams first.")
+        text_phrases: bool = Field(True, description="Add the n-grams of the text as it is written.")
 
     def __init__(self, hyperparameters: Hyperparameters, resources: Resources) -> None:
         self.knobs = hyperparameters
@@ -105,6 +106,10 @@ class Ouroboros(Method):
     def offer(self, context: Context) -> TokenTree:
         assert self.pool is not None
         builder = TreeBuilder(context.root, max_depth=context.budget - 1)
+        if self.knobs.top_k_suffixes == AUTO:
+            beside = TreeBuilder(context.root, max_depth=context.budget - 1)
+            self.pool.hang(beside, 0, self.suffixes, Source.SUFFIX)
+            self.governor.cover_all(beside.build())
         chain = [0]
         self._asked = {}
         for token, origin, law, said in self._draft(context, min(self.gamma, context.budget - 1)):
@@ -153,6 +158,8 @@ class Ouroboros(Method):
         return drafted
 
     def learn(self, verdict: Verdict) -> None:
+        if self.knobs.text_phrases:
+            self._learn_written(verdict)
         if self.knobs.verification_phrases:
             said = verdict.evaluation.argmax()
             self._learn_fragments(verdict, said)

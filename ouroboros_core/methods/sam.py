@@ -17,7 +17,6 @@ from pydantic import Field
 
 from ouroboros_core import hyperparameters
 from ouroboros_core.hyperparameters import AUTO, Auto, upto
-from ouroboros_core.memory.chances import kind_of
 from ouroboros_core.memory.ngrams import copied, most_followed
 from ouroboros_core.memory.prediction import Prediction
 from ouroboros_core.memory.suffix_automaton import SuffixAutomaton
@@ -111,7 +110,8 @@ class Sam(Method):
         self._drafted = self.auxiliary is not None and (self.knobs.merge or not copies)
         if self._drafted:
             assert self.auxiliary is not None
-            self.governor.covered = self._covered(copies, context)
+            for copy in copies:
+                self.governor.cover(*copy.nodes[0])
             tree = self.auxiliary.offer(context)
             if not copies:
                 return tree
@@ -121,11 +121,6 @@ class Sam(Method):
         for copy in copies if self.knobs.merge else copies[:1]:
             builder.add_chain(copy.nodes, self.resources.stop_tokens)
         return builder.build()
-
-    def _covered(self, copies: Sequence[_Copy], context: Context) -> float:
-        """The chance that the next token is one that is copied, so that drafting it would be of no use."""
-        chances = self.governor.chances
-        return max((chances.of(kind_of(copy.nodes[0][1], 1)) for copy in copies), default=0.0)
 
     def _length(self, match: int, context: Context) -> int:
         return min(self.longest, 1 + int(self.knobs.alpha * match), context.budget - 1)

@@ -100,21 +100,13 @@ class Union(Method):
         depth = context.budget - 1
         builder = TreeBuilder(context.root, max_depth=depth)
         if self.draft:
-            self.governor.covered = self._covered(free)
+            for tree in free:
+                self.governor.cover_all(tree)
             builder = TreeBuilder.onto(self.draft.offer(context), max_depth=depth)  # each node keeps its number
         for tree in free:
             builder.graft(tree, self._better)
         self._attach_window(builder)
         return builder.build()
-
-    def _covered(self, trees: list[TokenTree]) -> float:
-        """The chance that the next token is proposed already."""
-        firsts: dict[int, float] = {}
-        for tree in trees:
-            for node in tree.children(0):
-                chance = self.governor.chances.of(kind_of(tree.provenance[node], 1))
-                firsts[tree.tokens[node]] = max(chance, firsts.get(tree.tokens[node], 0.0))
-        return min(1.0, sum(firsts.values()))
 
     def _better(self, new: Provenance, old: Provenance, depth: int) -> bool:
         chances = self.governor.chances
