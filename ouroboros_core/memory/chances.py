@@ -35,12 +35,12 @@ PRIORS: dict[Source, tuple[float, ...]] = {
     Source.CORPUS: (0.14, 0.17, 0.22, 0.28, 0.55, 0.55, 0.85, 0.14, 0.05, 0.02),
     Source.NGRAM: (0.20, 0.60, 0.60),
     Source.RECYCLED: (0.37, 0.10, 0.045, 0.040, 0.026, 0.017, 0.008, 0.006, 0.006, 0.006),
-    Source.SUFFIX: (0.35, 0.10, 0.08, 0.05),
-    Source.PHRASE: (0.45, 0.14, 0.14, 0.06),
+    Source.SUFFIX: (0.45, 0.22, 0.18, 0.09),
+    Source.PHRASE: (0.45, 0.22, 0.18, 0.09),
 }
 """Chances by grade: measured on 12 of the project's own prompts with `python -m ouroboros_core.benchmark.chances
---max-new-tokens 48`, rounded, and smoothed where a grade was met less than fifty times; those of n-grams taken lower, because
-texts that repeat nothing suffer most from a chance set too high."""
+--max-new-tokens 48`, rounded, and smoothed where a grade was met less than fifty times; those of phrases on 24,
+whoever proposes them; those of n-grams taken lower, because texts that repeat nothing suffer most from a chance set too high."""
 
 
 def kind_of(origin: Provenance, depth: int) -> Kind:
