@@ -235,9 +235,13 @@ def test_of_a_long_prompt_a_draft_model_reads_little_and_little_is_expected_of_i
     assert governor.chances.mean(Source.DRAFT) == pytest.approx(UNREAD * usual)
     for asked in (Governor(costs, automatic=False), Governor(costs, automatic=True, drafts=False)):
         assert asked.readable(costs.draft, 3000, 32) == 3000
-    text, tail = prompt(40, seed=7), []
+    text, tail, beforehand = prompt(40, seed=7), [], []
 
     class Listening(CausalLM):
+        def prefill(self, context: Any, candidates: int = 0) -> Any:
+            beforehand.append(tuple(context))
+            return super().prefill(context, candidates)
+
         def evaluate(self, context: Any, tree: TokenTree) -> Any:
             tail.append(tuple(context))
             return super().evaluate(context, tree)
@@ -250,6 +254,9 @@ def test_of_a_long_prompt_a_draft_model_reads_little_and_little_is_expected_of_i
         steps = run((models[0], listening), method, text, 30, automatic=True, costs=dear)
         assert emitted(steps) == plain(models[0].model, text, 30)
         assert tail and len(tail[0]) < 20 and tail[0] == (*text, *emitted(steps))[len(text) - len(tail[0]) : len(text)]
+        assert not beforehand, "a draft that is never asked should have cost nothing"
+        run((models[0], listening), method, text, 30, automatic=True, costs=costs)
+        assert beforehand.pop() == tuple(text)
 
 
 def test_a_window_is_had_where_its_rows_are_cheap_and_not_where_they_are_dear() -> None:

@@ -221,12 +221,13 @@ class Method(ABC):
         return Governor(self.resources.costs, self._automatic)
 
     def _start_draft_model(self, prompt: tuple[int, ...], max_new_tokens: int) -> None:
-        """Let the draft model read the prompt, or where a knob is 'auto' as much of its end as is worth the time."""
+        """Let the draft model read the prompt; where a knob is 'auto' and that is too dear, a little of its end, once asked."""
         read = self.governor.readable(self.resources.costs.draft, len(prompt), max_new_tokens)
         self._unread = len(prompt) - max(1, read)
         self.draft_model.forget()
         self.draft_model.reserve(len(prompt) + max_new_tokens)
-        self.draft_model.prefill(prompt[self._unread :])
+        if read == len(prompt):
+            self.draft_model.prefill(prompt)
 
     def _ask(self, text: tuple[int, ...], tree: TokenTree) -> Evaluation:
         """The draft model's outputs after a tree behind the text; it does not know the part that it has not read."""
