@@ -83,15 +83,15 @@ def softmax(scores: Scores) -> Scores:
     return result
 
 
-def generator(seed: int, position: int, stream: int = 0, run: int = 0) -> np.random.Generator:
-    """Randomness as a function of (seed, position, stream, run), from a counter-based generator."""
+def generator(seed: int, position: int, stream: int = 0, run: int = 0, draw: int = 0) -> np.random.Generator:
+    """Randomness as a function of (seed, position, stream, run, draw), from a counter-based generator."""
     key = np.array([seed, position], dtype=np.uint64)
-    return np.random.Generator(np.random.Philox(key=key, counter=[0, 0, run, stream]))
+    return np.random.Generator(np.random.Philox(key=key, counter=[0, draw, run, stream]))
 
 
-def gumbel(seed: int, position: int, size: int, run: int = 0) -> Scores:
+def gumbel(seed: int, position: int, size: int, run: int = 0, draw: int = 0) -> Scores:
     """Gumbel noise [size] for one text position."""
-    noise: Scores = -np.log(generator(seed, position, run=run).standard_exponential(size))
+    noise: Scores = -np.log(generator(seed, position, run=run, draw=draw).standard_exponential(size))
     return noise
 
 
@@ -107,15 +107,16 @@ class Sampler:
         self.sampling = sampling
         self.vocabulary = vocabulary
         self._run = run if sampling.rejects else 0
-        self._noise: dict[int, Scores] = {}
+        self._noise: dict[tuple[int, int], Scores] = {}
 
-    def noise(self, position: int) -> Scores:
+    def noise(self, position: int, draw: int = 0) -> Scores:
         """The noise of a position; the last few are kept, because draft and target ask for the same."""
-        if position not in self._noise:
+        key = position, draw
+        if key not in self._noise:
             if len(self._noise) >= 64:
                 self._noise.pop(next(iter(self._noise)))
-            self._noise[position] = gumbel(self.sampling.seed, position, self.vocabulary, self._run)
-        return self._noise[position]
+            self._noise[key] = gumbel(self.sampling.seed, position, self.vocabulary, self._run, draw)
+        return self._noise[key]
 
     def law(self, evaluation: Evaluation, node: int) -> Law:
         """Probabilities [vocabulary] after a node, temperature, top-k and top-p applied; needs temperature > 0."""
@@ -125,14 +126,15 @@ class Sampler:
         """Randomness for judging drafts at a text position, independent of its noise."""
         return generator(self.sampling.seed, position, stream=1, run=self._run)
 
-    def chooser(self, evaluation: Evaluation, tree: TokenTree, root_position: int) -> Callable[[int], int]:
-        """The function from a node to the token chosen after it; root_position is the text position of the tree's root."""
+    def chooser(self, evaluation: Evaluation, tree: TokenTree, root_position: int, draw: int = 0) -> Callable[[int], int]:
+        """The function from a node to the token chosen after it; root_position is the text position of the tree's root, and
+        each `draw` but 0 has its own noise for every position."""
         if self.sampling.temperature == 0:
             return evaluation.argmax().__getitem__
 
         def choose(node: int) -> int:
             scores = process(evaluation.logits(node), self.sampling)
             position = root_position + tree.depths[node] + 1
-            return int(np.argmax(scores + self.noise(position)[: len(scores)]))
+            return int(np.argmax(scores + self.noise(position, draw)[: len(scores)]))
 
         return choose

@@ -116,8 +116,10 @@ class Resources:
         """A private generator, seeded by the run's seed."""
         return random.Random(self.sampler.sampling.seed)
 
-    def chooser(self, evaluation: Evaluation, tree: TokenTree, root_position: int) -> Callable[[int], int]:
-        return self.sampler.chooser(evaluation, tree, root_position)
+    def chooser(self, evaluation: Evaluation, tree: TokenTree, root_position: int, step: int) -> Callable[[int], int]:
+        """How a draft chooses: by `match` with the target's own noise. For rejection sampling it draws anew at every step: of a
+        draft that was discarded there may be traces in a pool, and what is offered now must not know what will be drawn."""
+        return self.sampler.chooser(evaluation, tree, root_position, 1 + step if self.sampler.sampling.rejects else 0)
 
     def law(self, evaluation: Evaluation, node: int) -> Law | None:
         """The probabilities from which the draft's token after a node is drawn, where the acceptance rule asks for them."""

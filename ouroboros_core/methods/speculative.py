@@ -46,7 +46,7 @@ class Speculative(Method):
                 break
             root = TreeBuilder(text[-1]).build()
             evaluation = self._ask(text, root)
-            token = self.resources.chooser(evaluation, root, len(text) - 1)(0)
+            token = self.resources.chooser(evaluation, root, len(text) - 1, context.step)(0)
             drafted = Provenance(Source.DRAFT, step=context.step, confidence=round(evaluation.confidence(0, token), 2))
             self.governor.drafted(drafted, depth)
             self._asked[len(builder) - 1] = evaluation, 0
