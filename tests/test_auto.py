@@ -19,6 +19,7 @@ from ouroboros_core.hyperparameters import AUTO
 from ouroboros_core.memory.chances import PRIORS, WEIGHT, Chances, kind_of
 from ouroboros_core.memory.governor import GLANCE, READING, UNREAD, USUAL, Governor
 from ouroboros_core.memory.window import TOKENS_PER_PASS, paying_width
+from ouroboros_core.methods.base import Resources
 from ouroboros_core.models import timing
 from ouroboros_core.models.causal_lm import CausalLM
 from ouroboros_core.sampling import Sampling
@@ -257,6 +258,11 @@ def test_of_a_long_prompt_a_draft_model_reads_little_and_little_is_expected_of_i
         assert not beforehand, "a draft that is never asked should have cost nothing"
         run((models[0], listening), method, text, 30, automatic=True, costs=costs)
         assert beforehand.pop() == tuple(text)
+    for name, knobs in (("union", {}), ("sam", {"auxiliary": "speculative"}), ("sam", {"auxiliary": "ouroboros"})):
+        kind = methods.get(name)
+        whole_method = kind(kind.Hyperparameters.parse(knobs), Resources(draft_model=models[1], costs=dear))
+        whole_method.start(tuple(text), 30)
+        assert whole_method.governor.chances.doubts == {Source.DRAFT: UNREAD}, "a part's doubts are the whole's"
 
 
 def test_a_window_is_had_where_its_rows_are_cheap_and_not_where_they_are_dear() -> None:

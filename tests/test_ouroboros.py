@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 
 from ouroboros_core import methods
 from ouroboros_core.decoding.trace import Step
@@ -122,13 +123,14 @@ def test_checked_suffixes_are_replaced_by_what_the_target_says() -> None:
     assert [(p.tokens, p.learned) for p in ouroboros.pool.newest(4, 9)] == [((50, 60), Learned.VERIFICATION)]
 
 
-def test_the_text_is_learned_as_it_is_written() -> None:
+@pytest.mark.parametrize("verb", ["learn", "watch"])
+def test_the_text_is_learned_as_it_is_written_whoever_proposed(verb: str) -> None:
     """N = 3: every three tokens that end in one of this step, the bonus among them, and nothing that was rejected."""
     ouroboros = make({3: 4, 4: 5}, gamma=2, ngram_size=3, prompt_phrases=False, lookahead_phrases=False, text_phrases=True)
     context = Context((1, 2, 3), 50, 6)
     tree = ouroboros.propose(context)
     assert tree.tokens[:3] == (3, 4, 5)
-    ouroboros.learn(Verdict(context, tree, Said([4, 9, 0, *[0] * len(tree)]), (1,), 9))
+    getattr(ouroboros, verb)(Verdict(context, tree, Said([4, 9, 0, *[0] * len(tree)]), (1,), 9))
     known = {(k, p.tokens, p.step) for k in ouroboros.pool.keys for p in ouroboros.pool.newest(k, 9) if p.learned is Learned.TEXT}
     assert known == {(2, (3, 4), 6), (3, (4, 9), 6)}
 

@@ -62,6 +62,12 @@ class Governor:
         """Whether what this run chose by itself has been slower than plain decoding would have been."""
         return self.automatic and self.pace.behind
 
+    def join(self, member: Governor) -> Governor:
+        """This one, to be that of another method too: what the other's has noted before its first step is noted here."""
+        self.chances.doubts |= member.chances.doubts
+        self.window = self.window if member.window is None else member.window
+        return self
+
     def cover(self, token: int, origin: Provenance) -> None:
         """Take note, before a draft is asked for, of a next token that is proposed in this step without one."""
         self._covers[token] = max(self.chances.of(kind_of(origin, 1)), self._covers.get(token, 0.0))
@@ -160,5 +166,5 @@ class Governor:
         if self.automatic:
             self.chances.learn(tree, path)
             self.pace.note(emitted, len(tree), self._drafting)
-            self._drafting, self._tip = 0.0, 1.0
-            self._covers.clear()
+        self._drafting, self._tip = 0.0, 1.0
+        self._covers.clear()

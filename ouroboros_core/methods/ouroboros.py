@@ -144,7 +144,7 @@ class Ouroboros(Method):
         last_level = self.window.attach(builder) if self.knobs.lookahead_phrases else []
         tree = builder.build()
         evaluation = self._ask(text, tree)
-        path, token = verify(tree, self.resources.chooser(evaluation, tree, len(text) - 1))
+        path, token = verify(tree, self.resources.chooser(evaluation, tree, len(text) - 1, context.step))
         if last_level:
             outputs = evaluation.argmax()
             for key, phrase_ in self.window.advance(text[-1], [outputs[node] for node in last_level]):
@@ -164,6 +164,10 @@ class Ouroboros(Method):
             said = verdict.evaluation.argmax()
             self._learn_fragments(verdict, said)
             self._correct_suffixes(verdict, said)
+
+    def watch(self, verdict: Verdict) -> None:
+        if self.knobs.text_phrases:
+            self._learn_written(verdict)
 
     def _learn_fragments(self, verdict: Verdict, said: list[int]) -> None:
         """Of the discarded draft, keep fragments that the target would have continued in the same way.

@@ -92,7 +92,7 @@ class Sam(Method):
         self.prediction = Prediction(self.resources.prediction, far=max(FAR, self.knobs.len_threshold))
         if self.auxiliary:
             self.auxiliary.start(prompt, max_new_tokens)
-            self.auxiliary.governor = self.governor
+            self.auxiliary.governor = self.governor.join(self.auxiliary.governor)
             self.pool = self.auxiliary.pool
 
     def read_prompt(self, likeliest: Candidates) -> None:

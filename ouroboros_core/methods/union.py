@@ -85,7 +85,7 @@ class Union(Method):
         super().start(prompt, max_new_tokens)
         for member in self.members:
             member.start(prompt, max_new_tokens)
-            member.governor = self.governor
+            member.governor = self.governor.join(member.governor)
         resources = self.resources
         self.window = open_window(self.knobs.window_size, NGRAM_SIZE, resources.costs.target.of, prompt, resources.rng())
         self.pool = self.draft.pool if self.draft else None
@@ -114,8 +114,8 @@ class Union(Method):
 
     def _attach_window(self, builder: TreeBuilder) -> None:
         self._last_level = []
-        if self.window and self.governor.losing:
-            self.window = None
+        if self.window and self.knobs.window_size == AUTO and self.governor.losing:
+            self.window, self.governor.window = None, 0
         if self.window:
             self.governor.window = self.window.window_size
             assert self.pool is not None
