@@ -17,7 +17,7 @@ from ouroboros_core.costs import FAR, MARGIN, NEAR, PRIOR_STEPS, TRIAL, TYPICAL,
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.hyperparameters import AUTO
 from ouroboros_core.memory.chances import PRIORS, WEIGHT, Chances, kind_of
-from ouroboros_core.memory.governor import GLANCE, READING, UNREAD, USUAL, Governor
+from ouroboros_core.memory.governor import GLANCE, READING, UNREAD, Governor, usually_right
 from ouroboros_core.memory.window import TOKENS_PER_PASS, paying_width
 from ouroboros_core.methods.base import Resources
 from ouroboros_core.models import timing
@@ -227,13 +227,14 @@ def test_of_a_long_prompt_a_draft_model_reads_little_and_little_is_expected_of_i
     """A draft pass costs a fifth of a target pass, a token of the prompt a thousandth of one."""
     costs = Costs(PassCosts((1, 64), (1.0, 1.2)), PassCosts((1,), (0.2,), reading=0.001))
     governor = Governor(costs, automatic=True)
-    saved = 1 - (costs.target.of(2) + 0.2) / (1 + USUAL)
+    saved = 1 - (costs.target.of(2) + 0.2) / (1 + usually_right(5000))
     usual, whole = governor.chances.mean(Source.DRAFT), int(READING * 32 * saved / 0.001)
     for read, remaining in ((100, 32), (3000, 512), (whole, 32)):
         assert governor.readable(costs.draft, read, remaining) == read
     assert governor.chances.mean(Source.DRAFT) == usual
     assert governor.readable(costs.draft, whole + 1, 32) == pytest.approx(GLANCE * 32 * saved / 0.001, abs=1)
     assert governor.chances.mean(Source.DRAFT) == pytest.approx(UNREAD * usual)
+    assert [usually_right(tokens) for tokens in (0, 200, 350, 500, 5000)] == pytest.approx([0.5, 0.5, 0.425, 0.35, 0.35])
     for asked in (Governor(costs, automatic=False), Governor(costs, automatic=True, drafts=False)):
         assert asked.readable(costs.draft, 3000, 32) == 3000
     text, tail, beforehand = prompt(40, seed=7), [], []

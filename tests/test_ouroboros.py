@@ -133,6 +133,7 @@ def test_the_text_is_learned_as_it_is_written_whoever_proposed(verb: str) -> Non
     getattr(ouroboros, verb)(Verdict(context, tree, Said([4, 9, 0, *[0] * len(tree)]), (1,), 9))
     known = {(k, p.tokens, p.step) for k in ouroboros.pool.keys for p in ouroboros.pool.newest(k, 9) if p.learned is Learned.TEXT}
     assert known == {(2, (3, 4), 6), (3, (4, 9), 6)}
+    assert Verdict(context, tree, Said([]), (1,), None).emitted == (4,), "where the budget ended before a token of the target's"
 
 
 def test_no_draft_is_asked_for_what_a_phrase_has_proposed_already() -> None:

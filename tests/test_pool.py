@@ -80,6 +80,11 @@ def test_text_is_learned_as_overlapping_ngrams() -> None:
     pool = PhrasePool(3, 4)
     pool.learn_text([1, 2, 3, 4], Learned.PROMPT)
     assert [(k, [p.tokens for p in pool.newest(k, 9)]) for k in pool.keys] == [(1, [(2, 3)]), (2, [(3, 4)])]
+    pool.learn_text([2, 3, 4, 5], Learned.TEXT, step=7)
+    known = {k: (p.learned, p.step) for k in pool.keys for p in pool.newest(k, 9)}
+    assert known == {1: (Learned.PROMPT, None), 2: (Learned.PROMPT, None), 3: (Learned.TEXT, 7)}, "a known one keeps its origin"
+    pool.learn_text([8, 9], Learned.TEXT)
+    assert len(pool) == 3, "shorter than an n-gram"
 
 
 def test_a_pool_of_another_tokenizer_is_refused(tmp_path: Path) -> None:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ouroboros_core.memory.window import LookaheadWindow
-from ouroboros_core.tree import Provenance, Source, TokenTree, TreeBuilder
+from ouroboros_core.tree import Learned, Provenance, Source, TokenTree, TreeBuilder
+from tests import tiny
 from tests.test_tree import picture
+from tests.tiny import prompt, run
 
 
 def full_window(window_size: int, ngram_size: int) -> LookaheadWindow:
@@ -101,3 +105,14 @@ def test_the_window_begins_with_tokens_of_the_prompt_and_is_reproducible() -> No
     first = LookaheadWindow(9, 5, [3, 4], random.Random(1)).levels
     assert set(first[0]) <= {3, 4}
     assert first == LookaheadWindow(9, 5, [3, 4], random.Random(1)).levels
+
+
+@pytest.mark.parametrize("switch", ["prompt_phrases", "text_phrases"])
+def test_lookahead_takes_phrases_from_prompt_and_text_and_each_can_be_switched_off(switch: str) -> None:
+    def learned(**knobs: Any) -> set[Learned | None]:
+        steps = run(tiny.pair("llama", "sdpa"), "lookahead", [*prompt()] * 2, 60, ngram_size=3, window_size=2, **knobs)
+        return {origin.learned for step in steps for origin in step.tree.provenance if origin.source is Source.PHRASE}
+
+    neither = {"prompt_phrases": False, "text_phrases": False}
+    assert learned(**neither) == {Learned.LOOKAHEAD}
+    assert {"prompt_phrases": Learned.PROMPT, "text_phrases": Learned.TEXT}[switch] in learned(**neither | {switch: True})
