@@ -77,8 +77,8 @@ class Choice:
     expected  tokens the step was expected to emit
     rate      tokens per second that its time was priced at
     reason    'worth it': these nodes add more tokens than their time costs; 'plain is faster': none does; 'nothing proposed';
-              'fixed': the number of nodes was not to be chosen; 'trial': checked although it did not seem worth it, to learn
-              whether that still holds
+              'fixed': the number of nodes was not to be chosen; 'trial': checked because nothing was for a while, worth it or
+              not, to learn whether that still holds
     window    columns of the lookahead window; None for a method without one
     """
 

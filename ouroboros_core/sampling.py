@@ -2,10 +2,10 @@
 
 A token is chosen at text position n by `argmax(log p / T + g_n)`, where g_n is Gumbel noise drawn for (seed, n) alone (the
 Gumbel-max trick). The choice then depends on the position and on the target's distribution, never on how the position was
-reached: every method writes the text of plain sampling with the same seed, token for token. A draft model that chooses with the
-same noise is accepted about as often as under rejection sampling.
+reached: under the rule `match` every method writes the text of plain sampling with the same seed, token for token. A draft model
+that chooses with the same noise is accepted about as often as under rejection sampling.
 
-All arithmetic is numpy in float64 on the rows that the walk visits, so the choice is the same on every device.
+All arithmetic is numpy in float64 on the rows that the walk visits: the same logits mean the same choice on every device.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Sampling(Hyperparameters):
 
 
 TINY = 1e-100
-"""Below this temperature a quotient may be infinite; from 0 downwards only the others are."""
+"""Below this temperature dividing by it may give infinities."""
 
 
 def process(logits: npt.NDArray[np.floating], sampling: Sampling) -> Scores:

@@ -262,8 +262,8 @@ def check_whole_texts(architecture: str, method: str, *, warm: bool = False, **m
         sampling = Sampling(temperature=1.1, top_k=3, seed=seed, acceptance="rejection")
         if method == "eagle2":  # narrow trees for rejections, wide ones for acceptances: the law is the same
             knobs |= {"tree_width": (2, 6, 16)[seed % 3], "tree_size": (4, 12, 60)[seed % 3]}
-        if method == "token_recycling" and not settable:
-            knobs |= {"tree_size": (2, 12)[seed % 2]}
+        if method in ("token_recycling", "rest") and not settable:
+            knobs |= {"tree_size": (1 if method == "rest" else 2, 12)[seed % 2]}
         pool = PhrasePool(3, 7) if warm else None
         if pool is not None:
             first = tiny.emitted(tiny.run(models, method, text, 3, sampling, pool=pool, **knobs))

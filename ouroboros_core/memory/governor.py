@@ -19,7 +19,7 @@ READING, GLANCE = 0.5, 0.15
 """The share of what a draft may save that its reading of the prompt may take: of the whole, or else of its end."""
 
 UNREAD = 0.6
-"""What is left of its chances beforehand, where a draft has not read the whole prompt."""
+"""What is left of its mean chance beforehand, where a draft has not read the whole prompt."""
 
 
 def usually_right(tokens: int) -> float:
@@ -29,7 +29,7 @@ def usually_right(tokens: int) -> float:
 
 
 class Governor:
-    """One run's. Where no knob is 'auto' it lets everything pass and chooses nothing."""
+    """One run's. Where it is not `automatic` it lets everything pass and chooses nothing."""
 
     def __init__(
         self,
@@ -111,7 +111,7 @@ class Governor:
         """How many of a prompt's `tokens`, its last, a draft should read before it drafts.
 
         All of them, unless that takes more than READING of the time that the draft may save in the `remaining` tokens, by one
-        draft token a step. Then it reads little, and little is expected of it: half a prompt costs as much as it is worth.
+        draft token a step. Then it reads only what takes GLANCE of that time, and less is expected of it.
         """
         if not (self.automatic and self.drafts and costs and costs.reading):
             return tokens

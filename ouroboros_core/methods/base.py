@@ -185,7 +185,7 @@ class Method(ABC):
 
     @property
     def choice(self) -> Choice | None:
-        """What the last proposal was chosen for; None where no knob is 'auto'."""
+        """What the last proposal was chosen for; None where there was nothing to choose."""
         return self.governor.choice
 
     def start(self, prompt: tuple[int, ...], max_new_tokens: int) -> None:

@@ -1,10 +1,10 @@
 """Ouroboros: drafting phrase by phrase, and lengthening drafts with candidate suffixes (arXiv 2402.13720).
 
 The draft model is itself decoded by lookahead, so one draft pass may write several tokens (section 3.1). Behind the finished
-draft hang the K newest phrases of its last token, candidate suffixes that cost no draft pass (section 3.2); the target checks
-draft and suffixes in one pass. The pool they come from learns from the draft model's lookahead window, from verification -
-fragments of the discarded draft that the target agrees with, and suffixes as the target corrects them (section 3.3) - from prompt
-and text, and from history, when it outlives the call (section 3.4).
+draft hang the K newest phrases of its last token, candidate suffixes that cost no draft pass (section 3.2), and, where K is
+'auto', those of the text's last token beside it; the target checks all in one pass. The pool they come from learns from the draft
+model's lookahead window, from verification - fragments of the discarded draft that the target agrees with, and suffixes as the
+target corrects them (section 3.3) - from prompt and text, and from history, when it outlives the call (section 3.4).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ MOST_SUFFIXES = 8
 """Candidate suffixes offered where the method chooses how many."""
 
 DEARER = 1.1
-"""What a draft pass with the window may cost of one without."""
+"""What a draft pass with phrases and window may cost of one over a single row."""
 
 _Drafted = tuple[int, Provenance, Law | None, Output]
 """A draft token, where it comes from, the law it was drawn from, and the output that it is part of."""
@@ -87,7 +87,7 @@ class Ouroboros(Method):
         return Governor(self.resources.costs, gamma or suffixes, drafts=gamma, spares=spares)
 
     def _widest(self) -> int:
-        """The widest window, up to 8 columns, that makes a draft pass no dearer than by a tenth."""
+        """Of 1 to 8 columns the most with which a draft pass is no more than DEARER, at least one; 4 where costs are unknown."""
         costs, knobs = self.resources.costs.draft, self.knobs
         if costs is None:
             return 4

@@ -1,4 +1,4 @@
-"""What passes cost here: timed once for a machine and a pair of models, in a second or two, and kept in the cache folder."""
+"""What passes cost here: timed once for a machine and a pair of models, in a few seconds, and kept in the cache folder."""
 
 from __future__ import annotations
 
