@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from ouroboros_core.costs import Choice, Costs, Pace, PassCosts, Reason
 from ouroboros_core.memory.chances import Chances, kind_of
 from ouroboros_core.tree import Provenance, Source, TokenTree
 
-SHORT, LONG = (200, 0.5), (500, 0.35)
+USUAL = (200, 500), (0.5, 0.35)
 """Tokens of a prompt, and how often the token of a draft that has read it is right, in round numbers: on our prompts and
 on Spec-Bench's 0.4 to 0.55 where they are short, 0.25 to 0.4 where they are long (`speculative[gamma=2]`, 32 tokens)."""
 
@@ -23,9 +25,8 @@ UNREAD = 0.6
 
 
 def usually_right(tokens: int) -> float:
-    """How often a draft's token is right behind a prompt of so many `tokens`; between SHORT and LONG on a line."""
-    (short, often), (long, seldom) = SHORT, LONG
-    return often + (seldom - often) * min(1.0, max(0.0, (tokens - short) / (long - short)))
+    """How often a draft's token is right behind a prompt of so many `tokens`: USUAL, between its two points on a line."""
+    return float(np.interp(tokens, *USUAL))
 
 
 class Governor:
