@@ -264,11 +264,32 @@ def test_of_a_long_prompt_a_draft_model_reads_little_and_little_is_expected_of_i
         whole_method = kind(kind.Hyperparameters.parse(knobs), Resources(draft_model=models[1], costs=dear))
         whole_method.start(tuple(text), 30)
         assert whole_method.governor.chances.doubts == {Source.DRAFT: UNREAD}, "a part's doubts are the whole's"
+        if knobs.get("auxiliary") == "ouroboros":
+            assert whole_method.governor.window == whole_method.auxiliary.window.window_size
 
 
 def test_a_window_is_had_where_its_rows_are_cheap_and_not_where_they_are_dear() -> None:
     assert paying_width(lambda rows: 1.0, 5) == max(TOKENS_PER_PASS)
     assert paying_width(lambda rows: 1.0 + 0.1 * rows, 5) == 0
+
+
+def test_a_window_that_is_fixed_stays_where_it_loses_and_one_that_is_not_goes() -> None:
+    models, text = tiny.pair("llama", "sdpa"), prompt(seed=6)
+    dear_rows = Costs(PassCosts((1, 16), (1.0, 1.3)), None, None)
+    for method in ("union", "lookahead"):
+        fixed = run(models, method, text, 40, automatic=True, costs=replace(dear_rows, target=DEAR.target), window_size=3)
+        assert {len(step.tree) < step.width for step in fixed} == {True}
+    chosen = run(models, "union", text, 40, automatic=True, costs=DEAR)
+    assert not any(step.choice.window for step in chosen if step.choice)
+
+
+@pytest.mark.parametrize("automatic", [True, False])
+def test_what_covers_one_step_does_not_cover_the_next(automatic: bool) -> None:
+    governor, tree = Governor(FREE, automatic), TreeBuilder(1).build()
+    governor.cover(5, Provenance(Source.PHRASE, match=1))
+    assert governor.covered > 0
+    governor.learn(tree, (), 1)
+    assert governor.covered == 0
 
 
 def test_union_puts_sources_into_one_tree_and_notes_where_they_agree() -> None:
