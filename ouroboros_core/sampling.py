@@ -18,8 +18,8 @@ import numpy.typing as npt
 from pydantic import Field
 
 from ouroboros_core.hyperparameters import Hyperparameters
-from ouroboros_core.models.language_model import Evaluation
-from ouroboros_core.tree import Law, TokenTree
+from ouroboros_core.interfaces import Evaluation
+from ouroboros_core.tree import Probabilities, TokenTree
 from ouroboros_core.words import say
 
 Scores = npt.NDArray[np.float64]
@@ -118,7 +118,7 @@ class Sampler:
             self._noise[key] = gumbel(self.sampling.seed, position, self.vocabulary, self._run, draw)
         return self._noise[key]
 
-    def law(self, evaluation: Evaluation, node: int) -> Law:
+    def probabilities(self, evaluation: Evaluation, node: int) -> Probabilities:
         """Probabilities [vocabulary] after a node, temperature, top-k and top-p applied; needs temperature > 0."""
         return softmax(process(evaluation.logits(node), self.sampling))
 

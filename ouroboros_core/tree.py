@@ -12,17 +12,22 @@ text positions. For the context `... a b` and the proposals `c d` and `c e`:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import math
+from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-Law = npt.NDArray[np.float64]
-"""Probabilities [vocabulary]."""
+if TYPE_CHECKING:
+    from ouroboros_core.interfaces import Output
+
+Probabilities = npt.NDArray[np.float64]
+"""Of every token of a vocabulary: [vocabulary], adding up to 1."""
 
 
 class Source(StrEnum):
@@ -73,6 +78,21 @@ class Provenance:
     rank: int | None = None
     confidence: float | None = None
     also: Source | None = None
+
+    def prior(self, depth: int) -> float:
+        """How likely the target agrees, given that it agreed so far, as long as nothing is known of this run.
+
+        depth: of the node, at least 1; within a copy every token lengthens the match.
+        Round numbers for every pair of models: a draft's own probability, the rule of succession for a match of m tokens,
+        m / (m + 2), and a share that falls with the rank.
+        """
+        rank = float(self.rank or 0)
+        if self.confidence is not None:
+            return min(0.98, max(0.02, self.confidence))
+        if self.match is not None:
+            length = self.match + depth - 1
+            return length / (length + 2) / (1 + rank) / (1 + rank)
+        return 0.45 / (1 + rank) / math.sqrt(1 + rank)
 
 
 ROOT = Provenance(Source.CONTEXT)
@@ -139,9 +159,27 @@ class TokenTree:
             sees[node] |= sees[self.parents[node]]
         return sees
 
-    def drawn_from(self, node: int) -> Law | None:
+    def first(self, count: int) -> TokenTree:
+        """The first so many nodes, the root included."""
+        silent = frozenset(node for node in self.silent if node < count)
+        return TokenTree(self.tokens[:count], self.parents[:count], self.provenance[:count], silent)
+
+    def begins_with(self, other: TokenTree) -> bool:
+        """Whether the first nodes are those of another tree."""
+        n = len(other)
+        return self.tokens[:n] == other.tokens and self.parents[:n] == other.parents
+
+    def drawn_from(self, node: int) -> Probabilities | None:
         """The draft's probabilities [vocabulary] that the node's token was drawn from; None where it was chosen otherwise."""
         return None
+
+    def draft_output(self, node: int) -> Output | None:
+        """What the draft said after a node, from which the node's children come; None where no draft was asked."""
+        return None
+
+    def origins(self, node: int) -> tuple[Provenance, ...]:
+        """Everybody who proposed the node's token there, the one in `provenance` first."""
+        return (self.provenance[node],)
 
     def path_to(self, node: int) -> list[int]:
         """Nodes from the root's child down to `node`."""
@@ -152,14 +190,21 @@ class TokenTree:
         return path[::-1]
 
     def only(self, kept: Sequence[int]) -> TokenTree:
-        """The root, the proposals `kept` - in order, each with its parent - and the window."""
-        nodes = [0, *kept, *range(self.proposals, len(self))]
+        """The root, the proposals `kept` - ascending, each with its parent - and the window."""
+        nodes = self.nodes_of(kept)
         place = {node: index for index, node in enumerate(nodes)}
         parents = (-1, *(place[self.parents[node]] for node in nodes[1:]))
-        tokens, origins = tuple(self.tokens[n] for n in nodes), tuple(self.provenance[n] for n in nodes)
+        tokens = tuple(self.tokens[node] for node in nodes)
+        origins = tuple(self.provenance[node] for node in nodes)
         silent = frozenset(place[node] for node in self.silent if node in place)
-        laws = {place[node]: law for node in nodes if (law := self.drawn_from(node)) is not None}
-        return SampledTree(tokens, parents, origins, silent, laws) if laws else TokenTree(tokens, parents, origins, silent)
+        notes = Notes()
+        for node, index in place.items():
+            notes.take(self, node, index)
+        return notes.attach(TokenTree(tokens, parents, origins, silent))
+
+    def nodes_of(self, kept: Sequence[int]) -> tuple[int, ...]:
+        """The nodes of the tree that `only` gives, in its order, by their numbers in this one."""
+        return (0, *kept, *range(self.proposals, len(self)))
 
     @property
     def window(self) -> tuple[tuple[int, int], ...]:
@@ -167,28 +212,63 @@ class TokenTree:
         return tuple(zip(self.tokens, self.parents, strict=True))[self.proposals :]
 
     def without_window(self) -> TokenTree:
-        """The proposals alone, without the laws they were drawn from: what a trace keeps."""
+        """The proposals alone, without what was noted beside them: what a trace keeps."""
         n = self.proposals
         if n == len(self) and type(self) is TokenTree:
             return self
-        kept = frozenset(node for node in self.silent if node < n)
-        return TokenTree(self.tokens[:n], self.parents[:n], self.provenance[:n], kept)
+        return self.first(n)
+
+
+@dataclass
+class Notes:
+    """What is noted beside the nodes of a tree while a step lasts, by node.
+
+    drawn    the draft's probabilities that its token was drawn from, where rejection sampling asks for them
+    outputs  what the draft said after it
+    origins  who proposed it, where there are several
+    """
+
+    drawn: dict[int, Probabilities] = field(default_factory=dict)
+    outputs: dict[int, Output] = field(default_factory=dict)
+    origins: dict[int, tuple[Provenance, ...]] = field(default_factory=dict)
+
+    def take(self, tree: TokenTree, node: int, place: int) -> None:
+        """Note for `place` what is noted of a node of another tree; of a place that is noted already, only what is new."""
+        if (drawn := tree.drawn_from(node)) is not None:
+            self.drawn.setdefault(place, drawn)
+        if (output := tree.draft_output(node)) is not None:
+            self.outputs.setdefault(place, output)
+        if len(tree.origins(node)) > 1:
+            self.origins.setdefault(place, tree.origins(node))
+
+    def attach(self, tree: TokenTree) -> TokenTree:
+        """The tree with these notes; itself where there are none."""
+        if not (self.drawn or self.outputs or self.origins):
+            return tree
+        return AnnotatedTree(tree.tokens, tree.parents, tree.provenance, tree.silent, self)
 
 
 @dataclass(frozen=True)
-class SampledTree(TokenTree):
-    """A tree with nodes whose tokens were drawn at random; `laws` has the draft's probabilities of each."""
+class AnnotatedTree(TokenTree):
+    """A tree with notes beside its nodes; two that differ in their notes alone are equal."""
 
-    laws: Mapping[int, Law] = field(default_factory=dict, compare=False, repr=False)
+    notes: Notes = field(default_factory=Notes, compare=False, repr=False)
 
-    def drawn_from(self, node: int) -> Law | None:
-        return self.laws.get(node)
+    def drawn_from(self, node: int) -> Probabilities | None:
+        return self.notes.drawn.get(node)
+
+    def draft_output(self, node: int) -> Output | None:
+        return self.notes.outputs.get(node)
+
+    def origins(self, node: int) -> tuple[Provenance, ...]:
+        return self.notes.origins.get(node) or (self.provenance[node],)
 
 
 class TreeBuilder:
     """Grows a TokenTree; equal siblings are merged, and no proposal lies deeper than `max_depth`.
 
-    Only a node with a law of its own is never merged into an earlier sibling: rejection sampling has to judge both.
+    Only a node that was drawn from known probabilities is never merged into an earlier sibling: rejection sampling has to judge
+    both.
     """
 
     def __init__(self, root: int, max_depth: int | None = None) -> None:
@@ -198,19 +278,9 @@ class TreeBuilder:
         self._provenance = [ROOT]
         self._depths = [0]
         self._silent: set[int] = set()
-        self._laws: dict[int, Law] = {}
+        self._notes = Notes()
         self._known: dict[tuple[int, int], int] = {}
         self._window_began = False
-
-    @classmethod
-    def onto(cls, tree: TokenTree, max_depth: int | None = None) -> TreeBuilder:
-        """A builder that holds a tree's proposals, each under the number it has there."""
-        builder = cls(tree.tokens[0], max_depth)
-        for node in range(1, tree.proposals):
-            builder._laws |= {node: law} if (law := tree.drawn_from(node)) is not None else {}
-            builder._append(tree.tokens[node], tree.parents[node], tree.provenance[node])
-            builder._known.setdefault((tree.parents[node], tree.tokens[node]), node)
-        return builder
 
     def __len__(self) -> int:
         return len(self._tokens)
@@ -218,23 +288,31 @@ class TreeBuilder:
     def token(self, node: int) -> int:
         return self._tokens[node]
 
-    def graft(self, tree: TokenTree, better: Callable[[Provenance, Provenance, int], bool]) -> None:
-        """Add the proposals of another tree with the same root. Where a token is there already, its origin is the better one,
-        and notes that there is another.
-
-        better: (new, old, depth) -> whether the new origin is the better of two
-        """
-        place: dict[int, int | None] = {0: 0}
+    def graft(self, tree: TokenTree) -> tuple[int | None, ...]:
+        """Add the proposals of another tree with the same root; returns the place of each of its nodes here, None for one that
+        lies too deep. Where a token is there already, the node has several origins, in the order in which they came."""
+        place: list[int | None] = [0]
+        self._notes.take(tree, 0, 0)
         for node in range(1, tree.proposals):
             above = place[tree.parents[node]]
-            origin = tree.provenance[node]
             size = len(self)
-            added = place[node] = None if above is None else self.add(tree.tokens[node], above, origin)
-            if added is not None and len(self) == size:
-                old = self._provenance[added]
-                first, second = (origin, old) if better(origin, old, self._depths[added]) else (old, origin)
-                also = first.also or second.also if first.source is second.source else second.source
-                self._provenance[added] = replace(first, also=also)
+            origin, drawn = tree.provenance[node], tree.drawn_from(node)
+            added = None if above is None else self.add(tree.tokens[node], above, origin, drawn)
+            place.append(added)
+            if added is None:
+                continue
+            self._notes.take(tree, node, added)
+            if len(self) == size:
+                self._agree(added, tree.origins(node))
+        return tuple(place)
+
+    def _agree(self, node: int, more: Sequence[Provenance]) -> None:
+        """Others propose the same token: the likeliest origin names the node, and notes that there is another source."""
+        known = self._notes.origins.get(node, (self._provenance[node],))
+        ordered = sorted((*known, *more), key=lambda origin: -origin.prior(self._depths[node]))
+        others = (origin.source for origin in ordered if origin.source is not ordered[0].source)
+        self._notes.origins[node] = tuple(ordered)
+        self._provenance[node] = replace(ordered[0], also=next(others, None))
 
     def _append(self, token: int, parent: int, provenance: Provenance) -> int:
         self._tokens.append(token)
@@ -243,22 +321,26 @@ class TreeBuilder:
         self._depths.append(self._depths[parent] + 1)
         return len(self._tokens) - 1
 
-    def add(self, token: int, parent: int, provenance: Provenance, law: Law | None = None) -> int | None:
+    def add(self, token: int, parent: int, provenance: Provenance, drawn_from: Probabilities | None = None) -> int | None:
         """The node for `token` below `parent`: an equal sibling if there is one, None where it would lie too deep.
 
-        law: the probabilities [vocabulary] from which the token was drawn, where it was and rejection sampling asks for them.
+        drawn_from: the probabilities [vocabulary] of a token that was drawn at random, where rejection sampling asks for them.
         """
         assert not self._window_began, "proposals come before the window"
         known = self._known.get((parent, token))
-        if known is not None and law is None:
+        if known is not None and drawn_from is None:
             return known
         if self.max_depth is not None and self._depths[parent] >= self.max_depth:
             return None
         node = self._append(token, parent, provenance)
         self._known.setdefault((parent, token), node)
-        if law is not None:
-            self._laws[node] = law
+        if drawn_from is not None:
+            self._notes.drawn[node] = drawn_from
         return node
+
+    def note_output(self, node: int, output: Output) -> None:
+        """Note what the draft said after a node."""
+        self._notes.outputs[node] = output
 
     def add_path(self, tokens: Iterable[int], parent: int, provenance: Provenance) -> list[int]:
         """Nodes for `tokens` one below the other; fewer where the path would go too deep."""
@@ -288,9 +370,19 @@ class TreeBuilder:
             self._silent.add(node)
         return node
 
+    def graft_window(self, tree: TokenTree) -> tuple[int, ...]:
+        """Add the window of another tree with the same root, which hangs off nothing but the root; returns its nodes' places."""
+        place = {0: 0}
+        for node in range(tree.proposals, len(tree)):
+            place[node] = self.add_window(tree.tokens[node], place[tree.parents[node]], node in tree.silent)
+        return tuple(place.values())[1:]
+
     def build(self) -> TokenTree:
-        parts = tuple(self._tokens), tuple(self._parents), tuple(self._provenance), frozenset(self._silent)
-        return SampledTree(*parts, laws=self._laws) if self._laws else TokenTree(*parts)
+        notes = replace(self._notes)
+        for name in ("drawn", "outputs", "origins"):
+            setattr(notes, name, dict(getattr(notes, name)))
+        tree = TokenTree(tuple(self._tokens), tuple(self._parents), tuple(self._provenance), frozenset(self._silent))
+        return notes.attach(tree)
 
 
 def chain(root: int, tokens: Sequence[int], provenance: Provenance) -> TokenTree:

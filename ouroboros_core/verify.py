@@ -5,9 +5,9 @@ choice made by argmax this is greedy decoding; with the choice made from noise k
 exact sampling. Either way the text is the one the target alone would have written, whatever was proposed (Ouroboros,
 arXiv 2402.13720, section 3; SpecInfer, arXiv 2305.09781, section 4). That is `verify`, the default.
 
-`reject` is the classical rule (Leviathan et al., arXiv 2211.17192, algorithm 1; Chen et al., arXiv 2302.01318, algorithm 2): a
-token drawn from the draft's q is kept with probability min(1, p/q), and after a rejection the target draws from what is left of
-p. The text then follows the target's distribution, but it is not the text of plain sampling with the same seed.
+`rejection_sampling` is the classical rule (Leviathan et al., arXiv 2211.17192, algorithm 1; Chen et al., arXiv 2302.01318,
+algorithm 2): a token drawn from the draft's q is kept with probability min(1, p/q), and after a rejection the target draws from
+what is left of p. The text then follows the target's distribution, but it is not the text of plain sampling with the same seed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import Set as AbstractSet
 
 import numpy as np
 
-from ouroboros_core.tree import Law, TokenTree
+from ouroboros_core.tree import Probabilities, TokenTree
 
 Choose = Callable[[int], int]
 """The token that a model chooses after a node of the tree."""
@@ -43,9 +43,9 @@ Note = Callable[[int, int, float, float, float | None, bool], None]
 """Told of a candidate: its parent node, itself, u, its chance under p and under q (None: it was not drawn), the verdict."""
 
 
-def reject(
+def rejection_sampling(
     tree: TokenTree,
-    probabilities: Callable[[int], Law],
+    probabilities: Callable[[int], Probabilities],
     generator: Callable[[int], np.random.Generator],
     note: Note | None = None,
 ) -> tuple[tuple[int, ...], int]:
@@ -79,7 +79,7 @@ def reject(
             return tuple(path), _draw(p, random)
 
 
-def residual(p: Law, token: int, q: Law | None) -> Law:
+def residual(p: Probabilities, token: int, q: Probabilities | None) -> Probabilities:
     """What is left of p after a rejected candidate; p itself where rounding leaves nothing."""
     left = p.copy()
     if q is None:
@@ -90,7 +90,7 @@ def residual(p: Law, token: int, q: Law | None) -> Law:
     return left / total if total > 0 else p
 
 
-def _draw(p: Law, random: np.random.Generator) -> int:
+def _draw(p: Probabilities, random: np.random.Generator) -> int:
     mass = np.cumsum(p)
     return int(np.searchsorted(mass, random.random() * mass[-1], side="right"))
 
@@ -102,7 +102,7 @@ def until_stop(tokens: Sequence[int], stop_tokens: AbstractSet[int]) -> tuple[in
     return tuple(tokens[: next(n for n, token in enumerate(tokens, 1) if token in stop_tokens)])
 
 
-def cut(
+def truncate(
     tree: TokenTree, path: tuple[int, ...], target_token: int, stop_tokens: AbstractSet[int], budget: int
 ) -> tuple[tuple[int, ...], int | None]:
     """End a step at the first stop token (which stays) and at `budget` tokens; target_token is None where the path is cut."""

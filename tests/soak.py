@@ -29,6 +29,7 @@ from typing import Any
 import psutil
 
 from ouroboros_core import methods
+from ouroboros_core.methods.base import Need
 from tests.browser import ROOT, server
 from tests.payloads import API, PROMPTS, SAMPLINGS, follow, knobs_of, opened
 
@@ -130,7 +131,7 @@ def plan(runs: int, seed: int, counts: Sequence[int] = COUNTS) -> list[Run]:
         inputs |= {"acceptance": "match", "chat": rng.random() < 0.5, **rng.choice(SAMPLINGS)}
         inputs |= {"method": method.id, "knobs": knobs_of(method, rng)}
         inputs |= {name: rng.random() < 0.3 for name in ("compare", "record")}
-        if method.takes_prediction and rng.random() < 0.3:
+        if Need.EXPECTED_TEXT in method.uses and rng.random() < 0.3:
             inputs["prediction"] = "The sky is blue because"
         planned.append(Run(end, inputs | (BAD[end][0] if end in BAD else {}), rng.choice((0, 1, 1, 2, 4))))
     return planned

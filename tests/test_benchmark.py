@@ -19,12 +19,12 @@ import pytest
 import torch
 
 from ouroboros_core import methods
+from ouroboros_core.adaptive.cost_model import Costs, PassCosts
 from ouroboros_core.benchmark import copies, entrants, peers, prompts, report, store
 from ouroboros_core.benchmark.entrants import MethodEntrant
 from ouroboros_core.benchmark.profile import profile, table
 from ouroboros_core.benchmark.runner import Runner
 from ouroboros_core.benchmark.store import Measurement, Settings, Share, Store
-from ouroboros_core.costs import Costs, PassCosts
 from ouroboros_core.decoding import metrics
 from ouroboros_core.decoding.equality import Divergence
 from ouroboros_core.decoding.generation import Generation, Task
@@ -515,7 +515,7 @@ def test_without_a_draft_the_methods_that_need_none_run(folders: tuple[str, str]
     assert result.returncode == 0, result.stderr
     data = json.loads(out.read_text())
     assert {row["method"] for row in data["rows"]} == {
-        m.id for m in methods.available().values() if not m.needed(m.Hyperparameters())
+        m.id for m in methods.available().values() if not methods.needed(m, m.Hyperparameters())
     }
     assert {run["question"] for run in data["runs"]} == {0, 1}, "one of each of the first two groups"
 

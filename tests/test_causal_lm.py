@@ -59,6 +59,63 @@ def assert_equals_plain(model: CausalLM, text: Sequence[int], tree: TokenTree) -
         assert evaluation.argmax()[node] == expected.argmax()
 
 
+@pytest.mark.parametrize("architecture", ["llama", "gemma3_text", "mistral", "gpt2"])
+@pytest.mark.parametrize("attention", ["eager", "sdpa"])
+def test_a_tree_that_grows_level_by_level_is_scored_as_if_it_had_been_there_at_once(architecture: str, attention: str) -> None:
+    """Against plain passes over each node's own path; no row is computed twice, and what follows finds its cache in order."""
+    rng, text = random.Random(7), tiny.prompt(20)
+    model = CausalLM(tiny.target(architecture, attention), architecture)
+    rows: list[int] = []
+    forward = model._forward
+    model._forward = lambda tokens, *more: rows.append(len(tokens)) or forward(tokens, *more)  # type: ignore[method-assign,func-returns-value]
+    for window in (0, 3):
+        tree = random_tree(rng, text[-1], 14, window)
+        model.forget()
+        evaluation = model.evaluate(text, tree.first(1))
+        rows.clear()
+        for size in (2, 6, 7, len(tree)):
+            evaluation = model.extend(evaluation, tree.first(size))
+        assert sum(rows) == len(tree) - 1 and len(rows) == 4
+        for node in set(range(len(tree))) - tree.silent:
+            expected = plain_logits(model, [*text, *(tree.tokens[n] for n in tree.path_to(node))])
+            np.testing.assert_allclose(evaluation.logits(node), expected, rtol=1e-5, atol=1e-5)
+        last = max(range(tree.proposals), key=lambda node: tree.depths[node])
+        longer = [*text, *(tree.tokens[n] for n in tree.path_to(last))]
+        assert_equals_plain(model, longer, random_tree(rng, longer[-1], 5))
+
+
+def test_an_evaluation_that_the_cache_has_forgotten_is_made_anew() -> None:
+    model, text = CausalLM(tiny.target("llama"), "llama"), tiny.prompt(20)
+    tree = random_tree(random.Random(3), text[-1], 6)
+    evaluation = model.evaluate(text, tree.first(3))
+    model.evaluate(text[:9], TreeBuilder(text[8]).build())
+    extended = model.extend(evaluation, tree)
+    assert [extended.argmax()[n] for n in range(6)] == [
+        plain_logits(model, [*text, *(tree.tokens[n] for n in tree.path_to(node))]).argmax() for node in range(6)
+    ]
+    other = random_tree(random.Random(4), text[-1], 6)
+    with pytest.raises(AssertionError, match="begins with the nodes"):
+        model.extend(extended, other)
+
+
+def test_a_head_scores_a_tree_at_once_as_level_by_level_and_after_other_texts() -> None:
+    target = CausalLM(tiny.target("llama", "sdpa"), "llama")
+    head, text = tiny.drafter(target), tiny.prompt(20)
+    builder = TreeBuilder(text[-1])
+    for token, parent in ((1, 0), (2, 0), (3, 1), (4, 1), (5, 2), (6, 3)):
+        builder.add(token, parent, GUESS)
+    tree = builder.build()
+    at_once = head.evaluate(text, tree)
+    by_level = head.evaluate(text, tree.first(1))
+    for size in (3, 6, 7):
+        by_level = head.extend(by_level, tree.first(size))
+    head.evaluate(text[:12], TreeBuilder(text[11]).build())
+    again = head.extend(head.evaluate(text, tree.first(3)), tree)
+    for node in range(len(tree)):
+        np.testing.assert_allclose(by_level.logits(node), at_once.logits(node), atol=1e-5)
+        np.testing.assert_allclose(again.logits(node), at_once.logits(node), atol=1e-5)
+
+
 @pytest.mark.parametrize(
     ("architecture", "attention"),
     [(a, b) for a in tiny.CONFIGS for b in ("eager", "sdpa") if a not in tiny.EAGER_ONLY or b == "eager"],

@@ -20,11 +20,10 @@ from ouroboros_core import methods
 from ouroboros_core.decoding.engine import decode
 from ouroboros_core.memory.corpus import Corpus
 from ouroboros_core.memory.pool import PhrasePool
-from ouroboros_core.methods.base import Context, Need, Resources
-from ouroboros_core.models.language_model import Guess
+from ouroboros_core.methods.base import Context, Need, Prompt, Resources
 from ouroboros_core.sampling import Sampler, Sampling, process, softmax
 from ouroboros_core.tree import Learned, Provenance, Source, TokenTree, TreeBuilder
-from ouroboros_core.verify import reject
+from ouroboros_core.verify import rejection_sampling
 from tests import tiny
 
 P = np.array([1.2, 0.3, -0.5, 2.0, 0.0, 1.0])
@@ -57,6 +56,11 @@ class Table:
     def argmax(self) -> list[int]:
         return [int(self._logits.argmax())] * 1000
 
+    def extend(self, _: Any, tree: TokenTree) -> Any:
+        return self.evaluate((), tree)
+
+    def scored(self, nodes: Sequence[int], k: int) -> Any: ...
+
     def likeliest(self, k: int) -> dict[int, list[int]]:
         return dict.fromkeys(self._nodes, np.argsort(-self._logits)[:k].tolist())
 
@@ -74,16 +78,20 @@ CORPUS = Corpus.build(np.random.default_rng(0).integers(len(P), size=(20, 50)).t
 class Bush:
     """A head that always drafts the same tree: two likely tokens, and two behind the first."""
 
-    name, passes = "bush", 0
+    name, vocabulary, passes = "bush", len(Q), 0
 
     def forget(self) -> None: ...
 
-    def output(self, _: int) -> None: ...
+    def reserve(self, tokens: int) -> None: ...
 
-    def draft(self, *_: Any, depth: int, **__: Any) -> list[Guess]:
+    def evaluate(self, *_: Any) -> Any:
+        return self
+
+    extend = evaluate
+
+    def scored(self, nodes: Sequence[int], _: int) -> list[list[tuple[int, float]]]:
         first, second = (int(token) for token in np.argsort(-Q)[:2])
-        nodes = [Guess(first, -1, -1.0), Guess(second, -1, -1.5), Guess(first, 0, -2.0), Guess(second, 0, -2.5)]
-        return nodes[: 2 * min(depth, 2)]
+        return [[(first, -1.0), (second, -1.5)] for _ in nodes]
 
 
 METHODS = tuple(m.id for m in methods.available().values() if m.proposes)
@@ -100,8 +108,8 @@ def test_every_slot_follows_the_targets_distribution(method: str, rule: str, sam
     target, draft = Table(P), Table(Q)
     knobs = kind.Hyperparameters.fixed() | ({"gamma": 2} if "gamma" in kind.Hyperparameters.knobs() else {})
     chosen = kind.Hyperparameters.parse(knobs)
-    has_draft = Need.DRAFT_MODEL in kind.needed(chosen)
-    instance = kind(chosen, Resources(sampler, draft if has_draft else None, head=Bush(), corpus=CORPUS))
+    has_draft = Need.DRAFT_MODEL in methods.needed(kind, chosen)
+    instance = methods.create(kind, chosen, Resources(sampler, draft if has_draft else None, head=Bush(), corpus=CORPUS))
     names = ("drafted and accepted or corrected, first", "the same, later", "bonus")
     slots: dict[str, Counter[int]] = {name: Counter() for name in names}
     for step in decode(target, instance, [0], max_new_tokens=20_000, sampler=sampler):
@@ -194,7 +202,7 @@ def test_only_for_rejection_a_draft_is_drawn_anew_at_every_step(rule: str) -> No
     for name in ("speculative", "ouroboros"):
         kind = methods.get(name)
         method = kind(kind.Hyperparameters.parse(kind.Hyperparameters.fixed(gamma=2)), Resources(sampler, Table(Q)))
-        method.start((0,), 50)
+        method.start(Prompt((0,)), 50)
         drafts = {tuple(method.propose(Context((0,), 50, step)).tokens[1:3]) for step in range(30)}
         assert (len(drafts) > 1) == (rule == "rejection")
 
@@ -211,7 +219,7 @@ def test_rejection_over_several_candidates_follows_p(drawn: tuple[bool, bool]) -
             token = int(random.choice(len(q), p=q)) if is_drawn else fixed
             builder.add(token, 0, Provenance(Source.DRAFT), q if is_drawn else None)
         tree = builder.build()
-        path, target_token = reject(tree, lambda _: p, lambda _: random)
+        path, target_token = rejection_sampling(tree, lambda _: p, lambda _: random)
         counts[tree.tokens[path[0]] if path else target_token] += 1
     expected = 20_000 * p
     chi = float(((np.array([counts[t] for t in range(len(p))]) - expected) ** 2 / expected).sum())

@@ -15,18 +15,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ouroboros_core import hyperparameters, methods
+from ouroboros_core.adaptive.controller import controlled
+from ouroboros_core.adaptive.cost_model import TYPICAL
 from ouroboros_core.decoding.engine import decode
 from ouroboros_core.decoding.trace import Step
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.memory.pool import PhrasePool
-from ouroboros_core.methods.base import Context, Method, Resources, Verdict
+from ouroboros_core.methods.base import Context, Method, Need, Resources, VerificationResult
 from ouroboros_core.sampling import Sampler, Sampling
 from ouroboros_core.tree import ROOT, WINDOW, Provenance, Source, TokenTree, TreeBuilder
 from tests import tiny
 from tests.tiny import emitted, plain, prompt, run, writer
 
 METHODS = tuple(methods.available())
-NEEDS = {m.id: m.needed(m.Hyperparameters()) for m in methods.available().values()}
+NEEDS = {m.id: methods.needed(m, m.Hyperparameters()) for m in methods.available().values()}
 ALONE = tuple(m.id for m in methods.available().values() if not m.proposes)
 """Methods that propose nothing."""
 SAMPLED = Sampling(temperature=0.7, top_k=20, top_p=0.95, seed=2)
@@ -140,7 +142,7 @@ def test_runs_do_not_touch_each_other(method: str) -> None:
     def begin(models: Any, seed: int) -> Any:
         sampler = Sampler(SAMPLED, tiny.VOCABULARY)
         resources = Resources(sampler, models[1], head=head, corpus=tiny.corpus("llama"))
-        instance = kind(kind.Hyperparameters(), resources)
+        instance = controlled(methods.create(kind, kind.Hyperparameters(), resources), TYPICAL)
         return decode(writer(models, method), instance, prompt(seed=seed), max_new_tokens=30, sampler=sampler)
 
     def facts(steps: list[Step]) -> list[Any]:
@@ -156,7 +158,7 @@ def test_runs_do_not_touch_each_other(method: str) -> None:
     assert [facts(mine) for mine in together] == alone
 
 
-@pytest.mark.parametrize("method", [m for m in METHODS if methods.get(m).learns_phrases])
+@pytest.mark.parametrize("method", [m for m in METHODS if Need.PHRASE_POOL in methods.get(m).uses])
 def test_a_warm_start_changes_the_passes_never_the_text(method: str) -> None:
     models = tiny.pair("llama", "sdpa")
     known = methods.get(method).Hyperparameters.knobs()
@@ -180,7 +182,7 @@ def test_a_pool_of_another_ngram_size_is_refused() -> None:
 def test_a_method_without_what_it_needs_is_refused(method: str) -> None:
     kind = methods.get(method)
     with pytest.raises(InvalidInput, match=f"{method} needs {min(NEEDS[method]).phrase}: name|{method} needs an EAGLE head: one"):
-        kind(kind.Hyperparameters(), Resources())
+        methods.create(kind, kind.Hyperparameters(), Resources())
 
 
 def test_an_unknown_method_is_refused_with_those_there_are() -> None:
@@ -211,13 +213,13 @@ class Adversary(Method):
     def __init__(self, resources: Resources, make: Callable[[Context], TokenTree]) -> None:
         super().__init__(None, resources)
         self.make = make
-        self.verdicts: list[Verdict] = []
+        self.results: list[VerificationResult] = []
 
-    def offer(self, context: Context) -> TokenTree:
+    def propose(self, context: Context) -> TokenTree:
         return self.make(context)
 
-    def learn(self, verdict: Verdict) -> None:
-        self.verdicts.append(verdict)
+    def learn(self, result: VerificationResult) -> None:
+        self.results.append(result)
 
 
 @settings(max_examples=25)
@@ -238,7 +240,7 @@ def test_no_proposal_can_change_the_text(rng: random.Random, sampled: bool) -> N
             parents.append(parent)
             return len(tokens) - 1
 
-        done = count - context.budget
+        done = count - context.remaining
         parent = 0
         for token in beyond[done : done + rng.randrange(9)]:
             for _ in range(rng.randrange(3)):
@@ -257,7 +259,7 @@ def test_no_proposal_can_change_the_text(rng: random.Random, sampled: bool) -> N
     adversary = Adversary(Resources(sampler), make)
     steps = list(decode(models[0], adversary, text, max_new_tokens=count, sampler=sampler))
     assert emitted(steps) == wanted
-    assert len(adversary.verdicts) == len(steps)
+    assert len(adversary.results) == len(steps)
 
 
 def test_a_token_outside_the_vocabulary_is_a_bug_that_shows() -> None:

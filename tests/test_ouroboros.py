@@ -9,10 +9,9 @@ import pytest
 
 from ouroboros_core import methods
 from ouroboros_core.decoding.trace import Step
-from ouroboros_core.memory.chances import ANY
-from ouroboros_core.methods.base import Context, Resources, Verdict
+from ouroboros_core.methods.base import Context, Prompt, Resources, StepBudget, VerificationResult
 from ouroboros_core.sampling import Sampling
-from ouroboros_core.tree import Learned, Source, TokenTree
+from ouroboros_core.tree import Learned, Provenance, Source, TokenTree, TreeBuilder, chain
 from tests import tiny
 from tests.test_tree import picture
 from tests.tiny import prompt, run
@@ -37,6 +36,8 @@ class Scripted:
 
     def plain(self, _: Any) -> Any: ...
 
+    def extend(self, _: Any, tree: TokenTree) -> Any: ...
+
     def evaluate(self, _: Any, tree: TokenTree) -> Any:
         self.passes += 1
         self.trees.append(tree)
@@ -56,6 +57,8 @@ class Said:
     def likeliest(self, k: int) -> Any:
         return {node: [token] for node, token in enumerate(self.said)}
 
+    def scored(self, nodes: Any, k: int) -> Any: ...
+
     def logits(self, node: int) -> Any:
         return np.eye(1000)[self.said[node]]
 
@@ -64,7 +67,7 @@ def make(follows: dict[int, int], **knobs: Any) -> Any:
     kind = methods.get("ouroboros")
     chosen = kind.Hyperparameters(**kind.Hyperparameters.fixed(**{"text_phrases": False, **knobs}))
     ouroboros = kind(chosen, Resources(draft_model=Scripted(follows)))
-    ouroboros.start((1, 2, 3), 100)
+    ouroboros.start(Prompt((1, 2, 3)), 100)
     return ouroboros
 
 
@@ -94,7 +97,7 @@ def test_a_phrase_lets_one_draft_pass_write_several_tokens() -> None:
     ouroboros.pool.insert(3, (4, 5, 6), Learned.VERIFICATION, 0)
     tree = ouroboros.propose(Context((1, 2, 3), 50, 0))
     assert tree.tokens == (3, 4, 5, 6, 7)
-    assert ouroboros.draft_model.passes == 1
+    assert ouroboros.draft.model.passes == 1
     assert {p.source for p in tree.provenance[1:]} == {Source.DRAFT}, "the draft model wrote them, phrase or not"
 
 
@@ -107,7 +110,7 @@ def test_fragments_of_the_discarded_draft_that_the_target_agrees_with_are_learne
     tree = ouroboros.propose(context)
     assert tree.tokens == (9, 10, 11, 12, 13, 14, 15)
     said = [10, 77, 88, 13, 14, 99, 16]  # after 9: 10 (accepted), after 10: 77, after 11: 88, after 12: 13, ...
-    ouroboros.learn(Verdict(context, tree, Said(said), (1,), 77))
+    ouroboros.learn(VerificationResult.whole_step(context, tree, Said(said), (1,), 77))
     assert [(k, p.tokens, p.learned, p.step) for k in ouroboros.pool.keys for p in ouroboros.pool.newest(k, 9)] == [
         (12, (13, 14, 99), Learned.VERIFICATION, 7)
     ], "11 is not followed by what the target says, 13 has too few successors"
@@ -119,38 +122,47 @@ def test_checked_suffixes_are_replaced_by_what_the_target_says() -> None:
     context = Context((1, 3), 50, 2)
     tree = ouroboros.propose(context)
     assert tree.tokens == (3, 4, 5, 6)
-    ouroboros.learn(Verdict(context, tree, Said([4, 50, 60, 70]), (1,), 50))
+    ouroboros.learn(VerificationResult.whole_step(context, tree, Said([4, 50, 60, 70]), (1,), 50))
     assert [(p.tokens, p.learned) for p in ouroboros.pool.newest(4, 9)] == [((50, 60), Learned.VERIFICATION)]
 
 
-@pytest.mark.parametrize("verb", ["learn", "watch"])
-def test_the_text_is_learned_as_it_is_written_whoever_proposed(verb: str) -> None:
+@pytest.mark.parametrize("own", [True, False])
+def test_the_text_is_learned_as_it_is_written_whoever_proposed(own: bool) -> None:
     """N = 3: every three tokens that end in one of this step, the bonus among them, and nothing that was rejected."""
     ouroboros = make({3: 4, 4: 5}, gamma=2, ngram_size=3, prompt_phrases=False, lookahead_phrases=False, text_phrases=True)
     context = Context((1, 2, 3), 50, 6)
-    tree = ouroboros.propose(context)
+    tree = ouroboros.propose(context) if own else chain(3, (4, 5), Provenance(Source.COPY))
     assert tree.tokens[:3] == (3, 4, 5)
-    getattr(ouroboros, verb)(Verdict(context, tree, Said([4, 9, 0, *[0] * len(tree)]), (1,), 9))
+    result = VerificationResult.whole_step(context, tree, Said([4, 9, 0, *[0] * len(tree)]), (1,), 9)
+    ouroboros.learn(result if own else result.of(TreeBuilder(3).build(), {0: 0}))
     known = {(k, p.tokens, p.step) for k in ouroboros.pool.keys for p in ouroboros.pool.newest(k, 9) if p.learned is Learned.TEXT}
     assert known == {(2, (3, 4), 6), (3, (4, 9), 6)}
-    assert Verdict(context, tree, Said([]), (1,), None).emitted == (4,), "where the budget ended before a token of the target's"
+    assert VerificationResult.whole_step(context, tree, Said([]), (1,), None).emitted == (4,), (
+        "where the budget ended before a token of the target's"
+    )
 
 
 def test_no_draft_is_asked_for_what_a_phrase_has_proposed_already() -> None:
     """K auto: phrases of the last token are checked in any case, and a draft would most likely say the same."""
+    heard: list[int] = []
+
+    class Listening(StepBudget):
+        def beside(self, trees: Any) -> StepBudget:
+            heard.extend(tree.tokens[1] for tree in trees if len(tree) > 1)
+            return self
+
+        def allows_pass(self, reach: float = 1.0, rows: int = 1) -> bool:
+            return not heard
 
     def passes(known: bool) -> int:
         ouroboros = make({3: 4}, gamma="auto", top_k_suffixes="auto", ngram_size=3, lookahead_phrases=False)
-        for kind in ((Source.SUFFIX, 0, False), (Source.DRAFT, ANY, False)):
-            for _ in range(200):
-                ouroboros.governor.chances.note(kind, True)
         if known:
             ouroboros.pool.insert(3, (4, 5), Learned.LOOKAHEAD, 0)
-        ouroboros.propose(Context((1, 2, 3), 50, 0))
-        return int(ouroboros.draft_model.passes)
+        ouroboros.propose(Context((1, 2, 3), 50, 0, Listening()))
+        return int(ouroboros.draft.model.passes)
 
-    assert passes(known=False) > 0
-    assert passes(known=True) == 0
+    assert passes(known=False) > 0 and not heard
+    assert passes(known=True) == 0 and heard == [4]
 
 
 def test_a_fully_matched_suffix_is_followed_by_the_bonus() -> None:

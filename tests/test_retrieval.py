@@ -18,7 +18,7 @@ from ouroboros_core.memory.adjacency import Successors
 from ouroboros_core.memory.corpus import Corpus
 from ouroboros_core.memory.ngrams import Counts, Occurrences
 from ouroboros_core.memory.suffix_automaton import SuffixAutomaton
-from ouroboros_core.methods.base import Resources, Verdict
+from ouroboros_core.methods.base import Resources, VerificationResult
 from ouroboros_core.sampling import Sampler, Sampling
 from ouroboros_core.tree import Learned, Source
 from tests import tiny
@@ -44,7 +44,7 @@ def run(
     steps = list(
         decode(
             models[0],
-            kind(kind.Hyperparameters(**kind.Hyperparameters.fixed(**knobs)), resources),
+            methods.create(kind, kind.Hyperparameters(**kind.Hyperparameters.fixed(**knobs)), resources),
             text,
             max_new_tokens=count,
             sampler=sampler,
@@ -218,12 +218,12 @@ def test_sam_over_every_auxiliary_is_exact(auxiliary: str, sampling: Sampling, m
 
 def test_an_auxiliary_that_watches_learns_while_sam_copies(monkeypatch: pytest.MonkeyPatch) -> None:
     kind = methods.get("token_recycling")
-    seen: list[Verdict] = []
-    monkeypatch.setattr(kind, "watch", lambda _, verdict: seen.append(verdict))
+    seen: list[VerificationResult] = []
+    monkeypatch.setattr(kind, "learn", lambda _, result: seen.append(result))
     text = [5, 6, 7, 8, 9, 5, 6, 7]
     steps = run("sam", text, 3, merge=False)
     assert Source.COPY in {p.source for p in steps[0].tree.provenance}
-    assert seen
+    assert seen and len(seen[0].tree) == 1 < len(seen[0].checked.tree), "nothing of its own, and all of the others'"
 
 
 def test_a_corpus_must_beat_the_text_by_the_bias() -> None:
@@ -276,6 +276,6 @@ def test_what_is_drafted_ends_with_a_stop_token(method: str) -> None:
     sampler = Sampler(Sampling(), tiny.VOCABULARY)
     text = [4, 5, 6, 7, 8, 4, 5]
     resources = Resources(sampler, stop_tokens=frozenset({6}), corpus=Corpus.build([text]))
-    instance = kind(kind.Hyperparameters.parse(kind.Hyperparameters.fixed(**knobs)), resources)
+    instance = methods.create(kind, kind.Hyperparameters.parse(kind.Hyperparameters.fixed(**knobs)), resources)
     steps = decode(tiny.pair(TARGET)[0], instance, text, max_new_tokens=9, sampler=sampler)
     assert next(iter(steps)).tree.tokens == (5, 6)

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from ouroboros_core.adaptive.cost_model import Costs, PassCosts
 from ouroboros_core.benchmark import cells, store
 from ouroboros_core.benchmark.cells import CellRow, Ideal
 from ouroboros_core.benchmark.grid import Axis, Grid, read_axis
@@ -22,7 +23,6 @@ from ouroboros_core.benchmark.prompts import Question, read
 from ouroboros_core.benchmark.store import Share
 from ouroboros_core.benchmark.sweep import Point, Sweep, estimate
 from ouroboros_core.cli import main
-from ouroboros_core.costs import Costs, PassCosts
 from ouroboros_core.decoding import metrics
 from ouroboros_core.decoding.equality import Divergence
 from ouroboros_core.decoding.trace import Seconds

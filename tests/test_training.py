@@ -25,6 +25,7 @@ from ouroboros_core.models.pairs import load_pair
 from ouroboros_core.training.corpus import Conversations, join, plain_texts
 from ouroboros_core.training.draft import choose_layers, make_student
 from ouroboros_core.training.loop import Columns, Recipe, learning_rate, output_vocabulary, soft_cross_entropy
+from ouroboros_core.tree import Provenance, Source, TreeBuilder
 from tests import tiny
 from tests.test_pairs import save
 
@@ -421,16 +422,16 @@ def test_what_a_head_learns_to_do_is_what_it_does_when_it_drafts(dtype: torch.dt
     with torch.inference_mode():
         features = model.base_model(torch.tensor(texts)).last_hidden_state
         steps = student._steps(torch.tensor(texts), features.to(torch.bfloat16), 2)
-        laws = [student._logits(guessed).float().log_softmax(-1) for guessed in steps]
+        wanted = [student._logits(guessed).float().log_softmax(-1) for guessed in steps]
     apart = []
     for row, text in enumerate(texts):
         for end in (3, 4, 30, 31, 120, 190):
-            tree = head.draft(text[:end], depth=2, width=tiny.VOCABULARY, size=1000)
-            first = {guess.token: n for n, guess in enumerate(tree) if guess.parent == -1}
-            apart += [abs(tree[n].score - float(laws[0][row, end - 2, token])) for token, n in first.items()]
-            node = first[text[end]]
-            below = [guess for guess in tree if guess.parent == node]
-            assert len(below) == tiny.VOCABULARY
-            apart += [abs(g.score - tree[node].score - float(laws[1][row, end - 2, g.token])) for g in below]
+            tree = TreeBuilder(text[end - 1])
+            evaluation = head.evaluate(text[:end], tree.build())
+            tree.add(text[end], 0, Provenance(Source.DRAFT))
+            said = *evaluation.scored([0], tiny.VOCABULARY), *head.extend(evaluation, tree.build()).scored([1], tiny.VOCABULARY)
+            for depth, guesses in enumerate(said):
+                assert len(guesses) == tiny.VOCABULARY
+                apart += [abs(score - float(wanted[depth][row, end - 2, token])) for token, score in guesses]
     assert np.median(apart) < 0.05
     assert np.quantile(apart, 0.95) < 0.3

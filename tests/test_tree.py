@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ouroboros_core.tree import Learned, Provenance, Source, TokenTree, TreeBuilder, chain
-from ouroboros_core.verify import cut, verify
+from ouroboros_core.verify import truncate, verify
 
 GUESS = Provenance(Source.DRAFT)
 COPY = Provenance(Source.COPY)
@@ -90,9 +90,9 @@ def test_verify_steps_down_while_the_choice_was_proposed() -> None:
 
 def test_a_step_ends_at_the_first_stop_token_and_at_the_budget() -> None:
     tree = chain(0, [1, 2, 3], GUESS)
-    assert cut(tree, (1, 2, 3), 4, {2, 3}, 10) == ((1, 2), None)
-    assert cut(tree, (1, 2, 3), 4, set(), 2) == ((1, 2), None)
-    assert cut(tree, (1, 2, 3), 4, {4}, 4) == ((1, 2, 3), 4)
+    assert truncate(tree, (1, 2, 3), 4, {2, 3}, 10) == ((1, 2), None)
+    assert truncate(tree, (1, 2, 3), 4, set(), 2) == ((1, 2), None)
+    assert truncate(tree, (1, 2, 3), 4, {4}, 4) == ((1, 2, 3), 4)
 
 
 @given(st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=5), max_size=8))
@@ -109,20 +109,25 @@ def test_a_tree_is_the_trie_of_its_paths(paths: list[list[int]]) -> None:
         assert tree.ancestors[node].sum() == tree.depths[node] + 1
 
 
-def test_a_tree_is_grown_further_under_the_numbers_it_has() -> None:
-    law = np.array([0.5, 0.5])
-    builder = TreeBuilder(1)
-    builder.add(0, 0, GUESS, law)
-    builder.add(1, 0, GUESS, law)
-    builder.add(1, 1, GUESS)
-    before = builder.build()
-    onto = TreeBuilder.onto(before, max_depth=3)
-    onto.add_chain([(0, COPY), (1, COPY), (0, COPY), (1, COPY)])
-    after = onto.build()
-    assert after.tokens == (1, 0, 1, 1, 0)
-    assert after.parents == (-1, 0, 0, 1, 3), "0 1 was there, one node is new, and the fourth would lie too deep"
+def test_grafted_trees_share_equal_prefixes_and_each_knows_where_its_nodes_went() -> None:
+    q = np.array([0.5, 0.5])
+    drafted = TreeBuilder(1)
+    drafted.add(0, 0, GUESS, q)
+    drafted.add(1, 0, GUESS, q)
+    drafted.add(1, 1, GUESS)
+    copied = TreeBuilder(1)
+    copied.add_chain([(0, COPY), (1, COPY), (0, COPY), (1, COPY)])
+    copied.add_window(9, 0, silent=True)
+    builder = TreeBuilder(1, max_depth=3)
+    first, second = (builder.graft(tree.build()) for tree in (drafted, copied))
+    window = builder.graft_window(copied.build())
+    after = builder.build()
+    assert after.tokens == (1, 0, 1, 1, 0, 9)
+    assert after.parents == (-1, 0, 0, 1, 3, 0), "0 1 was there, one node is new, and the fourth would lie too deep"
+    assert (first, second, window) == ((0, 1, 2, 3), (0, 1, 3, 4, None), (5,)) and after.silent == {5}
     assert after.provenance[4] is COPY
-    assert [after.drawn_from(node) is law for node in range(5)] == [False, True, True, False, False]
+    assert [after.drawn_from(node) is q for node in range(5)] == [False, True, True, False, False]
+    assert {origin.source for origin in after.origins(3)} == {GUESS.source, COPY.source} != {o.source for o in after.origins(2)}
     stopped = TreeBuilder(1)
     stopped.add_chain([(0, COPY), (1, COPY), (0, COPY)], stop_tokens={1})
     assert stopped.build().tokens == (1, 0, 1)

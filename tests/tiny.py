@@ -15,7 +15,8 @@ import transformers
 from transformers import PreTrainedModel
 
 from ouroboros_core import methods
-from ouroboros_core.costs import TYPICAL, Costs
+from ouroboros_core.adaptive.controller import controlled
+from ouroboros_core.adaptive.cost_model import TYPICAL, Costs
 from ouroboros_core.decoding.engine import decode
 from ouroboros_core.decoding.recorder import Recorder
 from ouroboros_core.decoding.trace import Step
@@ -209,10 +210,10 @@ def run(
     kind = methods.get(method)
     sampler = Sampler(sampling or Sampling(), models[0].vocabulary, run=pool.runs if pool is not None else 0)
     chosen = kind.Hyperparameters(**(knobs if automatic else kind.Hyperparameters.fixed(**knobs)))
-    head = drafter(models[0]) if Need.HEAD in kind.needed(chosen) else None
+    head = drafter(models[0]) if Need.HEAD in methods.needed(kind, chosen) else None
     texts = corpus(models[0].name) if retrieve and models[0].name in EIGHT else None
-    resources = Resources(sampler, models[1], stop, pool, head, texts, costs=costs)
-    instance = kind(chosen, resources)
+    resources = Resources(sampler, models[1], stop, pool, head, texts, sizing=costs.sizing)
+    instance = controlled(methods.create(kind, chosen, resources), costs)
     limits: Any = {"max_new_tokens": count, "stop_tokens": stop, "recorder": Recorder(sampler) if record else None}
     return list(decode(writer(models, method), instance, text, sampler=sampler, **limits))
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 
-from ouroboros_core.costs import Choice
 from ouroboros_core.decoding.trace import Judged, Step
+from ouroboros_core.methods.base import Decision
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.tree import Learned, Provenance, Source
 from ouroboros_core.words import known, say, several
@@ -49,7 +49,7 @@ def origin(provenance: Provenance) -> str:
     return "; ".join(parts)
 
 
-def reason_of(choice: Choice) -> str:
+def reason_of(choice: Decision) -> str:
     """Why a method chose as it did, in a word or two."""
     return known(f"choice.{choice.reason}", choice.reason)
 

@@ -16,6 +16,7 @@ from ouroboros_core.decoding.trace import Seconds, Trace
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.hyperparameters import Hyperparameters, read_knobs
 from ouroboros_core.memory.pool import PhrasePool
+from ouroboros_core.methods.base import Need
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.tree import Source
 
@@ -100,7 +101,7 @@ def read_spec(text: str, sampling: Sampling) -> Spec:
     warm = knobs.pop("warm", "false")
     if warm not in ("true", "false"):
         raise InvalidInput(f"{text}: warm must be true or false, got {warm}")
-    if warm == "true" and not kind.learns_phrases:
+    if warm == "true" and Need.PHRASE_POOL not in kind.uses:
         raise InvalidInput(f"{text}: {kind.id} has no phrase pool that could be warm")
     rule = knobs.pop("acceptance", "match" if text == BASELINE else sampling.acceptance)
     chosen = Sampling.parse({**sampling.model_dump(), "acceptance": rule})

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING
 from pydantic import TypeAdapter
 
 from ouroboros_core import methods
+from ouroboros_core.adaptive.profiler import pass_seconds
 from ouroboros_core.benchmark.prompts import Question, own_prompts
-from ouroboros_core.models.timing import pass_seconds
 
 if TYPE_CHECKING:
     from ouroboros_core.models.pairs import Pair

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ouroboros_core import methods
 from ouroboros_core.cli import options
 from ouroboros_core.errors import InvalidInput
+from ouroboros_core.methods.base import Need
 
 if TYPE_CHECKING:
     from ouroboros_core.memory.pool import PhrasePool
@@ -52,9 +53,9 @@ def run(arguments: argparse.Namespace) -> None:
     prompt = sys.stdin.read() if arguments.prompt == "-" else arguments.prompt
     if not prompt:
         raise InvalidInput("the prompt is empty; write at least one character")
-    if arguments.pool and not methods.get(arguments.method).learns_phrases:
+    if arguments.pool and Need.PHRASE_POOL not in methods.get(arguments.method).uses:
         raise InvalidInput(f"{arguments.method} has no phrase pool; leave --pool out, or choose lookahead or ouroboros")
-    if arguments.prediction and not methods.get(arguments.method).takes_prediction:
+    if arguments.prediction and Need.EXPECTED_TEXT not in methods.get(arguments.method).uses:
         raise InvalidInput(f"{arguments.method} has no use for a prediction; leave --prediction out, or choose sam")
     prediction = options.read_utf8(arguments.prediction) if arguments.prediction else ""
     if arguments.prediction and not prediction:

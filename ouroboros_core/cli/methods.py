@@ -21,7 +21,7 @@ def describe() -> list[dict[str, Any]]:
             "name": method.name,
             "paper": method.paper,
             "summary": method.summary,
-            "needs": sorted(method.needed(method.Hyperparameters())),
+            "needs": sorted(methods.needed(method, method.Hyperparameters())),
             "default": method.id == methods.DEFAULT,
             "knobs": {
                 knob.name: {

@@ -77,5 +77,5 @@ def steps_of(
     if pool is not None and pool.largest_token >= target.vocabulary:
         raise InvalidInput(f"the phrases hold token id {pool.largest_token}, beyond the vocabulary of {target.name}")
     sampler = Sampler(sampling, target.vocabulary)
-    kind = methods.get(method)(knobs, Resources(sampler, draft, stops, pool))
+    kind = methods.create(methods.get(method), knobs, Resources(sampler, draft, stops, pool))
     yield from decode(target, kind, list(prompt), max_new_tokens=max_new_tokens, sampler=sampler, stop_tokens=stops)

@@ -210,7 +210,7 @@ class SamdModel:
         seed = 0 if settings.greedy else int(torch.randint(2**32, (1,), dtype=torch.int64))
         sampler = Sampler(settings.sampling(seed), self._target.vocabulary)
         resources = Resources(sampler, None, self.stops, None, self._head, self.draft.sam_static)
-        method = methods.get("sam")(self.config.knobs(), resources)
+        method = methods.create(methods.get("sam"), self.config.knobs(), resources)
         steps = decode(self._target, method, prompt, max_new_tokens=count, sampler=sampler, stop_tokens=self.stops)
         lengths: list[int] = []
         new: list[int] = []

@@ -5,15 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
+from functools import partial
 
 from ouroboros_core.decoding.recorder import Recorder
 from ouroboros_core.decoding.trace import Seconds, Step
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.methods.base import Context, Method, Verdict
-from ouroboros_core.models.language_model import Evaluation, LanguageModel
+from ouroboros_core.interfaces import Evaluation, LanguageModel
+from ouroboros_core.methods.base import Context, Method, Prompt, VerificationResult
 from ouroboros_core.sampling import Sampler
 from ouroboros_core.tree import TokenTree
-from ouroboros_core.verify import cut, reject, verify
+from ouroboros_core.verify import rejection_sampling, truncate, verify
 
 
 def check_room(prompt: Sequence[int], max_new_tokens: int, model: LanguageModel) -> None:
@@ -70,12 +71,12 @@ def decode(
         evaluation = model.evaluate(text, tree)
         path, target_token = _judge(tree, evaluation, sampler, len(text))
         verified = clock()
-        kept, last = cut(tree, path, target_token, stop_tokens, context.budget)
+        kept, last = truncate(tree, path, target_token, stop_tokens, context.remaining)
         learning = clock()
-        verdict = Verdict(context, tree, evaluation, kept, last)
-        method.settle(verdict)
+        result = VerificationResult.whole_step(context, tree, evaluation, kept, last)
+        method.learn(result)
         learned = clock()
-        emitted = verdict.emitted
+        emitted = result.emitted
         text += emitted
         stopped = emitted[-1] in stop_tokens
         phases = proposed - proposing, verified - proposed, learned - learning
@@ -90,8 +91,8 @@ def decode(
             draft_passes=drafter.passes - draft_passes if drafter else 0,
             pool_size=len(method.pool) if method.pool is not None else None,
             writer=method.writer,
-            choice=method.choice,
-            judged=recorder.look(tree, evaluation, kept, last, method.asked(), len(context.tokens)) if recorder else (),
+            choice=method.decision,
+            judged=recorder.look(tree, evaluation, kept, last, len(context.tokens)) if recorder else (),
             window=tree.window if recorder else (),
         )
         resumed, index, prefill = clock(), index + 1, 0.0
@@ -101,17 +102,19 @@ def _begin(model: LanguageModel, method: Method, prompt: tuple[int, ...], max_ne
     """Both read the prompt: the model into its cache, the method what it needs of it."""
     model.forget()
     model.reserve(len(prompt) + max_new_tokens)
-    likeliest = model.prefill(prompt, method.prompt_candidates)
-    method.start(prompt, max_new_tokens)
-    if likeliest:
-        method.read_prompt(likeliest)
+    method.start(Prompt(prompt, partial(model.prefill, prompt)), max_new_tokens)
+    model.prefill(prompt)
 
 
 def _judge(tree: TokenTree, evaluation: Evaluation, sampler: Sampler, length: int) -> tuple[tuple[int, ...], int]:
     """The accepted path and the target token, by the rule that the sampler asks for; `length` is that of the context."""
     if not sampler.sampling.rejects:
         return verify(tree, sampler.chooser(evaluation, tree, length - 1))
-    return reject(tree, lambda node: sampler.law(evaluation, node), lambda node: sampler.generator(length + tree.depths[node]))
+    return rejection_sampling(
+        tree,
+        lambda node: sampler.probabilities(evaluation, node),
+        lambda node: sampler.generator(length + tree.depths[node]),
+    )
 
 
 def _check_proposal(tree: TokenTree, context: Context, model: LanguageModel) -> None:

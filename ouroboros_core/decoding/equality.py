@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from ouroboros_core.decoding.metrics import first_difference
 from ouroboros_core.decoding.trace import Trace
-from ouroboros_core.models.language_model import LanguageModel
+from ouroboros_core.interfaces import LanguageModel
 from ouroboros_core.sampling import Sampler, Sampling, process
 from ouroboros_core.tree import TreeBuilder
 from ouroboros_core.words import say

@@ -7,15 +7,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ouroboros_core import methods
+from ouroboros_core.adaptive.controller import controlled
 from ouroboros_core.decoding.engine import check_room, decode
 from ouroboros_core.decoding.recorder import Recorder
 from ouroboros_core.decoding.text import TextStream, decode_all
 from ouroboros_core.decoding.trace import Ending, Prompt, Step, Trace
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.hyperparameters import Hyperparameters
+from ouroboros_core.interfaces import LanguageModel
 from ouroboros_core.memory.pool import PhrasePool
 from ouroboros_core.methods.base import Method, Need, Resources
-from ouroboros_core.models.language_model import LanguageModel
 from ouroboros_core.models.pairs import Pair
 from ouroboros_core.models.room import check_characters, check_memory, check_text
 from ouroboros_core.sampling import Sampler, Sampling
@@ -52,7 +53,7 @@ class Task:
 def lacking(pair: Pair, kind: type[Method], hyperparameters: Hyperparameters) -> Need | None:
     """What a method needs with these knobs and the pair has not got; None if nothing."""
     there = {Need.DRAFT_MODEL: pair.draft, Need.HEAD: pair.head, Need.CORPUS: pair.corpus}
-    return next((need for need in sorted(kind.needed(hyperparameters)) if there[need] is None), None)
+    return next((need for need in sorted(methods.needed(kind, hyperparameters)) if there[need] is None), None)
 
 
 def _writer(pair: Pair, kind: type[Method]) -> LanguageModel:
@@ -83,8 +84,8 @@ class Generation:
         check_characters("".join((*task.history, task.prompt)), pair.tokenizer, pair.target.max_length, pair.target.name)
         self.prompt = Prompt(task.prompt, task.chat, tuple(pair.encode(task.prompt, chat=task.chat, history=task.history)))
         kind = methods.get(task.method)
-        if task.prediction and not kind.takes_prediction:
-            able = ", ".join(m.id for m in methods.available().values() if m.takes_prediction)
+        if task.prediction and Need.EXPECTED_TEXT not in kind.uses:
+            able = ", ".join(m.id for m in methods.available().values() if Need.EXPECTED_TEXT in m.uses)
             raise InvalidInput(f"{kind.id} has no use for a prediction: leave it out, or choose {able}")
         self.model = _writer(pair, kind)
         check_room(self.prompt.tokens, task.max_new_tokens, self.model)
@@ -98,13 +99,13 @@ class Generation:
             self._sampler,
             pair.draft,
             pair.stop_tokens,
-            pool if kind.learns_phrases else None,
+            pool if Need.PHRASE_POOL in kind.uses else None,
             pair.head,
             pair.corpus,
             self._prediction(),
-            pair.costs,
+            pair.costs.sizing,
         )
-        self._method = kind(task.hyperparameters, resources)
+        self._method = controlled(methods.create(kind, task.hyperparameters, resources), pair.costs)
         drafter = self._method.drafter
         self.draft_name = drafter.name if drafter and drafter is not self.model else None
         computing = [model for model in (pair.target, pair.draft) if model is not None and model in (self.model, drafter)]
@@ -162,6 +163,7 @@ class Generation:
 
     def trace(self) -> Trace:
         """The record so far; its ending is 'cancelled' until the run is over."""
+        kind = methods.get(self.task.method)
         occurring = {t for s in self.steps for t in s.occurring}
         return Trace(
             method=self.task.method,
@@ -174,7 +176,7 @@ class Generation:
             prompt=self.prompt,
             max_new_tokens=self.task.max_new_tokens,
             prediction=self.task.prediction,
-            corpus=self.pair.corpus.name if self.pair.corpus and methods.get(self.task.method).reads_corpus else None,
+            corpus=self.pair.corpus.name if self.pair.corpus and Need.CORPUS in kind.needs | kind.uses else None,
             ending=self._ending,
             steps=tuple(self.steps),
             texts=tuple(self.texts),

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from ouroboros_core.decoding.trace import Judged, Trial
-from ouroboros_core.models.language_model import Evaluation, Output
+from ouroboros_core.interfaces import Evaluation
 from ouroboros_core.sampling import Sampler, softmax
-from ouroboros_core.tree import Law, TokenTree
-from ouroboros_core.verify import reject, residual
+from ouroboros_core.tree import Probabilities, TokenTree
+from ouroboros_core.verify import rejection_sampling, residual
 
 TOP = 10
 """Tokens kept of each model, the likeliest; those that were proposed or chosen are kept beside them."""
@@ -31,14 +30,13 @@ class Recorder:
         evaluation: Evaluation,
         path: tuple[int, ...],
         target_token: int | None,
-        drafts: Mapping[int, Output],
         length: int,
     ) -> tuple[Judged, ...]:
         """Every place of the walk, the root first; `length` is that of the context. Where the text ended, nothing was judged."""
         trials = self._trials(tree, evaluation, length) if self.sampler.sampling.rejects else {}
         chosen = [tree.tokens[node] for node in path] + ([] if target_token is None else [target_token])
         return tuple(
-            self._judged(tree, evaluation, node, token, drafts.get(node), length + tree.depths[node], trials.get(node, ()))
+            self._judged(tree, evaluation, node, token, length + tree.depths[node], trials.get(node, ()))
             for node, token in zip((0, *path), chosen, strict=False)
         )
 
@@ -48,12 +46,12 @@ class Recorder:
         evaluation: Evaluation,
         node: int,
         chosen: int,
-        draft: Output | None,
         position: int,
         trials: tuple[Trial, ...],
     ) -> Judged:
-        p = self._law(evaluation, node)
-        q = self._law(*draft) if draft else None
+        p = self._probabilities(evaluation, node)
+        draft = tree.draft_output(node)
+        q = self._probabilities(*draft) if draft else None
         left = _left(p, trials, tree) if trials else None
         proposed = [tree.tokens[child] for child in tree.children(node)]
         tokens = dict.fromkeys([*_top(p), *(_top(q) if q is not None else []), *proposed, chosen])
@@ -71,10 +69,10 @@ class Recorder:
             left=_column(left, rows),
         )
 
-    def _law(self, evaluation: Evaluation, node: int) -> Law:
+    def _probabilities(self, evaluation: Evaluation, node: int) -> Probabilities:
         """Probabilities [vocabulary]: those that are sampled from, or at temperature 1 where the choice is greedy."""
         if self.sampler.sampling.temperature:
-            return self.sampler.law(evaluation, node)
+            return self.sampler.probabilities(evaluation, node)
         return softmax(evaluation.logits(node).astype(np.float64))
 
     def _trials(self, tree: TokenTree, evaluation: Evaluation, length: int) -> dict[int, tuple[Trial, ...]]:
@@ -85,16 +83,16 @@ class Recorder:
             kept = (round(u, DIGITS), round(p, DIGITS), None if q is None else round(q, DIGITS))
             found.setdefault(node, []).append(Trial(child, *kept, accepted))
 
-        reject(
+        rejection_sampling(
             tree,
-            lambda node: self.sampler.law(evaluation, node),
+            lambda node: self.sampler.probabilities(evaluation, node),
             lambda node: self.sampler.generator(length + tree.depths[node]),
             note,
         )
         return {node: tuple(trials) for node, trials in found.items()}
 
 
-def _left(p: Law, trials: tuple[Trial, ...], tree: TokenTree) -> Law | None:
+def _left(p: Probabilities, trials: tuple[Trial, ...], tree: TokenTree) -> Probabilities | None:
     """What is left of p after the last candidate was rejected; None where one was accepted."""
     if trials[-1].accepted:
         return None
@@ -103,12 +101,12 @@ def _left(p: Law, trials: tuple[Trial, ...], tree: TokenTree) -> Law | None:
     return p
 
 
-def _top(law: Law) -> list[int]:
+def _top(p: Probabilities) -> list[int]:
     """The likeliest tokens, the likeliest first, of those that have a chance."""
-    count = min(TOP, len(law))
-    best = np.argpartition(law, -count)[-count:]
-    ordered: list[int] = best[np.argsort(-law[best], kind="stable")].tolist()
-    return [token for token in ordered if law[token] > 0]
+    count = min(TOP, len(p))
+    best = np.argpartition(p, -count)[-count:]
+    ordered: list[int] = best[np.argsort(-p[best], kind="stable")].tolist()
+    return [token for token in ordered if p[token] > 0]
 
 
 def _column(values: Any, rows: Any) -> tuple[float, ...]:

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Literal
 
-from ouroboros_core.costs import Choice
 from ouroboros_core.environment import Environment
+from ouroboros_core.methods.base import Decision
 from ouroboros_core.tree import Source, TokenTree
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class Step:
     width         rows in the pass, window included: its price
     draft_passes  passes of the draft model
     pool_size     phrases in the pool after the step; None for a method without one
-    choice        what the method chose by itself, where a knob is 'auto'
+    choice        what was decided about the step, where an amount is 'auto'
     writer        whose choice the target token is: the target's, but where the draft model writes alone
     judged        what the models thought at each place of the walk, the root first; empty unless it was recorded
     window        (token, parent) of the nodes of the lookahead window, numbered behind the tree's; empty unless recorded
@@ -98,7 +98,7 @@ class Step:
     draft_passes: int = 0
     pool_size: int | None = None
     writer: Source = Source.TARGET
-    choice: Choice | None = None
+    choice: Decision | None = None
     judged: tuple[Judged, ...] = ()
     window: tuple[tuple[int, int], ...] = ()
 

@@ -111,6 +111,10 @@ class PhrasePool:
         for start in range(len(tokens) - size + 1):
             self.insert(tokens[start], tuple(tokens[start + 1 : start + size]), learned, step)
 
+    def learn_written(self, before: Sequence[int], emitted: Sequence[int], step: int) -> None:
+        """Add every n-gram that ends in one of the tokens which a step emitted behind the text `before`."""
+        self.learn_text((*before[1 - self.ngram_size :], *emitted), Learned.TEXT, step)
+
     def to_json(self) -> str:
         """The pool as JSON: sizes, tokenizer fingerprint, and the phrases by key, oldest first."""
         phrases = [[key, [list(tokens) for tokens in known]] for key, known in self._phrases.items()]
@@ -160,3 +164,20 @@ class PhrasePool:
         except UnicodeDecodeError as error:
             raise InvalidInput(f"{path} is not a phrase pool: {error}") from None
         return cls.from_json(text, fingerprint)
+
+
+def open_pool(warm: PhrasePool | None, ngram_size: int, guess_set_size: int, prompt: Sequence[int]) -> PhrasePool:
+    """The pool of a run: the one given for a warm start, or a new one; the n-grams of `prompt` go in first.
+
+    Raises InvalidInput where the one given holds n-grams of another size.
+    """
+    pool = PhrasePool(ngram_size, guess_set_size) if warm is None else warm
+    if pool.ngram_size != ngram_size:
+        raise InvalidInput(
+            f"the phrase pool holds n-grams of {pool.ngram_size} tokens, but ngram_size is {ngram_size}: "
+            f"set ngram_size to {pool.ngram_size} or start a new pool"
+        )
+    pool.guess_set_size = guess_set_size
+    pool.begin_run()
+    pool.learn_text(prompt, Learned.PROMPT)
+    return pool

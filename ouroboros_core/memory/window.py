@@ -17,34 +17,21 @@ passes); after that every pass yields one n-gram per column: (root, b0, c0, new0
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from ouroboros_core.hyperparameters import AUTO, Auto
 from ouroboros_core.tree import TreeBuilder
 
 NGram = tuple[int, tuple[int, ...]]
 """A key token and the phrase that follows it."""
 
 
-TOKENS_PER_PASS = {1: 1.01, 2: 1.13, 3: 1.25, 5: 1.25, 7: 1.33, 10: 1.36, 15: 1.38}
-"""What a pass yields by columns of the window: measured with the embedded target at n-grams of 5, without phrases of the prompt,
-on 12 of the project's own prompts, 48 new tokens. The rows, those of phrases included, were within 1.1 of 1 + 4 W."""
+WIDEST = 15
+"""Columns at most where their number is 'auto'; tokens per pass grow little beyond (arXiv 2402.02057, figure 6)."""
 
 
-def paying_width(seconds: Callable[[int], float], ngram_size: int) -> int:
-    """The window that promises most tokens per second, 0 where plain decoding is faster; seconds of a pass by its rows."""
-    levels = ngram_size - 1
-    speed = {width: tokens / seconds(1 + width * levels) for width, tokens in TOKENS_PER_PASS.items()}
-    best = max(speed, key=lambda width: speed[width])
-    return best if speed[best] > 1 / seconds(1) else 0
-
-
-def open_window(
-    width: int | Auto, ngram_size: int, seconds: Callable[[int], float], prompt: Sequence[int], rng: random.Random
-) -> LookaheadWindow | None:
-    """The window of a knob's width; where that is 'auto', of the width that pays; none of width 0."""
-    columns = paying_width(seconds, ngram_size) if width == AUTO else width
-    return LookaheadWindow(columns, ngram_size, prompt, rng) if columns else None
+def columns_within(rows: int, ngram_size: int, phrases: int = 0) -> int:
+    """The widest window whose pass has at most so many rows, the root and those of `phrases` included; 0 where none fits."""
+    return max(0, min(WIDEST, (rows - 1 - phrases) // (ngram_size - 1)))
 
 
 class LookaheadWindow:

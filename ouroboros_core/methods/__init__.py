@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+from dataclasses import replace
 from functools import cache
+from typing import Any
 
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.methods.base import Method
+from ouroboros_core.methods.base import REMEDIES, Method, Need, Resources
 
 DEFAULT = "union"
 
@@ -17,10 +19,8 @@ def available() -> dict[str, type[Method]]:
     """All methods by id, simplest first."""
     found: list[type[Method]] = []
     for module in pkgutil.iter_modules(__path__):
-        if module.name == "base":
-            continue
         content = vars(importlib.import_module(f"{__name__}.{module.name}")).values()
-        found += [c for c in content if isinstance(c, type) and issubclass(c, Method) and c is not Method and "id" in vars(c)]
+        found += [c for c in content if isinstance(c, type) and issubclass(c, Method) and "id" in vars(c)]
     return {method.id: method for method in sorted(set(found), key=lambda m: (m.order, m.id))}
 
 
@@ -29,3 +29,23 @@ def get(method: str) -> type[Method]:
     if not isinstance(method, str) or method not in available():
         raise InvalidInput(f"method must be one of {', '.join(available())}, got {str(method)[:80]}")
     return available()[method]
+
+
+def needed(kind: type[Method], hyperparameters: Any) -> frozenset[Need]:
+    """What must be there besides the target, with these settings."""
+    members = kind.members(hyperparameters, Resources()).values()
+    return kind.needs.union(*(get(name).needs for name, _ in members))
+
+
+def create(kind: type[Method], hyperparameters: Any, resources: Resources) -> Method:
+    """A method for one run, with the members that it combines; raises InvalidInput where something is missing."""
+    for need in sorted(needed(kind, hyperparameters)):
+        if not resources.has(need):
+            raise InvalidInput(f"{kind.id} needs {need.phrase}: {REMEDIES[need]}, or choose another method")
+    members = {}
+    for role, (name, settings) in kind.members(hyperparameters, resources).items():
+        member, chosen = get(name), dict(settings)
+        if chosen.pop("fixed", False):
+            chosen = member.Hyperparameters.fixed(**chosen)
+        members[role] = create(member, member.Hyperparameters(**chosen), resources)
+    return kind(hyperparameters, replace(resources, members=members))

@@ -18,7 +18,7 @@ class Autoregressive(Method):
     proposes = False
 
     class Hyperparameters(hyperparameters.Hyperparameters):
-        """No knobs."""
+        """No settings."""
 
-    def offer(self, context: Context) -> TokenTree:
+    def propose(self, context: Context) -> TokenTree:
         return TreeBuilder(context.root).build()

@@ -1,63 +1,121 @@
-"""A method has two verbs, `propose` and `learn`, and no model bookkeeping."""
+"""A method has three verbs - `start`, `propose`, `learn` - and no model bookkeeping."""
 
 from __future__ import annotations
 
 import random
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, ClassVar
+from functools import cached_property
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import numpy.typing as npt
 
 from ouroboros_core import hyperparameters
-from ouroboros_core.costs import TYPICAL, Choice, Costs
-from ouroboros_core.errors import InvalidInput
-from ouroboros_core.hyperparameters import AUTO
+from ouroboros_core.interfaces import Candidates, Drafter, Evaluation, LanguageModel
 from ouroboros_core.memory.corpus import Corpus
-from ouroboros_core.memory.governor import Governor
 from ouroboros_core.memory.pool import PhrasePool
-from ouroboros_core.models.language_model import Candidates, Evaluation, FeatureDrafter, LanguageModel, Output
 from ouroboros_core.sampling import Sampler, Sampling
-from ouroboros_core.tree import Law, Learned, Source, TokenTree
+from ouroboros_core.tree import Probabilities, Source, TokenTree
 
 
 class Need(StrEnum):
-    """What a method may need besides the target."""
+    """What a method may need or use besides the target."""
 
     DRAFT_MODEL = "draft model"
     HEAD = "EAGLE head"
     CORPUS = "corpus"
+    PHRASE_POOL = "phrase pool"
+    EXPECTED_TEXT = "expected text"
 
     @property
     def flag(self) -> str:
         """The command-line option that names one."""
-        return {Need.DRAFT_MODEL: "--draft", Need.HEAD: "--head", Need.CORPUS: "--corpus"}[self]
+        return _FLAGS[self]
 
     @property
     def phrase(self) -> str:
         """With its article."""
-        return f"{'an' if self.value[0] in 'AEIOU' else 'a'} {self.value}"
+        return f"{'an' if self.value[0] in 'AEIOUe' else 'a'} {self.value}"
 
 
-_REMEDIES = {
+_FLAGS = {
+    Need.DRAFT_MODEL: "--draft",
+    Need.HEAD: "--head",
+    Need.CORPUS: "--corpus",
+    Need.PHRASE_POOL: "--pool",
+    Need.EXPECTED_TEXT: "--prediction",
+}
+REMEDIES = {
     Need.DRAFT_MODEL: "name one with --draft",
     Need.HEAD: "one trained for this target: name one with --head, train one (train eagle)",
     Need.CORPUS: "name one with --corpus, make one (sam build)",
 }
+"""What to do where one is missing."""
+
+
+class StepBudget:
+    """How much one step may spend on drafting; this one sets no limit.
+
+    A question has no side effect, so that questions may be asked in any order and any number of times.
+    """
+
+    def allows_pass(self, reach: float = 1.0, rows: int = 1) -> bool:
+        """Whether another draft pass is worth its time.
+
+        reach  the probability, by the draft's own account, that the text goes on through the nodes behind which the pass drafts;
+               1 behind the root
+        rows   of the pass
+        """
+        return True
+
+    def beside(self, trees: Sequence[TokenTree]) -> StepBudget:
+        """The budget of a draft beside these trees, which are proposed in any case."""
+        return self
+
+
+@dataclass(frozen=True)
+class Sizing:
+    """What is cheap on this machine, for amounts that are 'auto'; the numbers are those of `adaptive.cost_model`.
+
+    target_rows, draft_rows  rows over which a forward pass takes little longer than over one; 1: every row costs
+    draft_reading, target_reading  seconds in which a model reads a token of the prompt, in plain forward passes of the target
+    """
+
+    target_rows: int = 1
+    draft_rows: int = 1
+    draft_reading: float = 0.0
+    target_reading: float = 0.0
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """What a text begins with.
+
+    tokens     token ids, at least one
+    candidates  gives the target's k likeliest next tokens after each of them but the last, see `LanguageModel.prefill`
+    """
+
+    tokens: tuple[int, ...]
+    candidates: Callable[[int], Candidates] = lambda _: {}
 
 
 @dataclass(frozen=True)
 class Context:
     """What a method may know when it proposes.
 
-    tokens  prompt and output so far, ids; the last one is the root of the tree
-    budget  how many more tokens the text may get, at least 1; a proposal deeper than budget - 1 is wasted
-    step    index of this step, from 0
+    tokens     prompt and output so far, token ids; the last one is the root of the tree
+    remaining  how many more tokens the text may get, at least 1; a proposal deeper than remaining - 1 is wasted
+    step       index of this step, from 0
+    budget     what the step may spend
     """
 
     tokens: tuple[int, ...]
-    budget: int
+    remaining: int
     step: int
+    budget: StepBudget = field(default_factory=StepBudget)
 
     @property
     def root(self) -> int:
@@ -65,12 +123,14 @@ class Context:
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """What came of a proposal.
+class VerificationResult:
+    """What the target made of a tree; nodes have the numbers that they have in `tree`, whatever of it was checked.
 
-    evaluation    the target's outputs at every node, window nodes included
+    evaluation    the target's outputs after the nodes that were checked, window nodes included
     path          accepted nodes in text order, without the root
-    target_token  correction or bonus; None where the text ended inside the path
+    target_token  correction or bonus, or what another proposal has in its place; None where the text ended inside the path
+    emitted       the tokens that the text grew by, token ids; at least one
+    whole         the result of everything that was checked in this step, by whoever proposed it; None: this one is
     """
 
     context: Context
@@ -78,39 +138,135 @@ class Verdict:
     evaluation: Evaluation
     path: tuple[int, ...]
     target_token: int | None
+    emitted: tuple[int, ...]
+    whole: VerificationResult | None = None
+
+    @classmethod
+    def whole_step(
+        cls, context: Context, tree: TokenTree, evaluation: Evaluation, path: tuple[int, ...], target_token: int | None
+    ) -> VerificationResult:
+        """The result of all that was checked in a step."""
+        written = tuple(tree.tokens[node] for node in path)
+        emitted = written if target_token is None else (*written, target_token)
+        return cls(context, tree, evaluation, path, target_token, emitted)
 
     @property
-    def emitted(self) -> tuple[int, ...]:
-        """The tokens that the text grew by, ids; at least one."""
-        last = () if self.target_token is None else (self.target_token,)
-        return (*(self.tree.tokens[node] for node in self.path), *last)
+    def checked(self) -> VerificationResult:
+        """The result of everything that was checked in this step."""
+        return self.whole or self
+
+    def of(self, tree: TokenTree, places: Mapping[int, int]) -> VerificationResult:
+        """The same for the one who proposed `tree`, whose nodes are those at `places` here; what was not checked has none."""
+        own = {place: node for node, place in places.items()}
+        path: list[int] = []
+        for place in self.path:
+            if place not in own or tree.parents[own[place]] != (path[-1] if path else 0):
+                break
+            path.append(own[place])
+        target_token = self.emitted[len(path)] if len(path) < len(self.emitted) else None
+        evaluation = PartialEvaluation(self.evaluation, places, len(tree))
+        return VerificationResult(self.context, tree, evaluation, tuple(path), target_token, self.emitted, self.checked)
+
+
+class PartialEvaluation:
+    """The outputs after some nodes of a tree, taken from the evaluation of another tree in which they have other numbers."""
+
+    def __init__(self, evaluation: Evaluation, places: Mapping[int, int], size: int) -> None:
+        """places: of the nodes there are, in the tree that was evaluated; size: nodes of this tree."""
+        self._evaluation, self._places, self._size = evaluation, places, size
+
+    @cached_property
+    def _argmax(self) -> list[int]:
+        best = self._evaluation.argmax()
+        return [best[self._places[node]] if node in self._places else -1 for node in range(self._size)]
+
+    def argmax(self) -> list[int]:
+        """The most probable token after each node; -1 after one that is silent or was not checked."""
+        return self._argmax
+
+    def likeliest(self, k: int) -> dict[int, list[int]]:
+        found = self._evaluation.likeliest(k)
+        return {node: found[place] for node, place in self._places.items() if place in found}
+
+    def scored(self, nodes: Sequence[int], k: int) -> list[list[tuple[int, float]]]:
+        return self._evaluation.scored([self._places[node] for node in nodes], k)
+
+    def confidence(self, node: int, token: int) -> float:
+        return self._evaluation.confidence(self._places[node], token)
+
+    def logits(self, node: int) -> npt.NDArray[np.floating]:
+        return self._evaluation.logits(self._places[node])
+
+
+Reason = Literal["worth it", "plain is faster", "nothing proposed", "trial", "fixed"]
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What was decided about a step where an amount is 'auto', and why.
+
+    offered   nodes there were to choose from, without the root
+    size      nodes that were checked
+    expected  tokens the step was expected to emit
+    rate      tokens per second that its time was priced at
+    reason    'worth it': these nodes add more tokens than their time costs; 'plain is faster': none does; 'nothing proposed';
+              'fixed': the number of nodes was not to be chosen; 'trial': checked to learn whether it pays
+    window    columns of the lookahead window; None for a method without one
+    """
+
+    offered: int
+    size: int
+    expected: float
+    rate: float
+    reason: Reason
+    window: int | None = None
+
+
+@dataclass(frozen=True)
+class Adjustable:
+    """What a controller may decide about a method's proposals.
+
+    drafting  how many draft passes a step makes
+    checking  which of the proposed nodes are checked
+    always    sources whose nodes are checked in any case; with a node its parents have to be
+    size      how many nodes are checked, where only which ones is to be chosen
+    """
+
+    drafting: bool = True
+    checking: bool = True
+    always: frozenset[Source] = frozenset()
+    size: int | None = None
 
 
 @dataclass(frozen=True)
 class Resources:
     """What a method is given for one run.
 
-    draft_model  where the method needs one
     sampler      how the target chooses; a draft model should choose alike
+    draft_model  where the method needs one
     stop_tokens  after which the text ends, so that drafting further is useless
     pool         phrases of earlier runs, for a warm start; None starts cold
     head         the EAGLE head, where the method needs one
     corpus       texts to look things up in, in the target's token ids
     prediction   the text that is expected, token ids; empty where nothing is
-    costs        what passes take, by which a knob that is 'auto' is set
+    sizing       what is cheap on this machine
+    members      the methods whose proposals a combining method combines, by their role
     """
 
     sampler: Sampler = field(default_factory=lambda: Sampler(Sampling(), 1))
     draft_model: LanguageModel | None = None
     stop_tokens: frozenset[int] = frozenset()
     pool: PhrasePool | None = None
-    head: FeatureDrafter | None = None
+    head: Drafter | None = None
     corpus: Corpus | None = None
     prediction: tuple[int, ...] = ()
-    costs: Costs = TYPICAL
+    sizing: Sizing = Sizing()
+    members: Mapping[str, Method] = field(default_factory=dict)
 
     def has(self, need: Need) -> bool:
-        return {Need.DRAFT_MODEL: self.draft_model, Need.HEAD: self.head, Need.CORPUS: self.corpus}[need] is not None
+        """Whether it is there; a pool is made and an expected text may be empty, so that nothing lacks them."""
+        found = {Need.DRAFT_MODEL: self.draft_model, Need.HEAD: self.head, Need.CORPUS: self.corpus}
+        return found.get(need, True) is not None
 
     def rng(self) -> random.Random:
         """A private generator, seeded by the run's seed."""
@@ -121,9 +277,9 @@ class Resources:
         draft that was discarded there may be traces in a pool, and what is offered now must not know what will be drawn."""
         return self.sampler.chooser(evaluation, tree, root_position, 1 + step if self.sampler.sampling.rejects else 0)
 
-    def law(self, evaluation: Evaluation, node: int) -> Law | None:
+    def drawn_from(self, evaluation: Evaluation, node: int) -> Probabilities | None:
         """The probabilities from which the draft's token after a node is drawn, where the acceptance rule asks for them."""
-        return self.sampler.law(evaluation, node) if self.sampler.sampling.rejects else None
+        return self.sampler.probabilities(evaluation, node) if self.sampler.sampling.rejects else None
 
 
 class Method(ABC):
@@ -134,12 +290,11 @@ class Method(ABC):
     paper: ClassVar[str]
     summary: ClassVar[str]
     order: ClassVar[int] = 100
+    """Its place in lists of methods, the simplest first."""
     needs: ClassVar[frozenset[Need]] = frozenset()
-    learns_phrases: ClassVar[bool] = False
-    reads_corpus: ClassVar[bool] = False
-    """Whether it looks into a corpus where there is one."""
-    takes_prediction: ClassVar[bool] = False
-    """Whether a text that is expected is of use."""
+    """Without which it cannot run."""
+    uses: ClassVar[frozenset[Need]] = frozenset()
+    """What it makes use of where it is there."""
     proposes: ClassVar[bool] = True
     """Whether there is anything to accept; False for plain decoding."""
     writer: ClassVar[Source] = Source.TARGET
@@ -147,112 +302,38 @@ class Method(ABC):
     Hyperparameters: ClassVar[type[hyperparameters.Hyperparameters]]
 
     def __init__(self, hyperparameters: Any, resources: Resources) -> None:
-        for need in sorted(self.needed(hyperparameters)):
-            if not resources.has(need):
-                raise InvalidInput(f"{self.id} needs {need.phrase}: {_REMEDIES[need]}, or choose another method")
         self.resources = resources
         self.pool: PhrasePool | None = None
-        self._asked: dict[int, Output] = {}
-        self._unread = 0
-        self._automatic = hyperparameters is not None and AUTO in hyperparameters.model_dump().values()
-        self.governor = self._new_governor()
+        """The phrases it learns, for a method with a pool."""
+        self.columns: int | None = None
+        """Columns of its lookahead window; None for a method without one."""
+        self.decision: Decision | None = None
+        """What was decided about the last proposal; None where nothing was to be decided."""
 
     @classmethod
-    def needed(cls, hyperparameters: Any) -> frozenset[Need]:
-        """What must be there besides the target, with these knobs."""
-        return cls.needs
+    def members(cls, hyperparameters: Any, resources: Resources) -> dict[str, tuple[str, dict[str, Any]]]:
+        """The methods that are to be in `resources.members`: (id, settings) by role. The setting `fixed: True` stands for a value
+        in the place of every 'auto'."""
+        return {}
 
     @property
-    def drafter(self) -> LanguageModel | FeatureDrafter | None:
+    def adjustable(self) -> Adjustable | None:
+        """What a controller decides; None where every amount is fixed, so that there is nothing to decide."""
+        return None
+
+    @property
+    def drafter(self) -> Drafter | None:
         """Whose passes a step counts beside the target's."""
-        needs = self.needs
-        return self.resources.draft_model if Need.DRAFT_MODEL in needs else self.resources.head if Need.HEAD in needs else None
+        if Need.DRAFT_MODEL in self.needs:
+            return self.resources.draft_model
+        return self.resources.head if Need.HEAD in self.needs else None
 
-    @property
-    def prompt_candidates(self) -> int:
-        """How many of the target's likeliest next tokens `read_prompt` wants behind the tokens of the prompt; 0: none."""
-        return 0
-
-    @property
-    def head(self) -> FeatureDrafter:
-        assert self.resources.head is not None
-        return self.resources.head
-
-    @property
-    def draft_model(self) -> LanguageModel:
-        assert self.resources.draft_model is not None
-        return self.resources.draft_model
-
-    @property
-    def choice(self) -> Choice | None:
-        """What the last proposal was chosen for; None where there was nothing to choose."""
-        return self.governor.choice
-
-    def start(self, prompt: tuple[int, ...], max_new_tokens: int) -> None:
+    def start(self, prompt: Prompt, max_new_tokens: int) -> None:  # noqa: B027 - there may be nothing to begin
         """Begin a new text; may prefill a draft model. Nothing of an earlier text remains but a pool given for a warm start."""
-        self.governor = self._new_governor()
-
-    def read_prompt(self, likeliest: Candidates) -> None:  # noqa: B027 - asked for by few
-        """Take note of the target's likeliest next tokens behind those of the prompt, before the first step."""
 
     @abstractmethod
-    def offer(self, context: Context) -> TokenTree:
-        """A tree rooted at context.root, of everything that might be checked."""
-
     def propose(self, context: Context) -> TokenTree:
-        """The part of what is offered that is worth checking: all of it, unless a knob is 'auto'."""
-        self.governor.pace.context = len(context.tokens)
-        return self.governor.trim(self.offer(context))
+        """A tree rooted at context.root; what is not worth checking may be left out before the target sees it."""
 
-    def asked(self) -> dict[int, Output]:
-        """The draft's outputs in this step, by the node of the checked tree whose children came from them."""
-        return {place: said for node, said in self._asked.items() for place in self.governor.places([node])}
-
-    def settle(self, verdict: Verdict) -> None:
-        """A step has ended: governor and method learn from it."""
-        self.governor.learn(verdict.tree, verdict.path, len(verdict.path) + (verdict.target_token is not None))
-        self.learn(verdict)
-
-    def learn(self, verdict: Verdict) -> None:  # noqa: B027 - a method may have nothing to learn
-        """Take note of what the target made of the last proposal, which was this method's or grew out of it."""
-
-    def watch(self, verdict: Verdict) -> None:  # noqa: B027 - most learn from their own proposals only
-        """Take note of a step in which another method proposed."""
-
-    def _new_governor(self) -> Governor:
-        return Governor(self.resources.costs, self._automatic)
-
-    def _start_draft_model(self, prompt: tuple[int, ...], max_new_tokens: int) -> None:
-        """Let the draft model read the prompt; where a knob is 'auto' and that is too dear, a little of its end, once asked."""
-        read = self.governor.readable(self.resources.costs.draft, len(prompt), max_new_tokens)
-        self._unread = len(prompt) - max(1, read)
-        self.draft_model.forget()
-        self.draft_model.reserve(len(prompt) + max_new_tokens)
-        if read == len(prompt):
-            self.draft_model.prefill(prompt)
-
-    def _ask(self, text: tuple[int, ...], tree: TokenTree) -> Evaluation:
-        """The draft model's outputs after a tree behind the text; it does not know the part that it has not read."""
-        return self.draft_model.evaluate(text[self._unread :], tree)
-
-    def _make_pool(self, ngram_size: int, guess_set_size: int, prompt: tuple[int, ...], from_prompt: bool) -> PhrasePool:
-        """The pool of this run: the one given for a warm start if it fits, otherwise a new one."""
-        pool = self.resources.pool
-        if pool is None:
-            pool = PhrasePool(ngram_size, guess_set_size)
-        elif pool.ngram_size != ngram_size:
-            raise InvalidInput(
-                f"the phrase pool holds n-grams of {pool.ngram_size} tokens, but ngram_size is {ngram_size}: "
-                f"set ngram_size to {pool.ngram_size} or start a new pool"
-            )
-        pool.guess_set_size = guess_set_size
-        pool.begin_run()
-        if from_prompt:
-            pool.learn_text(prompt, Learned.PROMPT)
-        return pool
-
-    def _learn_written(self, verdict: Verdict) -> None:
-        """Add to the pool every n-gram of the text that ends in a token of this step."""
-        assert self.pool is not None
-        before = verdict.context.tokens[1 - self.pool.ngram_size :]
-        self.pool.learn_text((*before, *verdict.emitted), Learned.TEXT, verdict.context.step)
+    def learn(self, result: VerificationResult) -> None:  # noqa: B027 - there may be nothing to learn
+        """Take note of what the target made of the last proposal; nodes have the numbers that they had in it."""

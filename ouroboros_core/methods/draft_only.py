@@ -20,7 +20,7 @@ class DraftOnly(Method):
     writer = Source.DRAFT
 
     class Hyperparameters(hyperparameters.Hyperparameters):
-        """No knobs."""
+        """No settings."""
 
-    def offer(self, context: Context) -> TokenTree:
+    def propose(self, context: Context) -> TokenTree:
         return TreeBuilder(context.root).build()

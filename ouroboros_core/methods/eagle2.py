@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Annotated
 
 from annotated_types import Ge, Le
@@ -11,20 +11,26 @@ from pydantic import Field
 
 from ouroboros_core import hyperparameters
 from ouroboros_core.hyperparameters import AUTO, Auto, upto
-from ouroboros_core.memory.governor import Governor
-from ouroboros_core.methods.base import Context, Method, Need, Resources
-from ouroboros_core.models.language_model import Output
+from ouroboros_core.interfaces import Evaluation
+from ouroboros_core.methods.base import Adjustable, Context, Method, Need, Prompt, Resources
 from ouroboros_core.tree import Provenance, Source, TokenTree, TreeBuilder
 
 DEEPEST = 8
-"""Levels at most where the method chooses how many."""
+"""Levels at most where that is 'auto'."""
 
 LARGEST = 48
-"""Nodes offered where the method chooses how many of them to check."""
+"""Nodes proposed where their number is 'auto'."""
 
-HIT = 0.62
-"""How often the target's token is among the four likeliest of the head: measured on 12 of the project's own prompts, 48 new
-tokens, at a depth of 1 (0.36 for one, 0.67 for six, 0.68 for eight)."""
+
+@dataclass
+class _Node:
+    """A drafted token: the index of its parent, its cumulative log-probability, and its node in the tree that the head has read,
+    None where it has not."""
+
+    token: int
+    parent: int
+    score: float
+    read: int | None = None
 
 
 class Eagle2(Method):
@@ -45,41 +51,62 @@ class Eagle2(Method):
         )
 
     def __init__(self, hyperparameters: Hyperparameters, resources: Resources) -> None:
-        self.knobs = hyperparameters
         super().__init__(hyperparameters, resources)
+        self.settings = hyperparameters
         self.depth = upto(hyperparameters.tree_depth, DEEPEST)
         self.size = upto(hyperparameters.tree_size, LARGEST)
 
-    def start(self, prompt: tuple[int, ...], max_new_tokens: int) -> None:
-        super().start(prompt, max_new_tokens)
+    @property
+    def adjustable(self) -> Adjustable | None:
+        depth, size = self.settings.tree_depth == AUTO, self.settings.tree_size == AUTO
+        return Adjustable(drafting=depth, checking=size) if depth or size else None
+
+    def start(self, prompt: Prompt, max_new_tokens: int) -> None:
+        assert self.resources.head is not None
+        self.head = self.resources.head
         self.head.forget()
 
-    def _new_governor(self) -> Governor:
-        depth, size = self.knobs.tree_depth == AUTO, self.knobs.tree_size == AUTO
-        return Governor(self.resources.costs, depth or size, drafts=depth, checks=size)
-
-    def offer(self, context: Context) -> TokenTree:
-        builder = TreeBuilder(context.root)
-        depth = min(self.depth, context.budget - 1)
-        width = self.knobs.tree_width
-        nodes: list[int] = []
-        self._expanded: dict[int, int] = {}
-        guesses = self.head.draft(context.tokens, depth=depth, width=width, size=self.size, go_on=self._go_on)
-        for guess in guesses:
-            above = guesses[guess.parent].score if guess.parent >= 0 else 0.0
-            drafted = Provenance(Source.DRAFT, step=context.step, confidence=round(math.exp(guess.score - above), 2))
-            parent = nodes[guess.parent] if guess.parent >= 0 else 0
-            node = builder.add(guess.token, parent, drafted)
-            assert node is not None
-            self._expanded[parent] = guess.parent
-            nodes.append(node)
+    def propose(self, context: Context) -> TokenTree:
+        nodes, evaluation = self._draft(context)
+        # A child is never likelier than its parent, so that the likeliest nodes hang together.
+        order = sorted(range(1, len(nodes)), key=lambda index: (-nodes[index].score, index))
+        builder, places = TreeBuilder(context.root), {0: 0}
+        for index in sorted(order[: self.size]):
+            node = nodes[index]
+            confidence = math.exp(node.score - nodes[node.parent].score)
+            origin = Provenance(Source.DRAFT, step=context.step, confidence=round(confidence, 2))
+            place = builder.add(node.token, places[node.parent], origin)
+            assert place is not None
+            places[index] = place
+        for index, place in places.items():
+            read = nodes[index].read
+            if read is not None and evaluation is not None:
+                builder.note_output(place, (evaluation, read))
         return builder.build()
 
-    def asked(self) -> dict[int, Output]:
-        self._asked = {node: said for node, guess in self._expanded.items() if (said := self.head.output(guess))}
-        return super().asked()
-
-    def _go_on(self, scores: Sequence[float]) -> bool:
-        """Whether a pass over nodes with these scores, the root's being 0, is worth its time."""
-        chance = HIT * sum(math.exp(score) for score in scores)
-        return self.governor.may_draft(self.resources.costs.head, len(scores), chance)
+    def _draft(self, context: Context) -> tuple[list[_Node], Evaluation | None]:
+        """All nodes that were drafted, the root first, and what the head said after those it has read."""
+        nodes = [_Node(context.root, -1, 0.0)]
+        depth, width = min(self.depth, context.remaining - 1), self.settings.tree_width
+        if depth < 1 or len(context.tokens) < 2 or not context.budget.allows_pass():
+            return nodes, None
+        tree = TreeBuilder(context.root)
+        nodes[0].read = 0
+        evaluation = self.head.evaluate(context.tokens, tree.build())
+        frontier = [0]
+        for level in range(1, depth + 1):
+            first = len(nodes)
+            scored = evaluation.scored([nodes[index].read or 0 for index in frontier], width)
+            for index, likeliest in zip(frontier, scored, strict=True):
+                nodes += [_Node(token, index, nodes[index].score + score) for token, score in likeliest]
+            best = sorted(range(first, len(nodes)), key=lambda index: -nodes[index].score)[:width]
+            frontier = sorted(best)
+            reach = sum(math.exp(nodes[index].score) for index in frontier)
+            if level == depth or not context.budget.allows_pass(reach, len(frontier)):
+                break
+            for index in frontier:
+                above = nodes[nodes[index].parent].read
+                assert above is not None
+                nodes[index].read = tree.add(nodes[index].token, above, Provenance(Source.DRAFT))
+            evaluation = self.head.extend(evaluation, tree.build())
+        return nodes, evaluation

@@ -9,8 +9,9 @@ from pydantic import Field
 
 from ouroboros_core import hyperparameters
 from ouroboros_core.hyperparameters import AUTO, Auto
-from ouroboros_core.memory.window import LookaheadWindow, open_window
-from ouroboros_core.methods.base import Context, Method, Resources, Verdict
+from ouroboros_core.memory.pool import open_pool
+from ouroboros_core.memory.window import LookaheadWindow, columns_within
+from ouroboros_core.methods.base import Adjustable, Context, Method, Need, Prompt, Resources, VerificationResult
 from ouroboros_core.tree import Learned, Source, TokenTree, TreeBuilder
 
 
@@ -22,7 +23,7 @@ class Lookahead(Method):
     paper = "https://arxiv.org/abs/2402.02057"
     summary = "No draft model: the target itself guesses phrases in a window beside the text and checks them later."
     order = 20
-    learns_phrases = True
+    uses = frozenset({Need.PHRASE_POOL})
 
     class Hyperparameters(hyperparameters.Hyperparameters):
         window_size: Annotated[int, Ge(1), Le(60)] | Auto = Field(
@@ -35,35 +36,38 @@ class Lookahead(Method):
 
     def __init__(self, hyperparameters: Hyperparameters, resources: Resources) -> None:
         super().__init__(hyperparameters, resources)
-        self.knobs = hyperparameters
+        self.settings = hyperparameters
         self.window: LookaheadWindow | None = None
         self._last_level: list[int] = []
 
-    def start(self, prompt: tuple[int, ...], max_new_tokens: int) -> None:
-        super().start(prompt, max_new_tokens)
-        knobs = self.knobs
-        self.pool = self._make_pool(knobs.ngram_size, knobs.guess_set_size, prompt, knobs.prompt_phrases)
-        self.window = open_window(
-            knobs.window_size, knobs.ngram_size, self.resources.costs.target.of, prompt, self.resources.rng()
-        )
+    @property
+    def adjustable(self) -> Adjustable | None:
+        return Adjustable() if self.settings.window_size == AUTO else None
 
-    def offer(self, context: Context) -> TokenTree:
+    def start(self, prompt: Prompt, max_new_tokens: int) -> None:
+        settings, resources = self.settings, self.resources
+        text = prompt.tokens if settings.prompt_phrases else ()
+        self.pool = open_pool(resources.pool, settings.ngram_size, settings.guess_set_size, text)
+        columns = settings.window_size
+        if columns == AUTO:
+            columns = columns_within(resources.sizing.target_rows, settings.ngram_size)
+        self.columns = columns
+        self.window = LookaheadWindow(columns, settings.ngram_size, prompt.tokens, resources.rng()) if columns else None
+
+    def propose(self, context: Context) -> TokenTree:
         assert self.pool is not None
-        builder = TreeBuilder(context.root, max_depth=context.budget - 1)
-        self.pool.hang(builder, 0, self.knobs.guess_set_size, Source.PHRASE)
-        if self.window and self.governor.losing:
-            self.window = None
-        self.governor.window = self.window.window_size if self.window else 0
+        builder = TreeBuilder(context.root, max_depth=context.remaining - 1)
+        self.pool.hang(builder, 0, self.settings.guess_set_size, Source.PHRASE)
         self._last_level = self.window.attach(builder) if self.window else []
         return builder.build()
 
-    def learn(self, verdict: Verdict) -> None:
+    def learn(self, result: VerificationResult) -> None:
         assert self.pool is not None
-        if self.knobs.text_phrases:
-            self._learn_written(verdict)
+        step = result.context.step
+        if self.settings.text_phrases:
+            self.pool.learn_written(result.context.tokens, result.emitted, step)
         if self.window is None:
             return
-        outputs = verdict.evaluation.argmax()
-        ngrams = self.window.advance(verdict.context.root, [outputs[node] for node in self.governor.places(self._last_level)])
-        for key, phrase in ngrams:
-            self.pool.insert(key, phrase, Learned.LOOKAHEAD, verdict.context.step)
+        outputs = result.evaluation.argmax()
+        for key, phrase in self.window.advance(result.context.root, [outputs[node] for node in self._last_level]):
+            self.pool.insert(key, phrase, Learned.LOOKAHEAD, step)

@@ -10,11 +10,11 @@ from pydantic import Field
 from ouroboros_core import hyperparameters
 from ouroboros_core.hyperparameters import AUTO, Auto, upto
 from ouroboros_core.memory.ngrams import Counts
-from ouroboros_core.methods.base import Context, Method, Resources, Verdict
+from ouroboros_core.methods.base import Adjustable, Context, Method, Prompt, Resources, VerificationResult
 from ouroboros_core.tree import Provenance, Source, TokenTree, TreeBuilder
 
 LONGEST = 12
-"""Draft tokens at most where the method chooses how many."""
+"""Draft tokens at most where that is 'auto'."""
 
 
 class Ngram(Method):
@@ -38,18 +38,21 @@ class Ngram(Method):
 
     def __init__(self, hyperparameters: Hyperparameters, resources: Resources) -> None:
         super().__init__(hyperparameters, resources)
-        self.knobs = hyperparameters
+        self.settings = hyperparameters
         self.gamma = upto(hyperparameters.gamma, LONGEST)
 
-    def start(self, prompt: tuple[int, ...], max_new_tokens: int) -> None:
-        super().start(prompt, max_new_tokens)
-        self.counts = Counts(self.knobs.ngram_size, self.knobs.storage == "one_level")
-        self.counts.note_text(prompt)
+    @property
+    def adjustable(self) -> Adjustable | None:
+        return Adjustable() if self.settings.gamma == AUTO else None
 
-    def offer(self, context: Context) -> TokenTree:
+    def start(self, prompt: Prompt, max_new_tokens: int) -> None:
+        self.counts = Counts(self.settings.ngram_size, self.settings.storage == "one_level")
+        self.counts.note_text(prompt.tokens)
+
+    def propose(self, context: Context) -> TokenTree:
         builder = TreeBuilder(context.root)
-        text = list(context.tokens[1 - self.knobs.ngram_size :])
-        for _ in range(min(self.gamma, context.budget - 1)):
+        text = list(context.tokens[1 - self.settings.ngram_size :])
+        for _ in range(min(self.gamma, context.remaining - 1)):
             found = self.counts.likeliest(text)
             if found is None:
                 break
@@ -60,13 +63,11 @@ class Ngram(Method):
                 break
         return builder.build()
 
-    def learn(self, verdict: Verdict) -> None:
-        tree, fillers = verdict.tree, self.knobs.filler_top_k
-        candidates = verdict.evaluation.likeliest(fillers) if fillers > 1 else {}
-        text = list(verdict.context.tokens[1 - self.knobs.ngram_size :])
-        written = [tree.tokens[node] for node in verdict.path]
-        written += [] if verdict.target_token is None else [verdict.target_token]
-        for node, token in zip((0, *verdict.path), written, strict=False):
+    def learn(self, result: VerificationResult) -> None:
+        fillers = self.settings.filler_top_k
+        candidates = result.evaluation.likeliest(fillers) if fillers > 1 else {}
+        text = list(result.context.tokens[1 - self.settings.ngram_size :])
+        for node, token in zip((0, *result.path), result.emitted, strict=False):
             runners_up = [t for t in candidates.get(node, ()) if t != token][: fillers - 1]
             for counted in (token, *runners_up):
                 self.counts.note(text, counted)

@@ -17,33 +17,38 @@ from pydantic import Field
 
 from ouroboros_core import hyperparameters
 from ouroboros_core.hyperparameters import AUTO, Auto, upto
-from ouroboros_core.memory.governor import Governor
-from ouroboros_core.memory.window import LookaheadWindow
-from ouroboros_core.methods.base import Context, Method, Need, Resources, Verdict
-from ouroboros_core.models.language_model import Output
-from ouroboros_core.tree import Law, Learned, Provenance, Source, TokenTree, TreeBuilder
+from ouroboros_core.interfaces import Output
+from ouroboros_core.memory.pool import open_pool
+from ouroboros_core.memory.window import LookaheadWindow, columns_within
+from ouroboros_core.methods.base import Adjustable, Context, Method, Need, Prompt, Resources, StepBudget, VerificationResult
+from ouroboros_core.methods.drafting import DraftModel
+from ouroboros_core.tree import Learned, Probabilities, Provenance, Source, TokenTree, TreeBuilder
 from ouroboros_core.verify import verify
+
+LONGEST = 16
+"""Draft tokens at most where that is 'auto'."""
+
+MOST_SUFFIXES = 8
+"""Candidate suffixes proposed where their number is 'auto'."""
 
 
 @dataclass
 class _Proposal:
-    """Where the parts of the last tree lie: the chain's nodes from the root to its tip, and each suffix with its nodes."""
+    """Where the parts of a step's tree lie: the chain's nodes from the root to its tip, and each suffix with its nodes."""
 
+    step: int = -1
     chain: list[int] = field(default_factory=list)
     suffixes: list[tuple[tuple[int, ...], list[int]]] = field(default_factory=list)
 
 
-LONGEST = 16
-"""Draft tokens at most where the method chooses how many."""
+@dataclass(frozen=True)
+class _Drafted:
+    """A draft token, where it comes from, the probabilities it was drawn from, and the output that it is part of."""
 
-MOST_SUFFIXES = 8
-"""Candidate suffixes offered where the method chooses how many."""
-
-DEARER = 1.1
-"""What a draft pass with phrases and window may cost of one over a single row."""
-
-_Drafted = tuple[int, Provenance, Law | None, Output]
-"""A draft token, where it comes from, the law it was drawn from, and the output that it is part of."""
+    token: int
+    origin: Provenance
+    drawn_from: Probabilities | None
+    output: Output
 
 
 class Ouroboros(Method):
@@ -55,7 +60,7 @@ class Ouroboros(Method):
     summary = "A draft model that writes phrase by phrase, and candidate suffixes behind its draft, checked in the same pass."
     order = 30
     needs = frozenset({Need.DRAFT_MODEL})
-    learns_phrases = True
+    uses = frozenset({Need.PHRASE_POOL})
 
     class Hyperparameters(hyperparameters.Hyperparameters):
         gamma: Annotated[int, Ge(1), Le(32)] | Auto = Field(AUTO, examples=[2], description="Draft tokens per step.")
@@ -73,130 +78,133 @@ class Ouroboros(Method):
         text_phrases: bool = Field(True, description="Add the n-grams of the text as it is written.")
 
     def __init__(self, hyperparameters: Hyperparameters, resources: Resources) -> None:
-        self.knobs = hyperparameters
         super().__init__(hyperparameters, resources)
+        self.settings = hyperparameters
         self.gamma = upto(hyperparameters.gamma, LONGEST)
         self.suffixes = upto(hyperparameters.top_k_suffixes, MOST_SUFFIXES)
-        self.width = self._widest() if hyperparameters.window_size == AUTO else hyperparameters.window_size
+        self.draft = DraftModel(resources, adjustable=hyperparameters.gamma == AUTO)
         self._proposal = _Proposal()
         self._rows = 1
 
-    def _new_governor(self) -> Governor:
-        gamma, suffixes = self.knobs.gamma == AUTO, self.knobs.top_k_suffixes == AUTO
-        spares = frozenset({Source.DRAFT, Source.SUFFIX} if not suffixes else {Source.DRAFT} if not gamma else ())
-        return Governor(self.resources.costs, gamma or suffixes, drafts=gamma, spares=spares)
+    @property
+    def adjustable(self) -> Adjustable | None:
+        gamma, suffixes = self.settings.gamma == AUTO, self.settings.top_k_suffixes == AUTO
+        if not gamma and not suffixes:
+            return None
+        always: set[Source] = set() if gamma else {Source.DRAFT}
+        always |= set() if suffixes else {Source.DRAFT, Source.SUFFIX}
+        return Adjustable(drafting=gamma, always=frozenset(always))
 
-    def _widest(self) -> int:
-        """Of 1 to 8 columns the most with which a draft pass is no more than DEARER, at least one; 4 where costs are unknown."""
-        costs, knobs = self.resources.costs.draft, self.knobs
-        if costs is None:
-            return 4
-        phrases = knobs.guess_set_size * (knobs.ngram_size - 1)
-        rows = {width: 1 + phrases + width * (knobs.ngram_size - 2) for width in range(1, 9)}
-        return max((width for width in rows if costs.of(rows[width]) <= DEARER * costs.of(1)), default=1)
+    def start(self, prompt: Prompt, max_new_tokens: int) -> None:
+        settings, sizing = self.settings, self.resources.sizing
+        text = prompt.tokens if settings.prompt_phrases else ()
+        self.pool = open_pool(self.resources.pool, settings.ngram_size, settings.guess_set_size, text)
+        phrases = settings.guess_set_size * (settings.ngram_size - 1)
+        fitting = max(1, columns_within(sizing.draft_rows, settings.ngram_size, phrases))
+        width: int = fitting if settings.window_size == AUTO else settings.window_size
+        self.window = LookaheadWindow(width, settings.ngram_size, prompt.tokens, self.resources.rng())
+        self.columns = width if settings.lookahead_phrases else 0
+        self._proposal = _Proposal()
+        self.draft.start(prompt, max_new_tokens)
 
-    def start(self, prompt: tuple[int, ...], max_new_tokens: int) -> None:
-        super().start(prompt, max_new_tokens)
-        knobs = self.knobs
-        self.pool = self._make_pool(knobs.ngram_size, knobs.guess_set_size, prompt, knobs.prompt_phrases)
-        self.window = LookaheadWindow(self.width, knobs.ngram_size, prompt, self.resources.rng())
-        self.governor.window = self.width if knobs.lookahead_phrases else 0
-        self._start_draft_model(prompt, max_new_tokens)
-
-    def offer(self, context: Context) -> TokenTree:
+    def propose(self, context: Context) -> TokenTree:
         assert self.pool is not None
-        builder = TreeBuilder(context.root, max_depth=context.budget - 1)
-        if self.knobs.top_k_suffixes == AUTO:
-            beside = TreeBuilder(context.root, max_depth=context.budget - 1)
+        depth = context.remaining - 1
+        builder = TreeBuilder(context.root, max_depth=depth)
+        suffixes_beside = self.settings.top_k_suffixes == AUTO
+        budget = context.budget
+        if suffixes_beside:
+            beside = TreeBuilder(context.root, max_depth=depth)
             self.pool.hang(beside, 0, self.suffixes, Source.SUFFIX)
-            self.governor.cover_all(beside.build())
-        chain = [0]
-        self._asked = {}
-        for token, origin, law, said in self._draft(context, min(self.gamma, context.budget - 1)):
-            self._asked[chain[-1]] = said
-            node = builder.add(token, chain[-1], origin, law)
+            budget = budget.beside([beside.build()])
+
+        # The draft, a chain.
+        chain, ended = [0], False
+        for drafted in self._draft(context, min(self.gamma, depth), budget):
+            builder.note_output(chain[-1], drafted.output)
+            node = builder.add(drafted.token, chain[-1], drafted.origin, drafted.drawn_from)
             assert node is not None
             chain.append(node)
-        self._proposal = _Proposal(chain)
-        if len(chain) == 1 or token not in self.resources.stop_tokens:
+            ended = drafted.token in self.resources.stop_tokens
+        self._proposal = _Proposal(context.step, chain)
+
+        # Behind it the candidate suffixes, and beside it, where they cost a row and no draft pass, those of the root.
+        if not ended:
             self._proposal.suffixes = self.pool.hang(builder, chain[-1], self.suffixes, Source.SUFFIX)
-        if len(chain) > 1 and self.knobs.top_k_suffixes == AUTO:
-            self.pool.hang(builder, 0, self.suffixes, Source.SUFFIX)  # beside the draft, where they cost a row and no draft pass
+        if len(chain) > 1 and suffixes_beside:
+            self.pool.hang(builder, 0, self.suffixes, Source.SUFFIX)
         return builder.build()
 
-    def _draft(self, context: Context, limit: int) -> list[_Drafted]:
+    def _draft(self, context: Context, limit: int, budget: StepBudget) -> list[_Drafted]:
         """Up to `limit` draft tokens; each draft pass checks phrases, moves the window, and writes one token or several."""
         draft: list[_Drafted] = []
-        while len(draft) < limit and self.governor.may_draft(self.resources.costs.draft, self._rows):
-            written = self._draft_pass(context, (*context.tokens, *(token for token, *_ in draft)))[: limit - len(draft)]
-            for drafted in written:
+        reach = 1.0
+        while len(draft) < limit and budget.allows_pass(reach, self._rows):
+            text = (*context.tokens, *(drafted.token for drafted in draft))
+            for drafted in self._draft_pass(context, text)[: limit - len(draft)]:
                 draft.append(drafted)
-                self.governor.drafted(drafted[1], len(draft))
-                if drafted[0] in self.resources.stop_tokens:
+                reach *= drafted.origin.confidence or 0.0
+                if drafted.token in self.resources.stop_tokens:
                     return draft
         return draft
 
     def _draft_pass(self, context: Context, text: tuple[int, ...]) -> list[_Drafted]:
-        """The draft tokens of one pass, each with the law it was drawn from where rejection sampling needs it."""
+        """The draft tokens of one pass."""
         assert self.pool is not None
         builder = TreeBuilder(text[-1])
-        self.pool.hang(builder, 0, self.knobs.guess_set_size, Source.PHRASE)
-        last_level = self.window.attach(builder) if self.knobs.lookahead_phrases else []
+        self.pool.hang(builder, 0, self.settings.guess_set_size, Source.PHRASE)
+        last_level = self.window.attach(builder) if self.settings.lookahead_phrases else []
         tree = builder.build()
-        evaluation = self._ask(text, tree)
+        evaluation = self.draft.evaluate(text, tree)
         path, token = verify(tree, self.resources.chooser(evaluation, tree, len(text) - 1, context.step))
         if last_level:
             outputs = evaluation.argmax()
-            for key, phrase_ in self.window.advance(text[-1], [outputs[node] for node in last_level]):
-                self.pool.insert(key, phrase_, Learned.LOOKAHEAD, context.step)
+            for key, phrase in self.window.advance(text[-1], [outputs[node] for node in last_level]):
+                self.pool.insert(key, phrase, Learned.LOOKAHEAD, context.step)
         self._rows = len(tree)
-        tokens = (*(tree.tokens[node] for node in path), token)
+        written = (*(tree.tokens[node] for node in path), token)
         drafted = []
-        for written, node in zip(tokens, (0, *path), strict=True):
-            origin = Provenance(Source.DRAFT, step=context.step, confidence=round(evaluation.confidence(node, written), 2))
-            drafted.append((written, origin, self.resources.law(evaluation, node), (evaluation, node)))
+        for one, node in zip(written, (0, *path), strict=True):
+            confidence = round(evaluation.confidence(node, one), 2)
+            origin = Provenance(Source.DRAFT, step=context.step, confidence=confidence)
+            drafted.append(_Drafted(one, origin, self.resources.drawn_from(evaluation, node), (evaluation, node)))
         return drafted
 
-    def learn(self, verdict: Verdict) -> None:
-        if self.knobs.text_phrases:
-            self._learn_written(verdict)
-        if self.knobs.verification_phrases:
-            said = verdict.evaluation.argmax()
-            self._learn_fragments(verdict, said)
-            self._correct_suffixes(verdict, said)
+    def learn(self, result: VerificationResult) -> None:
+        assert self.pool is not None
+        if self.settings.text_phrases:
+            self.pool.learn_written(result.context.tokens, result.emitted, result.context.step)
+        asked = self._proposal.step == result.context.step
+        if self.settings.verification_phrases and asked:
+            said = result.evaluation.argmax()
+            self._learn_fragments(result, said)
+            self._correct_suffixes(result, said)
 
-    def watch(self, verdict: Verdict) -> None:
-        if self.knobs.text_phrases:
-            self._learn_written(verdict)
-
-    def _learn_fragments(self, verdict: Verdict, said: list[int]) -> None:
+    def _learn_fragments(self, result: VerificationResult, said: list[int]) -> None:
         """Of the discarded draft, keep fragments that the target would have continued in the same way.
 
         At a discarded token d_i whose N - 2 successors are what the target says after each predecessor, the phrase is what the
-        target says from d_i on: those N - 2 tokens and one more.
+        target says from d_i on: those N - 2 tokens and one more. `said` is -1 where a node was not checked.
         """
         assert self.pool is not None
-        chain = self.governor.places(self._proposal.chain)
-        accepted = len(set(chain).intersection(verdict.path))
-        size = self.knobs.ngram_size - 1
+        tokens, chain = result.tree.tokens, self._proposal.chain
+        accepted = len(set(chain).intersection(result.path))
+        size = self.settings.ngram_size - 1
         discarded = chain[accepted + 1 :]
         for i in range(len(discarded) - size + 1):
             part = discarded[i : i + size]
             phrase = tuple(said[node] for node in part)
-            if all(verdict.tree.tokens[after] == wanted for after, wanted in zip(part[1:], phrase, strict=False)):
-                self.pool.insert(verdict.tree.tokens[part[0]], phrase, Learned.VERIFICATION, verdict.context.step)
+            agrees = all(tokens[after] == wanted for after, wanted in zip(part[1:], phrase, strict=False))
+            if agrees and -1 not in phrase:
+                self.pool.insert(tokens[part[0]], phrase, Learned.VERIFICATION, result.context.step)
 
-    def _correct_suffixes(self, verdict: Verdict, said: list[int]) -> None:
-        """Replace every checked suffix by what the target says in its place."""
+    def _correct_suffixes(self, result: VerificationResult, said: list[int]) -> None:
+        """Replace every suffix that was checked by what the target says in its place."""
         assert self.pool is not None
-        places = self.governor.places
-        whole = places(self._proposal.chain)
-        if len(whole) < len(self._proposal.chain):
-            return  # the draft's end was not checked, nor what hung behind it
-        tip = whole[-1]
-        key = verdict.tree.tokens[tip]
-        for tokens, offered in self._proposal.suffixes:
-            nodes = places(offered)
-            if len(nodes) == len(tokens):
-                corrected = (said[tip], *(said[node] for node in nodes[:-1]))
-                self.pool.replace(key, tokens, corrected, Learned.VERIFICATION, verdict.context.step)
+        tip = self._proposal.chain[-1]
+        key = result.tree.tokens[tip]
+        for tokens, nodes in self._proposal.suffixes:
+            corrected = (said[tip], *(said[node] for node in nodes[:-1]))
+            whole = len(nodes) == len(tokens) and -1 not in corrected and said[nodes[-1]] != -1
+            if whole:
+                self.pool.replace(key, tokens, corrected, Learned.VERIFICATION, result.context.step)

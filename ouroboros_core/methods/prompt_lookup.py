@@ -10,11 +10,11 @@ from pydantic import Field, model_validator
 from ouroboros_core import hyperparameters
 from ouroboros_core.hyperparameters import AUTO, Auto, upto
 from ouroboros_core.memory.ngrams import Occurrences, copied
-from ouroboros_core.methods.base import Context, Method, Resources
+from ouroboros_core.methods.base import Adjustable, Context, Method, Prompt, Resources
 from ouroboros_core.tree import Provenance, Source, TokenTree, TreeBuilder
 
 LONGEST = 16
-"""Tokens copied at most where the method chooses how many."""
+"""Tokens copied at most where that is 'auto'."""
 
 PLACES = 32
 """Places looked at for continuations that differ."""
@@ -43,20 +43,23 @@ class PromptLookup(Method):
 
     def __init__(self, hyperparameters: Hyperparameters, resources: Resources) -> None:
         super().__init__(hyperparameters, resources)
-        self.knobs = hyperparameters
+        self.settings = hyperparameters
         self.count = upto(hyperparameters.num_tokens, LONGEST)
 
-    def start(self, prompt: tuple[int, ...], max_new_tokens: int) -> None:
-        super().start(prompt, max_new_tokens)
-        self.text = Occurrences(self.knobs.max_ngram)
-        self.text.extend(prompt)
+    @property
+    def adjustable(self) -> Adjustable | None:
+        return Adjustable() if self.settings.num_tokens == AUTO else None
 
-    def offer(self, context: Context) -> TokenTree:
-        knobs, text = self.knobs, self.text
+    def start(self, prompt: Prompt, max_new_tokens: int) -> None:
+        self.text = Occurrences(self.settings.max_ngram)
+        self.text.extend(prompt.tokens)
+
+    def propose(self, context: Context) -> TokenTree:
+        settings, text = self.settings, self.text
         text.extend(context.tokens[len(text.tokens) :])
-        builder = TreeBuilder(context.root, max_depth=context.budget - 1)
+        builder = TreeBuilder(context.root, max_depth=context.remaining - 1)
         copies = 0
-        for length, end in text.earlier(knobs.min_ngram, PLACES):
+        for length, end in text.earlier(settings.min_ngram, PLACES):
             grown = len(builder)
             copy = [
                 (token, Provenance(Source.COPY, position=n, match=length, rank=copies))
@@ -64,6 +67,6 @@ class PromptLookup(Method):
             ]
             builder.add_chain(copy, self.resources.stop_tokens)
             copies += len(builder) > grown
-            if copies == knobs.max_matches:
+            if copies == settings.max_matches:
                 break
         return builder.build()

@@ -11,12 +11,12 @@ from pydantic import Field, model_validator
 from ouroboros_core import hyperparameters
 from ouroboros_core.hyperparameters import AUTO, Auto, upto
 from ouroboros_core.memory.ngrams import most_frequent
-from ouroboros_core.methods.base import Context, Method, Need, Resources
+from ouroboros_core.methods.base import Adjustable, Context, Method, Need, Resources
 from ouroboros_core.tree import Provenance, Source, TokenTree, TreeBuilder
 from ouroboros_core.verify import until_stop
 
 LARGEST = 32
-"""Nodes offered where the method chooses how many of them to check."""
+"""Nodes offered where their number is 'auto'."""
 
 PLACES = 128
 """Continuations that are counted; of more, as many spread evenly over all."""
@@ -31,7 +31,6 @@ class Rest(Method):
     summary = "No draft model: finds the end of the text in a corpus and proposes, as a tree, what followed it there most often."
     order = 18
     needs = frozenset({Need.CORPUS})
-    reads_corpus = True
 
     class Hyperparameters(hyperparameters.Hyperparameters):
         max_suffix: int = Field(16, ge=1, le=64, description="Longest suffix that is looked for in the corpus.")
@@ -49,16 +48,20 @@ class Rest(Method):
 
     def __init__(self, hyperparameters: Hyperparameters, resources: Resources) -> None:
         super().__init__(hyperparameters, resources)
-        self.knobs = hyperparameters
+        self.settings = hyperparameters
         self.size = upto(hyperparameters.tree_size, LARGEST)
 
-    def offer(self, context: Context) -> TokenTree:
-        corpus, knobs = self.resources.corpus, self.knobs
+    @property
+    def adjustable(self) -> Adjustable | None:
+        return Adjustable() if self.settings.tree_size == AUTO else None
+
+    def propose(self, context: Context) -> TokenTree:
+        corpus, settings = self.resources.corpus, self.settings
         assert corpus is not None
-        builder = TreeBuilder(context.root, max_depth=context.budget - 1)
-        found = corpus.longest(context.tokens, knobs.max_suffix, knobs.min_suffix)
-        if found is not None and context.budget > 1:
-            span = min(knobs.span, context.budget - 1)
+        builder = TreeBuilder(context.root, max_depth=context.remaining - 1)
+        found = corpus.longest(context.tokens, settings.max_suffix, settings.min_suffix)
+        if found is not None and context.remaining > 1:
+            span = min(settings.span, context.remaining - 1)
             nodes: list[int] = []
             children: Counter[int] = Counter()
             followed = corpus.continuations(found, span, PLACES)

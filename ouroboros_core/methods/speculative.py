@@ -9,11 +9,12 @@ from pydantic import Field
 
 from ouroboros_core import hyperparameters
 from ouroboros_core.hyperparameters import AUTO, Auto, upto
-from ouroboros_core.methods.base import Context, Method, Need, Resources
+from ouroboros_core.methods.base import Adjustable, Context, Method, Need, Prompt, Resources
+from ouroboros_core.methods.drafting import DraftModel
 from ouroboros_core.tree import Provenance, Source, TokenTree, TreeBuilder
 
 LONGEST = 16
-"""Draft tokens at most where the method chooses how many."""
+"""Draft tokens at most where that is 'auto'."""
 
 
 class Speculative(Method):
@@ -31,27 +32,32 @@ class Speculative(Method):
 
     def __init__(self, hyperparameters: Hyperparameters, resources: Resources) -> None:
         super().__init__(hyperparameters, resources)
+        self.settings = hyperparameters
         self.gamma = upto(hyperparameters.gamma, LONGEST)
+        self.draft = DraftModel(resources, adjustable=hyperparameters.gamma == AUTO)
 
-    def start(self, prompt: tuple[int, ...], max_new_tokens: int) -> None:
-        super().start(prompt, max_new_tokens)
-        self._start_draft_model(prompt, max_new_tokens)
+    @property
+    def adjustable(self) -> Adjustable | None:
+        return Adjustable() if self.settings.gamma == AUTO else None
 
-    def offer(self, context: Context) -> TokenTree:
+    def start(self, prompt: Prompt, max_new_tokens: int) -> None:
+        self.draft.start(prompt, max_new_tokens)
+
+    def propose(self, context: Context) -> TokenTree:
         builder = TreeBuilder(context.root)
-        text = context.tokens
-        self._asked = {}
-        for depth in range(1, 1 + min(self.gamma, context.budget - 1)):
-            if not self.governor.may_draft(self.resources.costs.draft):
+        text, reach = context.tokens, 1.0
+        for _ in range(min(self.gamma, context.remaining - 1)):
+            if not context.budget.allows_pass(reach):
                 break
             root = TreeBuilder(text[-1]).build()
-            evaluation = self._ask(text, root)
+            evaluation = self.draft.evaluate(text, root)
             token = self.resources.chooser(evaluation, root, len(text) - 1, context.step)(0)
-            drafted = Provenance(Source.DRAFT, step=context.step, confidence=round(evaluation.confidence(0, token), 2))
-            self.governor.drafted(drafted, depth)
-            self._asked[len(builder) - 1] = evaluation, 0
-            builder.add(token, len(builder) - 1, drafted, self.resources.law(evaluation, 0))
-            text = (*text, token)
+            confidence = evaluation.confidence(0, token)
+            origin = Provenance(Source.DRAFT, step=context.step, confidence=round(confidence, 2))
+            tip = len(builder) - 1
+            builder.note_output(tip, (evaluation, 0))
+            builder.add(token, tip, origin, self.resources.drawn_from(evaluation, 0))
+            text, reach = (*text, token), reach * confidence
             if token in self.resources.stop_tokens:
                 break
         return builder.build()

@@ -10,8 +10,7 @@ from pydantic import Field
 from ouroboros_core import hyperparameters
 from ouroboros_core.hyperparameters import AUTO, Auto, upto
 from ouroboros_core.memory.adjacency import Successors, grow, template
-from ouroboros_core.methods.base import Context, Method, Resources, Verdict
-from ouroboros_core.models.language_model import Candidates
+from ouroboros_core.methods.base import Adjustable, Context, Method, Prompt, Resources, VerificationResult
 from ouroboros_core.tree import Provenance, Source, TokenTree, TreeBuilder
 
 CHANCES = (0.41, 0.10, 0.048, 0.034, 0.027, 0.019, 0.016, 0.014, 0.009, 0.009)
@@ -24,7 +23,7 @@ DEPTH = 6
 """Levels of the static tree, as in the paper."""
 
 LARGEST = 32
-"""Nodes of the template where the method chooses how many of them to check."""
+"""Nodes of the template where their number is 'auto'."""
 
 
 class TokenRecycling(Method):
@@ -45,25 +44,23 @@ class TokenRecycling(Method):
 
     def __init__(self, hyperparameters: Hyperparameters, resources: Resources) -> None:
         super().__init__(hyperparameters, resources)
-        self.knobs = hyperparameters
-        self.known = Successors(self.knobs.candidates)
-        size = upto(self.knobs.tree_size, LARGEST)
-        self.shape = template(CHANCES[: self.knobs.candidates], size, DEPTH)
+        self.settings = hyperparameters
+        self.known = Successors(self.settings.candidates)
+        size = upto(self.settings.tree_size, LARGEST)
+        self.shape = template(CHANCES[: self.settings.candidates], size, DEPTH)
 
     @property
-    def prompt_candidates(self) -> int:
-        return self.knobs.candidates if self.knobs.read_prompt else 0
+    def adjustable(self) -> Adjustable | None:
+        return Adjustable() if self.settings.tree_size == AUTO else None
 
-    def start(self, prompt: tuple[int, ...], max_new_tokens: int) -> None:
-        super().start(prompt, max_new_tokens)
-        self.known = Successors(self.knobs.candidates)
+    def start(self, prompt: Prompt, max_new_tokens: int) -> None:
+        self.known = Successors(self.settings.candidates)
+        if self.settings.read_prompt:
+            for token, candidates in prompt.candidates(self.settings.candidates).items():
+                self.known.learn(token, candidates)
 
-    def read_prompt(self, likeliest: Candidates) -> None:
-        for token, candidates in likeliest.items():
-            self.known.learn(token, candidates)
-
-    def offer(self, context: Context) -> TokenTree:
-        builder = TreeBuilder(context.root, max_depth=context.budget - 1)
+    def propose(self, context: Context) -> TokenTree:
+        builder = TreeBuilder(context.root, max_depth=context.remaining - 1)
         nodes: list[int | None] = []
         for token, parent, rank in grow(self.known, context.root, self.shape):
             above = nodes[parent] if parent >= 0 else 0
@@ -72,10 +69,10 @@ class TokenRecycling(Method):
             nodes.append(None if dead else builder.add(token, above or 0, recycled))
         return builder.build()
 
-    def learn(self, verdict: Verdict) -> None:
-        """Rows of later nodes win over earlier ones of the same token, and those of the accepted path over all."""
-        candidates = verdict.evaluation.likeliest(self.knobs.candidates)
-        for node in (*candidates, 0, *verdict.path):
-            self.known.learn(verdict.tree.tokens[node], candidates[node])
-
-    watch = learn
+    def learn(self, result: VerificationResult) -> None:
+        """Rows of later nodes win over earlier ones of the same token, and those of the accepted path over all; nodes that
+        others proposed count, too."""
+        checked = result.checked
+        candidates = checked.evaluation.likeliest(self.settings.candidates)
+        for node in (*candidates, 0, *checked.path):
+            self.known.learn(checked.tree.tokens[node], candidates[node])

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,12 +18,12 @@ import torch
 from transformers import PreTrainedModel
 
 from ouroboros_core.errors import InvalidInput
+from ouroboros_core.interfaces import Candidates, Evaluation
 from ouroboros_core.models.evaluation import TorchEvaluation, candidates_of
 from ouroboros_core.models.fused import FusedDecoder, Product, product
 from ouroboros_core.models.kv_cache import TreeCache
-from ouroboros_core.models.language_model import Candidates
 from ouroboros_core.models.masks import Masks, packed_visibility
-from ouroboros_core.tree import TokenTree
+from ouroboros_core.tree import TokenTree, TreeBuilder
 
 PREFILL_CHUNK = 512
 """Rows of the context computed in one pass; its mask has this many rows, never as many as the context."""
@@ -170,7 +171,7 @@ class CausalLM:
         logits = self.model(input_ids=ids, use_cache=False, logits_to_keep=1).logits[:, -1, : self.vocabulary]
         if self._outputs is not None:
             logits = logits[:, self._outputs]
-        return TorchEvaluation(logits, [0], 1, self._outputs, self.vocabulary).logits(0)
+        return TorchEvaluation(logits, [0], TreeBuilder(context[-1]).build(), self._outputs, self.vocabulary).logits(0)
 
     @torch.inference_mode()
     def evaluate(self, context: Sequence[int], tree: TokenTree) -> TorchEvaluation:
@@ -192,7 +193,31 @@ class CausalLM:
         )
         self.passes += 1
         self._context, self._tree = context, tree
-        return TorchEvaluation(logits, nodes, len(tree), self._outputs, self.vocabulary)
+        return TorchEvaluation(logits, nodes, tree, self._outputs, self.vocabulary, context)
+
+    @torch.inference_mode()
+    def extend(self, evaluation: Evaluation, tree: TokenTree) -> TorchEvaluation:
+        assert isinstance(evaluation, TorchEvaluation)
+        context, known = evaluation.context, evaluation.tree
+        assert tree.begins_with(known), "an extended tree begins with the nodes of the one that was evaluated"
+        if self._context != context or self._tree is not known:
+            return self.evaluate(context, tree)
+        fresh = range(len(known), len(tree))
+        if not fresh:
+            return evaluation
+        nodes = [node for node in fresh if node not in tree.silent]
+        last = len(context) - 1
+        self._context, self._tree = (), None
+        logits = self._forward(
+            [tree.tokens[node] for node in fresh],
+            [last + tree.depths[node] for node in fresh],
+            tree.ancestors[len(known) :],
+            [node - len(known) for node in nodes],
+            [last + depth for depth in known.depths],
+        )
+        self.passes += 1
+        self._context, self._tree = context, tree
+        return evaluation.joined(logits, nodes, tree)
 
     def _rewind(self, context: tuple[int, ...]) -> int:
         """Keep of the cache what agrees with `context`, without its last token; the number of rows kept."""
@@ -233,18 +258,27 @@ class CausalLM:
         return likeliest
 
     def _forward(
-        self, tokens: Sequence[int], positions: Sequence[int], sees: npt.NDArray[np.bool_], wanted: Sequence[int]
+        self,
+        tokens: Sequence[int],
+        positions: Sequence[int],
+        sees: npt.NDArray[np.bool_],
+        wanted: Sequence[int],
+        above: Sequence[int] = (),
     ) -> torch.Tensor:
         """Logits [len(wanted), vocabulary or outputs] of the wanted rows.
 
-        sees [rows, rows] is visibility among the new rows; all of them see everything that is cached.
+        sees [rows, above + rows] is visibility among the new rows; all of them see everything that is cached, but for the last
+        rows, at the positions `above`, of which they see what `sees` says.
         """
         device = self.device
         past = self._cache.get_seq_length()
         self._cache.reserve(past + len(tokens))
         places = torch.tensor([positions], device=device).clamp_(max=self.max_length - 1)
+        columns = torch.tensor(above, device=device) if above else None
+        masks = partial(self._masks.of, past - len(above), places[0], sees, columns)
         if self._fused is not None:
-            mask = None if len(tokens) == 1 else self._masks.of(past, places[0], sees)[0, 0]
+            plain = len(tokens) == 1 and not above
+            mask = None if plain else masks()[0, 0]
             embedded = self.model.get_input_embeddings()(torch.tensor(tokens, device=device))
             longest = min(self._cache.room, self.max_length)
             hidden = self._seen = self._fused.run(embedded, places[0], longest, mask, self._cache)
@@ -255,7 +289,7 @@ class CausalLM:
                 watching.callback(self.model.get_decoder().register_forward_hook(self._take).remove)
             output = self.model(
                 input_ids=torch.tensor([tokens], device=device),
-                attention_mask=self._masks.of(past, places[0], sees),
+                attention_mask=masks(),
                 position_ids=places,
                 past_key_values=self._cache,
                 use_cache=True,

@@ -9,7 +9,7 @@ probability (EAGLE-2, arXiv 2406.16858, section 4).
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -19,12 +19,13 @@ from safetensors import SafetensorError
 from torch import nn
 from transformers import LlamaConfig, LlamaModel, PreTrainedModel
 
-from ouroboros_core.errors import VocabularyMismatch, WeightsUnavailable
+from ouroboros_core.errors import InvalidInput, VocabularyMismatch, WeightsUnavailable
+from ouroboros_core.interfaces import Evaluation
 from ouroboros_core.models.causal_lm import PREFILL_CHUNK, CausalLM
 from ouroboros_core.models.evaluation import TorchEvaluation
 from ouroboros_core.models.fused import FusedDecoder, product
 from ouroboros_core.models.kv_cache import TreeCache
-from ouroboros_core.models.language_model import Guess, Output
+from ouroboros_core.tree import TokenTree, TreeBuilder
 
 FILE = "head.safetensors"
 
@@ -134,8 +135,15 @@ class EagleHead(nn.Module):
         return head.to(device=weight.device, dtype=weight.dtype).eval()
 
 
+class HeadEvaluation(TorchEvaluation):
+    """Also the features [nodes, width] that the head guesses after each node, and the nodes' rows behind the context's in its
+    cache, by which they can be extended."""
+
+    features: torch.Tensor
+
+
 class EagleDrafter:
-    """Drafts trees for one target; remembers the rows of the context it has already read."""
+    """The head of one target as a Drafter; remembers the rows of the context it has already read."""
 
     def __init__(self, head: EagleHead, target: CausalLM, name: str = "eagle") -> None:
         target.keep_features()
@@ -152,46 +160,75 @@ class EagleDrafter:
         self._embed = target.model.get_input_embeddings()
         self._join = product(head.join.weight)
         self._body = FusedDecoder(head.body)
-        self._cache = TreeCache(1)
-        self._tokens: tuple[int, ...] = ()
-        self._grown = _Tree(0)
+        self.reset()
+
+    @property
+    def vocabulary(self) -> int:
+        vocabulary: int = self.target.vocabulary
+        return vocabulary
 
     def reset(self) -> None:
         """Forget every token and give the cache's memory back."""
-        self._cache, self._tokens, self._grown = TreeCache(1), (), _Tree(0)
+        self._cache = TreeCache(1)
+        self._tokens: tuple[int, ...] = ()
+        self._latest: HeadEvaluation | None = None
 
     def forget(self) -> None:
         """Drop what is remembered of earlier texts; keeps the room."""
-        self._tokens = ()
+        self._tokens, self._latest = (), None
         self._cache.keep(0)
 
-    @torch.inference_mode()
-    def draft(
-        self, tokens: Sequence[int], *, depth: int, width: int, size: int, go_on: Callable[[Sequence[float]], bool] | None = None
-    ) -> list[Guess]:
-        """At most `size` nodes, parents first, `depth` levels deep, `width` of each level expanded, while `go_on` agrees."""
-        tokens = tuple(tokens)
-        if len(tokens) < 2 or depth < 1 or (go_on and not go_on([0.0])):
-            return []
-        width = min(width, len(self._outputs))
-        root = self._read(tokens)
-        base, grown = len(tokens) - 1, _Tree(width)
-        self._grown = grown
-        frontier = grown.grow([-1], root, *self._likeliest(root, width))
-        for level in range(1, depth):
-            if go_on and not go_on([grown.scores[node] for node in frontier]):
-                break
-            guessed = self._expand(grown, frontier, base + level - 1, base)
-            frontier = grown.grow(frontier, guessed, *self._likeliest(guessed, width))
-        self._cache.keep(base)
-        return grown.best(size)
+    def reserve(self, tokens: int) -> None:
+        self._cache.reserve(tokens)
 
-    def output(self, guess: int) -> Output | None:
-        """What the head said after a node of the tree it drafted last, -1 being the root; None where it was not asked."""
-        logits = self._grown.logits_of(guess)
-        if logits is None:
-            return None
-        return TorchEvaluation(logits[None], [0], 1, self._outputs, self.target.vocabulary), 0
+    @torch.inference_mode()
+    def evaluate(self, context: Sequence[int], tree: TokenTree) -> HeadEvaluation:
+        """The head's outputs after every node; the context has at least two tokens, since the first has no feature before it."""
+        context = tuple(context)
+        if len(context) < 2 or tree.tokens[0] != context[-1]:
+            raise InvalidInput("the root of the tree must be the last token of the context, which must have two tokens at least")
+        root = TreeBuilder(context[-1]).build()
+        guessed = self._read(context)
+        evaluation = HeadEvaluation(self._project(guessed), [0], root, self._outputs, self.vocabulary, context)
+        evaluation.features = guessed
+        self._latest = evaluation
+        return self.extend(evaluation, tree)
+
+    @torch.inference_mode()
+    def extend(self, evaluation: Evaluation, tree: TokenTree) -> HeadEvaluation:
+        """One pass for every level of new nodes: a node goes in with the feature that was guessed after its parent."""
+        assert isinstance(evaluation, HeadEvaluation)
+        assert tree.begins_with(evaluation.tree), "an extended tree begins with the nodes of the one that was evaluated"
+        if evaluation is not self._latest and len(tree) > len(evaluation.tree):
+            return self.evaluate(evaluation.context, tree)
+        while len(evaluation.tree) < len(tree):
+            known = len(evaluation.tree)
+            level = next((n for n in range(known, len(tree)) if tree.parents[n] >= known), len(tree))
+            evaluation = self._level(evaluation, tree.first(level))
+        self._latest = evaluation
+        return evaluation
+
+    def _level(self, evaluation: HeadEvaluation, tree: TokenTree) -> HeadEvaluation:
+        """New nodes, each below one that was evaluated."""
+        base, known = len(evaluation.context) - 1, len(evaluation.tree)
+        fresh = list(range(known, len(tree)))
+        features = evaluation.features[[tree.parents[node] for node in fresh]]
+        # The root's row is the last one of the context; node n has row base + n - 1.
+        mask = features.new_zeros(len(fresh), base + len(tree) - 1)
+        hidden = ~torch.from_numpy(tree.ancestors[known:, 1:]).to(mask.device)
+        mask[:, base:].masked_fill_(hidden, torch.finfo(mask.dtype).min)
+        positions = torch.tensor([base + tree.depths[node] - 1 for node in fresh], device=features.device)
+        guessed = self._pass(features, [tree.tokens[node] for node in fresh], positions, mask)
+        extended = HeadEvaluation(
+            torch.cat([evaluation.all_logits, self._project(guessed)]),
+            range(len(tree)),
+            tree,
+            self._outputs,
+            self.vocabulary,
+            evaluation.context,
+        )
+        extended.features = torch.cat([evaluation.features, guessed])
+        return extended
 
     def _read(self, tokens: tuple[int, ...]) -> torch.Tensor:
         """Bring the head's cache up to the context; the feature [1, width] it guesses for the last token."""
@@ -200,7 +237,7 @@ class EagleDrafter:
         agreed = next((n for n, (a, b) in enumerate(pairs) if a != b), min(len(tokens), len(self._tokens)))
         held = min(max(0, agreed - 1), len(tokens) - 2)
         self._cache.keep(held)
-        self._tokens = ()
+        self._tokens, self._latest = (), None
         guessed = features[:0]
         for start in range(held, len(tokens) - 1, PREFILL_CHUNK):
             stop = min(start + PREFILL_CHUNK, len(tokens) - 1)
@@ -214,22 +251,6 @@ class EagleDrafter:
         self._tokens = tokens
         return guessed[-1:]
 
-    def _expand(self, grown: _Tree, frontier: list[int], position: int, base: int) -> torch.Tensor:
-        """The features guessed behind the frontier's nodes; their rows stay in the cache until the tree is finished."""
-        features = torch.stack([grown.features[node] for node in frontier])
-        past = self._cache.get_seq_length()
-        hidden = torch.ones(len(frontier), past - base + len(frontier), dtype=torch.bool)
-        for row, node in enumerate(frontier):
-            grown.rows[node] = past - base + row
-            above = node
-            while above >= 0:
-                hidden[row, grown.rows[above]] = False
-                above = grown.parents[above]
-        mask = features.new_zeros(len(frontier), past + len(frontier))
-        mask[:, base:].masked_fill_(hidden.to(mask.device), torch.finfo(mask.dtype).min)
-        positions = torch.full((len(frontier),), position, device=features.device)
-        return self._pass(features, [grown.tokens[node] for node in frontier], positions, mask)
-
     def _pass(
         self, features: torch.Tensor, tokens: list[int], positions: torch.Tensor, mask: torch.Tensor | None
     ) -> torch.Tensor:
@@ -238,55 +259,3 @@ class EagleDrafter:
         self.passes += 1
         joined = self._join(torch.cat([features, embedded], dim=-1))
         return self._body.run(joined, positions, self._cache.room, mask, self._cache)
-
-    def _likeliest(self, features: torch.Tensor, count: int) -> tuple[torch.Tensor, list[list[float]], list[list[int]]]:
-        """Logits [rows, outputs], and of the likeliest next tokens log-probabilities and ids [rows, count]."""
-        logits = self._project(features).float()
-        top = logits.topk(count)
-        scores = top.values - logits.logsumexp(-1, keepdim=True)
-        return logits, scores.tolist(), self._outputs[top.indices].tolist()
-
-
-class _Tree:
-    """The nodes while they grow; `features` are those of a node's parent, with which its own expansion begins."""
-
-    def __init__(self, width: int) -> None:
-        self.width = width
-        self.parents: list[int] = []
-        self.tokens: list[int] = []
-        self.scores: list[float] = []
-        self.features: list[torch.Tensor] = []
-        self.rows: dict[int, int] = {}
-        self._logits: dict[int, torch.Tensor] = {}
-        self._chosen: list[int] = []
-
-    def grow(
-        self,
-        frontier: list[int],
-        guessed: torch.Tensor,
-        logits: torch.Tensor,
-        scores: list[list[float]],
-        ids: list[list[int]],
-    ) -> list[int]:
-        """Children of the frontier (-1: the root), of which the likeliest are the next frontier."""
-        first = len(self.tokens)
-        self._logits |= dict(zip(frontier, logits, strict=True))
-        for node, feature, some_scores, some_ids in zip(frontier, guessed, scores, ids, strict=True):
-            above = self.scores[node] if node >= 0 else 0.0
-            self.parents += [node] * len(some_ids)
-            self.tokens += some_ids
-            self.scores += [above + score for score in some_scores]
-            self.features += [feature] * len(some_ids)
-        new = range(first, len(self.tokens))
-        return sorted(sorted(new, key=lambda node: -self.scores[node])[: self.width])
-
-    def logits_of(self, guess: int) -> torch.Tensor | None:
-        """Logits after one of the best, -1 being the root; None where it was not expanded."""
-        return self._logits.get(self._chosen[guess] if guess >= 0 else -1)
-
-    def best(self, size: int) -> list[Guess]:
-        """The likeliest nodes; a child is never likelier than its parent, so they hang together."""
-        chosen = sorted(sorted(range(len(self.tokens)), key=lambda node: (-self.scores[node], node))[:size])
-        self._chosen = chosen
-        place = {node: index for index, node in enumerate(chosen)}
-        return [Guess(self.tokens[n], place.get(self.parents[n], -1), self.scores[n]) for n in chosen]

@@ -8,6 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from ouroboros_core.tree import TokenTree
+
 BLOCK = 128
 """Columns of a block of logits."""
 
@@ -35,18 +37,35 @@ class TorchEvaluation:
     """Logits of the nodes of one tree, on the model's device."""
 
     def __init__(
-        self, logits: torch.Tensor, nodes: Sequence[int], size: int, outputs: torch.Tensor | None, vocabulary: int
+        self,
+        logits: torch.Tensor,
+        nodes: Sequence[int],
+        tree: TokenTree,
+        outputs: torch.Tensor | None,
+        vocabulary: int,
+        context: tuple[int, ...] = (),
     ) -> None:
-        """logits [len(nodes), columns] belong to `nodes`, of a tree of `size` nodes.
+        """logits [len(nodes), columns] belong to `nodes` of the tree, which hangs behind the tokens `context`.
 
         outputs: the token id of each column, where the model can write only some; the others have no chance.
         """
+        self.context, self.tree = context, tree
         self._logits = logits
         self._outputs = outputs
         self._vocabulary = vocabulary
         self._row = {node: row for row, node in enumerate(nodes)}
-        self._size = size
+        self._size = len(tree)
         self._argmax: list[int] | None = None
+
+    @property
+    def all_logits(self) -> torch.Tensor:
+        """Logits [nodes, columns] of all nodes that are not silent, on the model's device."""
+        return self._logits
+
+    def joined(self, logits: torch.Tensor, nodes: Sequence[int], tree: TokenTree) -> TorchEvaluation:
+        """With the logits [len(nodes), columns] of more nodes, of a tree that begins with this one's."""
+        both = torch.cat([self._logits, logits])
+        return TorchEvaluation(both, [*self._row, *nodes], tree, self._outputs, self._vocabulary, self.context)
 
     def argmax(self) -> list[int]:
         if self._argmax is None:
@@ -60,6 +79,13 @@ class TorchEvaluation:
     def likeliest(self, k: int) -> dict[int, list[int]]:
         best = candidates_of(self._logits, k, self._outputs).tolist()
         return {node: best[row] for node, row in self._row.items()}
+
+    def scored(self, nodes: Sequence[int], k: int) -> list[list[tuple[int, float]]]:
+        logits = self._logits[[self._row[node] for node in nodes]].float()
+        best = logits.topk(min(k, logits.shape[-1]))
+        scores = (best.values - logits.logsumexp(-1, keepdim=True)).tolist()
+        ids = (best.indices if self._outputs is None else self._outputs[best.indices]).tolist()
+        return [[*zip(some, of, strict=True)] for some, of in zip(ids, scores, strict=True)]
 
     def confidence(self, node: int, token: int) -> float:
         row, column = self._logits[self._row[node]].float(), token

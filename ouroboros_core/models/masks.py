@@ -18,18 +18,20 @@ class Masks:
         self._dtype, self._window = dtype, window
         self._layer_types = set(layer_types) if window else set()
 
-    def of(self, past: int, positions: torch.Tensor, sees: npt.NDArray[np.bool_]) -> Any:
+    def of(self, past: int, positions: torch.Tensor, sees: npt.NDArray[np.bool_], columns: torch.Tensor | None = None) -> Any:
         """Additive float masks [1, 1, rows, past + rows]; by layer type where only some layers have a sliding window.
 
-        positions [rows] on the model's device; sees [rows, rows] is visibility among the new rows, all of which see all that is
-        cached. Float in the model's dtype, because eager attention adds a bool mask as 0 and 1.
+        positions [rows] on the model's device; sees [rows, rows] is visibility among the new rows, all of which see the `past`
+        rows that are cached. With `columns`, the positions of more rows that are cached behind those, sees is
+        [rows, more + rows]. Float in the model's dtype, because eager attention adds a bool mask as 0 and 1.
         """
         device, lowest = positions.device, torch.finfo(self._dtype).min
-        mask = torch.zeros(1, 1, len(sees), past + len(sees), dtype=self._dtype, device=device)
+        mask = torch.zeros(1, 1, len(sees), past + sees.shape[1], dtype=self._dtype, device=device)
         mask[0, 0, :, past:].masked_fill_(~torch.from_numpy(sees).to(device), lowest)
         if not self._window:
             return mask
-        keys = torch.cat([torch.arange(past, device=device), positions])
+        before = [] if columns is None else [columns]
+        keys = torch.cat([torch.arange(past, device=device), *before, positions])
         windowed = mask.masked_fill(positions[:, None] - keys[None, :] >= self._window, lowest)
         if self._layer_types == {"full_attention"}:
             return mask

@@ -20,7 +20,8 @@ import transformers
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 import ouroboros_core
-from ouroboros_core.costs import TYPICAL, Costs
+from ouroboros_core.adaptive.cost_model import TYPICAL, Costs
+from ouroboros_core.adaptive.profiler import costs_of
 from ouroboros_core.environment import Environment
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.memory.corpus import Corpus
@@ -32,7 +33,6 @@ from ouroboros_core.models.eagle import EagleDrafter, EagleHead
 from ouroboros_core.models.loading import Quantize, load_model, load_tokenizer, short_name, stop_tokens
 from ouroboros_core.models.machine import DType, available_threads, choose_device, choose_dtype, device_name, processor
 from ouroboros_core.models.room import check_text, give_back
-from ouroboros_core.models.timing import costs_of
 
 Passes = Literal["auto", "transformers"]
 

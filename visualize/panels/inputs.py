@@ -10,6 +10,7 @@ import gradio as gr
 from ouroboros_core import methods
 from ouroboros_core.errors import OuroborosError
 from ouroboros_core.hyperparameters import AUTO
+from ouroboros_core.methods.base import Need
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.words import say
 from visualize import permalink
@@ -56,7 +57,7 @@ class RunInputs:
                     )
                 for knob in method.Hyperparameters.knobs().values():
                     self.knobs[method.id, knob.name] = knob_component(knob, automatic=knob.fixed is not None)
-                if method.takes_prediction:
+                if Need.EXPECTED_TEXT in method.uses:
                     self.predictions[method.id] = gr.Textbox(
                         "",
                         label=say("generate.expected"),
@@ -152,7 +153,7 @@ class RunInputs:
 @told()
 def learns(method: str) -> bool:
     """Whether a method has phrases to keep from run to run."""
-    return methods.get(method).learns_phrases
+    return Need.PHRASE_POOL in methods.get(method).uses
 
 
 def _switch(count: int) -> Callable[[bool], Any]:

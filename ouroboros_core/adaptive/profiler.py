@@ -14,11 +14,11 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from ouroboros_core.costs import FAR, NEAR, Costs, PassCosts
+from ouroboros_core.adaptive.cost_model import FAR, NEAR, Costs, PassCosts
 from ouroboros_core.environment import Environment
+from ouroboros_core.interfaces import Drafter, LanguageModel
 from ouroboros_core.locations import cache_folder
-from ouroboros_core.models.language_model import FeatureDrafter, LanguageModel
-from ouroboros_core.tree import Provenance, Source, TokenTree, chain
+from ouroboros_core.tree import Provenance, Source, TokenTree, TreeBuilder, chain
 
 log = logging.getLogger(__name__)
 
@@ -55,16 +55,26 @@ def _pass(model: LanguageModel, rows: int, length: int) -> Callable[[], float]:
     return timed
 
 
-def _level(head: FeatureDrafter, rows: int, length: int) -> Callable[[], float]:
-    """A pass of a head over so many rows: the second level of a tree, less the first; one row: the first."""
+def _level(head: Drafter, rows: int, length: int) -> Callable[[], float]:
+    """A pass of a head over so many rows, siblings below the root; one row: the pass that reads the last token."""
     context = [7 + n % 50 for n in range(length)]
+    siblings = TreeBuilder(context[-1])
+    for token in range(rows):
+        siblings.add(token, 0, Provenance(Source.DRAFT))
+    root, tree = TreeBuilder(context[-1]).build(), siblings.build()
 
-    def drafted(depth: int) -> float:
+    def timed() -> float:
+        head.evaluate(context[:-1], TreeBuilder(context[-2]).build())
         begun = time.perf_counter()
-        head.draft(context, depth=depth, width=rows, size=rows)
+        evaluation = head.evaluate(context, root)
+        evaluation.scored([0], 4)
+        if rows == 1:
+            return time.perf_counter() - begun
+        begun = time.perf_counter()
+        head.extend(evaluation, tree).scored(range(1, 1 + rows), 4)
         return time.perf_counter() - begun
 
-    return lambda: drafted(1) if rows == 1 else max(0.0, drafted(2) - drafted(1))
+    return timed
 
 
 def _reading(model: LanguageModel, length: int) -> float:
@@ -93,11 +103,11 @@ def _timed(timed: Sequence[Callable[[], float]], rounds: int, seconds: float) ->
     return taken
 
 
-def measure(target: LanguageModel, draft: LanguageModel | None, head: FeatureDrafter | None) -> Costs:
+def measure(target: LanguageModel, draft: LanguageModel | None, head: Drafter | None) -> Costs:
     """Time the passes of a pair. More rows never count as cheaper than fewer, nor a longer context than a shorter one."""
     lengths = _lengths(target, draft)
     near, far = (_at(length, target, draft, head) for length in lengths)
-    reading = [0.0, _reading(draft, lengths[1]) if draft else 0.0, 0.0]
+    reading = [_reading(model, lengths[1]) if model else 0.0 for model in (target, draft)] + [0.0]
     costs = [
         PassCosts(rows, mine, tuple(map(max, mine, theirs)), read) if rows else None
         for (rows, mine), (_, theirs), read in zip(near, far, reading, strict=True)
@@ -120,7 +130,7 @@ def _lengths(target: LanguageModel, draft: LanguageModel | None) -> tuple[int, i
 
 
 def _at(
-    length: int, target: LanguageModel, draft: LanguageModel | None, head: FeatureDrafter | None
+    length: int, target: LanguageModel, draft: LanguageModel | None, head: Drafter | None
 ) -> list[tuple[tuple[int, ...], tuple[float, ...]]]:
     """(rows, seconds) of the target's passes, the draft's and the head's, behind a context of so many tokens."""
     plans: list[tuple[tuple[int, ...], list[Callable[[], float]]]] = [
@@ -138,7 +148,7 @@ def _at(
 
 
 def costs_of(
-    environment: Environment, target: LanguageModel, draft: LanguageModel | None, head: FeatureDrafter | None, how: str
+    environment: Environment, target: LanguageModel, draft: LanguageModel | None, head: Drafter | None, how: str
 ) -> Costs:
     """What passes cost, from the cache folder if they were timed before on this machine with this pair.
 

@@ -1,0 +1,102 @@
+"""How often does the target agree? Running estimates of one run, by who proposed a token.
+
+An estimate begins at what is known of every pair of models: `Provenance.prior`, round numbers by a draft's own probability, the
+length of a match or the rank among candidates. What the run shows corrects it by one factor for each source: tokens accepted over
+tokens expected. Evidence fades with every step, so that an estimate follows the text, and a source that was given up is tried
+again.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+
+from ouroboros_core.tree import Provenance, Source, TokenTree
+
+MEMORY = 0.97
+"""What the evidence of a step still counts for at the next one."""
+
+WEIGHT = 2.0
+"""Accepted tokens that the prior counts for."""
+
+HIT, HIT_WEIGHT = 0.75, 2.0
+"""How often one of a draft's tokens is accepted where it is asked, as long as nothing is known, and the steps that counts for.
+Hopeful on purpose: a draft that is not asked can teach nothing."""
+
+SUREST = 0.98
+
+
+class Acceptance:
+    """One run's estimates."""
+
+    def __init__(self) -> None:
+        self._accepted: defaultdict[Source, float] = defaultdict(float)
+        self._expected: defaultdict[Source, float] = defaultdict(float)
+        self._hits = self._asked = 0.0
+
+    def factor(self, source: Source) -> float:
+        """How much more, or less, a source's tokens are accepted than their priors say."""
+        return (self._accepted[source] + WEIGHT) / (self._expected[source] + WEIGHT)
+
+    def of(self, origin: Provenance, depth: int) -> float:
+        """The probability that a node `depth` below the root is accepted if its parent is."""
+        return min(SUREST, origin.prior(depth) * self.factor(origin.source))
+
+    @property
+    def hit(self) -> float:
+        """The probability that one of a draft's tokens is accepted behind a node that is."""
+        return (self._hits + HIT_WEIGHT * HIT) / (self._asked + HIT_WEIGHT)
+
+    def alone(self, tree: TokenTree) -> list[float]:
+        """For each node the probability that it is accepted if its parent is; of several who agree, that one is right."""
+        depths = tree.depths
+        found = [1.0] * len(tree)
+        for node in range(1, tree.proposals):
+            wrong = 1.0
+            for origin in _one_each(tree.origins(node)):
+                wrong *= 1.0 - self.of(origin, depths[node])
+            found[node] = 1.0 - wrong
+        return found
+
+    def along(self, tree: TokenTree) -> list[float]:
+        """For each node the probability that its whole path is accepted; 1 for the root, 0 in the window."""
+        alone = self.alone(tree)
+        among = [0.0] * len(tree)
+        for node in range(1, tree.proposals):
+            among[tree.parents[node]] += alone[node]
+        whole = [1.0] + [0.0] * (len(tree) - 1)
+        for node in range(1, tree.proposals):
+            above = tree.parents[node]
+            # Of siblings one at most is right: where their probabilities add up to more than that, they share.
+            whole[node] = whole[above] * alone[node] / max(1.0, among[above])
+        return whole
+
+    def learn(self, tree: TokenTree, path: Sequence[int]) -> None:
+        """Take note of a step: every child of the root and of the nodes on the accepted `path` was tested."""
+        for counts in (self._accepted, self._expected):
+            for source in counts:
+                counts[source] *= MEMORY
+        self._hits, self._asked = MEMORY * self._hits, MEMORY * self._asked
+        accepted: AbstractSet[int] = {0, *path}
+        drafted: dict[int, bool] = {}
+        depths = tree.depths
+        for node in range(1, tree.proposals):
+            above = tree.parents[node]
+            if above not in accepted:
+                continue
+            for origin in _one_each(tree.origins(node)):
+                self._expected[origin.source] += origin.prior(depths[node])
+                self._accepted[origin.source] += node in accepted
+                if origin.source is Source.DRAFT:
+                    drafted[above] = drafted.get(above, False) or node in accepted
+        self._hits += sum(drafted.values())
+        self._asked += len(drafted)
+
+
+def _one_each(origins: Sequence[Provenance]) -> list[Provenance]:
+    """The first of every source."""
+    found: dict[Source, Provenance] = {}
+    for origin in origins:
+        found.setdefault(origin.source, origin)
+    return list(found.values())

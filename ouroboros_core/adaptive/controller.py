@@ -1,0 +1,195 @@
+"""The controller: around a method it decides how much is drafted and checked, wherever an amount is 'auto'.
+
+Decoding is a fraction to be maximised: tokens over seconds. At the best rate there is, every part of a step stands for itself: it
+is worth having exactly if the tokens it can be expected to add exceed that rate times the seconds it takes (Dinkelbach 1967, "On
+nonlinear fractional programming"). So one number, the throughput, prices everything: another draft pass, a wider tree, nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ouroboros_core.adaptive.acceptance import Acceptance
+from ouroboros_core.adaptive.cost_model import Costs, PassCosts
+from ouroboros_core.interfaces import Drafter
+from ouroboros_core.methods.base import (
+    Adjustable,
+    Context,
+    Decision,
+    Method,
+    Prompt,
+    Reason,
+    StepBudget,
+    VerificationResult,
+)
+from ouroboros_core.tree import TokenTree
+
+PRIOR_STEPS = 8
+"""Weight of autoregressive decoding's rate, in steps, before a run has a rate of its own."""
+
+MARGIN = 0.05
+"""Tokens that a step must promise beyond its price, because what it promises is an estimate."""
+
+TRIAL = 16
+"""After so many steps without a proposal checked, the likeliest node is checked whatever it costs."""
+
+
+class Throughput:
+    """Tokens per second of one run, in the seconds of the cost model."""
+
+    def __init__(self, costs: Costs) -> None:
+        self.costs = costs
+        self.context = 0
+        """Tokens of the text so far."""
+        self._tokens = float(PRIOR_STEPS)
+        self._seconds = PRIOR_STEPS * costs.target.of(1)
+
+    @property
+    def rate(self) -> float:
+        """Never below autoregressive decoding's, which is always to be had."""
+        return max(self._tokens / self._seconds, 1 / self.costs.target.of(1, self.context))
+
+    def note(self, tokens: int, rows: int, drafting: float) -> None:
+        """A step emitted `tokens` after a target pass over `rows` rows and `drafting` seconds before it."""
+        self._tokens += tokens
+        self._seconds += self.costs.target.of(rows, self.context) + drafting
+
+    def best_size(self, chances: Sequence[float], least: int = 0) -> int:
+        """How many nodes to check, the likeliest first: the most tokens beyond what their time is worth.
+
+        chances: that each node's whole path is accepted, falling. At least `least` of them are taken.
+        """
+        costs, context, rate = self.costs.target, self.context, self.rate
+        best, gain = least, sum(chances[:least])
+        best_value = gain - rate * costs.of(1 + least, context) + (0.0 if least else MARGIN)
+        for count in range(least + 1, len(chances) + 1):
+            gain += chances[count - 1]
+            value = gain - rate * costs.of(1 + count, context)
+            if value > best_value:
+                best, best_value = count, value
+        return best
+
+
+class PricedBudget(StepBudget):
+    """What one step may spend: draft passes that promise more tokens than the throughput makes of their seconds."""
+
+    def __init__(self, throughput: Throughput, acceptance: Acceptance, drafter: PassCosts | None, covered: float = 0.0) -> None:
+        """covered: the probability that the next token is proposed without a draft, so that one would add nothing."""
+        self._throughput, self._acceptance, self._drafter = throughput, acceptance, drafter
+        self.covered = covered
+
+    def allows_pass(self, reach: float = 1.0, rows: int = 1) -> bool:
+        throughput = self._throughput
+        target, context = throughput.costs.target, throughput.context
+        seconds = self._drafter.of(rows, context) if self._drafter else 0.0
+        seconds += target.of(2, context) - target.of(1, context)
+        gain = min(1.0, reach) * self._acceptance.hit * (1.0 - self.covered)
+        return gain > throughput.rate * seconds
+
+    def beside(self, trees: Sequence[TokenTree]) -> StepBudget:
+        """The likeliest first token of each tree counts; equal ones once."""
+        first: dict[int, float] = {}
+        for tree in trees:
+            chances = self._acceptance.along(tree)
+            for node in tree.children(0):
+                token = tree.tokens[node]
+                first[token] = max(first.get(token, 0.0), chances[node])
+        covered = max(self.covered, min(1.0, sum(first.values())))
+        return PricedBudget(self._throughput, self._acceptance, self._drafter, covered)
+
+
+class Controller(Method):
+    """A method with amounts that are 'auto', as a method in which none is.
+
+    Its member proposes; the part of that which is worth checking goes on to the target, and the member is told what became of it
+    in the numbers that its nodes had.
+    """
+
+    def __init__(self, member: Method, costs: Costs) -> None:
+        assert member.adjustable is not None
+        super().__init__(None, member.resources)
+        self.member, self.costs = member, costs
+        self._plan: Adjustable = member.adjustable
+        self._begin()
+
+    def _begin(self) -> None:
+        self.throughput, self.acceptance = Throughput(self.costs), Acceptance()
+        self._idle = 0
+        self._passes = 0
+        self._proposed: tuple[TokenTree, tuple[int, ...]] | None = None
+
+    @property
+    def drafter(self) -> Drafter | None:
+        return self.member.drafter
+
+    @property
+    def _drafter_costs(self) -> PassCosts | None:
+        return self.costs.head if self.drafter is self.resources.head else self.costs.draft
+
+    def start(self, prompt: Prompt, max_new_tokens: int) -> None:
+        self._begin()
+        self.member.start(prompt, max_new_tokens)
+        self.pool, self.columns, self.decision = self.member.pool, self.member.columns, None
+
+    def propose(self, context: Context) -> TokenTree:
+        self.throughput.context = len(context.tokens)
+        if self._plan.drafting:
+            budget = PricedBudget(self.throughput, self.acceptance, self._drafter_costs)
+            context = replace(context, budget=budget)
+        self._passes = self.drafter.passes if self.drafter else 0
+        tree = self.member.propose(context)
+        kept = self._choose(tree)
+        checked = tree if len(kept) == tree.proposals - 1 else tree.only(kept)
+        self._proposed = tree, tree.nodes_of(kept)
+        return checked
+
+    def _choose(self, tree: TokenTree) -> list[int]:
+        """The nodes that are worth checking, ascending.
+
+        Those that were drawn at random all are: under rejection sampling it must not depend on the token that was drawn whether
+        it is judged.
+        """
+        fixed = self._plan
+        proposals = range(1, tree.proposals)
+        whole = self.acceptance.along(tree)
+        always = {node for node in proposals if not fixed.checking or tree.provenance[node].source in fixed.always}
+        always |= {node for node in proposals if tree.drawn_from(node) is not None}
+        always |= {above for node in always for above in tree.path_to(node)}
+        # The likeliest first; sorting is stable, so that of equals the parent comes first.
+        nodes = sorted(proposals, key=lambda node: (node not in always, 0 if node in always else -whole[node]))
+        trial = self._idle >= TRIAL and bool(nodes)
+        least = max(len(always), int(trial))
+        size = fixed.size or self.throughput.best_size([whole[node] for node in nodes], least)
+        kept = sorted(nodes[: max(least, size)])
+        self._decide(kept, nodes, whole, trial)
+        return kept
+
+    def _decide(self, kept: Sequence[int], nodes: Sequence[int], whole: Sequence[float], trial: bool) -> None:
+        """Note what was decided, and why."""
+        reason: Reason = "worth it" if kept else "plain is faster"
+        if not nodes:
+            reason = "nothing proposed"
+        elif self._plan.size or not self._plan.checking:
+            reason = "fixed"
+        elif trial:
+            reason = "trial"
+        expected = round(1 + sum(whole[node] for node in kept), 2)
+        self.decision = Decision(len(nodes), len(kept), expected, round(self.throughput.rate, 1), reason, self.columns)
+
+    def learn(self, result: VerificationResult) -> None:
+        assert self._proposed is not None
+        tree, nodes = self._proposed
+        rows = len(result.tree)
+        passes = (self.drafter.passes if self.drafter else 0) - self._passes
+        drafting = passes * self._drafter_costs.of(1, self.throughput.context) if passes and self._drafter_costs else 0.0
+        self.throughput.note(len(result.emitted), rows, drafting)
+        self.acceptance.learn(result.tree, result.path)
+        self._idle = self._idle + 1 if rows == 1 else 0
+        whole = result.tree is tree
+        self.member.learn(result if whole else result.of(tree, {node: place for place, node in enumerate(nodes)}))
+
+
+def controlled(method: Method, costs: Costs) -> Method:
+    """The method with a controller around it where an amount is 'auto'; otherwise itself."""
+    return method if method.adjustable is None else Controller(method, costs)

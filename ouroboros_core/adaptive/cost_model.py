@@ -1,0 +1,77 @@
+"""The cost model: seconds of a forward pass by its rows, measured on this machine by `profiler`."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass
+
+from ouroboros_core.methods.base import Sizing
+
+NEAR, FAR = 100, 700
+"""Tokens of the contexts behind which passes are timed."""
+
+
+LITTLE = 1.1
+"""Of a pass over one row: what one may take over so many rows that their number is called cheap."""
+
+
+@dataclass(frozen=True)
+class PassCosts:
+    """Seconds of a model's pass, measured at some row counts (ascending, beginning with 1).
+
+    seconds  behind a context of NEAR tokens
+    far      behind one of FAR tokens; empty where that was not measured
+    reading  seconds for every token of a prompt; 0 where that was not measured
+    """
+
+    rows: tuple[int, ...]
+    seconds: tuple[float, ...]
+    far: tuple[float, ...] = ()
+    reading: float = 0.0
+
+    def of(self, rows: int, context: int = NEAR) -> float:
+        """Seconds of a pass over so many rows: on a straight line between those measured, beyond them on the last line; and
+        likewise for the context."""
+        near = self._line(self.seconds, rows)
+        if not self.far:
+            return near
+        return near + max(0.0, (self._line(self.far, rows) - near) * (context - NEAR) / (FAR - NEAR))
+
+    @property
+    def cheap_rows(self) -> int:
+        """The most rows that were measured over which a pass takes at most LITTLE of one over a single row."""
+        return max(rows for rows, seconds in zip(self.rows, self.seconds, strict=True) if seconds <= LITTLE * self.seconds[0])
+
+    def _line(self, seconds: tuple[float, ...], rows: int) -> float:
+        if rows <= self.rows[0] or len(self.rows) == 1:
+            return seconds[0]
+        upper = min(bisect_left(self.rows, rows), len(self.rows) - 1)
+        low, high = self.rows[upper - 1], self.rows[upper]
+        share = (rows - low) / (high - low)
+        return seconds[upper - 1] + share * (seconds[upper] - seconds[upper - 1])
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Seconds of passes: of the target, and of a draft model and an EAGLE head where there are any."""
+
+    target: PassCosts
+    draft: PassCosts | None = None
+    head: PassCosts | None = None
+
+    @property
+    def sizing(self) -> Sizing:
+        """What is cheap here, for amounts that a method chooses when it starts."""
+        plain = self.target.of(1)
+        if self.draft is None:
+            return Sizing(self.target.cheap_rows)
+        reading = (self.draft.reading / plain, self.target.reading / plain)
+        return Sizing(self.target.cheap_rows, self.draft.cheap_rows, *reading)
+
+
+TYPICAL = Costs(
+    target=PassCosts((1, 8, 16, 32, 64), (20.0, 22.0, 24.0, 28.0, 36.0)),
+    draft=PassCosts((1, 16, 64), (3.0, 3.4, 4.6)),
+    head=PassCosts((1, 16, 64), (2.0, 2.3, 3.2)),
+)
+"""Where nothing was measured: round numbers, in the proportions of small models on a CPU."""

@@ -1,0 +1,95 @@
+"""The protocols between the rooms: what decoding needs of a model. `models` implements them for Hugging Face models."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from ouroboros_core.tree import TokenTree
+
+Candidates = dict[int, list[int]]
+"""By token id, the tokens that the model thinks likeliest behind it, the likeliest first."""
+
+
+class Evaluation(Protocol):
+    """A model's outputs after the nodes of one tree."""
+
+    def argmax(self) -> list[int]:
+        """The most probable token after each node, -1 after a silent one; one transfer from the device for all nodes."""
+        ...
+
+    def likeliest(self, k: int) -> dict[int, list[int]]:
+        """The k most probable tokens after each node, the best first; silent nodes are left out. One transfer."""
+        ...
+
+    def scored(self, nodes: Sequence[int], k: int) -> list[list[tuple[int, float]]]:
+        """The k most probable tokens after each of some nodes, with their log-probabilities, the best first. One transfer."""
+        ...
+
+    def confidence(self, node: int, token: int) -> float:
+        """The probability of a token after a node, at temperature 1; 0 for one that the model cannot write."""
+        ...
+
+    def logits(self, node: int) -> npt.NDArray[np.floating]:
+        """Logits [vocabulary] after one node, on the host, in float32 or better."""
+        ...
+
+
+Output = tuple[Evaluation, int]
+"""What a model said after one node: an evaluation, and the node there."""
+
+
+class Drafter(Protocol):
+    """What scores token trees: a language model, or a head on the target's hidden states.
+
+    Its meaning is pure: results depend on the arguments alone, whatever was evaluated before.
+    """
+
+    name: str
+    passes: int
+    """Forward passes made so far, prefill excluded."""
+
+    @property
+    def vocabulary(self) -> int:
+        """Token ids it can be asked about: those below this number."""
+        ...
+
+    def forget(self) -> None:
+        """Drop what is remembered of earlier texts, so that a run's prefill is measured, not inherited; keeps the room."""
+        ...
+
+    def reserve(self, tokens: int) -> None:
+        """Make room for a context of this many tokens beforehand; never needed for correctness."""
+        ...
+
+    def evaluate(self, context: Sequence[int], tree: TokenTree) -> Evaluation:
+        """The outputs after every node of a tree whose root is context[-1]."""
+        ...
+
+    def extend(self, evaluation: Evaluation, tree: TokenTree) -> Evaluation:
+        """The outputs after every node of `tree`, which begins with the nodes of the tree that `evaluation` is of.
+
+        Only the new nodes are computed where the model still holds the others.
+        """
+        ...
+
+
+class LanguageModel(Drafter, Protocol):
+    """A causal language model."""
+
+    max_length: int
+
+    def prefill(self, context: Sequence[int], candidates: int = 0) -> Candidates:
+        """Compute the keys and values of all but the last token beforehand; never needed for correctness.
+
+        With `candidates`, the so many likeliest next tokens behind each of these tokens come back, fewer where the model can
+        write fewer; where a token occurs several times, behind the last of them: only those rows meet the output matrix.
+        """
+        ...
+
+    def plain(self, context: Sequence[int]) -> npt.NDArray[np.floating]:
+        """Logits [vocabulary] after the text, in float32 or better, by one plain pass over all of it: the judge of near ties."""
+        ...

@@ -1,0 +1,67 @@
+"""Several methods in one tree: what each proposes is merged, and each is told of the result in its own numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from ouroboros_core.interfaces import Drafter
+from ouroboros_core.methods.base import Context, Method, Prompt, Resources, VerificationResult
+from ouroboros_core.tree import TokenTree, TreeBuilder
+
+
+class Combination(Method):
+    """Members are handed over, the one that drafts first.
+
+    With `merge` all of them propose, and equal prefixes become one; otherwise the first that is sure enough proposes alone: one
+    whose tree holds more than its root. The one that drafts is asked last, because it may cost passes: of what the others have
+    proposed without one it knows by its budget. But its nodes come first, so that under rejection sampling nothing that is
+    judged before a drawn token can depend on it.
+    """
+
+    def __init__(self, hyperparameters: Any, resources: Resources, members: Sequence[Method], *, merge: bool) -> None:
+        """members: the one that drafts first, then the others in the order in which they are asked."""
+        super().__init__(hyperparameters, resources)
+        self.parts = list(members)
+        self.merge = merge
+        self._proposed: list[tuple[Method, TokenTree, tuple[int | None, ...]]] = []
+
+    @property
+    def drafter(self) -> Drafter | None:
+        return next((part.drafter for part in self.parts if part.drafter), None)
+
+    def start(self, prompt: Prompt, max_new_tokens: int) -> None:
+        for part in self.parts:
+            part.start(prompt, max_new_tokens)
+        self.pool = next((part.pool for part in self.parts if part.pool is not None), None)
+        self.columns = next((part.columns for part in self.parts if part.columns is not None), None)
+
+    def propose(self, context: Context) -> TokenTree:
+        trees = self._trees(context)
+        bare = TreeBuilder(context.root).build()
+        builder = TreeBuilder(context.root, max_depth=context.remaining - 1)
+        self._proposed = []
+        for part in self.parts:
+            tree = trees.get(part, bare)
+            self._proposed.append((part, tree, builder.graft(tree)))
+        self._proposed = [(part, tree, (*places, *builder.graft_window(tree))) for part, tree, places in self._proposed]
+        return builder.build()
+
+    def _trees(self, context: Context) -> dict[Method, TokenTree]:
+        """What those members propose that are asked in this step."""
+        drafting = [part for part in self.parts if part.drafter]
+        free = [part for part in self.parts if not part.drafter]
+        if self.merge:
+            trees = {part: part.propose(context) for part in free}
+            beside = replace(context, budget=context.budget.beside(list(trees.values())))
+            return {part: part.propose(beside) for part in drafting} | trees
+        for part in (*free, *drafting):
+            tree = part.propose(context)
+            if len(tree) > 1:
+                return {part: tree}
+        return {}
+
+    def learn(self, result: VerificationResult) -> None:
+        for part, tree, places in self._proposed:
+            part.learn(result.of(tree, {node: place for node, place in enumerate(places) if place is not None}))

@@ -1,0 +1,110 @@
+"""Copies from wherever the longest end of the text occurred before: in the text itself, a corpus, or a text that is expected.
+
+A source for SAM-Decoding (arXiv 2411.10666) and for combinations; no method of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import count
+
+from ouroboros_core.memory.ngrams import copied, most_followed
+from ouroboros_core.memory.prediction import Prediction
+from ouroboros_core.memory.suffix_automaton import SuffixAutomaton
+from ouroboros_core.methods.base import Context, Method, Prompt, Resources
+from ouroboros_core.tree import Learned, Provenance, Source, TokenTree, TreeBuilder
+
+FAR = 4
+"""A prediction that was lost is found again far away by at least so many tokens."""
+
+PLACES = 32
+"""Places of a match in the corpus that are looked at; the chain follows what is most frequent there."""
+
+
+@dataclass(frozen=True)
+class Copy:
+    """Tokens that followed a match, each with where it comes from; `rank`, the match's length, is what the choice goes by."""
+
+    rank: int
+    nodes: Sequence[tuple[int, Provenance]]
+
+
+class Copying(Method):
+    """The longest match first; nothing is padded, and a copy is as long as its match makes likely."""
+
+    def __init__(
+        self,
+        resources: Resources,
+        *,
+        longest: int,
+        threshold: int = 1,
+        bias: int = 2,
+        alpha: float = 1.0,
+        several: bool = True,
+        alone: bool = True,
+    ) -> None:
+        """What is copied.
+
+        longest    tokens copied at most
+        threshold  shortest match that is followed
+        bias       by how much a match in the corpus must be longer than one in the text
+        alpha      copied tokens for each matched one
+        several    whether all copies are proposed, or the one with the longest match alone
+        alone      whether nothing else drafts: the expected text is then followed whatever the length of its match
+        """
+        super().__init__(None, resources)
+        self.longest, self.threshold, self.bias, self.alpha = longest, threshold, bias, alpha
+        self.several, self.alone = several, alone
+
+    def start(self, prompt: Prompt, max_new_tokens: int) -> None:
+        self.text = SuffixAutomaton().extend(prompt.tokens)
+        self.prediction = Prediction(self.resources.prediction, far=max(FAR, self.threshold))
+
+    def propose(self, context: Context) -> TokenTree:
+        written = context.tokens[len(self.text.tokens) :]
+        self.prediction.extend(written)
+        self.text.extend(written)
+        builder = TreeBuilder(context.root, max_depth=context.remaining - 1)
+        copies = self._copies(context)
+        for copy in copies if self.several else copies[:1]:
+            builder.add_chain(copy.nodes, self.resources.stop_tokens)
+        return builder.build()
+
+    def _length(self, match: int, context: Context) -> int:
+        return min(self.longest, 1 + int(self.alpha * match), context.remaining - 1)
+
+    def _copies(self, context: Context) -> list[Copy]:
+        """What may be copied, the longest match first; of equal ones the expected text before the text before the corpus."""
+        found = [self._expected(context), self._earlier(context), self._retrieved(context)]
+        return sorted((copy for copy in found if copy and copy.nodes), key=lambda copy: -copy.rank)
+
+    def _expected(self, context: Context) -> Copy | None:
+        """From the text that is expected; a match below the threshold is followed where nothing else would draft."""
+        prediction = self.prediction
+        if not self.alone and prediction.trust < self.threshold:
+            return None
+        tokens = prediction.expected(self._length(prediction.trust, context))
+        origins = (Provenance(Source.COPY, Learned.PREDICTION, None, place, prediction.matched) for place in count(prediction.at))
+        return Copy(prediction.trust, [*zip(tokens, origins, strict=False)])
+
+    def _earlier(self, context: Context) -> Copy | None:
+        """From the text itself."""
+        match = self.text.recent
+        if match is None or match.length < self.threshold:
+            return None
+        nodes = [
+            (token, Provenance(Source.COPY, position=place, match=match.length))
+            for place, token in copied(self.text.tokens, match.end, self._length(match.length, context))
+        ]
+        return Copy(match.length, nodes)
+
+    def _retrieved(self, context: Context) -> Copy | None:
+        """From the corpus: step by step the most frequent of what follows the match, at up to PLACES places."""
+        corpus, shortest = self.resources.corpus, self.threshold + self.bias
+        found = corpus.longest(context.tokens, shortest=shortest) if corpus else None
+        if corpus is None or found is None:
+            return None
+        tokens = most_followed(corpus.continuations(found, self._length(found.length, context), PLACES))
+        origin = Provenance(Source.CORPUS, step=context.step, match=found.length)
+        return Copy(found.length - self.bias, [(token, origin) for token in tokens])

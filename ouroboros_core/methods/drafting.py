@@ -1,0 +1,46 @@
+"""The draft model as a method holds it: how much of the prompt it reads, and what it says after a tree."""
+
+from __future__ import annotations
+
+from ouroboros_core.interfaces import Evaluation, LanguageModel
+from ouroboros_core.methods.base import Prompt, Resources
+from ouroboros_core.tree import TokenTree
+
+READING = 0.05
+"""The share of the seconds of an autoregressive answer that the draft model may spend on reading the prompt, where the draft
+length is 'auto': a prompt that is long beside the answer is read from its end only, so that little is lost if no draft pays."""
+
+LEAST = 64
+"""Tokens of the prompt that it reads in any case."""
+
+
+class DraftModel:
+    """One text's draft model."""
+
+    def __init__(self, resources: Resources, adjustable: bool) -> None:
+        """adjustable: whether the draft length is 'auto'; the prompt is then read when the first draft is asked for."""
+        assert resources.draft_model is not None
+        self.model: LanguageModel = resources.draft_model
+        self._sizing = resources.sizing
+        self._adjustable = adjustable
+        self._unread = 0
+
+    def start(self, prompt: Prompt, max_new_tokens: int) -> None:
+        """Begin a new text; reads the prompt at once where the draft length is fixed."""
+        length = len(prompt.tokens)
+        self._unread = length - self.readable(length, max_new_tokens)
+        self.model.forget()
+        self.model.reserve(length + max_new_tokens)
+        if not self._adjustable:
+            self.model.prefill(prompt.tokens)
+
+    def readable(self, length: int, max_new_tokens: int) -> int:
+        """How many of a prompt's `length` tokens, its last, are read."""
+        if not self._adjustable or self._sizing.draft_reading == 0:
+            return length
+        plain_passes = max_new_tokens + self._sizing.target_reading * length
+        return min(length, max(LEAST, int(READING * plain_passes / self._sizing.draft_reading)))
+
+    def evaluate(self, text: tuple[int, ...], tree: TokenTree) -> Evaluation:
+        """The outputs after every node of a tree behind the text, of which the draft model knows the part that it has read."""
+        return self.model.evaluate(text[self._unread :], tree)

@@ -1,0 +1,487 @@
+"""Amounts that are 'auto': costs, throughput, acceptance, and what the controller decides by them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ouroboros_core import methods
+from ouroboros_core.adaptive import profiler
+from ouroboros_core.adaptive.acceptance import HIT, WEIGHT, Acceptance
+from ouroboros_core.adaptive.controller import MARGIN, PRIOR_STEPS, TRIAL, Controller, PricedBudget, Throughput
+from ouroboros_core.adaptive.cost_model import FAR, NEAR, TYPICAL, Costs, PassCosts
+from ouroboros_core.decoding.engine import decode
+from ouroboros_core.errors import InvalidInput
+from ouroboros_core.hyperparameters import AUTO
+from ouroboros_core.memory.window import WIDEST, columns_within
+from ouroboros_core.methods.base import Adjustable, Context, Method, Prompt, Resources, Sizing, VerificationResult
+from ouroboros_core.methods.drafting import LEAST, READING, DraftModel
+from ouroboros_core.methods.union import Union
+from ouroboros_core.models.causal_lm import CausalLM
+from ouroboros_core.sampling import Sampler, Sampling
+from ouroboros_core.tree import AnnotatedTree, Notes, Provenance, Source, TokenTree, TreeBuilder
+from tests import tiny
+from tests.tiny import emitted, plain, prompt, run, writer
+
+SETTABLE = [m.id for m in methods.available().values() if m.Hyperparameters.fixed()]
+DEAR = Costs(PassCosts((1, 2), (1.0, 30.0)), PassCosts((1,), (40.0,)), PassCosts((1,), (40.0,)))
+FREE = Costs(PassCosts((1, 64), (1.0, 1.0001)), PassCosts((1,), (1e-6,)), PassCosts((1,), (1e-6,)))
+
+costs_ = st.lists(st.floats(0.0, 0.5), min_size=9, max_size=9).map(
+    lambda steps: PassCosts(tuple(range(1, 11)), tuple(1.0 + sum(steps[:n]) for n in range(10)))
+)
+chances_ = st.lists(st.floats(0.0, 0.9), min_size=0, max_size=9).map(lambda found: sorted(found, reverse=True))
+
+
+def test_between_measured_row_counts_costs_lie_on_a_line_and_beyond_on_the_last() -> None:
+    costs = PassCosts((1, 4, 8), (10.0, 13.0, 21.0))
+    assert [costs.of(rows) for rows in (1, 2, 4, 6, 8, 10)] == [10, 11, 13, 17, 21, 25]
+    assert PassCosts((1,), (5.0,)).of(40) == 5
+
+
+def test_a_longer_context_costs_more_in_proportion() -> None:
+    costs = PassCosts((1, 5), (10.0, 14.0), (16.0, 32.0))
+    assert costs.of(1) == 10 and costs.of(1, FAR) == 16 and costs.of(5, FAR) == 32
+    assert costs.of(3, (NEAR + FAR) // 2) == pytest.approx((12 + 24) / 2)
+    assert costs.of(1, 2 * FAR - NEAR) == pytest.approx(22) and costs.of(1, 0) == 10
+
+
+@given(costs_, chances_, st.floats(1.0, 4.0))
+def test_the_size_chosen_is_the_best_of_all(costs: PassCosts, chances: list[float], rate: float) -> None:
+    """The oracle tries every size."""
+    throughput = Throughput(Costs(costs))
+    throughput._tokens, throughput._seconds = rate, 1.0
+    worth = [sum(chances[:n]) - rate * costs.of(1 + n) for n in range(len(chances) + 1)]
+    found = throughput.best_size(chances)
+    assert worth[found] == pytest.approx(max(worth), abs=1e-9) or (found == 0 and max(worth) <= worth[0] + MARGIN)
+    least = min(2, len(chances))
+    if least:
+        assert worth[throughput.best_size(chances, least)] == pytest.approx(max(worth[least:]), abs=1e-9)
+
+
+@given(costs_, chances_)
+def test_choosing_by_the_running_rate_arrives_at_the_best_rate_there_is(costs: PassCosts, chances: list[float]) -> None:
+    """The oracle tries every fixed size; tokens come exactly as expected."""
+    throughput = Throughput(Costs(costs))
+    best = max((1 + sum(chances[:n])) / costs.of(1 + n) for n in range(len(chances) + 1))
+    for _ in range(60):
+        size = throughput.best_size(chances)
+        throughput._tokens += 1 + sum(chances[:size])
+        throughput._seconds += costs.of(1 + size)
+    size = throughput.best_size(chances)
+    assert (1 + sum(chances[:size])) / costs.of(1 + size) >= 0.98 * best - MARGIN
+
+
+def test_the_rate_never_falls_below_that_of_autoregressive_decoding() -> None:
+    throughput = Throughput(Costs(PassCosts((1, 9), (1.0, 3.0))))
+    assert throughput.rate == 1
+    for _ in range(PRIOR_STEPS):
+        throughput.note(1, 9, 0.0)
+    assert throughput.rate == 1
+    for _ in range(50):
+        throughput.note(4, 2, 0.0)
+    assert throughput.rate > 2
+
+
+def test_a_prior_tells_better_from_worse() -> None:
+    """By match length, which grows along a copy; by rank; by the draft's own probability."""
+    copies = [Provenance(Source.COPY, match=match).prior(depth) for match, depth in ((1, 1), (1, 2), (2, 1), (20, 1))]
+    assert copies[0] < copies[1] == copies[2] < copies[3] < 1
+    assert Provenance(Source.COPY, match=5, rank=1).prior(1) < Provenance(Source.COPY, match=5).prior(1), "a runner-up"
+    ranks = [Provenance(Source.RECYCLED, rank=rank).prior(1) for rank in range(4)]
+    assert ranks == sorted(ranks, reverse=True) and ranks[0] < 0.5
+    assert [Provenance(Source.DRAFT, confidence=c).prior(3) for c in (0.0, 0.55, 1.0)] == [0.02, 0.55, 0.98]
+
+
+def chain_of(*confidences: float) -> TokenTree:
+    builder = TreeBuilder(1)
+    for depth, confidence in enumerate(confidences):
+        builder.add(7 + depth, depth, Provenance(Source.DRAFT, confidence=confidence))
+    return builder.build()
+
+
+def test_an_estimate_begins_at_the_prior_follows_what_is_seen_and_returns_when_nothing_is() -> None:
+    acceptance, tree = Acceptance(), chain_of(0.5)
+    origin = tree.provenance[1]
+    assert acceptance.of(origin, 1) == 0.5 and acceptance.hit == HIT
+    acceptance.learn(tree, ())
+    assert acceptance.of(origin, 1) == pytest.approx(0.5 * WEIGHT / (WEIGHT + 0.5))
+    for _ in range(40):
+        acceptance.learn(tree, ())
+    assert acceptance.of(origin, 1) < 0.1 and acceptance.hit < 0.1
+    for _ in range(200):
+        acceptance.learn(TreeBuilder(1).build(), ())
+    assert acceptance.of(origin, 1) > 0.45 and acceptance.hit > 0.7, "what was given up is hoped for again"
+    for _ in range(40):
+        acceptance.learn(tree, (1,))
+    assert acceptance.of(origin, 1) > 0.9
+
+
+def bush() -> TokenTree:
+    builder = TreeBuilder(1)
+    for rank, token in enumerate((4, 5, 6)):
+        node = builder.add(token, 0, Provenance(Source.RECYCLED, rank=rank))
+        assert node is not None
+        builder.add(9, node, Provenance(Source.RECYCLED, rank=0))
+    builder.add_window(7, 0, silent=False)
+    return builder.build()
+
+
+def test_a_chance_along_a_path_is_a_product_and_siblings_share_what_there_is() -> None:
+    acceptance, tree = Acceptance(), bush()
+    first = tree.provenance[1].prior(1)
+    whole = acceptance.along(tree)
+    assert whole[0] == 1 and whole[1] == pytest.approx(first) and whole[2] == pytest.approx(first**2) and whole[7] == 0
+    for _ in range(300):
+        acceptance.learn(tree, (1,))
+    assert sum(acceptance.along(tree)[n] for n in (1, 3, 5)) <= 1.0 + 1e-9
+
+
+def test_where_sources_agree_a_token_is_likelier_than_each_of_them_says() -> None:
+    builder = TreeBuilder(1)
+    builder.graft(chain_of(0.5))
+    copy = TreeBuilder(1)
+    copy.add(7, 0, Provenance(Source.COPY, match=2))
+    builder.graft(copy.build())
+    tree = builder.build()
+    assert tree.tokens == (1, 7) and {origin.source for origin in tree.origins(1)} == {Source.DRAFT, Source.COPY}
+    assert Acceptance().along(tree)[1] == pytest.approx(1 - 0.5 * 0.5)
+
+
+def given_tree(tree: TokenTree, plan: Adjustable, resources: Resources | None = None) -> Method:
+    """A method that proposes the same tree always."""
+
+    class Given(Method):
+        adjustable = plan
+
+        def __init__(self) -> None:
+            super().__init__(None, resources or Resources())
+            self.results: list[VerificationResult] = []
+
+        def propose(self, context: Context) -> TokenTree:
+            return tree
+
+        def learn(self, result: VerificationResult) -> None:
+            self.results.append(result)
+
+    return Given()
+
+
+def test_what_is_left_out_is_the_least_likely_and_the_window_stays() -> None:
+    controller = Controller(given_tree(bush(), Adjustable(size=3)), TYPICAL)
+    kept = controller.propose(Context((3, 1), 9, 0))
+    assert [kept.tokens[n] for n in range(1, kept.proposals)] == [4, 9, 5]
+    assert kept.parents[:4] == (-1, 0, 1, 0) and kept.tokens[4:] == (7,)
+    assert controller.decision is not None and (controller.decision.offered, controller.decision.size) == (6, 3)
+
+
+class Outputs:
+    """What a target says after the nodes of a tree: each a number of its own."""
+
+    def argmax(self) -> list[int]:
+        return [100 + node for node in range(50)]
+
+    def likeliest(self, k: int) -> dict[int, list[int]]:
+        return {node: [100 + node] for node in range(5)}
+
+
+def test_a_method_is_told_of_its_nodes_by_the_numbers_that_they_had() -> None:
+    """Checked are nodes 1, 2, 3 and the window of seven; the method has nodes 1, 2, 3, and 7 for the window."""
+    tree = bush()
+    member: Any = given_tree(tree, Adjustable(size=3))
+    controller = Controller(member, TYPICAL)
+    context = Context((3, 1), 9, 0)
+    checked = controller.propose(context)
+    evaluation: Any = Outputs()
+    controller.learn(VerificationResult.whole_step(context, checked, evaluation, (3,), 42))
+    (result,) = member.results
+    assert result.tree is tree and [tree.tokens[node] for node in result.path] == [5] and result.emitted == (5, 42)
+    assert result.evaluation.argmax() == [100, 101, 102, 103, -1, -1, -1, 104], "-1 where a node was not checked"
+    assert result.evaluation.likeliest(1) == {0: [100], 1: [101], 2: [102], 3: [103], 7: [104]}
+    assert result.checked.tree is checked and result.target_token == 42
+
+
+def test_node_numbers_that_a_method_has_kept_are_right_in_a_whole_run() -> None:
+    """The oracle: at each node that was checked, the target's choice is that of a plain pass over the node's own path."""
+    models, text = tiny.pair("llama", "sdpa"), [*prompt(20, seed=4)] * 3
+    seen: list[tuple[VerificationResult, TokenTree]] = []
+
+    class Keeping(Union):
+        kept: TokenTree
+
+        def propose(self, context: Context) -> TokenTree:
+            self.kept = super().propose(context)
+            return self.kept
+
+        def learn(self, result: VerificationResult) -> None:
+            seen.append((result, self.kept))
+            super().learn(result)
+
+    resources = Resources(Sampler(Sampling(), models[0].vocabulary), models[1])
+    method = Controller(methods.create(Keeping, Union.Hyperparameters(tree_size=4), resources), TYPICAL)
+    steps = list(decode(models[0], method, text, max_new_tokens=25, sampler=resources.sampler))
+    assert emitted(steps) == plain(models[0].model, text, 25)
+    trimmed = [(result, tree) for result, tree in seen if len(tree) > len(result.checked.tree)]
+    assert trimmed, "the case trims"
+    for result, tree in trimmed:
+        assert result.tree is tree
+        said = result.evaluation.argmax()
+        nodes = [node for node in range(len(tree)) if said[node] >= 0]
+        assert 1 <= len(nodes) <= 5
+        for node in nodes:
+            path = [tree.tokens[above] for above in tree.path_to(node)]
+            assert plain(models[0].model, [*result.context.tokens, *path], 1) == [said[node]]
+
+
+def test_what_was_drawn_at_random_is_never_left_out() -> None:
+    """Whether a token is judged must not depend on which one was drawn, or rejection sampling would not be exact."""
+    q = np.full(10, 0.1)
+    origins = (Provenance(Source.CONTEXT), *[Provenance(Source.DRAFT, confidence=0.0)] * 3)
+    tree = AnnotatedTree((1, 2, 3, 4), (-1, 0, 1, 0), origins, notes=Notes(drawn={1: q, 2: q}))
+    kept = Controller(given_tree(tree, Adjustable()), DEAR).propose(Context((3, 1), 9, 0))
+    assert kept.tokens == (1, 2, 3) and kept.drawn_from(2) is q
+
+
+@pytest.mark.parametrize("method", SETTABLE)
+def test_where_nothing_pays_a_method_backs_off_to_plain_steps_and_tries_again_now_and_then(method: str) -> None:
+    steps = automatic(method, DEAR, 80)
+    plain_steps = [step for step in steps if step.width == 1 and step.draft_passes == 0]
+    assert len(plain_steps) >= len(steps) * (1 - 2 / TRIAL) - 1
+    assert {step.choice.reason for step in steps if step.choice} <= {"plain is faster", "nothing proposed", "trial"}
+
+
+@pytest.mark.parametrize("method", SETTABLE)
+def test_where_rows_are_free_all_that_is_proposed_is_checked(method: str) -> None:
+    steps = automatic(method, FREE, 60)
+    checked = [step for step in steps if step.choice and step.choice.offered]
+    assert checked and all(step.choice.size >= 0.5 * step.choice.offered for step in checked)
+    assert all(step.choice and step.choice.size == len(step.tree) - 1 for step in steps)
+    assert all(step.choice and step.choice.expected >= 1 for step in steps)
+
+
+def automatic(method: str, costs: Costs, count: int) -> list[Any]:
+    models = tiny.pair("llama", "sdpa")
+    return run(models, method, prompt(seed=6), count, automatic=True, costs=costs)
+
+
+@pytest.mark.parametrize(("share", "agreement"), [(0.15, 0.9), (0.34, 0.9), (0.34, 0.6), (0.15, 0.2), (0.5, 0.1)])
+def test_a_draft_is_used_where_it_pays_and_given_up_where_it_does_not(share: float, agreement: float) -> None:
+    """Tokens per second by the cost model against those of the best fixed draft length, for a draft that is right as often as
+    said, whatever its pass costs: no pair of models is special."""
+    costs = Costs(PassCosts((1, 5, 17), (1.0, 1.1, 1.6)), PassCosts((1,), (share,)))
+
+    def rate(gamma: int | None, count: int = 400) -> float:
+        random = np.random.default_rng(3)
+        acceptance, throughput = Acceptance(), Throughput(costs)
+        tokens = seconds = 0.0
+        for _ in range(count):
+            budget, drafted = PricedBudget(throughput, acceptance, costs.draft), 0
+            while drafted < (16 if gamma is None else gamma):
+                if gamma is None and not budget.allows_pass(agreement**drafted):
+                    break
+                drafted += 1
+            tree = chain_of(*[agreement] * drafted)
+            accepted = 0
+            while accepted < drafted and random.random() < agreement:
+                accepted += 1
+            tokens += accepted + 1
+            seconds += costs.target.of(1 + drafted) + share * drafted
+            acceptance.learn(tree, range(1, 1 + accepted))
+            throughput.note(accepted + 1, 1 + drafted, share * drafted)
+        return tokens / seconds
+
+    fixed = {gamma: rate(gamma) for gamma in (0, 1, 2, 4, 8)}
+    assert rate(None) >= 0.93 * max(fixed.values()), fixed
+
+
+@pytest.mark.parametrize("sampling", [Sampling(), Sampling(temperature=0.7, top_k=20, seed=3)], ids=["greedy", "sampled"])
+@pytest.mark.parametrize("method", SETTABLE)
+def test_what_is_decided_changes_the_passes_never_the_text(method: str, sampling: Sampling) -> None:
+    models, text = tiny.pair("llama", "sdpa"), prompt(seed=7)
+    wanted = plain(writer(models, method).model, text, 50, sampling)
+    for costs in (TYPICAL, DEAR, FREE):
+        assert emitted(run(models, method, text, 50, sampling, automatic=True, costs=costs)) == wanted
+
+
+@pytest.mark.parametrize("method", SETTABLE)
+def test_equal_runs_decide_alike(method: str) -> None:
+    """Nothing depends on a clock: costs are measured once, and kept."""
+    first, second = (automatic(method, TYPICAL, 50) for _ in range(2))
+    assert [(s.tree, s.path, s.draft_passes, s.choice) for s in first] == [
+        (s.tree, s.path, s.draft_passes, s.choice) for s in second
+    ]
+
+
+def test_a_knob_is_auto_or_a_number_within_its_bounds() -> None:
+    kind = methods.get("speculative").Hyperparameters
+    assert kind().model_dump() == {"gamma": AUTO}
+    assert kind.parse({"gamma": "4"}).model_dump() == {"gamma": 4}
+    with pytest.raises(InvalidInput, match=r"^gamma must be auto, or between 1 and 32, got 99$"):
+        kind.parse({"gamma": 99})
+    with pytest.raises(InvalidInput, match="gamma must be auto, or between 1 and 32, got often"):
+        kind.parse({"gamma": "often"})
+    for method in methods.available().values():
+        fixed = method.Hyperparameters(**method.Hyperparameters.fixed())
+        assert AUTO not in fixed.model_dump().values()
+
+
+def test_a_knob_that_is_fixed_stays_so_beside_one_that_is_not() -> None:
+    models, text = tiny.pair("llama", "sdpa"), prompt(seed=7)
+    fixed = run(models, "ouroboros", text, 50, automatic=True, costs=DEAR, gamma=3)
+    assert {step.draft_passes > 0 for step in fixed[:-1]} == {True}
+    assert all(sum(p.source is Source.DRAFT for p in step.tree.provenance) >= 3 for step in fixed[:-2])
+    assert not any(p.source is Source.SUFFIX for step in fixed[:10] for p in step.tree.provenance), "suffixes are dear"
+    suffixes = run(models, "ouroboros", text, 50, automatic=True, costs=DEAR, gamma=3, top_k_suffixes=3)
+    assert any(p.source is Source.SUFFIX for step in suffixes for p in step.tree.provenance)
+    deep = run(models, "eagle2", text, 30, automatic=True, costs=DEAR, tree_depth=2)
+    assert deep[0].draft_passes == 2 and len(deep[0].tree) == 1
+    wide = run(models, "eagle2", text, 30, automatic=True, costs=FREE, tree_size=5)
+    assert all(len(step.tree) <= 6 for step in wide) and len(wide[0].tree) == 6
+
+
+def test_of_a_prompt_that_is_long_beside_the_answer_a_draft_model_reads_the_end() -> None:
+    """A token of the prompt takes a hundredth of a plain pass to read."""
+    text = prompt(200, seed=7)
+    heard: list[tuple[int, ...]] = []
+
+    class Listening(CausalLM):
+        def prefill(self, context: Any, candidates: int = 0) -> Any:
+            heard.append(tuple(context))
+            return super().prefill(context, candidates)
+
+        def evaluate(self, context: Any, tree: TokenTree) -> Any:
+            heard.append(tuple(context))
+            return super().evaluate(context, tree)
+
+    model = tiny.pair("llama", "sdpa")[1].model
+    sizing = Sizing(draft_reading=0.01)
+    for adjustable, new_tokens, read in (
+        (False, 8, 200),
+        (True, 8, LEAST),
+        (True, 20, int(20 * READING / 0.01)),
+        (True, 40, 200),
+    ):
+        heard.clear()
+        draft = DraftModel(Resources(draft_model=Listening(model, "draft"), sizing=sizing), adjustable)
+        draft.start(Prompt(tuple(text)), new_tokens)
+        assert bool(heard) != adjustable, "one that may never be asked costs nothing beforehand"
+        draft.evaluate(tuple(text), TreeBuilder(text[-1]).build())
+        assert heard[-1] == tuple(text[200 - max(read, LEAST) :])
+
+
+def test_a_window_is_had_where_its_rows_are_cheap_and_not_where_they_are_dear() -> None:
+    assert columns_within(1000, 5) == WIDEST
+    assert [columns_within(rows, 5) for rows in (1, 4, 5, 9, 29)] == [0, 0, 1, 2, 7]
+    assert Costs(PassCosts((1, 8, 32), (1.0, 1.05, 1.3))).sizing.target_rows == 8
+    models, text = tiny.pair("llama", "sdpa"), prompt(seed=6)
+    for method in ("union", "lookahead"):
+        fixed = run(models, method, text, 40, automatic=True, costs=DEAR, window_size=3)
+        assert {len(step.tree) < step.width for step in fixed} == {True}
+        chosen = run(models, method, text, 40, automatic=True, costs=DEAR)
+        assert not any(step.choice.window for step in chosen if step.choice)
+        free = run(models, method, text, 40, automatic=True, costs=FREE)
+        assert {len(step.tree) < step.width for step in free} == {True}
+        assert emitted(fixed) == emitted(chosen) == emitted(free)
+
+
+def test_of_a_budget_any_question_may_be_asked_at_any_time() -> None:
+    """And what others propose in one step is no concern of the next one."""
+    throughput, acceptance = Throughput(TYPICAL), Acceptance()
+    budget = PricedBudget(throughput, acceptance, TYPICAL.draft)
+    asked = [budget.allows_pass(reach) for reach in (1.0, 0.3, 0.01)]
+    assert asked == [True, True, False]
+    sure = budget.beside([chain_of(0.98)])
+    assert not sure.allows_pass()
+    assert [budget.allows_pass(reach) for reach in (0.01, 0.3, 1.0)] == asked[::-1]
+
+
+def test_union_puts_sources_into_one_tree_and_notes_where_they_agree() -> None:
+    models = tiny.pair("llama", "sdpa")
+    text = [*prompt(20, seed=4)] * 4
+    steps = run(models, "union", text, 60, automatic=True, costs=FREE)
+    origins = [origin for step in steps for origin in step.tree.provenance]
+    assert {Source.COPY, Source.RECYCLED, Source.DRAFT} <= {origin.source for origin in origins}
+    assert any(origin.also for origin in origins)
+    several = [{p.source for p in step.tree.provenance[1:]} for step in steps]
+    assert any(len(sources) >= 2 for sources in several), "in one step"
+    assert emitted(steps) == plain(models[0].model, text, 60)
+
+
+def test_union_does_without_the_draft_where_a_copy_is_sure() -> None:
+    """A text that repeats itself without end needs no draft after a while."""
+    models = tiny.pair("llama", "sdpa")
+    text = prompt(seed=5)
+    whole = plain(models[0].model, text, 200)
+    costs = Costs(PassCosts((1, 64), (1.0, 1.2)), PassCosts((1,), (0.3,)), PassCosts((1,), (0.3,)))
+    with_copies = run(models, "union", [*text, *whole[:150]], 50, automatic=True, costs=costs)
+    without = run(models, "speculative", [*text, *whole[:150]], 50, automatic=True, costs=costs)
+    assert emitted(with_copies) == emitted(without)
+    per_token = [sum(s.draft_passes for s in steps) / len(emitted(steps)) for steps in (with_copies, without)]
+    assert per_token[0] < per_token[1]
+
+
+class Clock:
+    """A model whose passes take as long as they should, on a clock of its own."""
+
+    name, vocabulary, max_length, passes = "clock", 1000, 10_000, 0
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, seconds: Any) -> None:
+        self.now, self.seconds, self.made = 0.0, seconds, 0
+        monkeypatch.setattr("time.perf_counter", lambda: self.now)
+
+    def evaluate(self, context: Any, tree: TokenTree) -> Any:
+        self.now += self.seconds(len(tree)) * (5 if self.made % 7 == 0 else 1)
+        self.made += 1
+        return _Nothing
+
+    def forget(self) -> None:
+        pass
+
+    def prefill(self, context: Any, candidates: int = 0) -> None:
+        self.now += 0.002 * len(context)
+
+
+class _Nothing:
+    @staticmethod
+    def argmax() -> list[int]:
+        return []
+
+
+def test_the_least_time_of_a_pass_counts_and_more_rows_never_count_as_cheaper(monkeypatch: pytest.MonkeyPatch) -> None:
+    model: Any = Clock(monkeypatch, lambda rows: 0.001 + 0.0001 * rows if rows != 8 else 0.0001)
+    costs = profiler.measure(model, None, None)
+    assert costs.target.of(16) == pytest.approx(0.0026) and costs.draft is costs.head is None
+    assert costs.target.of(8) >= costs.target.of(4) == pytest.approx(0.0014)
+    assert model.passes == 0
+    drafted = profiler.measure(model, model, None).draft
+    assert drafted and drafted.reading == pytest.approx(0.002)
+
+
+def test_costs_are_measured_once_and_a_damaged_file_anew(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    model: Any = Clock(monkeypatch, lambda rows: 0.001)
+    from ouroboros_core.environment import Environment
+
+    place = Environment("cpu", "bfloat16", 2, "a processor", "3", "2", "5", "0")
+    first = profiler.costs_of(place, model, None, None, "x")
+    made = model.made
+    assert profiler.costs_of(place, model, None, None, "x") == first and model.made == made
+    (file,) = (tmp_path / "ouroboros" / "costs").iterdir()
+    for damage in ("{", json.dumps({"target": None, "draft": None, "head": None}), json.dumps([1])):
+        file.write_text(damage)
+        assert profiler.costs_of(place, model, None, None, "x").target.rows == first.target.rows
+        assert model.made > made
+        made = model.made
+    profiler.costs_of(place, model, None, None, "another way of computing")
+    assert model.made > made
+    monkeypatch.setattr(profiler, "_write", lambda *_: (_ for _ in ()).throw(OSError("no room")))
+    assert profiler.costs_of(place, model, None, None, "y").target.rows == first.target.rows
+    assert "is not kept: no room" in caplog.text
