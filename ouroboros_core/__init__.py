@@ -26,7 +26,7 @@ _HOMES = {
     "Sampling": "sampling",
     "Sampler": "sampling",
     "PhrasePool": "memory.pool",
-    "Source": "tree",
+    "Source": "sources",
     "Provenance": "tree",
     "TokenTree": "tree",
     "TreeBuilder": "tree",
@@ -48,8 +48,8 @@ if TYPE_CHECKING:
     from ouroboros_core.models.pairs import make_pair as make_pair
     from ouroboros_core.sampling import Sampler as Sampler
     from ouroboros_core.sampling import Sampling as Sampling
+    from ouroboros_core.sources import Source as Source
     from ouroboros_core.tree import Provenance as Provenance
-    from ouroboros_core.tree import Source as Source
     from ouroboros_core.tree import TokenTree as TokenTree
     from ouroboros_core.tree import TreeBuilder as TreeBuilder
     from ouroboros_core.verify import verify as verify

@@ -23,26 +23,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from ouroboros_core.sources import Source
+
 if TYPE_CHECKING:
     from ouroboros_core.interfaces import Output
 
 Probabilities = npt.NDArray[np.float64]
 """Of every token of a vocabulary: [vocabulary], adding up to 1."""
-
-
-class Source(StrEnum):
-    """Who proposed a token."""
-
-    CONTEXT = "context"
-    DRAFT = "draft"
-    SUFFIX = "suffix"
-    PHRASE = "phrase"
-    COPY = "copy"
-    CORPUS = "corpus"
-    RECYCLED = "recycled"
-    NGRAM = "ngram"
-    WINDOW = "window"
-    TARGET = "target"
 
 
 class Learned(StrEnum):

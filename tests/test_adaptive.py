@@ -25,7 +25,8 @@ from ouroboros_core.methods.drafting import LEAST, READING, DraftModel
 from ouroboros_core.methods.union import Union
 from ouroboros_core.models.causal_lm import CausalLM
 from ouroboros_core.sampling import Sampler, Sampling
-from ouroboros_core.tree import AnnotatedTree, Notes, Provenance, Source, TokenTree, TreeBuilder
+from ouroboros_core.sources import Source
+from ouroboros_core.tree import AnnotatedTree, Notes, Provenance, TokenTree, TreeBuilder
 from tests import tiny
 from tests.tiny import emitted, plain, prompt, run, writer
 

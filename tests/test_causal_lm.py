@@ -25,7 +25,8 @@ from ouroboros_core.models.check import check_tree_support
 from ouroboros_core.models.drafts import check_vocabulary
 from ouroboros_core.models.pairs import make_pair
 from ouroboros_core.sampling import Sampler, Sampling
-from ouroboros_core.tree import Provenance, Source, TokenTree, TreeBuilder
+from ouroboros_core.sources import Source
+from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder
 from tests import tiny
 
 GUESS = Provenance(Source.DRAFT)

@@ -15,7 +15,8 @@ from ouroboros_core.decoding.trace import Trace
 from ouroboros_core.memory.corpus import Corpus
 from ouroboros_core.memory.pool import PhrasePool
 from ouroboros_core.models.pairs import Pair
-from ouroboros_core.tree import Learned, Source
+from ouroboros_core.sources import Source
+from ouroboros_core.tree import Learned
 
 ROOT = Path(__file__).parents[1]
 

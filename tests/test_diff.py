@@ -17,7 +17,8 @@ from ouroboros_core.decoding import metrics
 from ouroboros_core.decoding.trace import Seconds, Step, Trace
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.sampling import Sampling
-from ouroboros_core.tree import Learned, Provenance, Source, chain
+from ouroboros_core.sources import Source
+from ouroboros_core.tree import Learned, Provenance, chain
 from tests import tiny
 from tests.test_trace import make_trace, typed_trace
 from visualize import diff_figures

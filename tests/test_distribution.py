@@ -22,7 +22,8 @@ from ouroboros_core.memory.corpus import Corpus
 from ouroboros_core.memory.pool import PhrasePool
 from ouroboros_core.methods.base import Context, Need, Prompt, Resources
 from ouroboros_core.sampling import Sampler, Sampling, process, softmax
-from ouroboros_core.tree import Learned, Provenance, Source, TokenTree, TreeBuilder
+from ouroboros_core.sources import Source
+from ouroboros_core.tree import Learned, Provenance, TokenTree, TreeBuilder
 from ouroboros_core.verify import rejection_sampling
 from tests import tiny
 

@@ -22,7 +22,8 @@ from ouroboros_core.memory.pool import PhrasePool
 from ouroboros_core.models.causal_lm import CausalLM
 from ouroboros_core.models.pairs import Pair, load_pair
 from ouroboros_core.sampling import Sampling
-from ouroboros_core.tree import Learned, Source
+from ouroboros_core.sources import Source
+from ouroboros_core.tree import Learned
 from tests import tiny
 from visualize import gallery
 

@@ -23,7 +23,8 @@ from ouroboros_core.errors import InvalidInput
 from ouroboros_core.memory.pool import PhrasePool
 from ouroboros_core.methods.base import Context, Method, Need, Resources, VerificationResult
 from ouroboros_core.sampling import Sampler, Sampling
-from ouroboros_core.tree import ROOT, WINDOW, Provenance, Source, TokenTree, TreeBuilder
+from ouroboros_core.sources import Source
+from ouroboros_core.tree import ROOT, WINDOW, Provenance, TokenTree, TreeBuilder
 from tests import tiny
 from tests.tiny import emitted, plain, prompt, run, writer
 

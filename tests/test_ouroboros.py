@@ -11,7 +11,8 @@ from ouroboros_core import methods
 from ouroboros_core.decoding.trace import Step
 from ouroboros_core.methods.base import Context, Prompt, Resources, StepBudget, VerificationResult
 from ouroboros_core.sampling import Sampling
-from ouroboros_core.tree import Learned, Provenance, Source, TokenTree, TreeBuilder, chain
+from ouroboros_core.sources import Source
+from ouroboros_core.tree import Learned, Provenance, TokenTree, TreeBuilder, chain
 from tests import tiny
 from tests.test_tree import picture
 from tests.tiny import prompt, run

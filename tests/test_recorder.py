@@ -14,7 +14,7 @@ from ouroboros_core.decoding.recorder import TOP, Recorder
 from ouroboros_core.decoding.trace import Judged, Step
 from ouroboros_core.models.causal_lm import CausalLM
 from ouroboros_core.sampling import Sampler, Sampling, process, softmax
-from ouroboros_core.tree import Source
+from ouroboros_core.sources import Source
 from tests import tiny
 from tests.tiny import emitted, prompt, run, writer
 

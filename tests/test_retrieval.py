@@ -20,7 +20,8 @@ from ouroboros_core.memory.ngrams import Counts, Occurrences
 from ouroboros_core.memory.suffix_automaton import SuffixAutomaton
 from ouroboros_core.methods.base import Resources, VerificationResult
 from ouroboros_core.sampling import Sampler, Sampling
-from ouroboros_core.tree import Learned, Source
+from ouroboros_core.sources import Source
+from ouroboros_core.tree import Learned
 from tests import tiny
 from tests.tiny import emitted, plain, prompt
 

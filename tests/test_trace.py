@@ -17,7 +17,8 @@ from ouroboros_core.decoding.trace import Prompt, Seconds, Step, Trace
 from ouroboros_core.environment import Environment
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.sampling import Sampling
-from ouroboros_core.tree import Learned, Provenance, Source, TreeBuilder, chain
+from ouroboros_core.sources import Source
+from ouroboros_core.tree import Learned, Provenance, TreeBuilder, chain
 from tests import tiny
 from visualize import figures, palette, views
 

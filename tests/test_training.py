@@ -22,10 +22,11 @@ from ouroboros_core.decoding.generation import Generation, Task
 from ouroboros_core.errors import InvalidInput, UnsupportedModel, VocabularyMismatch
 from ouroboros_core.models.causal_lm import CausalLM
 from ouroboros_core.models.pairs import load_pair
+from ouroboros_core.sources import Source
 from ouroboros_core.training.corpus import Conversations, join, plain_texts
 from ouroboros_core.training.draft import choose_layers, make_student
 from ouroboros_core.training.loop import Columns, Recipe, learning_rate, output_vocabulary, soft_cross_entropy
-from ouroboros_core.tree import Provenance, Source, TreeBuilder
+from ouroboros_core.tree import Provenance, TreeBuilder
 from tests import tiny
 from tests.test_pairs import save
 

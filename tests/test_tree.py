@@ -6,7 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ouroboros_core.tree import Learned, Provenance, Source, TokenTree, TreeBuilder, chain
+from ouroboros_core.sources import Source
+from ouroboros_core.tree import Learned, Provenance, TokenTree, TreeBuilder, chain
 from ouroboros_core.verify import truncate, verify
 
 GUESS = Provenance(Source.DRAFT)

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ouroboros_core.memory.window import LookaheadWindow
-from ouroboros_core.tree import Learned, Provenance, Source, TokenTree, TreeBuilder
+from ouroboros_core.sources import Source
+from ouroboros_core.tree import Learned, Provenance, TokenTree, TreeBuilder
 from tests import tiny
 from tests.test_tree import picture
 from tests.tiny import prompt, run

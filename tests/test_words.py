@@ -12,6 +12,7 @@ import pytest
 
 from ouroboros_core import words
 from tests.browser import ROOT, chromium, server
+from visualize.palette import LOOKS
 
 WORDS: dict[str, str] = json.loads((ROOT / "assets" / "words" / "en.json").read_text(encoding="utf-8"))
 CODE = [
@@ -128,13 +129,14 @@ SEEN = """() => {
 
 
 def data() -> set[str]:
-    """Texts that are no words of the page: of knobs and methods, whose declarations say them, of models, and Gradio's own."""
+    """Texts that are no words of the page: of knobs, methods and sources, whose declarations say them, of models, and Gradio's own."""
     from ouroboros_core import methods
     from ouroboros_core.sampling import Sampling
 
     knobs = [knob for m in methods.available().values() for knob in m.Hyperparameters.knobs().values()]
     knobs += Sampling.knobs().values()
     names = {text for knob in knobs for text in (knob.name, knob.name.replace("_", " "), knob.help, *(knob.choices or ()))}
+    names |= {text for look in LOOKS.values() for text in (look.label, look.sentence, look.who)}
     return names | {text for m in methods.available().values() for text in (m.id, m.name)}
 
 

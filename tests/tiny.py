@@ -26,7 +26,7 @@ from ouroboros_core.methods.base import Need, Resources
 from ouroboros_core.models.causal_lm import CausalLM
 from ouroboros_core.models.eagle import EagleDrafter, EagleHead
 from ouroboros_core.sampling import Sampler, Sampling, process
-from ouroboros_core.tree import Source
+from ouroboros_core.sources import Source
 
 VOCABULARY = 31
 

@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 
 from ouroboros_core.decoding import metrics
 from ouroboros_core.decoding.trace import Step, Trace
-from ouroboros_core.tree import Source
+from ouroboros_core.sources import Source
 from ouroboros_core.words import say
 from visualize.palette import LOOKS, key_of
 from visualize.reasons import reason_of

@@ -12,7 +12,8 @@ from typing import Any
 
 from ouroboros_core.decoding import metrics
 from ouroboros_core.decoding.trace import Judged, Step, Trace
-from ouroboros_core.tree import Learned, Source
+from ouroboros_core.sources import Source
+from ouroboros_core.tree import Learned
 from ouroboros_core.words import say, table
 from visualize import gallery
 from visualize.lesson_facts import (

@@ -1,61 +1,29 @@
-"""One colour, glyph, label and sentence per class of token; legend, CSS, charts and terminal all read them here.
-
-The first colours are those of Okabe and Ito (2008), which people with colour-vision deficiency can tell apart; the four after
-them had to be chosen beside. The paper's own (blue, black, red; arXiv 2402.13720, figure 1) are the second palette. Colour is never
-the only sign: each class has a glyph of its own in the legend, and an underline; where two share one, the hover card names them.
-"""
+"""The looks of all classes of token, for legend, CSS, charts and terminal; they are declared in `ouroboros_core.sources`."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 
-from ouroboros_core.tree import Source
-from ouroboros_core.words import say
-
-
-@dataclass(frozen=True)
-class Look:
-    """How one class of token is shown.
-
-    key        what `data-look` carries in the page: a source, or `correction` and `bonus` for the target's own
-    colour     hex; paper and paper_dark: the same in the paper's palette, where black turns white on a dark page
-    underline  a CSS text-decoration style
-    """
-
-    key: str
-    glyph: str
-    colour: str
-    paper: str
-    underline: str
-
-    @property
-    def label(self) -> str:
-        return say(f"look.{self.key}")
-
-    @property
-    def sentence(self) -> str:
-        return say(f"look.{self.key}.sentence")
-
-    @property
-    def paper_dark(self) -> str:
-        return "#f2f2f2" if self.paper == "#1a1a1a" else self.paper
+from ouroboros_core.sources import BONUS, CORRECTION, Look, Source
+from ouroboros_core.words import known
 
 
-LOOKS: dict[str, Look] = {
-    look.key: look
-    for look in (
-        Look("draft", "●", "#0072B2", "#1f5fd0", "solid"),
-        Look("correction", "▲", "#D55E00", "#1a1a1a", "double"),
-        Look("suffix", "◆", "#009E73", "#c81e1e", "wavy"),
-        Look("bonus", "★", "#CC79A7", "#7a7a7a", "dotted"),
-        Look("phrase", "◇", "#56B4E9", "#7b3fb5", "dashed"),
-        Look("copy", "■", "#E69F00", "#a86b00", "solid"),
-        Look("corpus", "▣", "#8C6D31", "#5f6f1f", "dashed"),
-        Look("ngram", "▤", "#B2182B", "#8a4b6b", "dashed"),
-        Look("recycled", "↻", "#7F7F00", "#2f7f7f", "dotted"),
-        Look("target", "○", "#6B7280", "#1a1a1a", "solid"),
-    )
-}
+def _translated(look: Look) -> Look:
+    """In the words of the chosen language, where it has them."""
+    key = f"look.{look.key}"
+    more = {"label": known(key, look.label), "sentence": known(f"{key}.sentence", look.sentence)}
+    return replace(look, **more, who=known(f"{key}.who", look.who))
+
+
+def _looks() -> list[Look]:
+    """The draft's first, then what the target made of it, then the other sources in the order of their declaration."""
+    sources = [source.look for source in Source if source.look]
+    draft, suffix = (next(look for look in sources if look.key == key) for key in ("draft", "suffix"))
+    first = [draft, CORRECTION, suffix, BONUS]
+    return first + [look for look in sources if look not in first]
+
+
+LOOKS: dict[str, Look] = {look.key: _translated(look) for look in _looks()}
 
 
 def key_of(source: Source, kind: str | None = None) -> str:

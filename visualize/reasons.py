@@ -8,15 +8,14 @@ from collections.abc import Callable, Mapping
 from ouroboros_core.decoding.trace import Judged, Step
 from ouroboros_core.methods.base import Decision
 from ouroboros_core.sampling import Sampling
-from ouroboros_core.tree import Learned, Provenance, Source
+from ouroboros_core.sources import Source
+from ouroboros_core.tree import Learned, Provenance
 from ouroboros_core.words import known, say, several
 from visualize.palette import LOOKS, key_of
 
 Piece = Callable[[int], str]
 """The text of a token id."""
 
-PROPOSERS = (Source.DRAFT, Source.SUFFIX, Source.PHRASE, Source.COPY, Source.CORPUS, Source.NGRAM, Source.RECYCLED)
-WHO = {source: say(f"reason.who.{source.value}") for source in PROPOSERS}
 LEARNED = {learned: say(f"learned.{learned.value}") for learned in Learned}
 NEVER_JUDGED = say("reason.never")
 NOT_RECORDED = say("reason.unrecorded")
@@ -108,7 +107,7 @@ class Reasons:
         return self._refused(node, above, self.step.tokens[place])
 
     def _who(self, node: int) -> str:
-        return WHO.get(self.step.tree.provenance[node].source, say("reason.who.other"))
+        return LOOKS[key_of(self.step.tree.provenance[node].source)].who
 
     def _accepted(self, before: int, node: int, token: int) -> str:
         judged = self._judged.get(before)

@@ -10,7 +10,7 @@ from ouroboros_core.decoding import metrics
 from ouroboros_core.decoding.equality import Divergence
 from ouroboros_core.decoding.trace import Judged, Step, Trace
 from ouroboros_core.sampling import Sampling
-from ouroboros_core.tree import Source
+from ouroboros_core.sources import Source
 from ouroboros_core.words import say
 from visualize import numbers
 from visualize.palette import LOOKS, key_of
@@ -112,7 +112,7 @@ def _tile(label: str, value: str, note: str) -> View:
 
 def legend() -> list[View]:
     """What each class of token means, for the page's legend."""
-    keys = ("label", "glyph", "sentence", "colour", "paper", "paper_dark")
+    keys = ("label", "who", "glyph", "sentence", "colour", "paper", "paper_dark")
     return [{"look": look.key, **{key: getattr(look, key) for key in keys}} for look in LOOKS.values()]
 
 

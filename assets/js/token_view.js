@@ -10,7 +10,7 @@ window.ouroCards = (window.ouroCards || 0) + 1; // there may be several views on
 part("card").id = "ouro-card-" + window.ouroCards;
 const text = new TokenText(place);
 const card = new TokenCard(part("card"), root, looks);
-const tree = new TreeView(part("tree"), (node, under) => inspect(nodeFacts(text.steps[shownStep()], node), under, true));
+const tree = new TreeView(part("tree"), looks, (node, under) => inspect(nodeFacts(text.steps[shownStep()], node), under, true));
 const timeline = new Timeline(part("timeline"), moment);
 
 const shownStep = () => (timeline.at < 0 ? text.steps.length - 1 : timeline.frames[timeline.at][0]);

@@ -1,8 +1,9 @@
 // The token tree of one step: accepted path thick, rejected branches dashed, the lookahead window on request. Needs dom.js.
 class TreeView {
-  constructor(place, pick) {
+  constructor(place, looks, pick) {
     this.place = place;
     this.windowed = false;
+    this.looks = looks; // by their keys
     this.pick = pick; // called with the number of a node that was chosen
     this.step = null;
     place.addEventListener("click", (event) => this.choose(event));
@@ -91,7 +92,7 @@ class TreeView {
         group.dataset.node = String(n);
         group.setAttribute("tabindex", n === 1 ? "0" : "-1");
         group.setAttribute("role", "button");
-        group.dataset.name = visible(node.text) + ", " + say("view.source." + node.source);
+        group.dataset.name = visible(node.text) + ", " + this.looks.get(node.look).who;
       }
       group.dataset.look = node.look;
       const box = { x: starts[places[n].depth], y: middle(n) - 11, width: widths[places[n].depth], height: 22, rx: 6 };

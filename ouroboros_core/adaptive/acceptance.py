@@ -12,7 +12,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 
-from ouroboros_core.tree import Provenance, Source, TokenTree
+from ouroboros_core.sources import Source
+from ouroboros_core.tree import Provenance, TokenTree
 
 MEMORY = 0.97
 """What the evidence of a step still counts for at the next one."""

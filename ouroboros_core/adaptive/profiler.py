@@ -18,7 +18,8 @@ from ouroboros_core.adaptive.cost_model import FAR, NEAR, Costs, PassCosts
 from ouroboros_core.environment import Environment
 from ouroboros_core.interfaces import Drafter, LanguageModel
 from ouroboros_core.locations import cache_folder
-from ouroboros_core.tree import Provenance, Source, TokenTree, TreeBuilder, chain
+from ouroboros_core.sources import Source
+from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder, chain
 
 log = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ from ouroboros_core.hyperparameters import Hyperparameters, read_knobs
 from ouroboros_core.memory.pool import PhrasePool
 from ouroboros_core.methods.base import Need
 from ouroboros_core.sampling import Sampling
-from ouroboros_core.tree import Source
+from ouroboros_core.sources import Source
 
 if TYPE_CHECKING:
     from ouroboros_core.models.pairs import Pair

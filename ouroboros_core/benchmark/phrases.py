@@ -19,7 +19,8 @@ from ouroboros_core.benchmark.prompts import Question, own_prompts
 from ouroboros_core.decoding import metrics
 from ouroboros_core.decoding.generation import Generation, Task
 from ouroboros_core.memory.pool import PhrasePool
-from ouroboros_core.tree import Learned, Source
+from ouroboros_core.sources import Source
+from ouroboros_core.tree import Learned
 
 if TYPE_CHECKING:
     from ouroboros_core.models.pairs import Pair

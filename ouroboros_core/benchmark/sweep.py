@@ -22,7 +22,7 @@ from ouroboros_core.decoding.generation import Generation, Task
 from ouroboros_core.decoding.trace import Seconds, Trace
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.models.pairs import Pair, with_draft
-from ouroboros_core.tree import Source
+from ouroboros_core.sources import Source
 
 
 @dataclass(frozen=True)

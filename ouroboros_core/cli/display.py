@@ -18,7 +18,7 @@ from ouroboros_core import methods
 from ouroboros_core.decoding import metrics
 from ouroboros_core.decoding.equality import divergence
 from ouroboros_core.sampling import Sampling
-from ouroboros_core.tree import Source
+from ouroboros_core.sources import Source
 from visualize.palette import LOOKS, key_of
 
 if TYPE_CHECKING:

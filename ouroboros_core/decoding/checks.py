@@ -14,7 +14,8 @@ from typing import Any
 from ouroboros_core.decoding.trace import Judged, Step, Trace
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.sampling import Sampling
-from ouroboros_core.tree import Provenance, Source, TokenTree
+from ouroboros_core.sources import Source
+from ouroboros_core.tree import Provenance, TokenTree
 
 MAX_STEPS = 32_768
 MAX_TOKENS = 131_072

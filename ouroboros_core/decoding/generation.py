@@ -20,7 +20,7 @@ from ouroboros_core.methods.base import Method, Need, Resources
 from ouroboros_core.models.pairs import Pair
 from ouroboros_core.models.room import check_characters, check_memory, check_text
 from ouroboros_core.sampling import Sampler, Sampling
-from ouroboros_core.tree import Source
+from ouroboros_core.sources import Source
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,8 @@ from itertools import accumulate
 from statistics import median
 
 from ouroboros_core.decoding.trace import Step, Trace
-from ouroboros_core.tree import Learned, Source
+from ouroboros_core.sources import Source
+from ouroboros_core.tree import Learned
 
 BUSY = 1.25
 """Passes of one row that took so many times as long as passes over proposals were measured on a machine busy with more."""

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Literal
 
 from ouroboros_core.environment import Environment
 from ouroboros_core.methods.base import Decision
-from ouroboros_core.tree import Source, TokenTree
+from ouroboros_core.sources import Source
+from ouroboros_core.tree import TokenTree
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter

@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.tree import Learned, Provenance, Source, TreeBuilder
+from ouroboros_core.sources import Source
+from ouroboros_core.tree import Learned, Provenance, TreeBuilder
 
 FORMAT = "ouroboros-phrase-pool"
 

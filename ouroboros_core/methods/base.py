@@ -18,7 +18,8 @@ from ouroboros_core.interfaces import Candidates, Drafter, Evaluation, LanguageM
 from ouroboros_core.memory.corpus import Corpus
 from ouroboros_core.memory.pool import PhrasePool
 from ouroboros_core.sampling import Sampler, Sampling
-from ouroboros_core.tree import Probabilities, Source, TokenTree
+from ouroboros_core.sources import Source
+from ouroboros_core.tree import Probabilities, TokenTree
 
 
 class Need(StrEnum):

@@ -13,7 +13,8 @@ from ouroboros_core.memory.ngrams import copied, most_followed
 from ouroboros_core.memory.prediction import Prediction
 from ouroboros_core.memory.suffix_automaton import SuffixAutomaton
 from ouroboros_core.methods.base import Context, Method, Prompt, Resources
-from ouroboros_core.tree import Learned, Provenance, Source, TokenTree, TreeBuilder
+from ouroboros_core.sources import Source
+from ouroboros_core.tree import Learned, Provenance, TokenTree, TreeBuilder
 
 FAR = 4
 """A prediction that was lost is found again far away by at least so many tokens."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from ouroboros_core import hyperparameters
 from ouroboros_core.methods.base import Context, Method, Need
-from ouroboros_core.tree import Source, TokenTree, TreeBuilder
+from ouroboros_core.sources import Source
+from ouroboros_core.tree import TokenTree, TreeBuilder
 
 
 class DraftOnly(Method):

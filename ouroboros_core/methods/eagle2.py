@@ -13,7 +13,8 @@ from ouroboros_core import hyperparameters
 from ouroboros_core.hyperparameters import AUTO, Auto, upto
 from ouroboros_core.interfaces import Evaluation
 from ouroboros_core.methods.base import Adjustable, Context, Method, Need, Prompt, Resources
-from ouroboros_core.tree import Provenance, Source, TokenTree, TreeBuilder
+from ouroboros_core.sources import Source
+from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder
 
 DEEPEST = 8
 """Levels at most where that is 'auto'."""

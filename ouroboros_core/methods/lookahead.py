@@ -12,7 +12,8 @@ from ouroboros_core.hyperparameters import AUTO, Auto
 from ouroboros_core.memory.pool import open_pool
 from ouroboros_core.memory.window import LookaheadWindow, columns_within
 from ouroboros_core.methods.base import Adjustable, Context, Method, Need, Prompt, Resources, VerificationResult
-from ouroboros_core.tree import Learned, Source, TokenTree, TreeBuilder
+from ouroboros_core.sources import Source
+from ouroboros_core.tree import Learned, TokenTree, TreeBuilder
 
 
 class Lookahead(Method):

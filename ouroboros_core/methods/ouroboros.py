@@ -22,7 +22,8 @@ from ouroboros_core.memory.pool import open_pool
 from ouroboros_core.memory.window import LookaheadWindow, columns_within
 from ouroboros_core.methods.base import Adjustable, Context, Method, Need, Prompt, Resources, StepBudget, VerificationResult
 from ouroboros_core.methods.drafting import DraftModel
-from ouroboros_core.tree import Learned, Probabilities, Provenance, Source, TokenTree, TreeBuilder
+from ouroboros_core.sources import Source
+from ouroboros_core.tree import Learned, Probabilities, Provenance, TokenTree, TreeBuilder
 from ouroboros_core.verify import verify
 
 LONGEST = 16

@@ -11,7 +11,8 @@ from ouroboros_core import hyperparameters
 from ouroboros_core.hyperparameters import AUTO, Auto, upto
 from ouroboros_core.memory.ngrams import Occurrences, copied
 from ouroboros_core.methods.base import Adjustable, Context, Method, Prompt, Resources
-from ouroboros_core.tree import Provenance, Source, TokenTree, TreeBuilder
+from ouroboros_core.sources import Source
+from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder
 
 LONGEST = 16
 """Tokens copied at most where that is 'auto'."""

@@ -12,7 +12,8 @@ from ouroboros_core import hyperparameters
 from ouroboros_core.hyperparameters import AUTO, Auto, upto
 from ouroboros_core.memory.ngrams import most_frequent
 from ouroboros_core.methods.base import Adjustable, Context, Method, Need, Resources
-from ouroboros_core.tree import Provenance, Source, TokenTree, TreeBuilder
+from ouroboros_core.sources import Source
+from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder
 from ouroboros_core.verify import until_stop
 
 LARGEST = 32

@@ -11,7 +11,8 @@ from ouroboros_core import hyperparameters
 from ouroboros_core.hyperparameters import AUTO, Auto, upto
 from ouroboros_core.memory.adjacency import Successors, grow, template
 from ouroboros_core.methods.base import Adjustable, Context, Method, Prompt, Resources, VerificationResult
-from ouroboros_core.tree import Provenance, Source, TokenTree, TreeBuilder
+from ouroboros_core.sources import Source
+from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder
 
 CHANCES = (0.41, 0.10, 0.048, 0.034, 0.027, 0.019, 0.016, 0.014, 0.009, 0.009)
 """How often the target's choice after a known token is the candidate of each rank that was kept the last time.

@@ -13,7 +13,8 @@ from transformers import PreTrainedModel
 from ouroboros_core.errors import UnsupportedModel
 from ouroboros_core.models.causal_lm import CausalLM
 from ouroboros_core.models.fused import fits
-from ouroboros_core.tree import Provenance, Source, TreeBuilder
+from ouroboros_core.sources import Source
+from ouroboros_core.tree import Provenance, TreeBuilder
 
 log = logging.getLogger(__name__)
 
