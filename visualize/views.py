@@ -169,7 +169,7 @@ def _identical(trace: Trace, baseline: Trace | None, difference: Divergence | No
         return say("tile.same.distribution"), say("tile.same.distribution.note")
     where = metrics.first_difference(trace.tokens, baseline.tokens)
     if where is None:
-        return say("tile.same.yes"), say("tile.same.yes.note", n=metrics.new_tokens(trace))
+        return say("tile.same.yes"), several("tile.same.yes.note", metrics.new_tokens(trace))
     verdict = say("tile.same.no", n=where + 1)
     if written_alone:
         return verdict, say("tile.same.draft.note")

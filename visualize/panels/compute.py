@@ -7,7 +7,7 @@ from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ouroboros_core.decoding import metrics
-from ouroboros_core.words import say
+from ouroboros_core.words import say, several
 from visualize import figures, views
 from visualize.panels.models import Models
 
@@ -64,7 +64,7 @@ class Compute:
                 continue
             text_due = now + TEXT_INTERVAL
             steps = views.steps_view(generation.steps, generation.texts, task.sampling, generation.piece, shown)
-            status = say("generate.status", n=step.index + 1, tokens=len(generation.texts))
+            status = say("generate.status", n=step.index + 1, tokens=several("run.tokens", len(generation.texts)))
             update: Update = {"view": {"run": name, "seq": seq, "from": shown, "steps": steps, "status": status}}
             update["grown"] = _grown(generation, shown)
             if charts and draw_anew(len(generation.steps), drawn):
@@ -106,7 +106,7 @@ class Compute:
                 now = time.monotonic()
                 if now >= due:
                     due = now + STATUS_INTERVAL
-                    facts = {"lane": lane, "step": step.index + 1, "tokens": len(generation.texts)}
+                    facts = {"lane": lane, "step": step.index + 1, "tokens": several("run.tokens", len(generation.texts))}
                     status = say("race.status", n=number, all=len(tasks), **facts)
                     yield {"view": {**view, "seq": time.time_ns(), "status": status, "done": False}}
             trace = generation.trace()
