@@ -156,8 +156,8 @@ def test_a_stopped_run_shows_all_that_is_known_of_it(page: Any) -> None:
     page.locator("#auto-speculative input").uncheck()
     ask(page, "Tell me everything about bread.", 256)
     page.click("#generate")
-    written = f"document.querySelectorAll('{UNDER_WAY} .ouro-token').length"
-    page.wait_for_function(f"{written} > 12", timeout=LONG)
+    there = f"document.querySelectorAll('{UNDER_WAY} .ouro-token').length"
+    page.wait_for_function(f"{there} > 12", timeout=LONG)
     page.click("#stop")
     page.get_by_text("Stopped after").first.wait_for()
     page.locator("#generate").wait_for()
