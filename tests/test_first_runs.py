@@ -177,7 +177,7 @@ def test_a_stopped_run_shows_all_that_is_known_of_it(page: Any) -> None:
     page.wait_for_selector("#chart-time .js-line", state="attached")
     assert "There is no plain run to compare with" in drawn(page, "speedup")
     assert page.get_by_text("Measured when the run has ended").count() == 0
-    ask(page, "Count from one to ten in words.", 64)
+    ask(page, "Count from one to ten in words.", 32)
     page.click("#generate")
     page.get_by_text("to compare with …").first.wait_for(timeout=LONG)
     page.click("#stop")
