@@ -485,3 +485,29 @@ def test_fields_of_another_program_are_left_out() -> None:
     data = json.loads(typed_trace().to_json())
     data["steps"][0] |= {HOSTILE: 1, "tree": data["steps"][0]["tree"] | {"mask": [1]}}
     assert Trace.from_json(json.dumps(data | {"secret": HOSTILE})) == typed_trace()
+
+
+def test_a_file_may_hold_the_plain_run_too_under_the_same_bounds() -> None:
+    """Programs that know nothing of it read the run as before; what is wrong with it is said of it."""
+    trace = typed_trace()
+    plain = replace(trace, method="autoregressive")
+    text = trace.to_json(plain)
+    assert Trace.from_json(text) == trace
+    assert reading.read_run(text) == (trace, plain)
+    assert reading.read_run(trace.to_json()) == (trace, None)
+    both = json.loads(text)
+    for wrong, message in (
+        (3, "baseline: this is not a trace: it must be a JSON object, got 3"),
+        ({}, "baseline: this is not a trace: method: Field required"),
+        (both["baseline"] | {"version": 2}, "baseline: the trace has schema version 2"),
+        (both["baseline"] | {"texts": []}, "baseline: this is not a trace: texts must be one for each emitted token"),
+        (both["baseline"] | {"prompt": both["prompt"] | {"tokens": [1]}}, "baseline must be a run of the same prompt"),
+    ):
+        broken = json.dumps(both | {"baseline": wrong})
+        assert Trace.from_json(broken) == trace
+        with pytest.raises(InvalidInput) as caught:
+            reading.read_run(broken)
+        assert message in str(caught.value)
+    padded = text[:-1] + " " * reading.MAX_BYTES + "}"
+    with pytest.raises(InvalidInput, match="at most 16 MB are read"):
+        reading.read_run(padded)

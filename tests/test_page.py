@@ -111,9 +111,7 @@ def test_what_a_method_chooses_is_drawn_and_one_click_fixes_it(page: Any, url: s
     generate(page)
     page.wait_for_selector("#chart-choices .bars path", state="attached")
     drawn = page.evaluate("document.querySelector('#chart-choices .ouro-plot').data.map(d => [...d.y])")
-    trace = client(url).predict(
-        "Count from one to ten in words.", chat=False, max_new_tokens=32, compare=False, api_name="/generate"
-    )
+    trace = client(url).predict("Count from one to ten in words.", max_new_tokens=32, compare=False, api_name="/generate")
     steps = Trace.from_json(json.dumps(trace["trace"])).steps
     assert drawn[0] == [len(step.tree) - 1 for step in steps]
     assert "tokens expected" in page.evaluate("document.querySelector('#chart-choices .ouro-plot').data[0].customdata[0]")

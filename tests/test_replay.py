@@ -46,6 +46,7 @@ def count(page: Any) -> str:
 
 def recorded(page: Any, url: str, method: str, **more: Any) -> Trace:
     """Generate on the page, and the same run through the endpoint: in float32 it repeats."""
+    page.locator("#chat input").uncheck()
     generate(page)
     asked = {"chat": False, "max_new_tokens": 24, "compare": False, "record": True, "method": method, **more}
     return Trace.from_json(json.dumps(client(url).predict(PROMPT, **asked, api_name="/generate")["trace"]))

@@ -70,7 +70,7 @@ def test_plain_decoding_runs_once_for_a_task_and_again_for_another(studio: Studi
     def baseline(**more: Any) -> Any:
         return list(studio.run(make_task(**more), compare=True))[-1]["baseline"]
 
-    monkeypatch.setattr(metrics, "slowed", lambda *_: None)  # whatever else this machine is doing
+    monkeypatch.setattr(metrics, "busy", lambda *_: None)  # whatever else this machine is doing
     first = baseline()
     assert baseline() is first
     assert baseline(method="ouroboros") is first, "the same text, whatever the method"
@@ -80,8 +80,10 @@ def test_plain_decoding_runs_once_for_a_task_and_again_for_another(studio: Studi
     assert baseline(method="autoregressive") is None, "plain decoding is not compared with itself"
 
 
-def test_plain_decoding_measured_on_a_busy_machine_is_measured_again(studio: Studio) -> None:
-    """What is kept is made a thousand times as slow: one more run replaces it, by one that was measured."""
+def test_plain_decoding_measured_on_a_busy_machine_is_measured_again(studio: Studio, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is kept is made a thousand times as slow: one more run replaces it, by one that was measured; and what was measured
+    while the machine was busy is not kept."""
+    monkeypatch.setattr(metrics, "busy", metrics.slowed)  # its other signs depend on what else this machine is doing
     task = make_task(prompt="the cat was busy")
     list(studio.run(task, compare=True))
     key = Baselines.key(studio.models.loaded(""), task)
@@ -93,6 +95,12 @@ def test_plain_decoding_measured_on_a_busy_machine_is_measured_again(studio: Stu
     assert metrics.plain_step_seconds(used) < metrics.plain_step_seconds(slow) / 10
     assert used.tokens == slow.tokens
     assert studio._baselines.get(key) is used
+    assert list(studio.run(task, compare=True))[-1]["baseline"] is used
+    again = list(studio.run(task, compare=True, fresh=True))[-1]["baseline"]
+    assert again is not used, "one may ask for it"
+    monkeypatch.setattr(metrics, "busy", lambda *_: ("unsteady", 1.0))
+    assert list(studio.run(task, compare=True))[-1]["baseline"] is not again
+    assert studio._baselines.get(key) is again
 
 
 def test_a_run_streams_every_step_once_and_ends_with_everything(studio: Studio) -> None:

@@ -82,6 +82,11 @@ def test_every_key_is_there_and_every_key_is_used() -> None:
     assert idle == []
 
 
+def test_a_factor_is_written_with_one_sign() -> None:
+    """2.62×, and neither 2.62x nor 2.62 times."""
+    assert [key for key, text in WORDS.items() if re.search(r"\{\w+:[^}]+\}( times|x)\b", text)] == []
+
+
 def prose(path: Path) -> Iterator[str]:
     """Texts of three words and more in a module, but for docstrings, markup and what is raised."""
     tree = ast.parse(path.read_text(encoding="utf-8"))

@@ -70,7 +70,7 @@ def client(url: str) -> Any:
 
 
 def tile(page: Any, label: str) -> str:
-    return str(page.locator(".ouro-tile", has_text=label).locator("dd").inner_text())
+    return str(page.locator(".ouro-tile", has_text=label).locator("dd").first.inner_text())
 
 
 def set_count(page: Any, count: int) -> None:

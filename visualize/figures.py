@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 from collections import Counter
 from collections.abc import Sequence
+from textwrap import wrap
 from typing import Any
 
 import plotly.graph_objects as go
@@ -17,6 +18,8 @@ from visualize.palette import LOOKS, key_of
 from visualize.reasons import reason_of
 
 PLAIN = "#6B7280"
+LINE = 42
+"""Characters of a line that stands in a chart's place: the narrowest chart has room for them."""
 
 
 def words_only(text: str) -> str:
@@ -249,7 +252,7 @@ def pool_growth(steps: Sequence[Step]) -> dict[str, Any]:
 def empty(note: str) -> dict[str, Any]:
     """A chart's place before there is anything to draw."""
     figure = go.Figure()
-    figure.add_annotation(text=note, xref="paper", yref="paper", x=0.5, y=0.5, showarrow=False)
+    figure.add_annotation(text="<br>".join(wrap(note, LINE)), xref="paper", yref="paper", x=0.5, y=0.5, showarrow=False)
     figure.update_layout(layout("", ""))
     figure.update_xaxes(visible=False)
     figure.update_yaxes(visible=False)

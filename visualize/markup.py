@@ -70,6 +70,7 @@ TOKEN_VIEW = Markup(
     <button type="button" class="ouro-toggle ouro-palette" aria-pressed="false">{text("view.palette")}</button>
   </header>
   <dl class="ouro-tiles"></dl>
+  <div class="ouro-notices"></div>
   <ul class="ouro-legend" aria-label="{text("view.legend")}"></ul>
   <div class="ouro-text" role="group" aria-label="{text("view.text")}"></div>
   <div class="ouro-timeline" role="group" aria-label="{text("view.timeline")}"></div>
@@ -174,6 +175,8 @@ DIFF_VIEW = Markup(
 """,
     ("dom.js", "diff_view.js"),
 )
+
+ASK_VIEW = Markup('<p class="ouro-ask" role="status"></p>', ("dom.js", "ask_view.js"))
 
 OPEN_VIEW = Markup(
     f"""

@@ -22,7 +22,11 @@ PAID_SHOWN = 8
 
 def sections(trace: Trace, baseline: Trace | None) -> list[Section]:
     """What there is to say of a finished run, a title with lines and perhaps a table each."""
-    found = [{"title": say("numbers.title"), "lines": diagnosis(trace, baseline)}] if baseline is not None and trace.steps else []
+    found = []
+    if baseline is not None and trace.steps:
+        found.append({"title": say("numbers.title"), "lines": diagnosis(trace, baseline)})
+    elif trace.steps:
+        found.append({"title": say("numbers.alone.title"), "lines": [alone(trace)]})
     pool = phrase_pool(trace)
     return [*found, *([pool] if pool else [])]
 
@@ -42,8 +46,8 @@ def diagnosis(trace: Trace, baseline: Trace) -> list[str]:
     rest = phases["learn"] + phases["host"]
     drafting = say("numbers.drafting", cost=phases["draft"]) if phases["draft"] > 0.005 else ""
     facts = {"verify": phases["verify"], "writer": writer, "rows": rows, "rest": rest, "length": length, "speed": length / cost}
-    busy = metrics.slowed(trace, baseline)
-    lines = [say("numbers.busy", ratio=busy)] if busy else []
+    busy = metrics.busy(trace, baseline)
+    lines = [say("run.busy", why=say(f"run.busy.{busy[0]}", n=busy[1]))] if busy else []
     lines.append(say("numbers.step", cost=cost, drafting=drafting, **facts))
     c, rate, gamma = (
         metrics.draft_cost(trace, baseline),
@@ -67,6 +71,16 @@ def diagnosis(trace: Trace, baseline: Trace) -> list[str]:
     whole = metrics.speedup(trace, baseline)
     lines.append(say("numbers.prompt", mine=mine, theirs=theirs, whole=whole))
     return lines
+
+
+def alone(trace: Trace) -> str:
+    """What a step costs and yields where there is no plain run to compare it with."""
+    count = len(trace.steps)
+    names = ("draft", "verify", "learn", "host")
+    draft, verify, learn, host = (1000 * sum(getattr(step.seconds, name) for step in trace.steps) / count for name in names)
+    facts = {"draft": draft, "verify": verify, "rest": learn + host, "whole": draft + verify + learn + host}
+    rows, length = sum(step.width for step in trace.steps) / count, metrics.mean_acceptance_length(trace)
+    return say("numbers.alone", **facts, rows=rows, length=length)
 
 
 def phrase_pool(trace: Trace) -> Section | None:

@@ -123,7 +123,7 @@ def _line(rows: Sequence[CellRow], axis: Axis, ideals: Sequence[Ideal]) -> go.Fi
         hovertext=[_hover(row, [axis]) for row in rows],
         hovertemplate="%{hovertext}<extra></extra>",
         mode="lines+markers",
-        name=say("chart.interval"),
+        name=say("chart.interval" if any(map(interval, rows)) else "chart.single"),
         line={"color": LOOKS["draft"].colour, "width": 2.5},
     )
     if fastest := best(rows):

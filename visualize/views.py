@@ -11,7 +11,7 @@ from ouroboros_core.decoding.equality import Divergence
 from ouroboros_core.decoding.trace import Judged, Step, Trace
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.sources import Source
-from ouroboros_core.words import say
+from ouroboros_core.words import say, several
 from visualize import numbers
 from visualize.palette import LOOKS, key_of
 from visualize.reasons import Piece, Reasons, origin
@@ -94,12 +94,13 @@ def tiles(trace: Trace, baseline: Trace | None, difference: Divergence | None = 
     saved, count = metrics.target_passes_saved(trace), metrics.new_tokens(trace)
     greedy = Sampling.model_validate(trace.sampling).kind
     note = say("tile.alone") if baseline is None else say("tile.plain", rate=metrics.tokens_per_second(baseline))
-    note += say("tile.busy") if baseline is not None and metrics.slowed(trace, baseline) else ""
+    busy = baseline is not None and metrics.busy(trace, baseline) is not None
+    mark = {"mark": say("tile.busy")} if busy and speedup is not None else {}
     rate = f"{metrics.tokens_per_second(trace):.1f}"
     length = f"{metrics.mean_acceptance_length(trace):.2f}"
     return [
         _tile(say("tile.rate"), rate, say("tile.rate.note")),
-        _tile(say("tile.speedup", plain=greedy), "–" if speedup is None else f"{speedup:.2f}×", note),
+        _tile(say("tile.speedup", plain=greedy), "–" if speedup is None else f"{speedup:.2f}×", note) | mark,
         _tile(say("tile.length"), length, say("tile.length.note")),
         _tile(say("tile.saved"), say("tile.saved.value", saved=saved, count=count), say("tile.saved.note")),
         _tile(say("tile.same", plain=greedy), *_identical(trace, baseline, difference)),
@@ -108,6 +109,30 @@ def tiles(trace: Trace, baseline: Trace | None, difference: Divergence | None = 
 
 def _tile(label: str, value: str, note: str) -> View:
     return {"label": label, "value": value, "note": note}
+
+
+def notices(trace: Trace, baseline: Trace | None, live: bool) -> list[View]:
+    """What a reader must know of a run before believing it: words, and what to do about it where the run is live."""
+    found: list[View] = []
+    if trace.ended_at_once:
+        end = piece_of(trace)(trace.tokens[-1])
+        found.append({"words": say("run.empty.chat" if trace.prompt.chat else "run.empty.raw", end=end)})
+        if live and not trace.prompt.chat:
+            found[-1] |= {"act": "chat", "label": say("run.empty.remedy")}
+    busy = metrics.busy(trace, baseline) if baseline is not None else None
+    if busy and not trace.ended_at_once:
+        sign, number = busy
+        found.append({"words": say("run.busy", why=say(f"run.busy.{sign}", n=number))})
+        found[-1] |= {"act": "again", "label": say("run.busy.remedy")} if live else {}
+    return found
+
+
+def status_of(trace: Trace) -> str:
+    """How much was written in how many steps, and how it ended."""
+    facts = {"tokens": several("run.tokens", metrics.new_tokens(trace)), "steps": several("run.steps", len(trace.steps))}
+    if trace.ending != "stop token" or not trace.steps:
+        return say("run.status", **facts)
+    return say("run.status.ended", **facts, end=piece_of(trace)(trace.tokens[-1]))
 
 
 def legend() -> list[View]:
@@ -144,7 +169,7 @@ def _identical(trace: Trace, baseline: Trace | None, difference: Divergence | No
         return say("tile.same.distribution"), say("tile.same.distribution.note")
     where = metrics.first_difference(trace.tokens, baseline.tokens)
     if where is None:
-        return say("tile.same.yes"), say("tile.same.yes.note", n=metrics.new_tokens(trace))
+        return say("tile.same.yes"), several("tile.same.yes.note", metrics.new_tokens(trace))
     verdict = say("tile.same.no", n=where + 1)
     if written_alone:
         return verdict, say("tile.same.draft.note")
@@ -163,9 +188,13 @@ def run_view(
     badge_text: str,
     difference: Divergence | None = None,
     start: int = 0,
+    live: bool = False,
 ) -> View:
-    """A run from step `start` on, and what is said of the whole: what a token view shows at once."""
-    status = say("run.status", tokens=metrics.new_tokens(trace), steps=len(trace.steps))
+    """A run from step `start` on, and what is said of the whole: what a token view shows at once.
+
+    live: whether a visitor has just made it, and can make it again
+    """
+    status = status_of(trace)
     if baseline is not None and difference is not None and difference.tie:
         status += f". {difference.sentence(trace.pieces | baseline.pieces)}"
     theory = theory_view(trace, baseline)
@@ -179,8 +208,10 @@ def run_view(
         "badge": badge_text,
         "title": describe(trace.method, trace.hyperparameters, trace.target, trace.draft, trace.corpus),
         "tiles": tiles(trace, baseline, difference),
+        "notices": notices(trace, baseline, live),
         "numbers": numbers.sections(trace, baseline),
         "status": status,
+        "ended": trace.ending == "stop token",
         "done": True,
     } | ({"theory": theory} if theory else {})
 
@@ -198,8 +229,10 @@ def lane_view(name: str, trace: Trace, baseline: Trace, difference: Divergence |
     """A lane of a race: its steps, and its row of the table."""
     steps = steps_view(trace.steps, trace.texts, Sampling.model_validate(trace.sampling), piece_of(trace))
     speedup = metrics.speedup(trace, baseline)
+    busy = trace is not baseline and metrics.busy(trace, baseline) is not None
     return {
         "name": name,
+        "busy": busy,
         "steps": steps,
         "row": [
             str(metrics.new_tokens(trace)),
@@ -207,7 +240,7 @@ def lane_view(name: str, trace: Trace, baseline: Trace, difference: Divergence |
             f"{metrics.mean_acceptance_length(trace):.2f}",
             f"{metrics.total_seconds(trace):.2f}",
             f"{metrics.tokens_per_second(trace):.1f}",
-            "–" if speedup is None else f"{speedup:.2f}×",
+            "–" if speedup is None else say("run.speedup.busy", n=speedup) if busy else f"{speedup:.2f}×",
             say("run.reference") if trace is baseline else _identical(trace, baseline, difference)[0],
         ],
     }

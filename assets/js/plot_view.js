@@ -9,5 +9,11 @@ function show() {
   if (value && value.figure) plot.show(value);
 }
 
+// The run on the page has begun: what this chart shows is of another one.
+if (props.later)
+  document.addEventListener("ouro:begun", (event) => {
+    if (plot.latest && plot.latest.run !== event.detail.run) plot.show({ run: "", figure: props.later });
+  });
+
 show();
 watch("value", show);

@@ -17,7 +17,7 @@ class RacePlayer extends Player {
 
   words() {
     const time = this.at < 0 ? 0 : this.frames[this.at][1];
-    return state.clock === "passes" ? say("race.passes", { n: time }) : say("race.seconds", { n: time.toFixed(2) });
+    return state.clock === "passes" ? several("race.passes", time) : say("race.seconds", { n: time.toFixed(2) });
   }
 
   lanes() {
@@ -71,7 +71,7 @@ class Lane {
     else this.text.show(done - 1, Infinity);
     const tokens = done ? this.tokens[done - 1] : 0, all = this.tokens[this.tokens.length - 1] || 0;
     this.fill.style.width = (all ? (100 * tokens) / all : 0) + "%";
-    this.count.textContent = say("race.count", { tokens, all, passes: done });
+    this.count.textContent = say("race.count", { tokens, all: several("race.tokens", all), passes: several("race.passes", done) });
     this.place.textContent = done === this.seconds.length ? ordinal(this.rank()) : "";
     const span = this.text.spans[done - 1], box = this.text.place;
     if (span && box.scrollHeight > box.clientHeight) box.scrollTop = Math.max(0, span.offsetTop - box.offsetTop - box.clientHeight + 60);

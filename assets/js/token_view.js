@@ -4,7 +4,7 @@ const root = element.querySelector(".ouro-run");
 const part = (name) => root.querySelector(".ouro-" + name);
 const place = part("text"), legend = part("legend"), tiles = part("tiles"), status = part("status"), said = part("said");
 const looks = new Map(props.looks.map((look) => [look.look, look]));
-const state = { run: null, stopped: null, stop: null, spoken: 0, drawn: 0, ends: [], atEnd: true };
+const state = { run: null, old: null, left: null, stop: null, spoken: 0, drawn: 0, ends: [], atEnd: true };
 const SPEAK_EVERY_MS = 5000;
 window.ouroCards = (window.ouroCards || 0) + 1; // there may be several views on a page
 part("card").id = "ouro-card-" + window.ouroCards;
@@ -23,6 +23,7 @@ function start(value) {
   part("tree").replaceChildren();
   part("tree-note").textContent = "";
   part("numbers").replaceChildren();
+  part("notices").replaceChildren();
   card.hide();
   part("title").textContent = "";
   if (value.prompt) text.prompt(value.chat ? value.prompt + "\n\n" : value.prompt);
@@ -119,8 +120,52 @@ function drawTiles(list) {
     const box = make("div", "ouro-tile");
     box.title = tile.note;
     box.append(make("dt", "", tile.label), make("dd", "", tile.value));
+    if (tile.mark) box.append(make("dd", "ouro-tile-mark", tile.mark));
     tiles.append(box);
   }
+}
+
+// What must be known of a run before it is believed, and what one can do about it.
+function drawNotices(list) {
+  part("notices").replaceChildren();
+  for (const notice of list) {
+    const box = make("p", "ouro-notice", notice.words);
+    if (notice.act) {
+      const button = make("button", "ouro-toggle ouro-again", notice.label);
+      button.type = "button";
+      button.addEventListener("click", () => {
+        tell("ouro:asked");
+        trigger("run_again", { act: notice.act });
+      });
+      box.append(" ", button);
+    }
+    part("notices").append(box);
+  }
+}
+
+// Another run was asked for: until the server answers, what is shown is the one before it.
+function age() {
+  state.old = { badge: part("badge").textContent, status: status.textContent };
+  state.left = null;
+  root.dataset.old = "";
+  part("badge").textContent = say("view.old");
+  announce(say("view.asked"), true);
+}
+
+function renew() {
+  delete root.dataset.old;
+  state.old = null;
+}
+
+if (props.asks) {
+  document.addEventListener("ouro:asked", () => state.old || age());
+  document.addEventListener("ouro:stop", () => (state.left = state.run));
+  document.addEventListener("ouro:ended", () => {
+    if (!state.old) return; // it has come to something
+    part("badge").textContent = state.old.badge;
+    announce(state.old.status, true);
+    renew();
+  });
 }
 
 function drawNumbers(sections) {
@@ -157,17 +202,12 @@ function announce(words, now) {
 function paint(json) {
   if (!json) return;
   const value = JSON.parse(json);
-  if (value.stopped) {
-    if (root.dataset.done !== "true") announce(say("view.stopped", { tokens: text.tokens }), true);
-    root.dataset.done = "true";
-    state.stopped = state.run;
-    aside();
-    return;
-  }
-  if (!value.run || value.run === state.stopped) return; // what was under way when it was stopped comes late
+  if (!value.run || (value.run === state.left && !value.done)) return; // what was under way when it was stopped comes late
+  if (state.old) renew();
   if (value.run !== state.run) {
     if (state.run !== null && !value.done) bring(root);
     start(value);
+    if (props.asks && !value.done) tell("ouro:begun", { run: value.run });
   }
   const known = text.steps.length - value.from;
   if (known >= 0) {
@@ -177,9 +217,10 @@ function paint(json) {
   if (value.badge !== undefined) part("badge").textContent = value.badge;
   if (value.title !== undefined) part("title").textContent = value.title;
   if (value.tiles) drawTiles(value.tiles);
+  if (value.notices) drawNotices(value.notices);
   if (value.numbers) drawNumbers(value.numbers);
   if (value.done) {
-    finish(value.steps);
+    finish(value.steps, value.ended);
     aside();
     if (value.theory && value.badge === say("view.live")) remember(value);
   }
@@ -196,9 +237,10 @@ function remember(value) {
 }
 
 // The end of a stream may complete the last token's text.
-function finish(steps) {
+function finish(steps, ended) {
   const last = steps.length && steps[steps.length - 1].tokens.slice(-1)[0], shown = place.querySelectorAll(".ouro-token");
   if (last && shown.length && shown[shown.length - 1].textContent !== last.text) shown[shown.length - 1].textContent = last.text;
+  if (ended && shown.length) shown[shown.length - 1].dataset.end = "";
 }
 
 // Facts for the card.

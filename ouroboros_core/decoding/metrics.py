@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from itertools import accumulate
-from statistics import median
+from statistics import median, quantiles
+from typing import Literal
 
 from ouroboros_core.decoding.trace import Step, Trace
 from ouroboros_core.sources import Source
@@ -13,6 +14,14 @@ from ouroboros_core.tree import Learned
 
 BUSY = 1.25
 """Passes of one row that took so many times as long as passes over proposals were measured on a machine busy with more."""
+BEYOND = 1.05
+"""A speedup so many times as high as the mean acceptance length is more than passes that were saved can explain."""
+UNSTEADY = 0.3
+"""Spread of the seconds of equal passes; on an idle machine it is 0.02 to 0.22, beside another program 0.4 and more."""
+FEWEST_EQUAL, FEWEST_PASSES = 4, 8
+"""Equal passes that have a median, and passes that have a spread."""
+
+Sign = Literal["slowed", "beyond", "unsteady"]
 
 
 def new_tokens(trace: Trace) -> int:
@@ -124,6 +133,39 @@ def slowed(trace: Trace, baseline: Trace) -> float | None:
     theirs = [step.seconds.verify for step in baseline.steps]
     ratio = median(theirs) / median(mine) if mine and theirs and median(mine) else 0.0
     return ratio if ratio > BUSY else None
+
+
+def pass_spread(trace: Trace) -> float | None:
+    """How unequal the seconds of equal passes are: the interquartile range of pass seconds, each divided by the median of the
+    passes over as many rows. Of plain decoding, whose passes all have one row, it is interquartile range / median.
+
+    None where fewer than FEWEST_PASSES can be compared; widths with fewer than FEWEST_EQUAL passes are left out.
+    """
+    widths: defaultdict[int, list[float]] = defaultdict(list)
+    for step in trace.steps:
+        widths[step.width].append(step.seconds.verify)
+    equal = [group for group in widths.values() if len(group) >= FEWEST_EQUAL and median(group)]
+    ratios = [seconds / median(group) for group in equal for seconds in group]
+    if len(ratios) < FEWEST_PASSES:
+        return None
+    low, _, high = quantiles(ratios, n=4)
+    return high - low
+
+
+def busy(trace: Trace, baseline: Trace) -> tuple[Sign, float] | None:
+    """Why a speedup was measured on a machine busy with more and says little, with the number that tells; None if nothing does.
+
+    slowed    plain passes took so many times as long as this run's, see `slowed`
+    beyond    speedup / mean acceptance length, where it is over BEYOND: a pass that checks more is never the cheaper one
+    unsteady  `pass_spread` of plain decoding or of this run, the larger, where it is over UNSTEADY
+    """
+    if ratio := slowed(trace, baseline):
+        return "slowed", ratio
+    whole, length = speedup(trace, baseline), mean_acceptance_length(trace)
+    if whole is not None and whole > BEYOND * length and all(step.writer is Source.TARGET for step in trace.steps):
+        return "beyond", whole / length
+    spread = max(pass_spread(run) or 0.0 for run in (trace, baseline))
+    return ("unsteady", spread) if spread > UNSTEADY else None
 
 
 def draft_cost(trace: Trace, baseline: Trace) -> float | None:

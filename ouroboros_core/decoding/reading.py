@@ -1,4 +1,4 @@
-"""A trace from a file, whoever wrote it.
+"""A trace from a file, whoever wrote it, and the plain run that may lie beside it.
 
 It is read in three stages, each of which refuses with a sentence: JSON of a bounded size and depth; the types of `Trace`; and in
 `checks`, part by part, what types cannot say. Fields that `Trace` does not have are left out, so that nothing of them reaches a
@@ -19,11 +19,32 @@ if TYPE_CHECKING:
 
 MAX_BYTES = 16 * 2**20
 """Of a file."""
+BASELINE = "baseline"
+"""The member of a file that holds the plain run."""
 
 
 def read(text: str | bytes) -> Trace:
     """The trace in a JSON text; raises InvalidInput for anything that is none, or is beyond the bounds of `checks`."""
+    return _read(_parse(text))
+
+
+def read_run(text: str | bytes) -> tuple[Trace, Trace | None]:
+    """The trace in a JSON text and the plain run it was compared with, None where there is none; raises InvalidInput as `read`
+    does, for either of them, and for a plain run of another prompt."""
     data = _parse(text)
+    trace, plain = _read(data), data.get(BASELINE)
+    if plain is None:
+        return trace, None
+    try:
+        baseline = _read(_object(plain))
+    except InvalidInput as error:
+        raise InvalidInput(f"{BASELINE}: {error}") from None
+    if baseline.prompt.tokens != trace.prompt.tokens:
+        raise refusal(BASELINE, "must be a run of the same prompt: speeds on different prompts cannot be compared")
+    return trace, baseline
+
+
+def _read(data: dict[str, Any]) -> Trace:
     trace = _validate(data)
     check(trace)
     return trace
@@ -48,6 +69,13 @@ def _parse(text: str | bytes) -> dict[str, Any]:
         raise refusal("the file", f"must be JSON: {error}") from None
     if not isinstance(found, dict):
         raise refusal("the file", f"must hold a JSON object, got {shown(found)}")
+    return _object(found)
+
+
+def _object(found: Any) -> dict[str, Any]:
+    """What was parsed, where it is an object of our schema version; its dictionaries are bounded."""
+    if not isinstance(found, dict):
+        raise refusal("it", f"must be a JSON object, got {shown(found)}")
     version = found.get("version", VERSION)
     if version != VERSION:
         raise InvalidInput(

@@ -1,6 +1,9 @@
 """What a run leaves behind: one Step per target pass, all of them in a Trace, which is JSON and back without loss.
 
 A fact is stored once; everything that can be derived is a property here or a function in `metrics`.
+
+The file of a run is the JSON object of its Trace. It may have one more member, `baseline`, the Trace of the plain run that it was
+compared with: `Trace.from_json` leaves it out, `reading.read_run` reads both.
 """
 
 from __future__ import annotations
@@ -174,8 +177,15 @@ class Trace:
     def text(self) -> str:
         return "".join(self.texts)
 
-    def to_json(self) -> str:
-        return adapter().dump_json(self).decode()
+    @property
+    def ended_at_once(self) -> bool:
+        """Whether the answer is empty: blanks at most, and then the end of the text."""
+        return self.ending == "stop token" and bool(self.texts) and not "".join(self.texts[:-1]).strip()
+
+    def to_json(self, baseline: Trace | None = None) -> str:
+        """The file of this run, with its plain run where that is given."""
+        text = adapter().dump_json(self).decode()
+        return text if baseline is None else f'{text[:-1]},"baseline":{baseline.to_json()}}}'
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Trace:

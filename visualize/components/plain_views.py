@@ -9,7 +9,7 @@ from ouroboros_core import words
 from ouroboros_core.decoding.reading import MAX_BYTES
 from visualize import gallery
 from visualize.components.base import JsonHTML
-from visualize.markup import DIFF_VIEW, GALLERY_VIEW, OPEN_VIEW, SWEEP_VIEW, save_buttons
+from visualize.markup import ASK_VIEW, DIFF_VIEW, GALLERY_VIEW, OPEN_VIEW, SWEEP_VIEW, save_buttons
 
 
 class SaveView(JsonHTML):
@@ -18,6 +18,15 @@ class SaveView(JsonHTML):
     def __init__(self, kinds: Sequence[str], **more: Any) -> None:
         """kinds: of the buttons, in their order."""
         super().__init__(None, save_buttons(*kinds), words=words.under("save."), **more)
+
+
+class AskView(JsonHTML):
+    """Beside the buttons of a prompt: Enter asks, an empty prompt is pointed out, and either Generate or Stop is there. Whatever
+    a visitor does to the text triggers `prompt_edit`."""
+
+    def __init__(self, field: str, **more: Any) -> None:
+        """field: the id of the prompt's box."""
+        super().__init__(None, ASK_VIEW, words=words.under("ask."), field=field, **more)
 
 
 class OpenView(JsonHTML):

@@ -19,15 +19,26 @@ class PlotView(JsonHTML):
     """Value: {seq, run?, figure: {data, layout}}; plotly.js is the one that plotly.py was made for, served by this page."""
 
     def __init__(
-        self, value: dict[str, Any] | None = None, *, label: str, height: int = 280, axis: str | None = None, **more: Any
+        self,
+        value: dict[str, Any] | None = None,
+        *,
+        label: str,
+        height: int = 280,
+        axis: str | None = None,
+        later: dict[str, Any] | None = None,
+        **more: Any,
     ) -> None:
-        """axis: what lies on the x axis, 'step', 'token' or 'seconds', where the chart shares the cursor of a run."""
+        """axis: what lies on the x axis, 'step', 'token' or 'seconds', where the chart shares the cursor of a run.
+
+        later: the figure that is shown while a run is under way, where the chart is drawn at its end
+        """
         super().__init__(
             value,
             plot_view(label, height),
             head=PLOTLY_HEAD,
             looks=legend(),
             axis=axis,
+            later=later,
             words=words.under("plot."),
             **more,
         )

@@ -7,7 +7,7 @@ from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ouroboros_core.decoding import metrics
-from ouroboros_core.words import say
+from ouroboros_core.words import say, several
 from visualize import figures, views
 from visualize.panels.models import Models
 
@@ -43,7 +43,7 @@ class Compute:
         """A task and then plain decoding, unless it is known already and was measured while the machine was as idle as now.
 
         Updates are those of `Studio.run`; the first has `begun`, the trace without a step, the others `grown`, what there is
-        more: steps, texts, and the pieces of tokens. First and last have `pool`.
+        more: steps, texts, and the pieces of tokens; `written` is the trace before it is compared. First and last have `pool`.
         """
         from ouroboros_core.decoding.generation import Generation
 
@@ -64,7 +64,7 @@ class Compute:
                 continue
             text_due = now + TEXT_INTERVAL
             steps = views.steps_view(generation.steps, generation.texts, task.sampling, generation.piece, shown)
-            status = say("generate.status", n=step.index + 1, tokens=len(generation.texts))
+            status = say("generate.status", n=step.index + 1, tokens=several("run.tokens", len(generation.texts)))
             update: Update = {"view": {"run": name, "seq": seq, "from": shown, "steps": steps, "status": status}}
             update["grown"] = _grown(generation, shown)
             if charts and draw_anew(len(generation.steps), drawn):
@@ -80,11 +80,13 @@ class Compute:
             waiting = views.run_view(trace, None, run=name, seq=seq, badge_text=say("view.live"), start=shown)
             told = say("generate.comparing", status=waiting["status"], plain=task.sampling.kind)
             waiting |= {"status": told, "done": False}
-            yield {"view": waiting, "charts": growing(trace.steps) if charts else {}, "grown": _grown(generation, shown)}
-            usable = known is not None and metrics.slowed(trace, known) is None
+            drawn_now = growing(trace.steps) if charts else {}
+            yield {"view": waiting, "charts": drawn_now, "grown": _grown(generation, shown), "written": trace}
+            usable = known is not None and metrics.busy(trace, known) is None
             baseline = known if usable else (yield from _baseline(generation))
         difference = judge(generation, trace, baseline) if baseline else None
-        view = views.run_view(trace, baseline, run=name, seq=seq + 1, badge_text=say("view.live"), difference=difference)
+        badge = say("view.live")
+        view = views.run_view(trace, baseline, run=name, seq=seq + 1, badge_text=badge, difference=difference, live=True)
         finished = all_charts(trace, baseline) if charts else {}
         ended = {"trace": trace, "baseline": baseline, "difference": difference, "pool": pool}
         yield {"view": view, "charts": finished, **ended}
@@ -104,7 +106,7 @@ class Compute:
                 now = time.monotonic()
                 if now >= due:
                     due = now + STATUS_INTERVAL
-                    facts = {"lane": lane, "step": step.index + 1, "tokens": len(generation.texts)}
+                    facts = {"lane": lane, "step": step.index + 1, "tokens": several("run.tokens", len(generation.texts))}
                     status = say("race.status", n=number, all=len(tasks), **facts)
                     yield {"view": {**view, "seq": time.time_ns(), "status": status, "done": False}}
             trace = generation.trace()
@@ -112,7 +114,8 @@ class Compute:
             difference = judge(generation, trace, baseline) if number > 1 else None
             lanes.append(views.lane_view(lane, trace, baseline, difference))
             over = number == len(tasks)
-            status = say("race.over") if over else say("race.lane.over", n=number, all=len(tasks))
+            told = say("race.over.busy") if any(one["busy"] for one in lanes) else say("race.over")
+            status = told if over else say("race.lane.over", n=number, all=len(tasks))
             shown = {**view, "seq": time.time_ns(), "lanes": list(lanes), "status": status, "done": over, "play": over}
             yield {"view": shown, "trace": trace}
 

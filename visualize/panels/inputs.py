@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from ouroboros_core.decoding.generation import Task
 
 
+EDITED = "() => [true, '']"
+"""Chat template and note, as soon as a visitor writes something."""
+
+
 class RunInputs:
     """The components; built in two places of a panel, then wired."""
 
@@ -36,7 +40,8 @@ class RunInputs:
 
     def build_prompt(self) -> None:
         """Prompt, example chips and method."""
-        self.prompt = gr.Textbox(HEAP, label=say("page.prompt"), lines=4, max_lines=10, elem_id="prompt")
+        hint = say("page.prompt.hint")
+        self.prompt = gr.Textbox(HEAP, label=say("page.prompt"), placeholder=hint, lines=4, max_lines=10, elem_id="prompt")
         with gr.Row(elem_classes="ouro-chips"):
             self.chips = [gr.Button(e.label, size="sm", elem_classes="ouro-chip", min_width=0) for e in EXAMPLES]
         self.note = gr.Markdown(_note(EXAMPLES[0]), elem_classes="ouro-note")
@@ -69,7 +74,7 @@ class RunInputs:
             self.groups.append(group)
         few, most = permalink.FEWEST, min(permalink.MOST, self.most)
         self.count = gr.Slider(few, most, value=128, step=8, label=say("generate.count"), info=say("generate.count.note"))
-        self.chat = gr.Checkbox(False, label=say("page.chat"), info=say("page.chat.note"))
+        self.chat = gr.Checkbox(EXAMPLES[0].chat, label=say("page.chat"), info=say("page.chat.note"), elem_id="chat")
         self.record = gr.Checkbox(True, label=say("generate.record"), info=say("generate.record.note"), elem_id="record")
         self.warm = gr.Checkbox(
             False,
@@ -87,7 +92,8 @@ class RunInputs:
         given = (self.sampling, self.predictions, self.automatic, self.knobs)
         return [self.prompt, self.method, self.chat, self.count, *(one for group in given for one in group.values())]
 
-    def wire(self) -> None:
+    def wire(self, edited: Callable[..., Any]) -> None:
+        """edited: the event of a visitor's writing in the prompt."""
         private: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
         for chip, example in zip(self.chips, EXAMPLES, strict=True):
             chip.click(
@@ -96,6 +102,8 @@ class RunInputs:
                 queue=False,
                 **private,
             )
+        # Decided in the browser, so that no run can come before it: a raw prompt and the words on it are those of an example.
+        edited(None, None, [self.chat, self.note], js=EDITED, **private)
         ids = list(methods.available())
         self.method.change(
             lambda chosen: [*(gr.Group(visible=chosen == i) for i in ids), gr.update(visible=learns(chosen))],

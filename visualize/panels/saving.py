@@ -58,7 +58,7 @@ class Saving:
         if kind not in TYPES or not trace.steps:
             return {"problem": say("save.nothing")}
         if kind == "json":
-            text = trace.to_json()
+            text = trace.to_json(baseline)
         elif kind == "csv":
             text = export.to_csv(trace, baseline)
         else:

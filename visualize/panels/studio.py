@@ -8,6 +8,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
+from ouroboros_core.decoding import metrics
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.words import say, several
 from visualize.panels.baselines import Baselines
@@ -21,6 +22,7 @@ from visualize.panels.models import Models
 if TYPE_CHECKING:
     from ouroboros_core.benchmark.sweep import Run, Sweep
     from ouroboros_core.decoding.generation import Task
+    from ouroboros_core.decoding.trace import Trace
     from ouroboros_core.memory.pool import PhrasePool
     from ouroboros_core.models.pairs import Pair
 
@@ -47,6 +49,7 @@ class Studio:
         compare: bool,
         charts: bool = True,
         pool: Callable[[Pair], PhrasePool] | None = None,
+        fresh: bool = False,
         *,
         pair: str = "",
         visitor: str = "",
@@ -58,6 +61,7 @@ class Studio:
         models load or another run computes, the updates only say so.
 
         pool     gives the phrases of the visitor's earlier runs, for a warm start; those in the last update have learned more
+        fresh    whether plain decoding is measured anew, even where it was already
         pair     the models' name; visitor: whose budget it is
         Raises InvalidInput for what cannot run, before anything does.
         """
@@ -71,18 +75,23 @@ class Studio:
             here = self.models.loaded(pair)
             log.begin()
             key = Baselines.key(here, task, visitor)
-            known = self._baselines.get(key) if compare else None
+            known = self._baselines.get(key) if compare and not fresh else None
             try:
                 learned = pool(here) if pool else None
                 with closing(self._compute(pair, task, name, compare, charts, learned, known)) as updates:
                     for update in updates:
                         log.grow(update)
                         yield update
-                        if update.get("baseline") not in (None, known):
-                            self._baselines.put(key, update["baseline"])
+                        self._keep(key, update, known)
             finally:
                 self.tokens.spend(visitor, log.tokens)
                 here.reset()
+
+    def _keep(self, key: str, update: Update, known: Trace | None) -> None:
+        """Remember a plain run that is new, unless it was measured while the machine was busy."""
+        baseline = update.get("baseline")
+        if baseline not in (None, known) and metrics.busy(update["trace"], baseline) is None:
+            self._baselines.put(key, baseline)
 
     def race(self, tasks: Sequence[tuple[str, Task]], *, pair: str = "", visitor: str = "") -> Iterator[dict[str, Any]]:
         """Run named tasks in turn, the first of them plain decoding; yields what the race view shows, lane by lane."""

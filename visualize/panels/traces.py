@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import gradio as gr
 
-from ouroboros_core.decoding.trace import Trace
+from ouroboros_core.decoding.reading import read_run
 from ouroboros_core.errors import InvalidInput, OuroborosError
 from ouroboros_core.words import say
 from visualize import diff, diff_figures, figures, gallery
@@ -20,6 +20,8 @@ from visualize.panels.visit import Visit
 
 if TYPE_CHECKING:
     from gradio.layouts import Tab, Tabs
+
+    from ouroboros_core.decoding.trace import Trace
 
 GENERATE = "generate"
 """The id of the tab in which a run is opened."""
@@ -67,11 +69,11 @@ class TracesPanel:
         with told():
             name, text = field(event, "name", str)[:100], field(event, "text", str)
         try:
-            trace = Trace.from_json(text)
+            trace, baseline = read_run(text)
         except OuroborosError as error:
             return [gr.skip(), _told(f"{name}: {error}"), *(gr.skip() for _ in self.generate.outputs)]
         visit.keep(trace)
-        return self._shown(visit, trace, None, say("open.done", name=name))
+        return self._shown(visit, trace, baseline, say("open.done", name=name))
 
     def _shown(self, visit: Visit, trace: Trace, baseline: Trace | None, said: str) -> list[Any]:
         return [gr.Tabs(selected=GENERATE), _told(said), *self.generate.show(visit, trace, baseline)]

@@ -31,12 +31,25 @@ class Swept:
 
 
 @dataclass
+class Asked:
+    """A run that a visitor asked for: what and how, and the name under which its text is on the screen, empty until it is."""
+
+    task: Task
+    pair: str = ""
+    warm: bool = False
+    run: str = ""
+    failed: bool = False
+
+
+@dataclass
 class Visit:
-    """pools: phrases by method, n-gram size and tokenizer; kept: runs by what they are called; begun, steps, texts, pieces: of a
-    run that has not ended; the rest: what Generate shows."""
+    """pools: phrases by method, n-gram size and tokenizer; kept: runs by what they are called; asked: the run under way; ran: the
+    last one that began; begun, steps, texts, pieces: of a run that has not ended; the rest: what Generate shows."""
 
     pools: dict[Any, PhrasePool] = field(default_factory=dict)
     kept: dict[str, Trace] = field(default_factory=dict)
+    asked: Asked | None = None
+    ran: Asked | None = None
     begun: Trace | None = None
     steps: list[Step] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
@@ -57,18 +70,36 @@ class Visit:
         self.texts += texts
         self.pieces |= pieces
 
-    def take(self, update: Mapping[str, Any]) -> None:
-        """What an update of `Studio.run` says of this visitor's run."""
+    def ask(self, asked: Asked) -> None:
+        """A run is asked for; what any other one still says no longer counts."""
+        self.asked = asked
+
+    def take(self, update: Mapping[str, Any], asked: Asked) -> None:
+        """What an update of `Studio.run` says of a run that this visitor asked for, unless it was left meanwhile."""
+        if self.asked is not asked:
+            return
+        asked.run = update.get("view", {}).get("run", asked.run)
         if "begun" in update:
+            self.ran = asked
             self.begin(update["begun"])
         if "grown" in update:
             self.grow(*update["grown"])
+        if "written" in update:
+            self.show(update["written"], None)
         if "trace" in update:
+            self.asked = None
             self.show(update["trace"], update["baseline"], update["difference"])
             self.keep(update["trace"])
         if update.get("pool") is not None:
             run = update.get("trace") or update["begun"]
             self.pools[self._pool_key(run.method, update["pool"])] = update["pool"]
+
+    def leave(self) -> Asked | None:
+        """The run under way is stopped or has failed: what it has written stays, and is what is shown."""
+        asked, self.asked = self.asked, None
+        if asked is not None and asked is self.ran and self.trace is not None:
+            self.keep(self.trace)
+        return asked
 
     def pool(self, task: Task, pair: Pair) -> PhrasePool:
         """This visitor's own phrases for a method, n-gram size and tokenizer."""
