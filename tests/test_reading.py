@@ -113,3 +113,92 @@ def test_the_kept_text_has_its_own_lines_whatever_was_rejected(
     reader.get_by_role("button", name="final text only").first.click()
     assert rejected.first.is_hidden()
     assert reader.evaluate(LINES) == wanted
+
+
+CARD = """() => {
+  const card = document.querySelector('.ouro-run .ouro-card'), under = document.querySelector('[data-open]');
+  const [one, ...rest] = [card, under].map((node) => node.getBoundingClientRect());
+  const apart = rest.every((box) => box.bottom <= one.top || box.top >= one.bottom || box.right <= one.left || box.left >= one.right);
+  return {
+    apart, inside: one.top >= 0 && one.left >= 0 && one.bottom <= innerHeight && one.right <= innerWidth,
+    whole: card.scrollHeight <= card.clientHeight || getComputedStyle(card).overflowY === 'auto',
+    token: rest[0].top >= -1 && rest[0].bottom <= innerHeight + 1, high: one.height,
+  };
+}"""
+VISIBLE = """() => [...document.querySelectorAll('.ouro-run .ouro-token')]
+  .filter((node) => node.checkVisibility({visibilityProperty: true})).map((node) => node.dataset.index)"""
+
+
+@pytest.mark.parametrize("size", [DESK, PHONE, (1440, 420)], ids=["desk", "phone", "low"])
+def test_a_card_stands_beside_its_token_inside_the_window_and_closing_it_brings_everything_back(
+    reader: Any, replay: str, size: tuple[int, int]
+) -> None:
+    """For tokens all over the text, wherever in the window they stand: first, last, rejected, at the upper and the lower edge."""
+    resize(reader, size)
+    reader.goto(replay)
+    card, tree, count = (reader.locator(f".ouro-{name}").first for name in ("card", "tree-note", "count"))
+    before = reader.evaluate(VISIBLE), tree.inner_text(), count.inner_text()
+    all_tokens = reader.locator(".ouro-run .ouro-text :is(.ouro-token, .ouro-rejected)")
+    number = all_tokens.count()
+    for which, block in [
+        (0, "start"),
+        (0, "end"),
+        (number // 2, "end"),
+        (number // 2, "start"),
+        (number - 1, "end"),
+        (9, "center"),
+    ]:
+        token = all_tokens.nth(which)
+        token.evaluate("(node, block) => node.scrollIntoView({block})", block)
+        token.evaluate("node => node.click()")
+        found = reader.evaluate(CARD)
+        assert found["apart"] and found["inside"] and found["whole"] and found["token"], (which, block, found)
+        assert found["high"] > 100, "there is something to be read"
+        assert reader.evaluate(VISIBLE) == before[0] and count.inner_text() == before[2], "the text stays as it is"
+        step = int(str(token.get_attribute("data-step")))
+        assert tree.inner_text().startswith(f"Step {step + 1}:"), "the tree is that of the token's step"
+        close = [lambda: reader.keyboard.press("Escape"), lambda: reader.locator("h1").evaluate("n => n.click()")]
+        close.append(lambda: reader.get_by_role("button", name="Close (Escape)").click())
+        close[which % 3]()
+        assert card.is_hidden() and reader.locator("[data-open]").count() == 0
+        assert (reader.evaluate(VISIBLE), tree.inner_text(), count.inner_text()) == before
+
+
+def test_on_a_phone_the_card_is_a_sheet_from_below(reader: Any, replay: str) -> None:
+    resize(reader, PHONE)
+    reader.goto(replay)
+    reader.locator(".ouro-token").nth(40).click()
+    box = reader.locator(".ouro-card").bounding_box()
+    assert (box["x"], box["width"], box["y"] + box["height"]) == (0, *PHONE)
+    close = reader.get_by_role("button", name="Close (Escape)")
+    assert min(close.bounding_box()[side] for side in ("width", "height")) >= 44, "a finger can press it"
+    close.click()
+    assert reader.locator(".ouro-card").is_hidden()
+
+
+def test_a_card_opens_for_a_pointer_that_moves_not_for_a_text_that_moves_under_it(reader: Any, replay: str) -> None:
+    reader.goto(replay)
+    card, two = reader.locator(".ouro-card"), reader.locator(".ouro-token").nth(30)
+    box = two.bounding_box()
+    reader.mouse.move(box["x"] + 3, box["y"] + 3)
+    assert "position 31" in card.inner_text()
+    reader.reload()
+    reader.wait_for_selector(".ouro-token")
+    frames = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
+    for _ in range(3):
+        reader.evaluate(frames)
+    assert card.is_hidden(), "not where it stood when the page came"
+    reader.mouse.move(box["x"] + 4, box["y"] + 3)
+    assert "position 31" in card.inner_text()
+    reader.evaluate("document.body.style.minHeight = '300vh'")
+    for _ in range(2):
+        with reader.expect_event("console", lambda message: message.text == "scrolled"):
+            reader.evaluate("""() => {
+              addEventListener('scroll', () => requestAnimationFrame(() => requestAnimationFrame(() => console.log('scrolled'))),
+                {once: true});
+              scrollBy(0, 52);
+            }""")
+        assert card.is_hidden(), "another token has come under it"
+    assert reader.evaluate("([x, y]) => !!document.elementFromPoint(x, y).closest('.ouro-token')", [box["x"] + 4, box["y"] + 3])
+    reader.mouse.move(box["x"] + 6, box["y"] + 3)
+    assert card.is_visible()
