@@ -6,7 +6,7 @@ On the page, in a replay that stands alone and in the static lessons, in windows
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +61,14 @@ def resize(page: Any, size: tuple[int, int]) -> None:
     page.set_viewport_size({"width": size[0], "height": size[1]})
 
 
+def open_wide_tab(page: Any, name: str) -> None:
+    """A tab in a wide window, where all of them have room."""
+    resize(page, DESK)
+    tab = page.get_by_role("tab", name=name, exact=True).locator("visible=true")
+    tab.wait_for()
+    tab.click()
+
+
 def open_run(page: Any, url: str, trace: Trace, folder: Path) -> None:
     """The page, with a run from a file in its view."""
     page.goto(url)
@@ -70,7 +78,7 @@ def open_run(page: Any, url: str, trace: Trace, folder: Path) -> None:
     file.write_text(trace.to_json())
     page.locator("#open-view input").set_input_files(file)
     page.wait_for_function(
-        "n => document.querySelectorAll('#token-view .ouro-token').length === n && document.querySelector('.ouro-rejected')",
+        "n => document.querySelectorAll('#token-view .ouro-token').length === n",
         arg=len(trace.tokens),
     )
     page.locator("#token-view .ouro-text").wait_for()
@@ -117,12 +125,12 @@ def test_the_kept_text_has_its_own_lines_whatever_was_rejected(
 
 CARD = """() => {
   const card = document.querySelector('.ouro-run .ouro-card'), under = document.querySelector('[data-open]');
-  const [one, ...rest] = [card, under].map((node) => node.getBoundingClientRect());
-  const apart = rest.every((box) => box.bottom <= one.top || box.top >= one.bottom || box.right <= one.left || box.left >= one.right);
+  const [one, box] = [card, under].map((node) => node.getBoundingClientRect());
+  const apart = box.bottom <= one.top || box.top >= one.bottom || box.right <= one.left || box.left >= one.right;
   return {
     apart, inside: one.top >= 0 && one.left >= 0 && one.bottom <= innerHeight && one.right <= innerWidth,
     whole: card.scrollHeight <= card.clientHeight || getComputedStyle(card).overflowY === 'auto',
-    token: rest[0].top >= -1 && rest[0].bottom <= innerHeight + 1, high: one.height,
+    token: box.top >= -1 && box.bottom <= innerHeight + 1, high: one.height,
   };
 }"""
 VISIBLE = """() => [...document.querySelectorAll('.ouro-run .ouro-token')]
@@ -202,3 +210,56 @@ def test_a_card_opens_for_a_pointer_that_moves_not_for_a_text_that_moves_under_i
     assert reader.evaluate("([x, y]) => !!document.elementFromPoint(x, y).closest('.ouro-token')", [box["x"] + 4, box["y"] + 3])
     reader.mouse.move(box["x"] + 6, box["y"] + 3)
     assert card.is_visible()
+
+
+PLACES = """(view) => {
+  const line = view.querySelector('.ouro-timeline'), slider = line.querySelector('.ouro-slider'), grain = line.querySelector('.ouro-grain');
+  const place = (node) => {
+    const box = node.getBoundingClientRect();
+    return [box.x + scrollX, box.y + scrollY, box.width, box.height].map(Math.round).join(' ');
+  };
+  const found = new Set(), labels = new Set();
+  for (const option of grain.options) {
+    grain.value = option.value;
+    grain.dispatchEvent(new Event('change'));
+    for (let frame = 0; frame <= Number(slider.max); frame++) {
+      slider.value = String(frame);
+      slider.dispatchEvent(new Event('input'));
+      labels.add(line.querySelector('.ouro-count').textContent);
+      found.add([...line.querySelectorAll('button, input, select')].map(place).join(', '));
+    }
+  }
+  return [[...found], labels.size];
+}"""
+
+
+def assert_controls_stay(page: Any, view: str, moments: int, sizes: Sequence[tuple[int, int]] = (DESK, PHONE)) -> None:
+    """Whatever the label says, at all moments, in every granularity (or by every clock of a race)."""
+    for size in sizes:
+        resize(page, size)
+        page.locator(view).locator(".ouro-timeline").scroll_into_view_if_needed()
+        found, labels = page.locator(view).evaluate(PLACES)
+        assert len(found) == 1, (view, size, found[:3])
+        assert labels >= moments, "the label was another one at every moment"
+
+
+def moments(name: str) -> int:
+    """How many different labels a replay by draft token has at least: each token and each commit."""
+    return len(gallery.trace(name).tokens)
+
+
+def test_the_controls_stay_where_they_are_whatever_the_label_says(reader: Any, url: str, replay: str, tmp_path: Path) -> None:
+    reader.goto(replay)
+    assert_controls_stay(reader, "#run", moments("heap-speculative"))
+    open_run(reader, url, gallery.trace("summary-union"), tmp_path)
+    assert_controls_stay(reader, "#token-view", moments("summary-union"))
+    open_wide_tab(reader, "Learn")
+    reader.wait_for_selector("#learn-view .ouro-token")
+    reader.locator(".ouro-learn-chapter").nth(1).click()
+    reader.wait_for_selector("#learn-view .ouro-rejected", state="attached")
+    assert_controls_stay(reader, "#learn-view", moments("heap-speculative"), [DESK])
+    open_wide_tab(reader, "Race")
+    reader.get_by_label("number input for length of each lane").fill("8")
+    reader.click("#race")
+    reader.wait_for_selector('#race-view .ouro-run[data-done="true"]', timeout=120_000)
+    assert_controls_stay(reader, "#race-view", 8)

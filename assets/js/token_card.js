@@ -51,13 +51,14 @@ class TokenCard {
   // longer than that. On a phone a locked card is a sheet at the lower edge.
   place() {
     if (this.card.hidden) return;
-    const { card, gap, edge } = this, { clientWidth: wide, clientHeight: high } = document.documentElement;
+    const { card, under, gap, edge } = this, { clientWidth: wide, clientHeight: high } = document.documentElement;
     card.style.cssText = "";
     if (this.locked && this.sheet.matches) return;
-    const box = this.under.getBoundingClientRect(), [line = box] = this.under.getClientRects(), frame = this.frame.getBoundingClientRect();
-    const below = high - edge - gap - box.bottom, above = box.top - gap - edge, up = card.offsetHeight > below && above > below;
+    const box = under.getBoundingClientRect(), [line = box] = under.getClientRects(), frame = this.frame.getBoundingClientRect();
+    const below = high - edge - gap - box.bottom, above = box.top - gap - edge;
+    const up = card.offsetHeight > below && above > below;
     card.style.maxHeight = Math.max(0, Math.min(up ? above : below, high - 2 * edge)) + "px";
-    const right = Math.min(frame.right, wide - edge), left = Math.max(frame.left, edge, Math.min(line.left, right - card.offsetWidth));
+    const right = Math.min(frame.right, wide - edge) - card.offsetWidth, left = Math.max(frame.left, edge, Math.min(line.left, right));
     const top = up ? Math.min(box.top - gap, high - edge) - card.offsetHeight : Math.max(box.bottom + gap, edge);
     card.style.left = left - frame.left - this.frame.clientLeft + "px";
     card.style.top = top - frame.top - this.frame.clientTop + "px";

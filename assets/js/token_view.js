@@ -310,9 +310,9 @@ document.addEventListener(
   "scroll",
   () => {
     if (part("card").hidden) return;
-    const focused = document.activeElement === card.under, [x, y] = state.pointer;
-    if (card.locked || focused || (x !== undefined && tokenAt({ target: document.elementFromPoint(x, y) || root }) === card.under)) return;
-    card.hide();
+    const [x, y] = state.pointer, pointed = x !== undefined && document.elementFromPoint(x, y);
+    const stays = card.locked || document.activeElement === card.under || (pointed && tokenAt({ target: pointed }) === card.under);
+    if (!stays) card.hide();
   },
   true,
 );
