@@ -14,7 +14,7 @@ import pytest
 
 from ouroboros_core.decoding.trace import Trace
 from tests.visitor import browser, open_tab, url, watch
-from visualize import gallery, standalone
+from visualize import gallery, learn, standalone
 
 __all__ = ["browser", "url"]  # fixtures
 
@@ -213,7 +213,8 @@ def test_a_card_opens_for_a_pointer_that_moves_not_for_a_text_that_moves_under_i
 
 
 PLACES = """(view) => {
-  const line = view.querySelector('.ouro-timeline'), slider = line.querySelector('.ouro-slider'), grain = line.querySelector('.ouro-grain');
+  const line = view.querySelector('.ouro-timeline');
+  const slider = line.querySelector('.ouro-slider'), grain = line.querySelector('.ouro-grain');
   const place = (node) => {
     const box = node.getBoundingClientRect();
     return [box.x + scrollX, box.y + scrollY, box.width, box.height].map(Math.round).join(' ');
@@ -263,3 +264,74 @@ def test_the_controls_stay_where_they_are_whatever_the_label_says(reader: Any, u
     reader.click("#race")
     reader.wait_for_selector('#race-view .ouro-run[data-done="true"]', timeout=120_000)
     assert_controls_stay(reader, "#race-view", 8)
+
+
+TOGETHER = """() => {
+  const learn = document.querySelector('.ouro-learn'), part = (name) => learn.querySelector('.ouro-learn-' + name);
+  const box = (node) => { const {left, top, right, bottom} = node.getBoundingClientRect(); return {left, top, right, bottom}; };
+  const seen = (one) => one.top >= 0 && one.left >= 0 && one.bottom <= innerHeight + 0.5 && one.right <= innerWidth + 0.5;
+  const front = (node, x, y) => {
+    const at = document.elementFromPoint(x, y);
+    return !!at && (node.contains(at) || at.contains(node));
+  };
+  const begins = (node) => {
+    const {left, top, width, height} = [...node.getClientRects()].find((one) => one.width) || node.getBoundingClientRect();
+    const x = left + Math.min(width / 2, 8), y = top + Math.min(height / 2, 8);
+    return x >= 0 && y >= 0 && x < innerWidth && y < innerHeight && front(node, x, y);
+  };
+  const wrong = [];
+  for (const name of ['title', 'next', 'back']) if (!seen(box(part(name)))) wrong.push(name + ' is out of view');
+  const words = box(part('words')), body = part('body'), begun = words.top >= 0 && words.top < innerHeight - 40;
+  if (body.scrollTop > 0 || !begun || !front(part('words'), words.left + 20, words.top + 8))
+    wrong.push('the words do not begin in view');
+  if (!body.firstElementChild || body.clientHeight < Math.min(60, body.scrollHeight)) wrong.push('the words have no room');
+  const theory = part('theory').hidden ? [] : [...part('theory').querySelectorAll('input')].slice(0, 1);
+  const spots = [...document.querySelectorAll('[data-spot]')].filter((node) => node.getClientRects().length);
+  const first = [...theory, ...spots].slice(0, 1);
+  if (first.length && !begins(first[0])) wrong.push('what they speak of does not begin in view');
+  const open = document.querySelector('.ouro-learn .ouro-locked');
+  if (open && !seen(box(open))) wrong.push('the card is out of view');
+  if (open && !begins(document.querySelector('[data-open]'))) wrong.push('the token of the card is out of view');
+  if (document.scrollingElement.scrollWidth > innerWidth) wrong.push('the page scrolls sideways');
+  return [wrong, spots.length + theory.length];
+}"""
+
+
+@pytest.fixture(scope="module")
+def lessons(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The address of the static lessons."""
+    folder = tmp_path_factory.mktemp("static") / "gallery"
+    standalone.write_gallery(folder)
+    return (folder / "index.html").as_uri()
+
+
+def walk(page: Any) -> None:
+    """Through every stop of every chapter by Next alone."""
+    chapters = learn.chapters()
+    for number, chapter in enumerate(chapters):
+        for stop in range(len(chapter["stops"]) + 1):
+            if number or stop:
+                page.locator(".ouro-learn-next").click()
+            page.wait_for_selector(f'.ouro-learn[data-at="{number}.{stop}"]')
+            wrong, spots = page.evaluate(TOGETHER)
+            assert wrong == [], (page.viewport_size, chapter["id"], stop, wrong)
+            told = chapter["stops"][stop] if stop < len(chapter["stops"]) else {}
+            assert spots or not {"spot", "figure"} & told.keys(), (chapter["id"], stop)
+
+
+@pytest.mark.parametrize("size", [DESK, (1024, 768), PHONE], ids=["desk", "between", "phone"])
+def test_words_next_and_what_they_speak_of_are_seen_together_in_the_static_lessons(
+    reader: Any, lessons: str, size: tuple[int, int]
+) -> None:
+    resize(reader, size)
+    reader.goto(lessons)
+    walk(reader)
+
+
+@pytest.mark.parametrize("size", [DESK, PHONE], ids=["desk", "phone"])
+def test_words_next_and_what_they_speak_of_are_seen_together_on_the_page(reader: Any, url: str, size: tuple[int, int]) -> None:
+    resize(reader, size)
+    reader.goto(url)
+    reader.wait_for_selector("#token-view .ouro-token")
+    open_tab(reader, "Learn")
+    walk(reader)

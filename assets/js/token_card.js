@@ -51,7 +51,8 @@ class TokenCard {
   // longer than that. On a phone a locked card is a sheet at the lower edge.
   place() {
     if (this.card.hidden) return;
-    const { card, under, gap, edge } = this, { clientWidth: wide, clientHeight: high } = document.documentElement;
+    const { card, under, gap, edge } = this, { clientWidth: wide, clientHeight } = document.documentElement;
+    const high = clientHeight - (parseFloat(getComputedStyle(this.frame).getPropertyValue("--ouro-sheet")) || 0); // see learn_view.js
     card.style.cssText = "";
     if (this.locked && this.sheet.matches) return;
     const box = under.getBoundingClientRect(), [line = box] = under.getClientRects(), frame = this.frame.getBoundingClientRect();

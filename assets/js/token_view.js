@@ -396,6 +396,7 @@ element.ouroboros = {
     if (token) lock(token);
   },
   hideCard: () => card.hide(),
+  placeCard: () => card.place(),
 };
 paint(props.value);
 watch("value", () => paint(props.value));
