@@ -335,3 +335,45 @@ def test_words_next_and_what_they_speak_of_are_seen_together_on_the_page(reader:
     reader.wait_for_selector("#token-view .ouro-token")
     open_tab(reader, "Learn")
     walk(reader)
+
+
+FORCED = """() => {
+  const drawn = (node) => node.checkVisibility({visibilityProperty: true}) && node.getClientRects().length;
+  const all = (chosen) => [...document.querySelector('main').querySelectorAll(chosen)].filter(drawn);
+  const look = (node) => {
+    const style = getComputedStyle(node);
+    return [style.color, style.backgroundColor, style.borderTopColor].join();
+  };
+  const canvas = getComputedStyle(document.body).backgroundColor;
+  const edged = (node) => {
+    const style = getComputedStyle(node);
+    return style.borderTopStyle === 'solid' && parseFloat(style.borderTopWidth) >= 1 && style.borderTopColor !== canvas;
+  };
+  return {
+    bare: all('button:not(.label-wrap)').filter((node) => !edged(node)).map((node) => node.outerHTML.slice(0, 120)),
+    own: all('[type=checkbox], [type=radio], [type=range]').map((node) => getComputedStyle(node).appearance),
+    counts: ['button', '[type=checkbox]', '[type=range]'].map((chosen) => all(chosen).length),
+    chosen: all('[role=tab][aria-selected=true], [aria-pressed=true], .ouro-learn-chapter[aria-current]').map(look),
+    others: all('[role=tab][aria-selected=false], [aria-pressed=false], .ouro-learn-chapter:not([aria-current])').map(look),
+  };
+}"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_in_forced_colours_controls_are_seen_and_what_is_chosen_can_be_told(browser: Any, url: str, scheme: str) -> None:
+    page = browser.new_page(viewport={"width": DESK[0], "height": DESK[1]}, forced_colors="active", color_scheme=scheme)
+    page.goto(f"{url}/?__theme={scheme}")
+    page.wait_for_selector("#token-view .ouro-token")
+    page.get_by_role("button", name="the paper's colours").click()
+    for tab in ("Generate", "Race", "Learn"):
+        open_tab(page, tab)
+        page.locator(
+            {"Generate": "#token-view", "Race": "#race-view", "Learn": "#learn-view"}[tab] + " .ouro-step-button"
+        ).first.wait_for()
+        found = page.evaluate(FORCED)
+        assert found["bare"] == [] and set(found["own"]) == {"auto"}, (tab, found)
+        assert found["counts"][0] > 10 and found["counts"][2] >= 1
+        assert found["chosen"] and found["others"] and not set(found["chosen"]) & set(found["others"]), (tab, found)
+        if tab == "Generate":
+            assert found["counts"][1] >= 4 and len(found["chosen"]) == 2, "the tab and the toggle"
+    page.close()
