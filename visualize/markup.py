@@ -136,16 +136,20 @@ LEARN_VIEW = Markup(
   <nav aria-label="{text("learn.chapters")}"><ol class="ouro-learn-list"></ol></nav>
   <div class="ouro-learn-main">
     <article class="ouro-learn-text">
-      <h2 class="ouro-learn-title"></h2>
-      <p class="ouro-learn-place ouro-small"></p>
-      <div class="ouro-learn-words" aria-live="polite"></div>
-      <div class="ouro-learn-residual"></div>
-      <div class="ouro-learn-answer"></div>
+      <header class="ouro-learn-head">
+        <h2 class="ouro-learn-title"></h2>
+        <p class="ouro-learn-place ouro-small"></p>
+      </header>
+      <div class="ouro-learn-body" tabindex="0" role="group" aria-label="{text("learn.body")}">
+        <div class="ouro-learn-words" aria-live="polite"></div>
+        <div class="ouro-learn-residual"></div>
+        <div class="ouro-learn-answer"></div>
+        <p class="ouro-learn-status ouro-small" role="status"></p>
+      </div>
       <p class="ouro-learn-buttons">
         <button type="button" class="ouro-learn-back">{text("learn.back")}</button>
         <button type="button" class="ouro-learn-next"></button>
       </p>
-      <p class="ouro-learn-status ouro-small" role="status"></p>
     </article>
     <div class="ouro-learn-stage">
       <div class="ouro-learn-theory" hidden>{THEORY_VIEW.template}</div>

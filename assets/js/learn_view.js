@@ -5,6 +5,7 @@ const part = (name) => root.querySelector(".ouro-learn-" + name);
 const state = { chapter: 0, stop: 0, asked: 0, known: new Map(), done: new Set(), wanted: "" };
 const { chapters, questions } = JSON.parse(props.value);
 const stage = root.querySelector(".ouro-learn-run");
+const narrow = matchMedia("(max-width: 900px)"); // as in page.css: the words are a sheet at the lower edge
 const view = { props: { value: null, looks: props.looks, words: props.words }, changed: () => {} };
 mountRun(stage, view.props, (_, changed) => (view.changed = changed), () => {});
 mountTheory(part("theory"), { value: null, looks: props.looks, words: props.words }, () => {}, () => {});
@@ -33,7 +34,9 @@ function drawList() {
     button.addEventListener("click", () => go(n));
     item.append(button);
     part("list").append(item);
+    if (n === state.chapter) item.dataset.here = "";
   });
+  showIn(part("list"), [part("list").querySelector("[data-here]")]);
 }
 
 async function drawStop() {
@@ -46,11 +49,13 @@ async function drawStop() {
   part("next").textContent = say(stop ? "learn.next" : state.chapter + 1 < chapters.length ? "learn.chapter" : "learn.end");
   part("next").disabled = false;
   for (const text of stop ? stop.words : here.question.words) part("words").append(paragraph(text));
-  if (!stop) ask(here.question);
+  part("body").scrollTop = 0;
   const focus = stop ? stop : { at: null, ...here.question.focus };
   part("theory").hidden = focus.figure !== "theory";
   part("residual").replaceChildren(...(focus.figure === "residual" ? [residual(here.residual)] : []));
-  await point(focus);
+  if (!stop) await ask(here.question);
+  if (stop || here.question.kind !== "predict") await point(focus);
+  root.dataset.at = state.chapter + "." + state.stop;
 }
 
 // Put the run to a moment and mark what is meant.
@@ -68,11 +73,57 @@ async function point(focus) {
   shown.windowed(Boolean(focus.windowed));
   shown.hideCard();
   if (focus.at) shown.moment(focus.at.step, focus.at.stage);
-  if (focus.card) shown.card(focus.card.step, focus.card.node);
   for (const node of stage.querySelectorAll("[data-spot]")) node.removeAttribute("data-spot");
-  const spots = focus.spot ? [...stage.querySelectorAll(focus.spot)] : [];
-  for (const node of spots) node.setAttribute("data-spot", "");
-  if (spots.length) spots[0].scrollIntoView({ block: "nearest" });
+  let height = 0;
+  if (focus.card) {
+    measure();
+    shown.card(focus.card.step, focus.card.node);
+    height = stage.querySelector(".ouro-card").offsetHeight;
+  }
+  const spots = focus.spot ? [...stage.querySelectorAll(focus.spot)] : focus.figure === "theory" ? [part("theory")] : [];
+  if (focus.spot) for (const node of spots) node.setAttribute("data-spot", "");
+  if (focus.card) {
+    reveal([...stage.querySelectorAll("[data-open]")], height);
+    shown.placeCard();
+  }
+  reveal(spots);
+}
+
+// How far to scroll so that what lies between two points comes to lie between two others; what is too long, with its beginning.
+const shift = (from, to, low, high) => (from < low || to - from > high - low ? from - low : Math.max(0, to - high));
+
+function around(nodes) {
+  const boxes = nodes.map((node) => node.getBoundingClientRect()).filter((box) => box.width || box.height);
+  const [first] = boxes, sides = (side) => boxes.map((box) => box[side]);
+  const most = (side) => Math.max(...sides(side)), least = (side) => Math.min(...sides(side));
+  return first && { first, left: least("left"), top: least("top"), right: most("right"), bottom: most("bottom") };
+}
+
+// Scroll a box of the view's own so that some elements in it are seen, or else the first of them.
+function showIn(box, nodes) {
+  const frame = box.getBoundingClientRect(), all = around(nodes), edge = 6;
+  if (!all) return;
+  const fits = all.bottom - all.top < frame.height && all.right - all.left < frame.width, goal = fits ? all : all.first;
+  box.scrollTop += shift(goal.top, goal.bottom, frame.top + edge, frame.bottom - edge);
+  box.scrollLeft += shift(goal.left, goal.right, frame.left + edge, frame.right - edge);
+}
+
+// Where the words are a sheet: how high it is.
+function measure() {
+  root.style.setProperty("--ouro-sheet", (narrow.matches ? part("text").offsetHeight : 0) + "px");
+}
+
+// Scroll so that the words and what they speak of are seen together, with so much room below it.
+function reveal(nodes, below = 0) {
+  measure();
+  const [first] = nodes, words = part("text"), card = stage.querySelector(".ouro-locked");
+  for (const box of stage.querySelectorAll(".ouro-text, .ouro-tree")) if (box !== first && first && box.contains(first)) showIn(box, nodes);
+  const high = document.documentElement.clientHeight, edge = 10, all = around(nodes);
+  const sheet = card && card !== first && getComputedStyle(card).position === "fixed";
+  const floor = high - edge - (narrow.matches ? words.offsetHeight : 0) - (sheet ? card.offsetHeight : 0);
+  if (all) scrollBy({ top: shift(all.top, all.bottom + (sheet ? 0 : below), edge, floor), behavior: "instant" });
+  const cut = words.getClientRects().length && words.getBoundingClientRect().bottom - high;
+  if (cut > 0) scrollBy({ top: Math.ceil(cut), behavior: "instant" });
 }
 
 function ask(question) {
@@ -98,6 +149,7 @@ async function predict(question) {
   const round = question.rounds[state.asked];
   part("answer").replaceChildren();
   await point({ at: { step: round.step, stage: "draft" }, spot: `.ouro-step[data-step="${round.step}"]` });
+  if (chapter().question !== question || state.stop !== lastStop()) return; // the reader has gone on meanwhile
   const guesses = make("p", "ouro-learn-guesses");
   round.tokens.forEach((text, n) => guesses.append(make("span", "ouro-learn-guess", visible(text)), n + 1 < round.tokens.length ? " " : ""));
   const list = make("div", "ouro-learn-options");
@@ -115,6 +167,7 @@ async function predict(question) {
     list.append(button);
   }
   part("answer").append(guesses, list);
+  reveal([...stage.querySelectorAll("[data-spot]")]);
 }
 
 function another(question) {
@@ -133,6 +186,7 @@ function settle(right, sentences) {
   box.setAttribute("role", "status");
   box.append(make("strong", "", say(right ? "learn.right" : "learn.wrong")), ...sentences.map((text) => paragraph(text)));
   part("answer").append(box);
+  showIn(part("body"), [box]);
   state.done.add(chapter().id);
   drawList();
 }
@@ -185,4 +239,5 @@ questions.forEach(({ words, chapter: number, stop, answer }) => {
   item.append(fold);
   part("ten").append(item);
 });
+new ResizeObserver(measure).observe(part("text"));
 go(0);

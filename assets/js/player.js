@@ -14,6 +14,10 @@ class Player {
   words() {
     return "";
   }
+  // The longest that words() comes to: its place is kept, so that the controls stay where they are.
+  longest() {
+    return this.words();
+  }
 
   build(place) {
     const button = (label, icon, act) => {
@@ -39,7 +43,9 @@ class Player {
     for (const value of [0.25, 0.5, 1, 2, 4, 8]) speed.append(new Option(value + "×", String(value), value === 1, value === 1));
     speed.addEventListener("change", () => (this.speed = Number(speed.value)));
     this.count = make("span", "ouro-count");
-    place.append(this.first, this.back, this.playing, this.next, this.last, this.slider, this.count, speed);
+    this.moment = make("span", "ouro-moment");
+    this.moment.append(this.count);
+    place.append(this.first, this.back, this.playing, this.next, this.last, this.slider, this.moment, speed);
     place.addEventListener("keydown", (event) => this.key(event));
   }
 
@@ -142,5 +148,6 @@ class Player {
     for (const node of [this.first, this.back, this.playing, this.next, this.last, this.slider]) node.disabled = !this.frames.length;
     this.slider.setAttribute("aria-valuetext", this.words());
     this.count.textContent = this.words();
+    this.moment.dataset.longest = this.longest();
   }
 }

@@ -26,10 +26,20 @@ class Timeline extends Player {
   }
 
   words() {
-    const step = this.at < 0 ? 0 : this.frames[this.at][0] + 1;
-    const [at, phase] = this.frames[this.at] || [-1, 0], depth = at < 0 ? 0 : TokenText.depth(this.steps[at]);
-    const stage = phase > depth + 1 ? "" : phase > depth ? say("view.moment.verdict") : say("view.moment.token", { n: phase });
-    return say("view.moment", { step, all: (this.steps || []).length, stage: at < 0 ? "" : stage, seconds: this.seconds.toFixed(2) });
+    const [step, phase] = this.frames[this.at] || [-1, 0], depth = step < 0 ? 0 : TokenText.depth(this.steps[step]);
+    return this.told(step, phase > depth + 1 || step < 0 ? "" : phase > depth ? "verdict" : "token", phase, this.seconds);
+  }
+
+  told(step, stage, phase, seconds) {
+    const said = stage && say("view.moment." + stage, { n: phase });
+    return say("view.moment", { step: step + 1, all: this.steps.length, stage: said, seconds: seconds.toFixed(2) });
+  }
+
+  // In any granularity.
+  longest() {
+    const last = [this.steps.length - 1, this.ends[this.ends.length - 1]];
+    const all = ["verdict", "token"].map((stage) => this.told(last[0], stage, this.deepest, last[1]));
+    return all.reduce((one, other) => (other.length > one.length ? other : one));
   }
 
   clear() {
@@ -37,6 +47,7 @@ class Timeline extends Player {
     this.steps = [];
     this.frames = []; // [step, phase, seconds at which it is reached]
     this.ends = [0];
+    this.deepest = 0;
     this.at = -1;
     this.follow = true;
     this.update();
@@ -48,6 +59,7 @@ class Timeline extends Player {
       const [prefill, draft, verify, learn, host] = step.seconds;
       const begun = this.ends[this.ends.length - 1] + prefill, depth = TokenText.depth(step);
       const moments = [];
+      this.deepest = Math.max(this.deepest, depth);
       if (this.grain === "token") for (let n = 1; n <= depth; n++) moments.push([step.index, n, begun + (draft * n) / depth]);
       if (this.grain !== "commit" && depth) moments.push([step.index, depth + 1, begun + draft + verify]);
       const end = begun + draft + verify + learn + host;
@@ -67,6 +79,7 @@ class Timeline extends Player {
     this.steps = [];
     this.frames = [];
     this.ends = [0];
+    this.at = -1;
     this.follow = false;
     this.append(steps);
     this.follow = follow;

@@ -1,24 +1,34 @@
 // What is known of one token: who wrote it, why it stands there, and what both models thought. Needs dom.js.
 class TokenCard {
-  constructor(card, frame, looks) {
-    Object.assign(this, { card, frame, looks, locked: false });
+  // closed() is called when a card that was locked is gone.
+  constructor(card, frame, looks, closed) {
+    Object.assign(this, { card, frame, looks, closed, locked: false, gap: 4, edge: 8 });
+    this.sheet = matchMedia("(pointer: coarse), (max-width: 640px)"); // as in page.css
   }
 
   hide() {
+    const locked = this.locked;
+    if (this.card.contains(document.activeElement)) this.under.focus({ preventScroll: true });
+    this.release();
+    this.card.hidden = true;
+    if (locked) this.closed();
+  }
+
+  release() {
     this.locked = false;
     if (this.under) {
       this.under.removeAttribute("aria-describedby");
-      if (this.card.contains(document.activeElement)) this.under.focus();
+      delete this.under.dataset.open;
     }
-    this.card.hidden = true;
     this.card.classList.remove("ouro-locked");
+    delete this.card.dataset.up;
     this.card.setAttribute("role", "tooltip");
     this.card.removeAttribute("aria-label");
   }
 
   // facts: {text, look, why, origin, odds, rows}; under: the element it belongs to.
   show(facts, under, lock) {
-    if (this.under && this.under !== under) this.under.removeAttribute("aria-describedby");
+    this.release();
     this.under = under;
     under.setAttribute("aria-describedby", this.card.id);
     const look = this.looks.get(facts.look);
@@ -34,14 +44,38 @@ class TokenCard {
     this.card.dataset.look = facts.look;
     this.card.hidden = false;
     if (lock) this.lock(facts);
-    const box = under.getClientRects()[0] || under.getBoundingClientRect(), frame = this.frame.getBoundingClientRect();
-    const left = Math.max(0, Math.min(box.left - frame.left, frame.width - this.card.offsetWidth));
-    this.card.style.left = left + "px";
-    this.card.style.top = box.bottom - frame.top + 4 + "px";
+    this.place();
+  }
+
+  // Inside the window and beside its token, never over it: below, or above where there is more room, to be scrolled where it is
+  // longer than that. On a phone a locked card is a sheet at the lower edge.
+  place() {
+    if (this.card.hidden) return;
+    const { card, under, gap, edge } = this, { clientWidth: wide, clientHeight } = document.documentElement;
+    const high = clientHeight - (parseFloat(getComputedStyle(this.frame).getPropertyValue("--ouro-sheet")) || 0); // see learn_view.js
+    card.style.cssText = "";
+    if (this.locked && this.sheet.matches) return;
+    const box = under.getBoundingClientRect(), [line = box] = under.getClientRects(), frame = this.frame.getBoundingClientRect();
+    const below = high - edge - gap - box.bottom, above = box.top - gap - edge;
+    const up = card.offsetHeight > below && above > below;
+    card.style.maxHeight = Math.max(0, Math.min(up ? above : below, high - 2 * edge)) + "px";
+    const right = Math.min(frame.right, wide - edge) - card.offsetWidth, left = Math.max(frame.left, edge, Math.min(line.left, right));
+    const top = up ? Math.min(box.top - gap, high - edge) - card.offsetHeight : Math.max(box.bottom + gap, edge);
+    card.style.left = left - frame.left - this.frame.clientLeft + "px";
+    card.style.top = top - frame.top - this.frame.clientTop + "px";
+  }
+
+  // Where the card is a sheet the page scrolls until its token stands above it; where there is nothing to scroll, the card goes up.
+  uncover() {
+    if (!this.locked || !this.sheet.matches) return;
+    const room = () => this.card.getBoundingClientRect().top - this.gap - this.under.getBoundingClientRect().bottom;
+    if (room() < 0) scrollBy({ top: Math.ceil(-room()), behavior: "instant" });
+    if (room() < 0) this.card.dataset.up = "";
   }
 
   lock(facts) {
     this.locked = true;
+    this.under.dataset.open = "";
     this.card.classList.add("ouro-locked");
     this.card.setAttribute("role", "group");
     this.card.setAttribute("aria-label", say("view.card.about", { text: visible(facts.text) }));

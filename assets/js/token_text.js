@@ -75,11 +75,17 @@ class TokenText {
 
   rejected(number, step) {
     const facts = step.nodes[number - 1];
-    const node = make("del", "ouro-rejected", facts.text);
+    const node = make("del", "ouro-rejected", TokenText.inline(facts.text));
+    node.dataset.text = facts.text;
     node.tabIndex = -1;
     node.dataset.node = String(number);
     this.describe(node, facts, step);
     return node;
+  }
+
+  // A rejected token stays in its line, so that the text that was kept has its own lines: breaks and tabs become signs.
+  static inline(text) {
+    return text.replace(/\r\n|[\n\v\f\r\u0085\u2028\u2029]/g, "↵").replace(/\t/g, "⇥");
   }
 
   describe(node, facts, step) {

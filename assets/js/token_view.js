@@ -4,16 +4,16 @@ const root = element.querySelector(".ouro-run");
 const part = (name) => root.querySelector(".ouro-" + name);
 const place = part("text"), legend = part("legend"), tiles = part("tiles"), status = part("status"), said = part("said");
 const looks = new Map(props.looks.map((look) => [look.look, look]));
-const state = { run: null, old: null, left: null, stop: null, spoken: 0, drawn: 0, ends: [], atEnd: true };
+const state = { run: null, old: null, left: null, stop: null, spoken: 0, drawn: 0, ends: [], atEnd: true, pointer: [] };
 const SPEAK_EVERY_MS = 5000;
 window.ouroCards = (window.ouroCards || 0) + 1; // there may be several views on a page
 part("card").id = "ouro-card-" + window.ouroCards;
 const text = new TokenText(place);
-const card = new TokenCard(part("card"), root, looks);
-const tree = new TreeView(part("tree"), looks, (node, under) => inspect(nodeFacts(text.steps[shownStep()], node), under, true));
+const card = new TokenCard(part("card"), root, looks, restore);
+const tree = new TreeView(part("tree"), looks, (node, under) => inspect(nodeFacts(tree.step, node), under, true));
 const timeline = new Timeline(part("timeline"), moment);
 
-const shownStep = () => (timeline.at < 0 ? text.steps.length - 1 : timeline.frames[timeline.at][0]);
+const shownMoment = () => timeline.frames[timeline.at] || [text.steps.length - 1, Infinity];
 
 function start(value) {
   Object.assign(state, { run: value.run, stop: null, spoken: 0, ends: [], atEnd: true });
@@ -46,11 +46,12 @@ function append(steps) {
 function aside() {
   state.drawn = performance.now();
   drawLegend();
-  if (timeline.follow) picture(text.steps[text.steps.length - 1], Infinity);
+  if (timeline.follow && !card.locked) picture(text.steps[text.steps.length - 1], Infinity);
 }
 
 // The cursor has moved: text, tree and charts follow.
 function moment(step, phase) {
+  if (card.locked) card.hide(); // it is of another moment
   if (step < 0) text.show(-1, 0);
   if (!text.steps[step]) return;
   if (timeline.follow) text.showAll();
@@ -58,8 +59,13 @@ function moment(step, phase) {
   picture(text.steps[step], phase);
   follow(step);
   rove();
-  tell("ouro:cursor", { run: state.run, step: step + 1, token: state.ends[step], seconds: timeline.seconds });
+  point(step, timeline.seconds);
   if (timeline.timer === undefined || Date.now() - state.spoken > SPEAK_EVERY_MS) speak(describeStep(text.steps[step]));
+}
+
+// Where the charts' cursor stands.
+function point(step, seconds) {
+  tell("ouro:cursor", { run: state.run, step: step + 1, token: state.ends[step], seconds });
 }
 
 // One token is the text's tab stop: one that can be seen.
@@ -273,7 +279,10 @@ function complete(facts, step, before, chosen, index) {
   if (facts.learned && facts.source !== "copy") facts.phrase = phraseOf(step, facts);
   if (facts.step !== undefined && facts.learned && facts.learned !== "history" && facts.source !== "copy") {
     facts.learnedAt = facts.step;
-    facts.jump = () => timeline.goToStep(facts.step);
+    facts.jump = () => {
+      timeline.goToStep(facts.step);
+      state.stop.focus({ preventScroll: true });
+    };
   }
   return facts;
 }
@@ -307,23 +316,54 @@ const tokenAt = (event) => event.target.closest && event.target.closest(".ouro-t
 const preview = (node) => !card.locked && inspect(factsOf(node), node, false);
 const leave = () => !card.locked && card.hide();
 
+// The card of a token stays until it is closed; tree and charts show the token's step meanwhile, the text stays as it is.
 function lock(node) {
-  const step = Number(node.dataset.step);
-  if (timeline.at >= 0 && timeline.frames[timeline.at][0] !== step) timeline.goToStep(step);
+  const step = text.steps[Number(node.dataset.step)], [shown, phase] = shownMoment();
+  picture(step, step.index === shown ? phase : Infinity);
+  point(step.index, timeline.ends[step.index + 1]);
   inspect(factsOf(node), node, true);
+  card.uncover();
   if (node.dataset.node) tree.select(Number(node.dataset.node));
   if (node.dataset.index !== undefined) trigger("token_select", { ...node.dataset });
 }
 
-place.addEventListener("pointerover", (event) => (tokenAt(event) ? preview(tokenAt(event)) : leave()));
+// Tree and charts go back to the moment of the timeline.
+function restore() {
+  const [step, phase] = shownMoment();
+  if (!text.steps[step]) return;
+  picture(text.steps[step], phase);
+  tree.select(-1);
+  point(step, timeline.seconds);
+}
+
+// A card opens where the pointer itself has moved to a token, not where a token has moved under a pointer that rests.
+document.addEventListener("pointermove", (event) => {
+  const [x, y] = state.pointer, rests = event.clientX === x && event.clientY === y;
+  state.pointer = [event.clientX, event.clientY];
+  if (rests || event.pointerType === "touch" || !place.contains(event.target)) return;
+  const node = tokenAt(event);
+  if (!node) leave();
+  else if (node !== card.under || part("card").hidden) preview(node);
+});
 place.addEventListener("pointerleave", leave);
+
+// What has scrolled away from the pointer loses its card; that of the token with the focus follows it.
+document.addEventListener(
+  "scroll",
+  () => {
+    if (part("card").hidden) return;
+    const [x, y] = state.pointer, pointed = x !== undefined && document.elementFromPoint(x, y);
+    const stays = card.locked || document.activeElement === card.under || (pointed && tokenAt({ target: pointed }) === card.under);
+    if (!stays) card.hide();
+  },
+  true,
+);
 place.addEventListener("scroll", () => {
   state.atEnd = place.scrollHeight - place.scrollTop - place.clientHeight < 40;
-  const focused = document.activeElement;
-  if (focused && focused.classList.contains("ouro-token") && place.contains(focused)) preview(focused);
-  else leave();
+  card.place();
 });
-place.addEventListener("focusin", (event) => tokenAt(event) && preview(tokenAt(event)));
+addEventListener("resize", () => card.place());
+place.addEventListener("focusin", (event) => tokenAt(event) && event.target.matches(":focus-visible") && preview(tokenAt(event)));
 place.addEventListener("focusout", leave);
 place.addEventListener("click", (event) => tokenAt(event) && lock(tokenAt(event)));
 place.addEventListener("keydown", (event) => {
@@ -338,6 +378,14 @@ place.addEventListener("keydown", (event) => {
   all[target].focus();
 });
 document.addEventListener("keydown", (event) => event.key === "Escape" && card.hide());
+document.addEventListener(
+  "click",
+  ({ target }) => {
+    const own = root.contains(target) && target.closest(".ouro-card, .ouro-token, .ouro-rejected, [data-node]");
+    if (card.locked && !own) card.hide();
+  },
+  true, // before what was clicked opens another one
+);
 document.addEventListener("ouro:seek", (event) => {
   if (!text.steps.length || event.detail.run !== state.run) return;
   const { step, token, seconds } = event.detail;
@@ -357,7 +405,7 @@ press(part("windowed"), windowed);
 
 function windowed(on) {
   tree.windowed = on;
-  const [step, phase] = timeline.frames[timeline.at] || [text.steps.length - 1, Infinity];
+  const [step, phase] = shownMoment();
   picture(text.steps[step], phase);
 }
 part("stage").addEventListener("toggle", () => {
@@ -390,6 +438,7 @@ element.ouroboros = {
     if (token) lock(token);
   },
   hideCard: () => card.hide(),
+  placeCard: () => card.place(),
 };
 paint(props.value);
 watch("value", () => paint(props.value));
