@@ -15,6 +15,7 @@ from ouroboros_core.words import say
 from visualize import figures, gallery, permalink, views
 from visualize.components.plot_view import PlotView
 from visualize.components.token_view import TokenView
+from visualize.markup import text
 from visualize.panels.compute import Update, all_charts
 from visualize.panels.faults import told
 from visualize.panels.inputs import RunInputs, learns
@@ -41,6 +42,8 @@ CHARTS = {
 """Label, and what lies on the x axis where the chart shares the cursor of the run."""
 GROWING = "acceptance"
 """The chart that grows while a run is under way."""
+SETTINGS = f'<details class="ouro-settings"><summary>{text("page.settings")}</summary></details>'
+"""Before the settings: where the page is narrow, they are seen as long as this is open (page.css)."""
 RECORDED = "heap-ouroboros"
 """On screen before any model is loaded."""
 
@@ -63,13 +66,14 @@ class GeneratePanel:
                     self.go = gr.Button(say("generate.go"), variant="primary", elem_id="generate", min_width=0)
                     self.stop = gr.Button(say("page.stop"), elem_id="stop", min_width=0)
                 self.models = gr.Markdown(self.studio.models.state(), elem_id="models", elem_classes="ouro-note")
+            with gr.Column(min_width=0, elem_classes="ouro-knobs"):
+                gr.HTML(SETTINGS, elem_classes="ouro-settings-place")
+                self.inputs.build_knobs()
             with gr.Column(min_width=0, elem_classes="ouro-result"):
                 self.view = TokenView(shown, elem_id="token-view")
                 self.saving = Saving(self.visit, (trace, baseline))
                 with gr.Row(elem_classes="ouro-charts"):
                     self.charts = {name: self._chart(name, charts) for name in CHARTS}
-            with gr.Column(min_width=0, elem_classes="ouro-knobs"):
-                self.inputs.build_knobs()
         self._wire()
 
     @staticmethod
@@ -103,7 +107,7 @@ class GeneratePanel:
         private: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
         blocks.load(self._wait, outputs=self.models, concurrency_limit=None, **private)
         self.pair.change(self.studio.models.state, self.pair, self.models, queue=False, **private)
-        self.inputs.attach(blocks)
+        self.inputs.attach(blocks, self.view, list(self.charts.values()))
 
     async def _wait(self) -> AsyncIterator[str]:
         models = self.studio.models
