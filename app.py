@@ -34,6 +34,8 @@ from ouroboros_core.locations import assets
 from ouroboros_core.models.allowed import Choice, read_pairs
 from ouroboros_core.words import say
 from visualize import palette
+from visualize.components.address import PageHeader, named, opened
+from visualize.components.plot_view import PLOTLY, library
 from visualize.panels.drafts import DraftsPanel
 from visualize.panels.endpoint import add_endpoint
 from visualize.panels.generate import GeneratePanel
@@ -41,17 +43,13 @@ from visualize.panels.learn import LearnPanel
 from visualize.panels.limits import PUBLIC, Limits
 from visualize.panels.models import Models
 from visualize.panels.race import RacePanel
-from visualize.panels.service import Gate, malformed, write_log
+from visualize.panels.service import Gate, Packed, malformed, write_log
 from visualize.panels.studio import Studio
 from visualize.panels.sweep import SweepPanel
 from visualize.panels.traces import GENERATE, TracesPanel
 
-HEADER = f"""
-<header class="ouro-header">
-  <h1>{say("page.title")}</h1>
-  <p>{say("page.motto")}</p>
-</header>
-"""
+TABS = (GENERATE, "race", "sweep", "learn", "traces", "drafts")
+"""The ids of the tabs, which their addresses name, in their order."""
 MAX_QUEUE = 20
 """Runs that may wait; who comes then is told so."""
 
@@ -84,25 +82,36 @@ def build(studio: Studio, max_queue: int = MAX_QUEUE) -> gr.Blocks:
     """The page, not yet launched."""
     with gr.Blocks(title=say("page.window"), analytics_enabled=False) as page:
         with gr.Row(elem_classes="ouro-top"):
-            gr.HTML(HEADER)
+            header = PageHeader(TABS)
             pair = choose_pair(studio.models)
         with gr.Tabs() as tabs:
-            with gr.Tab(say("tab.generate"), id=GENERATE):
+            generate, race, swept, learn, traces, drafts = (gr.Tab(say(f"tab.{tab}"), id=tab) for tab in TABS)
+            with generate:
                 panel = GeneratePanel(studio, pair)
-            with gr.Tab(say("tab.race")):
+            with race:
                 RacePanel(studio, pair)
-            with gr.Tab(say("tab.sweep")):
+            with swept:
                 sweep = SweepPanel(studio, panel, tabs)
-            with gr.Tab(say("tab.learn")):
+            with learn:
                 LearnPanel()
-            with gr.Tab(say("tab.traces")) as traces:
+            with traces:
                 TracesPanel(panel, tabs, traces)
-            with gr.Tab(say("tab.drafts")):
+            with drafts:
                 DraftsPanel()
         add_endpoint(studio)
+        address_tabs(page, header, tabs, (generate, race, swept, learn, traces, drafts))
         panel.attach_loading(page)
         sweep.attach(page)
     return page.queue(max_size=max_queue)
+
+
+def address_tabs(page: gr.Blocks, header: PageHeader, tabs: Any, each: Sequence[Any]) -> None:
+    """Open the tab that the address names, and write into the address which tab is open; all of it in the browser."""
+    here: dict[str, Any] = {"fn": None, "api_visibility": "private", "show_progress": "hidden"}
+    for name, tab in zip(TABS, each, strict=True):
+        tab.select(js=opened(name), **here)
+    for event in (page.load, header.go):
+        event(js=named(TABS), outputs=tabs, **here)
 
 
 def choose_pair(models: Models) -> Any:
@@ -178,8 +187,12 @@ def main() -> None:
     studio.models.start()
     try:
         where = {"server_name": arguments.host, "server_port": arguments.port}
-        routes = [APIRoute("/healthz", partial(health, studio))]  # there from the first answer on
-        more = {"routes": routes, "middleware": [Middleware(Gate)], "exception_handlers": {RequestValidationError: malformed}}
+        routes = [
+            APIRoute("/healthz", partial(health, studio)),
+            APIRoute(f"/{PLOTLY}", library),
+        ]  # there from the first answer on
+        between = [Middleware(Gate), Middleware(Packed)]
+        more = {"routes": routes, "middleware": between, "exception_handlers": {RequestValidationError: malformed}}
         page.launch(
             **where, prevent_thread_lock=True, quiet=True, app_kwargs=more, max_threads=40 + max_queue, **launch_options()
         )

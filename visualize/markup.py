@@ -164,17 +164,34 @@ LEARN_VIEW = Markup(
 )
 
 
+ADDRESS = Markup(
+    f'<header class="ouro-header"><h1>{text("page.title")}</h1><p>{text("page.motto")}</p></header>', ("dom.js", "address.js")
+)
+
+LINK_VIEW = Markup(
+    f"""
+<section class="ouro-link" aria-label="{text("link.title")}" hidden>
+  <div class="ouro-link-lines" role="status"></div>
+  <button type="button" class="ouro-link-run" hidden>{text("link.run")}</button>
+</section>
+""",
+    ("dom.js", "link_view.js"),
+)
+
 GALLERY_VIEW = Markup('<ul class="ouro-gallery"></ul>', ("dom.js", "gallery_view.js"))
 
 DIFF_VIEW = Markup(
     """
-<section class="ouro-diff" hidden>
-  <h3 class="ouro-diff-title"></h3>
-  <p class="ouro-diff-status"></p>
-  <div class="ouro-diff-lines"></div>
-  <ul class="ouro-diff-lanes"></ul>
-  <div class="ouro-text ouro-diff-text"></div>
-  <div class="ouro-scroll"><table class="ouro-table ouro-diff-table"></table></div>
+<section class="ouro-diff">
+  <p class="ouro-diff-problem" role="status"></p>
+  <div class="ouro-diff-found" hidden>
+    <h3 class="ouro-diff-title"></h3>
+    <p class="ouro-diff-status"></p>
+    <div class="ouro-diff-lines"></div>
+    <ul class="ouro-diff-lanes"></ul>
+    <div class="ouro-text ouro-diff-text"></div>
+    <div class="ouro-scroll"><table class="ouro-table ouro-diff-table"></table></div>
+  </div>
 </section>
 """,
     ("dom.js", "diff_view.js"),

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlencode
 
 from ouroboros_core import methods
 from ouroboros_core.decoding.trace import Trace
 from ouroboros_core.errors import InvalidInput
+from ouroboros_core.hyperparameters import Hyperparameters
 from ouroboros_core.sampling import Sampling
 
 FEWEST, MOST = 8, 512
 """New tokens that the page lets a visitor ask for."""
+CHAT = {"1": True, "0": False, "true": True, "false": False}
 LONGEST = 4000
 """Characters of a prompt that a link may hold: longer addresses are cut off on their way."""
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -55,31 +59,52 @@ def query(inputs: Inputs) -> str:
     return "?" + urlencode({**facts, **more})
 
 
-def read(parameters: Mapping[str, str], most: int = MOST) -> Inputs | None:
-    """The inputs of a query string; None where there is no prompt in it. Parameters of others are left alone.
+def read(parameters: Mapping[str, str], most: int = MOST) -> tuple[Inputs, list[str]] | None:
+    """The inputs of a query string, and what is wrong with it; None where there is no prompt in it.
 
-    most: new tokens that this page lets a visitor ask for.
-
-    Raises InvalidInput for a value that is out of range.
+    A parameter that is wrong has its default instead, and costs no other one; the prompt is then "". Parameters of others are
+    left alone. most: new tokens that this page lets a visitor ask for.
     """
-    prompt = parameters.get("prompt", "")
-    if not prompt:
+    if not parameters.get("prompt"):
         return None
-    if len(prompt) > LONGEST:
-        raise InvalidInput(f"a link can hold a prompt of {LONGEST} characters, this one has {len(prompt)}")
-    kind = methods.get(parameters.get("method", methods.DEFAULT))
-    given = {name: parameters[name] for name in kind.Hyperparameters.knobs() if name in parameters}
-    knobs = kind.Hyperparameters.parse(given).model_dump()
-    sampling = {name: parameters[name] for name in Sampling.knobs() if name in parameters}
-    values = Sampling.parse(sampling).model_dump()
-    return Inputs(
-        prompt,
-        kind.id,
-        parameters.get("chat", "1") not in ("0", "false"),
-        _count(parameters.get("tokens", "128"), min(most, MOST)),
-        {name: knobs[name] for name in given},
-        {name: values[name] for name in sampling},
-    )
+    wrong: list[str] = []
+
+    def one(name: str, check: Callable[[str], T], default: T) -> T:
+        try:
+            return check(parameters[name]) if name in parameters else default
+        except InvalidInput as error:
+            wrong.append(str(error))
+            return default
+
+    def values(kind: type[Hyperparameters]) -> dict[str, Any]:
+        """Those that hold by themselves, if they also do together."""
+        names = [name for name in kind.knobs() if name in parameters]
+        each = [one(name, lambda text, n=name: {n: getattr(kind.parse({n: text}), n)}, {}) for name in names]
+        good: dict[str, Any] = {name: value for given in each for name, value in given.items()}
+        try:
+            kind.parse(good)
+        except InvalidInput as error:
+            wrong.append(str(error))
+            return {}
+        return good
+
+    prompt = one("prompt", _prompt, "")
+    method = one("method", methods.get, methods.get(methods.DEFAULT))
+    chat = one("chat", _chat, True)
+    count = one("tokens", lambda text: _count(text, min(most, MOST)), min(most, 128))
+    return Inputs(prompt, method.id, chat, count, values(method.Hyperparameters), values(Sampling)), wrong
+
+
+def _prompt(text: str) -> str:
+    if len(text) > LONGEST:
+        raise InvalidInput(f"a link can hold a prompt of {LONGEST} characters, this one has {len(text)}")
+    return text
+
+
+def _chat(text: str) -> bool:
+    if text not in CHAT:
+        raise InvalidInput(f"chat must be one of {', '.join(CHAT)}, got {text[:40]}")
+    return CHAT[text]
 
 
 def _count(text: str, most: int) -> int:

@@ -1,12 +1,14 @@
-// Two runs of one prompt: the text they share, cut where both end a step, and where one of them needed fewer. Needs dom.js.
+// Two runs of one prompt: the text they share, cut where both end a step, and where one of them needed fewer; or why they cannot
+// be compared. Needs dom.js.
 const root = element.querySelector(".ouro-diff");
 const part = (name) => root.querySelector(".ouro-diff-" + name);
 
 function paint() {
   const value = props.value && JSON.parse(props.value);
   for (const name of ["title", "status", "lines", "lanes", "text", "table"]) part(name).replaceChildren();
-  root.hidden = !value || !value.segments;
-  if (root.hidden) return;
+  part("problem").textContent = (value && value.problem) || "";
+  part("found").hidden = !value || !value.segments;
+  if (part("found").hidden) return;
   part("title").textContent = value.title;
   part("status").textContent = value.status;
   for (const lane of value.lanes) part("lanes").append(make("li", "", say("diff.lane", { ...lane, seconds: lane.seconds.toFixed(2) })));
@@ -33,4 +35,7 @@ function span(segment) {
 }
 
 paint();
-watch("value", paint);
+watch("value", () => {
+  paint();
+  bring(root);
+});

@@ -8,7 +8,7 @@ const stage = root.querySelector(".ouro-learn-run");
 const narrow = matchMedia("(max-width: 900px)"); // as in page.css: the words are a sheet at the lower edge
 const view = { props: { value: null, looks: props.looks, words: props.words }, changed: () => {} };
 mountRun(stage, view.props, (_, changed) => (view.changed = changed), () => {});
-mountTheory(part("theory"), { value: null, looks: props.looks, words: props.words }, () => {}, () => {});
+mountTheory(part("theory"), { value: null, looks: props.looks, words: props.words, plotly: props.plotly }, () => {}, () => {});
 
 const chapter = () => chapters[state.chapter];
 const lastStop = () => chapter().stops.length; // the question comes behind the last stop

@@ -1,11 +1,12 @@
 // A Plotly chart in a place of its own: updated in place, the theme followed, with a cursor that charts of one run share.
-// Needs dom.js, and Plotly from the page's head.
+// Needs dom.js, and Plotly: from the page's head, or from the address `props.plotly`.
 class Plot {
   // looks: Map of look by key; axis: what lies on the x axis, where the chart shares the cursor of a run; click: told of a point.
   constructor(place, looks, axis, click = () => {}) {
     Object.assign(this, { place, looks, axis, click, latest: null, moment: undefined, listening: false });
     this.cursor = make("div", "ouro-cursor");
     this.cursor.hidden = true;
+    if (!window.Plotly && props.plotly) Plot.painted().then(() => this.await());
     new ResizeObserver(() => {
       if (this.latest && window.Plotly && place.clientWidth) window.Plotly.Plots.resize(place).then(() => this.point());
     }).observe(place);
@@ -27,16 +28,55 @@ class Plot {
 
   paint() {
     if (!this.latest) return;
-    if (!window.Plotly) {
-      clearTimeout(this.waiting);
-      this.waiting = setTimeout(() => this.paint(), 100);
-      return;
-    }
+    if (!window.Plotly) return; // it is painted when the library is there
     const options = { displaylogo: false, showSendToCloud: false, responsive: true, displayModeBar: "hover", ...Plot.saving(this) };
     window.Plotly.react(this.place, this.recoloured(), this.themed(), options);
     if (!this.place.contains(this.cursor)) this.place.append(this.cursor);
     this.point();
     if (!this.listening) this.listen();
+    this.quiet();
+  }
+
+  // The library is larger than all the rest: it comes after the page's first paint, when a chart comes near the window, or when
+  // there is nothing else to do.
+  static painted() {
+    return new Promise((resolve) => {
+      if (!(self.PerformanceObserver && PerformanceObserver.supportedEntryTypes.includes("paint"))) return resolve();
+      new PerformanceObserver((_, observer) => resolve(observer.disconnect())).observe({ type: "paint", buffered: true });
+    });
+  }
+
+  static idle(act) {
+    if (self.requestIdleCallback) requestIdleCallback(act, { timeout: 2000 });
+    else setTimeout(act, 200);
+  }
+
+  await() {
+    const near = new IntersectionObserver((seen) => seen.some((one) => one.isIntersecting) && begin(), { rootMargin: "300px" });
+    const begin = () => {
+      near.disconnect();
+      Plot.library(() => Plot.idle(() => this.paint()));
+    };
+    near.observe(this.place);
+    Plot.idle(begin);
+  }
+
+  // One script for all charts of the page.
+  static library(act) {
+    if (window.Plotly) return act();
+    let script = document.querySelector("script[data-plotly]");
+    if (!script) {
+      script = Object.assign(make("script"), { src: props.plotly, fetchPriority: "low" });
+      script.dataset.plotly = "";
+      script.addEventListener("error", () => script.remove()); // the next chart tries again
+      document.head.append(script);
+    }
+    script.addEventListener("load", act);
+  }
+
+  // What a chart's toolbar does is for the mouse: its buttons are no stops on the way through the page.
+  quiet() {
+    for (const node of this.place.querySelectorAll("a, button, [tabindex]")) node.tabIndex = -1;
   }
 
   // PNG is Plotly's own button; SVG is one more.
@@ -54,6 +94,7 @@ class Plot {
   listen() {
     this.listening = true;
     this.place.on("plotly_relayout", () => this.point());
+    this.place.on("plotly_afterplot", () => this.quiet());
     this.place.on("plotly_click", (event) => {
       const point = event.points[0];
       this.click(point);

@@ -216,6 +216,7 @@ function paint(json) {
     if (props.asks && !value.done) tell("ouro:begun", { run: value.run });
   }
   const known = text.steps.length - value.from;
+  kept = { ...(value.prompt === undefined ? kept : {}), ...value };
   if (known >= 0) {
     const fresh = value.steps.slice(known);
     if (fresh.length) append(fresh);
@@ -231,9 +232,20 @@ function paint(json) {
     if (value.theory && value.badge === say("view.live")) remember(value);
   }
   root.dataset.done = String(Boolean(value.done));
+  root.dataset.unsaved = String(Boolean(value.unsaved));
   if (!state.stop) rove(place.querySelector(".ouro-token"));
   if (value.status !== undefined) announce(value.status, value.done);
 }
+
+// For a page that is loaded anew: the run as far as it has come.
+let kept = {};
+function keep({ detail }) {
+  if (kept.run === "recorded" || !text.steps.length) return;
+  const over = root.dataset.done === "true";
+  const status = over ? part("status").textContent : say("keep.stopped", { tokens: text.tokens });
+  detail.view = { ...kept, run: "kept", from: 0, steps: text.steps, done: true, status, unsaved: true };
+}
+if (props.keep) document.addEventListener("ouro:leave", keep);
 
 // What the curves of the theory show as the visitor's own runs; it is forgotten with the page.
 function remember(value) {

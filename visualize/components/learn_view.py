@@ -8,7 +8,7 @@ from typing import Any
 from ouroboros_core import words
 from visualize import gallery, learn
 from visualize.components.base import JsonHTML
-from visualize.components.plot_view import PLOTLY_HEAD
+from visualize.components.plot_view import PLOTLY
 from visualize.markup import LEARN_VIEW
 from visualize.views import legend
 
@@ -25,4 +25,4 @@ class LearnView(JsonHTML):
     def __init__(self, **more: Any) -> None:
         value = {"chapters": learn.chapters(), "questions": learn.questions()}
         texts = words.under("learn.", "theory.", "view.", "plot.")
-        super().__init__(value, LEARN_VIEW, looks=legend(), words=texts, head=PLOTLY_HEAD, server_functions=[run], **more)
+        super().__init__(value, LEARN_VIEW, looks=legend(), words=texts, plotly=PLOTLY, server_functions=[run], **more)

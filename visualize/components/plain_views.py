@@ -9,7 +9,7 @@ from ouroboros_core import words
 from ouroboros_core.decoding.reading import MAX_BYTES
 from visualize import gallery
 from visualize.components.base import JsonHTML
-from visualize.markup import ASK_VIEW, DIFF_VIEW, GALLERY_VIEW, OPEN_VIEW, SWEEP_VIEW, save_buttons
+from visualize.markup import ASK_VIEW, DIFF_VIEW, GALLERY_VIEW, LINK_VIEW, OPEN_VIEW, SWEEP_VIEW, save_buttons
 
 
 class SaveView(JsonHTML):
@@ -36,6 +36,13 @@ class OpenView(JsonHTML):
         super().__init__(None, OPEN_VIEW, words=words.under("open."), limit=MAX_BYTES, **more)
 
 
+class LinkView(JsonHTML):
+    """Value: {lines, offer}: what there is to say of a link, and whether to offer its run, which the button of that id starts."""
+
+    def __init__(self, button: str, **more: Any) -> None:
+        super().__init__(None, LINK_VIEW, button=button, **more)
+
+
 class GalleryView(JsonHTML):
     """The recorded runs; a choice triggers `open_recorded` with a name."""
 
@@ -44,7 +51,7 @@ class GalleryView(JsonHTML):
 
 
 class DiffView(JsonHTML):
-    """Value: {seq, ...}, see `visualize.diff.view`."""
+    """Value: {seq, ...}, see `visualize.diff.view`, or {seq, problem}."""
 
     def __init__(self, **more: Any) -> None:
         super().__init__(None, DIFF_VIEW, words=words.under("diff."), **more)

@@ -4,15 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
-import gradio as gr
+import plotly
+from fastapi.responses import FileResponse
 
 from ouroboros_core import words
 from visualize.components.base import JsonHTML
 from visualize.markup import PLOTLY_JS, plot_view
 from visualize.views import legend
 
-gr.set_static_paths([PLOTLY_JS])
-PLOTLY_HEAD = f'<script src="gradio_api/file={PLOTLY_JS}"></script>'
+PLOTLY = f"gradio_api/plotly-{plotly.__version__}.min.js"
+"""Where the page has the charts' library, beside its own address. Below gradio_api, because with SSR, as on Spaces, a server of
+Gradio's own stands before this one and hands on what it knows."""
+FOREVER = {"Cache-Control": "public, max-age=31536000, immutable"}
+
+
+def library() -> FileResponse:
+    """The charts' library; another version has another address."""
+    return FileResponse(PLOTLY_JS, media_type="text/javascript", headers=FOREVER)
 
 
 class PlotView(JsonHTML):
@@ -35,7 +43,7 @@ class PlotView(JsonHTML):
         super().__init__(
             value,
             plot_view(label, height),
-            head=PLOTLY_HEAD,
+            plotly=PLOTLY,
             looks=legend(),
             axis=axis,
             later=later,

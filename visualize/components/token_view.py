@@ -20,4 +20,4 @@ class TokenView(JsonHTML):
     """
 
     def __init__(self, value: dict[str, Any] | None = None, **more: Any) -> None:
-        super().__init__(value, TOKEN_VIEW, looks=legend(), words=words.under("view."), **more)
+        super().__init__(value, TOKEN_VIEW, looks=legend(), words=words.under("view.", "keep."), keep=True, **more)

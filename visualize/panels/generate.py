@@ -17,6 +17,7 @@ from visualize import figures, gallery, permalink, views
 from visualize.components.plain_views import AskView
 from visualize.components.plot_view import PlotView
 from visualize.components.token_view import TokenView
+from visualize.markup import text
 from visualize.panels.compute import Update, all_charts
 from visualize.panels.faults import sent, told
 from visualize.panels.inputs import RunInputs, learns
@@ -43,6 +44,8 @@ CHARTS = {
 """Label, and what lies on the x axis where the chart shares the cursor of the run."""
 GROWING = "acceptance"
 """The chart that grows while a run is under way."""
+SETTINGS = f'<details class="ouro-settings"><summary>{text("page.settings")}</summary></details>'
+"""Before the settings: where the page is narrow, they are seen as long as this is open (page.css)."""
 RECORDED = "heap-ouroboros"
 """On screen before any model is loaded."""
 CHAT = "chat"
@@ -70,13 +73,14 @@ class GeneratePanel:
                     self.stop = gr.Button(say("page.stop"), elem_id="stop", min_width=0)
                     self.ask = AskView("prompt", elem_id="ask-view")
                 self.models = gr.Markdown(self.studio.models.state(), elem_id="models", elem_classes="ouro-note")
+            with gr.Column(min_width=0, elem_classes="ouro-knobs"):
+                gr.HTML(SETTINGS, elem_classes="ouro-settings-place")
+                self.inputs.build_knobs()
             with gr.Column(min_width=0, elem_classes="ouro-result"):
                 self.view = TokenView(shown, asks=True, elem_id="token-view")
                 self.saving = Saving(self.visit, self.first)
                 with gr.Row(elem_classes="ouro-charts"):
                     self.charts = {name: self._chart(name, charts) for name in CHARTS}
-            with gr.Column(min_width=0, elem_classes="ouro-knobs"):
-                self.inputs.build_knobs()
         self._wire()
 
     @staticmethod
@@ -112,7 +116,7 @@ class GeneratePanel:
         private: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
         blocks.load(self._wait, outputs=self.models, concurrency_limit=None, **private)
         self.pair.change(self.studio.models.state, self.pair, self.models, queue=False, **private)
-        self.inputs.attach(blocks)
+        self.inputs.attach(blocks, self.view, list(self.charts.values()))
 
     async def _wait(self) -> AsyncIterator[str]:
         models = self.studio.models

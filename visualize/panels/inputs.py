@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import gradio as gr
 
 from ouroboros_core import methods
-from ouroboros_core.errors import OuroborosError
 from ouroboros_core.hyperparameters import AUTO
 from ouroboros_core.methods.base import Need
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.words import say
-from visualize import permalink
+from visualize import figures, permalink
+from visualize.components.address import changed, kept
+from visualize.components.plain_views import LinkView
 from visualize.panels.endpoint import make_task
 from visualize.panels.examples import EXAMPLES, HEAP, Example
 from visualize.panels.faults import told
@@ -39,7 +41,8 @@ class RunInputs:
         self.automatic: dict[str, Any] = {}
 
     def build_prompt(self) -> None:
-        """Prompt, example chips and method."""
+        """Prompt, example chips and method; above them, what a link holds."""
+        self.link = LinkView("generate", elem_id="link-view")
         hint = say("page.prompt.hint")
         self.prompt = gr.Textbox(HEAP, label=say("page.prompt"), placeholder=hint, lines=4, max_lines=10, elem_id="prompt")
         with gr.Row(elem_classes="ouro-chips"):
@@ -133,7 +136,8 @@ class RunInputs:
         method = inputs.method
         settable = methods.get(method).Hyperparameters.fixed()
         fixed = any(inputs.knobs.get(name, AUTO) != AUTO for name in settable)
-        updates: list[Any] = [gr.update(value=v) for v in (inputs.prompt, method, inputs.chat)]
+        updates: list[Any] = [gr.update(value=inputs.prompt) if inputs.prompt else gr.skip()]
+        updates += [gr.update(value=value) for value in (method, inputs.chat)]
         updates.append(gr.skip() if inputs.max_new_tokens > self.most else gr.update(value=inputs.max_new_tokens))
         updates += [gr.update(value=inputs.sampling.get(name, knob.default)) for name, knob in Sampling.knobs().items()]
         updates += [gr.skip() for _ in self.predictions]
@@ -144,18 +148,38 @@ class RunInputs:
             updates.append(gr.skip() if value == AUTO else gr.update(value=value, visible=free))
         return updates
 
-    def attach(self, blocks: gr.Blocks) -> None:
-        """Take over the inputs of a link, once, when the page is opened."""
-        private: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden", "queue": False}
-        blocks.load(self._linked, outputs=[self.note, *self.components], **private)
+    def attach(self, blocks: gr.Blocks, view: Any, charts: Sequence[Any]) -> None:
+        """When the page is opened, take over the inputs of a link, whose run nobody has made yet: it is offered, not begun.
 
-    def _linked(self, request: gr.Request) -> Any:
-        unchanged = [gr.skip() for _ in self.components]
-        try:
-            inputs = permalink.read(dict(request.query_params), self.most)
-        except OuroborosError as error:
-            return [say("link.wrong", error=error), *unchanged]
-        return [gr.skip(), *unchanged] if inputs is None else [say("link.done"), *self.write(inputs)]
+        When it is loaded anew, what was kept in the browser comes back, in the browser.
+        """
+        private: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden", "queue": False}
+
+        def linked(request: gr.Request) -> Any:
+            return self._linked(request, len(charts))
+
+        settings = [*self.components, self.record, self.warm]
+        shown = [view, *charts]
+        loaded = blocks.load(linked, outputs=[self.link, *self.components, *shown], **private)
+        blank = {"seq": 1, "run": "", "figure": figures.empty(say("keep.charts"))}
+        back = kept(len(settings), len(charts), blank)
+        loaded.then(None, js=back, outputs=[*settings, *shown, self.link], **private)
+        gr.on([one.change for one in settings], None, js=changed(), inputs=settings, **private)
+
+    def _linked(self, request: gr.Request, charts: int) -> Any:
+        """What the link view, the inputs, the token view and so many charts show."""
+        found = permalink.read(dict(request.query_params), self.most)
+        if found is None:
+            return [gr.skip() for _ in range(2 + len(self.components) + charts)]
+        inputs, wrong = found
+        lines = [say("link.done"), *(say("link.wrong", error=error) for error in wrong)]
+        if not inputs.prompt:
+            return [{"lines": lines[1:], "offer": False}, *self.write(inputs), *(gr.skip() for _ in range(1 + charts))]
+        seq = time.time_ns()
+        chart = {"seq": seq, "run": "", "figure": figures.empty(say("generate.before"))}
+        empty = {"seq": seq, "run": "linked", "from": 0, "steps": [], "done": True, "unsaved": True, "tiles": [], "numbers": []}
+        told = {"prompt": inputs.prompt, "chat": inputs.chat, "badge": "", "title": "", "status": say("generate.before")}
+        return [{"lines": lines, "offer": True}, *self.write(inputs), {**empty, **told}, *[chart] * charts]
 
 
 @told()

@@ -8,6 +8,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from fastapi.exceptions import RequestValidationError
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.responses import JSONResponse
 
 from ouroboros_core.words import say
@@ -53,6 +54,20 @@ class Gate:
             return {"type": "http.disconnect"} if seen > self.most_bytes else message
 
         await self.app(scope, counted, send)
+
+
+class Packed:
+    """ASGI middleware: compresses what Gradio leaves as it is, which is all whose address has no ending, the page itself first.
+
+    Streams of events pass as they come: they must not wait until there is enough to pack.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app, self.packed = app, GZipMiddleware(app, compresslevel=6)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        plain = scope["type"] != "http" or "." in str(scope["path"]).rsplit("/", 1)[-1]
+        await (self.app if plain else self.packed)(scope, receive, send)
 
 
 async def malformed(_: Request, error: Exception) -> JSONResponse:

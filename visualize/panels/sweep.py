@@ -115,9 +115,10 @@ class SweepPanel:
             lambda: {"seq": time.time_ns(), "stopped": True}, outputs=self.view, cancels=[running], queue=False, **private
         )
         shown = [tabs, *self.generate.outputs]
-        self.view.open_cell(self._open, visit, shown, queue=False, **private)
-        self.chart.point_select(self._picked, visit, shown, queue=False, **private)
-        self.saving.save_run(self._save, visit, self.saving, queue=False, **private)
+        refusing: dict[str, Any] = {"concurrency_limit": None, **private}  # in the queue, so that a refusal is shown
+        self.view.open_cell(self._open, visit, shown, **refusing)
+        self.chart.point_select(self._picked, visit, shown, **refusing)
+        self.saving.save_run(self._save, visit, self.saving, **refusing)
 
     def _plan(self, *values: Any) -> tuple[Grid, list[Question], int, int]:
         """Grid, prompts, repeats and length that the inputs describe; raises InvalidInput."""

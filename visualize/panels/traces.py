@@ -48,17 +48,19 @@ class TracesPanel:
         self._wire(tabs, tab, recorded)
 
     def _wire(self, tabs: Tabs, tab: Tab, recorded: Sequence[tuple[str, str]]) -> None:
-        private: dict[str, Any] = {"queue": False, "api_visibility": "private", "show_progress": "hidden"}
+        private: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
         shown = [tabs, self.open, *self.generate.outputs]
         visit = self.generate.visit
 
         def choices(visit: Visit) -> list[Any]:
             return [gr.update(choices=[*((name, name) for name in reversed(visit.kept)), *recorded])] * 2
 
-        self.gallery.open_recorded(self._open_recorded, visit, shown, **private)
-        self.open.open_file(self._open_file, visit, shown, **private)
-        tab.select(choices, visit, [self.first, self.second], **private)
-        self.compare.click(self._compare, [self.first, self.second, visit], [self.diff, self.chart], **private)
+        # Where there is no place of its own for a refusal, the event goes through the queue: from others Gradio shows none.
+        self.gallery.open_recorded(self._open_recorded, visit, shown, concurrency_limit=None, **private)
+        self.open.open_file(self._open_file, visit, shown, concurrency_limit=None, **private)
+        tab.select(choices, visit, [self.first, self.second], queue=False, **private)
+        compared = [self.diff, self.chart]
+        self.compare.click(self._compare, [self.first, self.second, visit], compared, concurrency_limit=None, **private)
 
     def _open_recorded(self, event: gr.EventData, visit: Visit) -> list[Any]:
         with told():
@@ -80,14 +82,22 @@ class TracesPanel:
 
     @staticmethod
     def _compare(first: str, second: str, visit: Visit) -> tuple[Any, Any]:
+        """The comparison, or why there is none; either takes the place of the one before."""
+        seq = time.time_ns()
         with told():
-            if not (isinstance(first, str) and isinstance(second, str)):
-                raise InvalidInput(say("traces.choose"))
-            a, b = (visit.kept[name] if name in visit.kept else gallery.trace(name) for name in (first, second))
-            difference = diff.diff(a, b)
-            seq = time.time_ns()
-            figure = diff_figures.steps_against_tokens(a, b)
-            return {"seq": seq, **diff.view(difference)}, {"seq": seq, "run": "", "figure": figure}
+            try:
+                a, b = (_chosen(name, visit) for name in (first, second))
+                shown, figure = diff.view(diff.diff(a, b)), diff_figures.steps_against_tokens(a, b)
+            except OuroborosError as error:
+                shown, figure = {"problem": str(error)}, figures.empty(say("traces.empty"))
+            return {"seq": seq, **shown}, {"seq": seq, "run": "", "figure": figure}
+
+
+def _chosen(name: Any, visit: Visit) -> Trace:
+    """A run of this visit, or a recorded one; raises InvalidInput for what is neither."""
+    if not isinstance(name, str):
+        raise InvalidInput(say("traces.choose"))
+    return visit.kept[name] if name in visit.kept else gallery.trace(name)
 
 
 def _told(words: str) -> dict[str, Any]:
