@@ -273,10 +273,14 @@ class Resources:
         """A private generator, seeded by the run's seed."""
         return random.Random(self.sampler.sampling.seed)
 
-    def chooser(self, evaluation: Evaluation, tree: TokenTree, root_position: int, step: int) -> Callable[[int], int]:
-        """How a draft chooses: by `match` with the target's own noise. For rejection sampling it draws anew at every step: of a
-        draft that was discarded there may be traces in a pool, and what is offered now must not know what will be drawn."""
-        return self.sampler.chooser(evaluation, tree, root_position, 1 + step if self.sampler.sampling.rejects else 0)
+    def chooser(
+        self, evaluation: Evaluation, tree: TokenTree, root_position: int, step: int, candidate: int = 0
+    ) -> Callable[[int], int]:
+        """How a draft chooses: by `match` with the target's own noise, but for a second `candidate` and further ones. For rejection
+        sampling it draws anew at every step: of a draft that was discarded there may be traces in a pool, and what is offered now
+        must not know what will be drawn."""
+        draw = (candidate << 32) + (1 + step if self.sampler.sampling.rejects else 0)
+        return self.sampler.chooser(evaluation, tree, root_position, draw)
 
     def drawn_from(self, evaluation: Evaluation, node: int) -> Probabilities | None:
         """The probabilities from which the draft's token after a node is drawn, where the acceptance rule asks for them."""
