@@ -27,7 +27,7 @@ setup: .venv/ready weights
 	touch $@
 
 weights: .venv/ready
-	$(PYTHON) -m ouroboros_core.models.embedded
+	$(PYTHON) -m ouroboros_core.loading.embedded
 
 browser: .venv/ready-dev
 	@command -v chromium >/dev/null || command -v google-chrome >/dev/null \
@@ -55,16 +55,16 @@ exact: setup .venv/ready-dev
 
 # The recorded runs that page, lessons and gallery show, on an idle machine.
 traces: setup
-	$(PYTHON) -m ouroboros_core.benchmark.record
+	$(PYTHON) -m scripts.record
 
 # Lessons, recorded runs and the theory's curves, for any web server or from disk.
 static: setup
-	$(PYTHON) -m visualize.standalone build/static
+	$(PYTHON) -m visualize.deploy.static_site build/static
 
 # The folder to push as a Hugging Face Space: make space, or make space HARDWARE=zero for ZeroGPU.
 HARDWARE ?= cpu
 space: setup
-	$(PYTHON) -m visualize.space build/space --hardware $(HARDWARE)
+	$(PYTHON) -m visualize.deploy.space build/space --hardware $(HARDWARE)
 
 # The Dockerfile's own instructions in a clean root, and the page served out of it: where there is no container daemon. As root, on Debian.
 docker-check: setup .venv/ready-dev
@@ -77,14 +77,14 @@ fresh:
 
 # Visitors by the hundred, and ten thousand calls that are mostly wrong. Figures: SECURITY.md.
 soak: setup .venv/ready-dev
-	$(PYTHON) -m tests.soak --json build/soak.json
+	$(PYTHON) -m scripts.soak --json build/soak.json
 
 fuzz: setup .venv/ready-dev
-	$(PYTHON) -m tests.fuzz --json build/fuzz.json
+	$(PYTHON) -m scripts.fuzz --json build/fuzz.json
 
 # The README's table of phrase sources.
 table: setup
-	$(PYTHON) -m ouroboros_core.benchmark.phrases
+	$(PYTHON) -m scripts.phrases
 
 # The README's table of all methods and transformers' own, on an idle machine. Goes on where it was interrupted; remove the file to
 # measure anew. Then: python -m tests.test_readme for the table, make screenshots for the figure.
@@ -105,15 +105,15 @@ shapes: setup
 	for n in 1 4 6; do $(SHAPE)/layers-$$n --layers $$n || exit 1; done
 	$(SHAPE)/narrow --layers 4 --hidden 256
 	$(SHAPE)/whole-vocabulary --layers 4 --outputs 0
-	$(PYTHON) -m ouroboros_core.benchmark.shapes build/shapes/layers-[146] build/shapes/narrow build/shapes/whole-vocabulary \
+	$(PYTHON) -m scripts.shapes build/shapes/layers-[146] build/shapes/narrow build/shapes/whole-vocabulary \
 	  --limit 6 --max-new-tokens 32 --json assets/models/shapes.json
 
 # What a stream of a thousand tokens costs the browser.
 page-speed: setup browser
-	$(PYTHON) -m tests.page_speed
+	$(PYTHON) -m scripts.page_speed
 
 screenshots: setup browser
-	$(PYTHON) -m tests.screenshots
+	$(PYTHON) -m scripts.screenshots
 
 clean:
 	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

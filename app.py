@@ -1,4 +1,4 @@
-"""The page: models, panels and flags put together. It computes nothing.
+"""The page: models, tabs and flags put together. It computes nothing.
 
 python app.py [--host 127.0.0.1] [--port 7860] [--max-queue 20] [--public] [--pairs FILE] [--offline]
               [--target X --draft Y] [--device D] [--dtype T]
@@ -20,7 +20,7 @@ os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 if "--offline" in sys.argv:
     os.environ["HF_HUB_OFFLINE"] = "1"  # is read when the packages below are imported
 
-from visualize.panels import lent  # before torch  # isort: skip
+from visualize.server import lent  # before torch  # isort: skip
 
 import gradio as gr
 from fastapi.exceptions import RequestValidationError
@@ -30,23 +30,23 @@ from starlette.middleware import Middleware
 
 from ouroboros_core.cli import options
 from ouroboros_core.errors import InvalidInput
+from ouroboros_core.loading.allowed import Choice, read_pairs
 from ouroboros_core.locations import assets
-from ouroboros_core.models.allowed import Choice, read_pairs
 from ouroboros_core.words import say
 from visualize import palette
 from visualize.components.address import PageHeader, named, opened
 from visualize.components.plot_view import PLOTLY, library
-from visualize.panels.drafts import DraftsPanel
-from visualize.panels.endpoint import add_endpoint
-from visualize.panels.generate import GeneratePanel
-from visualize.panels.learn import LearnPanel
-from visualize.panels.limits import PUBLIC, Limits
-from visualize.panels.models import Models
-from visualize.panels.race import RacePanel
-from visualize.panels.service import Gate, Packed, malformed, write_log
-from visualize.panels.studio import Studio
-from visualize.panels.sweep import SweepPanel
-from visualize.panels.traces import GENERATE, TracesPanel
+from visualize.server.endpoint import add_endpoint
+from visualize.server.limits import PUBLIC, Limits
+from visualize.server.models import Models
+from visualize.server.runner import Studio
+from visualize.server.service import Gate, Packed, malformed, write_log
+from visualize.tabs.drafts import DraftsPanel
+from visualize.tabs.generate import GeneratePanel
+from visualize.tabs.learn import LearnPanel
+from visualize.tabs.race import RacePanel
+from visualize.tabs.sweep import SweepPanel
+from visualize.tabs.traces import GENERATE, TracesPanel
 
 TABS = (GENERATE, "race", "sweep", "learn", "traces", "drafts")
 """The ids of the tabs, which their addresses name, in their order."""

@@ -12,20 +12,23 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+from ouroboros_core.version import VERSION
+
+__version__ = VERSION
 
 _HOMES = {
     "Generation": "decoding.generation",
     "Task": "decoding.generation",
-    "Pair": "models.pairs",
-    "load_pair": "models.pairs",
-    "make_pair": "models.pairs",
+    "Pair": "loading.pairs",
+    "load_pair": "loading.pairs",
+    "make_pair": "loading.pairs",
     "decode": "decoding.engine",
     "Step": "decoding.trace",
     "Trace": "decoding.trace",
+    "read_trace": "decoding.trace_io",
     "Sampling": "sampling",
     "Sampler": "sampling",
-    "PhrasePool": "memory.pool",
+    "PhrasePool": "lookup.phrase_pool",
     "Source": "sources",
     "Provenance": "tree",
     "TokenTree": "tree",
@@ -41,11 +44,12 @@ if TYPE_CHECKING:
     from ouroboros_core.decoding.generation import Task as Task
     from ouroboros_core.decoding.trace import Step as Step
     from ouroboros_core.decoding.trace import Trace as Trace
+    from ouroboros_core.decoding.trace_io import read_trace as read_trace
     from ouroboros_core.errors import OuroborosError as OuroborosError
-    from ouroboros_core.memory.pool import PhrasePool as PhrasePool
-    from ouroboros_core.models.pairs import Pair as Pair
-    from ouroboros_core.models.pairs import load_pair as load_pair
-    from ouroboros_core.models.pairs import make_pair as make_pair
+    from ouroboros_core.loading.pairs import Pair as Pair
+    from ouroboros_core.loading.pairs import load_pair as load_pair
+    from ouroboros_core.loading.pairs import make_pair as make_pair
+    from ouroboros_core.lookup.phrase_pool import PhrasePool as PhrasePool
     from ouroboros_core.sampling import Sampler as Sampler
     from ouroboros_core.sampling import Sampling as Sampling
     from ouroboros_core.sources import Source as Source

@@ -20,8 +20,8 @@ from ouroboros_core.benchmark.entrants import BASELINE, MethodEntrant, parse
 from ouroboros_core.benchmark.prompts import own_prompts, read, spread
 from ouroboros_core.cli import options
 from ouroboros_core.decoding.trace import Trace
+from ouroboros_core.loading.pairs import Pair
 from ouroboros_core.methods.base import Need
-from ouroboros_core.models.pairs import Pair
 from ouroboros_core.sampling import Sampling
 
 

@@ -26,7 +26,7 @@ transformers.utils.logging.set_verbosity_error()
 WORKERS = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
 torch.set_num_threads(max(1, len(os.sched_getaffinity(0)) // WORKERS))
 
-SERVING = ("tests.browser", "tests.visitor", "tests.soak", "tests.fuzz")
+SERVING = ("tests.browser", "tests.visitor", "scripts.soak", "scripts.fuzz")
 
 
 @cache

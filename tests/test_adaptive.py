@@ -19,8 +19,8 @@ from ouroboros_core.adaptive.cost_model import FAR, NEAR, TYPICAL, Costs, PassCo
 from ouroboros_core.decoding.engine import decode
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.hyperparameters import AUTO
-from ouroboros_core.memory.window import WIDEST, columns_within
-from ouroboros_core.methods.base import Adjustable, Context, Method, Prompt, Resources, Sizing, VerificationResult
+from ouroboros_core.lookup.lookahead_window import WIDEST, columns_within
+from ouroboros_core.methods.base import Adjustable, Context, Method, Resources, Sizing, TokenizedPrompt, VerificationResult
 from ouroboros_core.methods.drafting import LEAST, READING, DraftModel
 from ouroboros_core.methods.union import Union
 from ouroboros_core.models.causal_lm import CausalLM
@@ -370,7 +370,7 @@ def test_of_a_prompt_that_is_long_beside_the_answer_a_draft_model_reads_the_end(
     ):
         heard.clear()
         draft = DraftModel(Resources(draft_model=Listening(model, "draft"), sizing=sizing), adjustable)
-        draft.start(Prompt(tuple(text)), new_tokens)
+        draft.start(TokenizedPrompt(tuple(text)), new_tokens)
         assert bool(heard) != adjustable, "one that may never be asked costs nothing beforehand"
         draft.evaluate(tuple(text), TreeBuilder(text[-1]).build())
         assert heard[-1] == tuple(text[200 - max(read, LEAST) :])

@@ -20,9 +20,8 @@ import torch
 
 from ouroboros_core import methods
 from ouroboros_core.adaptive.cost_model import Costs, PassCosts
-from ouroboros_core.benchmark import copies, entrants, peers, prompts, report, store
+from ouroboros_core.benchmark import entrants, peers, prompts, report, store
 from ouroboros_core.benchmark.entrants import MethodEntrant
-from ouroboros_core.benchmark.profile import profile, table
 from ouroboros_core.benchmark.runner import Runner
 from ouroboros_core.benchmark.store import Measurement, Settings, Share, Store
 from ouroboros_core.decoding import metrics
@@ -30,8 +29,10 @@ from ouroboros_core.decoding.equality import Divergence
 from ouroboros_core.decoding.generation import Generation, Task
 from ouroboros_core.decoding.trace import Seconds
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.models.pairs import Pair, load_pair
+from ouroboros_core.loading.pairs import Pair, load_pair
 from ouroboros_core.sampling import Sampling
+from scripts import copies
+from scripts.profile_steps import profile, table
 from tests.test_pairs import save
 
 ROOT = Path(__file__).parents[1]

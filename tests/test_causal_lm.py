@@ -19,11 +19,11 @@ from transformers import PreTrainedModel
 from ouroboros_core import methods
 from ouroboros_core.decoding.engine import decode
 from ouroboros_core.errors import InvalidInput, UnsupportedModel, VocabularyMismatch
+from ouroboros_core.loading.check import check_tree_support
+from ouroboros_core.loading.drafts import check_vocabulary
+from ouroboros_core.loading.pairs import make_pair
 from ouroboros_core.methods.base import Resources
 from ouroboros_core.models.causal_lm import PACKED_CONTEXT, PREFILL_CHUNK, TREE_ROOM, CausalLM
-from ouroboros_core.models.check import check_tree_support
-from ouroboros_core.models.drafts import check_vocabulary
-from ouroboros_core.models.pairs import make_pair
 from ouroboros_core.sampling import Sampler, Sampling
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder

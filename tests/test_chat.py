@@ -26,8 +26,8 @@ from ouroboros_core.cli.console import Quit, Session
 from ouroboros_core.decoding.generation import Generation, Task
 from ouroboros_core.decoding.text import decode_all
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.models import embedded
-from ouroboros_core.models.pairs import Pair
+from ouroboros_core.loading import embedded
+from ouroboros_core.loading.pairs import Pair
 from ouroboros_core.sampling import Sampling
 
 ROOT = Path(__file__).parents[1]

@@ -11,10 +11,10 @@ import pytest
 
 from ouroboros_core import methods
 from ouroboros_core.cli import main
-from ouroboros_core.decoding.trace import Trace
-from ouroboros_core.memory.corpus import Corpus
-from ouroboros_core.memory.pool import PhrasePool
-from ouroboros_core.models.pairs import Pair
+from ouroboros_core.decoding.trace_io import read_trace
+from ouroboros_core.loading.pairs import Pair
+from ouroboros_core.lookup.corpus import Corpus
+from ouroboros_core.lookup.phrase_pool import PhrasePool
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Learned
 
@@ -109,7 +109,7 @@ def test_generate_writes_text_numbers_and_a_trace(tmp_path: Path) -> None:
     ]
     result = ouroboros("generate", "--prompt", "-", *options, "--compare", stdin="a\tb\ta\tb\ta\tb\ta\t")
     assert result.returncode == 0, result.stderr
-    trace = Trace.from_json(trace_file.read_bytes())
+    trace = read_trace(trace_file.read_bytes())
     assert result.stdout == trace.text + "\n"
     assert len(trace.tokens) == 24
     assert trace.prompt.text == "a\tb\ta\tb\ta\tb\ta\t"
@@ -122,7 +122,7 @@ def test_generate_writes_text_numbers_and_a_trace(tmp_path: Path) -> None:
     assert len(pool) > 0
     warm = ouroboros("generate", "--prompt", trace.prompt.text, *options, "--record")
     assert warm.returncode == 0, warm.stderr
-    again = Trace.from_json(trace_file.read_bytes())
+    again = read_trace(trace_file.read_bytes())
     assert again.tokens == trace.tokens
     origins = {p.learned for step in again.steps for p in step.tree.provenance}
     assert Learned.HISTORY in origins, "what the pool file brought was proposed"
@@ -175,7 +175,7 @@ def test_a_corpus_is_built_used_and_refused(tmp_path: Path) -> None:
     fixed = ["--method", "rest", "--tree-size", "6"]
     used = ouroboros("generate", "--prompt", "Once more: The quick brown", *fixed, "--corpus", str(corpus), *common)
     assert used.returncode == 0, used.stderr
-    trace = Trace.from_json(trace_file.read_bytes())
+    trace = read_trace(trace_file.read_bytes())
     assert Source.CORPUS in {p.source for step in trace.steps for p in step.tree.provenance}
     other = Corpus.build([[1, 2]], "another")
     other.save(corpus)
@@ -208,7 +208,7 @@ def test_an_expected_text_is_copied_and_refused_where_it_is_of_no_use(tmp_path: 
     again = ouroboros("generate", *options, "--method", "sam", "--json", str(trace_file))
     assert again.returncode == 0, again.stderr
     assert again.stdout == first.stdout
-    trace = Trace.from_json(trace_file.read_bytes())
+    trace = read_trace(trace_file.read_bytes())
     assert len(trace.steps) <= 6
     assert trace.prediction == expected.read_text()
     refused = ouroboros("generate", *options, "--method", "ouroboros")

@@ -27,7 +27,7 @@ from ouroboros_core.compat import (
     speculative_generate,
 )
 from ouroboros_core.errors import InvalidInput, UnsupportedModel, VocabularyMismatch
-from ouroboros_core.models.pairs import Pair
+from ouroboros_core.loading.pairs import Pair
 from tests import tiny
 
 PARAGRAPH = (

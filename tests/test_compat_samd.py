@@ -24,9 +24,9 @@ from ouroboros_core.compat import (
     samd_generate,
 )
 from ouroboros_core.errors import InvalidInput, VocabularyMismatch
-from ouroboros_core.memory.corpus import Corpus
-from ouroboros_core.models import embedded
-from ouroboros_core.models.pairs import Pair
+from ouroboros_core.loading import embedded
+from ouroboros_core.loading.pairs import Pair
+from ouroboros_core.lookup.corpus import Corpus
 from tests import tiny
 
 PROMPT = (

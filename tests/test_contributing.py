@@ -30,7 +30,7 @@ NAMED = re.compile(r"`(.+?)`")
 UNMEASURED = "test_the_benchmarks_table_is_generated_and_complete"
 PAGE = """
 import gradio, json
-from visualize.panels.inputs import RunInputs
+from visualize.tabs.inputs import RunInputs
 with gradio.Blocks():
     inputs = RunInputs(256)
     inputs.build_prompt()

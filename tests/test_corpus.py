@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.memory.corpus import DEPTH, Corpus
-from ouroboros_core.memory.ngrams import most_followed, most_frequent
+from ouroboros_core.lookup.corpus import DEPTH, Corpus
+from ouroboros_core.lookup.ngrams import most_followed, most_frequent
 
 
 def places(documents: Sequence[Sequence[int]], pattern: Sequence[int]) -> list[tuple[int, int]]:

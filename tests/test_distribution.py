@@ -18,9 +18,9 @@ import torch
 
 from ouroboros_core import methods
 from ouroboros_core.decoding.engine import decode
-from ouroboros_core.memory.corpus import Corpus
-from ouroboros_core.memory.pool import PhrasePool
-from ouroboros_core.methods.base import Context, Need, Prompt, Resources
+from ouroboros_core.lookup.corpus import Corpus
+from ouroboros_core.lookup.phrase_pool import PhrasePool
+from ouroboros_core.methods.base import Context, Need, Resources, TokenizedPrompt
 from ouroboros_core.sampling import Sampler, Sampling, process, softmax
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Learned, Provenance, TokenTree, TreeBuilder
@@ -203,7 +203,7 @@ def test_only_for_rejection_a_draft_is_drawn_anew_at_every_step(rule: str) -> No
     for name in ("speculative", "ouroboros"):
         kind = methods.get(name)
         method = kind(kind.Hyperparameters.parse(kind.Hyperparameters.fixed(gamma=2)), Resources(sampler, Table(Q)))
-        method.start(Prompt((0,)), 50)
+        method.start(TokenizedPrompt((0,)), 50)
         drafts = {tuple(method.propose(Context((0,), 50, step)).tokens[1:3]) for step in range(30)}
         assert (len(drafts) > 1) == (rule == "rejection")
 

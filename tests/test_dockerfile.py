@@ -214,7 +214,7 @@ def test_what_changes_often_is_copied_last(dockerfile: str) -> None:
     """Requirements, then weights, then everything: a change of the page repeats neither of the slow steps."""
     texts = [f"{i.name} {i.text}" for i in parse(dockerfile) if i.name in ("RUN", "COPY")]
     requirements = next(n for n, text in enumerate(texts) if "--requirement requirements.txt" in text)
-    weights = texts.index("RUN python -m ouroboros_core.models.embedded")
+    weights = texts.index("RUN python -m ouroboros_core.loading.embedded")
     assert requirements < weights < texts.index("COPY . .") == len(texts) - 1
 
 
@@ -222,12 +222,12 @@ def test_what_is_copied_before_the_weights_step_can_be_imported(dockerfile: str,
     """Its imports at the top of files; that the step itself runs is shown by the build."""
     files = ["requirements.txt", *(str(path.relative_to(PROJECT)) for path in (PROJECT / "ouroboros_core").rglob("*.py"))]
     for instruction in parse(dockerfile):
-        if instruction.text == "python -m ouroboros_core.models.embedded":
+        if instruction.text == "python -m ouroboros_core.loading.embedded":
             break
         if instruction.name == "COPY":
             *sources, target = instruction.text.split()
             copy(files, sources, tmp_path, f"/{target}", (os.getuid(), os.getgid()))
-    code = "import ouroboros_core.models.embedded as e; print(e.__file__)"
+    code = "import ouroboros_core.loading.embedded as e; print(e.__file__)"
     ran = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert Path(ran.stdout.strip()).is_relative_to(tmp_path)
 

@@ -12,18 +12,18 @@ import pytest
 import torch
 
 from ouroboros_core import methods
-from ouroboros_core.benchmark import phrases, record
 from ouroboros_core.benchmark.prompts import own_prompts
 from ouroboros_core.decoding import metrics
 from ouroboros_core.decoding.generation import Generation, Task
 from ouroboros_core.decoding.trace import Step
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.memory.pool import PhrasePool
+from ouroboros_core.loading.pairs import Pair, load_pair
+from ouroboros_core.lookup.phrase_pool import PhrasePool
 from ouroboros_core.models.causal_lm import CausalLM
-from ouroboros_core.models.pairs import Pair, load_pair
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Learned
+from scripts import phrases, record
 from tests import tiny
 from visualize import gallery
 
@@ -122,7 +122,7 @@ def test_phrases_from_every_source_are_accepted_and_make_drafting_cheaper(fast_p
 
 
 def test_the_papers_example_shows_all_three_origins(fast_pair: Pair) -> None:
-    from visualize.panels.examples import HEAP
+    from visualize.tabs.examples import HEAP
 
     kind = methods.get("ouroboros")
     trace = Generation(fast_pair, Task(HEAP, kind.id, kind.Hyperparameters(**kind.Hyperparameters.fixed()), chat=False)).run()

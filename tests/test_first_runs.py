@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from ouroboros_core.decoding import metrics
-from ouroboros_core.decoding.reading import read_run
+from ouroboros_core.decoding.trace_io import read_run
 from tests.browser import server
 from tests.visitor import DONE, ask, browser, choose, generate, open_tab, page, set_count, tile, tokens, url, visit
-from visualize.panels.examples import EXAMPLES, HEAP
+from visualize.tabs.examples import EXAMPLES, HEAP
 
 __all__ = ["browser", "page", "url"]  # fixtures
 
@@ -26,7 +26,7 @@ SLOW = """
 import runpy
 from dataclasses import replace
 from ouroboros_core.decoding import metrics
-from visualize.panels import compute
+from visualize.server import compute
 
 measured, judge, runs = compute._baseline, metrics.busy, []
 

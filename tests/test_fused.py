@@ -11,10 +11,10 @@ import pytest
 import torch
 import transformers
 
-from ouroboros_core.models import check
+from ouroboros_core.loading import check
+from ouroboros_core.loading.pairs import make_pair
 from ouroboros_core.models.causal_lm import PREFILL_CHUNK, CausalLM
 from ouroboros_core.models.fused import fits
-from ouroboros_core.models.pairs import make_pair
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder
 from tests import tiny

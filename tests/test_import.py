@@ -17,8 +17,9 @@ from typing import Any
 import pytest
 
 from ouroboros_core import methods
-from ouroboros_core.decoding import checks, metrics, reading
+from ouroboros_core.decoding import metrics, trace_io
 from ouroboros_core.decoding.trace import Seconds, Trace
+from ouroboros_core.decoding.trace_io import read_trace
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.locations import assets
 from ouroboros_core.sampling import Sampling
@@ -51,13 +52,13 @@ def recorded(method: str, rule: str) -> Trace:
     steps = [replace(step, seconds=Seconds(0.5 * (not step.index), 0.25, 0.125, 0.01, 0.002)) for step in steps]
     pieces = {token: f" t{token}" for token in range(tiny.VOCABULARY)}
     data = json.loads(make_trace(steps, method, RULES[rule]).to_json()) | {"pieces": pieces}
-    return Trace.from_json(json.dumps(data))
+    return read_trace(json.dumps(data))
 
 
 def heap(name: str, steps: int) -> dict[str, Any]:
     """The first steps of a run that the page shows."""
     data: dict[str, Any] = json.loads((assets() / "traces" / f"heap-{name}.json").read_text())
-    whole = Trace.from_json(json.dumps(data))
+    whole = read_trace(json.dumps(data))
     data["steps"] = data["steps"][:steps]
     data["texts"] = data["texts"][: sum(len(step.tokens) for step in whole.steps[:steps])]
     return data
@@ -85,7 +86,7 @@ def compute(trace: Trace, baseline: Trace | None, drawn: bool) -> None:
         if baseline is not None:
             found.append(figures.speedup_by_token(trace, baseline))
     json.dumps(found, allow_nan=False).encode()
-    assert Trace.from_json(trace.to_json()) == trace
+    assert read_trace(trace.to_json()) == trace
 
 
 NUMBERS = (-1, 0, 1, 2, 3, 7, 2**31, 10**30, -(2**63), 0.5, 1.5, -0.25, 1e-320, 1e308, *map(float, ("nan", "inf", "-inf")))
@@ -212,14 +213,14 @@ def test_a_changed_file_is_refused_or_everything_computed_from_it_works() -> Non
     chance = random.Random(8)
     bases = [recorded(method, rule).to_json().encode() for method, rule in BASES]
     bases += [json.dumps(heap("ouroboros", 12)).encode()]
-    plain = Trace.from_json(json.dumps(heap("autoregressive", 12)))
+    plain = read_trace(json.dumps(heap("autoregressive", 12)))
     others: list[Trace | None] = [None, plain]
     said: list[str] = []
     worked = 0
     for _ in range(MUTANTS):
         text = mutant(chance.choice(bases), chance)
         try:
-            trace = Trace.from_json(text)
+            trace = read_trace(text)
         except InvalidInput as error:
             said.append(str(error))
             continue
@@ -240,7 +241,7 @@ def test_what_our_own_runs_write_is_read(method: str, rule: str) -> None:
 
 def test_the_recorded_runs_of_the_page_are_read() -> None:
     texts = [file.read_bytes() for file in sorted((assets() / "traces").glob("*.json"))]
-    traces = [Trace.from_json(text) for text in texts if b'"steps"' in text]
+    traces = [read_trace(text) for text in texts if b'"steps"' in text]
     assert len(traces) > 1
     for trace in traces:
         compute(trace, None, drawn=False)
@@ -249,7 +250,7 @@ def test_the_recorded_runs_of_the_page_are_read() -> None:
 def test_an_empty_run_is_a_trace() -> None:
     """As one that was stopped before its first step."""
     empty = make_trace([])
-    again = Trace.from_json(empty.to_json())
+    again = read_trace(empty.to_json())
     assert again == empty
     for baseline in (None, empty, typed_trace()):
         compute(again, baseline, drawn=True)
@@ -262,7 +263,7 @@ def test_hostile_text_is_text() -> None:
     data |= {"texts": texts, "method": HOSTILE, "target": HOSTILE, "pieces": {"11": HOSTILE}, "prediction": HOSTILE}
     data["prompt"]["text"] = data["environment"]["processor"] = HOSTILE
     data["hyperparameters"] = {HOSTILE: HOSTILE}
-    trace = Trace.from_json(json.dumps(data))
+    trace = read_trace(json.dumps(data))
     shown = json.loads(json.dumps(views.run_view(trace, None, run="r", seq=1, badge_text=views.badge(trace))))
     assert [token["text"] for step in shown["steps"] for token in step["tokens"]] == texts
     assert shown["steps"][0]["nodes"][1]["text"] == shown["prompt"] == HOSTILE
@@ -334,7 +335,7 @@ JUDGED = ("steps", 0, "judged")
 )
 def test_what_lies_out_of_bounds_is_refused_with_place_value_and_bound(where: Any, value: Any, message: str) -> None:
     with pytest.raises(InvalidInput, match=f"^this is not a trace: .*{message}"):
-        Trace.from_json(changed(*where, value=value))
+        read_trace(changed(*where, value=value))
 
 
 @pytest.mark.parametrize(
@@ -348,13 +349,13 @@ def test_what_lies_out_of_bounds_is_refused_with_place_value_and_bound(where: An
     ],
 )
 def test_a_lookahead_window_hangs_off_what_stands_before_it(window: list[list[int]], message: str) -> None:
-    wide = Trace.from_json(changed("steps", 0, "width", value=2_000))
+    wide = read_trace(changed("steps", 0, "width", value=2_000))
     text = changed("steps", 0, "window", value=window, base=wide)
     if not message:
-        assert Trace.from_json(text).steps[0].window == ((1, 0), (1, 3))
+        assert read_trace(text).steps[0].window == ((1, 0), (1, 3))
         return
     with pytest.raises(InvalidInput, match=message):
-        Trace.from_json(text)
+        read_trace(text)
 
 
 @pytest.mark.parametrize(
@@ -380,7 +381,7 @@ def test_what_was_judged_fits_the_step(where: Any, value: Any, message: str) -> 
     trace = recorded("speculative", "rejection")
     number = next(n for n, step in enumerate(trace.steps) if step.judged[0].trials)
     with pytest.raises(InvalidInput, match=message):
-        Trace.from_json(changed("steps", number, "judged", 0, *where, value=value, base=trace))
+        read_trace(changed("steps", number, "judged", 0, *where, value=value, base=trace))
 
 
 def test_the_trials_agree_with_the_path() -> None:
@@ -390,7 +391,7 @@ def test_the_trials_agree_with_the_path() -> None:
     flipped = [trial | {"accepted": not trial["accepted"]} for trial in trials]
     for value, message in ((flipped, "must say whether node 1 is on the path"), (trials[:1], "must include the node that is on")):
         with pytest.raises(InvalidInput, match=message):
-            Trace.from_json(changed("steps", number, "judged", 0, "trials", value=value, base=trace))
+            read_trace(changed("steps", number, "judged", 0, "trials", value=value, base=trace))
 
 
 @pytest.mark.parametrize(
@@ -409,33 +410,33 @@ def test_the_trials_agree_with_the_path() -> None:
 )
 def test_what_is_no_json_object_of_a_trace_is_refused(text: str | bytes, message: str) -> None:
     with pytest.raises(InvalidInput, match=f"^this is not a trace: {message}"):
-        Trace.from_json(text)
+        read_trace(text)
 
 
 def test_a_message_holds_no_markup_of_the_file() -> None:
     for where, value in ((("ending",), HOSTILE), (("sampling", HOSTILE), HOSTILE), (("hyperparameters", HOSTILE), [])):
         with pytest.raises(InvalidInput) as found:
-            Trace.from_json(changed(*where, value=value))
+            read_trace(changed(*where, value=value))
         assert not {*"<>$`{}&[]\x00\n\u202e"} & {*str(found.value)} and len(str(found.value)) < 400
     with pytest.raises(InvalidInput, match=r"schema version '·img src=x.*; this program reads version 1: open it with"):
-        Trace.from_json(changed("version", value=HOSTILE))
+        read_trace(changed("version", value=HOSTILE))
 
 
 def test_a_file_that_is_too_large_is_refused_before_it_is_parsed() -> None:
     began = time.process_time()
     with pytest.raises(InvalidInput, match=r"the trace has 20\.0 MB; at most 16 MB are read: record a shorter run"):
-        Trace.from_json(b"[" * (20 * 2**20))
+        read_trace(b"[" * (20 * 2**20))
     assert time.process_time() - began < 1
-    assert len((assets() / "traces" / "heap-ouroboros.json").read_bytes()) < reading.MAX_BYTES / 50
+    assert len((assets() / "traces" / "heap-ouroboros.json").read_bytes()) < trace_io.MAX_BYTES / 50
 
 
 def test_a_list_of_a_million_errors_is_refused_at_its_first() -> None:
     """Each would be an object of its own: gigabytes."""
     began = time.process_time()
     with pytest.raises(InvalidInput, match=r"steps\.0: Input should be a dictionary or an instance of Step, got 7"):
-        Trace.from_json(changed("steps", value=0).replace('"steps": 0', '"steps": [' + "7," * 1_000_000 + "7]"))
+        read_trace(changed("steps", value=0).replace('"steps": 0', '"steps": [' + "7," * 1_000_000 + "7]"))
     with pytest.raises(InvalidInput, match=r"steps\.0\.tree\.tokens\.0: Input should be a valid integer.* got 'a'"):
-        Trace.from_json(changed("steps", 0, "tree", "tokens", value=["a"] * 1_000_000))
+        read_trace(changed("steps", 0, "tree", "tokens", value=["a"] * 1_000_000))
     assert time.process_time() - began < 3
 
 
@@ -465,26 +466,26 @@ def comb(nodes: int, deep: bool) -> dict[str, Any]:
 )
 def test_a_tree_or_a_run_that_is_too_large_is_refused(text: Callable[[], str], message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
-        Trace.from_json(text())
+        read_trace(text())
 
 
 def test_a_long_piece_cannot_be_named_a_million_times() -> None:
     data = json.loads(repeated(40, **comb(1_000, False)))
     with pytest.raises(InvalidInput, match="nodes and listed tokens together must have at most 33,554,432 characters"):
-        Trace.from_json(json.dumps(data | {"pieces": {"7": "p" * 1_000}}))
+        read_trace(json.dumps(data | {"pieces": {"7": "p" * 1_000}}))
 
 
 def test_the_largest_bounds_leave_a_page_that_can_be_computed() -> None:
     """The deepest tree, nowhere accepted: the reasons of its nodes go up to the root."""
-    assert checks.MAX_DEPTH < 300, "a reason is found by recursion"
-    trace = Trace.from_json(repeated(4, **comb(257, True)))
+    assert trace_io.MAX_DEPTH < 300, "a reason is found by recursion"
+    trace = read_trace(repeated(4, **comb(257, True)))
     compute(trace, trace, drawn=False)
 
 
 def test_fields_of_another_program_are_left_out() -> None:
     data = json.loads(typed_trace().to_json())
     data["steps"][0] |= {HOSTILE: 1, "tree": data["steps"][0]["tree"] | {"mask": [1]}}
-    assert Trace.from_json(json.dumps(data | {"secret": HOSTILE})) == typed_trace()
+    assert read_trace(json.dumps(data | {"secret": HOSTILE})) == typed_trace()
 
 
 def test_a_file_may_hold_the_plain_run_too_under_the_same_bounds() -> None:
@@ -492,9 +493,9 @@ def test_a_file_may_hold_the_plain_run_too_under_the_same_bounds() -> None:
     trace = typed_trace()
     plain = replace(trace, method="autoregressive")
     text = trace.to_json(plain)
-    assert Trace.from_json(text) == trace
-    assert reading.read_run(text) == (trace, plain)
-    assert reading.read_run(trace.to_json()) == (trace, None)
+    assert read_trace(text) == trace
+    assert trace_io.read_run(text) == (trace, plain)
+    assert trace_io.read_run(trace.to_json()) == (trace, None)
     both = json.loads(text)
     for wrong, message in (
         (3, "baseline: this is not a trace: it must be a JSON object, got 3"),
@@ -504,10 +505,10 @@ def test_a_file_may_hold_the_plain_run_too_under_the_same_bounds() -> None:
         (both["baseline"] | {"prompt": both["prompt"] | {"tokens": [1]}}, "baseline must be a run of the same prompt"),
     ):
         broken = json.dumps(both | {"baseline": wrong})
-        assert Trace.from_json(broken) == trace
+        assert read_trace(broken) == trace
         with pytest.raises(InvalidInput) as caught:
-            reading.read_run(broken)
+            trace_io.read_run(broken)
         assert message in str(caught.value)
-    padded = text[:-1] + " " * reading.MAX_BYTES + "}"
+    padded = text[:-1] + " " * trace_io.MAX_BYTES + "}"
     with pytest.raises(InvalidInput, match="at most 16 MB are read"):
-        reading.read_run(padded)
+        trace_io.read_run(padded)

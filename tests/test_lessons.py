@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
-from ouroboros_core.decoding.trace import Trace
+from ouroboros_core.decoding.trace_io import read_trace
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.words import say
 from tests.visitor import ask, browser, choose, generate, page, set_count, tile, tokens, url, watch
-from visualize import gallery, learn, standalone
+from visualize import gallery, learn
+from visualize.deploy import static_site as standalone
 
 __all__ = ["browser", "page", "url"]  # fixtures
 
@@ -129,7 +130,7 @@ def test_a_trace_that_was_saved_comes_back_equal_after_the_page_was_reloaded(pag
     generate(page)
     shown = tokens(page)
     name, text = saved(page, "json")
-    trace = Trace.from_json(text)
+    trace = read_trace(text)
     assert [str(t) for t in trace.tokens] == [t["id"] for t in shown] and name.startswith("ouroboros-")
     rows = saved(page, "csv")[1].strip().splitlines()
     assert len(rows) == 1 + len(trace.tokens)
@@ -234,7 +235,7 @@ def test_a_replay_of_256_tokens_has_less_than_two_megabytes_and_runs_no_text_of_
     assert len(standalone.replay_html(twice, gallery.baseline("heap-ouroboros")).encode()) < 2_000_000
     data = json.loads(run.to_json())
     data["prompt"]["text"] = "</script><script>alert(1)</script>"
-    text = standalone.replay_html(Trace.from_json(json.dumps(data)))
+    text = standalone.replay_html(read_trace(json.dumps(data)))
     assert "</script><script>alert(1)" not in text
 
 

@@ -17,14 +17,14 @@ import torch
 from ouroboros_core import methods
 from ouroboros_core.decoding.generation import Generation, Task
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.models import room
-from ouroboros_core.models.allowed import Choice, read_pairs, typed
-from ouroboros_core.models.pairs import Pair
+from ouroboros_core.loading import capacity as room
+from ouroboros_core.loading.allowed import Choice, read_pairs, typed
+from ouroboros_core.loading.pairs import Pair
 from tests.test_studio import small_pair
-from visualize.panels.endpoint import flag, whole
-from visualize.panels.limits import VISITORS, WINDOW, Budget, who
-from visualize.panels.models import Models
-from visualize.panels.service import Gate
+from visualize.server.endpoint import flag, whole
+from visualize.server.limits import VISITORS, WINDOW, Budget, who
+from visualize.server.models import Models
+from visualize.server.service import Gate
 
 
 def asked(**more: Any) -> Task:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import fuzz, soak
+from scripts import fuzz, soak
 from tests.browser import ROOT
 
 pytestmark = pytest.mark.embedded
@@ -51,7 +51,7 @@ def test_tracebacks_of_this_project_are_told_from_gradios() -> None:
         f"  + Exception Group {head}{above}  +-+---------------- 1 -----\n    | {head}    | {ours}    | KeyError: 1\n    +----\n"
     )
     log = f"{head}{gradio}ValueError: no\nmore of it\n{head}{ours}{gradio}TypeError: x\n{chain}{head}{gradio}OSError: y\n"
-    passed = frame.format(ROOT / "visualize/panels/service.py").replace("    work()", "    await self.app(scope, receive, send)")
+    passed = frame.format(ROOT / "visualize/server/service.py").replace("    work()", "    await self.app(scope, receive, send)")
     log += f"{group}ERROR fault 1a2b, Traceback of a MemoryError:\n{ours}the next line\n{head}{passed}{gradio}OSError: z\n"
     found = fuzz.faults(log.encode())
     assert [fault.ours for fault in found] == [False, True, True, True, False]

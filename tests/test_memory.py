@@ -6,9 +6,9 @@ import itertools
 import math
 import random
 
-from ouroboros_core.memory.adjacency import Successors, grow, template
-from ouroboros_core.memory.ngrams import Counts, Occurrences, copied
-from ouroboros_core.memory.prediction import Prediction
+from ouroboros_core.lookup.expected_text import Prediction
+from ouroboros_core.lookup.ngrams import Counts, Occurrences, copied
+from ouroboros_core.lookup.successors import Successors, grow, template
 
 
 def test_earlier_occurrences_are_those_of_a_scan_the_longest_first_and_the_newest_of_equals() -> None:

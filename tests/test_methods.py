@@ -20,7 +20,7 @@ from ouroboros_core.adaptive.cost_model import TYPICAL
 from ouroboros_core.decoding.engine import decode
 from ouroboros_core.decoding.trace import Step
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.memory.pool import PhrasePool
+from ouroboros_core.lookup.phrase_pool import PhrasePool
 from ouroboros_core.methods.base import Context, Method, Need, Resources, VerificationResult
 from ouroboros_core.sampling import Sampler, Sampling
 from ouroboros_core.sources import Source

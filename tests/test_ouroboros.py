@@ -9,7 +9,7 @@ import pytest
 
 from ouroboros_core import methods
 from ouroboros_core.decoding.trace import Step
-from ouroboros_core.methods.base import Context, Prompt, Resources, StepBudget, VerificationResult
+from ouroboros_core.methods.base import Context, Resources, StepBudget, TokenizedPrompt, VerificationResult
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Learned, Provenance, TokenTree, TreeBuilder, chain
@@ -68,7 +68,7 @@ def make(follows: dict[int, int], **knobs: Any) -> Any:
     kind = methods.get("ouroboros")
     chosen = kind.Hyperparameters(**kind.Hyperparameters.fixed(**{"text_phrases": False, **knobs}))
     ouroboros = kind(chosen, Resources(draft_model=Scripted(follows)))
-    ouroboros.start(Prompt((1, 2, 3)), 100)
+    ouroboros.start(TokenizedPrompt((1, 2, 3)), 100)
     return ouroboros
 
 

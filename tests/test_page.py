@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from ouroboros_core import methods
-from ouroboros_core.decoding.trace import Trace
+from ouroboros_core.decoding.trace_io import read_trace
 from ouroboros_core.locations import assets
 from ouroboros_core.training.record import agreement_of
 from tests.browser import ROOT, server
 from tests.visitor import DONE, ask, browser, choose, client, generate, page, tile, tokens, url
 from visualize.palette import LOOKS
-from visualize.panels.drafts import records
-from visualize.panels.examples import HEAP
+from visualize.tabs.drafts import records
+from visualize.tabs.examples import HEAP
 
 __all__ = ["browser", "page", "url"]  # fixtures
 
@@ -34,7 +34,7 @@ runpy.run_path("app.py", run_name="__main__")
 
 def test_a_recorded_run_is_there_before_anything_is_loaded(browser: Any) -> None:
     """The models never arrive here: what should load them hangs."""
-    recorded = Trace.from_json((assets() / "traces" / "heap-ouroboros.json").read_bytes())
+    recorded = read_trace((assets() / "traces" / "heap-ouroboros.json").read_bytes())
     with server(program=HANGING) as url:
         page = browser.new_page()
         page.goto(url)
@@ -75,7 +75,7 @@ def test_a_visitor_generates_the_papers_example_and_sees_who_wrote_each_token(pa
         assert ranks == sorted(ranks), "draft, then suffix, then the target's own"
     knobs = methods.get("ouroboros").Hyperparameters.fixed()
     trace = client(url).predict(HEAP, "ouroboros", knobs, chat=False, compare=False, api_name="/generate")["trace"]
-    emitted = [t for s in Trace.from_json(json.dumps(trace)).steps for t in s.tokens]
+    emitted = [t for s in read_trace(json.dumps(trace)).steps for t in s.tokens]
     assert [int(t["id"]) for t in shown] == emitted, "what is shown is what was written"
     assert "".join(t["text"] for t in shown) == "".join(trace["texts"])
     legend = {
@@ -112,7 +112,7 @@ def test_what_a_method_chooses_is_drawn_and_one_click_fixes_it(page: Any, url: s
     page.wait_for_selector("#chart-choices .bars path", state="attached")
     drawn = page.evaluate("document.querySelector('#chart-choices .ouro-plot').data.map(d => [...d.y])")
     trace = client(url).predict("Count from one to ten in words.", max_new_tokens=32, compare=False, api_name="/generate")
-    steps = Trace.from_json(json.dumps(trace["trace"])).steps
+    steps = read_trace(json.dumps(trace["trace"])).steps
     assert drawn[0] == [len(step.tree) - 1 for step in steps]
     assert "tokens expected" in page.evaluate("document.querySelector('#chart-choices .ouro-plot').data[0].customdata[0]")
     page.locator("#auto-union input").uncheck()
@@ -219,7 +219,7 @@ def test_the_endpoint_generate_needs_a_prompt_only_and_ends_in_the_trace(url: st
 
     job = client(url).submit("What is two and two?", max_new_tokens=12, api_name="/generate")
     last = job.result(timeout=120)
-    trace = Trace.from_json(json.dumps(last["trace"]))
+    trace = read_trace(json.dumps(last["trace"]))
     assert last["text"] == trace.text
     assert last["identical"] is True
     assert len(trace.steps) == len(last["trace"]["steps"]) > 0

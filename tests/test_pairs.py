@@ -16,9 +16,9 @@ from ouroboros_core import methods
 from ouroboros_core.cli import main
 from ouroboros_core.decoding.generation import Generation, Task
 from ouroboros_core.errors import InvalidInput, UnsupportedModel, VocabularyMismatch, WeightsUnavailable
-from ouroboros_core.models import embedded
-from ouroboros_core.models.machine import available_threads
-from ouroboros_core.models.pairs import Pair, fingerprint, load_pair
+from ouroboros_core.loading import embedded
+from ouroboros_core.loading.machine import available_threads
+from ouroboros_core.loading.pairs import Pair, fingerprint, load_pair
 from tests import tiny
 from tests.test_text import tokenizer
 

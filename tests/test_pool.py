@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.memory.pool import PhrasePool
+from ouroboros_core.lookup.phrase_pool import PhrasePool
 from ouroboros_core.tree import Learned
 
 INSERTIONS = st.lists(st.tuples(st.integers(0, 3), st.tuples(st.integers(0, 2), st.integers(0, 2))), max_size=60)

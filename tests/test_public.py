@@ -23,7 +23,7 @@ SECRETS = ("xylophone-quokka-7781", "marmalade-axolotl-4242")
 
 FEW = """
 import dataclasses, runpy
-from visualize.panels import limits
+from visualize.server import limits
 limits.PUBLIC = dataclasses.replace(limits.PUBLIC, tokens=410)
 runpy.run_path("app.py", run_name="__main__")
 """

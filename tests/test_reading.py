@@ -13,8 +13,10 @@ from typing import Any
 import pytest
 
 from ouroboros_core.decoding.trace import Trace
+from ouroboros_core.decoding.trace_io import read_trace
 from tests.visitor import browser, open_tab, url, watch
-from visualize import gallery, learn, standalone
+from visualize import gallery, learn
+from visualize.deploy import static_site as standalone
 
 __all__ = ["browser", "url"]  # fixtures
 
@@ -34,7 +36,7 @@ def broken() -> Trace:
         for node in range(1, len(step["tree"]["tokens"])):
             if node not in step["path"]:
                 data["pieces"][str(step["tree"]["tokens"][node])] = BREAKS[node - 1]
-    return Trace.from_json(json.dumps(data))
+    return read_trace(json.dumps(data))
 
 
 @pytest.fixture(scope="module")

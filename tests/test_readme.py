@@ -16,13 +16,14 @@ import pytest
 from packaging.requirements import Requirement
 
 from ouroboros_core import methods
-from ouroboros_core.benchmark import peers, prompts, report, shapes
+from ouroboros_core.benchmark import peers, prompts, report
 from ouroboros_core.benchmark.report import Row
 from ouroboros_core.cli import build_parser
 from ouroboros_core.cli.methods import describe
 from ouroboros_core.training.record import agreement_of
+from scripts import shapes
 from visualize.palette import LOOKS
-from visualize.panels.drafts import records
+from visualize.tabs.drafts import records
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from ouroboros_core.decoding.trace import Trace
+from ouroboros_core.decoding.trace_io import read_trace
 from tests.browser import chromium, server
 from tests.visitor import ask, choose, client, generate, visit
 
@@ -49,7 +50,7 @@ def recorded(page: Any, url: str, method: str, **more: Any) -> Trace:
     page.locator("#chat input").uncheck()
     generate(page)
     asked = {"chat": False, "max_new_tokens": 24, "compare": False, "record": True, "method": method, **more}
-    return Trace.from_json(json.dumps(client(url).predict(PROMPT, **asked, api_name="/generate")["trace"]))
+    return read_trace(json.dumps(client(url).predict(PROMPT, **asked, api_name="/generate")["trace"]))
 
 
 def test_the_timeline_shows_the_text_as_it_stood_by_keyboard_and_by_mouse(page: Any, url: str) -> None:

@@ -14,10 +14,10 @@ from ouroboros_core import methods
 from ouroboros_core.decoding.engine import decode
 from ouroboros_core.decoding.trace import Step
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.memory.adjacency import Successors
-from ouroboros_core.memory.corpus import Corpus
-from ouroboros_core.memory.ngrams import Counts, Occurrences
-from ouroboros_core.memory.suffix_automaton import SuffixAutomaton
+from ouroboros_core.lookup.corpus import Corpus
+from ouroboros_core.lookup.ngrams import Counts, Occurrences
+from ouroboros_core.lookup.successors import Successors
+from ouroboros_core.lookup.suffix_automaton import SuffixAutomaton
 from ouroboros_core.methods.base import Resources, VerificationResult
 from ouroboros_core.sampling import Sampler, Sampling
 from ouroboros_core.sources import Source

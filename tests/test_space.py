@@ -15,8 +15,8 @@ from huggingface_hub import SpaceHardware
 from packaging.requirements import Requirement
 
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.models.allowed import read_pairs
-from visualize import space
+from ouroboros_core.loading.allowed import read_pairs
+from visualize.deploy import space
 
 ROOT = Path(__file__).parents[1]
 PLAIN: dict[str, Any] = {"title": "A page", "sdk": "gradio", "sdk_version": "6.31.0"}

@@ -14,20 +14,20 @@ from ouroboros_core import methods
 from ouroboros_core.decoding import metrics
 from ouroboros_core.decoding.generation import Task
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.models.pairs import Pair, make_pair
+from ouroboros_core.loading.pairs import Pair, make_pair
 from ouroboros_core.sampling import Sampling
 from tests import tiny
 from tests.test_text import tokenizer
 from tests.test_trace import typed_trace
-from visualize.panels import race, sweep
-from visualize.panels.baselines import BASELINE_SECONDS, BASELINES_KEPT, Baselines
-from visualize.panels.generate import CHARTS
-from visualize.panels.inputs import learns
-from visualize.panels.limits import Limits
-from visualize.panels.models import Models
-from visualize.panels.studio import Studio
-from visualize.panels.traces import TracesPanel
-from visualize.panels.visit import Visit
+from visualize.server.baselines import BASELINE_SECONDS, BASELINES_KEPT, Baselines
+from visualize.server.limits import Limits
+from visualize.server.models import Models
+from visualize.server.runner import Studio
+from visualize.server.session import Visit
+from visualize.tabs import race, sweep
+from visualize.tabs.generate import CHARTS
+from visualize.tabs.inputs import learns
+from visualize.tabs.traces import TracesPanel
 
 
 def make_task(prompt: str = "the cat sat", method: str = "speculative", **more: Any) -> Task:

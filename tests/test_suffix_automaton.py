@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from ouroboros_core.memory.suffix_automaton import Match, SuffixAutomaton
+from ouroboros_core.lookup.suffix_automaton import Match, SuffixAutomaton
 
 
 def brute(text: Sequence[int]) -> Match | None:

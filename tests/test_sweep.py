@@ -28,7 +28,7 @@ from ouroboros_core.decoding.equality import Divergence
 from ouroboros_core.decoding.trace import Seconds
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.hyperparameters import Value
-from ouroboros_core.models.pairs import Pair, load_pair, with_draft
+from ouroboros_core.loading.pairs import Pair, load_pair, with_draft
 from ouroboros_core.sampling import Sampling
 from tests import tiny
 from tests.test_benchmark import write_prompts

@@ -20,8 +20,8 @@ from safetensors.torch import load_file
 from ouroboros_core import cli, methods
 from ouroboros_core.decoding.generation import Generation, Task
 from ouroboros_core.errors import InvalidInput, UnsupportedModel, VocabularyMismatch
+from ouroboros_core.loading.pairs import load_pair
 from ouroboros_core.models.causal_lm import CausalLM
-from ouroboros_core.models.pairs import load_pair
 from ouroboros_core.sources import Source
 from ouroboros_core.training.corpus import Conversations, join, plain_texts
 from ouroboros_core.training.draft import choose_layers, make_student

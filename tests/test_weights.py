@@ -19,16 +19,17 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from ouroboros_core.errors import WeightsUnavailable
-from ouroboros_core.models import embedded, manifest
+from ouroboros_core.loading import embedded, manifest
 from tests.browser import ROOT
 
-START = "import runpy; runpy.run_module('ouroboros_core.models.embedded', run_name='__main__')"
+START = "import runpy; runpy.run_module('ouroboros_core.loading.embedded', run_name='__main__')"
 NOBODY = "import os, filelock, numpy; from ouroboros_core.models import embedded; os.geteuid() or os.seteuid(65534)"
 MAIN = "import sys; sys.exit(embedded.main())"
 FAKE = """
 import time
 from pathlib import Path
-from ouroboros_core.models import embedded, manifest
+from ouroboros_core.loading import embedded
+from ouroboros_core.loading import manifest
 gguf = Path({gguf!r})
 gguf.write_bytes(b"model")
 embedded._installed, embedded.GGUF_SHA256 = lambda: gguf, manifest.digest(gguf)

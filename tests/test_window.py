@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ouroboros_core.memory.window import LookaheadWindow
+from ouroboros_core.lookup.lookahead_window import LookaheadWindow
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Learned, Provenance, TokenTree, TreeBuilder
 from tests import tiny

@@ -108,7 +108,7 @@ def prose(path: Path) -> Iterator[str]:
 def test_no_module_of_the_page_has_prose_of_its_own() -> None:
     names = ("views", "reasons", "numbers", "figures", "diff", "diff_figures", "sweep_figures", "record_figures", "palette")
     files = [ROOT / "visualize" / f"{name}.py" for name in names]
-    files += [path for room in ("panels", "components") for path in sorted((ROOT / "visualize" / room).glob("*.py"))]
+    files += [path for room in ("tabs", "server", "components") for path in sorted((ROOT / "visualize" / room).glob("*.py"))]
     prompts = {"examples.py"}  # data: what a visitor may ask
     found = {f"{path.name}: {text}" for path in files if path.name not in prompts for text in prose(path)}
     assert found - ALLOWED == set()

@@ -20,8 +20,8 @@ from ouroboros_core.adaptive.cost_model import TYPICAL, Costs
 from ouroboros_core.decoding.engine import decode
 from ouroboros_core.decoding.recorder import Recorder
 from ouroboros_core.decoding.trace import Step
-from ouroboros_core.memory.corpus import Corpus
-from ouroboros_core.memory.pool import PhrasePool
+from ouroboros_core.lookup.corpus import Corpus
+from ouroboros_core.lookup.phrase_pool import PhrasePool
 from ouroboros_core.methods.base import Need, Resources
 from ouroboros_core.models.causal_lm import CausalLM
 from ouroboros_core.models.eagle import EagleDrafter, EagleHead

@@ -8,6 +8,7 @@ from typing import Any
 
 from ouroboros_core.decoding import metrics
 from ouroboros_core.decoding.trace import Trace
+from ouroboros_core.decoding.trace_io import read_trace
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.locations import assets
 from ouroboros_core.words import say, table
@@ -18,7 +19,7 @@ PLAIN = "autoregressive"
 
 @cache
 def runs() -> dict[str, dict[str, Any]]:
-    """What was recorded, by name: prompt, method, knobs; see `ouroboros_core.benchmark.record`."""
+    """What was recorded, by name: prompt, method, knobs; see `scripts.record`."""
     found: dict[str, dict[str, Any]] = json.loads((assets() / "traces" / "gallery.json").read_text())["runs"]
     return {name: facts for name, facts in found.items() if (assets() / "traces" / f"{name}.json").exists()}
 
@@ -28,7 +29,7 @@ def trace(name: str) -> Trace:
     """A recorded run; raises InvalidInput for a name that is none."""
     if name not in runs():
         raise InvalidInput(f"there is no recorded run {str(name)[:80]}; there are {', '.join(runs())}")
-    return Trace.from_json((assets() / "traces" / f"{name}.json").read_bytes())
+    return read_trace((assets() / "traces" / f"{name}.json").read_bytes())
 
 
 def baseline(name: str) -> Trace | None:

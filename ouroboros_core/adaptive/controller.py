@@ -18,9 +18,9 @@ from ouroboros_core.methods.base import (
     Context,
     Decision,
     Method,
-    Prompt,
     Reason,
     StepBudget,
+    TokenizedPrompt,
     VerificationResult,
 )
 from ouroboros_core.tree import TokenTree
@@ -127,7 +127,7 @@ class Controller(Method):
     def _drafter_costs(self) -> PassCosts | None:
         return self.costs.head if self.drafter is self.resources.head else self.costs.draft
 
-    def start(self, prompt: Prompt, max_new_tokens: int) -> None:
+    def start(self, prompt: TokenizedPrompt, max_new_tokens: int) -> None:
         self._begin()
         self.member.start(prompt, max_new_tokens)
         self.pool, self.columns, self.decision = self.member.pool, self.member.columns, None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ouroboros_core.benchmark.prompts import Question, digest
 
 if TYPE_CHECKING:
-    from ouroboros_core.models.pairs import Pair
+    from ouroboros_core.loading.pairs import Pair
     from ouroboros_core.sampling import Sampling
 
 

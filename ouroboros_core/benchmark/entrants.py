@@ -15,13 +15,13 @@ from ouroboros_core import methods
 from ouroboros_core.decoding.trace import Seconds, Trace
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.hyperparameters import Hyperparameters, read_knobs
-from ouroboros_core.memory.pool import PhrasePool
+from ouroboros_core.lookup.phrase_pool import PhrasePool
 from ouroboros_core.methods.base import Need
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.sources import Source
 
 if TYPE_CHECKING:
-    from ouroboros_core.models.pairs import Pair
+    from ouroboros_core.loading.pairs import Pair
 
 BASELINE = "autoregressive"
 

@@ -19,7 +19,7 @@ from ouroboros_core.decoding.trace import Seconds
 from ouroboros_core.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from ouroboros_core.models.pairs import Pair
+    from ouroboros_core.loading.pairs import Pair
     from ouroboros_core.sampling import Sampling
 
 SETTINGS: dict[str, dict[str, dict[str, Any]]] = {

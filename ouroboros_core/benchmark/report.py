@@ -10,7 +10,7 @@ import io
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 
@@ -19,9 +19,6 @@ from ouroboros_core.benchmark.prompts import GROUPS
 from ouroboros_core.benchmark.store import Measurement
 from ouroboros_core.decoding.trace import Seconds
 from ouroboros_core.words import say, several
-
-if TYPE_CHECKING:
-    from ouroboros_core.benchmark.cells import CellRow
 
 OVERALL = "overall"
 HF_GREEDY = "hf-greedy"
@@ -218,7 +215,18 @@ def markdown(table: Sequence[Row]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def equality(row: Row | CellRow) -> str:
+class Compared(Protocol):
+    """Texts counted by how they compare with the baseline's."""
+
+    @property
+    def equal(self) -> int | None: ...
+    @property
+    def ties(self) -> int | None: ...
+    @property
+    def differences(self) -> int | None: ...
+
+
+def equality(row: Compared) -> str:
     """How the texts compare with the baseline's, in a few words."""
     if row.equal is None:
         return say("equality.own")

@@ -12,18 +12,18 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ouroboros_core.benchmark.entrants import BASELINE, Entrant, MethodEntrant, Outcome
-from ouroboros_core.benchmark.memory import MemoryPeak
+from ouroboros_core.benchmark.peak_memory import MemoryPeak
 from ouroboros_core.benchmark.prompts import Question
 from ouroboros_core.benchmark.store import Measurement, Settings, Share, Store, Unit
 from ouroboros_core.decoding.engine import check_room
 from ouroboros_core.decoding.equality import Divergence, compare
 from ouroboros_core.decoding.text import decode_all
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.memory.pool import PhrasePool
+from ouroboros_core.lookup.phrase_pool import PhrasePool
 from ouroboros_core.sampling import Sampling
 
 if TYPE_CHECKING:
-    from ouroboros_core.models.pairs import Pair
+    from ouroboros_core.loading.pairs import Pair
 
 WARM_UP_TOKENS = 8
 

@@ -21,7 +21,7 @@ from ouroboros_core.decoding.equality import Divergence, divergence
 from ouroboros_core.decoding.generation import Generation, Task
 from ouroboros_core.decoding.trace import Seconds, Trace
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.models.pairs import Pair, with_draft
+from ouroboros_core.loading.pairs import Pair, with_draft
 from ouroboros_core.sources import Source
 
 

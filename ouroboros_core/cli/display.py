@@ -25,7 +25,7 @@ from visualize.palette import LOOKS, key_of
 if TYPE_CHECKING:
     from ouroboros_core.decoding.generation import Generation
     from ouroboros_core.decoding.trace import Step, Trace
-    from ouroboros_core.models.pairs import Pair
+    from ouroboros_core.loading.pairs import Pair
 
 REFRESH = 12
 """Times a second that the live line is drawn."""

@@ -16,8 +16,8 @@ from ouroboros_core.errors import InvalidInput
 from ouroboros_core.methods.base import Need
 
 if TYPE_CHECKING:
-    from ouroboros_core.memory.pool import PhrasePool
-    from ouroboros_core.models.pairs import Pair
+    from ouroboros_core.loading.pairs import Pair
+    from ouroboros_core.lookup.phrase_pool import PhrasePool
 
 WARM_UP_TOKENS = 8
 
@@ -91,7 +91,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _open_pool(path: Path | None, pair: Pair, knobs: Any) -> PhrasePool | None:
-    from ouroboros_core.memory.pool import PhrasePool
+    from ouroboros_core.lookup.phrase_pool import PhrasePool
 
     if path is None:
         return None

@@ -15,7 +15,7 @@ from ouroboros_core.sampling import Sampling
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ouroboros_core.models.pairs import Pair
+    from ouroboros_core.loading.pairs import Pair
 
 
 def add_pair(parser: argparse.ArgumentParser) -> None:
@@ -40,7 +40,7 @@ def add_pair(parser: argparse.ArgumentParser) -> None:
 
 
 def load_pair(arguments: argparse.Namespace) -> Pair:
-    from ouroboros_core.models import pairs
+    from ouroboros_core.loading import pairs
 
     return pairs.load_pair(
         arguments.target,

@@ -17,7 +17,7 @@ from typing import Any
 
 from ouroboros_core.cli import options
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.memory.corpus import Corpus
+from ouroboros_core.lookup.corpus import Corpus
 
 LOOKUPS = 1000
 BATCH = 16
@@ -73,9 +73,9 @@ def _lookup_time(corpus: Corpus) -> float:
 
 
 def _texts(arguments: argparse.Namespace) -> tuple[list[list[int]], str]:
-    from ouroboros_core.models import embedded
-    from ouroboros_core.models.loading import load_tokenizer
-    from ouroboros_core.models.pairs import fingerprint
+    from ouroboros_core.loading import embedded
+    from ouroboros_core.loading.pairs import fingerprint
+    from ouroboros_core.loading.weights import load_tokenizer
 
     for path in arguments.files:
         if not path.is_file():
@@ -139,7 +139,7 @@ def _answers(arguments: argparse.Namespace) -> tuple[list[list[int]], str]:
     from rich import progress as rich
 
     from ouroboros_core.benchmark import prompts
-    from ouroboros_core.models import pairs
+    from ouroboros_core.loading import pairs
     from ouroboros_core.training.writer import GREEDY, Writer
 
     longest = options.whole_number(arguments.max_new_tokens, "max_new_tokens", 1)

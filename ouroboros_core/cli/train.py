@@ -87,7 +87,7 @@ def _stopper(arguments: argparse.Namespace) -> Any:
 def _data(arguments: argparse.Namespace) -> None:
     from rich import progress as rich
 
-    from ouroboros_core.models import pairs
+    from ouroboros_core.loading import pairs
     from ouroboros_core.training.corpus import Conversations
     from ouroboros_core.training.write import Author, Library, choose_kinds
     from ouroboros_core.training.writer import Writer
@@ -136,7 +136,7 @@ def _texts(texts: list[str], tokenizer: Any) -> Conversations:
 def _train(arguments: argparse.Namespace) -> None:
     from accelerate import Accelerator
 
-    from ouroboros_core.models import pairs
+    from ouroboros_core.loading import pairs
     from ouroboros_core.training.corpus import Conversations, files, join, read_text
     from ouroboros_core.training.folder import save
     from ouroboros_core.training.loop import Trainer
@@ -229,7 +229,7 @@ def _circumstances(arguments: argparse.Namespace, device: torch.device) -> Circu
     import torch
     import transformers
 
-    from ouroboros_core.models.machine import device_name, processor
+    from ouroboros_core.loading.machine import device_name, processor
     from ouroboros_core.training.folder import Circumstances, earlier
 
     machine = device_name(device) if device.type == "cuda" else f"{processor()}, {torch.get_num_threads()} threads"
@@ -242,7 +242,7 @@ def _circumstances(arguments: argparse.Namespace, device: torch.device) -> Circu
 
 
 def _export(arguments: argparse.Namespace) -> None:
-    from ouroboros_core.models import pairs
+    from ouroboros_core.loading import pairs
 
     if arguments.out.exists() and any(arguments.out.iterdir()):
         raise InvalidInput(f"{arguments.out} is not empty: name a new folder")

@@ -13,11 +13,11 @@ from ouroboros_core import methods
 from ouroboros_core.decoding.engine import decode
 from ouroboros_core.decoding.trace import Step
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.memory.pool import PhrasePool
+from ouroboros_core.loading.check import check_tree_support
+from ouroboros_core.loading.drafts import check_vocabulary
+from ouroboros_core.lookup.phrase_pool import PhrasePool
 from ouroboros_core.methods.base import Resources
 from ouroboros_core.models.causal_lm import CausalLM
-from ouroboros_core.models.check import check_tree_support
-from ouroboros_core.models.drafts import check_vocabulary
 from ouroboros_core.sampling import Sampler, Sampling
 
 EndTokens = int | Sequence[int] | None

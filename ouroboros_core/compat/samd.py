@@ -15,10 +15,10 @@ from ouroboros_core import methods
 from ouroboros_core.compat.common import EndTokens, knobs_of, stops_of, wrap
 from ouroboros_core.decoding.engine import decode
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.memory.corpus import Corpus
+from ouroboros_core.loading.pairs import fingerprint
+from ouroboros_core.lookup.corpus import Corpus
 from ouroboros_core.methods.base import Resources
 from ouroboros_core.models.eagle import EagleDrafter, EagleHead
-from ouroboros_core.models.pairs import fingerprint
 from ouroboros_core.sampling import Sampler, Sampling
 
 TREE_METHODS = {"token_recycle": "token_recycling", "eagle2": "eagle2"}

@@ -9,7 +9,7 @@ from transformers import PreTrainedModel
 
 from ouroboros_core.compat.common import EndTokens, knobs_of, steps_of, stops_of
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.memory.pool import PhrasePool
+from ouroboros_core.lookup.phrase_pool import PhrasePool
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.tree import Learned
 

@@ -11,7 +11,7 @@ from ouroboros_core.decoding.recorder import Recorder
 from ouroboros_core.decoding.trace import Seconds, Step
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.interfaces import Evaluation, LanguageModel
-from ouroboros_core.methods.base import Context, Method, Prompt, VerificationResult
+from ouroboros_core.methods.base import Context, Method, TokenizedPrompt, VerificationResult
 from ouroboros_core.sampling import Sampler
 from ouroboros_core.tree import TokenTree
 from ouroboros_core.verify import rejection_sampling, truncate, verify
@@ -102,7 +102,7 @@ def _begin(model: LanguageModel, method: Method, prompt: tuple[int, ...], max_ne
     """Both read the prompt: the model into its cache, the method what it needs of it."""
     model.forget()
     model.reserve(len(prompt) + max_new_tokens)
-    method.start(Prompt(prompt, partial(model.prefill, prompt)), max_new_tokens)
+    method.start(TokenizedPrompt(prompt, partial(model.prefill, prompt)), max_new_tokens)
     model.prefill(prompt)
 
 

@@ -15,10 +15,10 @@ from ouroboros_core.decoding.trace import Ending, Prompt, Step, Trace
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.hyperparameters import Hyperparameters
 from ouroboros_core.interfaces import LanguageModel
-from ouroboros_core.memory.pool import PhrasePool
+from ouroboros_core.loading.capacity import check_characters, check_memory, check_text
+from ouroboros_core.loading.pairs import Pair
+from ouroboros_core.lookup.phrase_pool import PhrasePool
 from ouroboros_core.methods.base import Method, Need, Resources
-from ouroboros_core.models.pairs import Pair
-from ouroboros_core.models.room import check_characters, check_memory, check_text
 from ouroboros_core.sampling import Sampler, Sampling
 from ouroboros_core.sources import Source
 

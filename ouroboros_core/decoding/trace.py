@@ -3,7 +3,7 @@
 A fact is stored once; everything that can be derived is a property here or a function in `metrics`.
 
 The file of a run is the JSON object of its Trace. It may have one more member, `baseline`, the Trace of the plain run that it was
-compared with: `Trace.from_json` leaves it out, `reading.read_run` reads both.
+compared with: `trace_io.read_trace` leaves it out, `trace_io.read_run` reads both.
 """
 
 from __future__ import annotations
@@ -186,13 +186,6 @@ class Trace:
         """The file of this run, with its plain run where that is given."""
         text = adapter().dump_json(self).decode()
         return text if baseline is None else f'{text[:-1]},"baseline":{baseline.to_json()}}}'
-
-    @classmethod
-    def from_json(cls, text: str | bytes) -> Trace:
-        """The trace that `to_json` wrote; raises InvalidInput for anything else, and beyond the bounds of `checks`."""
-        from ouroboros_core.decoding import reading
-
-        return reading.read(text)
 
 
 @cache

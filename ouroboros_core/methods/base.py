@@ -15,8 +15,8 @@ import numpy.typing as npt
 
 from ouroboros_core import hyperparameters
 from ouroboros_core.interfaces import Candidates, Drafter, Evaluation, LanguageModel
-from ouroboros_core.memory.corpus import Corpus
-from ouroboros_core.memory.pool import PhrasePool
+from ouroboros_core.lookup.corpus import Corpus
+from ouroboros_core.lookup.phrase_pool import PhrasePool
 from ouroboros_core.sampling import Sampler, Sampling
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Probabilities, TokenTree
@@ -92,7 +92,7 @@ class Sizing:
 
 
 @dataclass(frozen=True)
-class Prompt:
+class TokenizedPrompt:
     """What a text begins with.
 
     tokens     token ids, at least one
@@ -333,7 +333,7 @@ class Method(ABC):
             return self.resources.draft_model
         return self.resources.head if Need.HEAD in self.needs else None
 
-    def start(self, prompt: Prompt, max_new_tokens: int) -> None:  # noqa: B027 - there may be nothing to begin
+    def start(self, prompt: TokenizedPrompt, max_new_tokens: int) -> None:  # noqa: B027 - there may be nothing to begin
         """Begin a new text; may prefill a draft model. Nothing of an earlier text remains but a pool given for a warm start."""
 
     @abstractmethod

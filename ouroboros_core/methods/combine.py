@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from ouroboros_core.interfaces import Drafter
-from ouroboros_core.methods.base import Context, Method, Prompt, Resources, VerificationResult
+from ouroboros_core.methods.base import Context, Method, Resources, TokenizedPrompt, VerificationResult
 from ouroboros_core.tree import TokenTree, TreeBuilder
 
 
@@ -31,7 +31,7 @@ class Combination(Method):
     def drafter(self) -> Drafter | None:
         return next((part.drafter for part in self.parts if part.drafter), None)
 
-    def start(self, prompt: Prompt, max_new_tokens: int) -> None:
+    def start(self, prompt: TokenizedPrompt, max_new_tokens: int) -> None:
         for part in self.parts:
             part.start(prompt, max_new_tokens)
         self.pool = next((part.pool for part in self.parts if part.pool is not None), None)

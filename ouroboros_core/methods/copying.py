@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import count
 
-from ouroboros_core.memory.ngrams import copied, most_followed
-from ouroboros_core.memory.prediction import Prediction
-from ouroboros_core.memory.suffix_automaton import SuffixAutomaton
-from ouroboros_core.methods.base import Context, Method, Prompt, Resources
+from ouroboros_core.lookup.expected_text import Prediction
+from ouroboros_core.lookup.ngrams import copied, most_followed
+from ouroboros_core.lookup.suffix_automaton import SuffixAutomaton
+from ouroboros_core.methods.base import Context, Method, Resources, TokenizedPrompt
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Learned, Provenance, TokenTree, TreeBuilder
 
@@ -58,7 +58,7 @@ class Copying(Method):
         self.longest, self.threshold, self.bias, self.alpha = longest, threshold, bias, alpha
         self.several, self.alone = several, alone
 
-    def start(self, prompt: Prompt, max_new_tokens: int) -> None:
+    def start(self, prompt: TokenizedPrompt, max_new_tokens: int) -> None:
         self.text = SuffixAutomaton().extend(prompt.tokens)
         self.prediction = Prediction(self.resources.prediction, far=max(FAR, self.threshold))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ouroboros_core.interfaces import Evaluation, LanguageModel
-from ouroboros_core.methods.base import Prompt, Resources
+from ouroboros_core.methods.base import Resources, TokenizedPrompt
 from ouroboros_core.tree import TokenTree
 
 READING = 0.05
@@ -25,7 +25,7 @@ class DraftModel:
         self._adjustable = adjustable
         self._unread = 0
 
-    def start(self, prompt: Prompt, max_new_tokens: int) -> None:
+    def start(self, prompt: TokenizedPrompt, max_new_tokens: int) -> None:
         """Begin a new text; reads the prompt at once where the draft length is fixed."""
         length = len(prompt.tokens)
         self._unread = length - self.readable(length, max_new_tokens)

@@ -12,7 +12,7 @@ from pydantic import Field
 from ouroboros_core import hyperparameters
 from ouroboros_core.hyperparameters import AUTO, Auto, upto
 from ouroboros_core.interfaces import Evaluation
-from ouroboros_core.methods.base import Adjustable, Context, Method, Need, Prompt, Resources
+from ouroboros_core.methods.base import Adjustable, Context, Method, Need, Resources, TokenizedPrompt
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder
 
@@ -62,7 +62,7 @@ class Eagle2(Method):
         depth, size = self.settings.tree_depth == AUTO, self.settings.tree_size == AUTO
         return Adjustable(drafting=depth, checking=size) if depth or size else None
 
-    def start(self, prompt: Prompt, max_new_tokens: int) -> None:
+    def start(self, prompt: TokenizedPrompt, max_new_tokens: int) -> None:
         assert self.resources.head is not None
         self.head = self.resources.head
         self.head.forget()

@@ -9,9 +9,9 @@ from pydantic import Field
 
 from ouroboros_core import hyperparameters
 from ouroboros_core.hyperparameters import AUTO, Auto
-from ouroboros_core.memory.pool import open_pool
-from ouroboros_core.memory.window import LookaheadWindow, columns_within
-from ouroboros_core.methods.base import Adjustable, Context, Method, Need, Prompt, Resources, VerificationResult
+from ouroboros_core.lookup.lookahead_window import LookaheadWindow, columns_within
+from ouroboros_core.lookup.phrase_pool import open_pool
+from ouroboros_core.methods.base import Adjustable, Context, Method, Need, Resources, TokenizedPrompt, VerificationResult
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Learned, TokenTree, TreeBuilder
 
@@ -45,7 +45,7 @@ class Lookahead(Method):
     def adjustable(self) -> Adjustable | None:
         return Adjustable() if self.settings.window_size == AUTO else None
 
-    def start(self, prompt: Prompt, max_new_tokens: int) -> None:
+    def start(self, prompt: TokenizedPrompt, max_new_tokens: int) -> None:
         settings, resources = self.settings, self.resources
         text = prompt.tokens if settings.prompt_phrases else ()
         self.pool = open_pool(resources.pool, settings.ngram_size, settings.guess_set_size, text)

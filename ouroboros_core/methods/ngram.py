@@ -9,8 +9,8 @@ from pydantic import Field
 
 from ouroboros_core import hyperparameters
 from ouroboros_core.hyperparameters import AUTO, Auto, upto
-from ouroboros_core.memory.ngrams import Counts
-from ouroboros_core.methods.base import Adjustable, Context, Method, Prompt, Resources, VerificationResult
+from ouroboros_core.lookup.ngrams import Counts
+from ouroboros_core.methods.base import Adjustable, Context, Method, Resources, TokenizedPrompt, VerificationResult
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder
 
@@ -46,7 +46,7 @@ class Ngram(Method):
     def adjustable(self) -> Adjustable | None:
         return Adjustable() if self.settings.gamma == AUTO else None
 
-    def start(self, prompt: Prompt, max_new_tokens: int) -> None:
+    def start(self, prompt: TokenizedPrompt, max_new_tokens: int) -> None:
         self.counts = Counts(self.settings.ngram_size, self.settings.storage == "one_level")
         self.counts.note_text(prompt.tokens)
 

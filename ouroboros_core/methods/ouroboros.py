@@ -18,9 +18,18 @@ from pydantic import Field
 from ouroboros_core import hyperparameters
 from ouroboros_core.hyperparameters import AUTO, Auto, upto
 from ouroboros_core.interfaces import Output
-from ouroboros_core.memory.pool import open_pool
-from ouroboros_core.memory.window import LookaheadWindow, columns_within
-from ouroboros_core.methods.base import Adjustable, Context, Method, Need, Prompt, Resources, StepBudget, VerificationResult
+from ouroboros_core.lookup.lookahead_window import LookaheadWindow, columns_within
+from ouroboros_core.lookup.phrase_pool import open_pool
+from ouroboros_core.methods.base import (
+    Adjustable,
+    Context,
+    Method,
+    Need,
+    Resources,
+    StepBudget,
+    TokenizedPrompt,
+    VerificationResult,
+)
 from ouroboros_core.methods.drafting import DraftModel
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Learned, Probabilities, Provenance, TokenTree, TreeBuilder
@@ -96,7 +105,7 @@ class Ouroboros(Method):
         always |= set() if suffixes else {Source.DRAFT, Source.SUFFIX}
         return Adjustable(drafting=gamma, always=frozenset(always))
 
-    def start(self, prompt: Prompt, max_new_tokens: int) -> None:
+    def start(self, prompt: TokenizedPrompt, max_new_tokens: int) -> None:
         settings, sizing = self.settings, self.resources.sizing
         text = prompt.tokens if settings.prompt_phrases else ()
         self.pool = open_pool(self.resources.pool, settings.ngram_size, settings.guess_set_size, text)

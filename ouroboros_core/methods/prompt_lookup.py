@@ -9,8 +9,8 @@ from pydantic import Field, model_validator
 
 from ouroboros_core import hyperparameters
 from ouroboros_core.hyperparameters import AUTO, Auto, upto
-from ouroboros_core.memory.ngrams import Occurrences, copied
-from ouroboros_core.methods.base import Adjustable, Context, Method, Prompt, Resources
+from ouroboros_core.lookup.ngrams import Occurrences, copied
+from ouroboros_core.methods.base import Adjustable, Context, Method, Resources, TokenizedPrompt
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder
 
@@ -51,7 +51,7 @@ class PromptLookup(Method):
     def adjustable(self) -> Adjustable | None:
         return Adjustable() if self.settings.num_tokens == AUTO else None
 
-    def start(self, prompt: Prompt, max_new_tokens: int) -> None:
+    def start(self, prompt: TokenizedPrompt, max_new_tokens: int) -> None:
         self.text = Occurrences(self.settings.max_ngram)
         self.text.extend(prompt.tokens)
 

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from ouroboros_core import hyperparameters
 from ouroboros_core.hyperparameters import AUTO, Auto, upto
-from ouroboros_core.memory.ngrams import most_frequent
+from ouroboros_core.lookup.ngrams import most_frequent
 from ouroboros_core.methods.base import Adjustable, Context, Method, Need, Resources
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from ouroboros_core import hyperparameters
 from ouroboros_core.hyperparameters import AUTO, Auto, upto
-from ouroboros_core.methods.base import Adjustable, Context, Method, Need, Prompt, Resources
+from ouroboros_core.methods.base import Adjustable, Context, Method, Need, Resources, TokenizedPrompt
 from ouroboros_core.methods.drafting import DraftModel
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder
@@ -41,7 +41,7 @@ class Speculative(Method):
     def adjustable(self) -> Adjustable | None:
         return Adjustable() if self.settings.gamma == AUTO else None
 
-    def start(self, prompt: Prompt, max_new_tokens: int) -> None:
+    def start(self, prompt: TokenizedPrompt, max_new_tokens: int) -> None:
         self.draft.start(prompt, max_new_tokens)
 
     def propose(self, context: Context) -> TokenTree:

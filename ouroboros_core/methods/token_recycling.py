@@ -9,8 +9,8 @@ from pydantic import Field
 
 from ouroboros_core import hyperparameters
 from ouroboros_core.hyperparameters import AUTO, Auto, upto
-from ouroboros_core.memory.adjacency import Successors, grow, template
-from ouroboros_core.methods.base import Adjustable, Context, Method, Prompt, Resources, VerificationResult
+from ouroboros_core.lookup.successors import Successors, grow, template
+from ouroboros_core.methods.base import Adjustable, Context, Method, Resources, TokenizedPrompt, VerificationResult
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder
 
@@ -54,7 +54,7 @@ class TokenRecycling(Method):
     def adjustable(self) -> Adjustable | None:
         return Adjustable() if self.settings.tree_size == AUTO else None
 
-    def start(self, prompt: Prompt, max_new_tokens: int) -> None:
+    def start(self, prompt: TokenizedPrompt, max_new_tokens: int) -> None:
         self.known = Successors(self.settings.candidates)
         if self.settings.read_prompt:
             for token, candidates in prompt.candidates(self.settings.candidates).items():

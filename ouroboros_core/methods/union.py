@@ -15,8 +15,8 @@ from pydantic import Field
 
 from ouroboros_core import hyperparameters
 from ouroboros_core.hyperparameters import AUTO, Auto
-from ouroboros_core.memory.window import columns_within
-from ouroboros_core.methods.base import Adjustable, Method, Need, Prompt, Resources
+from ouroboros_core.lookup.lookahead_window import columns_within
+from ouroboros_core.methods.base import Adjustable, Method, Need, Resources, TokenizedPrompt
 from ouroboros_core.methods.combine import Combination
 from ouroboros_core.methods.copying import Copying
 
@@ -58,7 +58,7 @@ class Union(Combination):
         members += [given[role] for role in ("recycled", "window") if role in given]
         super().__init__(hyperparameters, resources, members, merge=True)
 
-    def start(self, prompt: Prompt, max_new_tokens: int) -> None:
+    def start(self, prompt: TokenizedPrompt, max_new_tokens: int) -> None:
         super().start(prompt, max_new_tokens)
         window = self.resources.members.get("window")
         self.columns = window.columns if window else 0

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from ouroboros_core.models.drafts import OUTPUTS, SHARED
+from ouroboros_core.loading.drafts import OUTPUTS, SHARED
 from ouroboros_core.models.eagle import EagleHead
 from ouroboros_core.training.draft import DraftStudent
 from ouroboros_core.training.eagle import EagleStudent

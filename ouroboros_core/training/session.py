@@ -11,7 +11,7 @@ from accelerate import Accelerator
 from rich import progress as rich
 from transformers import PreTrainedModel
 
-from ouroboros_core.models.loading import stop_tokens
+from ouroboros_core.loading.weights import stop_tokens
 from ouroboros_core.training.corpus import Conversations
 from ouroboros_core.training.draft import DraftRecipe, DraftStudent
 from ouroboros_core.training.eagle import EagleRecipe, EagleStudent

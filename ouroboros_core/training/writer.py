@@ -11,8 +11,8 @@ from torch.nn import functional as F
 from transformers import AttentionInterface, PreTrainedModel, PreTrainedTokenizerBase
 
 from ouroboros_core.errors import InvalidInput
+from ouroboros_core.loading.weights import stop_tokens
 from ouroboros_core.models.kv_cache import TreeCache
-from ouroboros_core.models.loading import stop_tokens
 from ouroboros_core.verify import until_stop
 
 

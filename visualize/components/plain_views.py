@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ouroboros_core import words
-from ouroboros_core.decoding.reading import MAX_BYTES
+from ouroboros_core.decoding.trace_io import MAX_BYTES
 from visualize import gallery
 from visualize.components.base import JsonHTML
 from visualize.markup import ASK_VIEW, DIFF_VIEW, GALLERY_VIEW, LINK_VIEW, OPEN_VIEW, SWEEP_VIEW, save_buttons

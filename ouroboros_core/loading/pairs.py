@@ -1,0 +1,214 @@
+"""A target model, a draft model with the same vocabulary, and their tokenizer.
+
+Sources: the embedded pair, a local folder or GGUF file, a Hub id. Weights are safetensors or GGUF only, and no code out of a
+model repository is ever run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Literal
+
+import torch
+import transformers
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from ouroboros_core.adaptive.cost_model import TYPICAL, Costs
+from ouroboros_core.adaptive.profiler import costs_of
+from ouroboros_core.environment import Environment
+from ouroboros_core.errors import InvalidInput
+from ouroboros_core.loading import embedded
+from ouroboros_core.loading.capacity import check_text, give_back
+from ouroboros_core.loading.check import check_tree_support, checked
+from ouroboros_core.loading.drafts import check_vocabulary, join_draft, load_draft, vocabulary_size
+from ouroboros_core.loading.machine import DType, available_threads, choose_device, choose_dtype, device_name, processor
+from ouroboros_core.loading.weights import Quantize, load_model, load_tokenizer, short_name, stop_tokens
+from ouroboros_core.lookup.corpus import Corpus
+from ouroboros_core.models.causal_lm import CausalLM
+from ouroboros_core.models.eagle import EagleDrafter, EagleHead
+from ouroboros_core.version import VERSION
+
+Passes = Literal["auto", "transformers"]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Loaded, checked and ready. Draft, head and corpus may be missing; then only methods that need none can run."""
+
+    target: CausalLM
+    draft: CausalLM | None
+    tokenizer: PreTrainedTokenizerBase
+    stop_tokens: frozenset[int]
+    quantization: Quantize | None = None
+    head: EagleDrafter | None = None
+    corpus: Corpus | None = None
+    costs: Costs = TYPICAL
+
+    def encode(self, prompt: str, *, chat: bool, history: Sequence[str] = ()) -> list[int]:
+        """Token ids of a prompt, with the tokenizer's chat template around it or raw.
+
+        history: earlier turns, user and assistant alternately; needs the chat template.
+        """
+        check_text("".join((*history, prompt)))
+        if history and not chat:
+            raise InvalidInput("earlier turns need the chat template: leave them out, or do not send the prompt raw")
+        if chat:
+            if not self.tokenizer.chat_template:
+                raise InvalidInput(f"{self.target.name} has no chat template: send the prompt raw")
+            roles = ("user", "assistant")
+            turns = [{"role": roles[n % 2], "content": text} for n, text in enumerate((*history, prompt))]
+            try:
+                prompt = str(self.tokenizer.apply_chat_template(turns, add_generation_prompt=True, tokenize=False))
+            except Exception as error:  # the template is a program of the model's author
+                raise InvalidInput(f"the chat template of {self.target.name} fails: {error}. Send the prompt raw") from None
+        return list(self.tokenizer(prompt, add_special_tokens=not chat).input_ids)
+
+    def reset(self) -> None:
+        """Forget every token of every text, and give the memory that this took back to the system."""
+        for model in (self.target, self.draft, self.head):
+            if model is not None:
+                model.reset()
+        give_back()
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Of the tokenizer: equal exactly where token ids mean the same."""
+        return fingerprint(self.tokenizer)
+
+    @cached_property
+    def environment(self) -> Environment:
+        return Environment(
+            device=device_name(self.target.device),
+            dtype=str(self.target.dtype).removeprefix("torch."),
+            threads=torch.get_num_threads(),
+            processor=processor(),
+            python=platform.python_version(),
+            torch=torch.__version__,
+            transformers=transformers.__version__,
+            ouroboros=VERSION,
+            quantization=self.quantization,
+            passes="compact" if self.target.fused else "transformers",
+        )
+
+
+def fingerprint(tokenizer: PreTrainedTokenizerBase) -> str:
+    """Sixteen hex digits of a hash over the vocabulary."""
+    vocabulary = json.dumps(sorted(tokenizer.get_vocab().items()), ensure_ascii=False)
+    return hashlib.sha256(vocabulary.encode()).hexdigest()[:16]
+
+
+def load_pair(
+    target: str | None = None,
+    draft: str | None = None,
+    head: str | None = None,
+    corpus: str | None = None,
+    *,
+    device: str = "auto",
+    dtype: DType = "auto",
+    device_map: str | None = None,
+    quantize: Quantize | None = None,
+    passes: Passes = "auto",
+    checks: bool = True,
+) -> Pair:
+    """Load and check a pair.
+
+    target, draft  folder, GGUF file, Hub id, or `repository:file.gguf`; None is the embedded model. Another target than the
+                   embedded one has no draft unless one is named; 'none' means no draft
+    head           folder of an EAGLE head trained for the target; None and 'none' as for the draft
+    corpus         .npz file of texts to look things up in, made with the target's tokenizer; None and 'none' as for the draft
+    device         auto (CUDA, else MPS, else CPU), cpu, cuda, cuda:1, mps
+    device_map     handed to accelerate ('auto' spreads a large target over devices); overrides device for the target
+    passes         auto: the compact pass where the target fits it and gives the same; transformers: its own always
+    quantize       the target's weights in 8 or 4 bits, by bitsandbytes; needs an NVIDIA GPU
+    checks         False: compute nothing yet, for a process that only lends the models to others (ZeroGPU): no pass is checked or
+                   timed, and the target's passes are transformers' own
+
+    Raises UnsupportedModel, VocabularyMismatch, WeightsUnavailable or InvalidInput.
+    """
+    where = choose_device(device)
+    kind = choose_dtype(dtype, where)
+    torch.set_num_threads(min(torch.get_num_threads(), available_threads()))
+    big, tokenizer = load_target(target, device=device, dtype=dtype, device_map=device_map, quantize=quantize)
+    if not checks:
+        pass
+    elif passes == "auto":
+        big = checked(big.model, big.name)
+    else:
+        check_tree_support(big)
+    if draft is None and target is None and embedded.draft_folder().exists():
+        draft = str(embedded.draft_folder())
+    small = None if draft in (None, "none") else load_draft(str(draft), big, tokenizer, kind, where)
+    if head is None and target is None and embedded.head_folder().exists():
+        head = str(embedded.head_folder())
+    eagle = None if head in (None, "none") else _load_head(str(head), big)
+    if corpus is None and target is None and embedded.corpus_file().exists():
+        corpus = str(embedded.corpus_file())
+    texts = None if corpus in (None, "none") else _load_corpus(str(corpus), big, tokenizer)
+    pair = Pair(big, small, tokenizer, stop_tokens(big.model, tokenizer), quantize, eagle, texts)
+    return _timed(pair) if checks else pair
+
+
+def _timed(pair: Pair) -> Pair:
+    """The same with what its passes cost here."""
+    how = " ".join(f"{m.fused} {m.model.num_parameters()}" for m in (pair.target, pair.draft) if m)
+    return replace(pair, costs=costs_of(pair.environment, pair.target, pair.draft, pair.head, how))
+
+
+def with_draft(pair: Pair, name: str) -> Pair:
+    """The same target with another draft model, loaded and checked: folder, GGUF file, Hub id, or 'none' for none.
+
+    The name of the draft that the pair has gives the pair itself. Errors are those of `load_pair`. Where the new draft's
+    output layer is padded less, both models of the given pair score the smaller vocabulary, too.
+    """
+    if name == (pair.draft.name if pair.draft else "none"):
+        return pair
+    small = None
+    if name != "none":
+        small = load_draft(name, pair.target, pair.tokenizer, pair.target.dtype, pair.target.device)
+    if pair.draft is not None:
+        pair.draft.limit(pair.target.vocabulary)
+    return _timed(replace(pair, draft=small))
+
+
+def load_target(
+    target: str | None = None,
+    *,
+    device: str = "auto",
+    dtype: DType = "auto",
+    device_map: str | None = None,
+    quantize: Quantize | None = None,
+) -> tuple[CausalLM, PreTrainedTokenizerBase]:
+    """A target alone, not yet checked, and its tokenizer; arguments and errors are those of `load_pair`."""
+    where = choose_device(device)
+    folder = str(embedded.ensure_target()) if target is None else target
+    name = embedded.FOLDER if target is None else short_name(folder)
+    model = load_model(folder, choose_dtype(dtype, where), where, device_map, quantize)
+    return CausalLM(model, name), load_tokenizer(folder)
+
+
+def _load_head(folder: str, target: CausalLM) -> EagleDrafter:
+    path = Path(folder).expanduser()
+    return EagleDrafter(EagleHead.load(path, target.model), target, path.name)
+
+
+def _load_corpus(file: str, target: CausalLM, tokenizer: PreTrainedTokenizerBase) -> Corpus:
+    corpus = Corpus.load(Path(file).expanduser(), fingerprint(tokenizer))
+    if corpus.largest_token >= target.vocabulary:
+        raise InvalidInput(f"the corpus {file} holds token id {corpus.largest_token}, beyond the vocabulary of {target.name}")
+    return corpus
+
+
+def make_pair(target: PreTrainedModel, draft: PreTrainedModel | None, tokenizer: PreTrainedTokenizerBase) -> Pair:
+    """A pair of models already in memory, checked like loaded ones."""
+    big = checked(target, short_name(target.name_or_path) or type(target).__name__)
+    small = None
+    if draft is not None:
+        check_vocabulary(vocabulary_size(draft), big, "the draft model")
+        small = join_draft(draft, short_name(draft.name_or_path) or "draft", big)
+    return Pair(big, small, tokenizer, stop_tokens(target, tokenizer))

@@ -1,0 +1,1 @@
+"""The page elsewhere: as a Hugging Face Space, and as static files."""

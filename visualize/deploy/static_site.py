@@ -1,0 +1,144 @@
+"""What stands alone: the replay of a run in one HTML file, and the gallery that any web server serves without Python.
+
+Both mount the views of the page, with the same scripts. `python -m visualize.deploy.static_site FOLDER` writes the gallery.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+from ouroboros_core import words
+from ouroboros_core.decoding.equality import Divergence
+from ouroboros_core.decoding.trace import Trace
+from ouroboros_core.errors import InvalidInput
+from ouroboros_core.locations import assets
+from ouroboros_core.words import say
+from visualize import gallery, learn, palette, views
+from visualize.markup import GALLERY_VIEW, LEARN_VIEW, PLOTLY_JS, THEORY_VIEW, TOKEN_VIEW, Markup, script
+
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
+"""Of a replay: it may ask nobody for anything."""
+PAGES = {"index": ("learn", LEARN_VIEW), "traces": ("gallery", GALLERY_VIEW), "theory": ("theory", THEORY_VIEW)}
+"""Of the static gallery: the place that site.js fills, and with which view."""
+
+
+def replay_html(trace: Trace, baseline: Trace | None = None, difference: Divergence | None = None) -> str:
+    """The replay of a run as one file: it opens from disk, with the network off.
+
+    baseline    its plain run, for the speedup and the comparison of texts
+    difference  where the two texts first differ, judged
+    """
+    view = views.run_view(trace, baseline, run="replay", seq=1, badge_text=views.badge(trace), difference=difference)
+    facts = {"value": json.dumps(view), "looks": views.legend(), "words": words.under("view.")}
+    mount = f"{TOKEN_VIEW.function('ouroTokens')}\n{script('replay.js')}"
+    body = (
+        f'<main class="ouro-site">{_header()}<div id="run">{TOKEN_VIEW.template}</div>'
+        f'<p class="ouro-site-foot">{html.escape(say("replay.foot"))}</p></main>'
+        f'<script type="application/json" id="facts">{_json(facts)}</script><script>{mount}</script>'
+    )
+    policy = f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
+    return _page(say("replay.title", method=trace.method), body, f"{policy}<style>{_css()}</style>")
+
+
+def _header() -> str:
+    title, motto = html.escape(say("page.title")), html.escape(say("page.motto"))
+    return f'<header class="ouro-header"><h1>{title}</h1><p>{motto}</p></header>'
+
+
+def _json(value: Any) -> str:
+    """JSON that may stand inside a script element: no text in it can end the element."""
+    return json.dumps(value).replace("<", "\\u003c")
+
+
+def _css() -> str:
+    folder = assets() / "css"
+    return "\n".join([(folder / "standalone.css").read_text(), (folder / "page.css").read_text(), palette.css()])
+
+
+def _page(title: str, body: str, head: str) -> str:
+    return (
+        f'<!doctype html>\n<html lang="{say("page.language")}"><head><meta charset="utf-8">'
+        f'<meta name="viewport" content="width=device-width, initial-scale=1"><title>{html.escape(title)}</title>{head}</head>'
+        f"<body>{body}</body></html>\n"
+    )
+
+
+def make_way(folder: Path, mark: str) -> None:
+    """Remove a folder that an earlier run wrote, which the file `mark` in it tells.
+
+    Raises InvalidInput for a file, for a folder that holds anything else, and for one that has a history in git.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise InvalidInput(f"{folder} is a file: name an empty folder, or one that does not exist")
+    if folder.exists() and any(folder.iterdir()) and (not (folder / mark).exists() or (folder / ".git").exists()):
+        raise InvalidInput(f"{folder} holds other files: name an empty folder, or one that does not exist")
+    if folder.exists():
+        shutil.rmtree(folder)
+
+
+def write_gallery(folder: Path) -> list[Path]:
+    """Write lessons, recorded runs and the theory's curves into a folder; the files written.
+
+    An earlier gallery there is replaced; raises InvalidInput for a folder that holds anything else.
+    """
+    make_way(folder, "data.js")
+    (folder / "runs").mkdir(parents=True)
+    files = {
+        "site.css": _css(),
+        "views.js": "\n".join(_functions()),
+        "site.js": f"(() => {{\n{script('site.js')}\n}})();\n",
+        "data.js": f"window.ouroSite = {_json(_data())};\n",
+        "README.md": say("static.front"),
+    }
+    files |= {f"{name}.html": _site_page(name, place, view) for name, (place, view) in PAGES.items()}
+    files |= {f"runs/{name}.js": f"ouroRun({json.dumps(name)}, {_json(gallery.view(name))});\n" for name in gallery.runs()}
+    for name, text in files.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    shutil.copyfile(PLOTLY_JS, folder / "plotly.min.js")
+    return sorted(path for path in folder.rglob("*") if path.is_file())
+
+
+def _functions() -> list[str]:
+    views_of = {"ouroTokens": TOKEN_VIEW, "ouroLearn": LEARN_VIEW, "ouroTheory": THEORY_VIEW, "ouroGallery": GALLERY_VIEW}
+    return [view.function(name) for name, view in views_of.items()]
+
+
+def _data() -> dict[str, Any]:
+    return {
+        "chapters": learn.chapters(),
+        "questions": learn.questions(),
+        "entries": gallery.entries(),
+        "looks": views.legend(),
+        "words": words.under("view.", "learn.", "theory.", "gallery.", "plot."),
+    }
+
+
+def _site_page(name: str, place: str, view: Markup) -> str:
+    links = "".join(
+        f'<a href="{page}.html"{" aria-current=page" if page == name else ""}>{html.escape(say(f"static.{page}"))}</a>'
+        for page in PAGES
+    )
+    run = f'<div id="run">{TOKEN_VIEW.template}</div>' if name == "traces" else ""
+    body = (
+        f'<main class="ouro-site">{_header()}<nav class="ouro-site-nav" aria-label="{say("static.pages")}">{links}</nav>'
+        f'<div id="{place}">{view.template}</div>{run}'
+        f'<p class="ouro-site-foot">{html.escape(say("static.foot"))}</p></main>'
+        '<script src="data.js"></script><script src="views.js"></script><script src="site.js"></script>'
+    )
+    head = '<link rel="stylesheet" href="site.css"><script src="plotly.min.js"></script>'
+    return _page(f"{say('page.title')}: {say(f'static.{name}')}", body, head)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit("usage: python -m visualize.deploy.static_site FOLDER")
+    try:
+        written = write_gallery(Path(sys.argv[1]))
+    except InvalidInput as error:
+        sys.exit(f"error: {error}")
+    print(f"{len(written)} files, {sum(file.stat().st_size for file in written) / 1e6:.1f} MB, in {sys.argv[1]}")

@@ -1,0 +1,142 @@
+"""What belongs to one visitor: one session of one browser has one of these, and nobody else sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from ouroboros_core.decoding.trace import Trace
+from ouroboros_core.words import say
+from visualize import views
+
+if TYPE_CHECKING:
+    from ouroboros_core.benchmark.sweep import Sweep
+    from ouroboros_core.decoding.equality import Divergence
+    from ouroboros_core.decoding.generation import Task
+    from ouroboros_core.decoding.trace import Step
+    from ouroboros_core.loading.pairs import Pair
+    from ouroboros_core.lookup.phrase_pool import PhrasePool
+
+KEPT = 8
+"""Finished runs that are remembered for comparison."""
+
+
+@dataclass
+class Swept:
+    """A sweep, and of each cell the latest run with its plain one."""
+
+    sweep: Sweep
+    traces: dict[int, tuple[Trace, Trace]] = field(default_factory=dict)
+
+
+@dataclass
+class Asked:
+    """A run that a visitor asked for: what and how, and the name under which its text is on the screen, empty until it is."""
+
+    task: Task
+    pair: str = ""
+    warm: bool = False
+    run: str = ""
+    failed: bool = False
+
+
+@dataclass
+class Visit:
+    """pools: phrases by method, n-gram size and tokenizer; kept: runs by what they are called; asked: the run under way; ran: the
+    last one that began; begun, steps, texts, pieces: of a run that has not ended; the rest: what Generate shows."""
+
+    pools: dict[Any, PhrasePool] = field(default_factory=dict)
+    kept: dict[str, Trace] = field(default_factory=dict)
+    asked: Asked | None = None
+    ran: Asked | None = None
+    begun: Trace | None = None
+    steps: list[Step] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
+    pieces: dict[int, str] = field(default_factory=dict)
+    trace: Trace | None = None
+    baseline: Trace | None = None
+    difference: Divergence | None = None
+    swept: Swept | None = None
+
+    def begin(self, begun: Trace) -> None:
+        """A run has begun; until it ends, or if it is stopped, what it has written so far is what is shown."""
+        self.show(None, None)
+        self.begun = begun
+
+    def grow(self, steps: Sequence[Step], texts: Sequence[str], pieces: Mapping[int, str]) -> None:
+        """What it has written meanwhile."""
+        self.steps += steps
+        self.texts += texts
+        self.pieces |= pieces
+
+    def ask(self, asked: Asked) -> None:
+        """A run is asked for; what any other one still says no longer counts."""
+        self.asked = asked
+
+    def take(self, update: Mapping[str, Any], asked: Asked) -> None:
+        """What an update of `Studio.run` says of a run that this visitor asked for, unless it was left meanwhile."""
+        if self.asked is not asked:
+            return
+        asked.run = update.get("view", {}).get("run", asked.run)
+        if "begun" in update:
+            self.ran = asked
+            self.begin(update["begun"])
+        if "grown" in update:
+            self.grow(*update["grown"])
+        if "written" in update:
+            self.show(update["written"], None)
+        if "trace" in update:
+            self.asked = None
+            self.show(update["trace"], update["baseline"], update["difference"])
+            self.keep(update["trace"])
+        if update.get("pool") is not None:
+            run = update.get("trace") or update["begun"]
+            self.pools[self._pool_key(run.method, update["pool"])] = update["pool"]
+
+    def leave(self) -> Asked | None:
+        """The run under way is stopped or has failed: what it has written stays, and is what is shown."""
+        asked, self.asked = self.asked, None
+        if asked is not None and asked is self.ran and self.trace is not None:
+            self.keep(self.trace)
+        return asked
+
+    def pool(self, task: Task, pair: Pair) -> PhrasePool:
+        """This visitor's own phrases for a method, n-gram size and tokenizer."""
+        from ouroboros_core.lookup.phrase_pool import PhrasePool
+
+        knobs: Any = task.hyperparameters
+        fresh = PhrasePool(knobs.ngram_size, knobs.guess_set_size, fingerprint=pair.fingerprint)
+        return self.pools.get(self._pool_key(task.method, fresh), fresh)
+
+    @staticmethod
+    def _pool_key(method: str, pool: PhrasePool) -> tuple[str, int, str]:
+        return method, pool.ngram_size, pool.fingerprint
+
+    def show(self, trace: Trace | None, baseline: Trace | None, difference: Divergence | None = None) -> None:
+        """A finished run is shown."""
+        self.begun, self.steps, self.texts, self.pieces = None, [], [], {}
+        self.trace, self.baseline, self.difference = trace, baseline, difference
+
+    def keep(self, trace: Trace) -> None:
+        """Remember a run of this visitor, or from a file, to be compared with others; the oldest are forgotten."""
+        name = views.describe(trace.method, trace.hyperparameters, trace.target)
+        self.kept[say("traces.kept", time=trace.created[11:19], name=name)] = trace
+        while len(self.kept) > KEPT:
+            del self.kept[next(iter(self.kept))]
+
+    def sweep(self, sweep: Sweep) -> Swept:
+        """What is kept of a sweep; another one takes the place of the last."""
+        if self.swept is None or self.swept.sweep is not sweep:
+            self.swept = Swept(sweep)
+        return self.swept
+
+    @property
+    def shown(self) -> tuple[Trace, Trace | None] | None:
+        """The run in Generate with its plain one; None as long as the first, recorded one is there."""
+        if self.trace is not None:
+            return self.trace, self.baseline
+        if self.begun is None:
+            return None
+        pieces = dict(sorted(self.pieces.items()))
+        return replace(self.begun, steps=tuple(self.steps), texts=tuple(self.texts), pieces=pieces), None

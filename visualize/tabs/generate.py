@@ -1,0 +1,201 @@
+"""The tab Generate: a prompt, a method with its knobs, and the text as it comes, each token in the colour of its origin."""
+
+from __future__ import annotations
+
+import logging
+import time
+import uuid
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import gradio as gr
+
+from ouroboros_core.words import say
+from visualize import figures, gallery, permalink, views
+from visualize.components.plain_views import AskView
+from visualize.components.plot_view import PlotView
+from visualize.components.token_view import TokenView
+from visualize.markup import text
+from visualize.server.compute import Update, all_charts
+from visualize.server.faults import sent, told
+from visualize.server.limits import who
+from visualize.server.runner import Studio
+from visualize.server.session import Asked, Visit
+from visualize.tabs.inputs import RunInputs, learns
+from visualize.tabs.saving import Saving
+
+if TYPE_CHECKING:
+    from ouroboros_core.decoding.trace import Trace
+
+log = logging.getLogger(__name__)
+
+CHARTS = {
+    "acceptance": (say("generate.chart.acceptance"), "step"),
+    "time": (say("generate.chart.time"), "seconds"),
+    "speedup": (say("generate.chart.speedup"), "token"),
+    "choices": (say("generate.chart.choices"), "step"),
+    "where": (say("generate.chart.where"), None),
+    "positions": (say("generate.chart.positions"), None),
+    "even": (say("generate.chart.even"), None),
+    "pool": (say("generate.chart.pool"), "step"),
+}
+"""Label, and what lies on the x axis where the chart shares the cursor of the run."""
+GROWING = "acceptance"
+"""The chart that grows while a run is under way."""
+SETTINGS = f'<details class="ouro-settings"><summary>{text("page.settings")}</summary></details>'
+"""Before the settings: where the page is narrow, they are seen as long as this is open (page.css)."""
+RECORDED = "heap-ouroboros"
+"""On screen before any model is loaded."""
+CHAT = "chat"
+"""What the view asks for where an answer was empty without the chat template."""
+ENDED = "() => { document.dispatchEvent(new CustomEvent('ouro:ended')); }"
+"""What the page's own scripts are told when a run is over, whichever way."""
+
+
+class GeneratePanel:
+    """Builds the tab inside an open gr.Blocks and wires it to the studio."""
+
+    def __init__(self, studio: Studio, pair: Any) -> None:
+        """pair: the component in which the models are chosen, for all tabs."""
+        self.studio, self.pair = studio, pair
+        self.inputs = RunInputs(studio.limits.new_tokens)
+        self.first = trace, baseline = gallery.trace(RECORDED), gallery.baseline(RECORDED)
+        charts = all_charts(trace, baseline)
+        shown = views.run_view(trace, baseline, run="recorded", seq=0, badge_text=views.badge(trace))
+        self.visit, self.drawn = gr.State(Visit()), gr.State({})
+        with gr.Row(elem_classes="ouro-main"):
+            with gr.Column(min_width=0, elem_classes="ouro-inputs"):
+                self.inputs.build_prompt()
+                with gr.Row(elem_classes="ouro-buttons"):
+                    self.go = gr.Button(say("generate.go"), variant="primary", elem_id="generate", min_width=0)
+                    self.stop = gr.Button(say("page.stop"), elem_id="stop", min_width=0)
+                    self.ask = AskView("prompt", elem_id="ask-view")
+                self.models = gr.Markdown(self.studio.models.state(), elem_id="models", elem_classes="ouro-note")
+            with gr.Column(min_width=0, elem_classes="ouro-knobs"):
+                gr.HTML(SETTINGS, elem_classes="ouro-settings-place")
+                self.inputs.build_knobs()
+            with gr.Column(min_width=0, elem_classes="ouro-result"):
+                self.view = TokenView(shown, asks=True, elem_id="token-view")
+                self.saving = Saving(self.visit, self.first)
+                with gr.Row(elem_classes="ouro-charts"):
+                    self.charts = {name: self._chart(name, charts) for name in CHARTS}
+        self._wire()
+
+    @staticmethod
+    def _chart(name: str, charts: dict[str, Any]) -> PlotView:
+        figure = charts.get(name) or figures.empty(say("generate.before"))
+        label, axis = CHARTS[name]
+        later = None if name == GROWING else figures.empty(say("generate.later"))
+        shown = {"seq": 0, "run": "recorded", "figure": figure}
+        return PlotView(shown, label=label, axis=axis, later=later, elem_id=f"chart-{name}")
+
+    def _wire(self) -> None:
+        private: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
+        self.inputs.wire(self.ask.prompt_edit)
+        inputs = [self.visit, self.pair, self.inputs.record, self.inputs.warm, *self.inputs.components]
+        rest = [self.charts[name] for name in CHARTS if name != GROWING]
+        # While it runs only what changes is an output: each costs the browser time at every update.
+        changing = [self.view, self.charts[GROWING], self.drawn]
+        runs = []
+        for event in (self.go.click, self.view.run_again):
+            running = event(self._generate, inputs, changing, concurrency_limit=None, trigger_mode="once", **private)
+            running.then(self.studio.models.state, self.pair, self.models, queue=False, **private)
+            running.success(self._rest, self.drawn, rest, **private)
+            running.failure(self._left, self.visit, [self.view, *self.charts.values()], queue=False, **private)
+            for after in (running.then, running.failure):  # the first is not told of errors
+                after(None, js=ENDED, **private)
+            runs.append(running)
+        self.view.run_again(self._chatting, None, self.inputs.chat, queue=False, **private)
+        self.stop.click(None, cancels=runs, **private)  # what follows is a failure of theirs
+        self.saving.wire(self.inputs)
+
+    def attach_loading(self, blocks: gr.Blocks) -> None:
+        """Say when the models are there; take over the inputs of a link."""
+        private: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
+        blocks.load(self._wait, outputs=self.models, concurrency_limit=None, **private)
+        self.pair.change(self.studio.models.state, self.pair, self.models, queue=False, **private)
+        self.inputs.attach(blocks, self.view, list(self.charts.values()))
+
+    async def _wait(self) -> AsyncIterator[str]:
+        models = self.studio.models
+        yield models.state()
+        await models.until_ready()
+        yield models.state()
+
+    def show(self, visit: Visit, trace: Trace, baseline: Trace | None) -> list[Any]:
+        """The values of `outputs` that show a run which is there already, with its inputs; the visit remembers it."""
+        visit.show(trace, baseline)
+        run, seq = uuid.uuid4().hex, time.time_ns()
+        view = views.run_view(trace, baseline, run=run, seq=seq, badge_text=views.badge(trace))
+        charts = all_charts(trace, baseline)
+        inputs = permalink.of(trace)
+        written = self.inputs.write(inputs) if inputs else [gr.skip() for _ in self.inputs.components]
+        return [view, *({"seq": seq, "run": run, "figure": charts[name]} for name in CHARTS), *written]
+
+    @property
+    def outputs(self) -> list[Any]:
+        """What `show` gives values for."""
+        return [self.view, *self.charts.values(), *self.inputs.components]
+
+    def _generate(
+        self, request: gr.Request, event: gr.EventData, visit: Visit, pair: str, record: bool, warm: bool, *values: Any
+    ) -> Iterator[Any]:
+        """What the inputs describe; or once more what was run last, measured anew, where the view asked for that."""
+        with told():
+            act, last = sent(event, "act"), visit.ran
+            if act is None or last is None:
+                asked = Asked(self.inputs.read(values, record), pair, warm)
+            else:
+                asked = Asked(replace(last.task, chat=last.task.chat or act == CHAT), last.pair, last.warm)
+            visit.ask(asked)
+            task = asked.task
+            pool = partial(visit.pool, task) if asked.warm and learns(task.method) else None
+            fresh = act is not None
+            updates = self.studio.run(task, compare=True, pool=pool, fresh=fresh, pair=asked.pair, visitor=who(request))
+            try:
+                yield from self._stream(updates, visit, asked)
+            except Exception:
+                asked.failed = True
+                raise
+
+    @staticmethod
+    def _chatting(event: gr.EventData) -> Any:
+        """The box follows where a run is made once more with the chat template."""
+        return True if sent(event, "act") == CHAT else gr.skip()
+
+    @staticmethod
+    def _stream(updates: Iterator[Update], visit: Visit, asked: Asked) -> Iterator[Any]:
+        """Outputs that did not change are yielded again as they were: the difference that Gradio sends is then empty."""
+        view: dict[str, Any] = {}
+        drawn: dict[str, Any] = {name: {} for name in CHARTS}
+        for seq, update in enumerate(updates, 1):
+            view = update.get("view", view)
+            visit.take(update, asked)
+            drawn = drawn | {
+                name: {"seq": seq, "run": view["run"], "figure": figure} for name, figure in update.get("charts", {}).items()
+            }
+            yield view, drawn[GROWING], drawn
+
+    @staticmethod
+    def _rest(drawn: dict[str, Any] | None) -> list[Any]:
+        """The charts that are drawn at the end of a run."""
+        return [(drawn or {}).get(name, gr.skip()) for name in CHARTS if name != GROWING]
+
+    def _left(self, visit: Visit) -> list[Any]:
+        """What is shown after a run that was stopped or has failed: all that is known of it, or else what was there before."""
+        asked = visit.leave()
+        if asked is None or not asked.run:
+            return [gr.skip() for _ in (self.view, *self.charts)]
+        seq, begun = time.time_ns(), asked is visit.ran
+        trace, baseline = visit.shown or self.first
+        whole = begun and visit.trace is not None
+        how = "failed" if asked.failed else "stopped"
+        what = "whole" if whole else "begun" if begun and trace.steps else "nothing" if begun else "waiting"
+        status = say(f"generate.{how}.{what}", status=views.status_of(trace))
+        run, badge = (asked.run, say("view.live")) if begun else (f"{asked.run} left", views.badge(trace))
+        view = views.run_view(trace, baseline, run=run, seq=seq, badge_text=badge, difference=visit.difference, live=begun)
+        view |= {"status": status} | ({"tiles": []} if not trace.steps else {})
+        charts = all_charts(trace, baseline) if trace.steps else dict.fromkeys(CHARTS, figures.empty(say("generate.before")))
+        return [view, *({"seq": seq, "run": run, "figure": charts[name]} for name in CHARTS)]

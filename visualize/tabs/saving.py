@@ -1,0 +1,67 @@
+"""Saving a run from the tab Generate: trace, replay and table as files that the browser makes, and a link to the inputs."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import gradio as gr
+
+from ouroboros_core.decoding.trace import Trace
+from ouroboros_core.errors import OuroborosError
+from ouroboros_core.words import say
+from visualize import export, permalink
+from visualize.components.plain_views import SaveView
+from visualize.deploy.static_site import replay_html
+from visualize.server.faults import field
+from visualize.server.session import Visit
+from visualize.tabs.inputs import RunInputs
+
+if TYPE_CHECKING:
+    from ouroboros_core.decoding.generation import Task
+
+Run = tuple[Trace, Trace | None]
+TYPES = {"json": "application/json", "html": "text/html", "csv": "text/csv"}
+
+
+class Saving:
+    """The row of buttons below a run; `first` is the one on screen when the page opens."""
+
+    def __init__(self, visit: gr.State, first: Run) -> None:
+        self.visit, self._first = visit, first
+        self.view = SaveView((*TYPES, "link"), elem_id="save-view")
+
+    def wire(self, inputs: RunInputs) -> None:
+        """inputs: what a link describes."""
+
+        def save(event: gr.EventData, visit: Visit, *values: Any) -> dict[str, Any]:
+            try:
+                kind = field(event, "kind", str)
+                done = self._link(inputs.read(values)) if kind == "link" else self.file(kind, visit)
+            except OuroborosError as error:
+                done = {"problem": str(error)}
+            return {"seq": time.time_ns(), **done}
+
+        self.view.save_run(
+            save, [self.visit, *inputs.components], self.view, queue=False, api_visibility="private", show_progress="hidden"
+        )
+
+    @staticmethod
+    def _link(task: Task) -> dict[str, Any]:
+        knobs, sampling = task.hyperparameters.model_dump(), task.sampling.model_dump()
+        inputs = permalink.Inputs(task.prompt, task.method, task.chat, task.max_new_tokens, knobs, sampling)
+        return {"link": permalink.query(inputs)}
+
+    def file(self, kind: str, visit: Visit) -> dict[str, Any]:
+        """Name, type and text of a file of the run that is shown."""
+        trace, baseline = visit.shown or self._first
+        if kind not in TYPES or not trace.steps:
+            return {"problem": say("save.nothing")}
+        if kind == "json":
+            text = trace.to_json(baseline)
+        elif kind == "csv":
+            text = export.to_csv(trace, baseline)
+        else:
+            text = replay_html(trace, baseline, visit.difference)
+        stamp = trace.created[:19].replace(":", "").replace("-", "")
+        return {"name": f"{trace.method}-{stamp}.{kind}", "type": TYPES[kind], "text": text}

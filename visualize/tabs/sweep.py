@@ -1,0 +1,289 @@
+"""The tab Sweep: one or two hyperparameters varied, measured cell by cell, stopped and resumed; a cell opens in Generate."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import gradio as gr
+
+from ouroboros_core import methods
+from ouroboros_core.errors import InvalidInput, OuroborosError
+from ouroboros_core.hyperparameters import read_knobs
+from ouroboros_core.words import say
+from visualize import figures, sweep_figures
+from visualize.components.plain_views import SaveView, SweepView
+from visualize.components.plot_view import PlotView
+from visualize.server.endpoint import whole
+from visualize.server.faults import field, sent, told
+from visualize.server.limits import who
+from visualize.server.runner import Studio
+from visualize.server.session import Visit
+from visualize.tabs.examples import EXAMPLES
+from visualize.tabs.generate import GeneratePanel
+from visualize.tabs.settings import knob_label, method_name
+from visualize.tabs.traces import GENERATE
+
+if TYPE_CHECKING:
+    from gradio.layouts import Tabs
+
+    from ouroboros_core.benchmark.cells import CellRow
+    from ouroboros_core.benchmark.grid import Grid
+    from ouroboros_core.benchmark.prompts import Question
+    from ouroboros_core.benchmark.sweep import Run, Sweep
+    from ouroboros_core.loading.pairs import Pair
+
+NONE = ""
+MOST_PROMPTS, MOST_REPEATS, MOST = 100, 5, 256
+"""Prompts of a sweep, runs of each, and tokens of a run."""
+DEFAULT = ("speculative", "gamma", "1,2,4,6")
+PROMPTS = "\n".join(e.prompt for e in EXAMPLES if e.chat and "\n" not in e.prompt and len(e.prompt) < 110)
+
+
+class SweepPanel:
+    """Builds the tab inside an open gr.Blocks; runs are opened in the panel that shows them."""
+
+    def __init__(self, studio: Studio, generate: GeneratePanel, tabs: Tabs) -> None:
+        self.studio, self.generate, self.pair = studio, generate, generate.pair
+        self.most = min(MOST, studio.limits.new_tokens)
+        with gr.Row(elem_classes="ouro-main"):
+            with gr.Column(min_width=0, elem_classes="ouro-inputs"):
+                self._build_inputs()
+            with gr.Column(min_width=0, elem_classes="ouro-result"):
+                before = {
+                    "seq": 0,
+                    "sweep": "",
+                    "status": say("sweep.before"),
+                    "done": 0,
+                    "total": 0,
+                    "left": 0,
+                    "finished": True,
+                }
+                self.view = SweepView(before, elem_id="sweep-view")
+                self.saving = SaveView(("json", "csv"), elem_id="sweep-save")
+                empty = {"seq": 0, "figure": figures.empty(say("sweep.empty"))}
+                self.chart = PlotView(empty, label=say("sweep.chart"), height=380, elem_id="chart-sweep")
+                self.parallel = PlotView(empty, label=say("sweep.parallel"), height=320, elem_id="chart-parallel")
+        self._wire(tabs)
+
+    def _build_inputs(self) -> None:
+        gr.Markdown(say("sweep.intro"), elem_classes="ouro-note")
+        able = [(method_name(m), m.id) for m in methods.available().values() if m.proposes]
+        method, axis, values = DEFAULT
+        self.method = gr.Dropdown(able, value=method, label=say("sweep.method"), elem_id="sweep-method")
+        self.axes, self.values = [], []
+        for number, (name, text) in enumerate(((axis, values), (NONE, "")), 1):
+            with gr.Row():
+                choices = _names(method, optional=number == 2)
+                self.axes.append(gr.Dropdown(choices, value=name, label=say(f"sweep.axis{number}"), elem_id=f"axis-{number}"))
+                note = say("sweep.values.note")
+                self.values.append(
+                    gr.Textbox(text, label=f"{say('sweep.values')} {number}", placeholder=note, elem_id=f"values-{number}")
+                )
+        self.knobs = gr.Textbox("", label=say("sweep.knobs"), placeholder=say("sweep.knobs.note"), elem_id="sweep-knobs")
+        self.prompts = gr.Textbox(
+            PROMPTS, label=say("sweep.prompts"), info=say("sweep.prompts.note"), lines=4, max_lines=8, elem_id="sweep-prompts"
+        )
+        self.repeats = gr.Slider(1, MOST_REPEATS, value=1, step=1, label=say("sweep.repeats"), info=say("sweep.repeats.note"))
+        self.count = gr.Slider(8, self.most, value=48, step=8, label=say("sweep.count.label"), info=say("sweep.count.note"))
+        self.estimate = gr.Markdown(say("sweep.unready"), elem_id="sweep-estimate", elem_classes="ouro-note")
+        with gr.Row(elem_classes="ouro-buttons"):
+            self.go = gr.Button(say("sweep.start"), variant="primary", elem_id="sweep", min_width=0)
+            self.stop = gr.Button(say("sweep.stop"), elem_id="sweep-stop", min_width=0)
+            self.resume = gr.Button(say("sweep.resume"), elem_id="sweep-resume", min_width=0)
+
+    def _wire(self, tabs: Tabs) -> None:
+        private: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
+        self.inputs = [self.pair, self.method, *self.axes, *self.values, self.knobs, self.prompts, self.repeats, self.count]
+        self.method.change(
+            lambda method: [gr.update(choices=_names(method, optional=n == 1), value=_first(method, n)) for n in range(2)],
+            self.method,
+            self.axes,
+            queue=False,
+            **private,
+        )
+        for one in self.inputs:
+            one.change(self._estimate, self.inputs, self.estimate, queue=False, **private)
+        outputs = [self.view, self.chart, self.parallel]
+        computing: dict[str, Any] = {"concurrency_limit": None, "trigger_mode": "once", **private}
+        visit = self.generate.visit
+        running = gr.on([self.go.click, self.resume.click], self._start, [visit, *self.inputs], outputs, **computing)
+        self.stop.click(
+            lambda: {"seq": time.time_ns(), "stopped": True}, outputs=self.view, cancels=[running], queue=False, **private
+        )
+        shown = [tabs, *self.generate.outputs]
+        refusing: dict[str, Any] = {"concurrency_limit": None, **private}  # in the queue, so that a refusal is shown
+        self.view.open_cell(self._open, visit, shown, **refusing)
+        self.chart.point_select(self._picked, visit, shown, **refusing)
+        self.saving.save_run(self._save, visit, self.saving, **refusing)
+
+    def _plan(self, *values: Any) -> tuple[Grid, list[Question], int, int]:
+        """Grid, prompts, repeats and length that the inputs describe; raises InvalidInput."""
+        from ouroboros_core.benchmark.grid import Axis, Grid, read_axis
+        from ouroboros_core.benchmark.prompts import Question
+
+        pair, method, first, second, texts, others, knobs, prompts, repeats, count = values
+        axes: list[Axis] = [read_axis(f"{name}={text}") for name, text in ((first, texts), (second, others)) if name != NONE]
+        lines = [line.strip() for line in str(prompts).splitlines() if line.strip()]
+        if not 1 <= len(lines) <= MOST_PROMPTS:
+            raise InvalidInput(say("sweep.unprompted", most=MOST_PROMPTS, n=len(lines)))
+        questions = [Question(number, "own", (line,)) for number, line in enumerate(lines, 1)]
+        grid = Grid(str(method), tuple(axes), read_knobs(str(knobs)))
+        for draft in {cell.draft for cell in grid.cells} - {None}:
+            self.studio.models.check_draft(pair, str(draft))
+        counts = whole("repeats", repeats, MOST_REPEATS), whole("max_new_tokens", count, self.most)
+        return grid, questions, *counts
+
+    def attach(self, blocks: gr.Blocks) -> None:
+        """Estimate once the models are there, and then whenever something changes."""
+        private: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
+        ready = blocks.load(self.studio.models.until_ready, concurrency_limit=None, **private)
+        ready.then(self._estimate, self.inputs, self.estimate, queue=False, **private)
+
+    def _estimate(self, *values: Any) -> str:
+        from ouroboros_core.benchmark.sweep import estimate, plain_runs
+
+        try:
+            here = self.studio.models.there(values[0])
+            if here is None:
+                return say("sweep.unready")
+            grid, questions, repeats, count = self._plan(*values)
+            seconds = estimate(here, grid, questions, repeats, count)
+        except OuroborosError as error:
+            return str(error)
+        runs = len(grid.cells) * len(questions) * repeats
+        told = say("sweep.seconds", n=round(seconds)) if seconds < 90 else say("sweep.minutes", n=round(seconds / 60))
+        plain = plain_runs(grid) * len(questions) * repeats
+        return say("sweep.estimate", runs=runs, tokens=count, plain=plain, time=told)
+
+    def _start(self, request: gr.Request, event: gr.EventData, visit: Visit, *values: Any) -> Iterator[Any]:
+        """Both buttons are one event: of two, Stop would not end the one that runs."""
+        with told():
+            make = self._again(visit) if event.target is self.resume else self._new(*values)
+            yield from self._run(visit, self.studio.sweep(make, pair=values[0], visitor=who(request)))
+
+    def _new(self, *values: Any) -> Callable[[Pair], Sweep]:
+        from ouroboros_core.benchmark.sweep import Sweep, estimate
+
+        plan, most = self._plan(*values), self.studio.limits.sweep_minutes
+
+        def make(pair: Pair) -> Sweep:
+            minutes = estimate(pair, *plan) / 60
+            if minutes > most:
+                raise InvalidInput(say("sweep.toolong", minutes=f"{minutes:.2g}", most=most))
+            return Sweep(pair, *plan)
+
+        return make
+
+    @staticmethod
+    def _again(visit: Visit) -> Callable[[Pair], Sweep]:
+        swept = visit.swept
+        if swept is None:
+            raise InvalidInput(say("sweep.nothing"))
+        return lambda _: swept.sweep
+
+    def _run(self, visit: Visit, running: Iterator[tuple[str, Sweep | None, Run | None]]) -> Iterator[Any]:
+        """What is left of a sweep; the visit keeps it, so that it can be stopped at any time."""
+        drawn: list[Any] = [gr.skip(), gr.skip()]
+        known: dict[str, Any] = {}
+        counted = -1
+        turn = uuid.uuid4().hex  # a stopped one is not the one that goes on
+        for what, sweep, done in running:
+            if sweep is None:
+                yield {"seq": time.time_ns(), "sweep": turn, "status": what, "done": 0, "total": 0, "left": 0}, *drawn
+                continue
+            swept = visit.sweep(sweep)
+            if done is not None:
+                point, trace, plain = done
+                swept.traces[point.cell] = trace, plain
+            if len(sweep.points) != counted:  # else only the status is another
+                counted = len(sweep.points)
+                known, *drawn = self._measured(sweep)
+            under = say("sweep.under", what=what) if what else say("sweep.begun")
+            status = say("sweep.done") if known["finished"] else under
+            yield known | {"seq": time.time_ns(), "sweep": turn, "status": status}, *drawn
+
+    def _measured(self, sweep: Sweep) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+        """What there is to say of all runs so far, and the two charts of them."""
+        from ouroboros_core.benchmark import cells
+
+        grid, seq = sweep.grid, time.time_ns()
+        rows, ideals = cells.summary(sweep.points, grid), cells.ideal(sweep.points, grid)
+        fastest = cells.best(rows)
+        told = {
+            "done": sweep.done,
+            "total": sweep.total,
+            "left": sweep.seconds_left,
+            "lines": cells.conclusions(rows, ideals, grid),
+            "head": [*(axis.name for axis in grid.axes), *say("sweep.head").split("|")],
+            "rows": [self._row(row, grid, row is fastest) for row in rows],
+            "finished": sweep.done == sweep.total,
+        }
+        picture = sweep_figures.heatmap if len(grid.axes) == 2 else sweep_figures.line
+        return (
+            told,
+            {"seq": seq, "run": "", "figure": picture(rows, grid.axes, ideals)},
+            {"seq": seq, "run": "", "figure": sweep_figures.parallel(rows, grid.axes)},
+        )
+
+    @staticmethod
+    def _row(row: CellRow, grid: Grid, best: bool) -> dict[str, Any]:
+        from ouroboros_core.benchmark.cells import interval
+        from ouroboros_core.benchmark.grid import show
+        from ouroboros_core.benchmark.report import equality
+
+        rate = "–" if row.acceptance_rate is None else f"{row.acceptance_rate:.0%}"
+        speedup = f"{row.speedup:.2f}×{interval(row)}"
+        numbers = [f"{row.acceptance_length:.2f}", rate, f"{row.tokens_per_second:.1f}", speedup, equality(row)]
+        texts = [*map(show, row.coordinates), *numbers]
+        return {"cell": row.cell, "name": grid.describe(row.coordinates), "texts": texts, "best": best}
+
+    def _picked(self, event: gr.EventData, visit: Visit) -> list[Any]:
+        """A click on a chart; marks of theory belong to no cell."""
+        cell = sent(event, "data")
+        if not isinstance(cell, int):
+            return [gr.skip() for _ in range(1 + len(self.generate.outputs))]
+        with told():
+            return self._shown_cell(cell, visit)
+
+    def _open(self, event: gr.EventData, visit: Visit) -> list[Any]:
+        with told():
+            return self._shown_cell(field(event, "cell", int), visit)
+
+    def _shown_cell(self, cell: int, visit: Visit) -> list[Any]:
+        found = visit.swept.traces.get(cell) if visit.swept else None
+        if found is None:
+            raise InvalidInput(say("sweep.gone"))
+        visit.keep(found[0])
+        return [gr.Tabs(selected=GENERATE), *self.generate.show(visit, *found)]
+
+    @staticmethod
+    def _save(event: gr.EventData, visit: Visit) -> dict[str, Any]:
+        from ouroboros_core.benchmark import cells
+
+        if visit.swept is None or not visit.swept.sweep.points:
+            return {"seq": time.time_ns(), "problem": say("sweep.before")}
+        sweep = visit.swept.sweep
+        rows, ideals = cells.summary(sweep.points, sweep.grid), cells.ideal(sweep.points, sweep.grid)
+        name = f"sweep-{sweep.grid.method}"
+        if field(event, "kind", str) == "csv":
+            return {"seq": time.time_ns(), "name": f"{name}.csv", "type": "text/csv", "text": cells.to_csv(rows, sweep.grid.axes)}
+        report = {"rows": [asdict(row) for row in rows], "ideal": [asdict(found) for found in ideals]}
+        text = sweep.store.text(report)
+        return {"seq": time.time_ns(), "name": f"{name}.json", "type": "application/json", "text": text}
+
+
+@told()
+def _names(method: str, *, optional: bool) -> list[tuple[str, str]]:
+    """What may be varied."""
+    from ouroboros_core.sampling import Sampling
+
+    names = [*methods.get(method).Hyperparameters.knobs(), *Sampling.knobs(), "draft"]
+    return [*([(say("sweep.none"), NONE)] if optional else []), *((knob_label(name), name) for name in names)]
+
+
+def _first(method: str, axis: int) -> str:
+    return NONE if axis else next(iter(methods.get(method).Hyperparameters.knobs()), "temperature")

@@ -1,0 +1,104 @@
+"""The tab Traces: recorded runs, a file that is opened, and two runs compared."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import gradio as gr
+
+from ouroboros_core.decoding.trace_io import read_run
+from ouroboros_core.errors import InvalidInput, OuroborosError
+from ouroboros_core.words import say
+from visualize import diff, diff_figures, figures, gallery
+from visualize.components.plain_views import DiffView, GalleryView, OpenView
+from visualize.components.plot_view import PlotView
+from visualize.server.faults import field, told
+from visualize.server.session import Visit
+from visualize.tabs.generate import GeneratePanel
+
+if TYPE_CHECKING:
+    from gradio.layouts import Tab, Tabs
+
+    from ouroboros_core.decoding.trace import Trace
+
+GENERATE = "generate"
+"""The id of the tab in which a run is opened."""
+
+
+class TracesPanel:
+    """Builds the tab inside an open gr.Blocks; runs are opened in the panel that shows them."""
+
+    def __init__(self, generate: GeneratePanel, tabs: Tabs, tab: Tab) -> None:
+        self.generate = generate
+        gr.Markdown(say("traces.intro"))
+        self.gallery = GalleryView(elem_id="gallery")
+        self.open = OpenView(elem_id="open-view")
+        gr.Markdown(f"## {say('traces.diff')}\n\n{say('traces.diff.note')}")
+        recorded = [(say(f"gallery.{entry['name']}.title"), entry["name"]) for entry in gallery.entries()]
+        with gr.Row(elem_classes="ouro-pair"):
+            self.first = gr.Dropdown(recorded, value="heap-autoregressive", label=say("traces.first"), elem_id="diff-first")
+            self.second = gr.Dropdown(recorded, value="heap-ouroboros", label=say("traces.second"), elem_id="diff-second")
+        self.compare = gr.Button(say("traces.compare"), elem_id="compare")
+        self.diff = DiffView(elem_id="diff-view")
+        self.chart = PlotView(
+            {"seq": 0, "figure": figures.empty(say("traces.empty"))}, label=say("traces.chart"), elem_id="chart-diff"
+        )
+        self._wire(tabs, tab, recorded)
+
+    def _wire(self, tabs: Tabs, tab: Tab, recorded: Sequence[tuple[str, str]]) -> None:
+        private: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
+        shown = [tabs, self.open, *self.generate.outputs]
+        visit = self.generate.visit
+
+        def choices(visit: Visit) -> list[Any]:
+            return [gr.update(choices=[*((name, name) for name in reversed(visit.kept)), *recorded])] * 2
+
+        # Where there is no place of its own for a refusal, the event goes through the queue: from others Gradio shows none.
+        self.gallery.open_recorded(self._open_recorded, visit, shown, concurrency_limit=None, **private)
+        self.open.open_file(self._open_file, visit, shown, concurrency_limit=None, **private)
+        tab.select(choices, visit, [self.first, self.second], queue=False, **private)
+        compared = [self.diff, self.chart]
+        self.compare.click(self._compare, [self.first, self.second, visit], compared, concurrency_limit=None, **private)
+
+    def _open_recorded(self, event: gr.EventData, visit: Visit) -> list[Any]:
+        with told():
+            name = field(event, "name", str)
+            return self._shown(visit, gallery.trace(name), gallery.baseline(name), "")
+
+    def _open_file(self, event: gr.EventData, visit: Visit) -> list[Any]:
+        with told():
+            name, text = field(event, "name", str)[:100], field(event, "text", str)
+        try:
+            trace, baseline = read_run(text)
+        except OuroborosError as error:
+            return [gr.skip(), _told(f"{name}: {error}"), *(gr.skip() for _ in self.generate.outputs)]
+        visit.keep(trace)
+        return self._shown(visit, trace, baseline, say("open.done", name=name))
+
+    def _shown(self, visit: Visit, trace: Trace, baseline: Trace | None, said: str) -> list[Any]:
+        return [gr.Tabs(selected=GENERATE), _told(said), *self.generate.show(visit, trace, baseline)]
+
+    @staticmethod
+    def _compare(first: str, second: str, visit: Visit) -> tuple[Any, Any]:
+        """The comparison, or why there is none; either takes the place of the one before."""
+        seq = time.time_ns()
+        with told():
+            try:
+                a, b = (_chosen(name, visit) for name in (first, second))
+                shown, figure = diff.view(diff.diff(a, b)), diff_figures.steps_against_tokens(a, b)
+            except OuroborosError as error:
+                shown, figure = {"problem": str(error)}, figures.empty(say("traces.empty"))
+            return {"seq": seq, **shown}, {"seq": seq, "run": "", "figure": figure}
+
+
+def _chosen(name: Any, visit: Visit) -> Trace:
+    """A run of this visit, or a recorded one; raises InvalidInput for what is neither."""
+    if not isinstance(name, str):
+        raise InvalidInput(say("traces.choose"))
+    return visit.kept[name] if name in visit.kept else gallery.trace(name)
+
+
+def _told(words: str) -> dict[str, Any]:
+    return {"seq": time.time_ns(), "said": words}
