@@ -80,7 +80,7 @@ def theme() -> Any:
 
 def build(studio: Studio, max_queue: int = MAX_QUEUE) -> gr.Blocks:
     """The page, not yet launched."""
-    with gr.Blocks(title=say("page.window"), analytics_enabled=False) as page:
+    with gr.Blocks(title=say("page.window"), analytics_enabled=False, fill_width=True) as page:
         with gr.Row(elem_classes="ouro-top"):
             header = PageHeader(TABS)
             pair = choose_pair(studio.models)

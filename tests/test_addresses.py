@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
+from ouroboros_core import methods
 from ouroboros_core.words import say
 from tests.browser import ROOT
 from tests.visitor import DONE, browser, choose, open_tab, page, set_count, tokens, url, watch
@@ -51,7 +52,7 @@ def test_a_parameter_that_is_wrong_costs_only_itself() -> None:
     assert len(wrong) == 4
     assert permalink.read({"prompt": "Hi", "method": "none", "seed": "3"}) == (
         permalink.Inputs("Hi", sampling={"seed": 3}),
-        [f"method must be one of {', '.join(permalink.methods.available())}, got none"],
+        [f"method must be one of {', '.join(methods.available())}, got none"],
     )
     assert permalink.read({"gamma": "99"}) is None
     assert permalink.read({"prompt": "x" * 5000, "tokens": "16"}) == (
@@ -137,6 +138,7 @@ def test_a_reload_in_mid_run_keeps_prompt_settings_and_what_was_written(browser:
     assert visitor.get_by_label("number input for gamma").locator("visible=true").input_value() == "1"
     assert visitor.get_by_label("number input for max new tokens").input_value() == "256"
     assert visitor.locator(".ouro-link").is_hidden()
+    assert visitor.locator("#token-view .ouro-badge").inner_text() == say("keep.badge")
     assert visitor.locator("#save-view").is_hidden()
     assert not [body for body in sent if "bread" in body], "it was kept in the browser, and nobody was told"
     visitor.close()
@@ -187,7 +189,8 @@ def test_tab_leads_from_the_prompt_through_the_settings_to_the_result_and_never_
         assert visitor.locator(".ouro-knobs input").locator("visible=true").count() == 0, "the settings are closed at first"
         visitor.locator(".ouro-settings summary").click()
     visitor.locator("#prompt textarea").focus()
-    order, plots = [], 0
+    order: list[str] = []
+    plots = 0
     for _ in range(120):
         where, plot = visitor.evaluate(STOP)
         order += [where] if where != "other" and order[-1:] != [where] else []

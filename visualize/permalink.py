@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeVar
 from urllib.parse import urlencode
 
@@ -79,8 +80,10 @@ def read(parameters: Mapping[str, str], most: int = MOST) -> tuple[Inputs, list[
     def values(kind: type[Hyperparameters]) -> dict[str, Any]:
         """Those that hold by themselves, if they also do together."""
         names = [name for name in kind.knobs() if name in parameters]
-        each = [one(name, lambda text, n=name: {n: getattr(kind.parse({n: text}), n)}, {}) for name in names]
-        good: dict[str, Any] = {name: value for given in each for name, value in given.items()}
+        good: dict[str, Any] = {}
+        nothing: dict[str, Any] = {}
+        for name in names:
+            good |= one(name, partial(_value, kind, name), nothing)
         try:
             kind.parse(good)
         except InvalidInput as error:
@@ -93,6 +96,10 @@ def read(parameters: Mapping[str, str], most: int = MOST) -> tuple[Inputs, list[
     chat = one("chat", _chat, True)
     count = one("tokens", lambda text: _count(text, min(most, MOST)), min(most, 128))
     return Inputs(prompt, method.id, chat, count, values(method.Hyperparameters), values(Sampling)), wrong
+
+
+def _value(kind: type[Hyperparameters], name: str, text: str) -> dict[str, Any]:
+    return {name: getattr(kind.parse({name: text}), name)}
 
 
 def _prompt(text: str) -> str:

@@ -1,5 +1,6 @@
 // What was kept when the page was loaded anew, as values of its components: the inputs, then the view,
-// then the charts, and nothing for the link.
+// then the charts, and nothing for the link and the
+// note on an example.
 // An expression: a function of {key, inputs, charts, blank}, where inputs and charts are how many there are.
 ({ key, inputs, charts, blank }) => {
   const [how] = performance.getEntriesByType("navigation");
@@ -7,5 +8,5 @@
   const kept = text ? JSON.parse(text) : {};
   const known = kept.inputs && kept.inputs.length === inputs ? kept.inputs : Array(inputs).fill(undefined);
   const view = kept.view && JSON.stringify(kept.view);
-  return [...known, view || undefined, ...Array(charts).fill(view ? JSON.stringify(blank) : undefined), view ? null : undefined];
+  return [...known, view || undefined, ...Array(charts).fill(view ? JSON.stringify(blank) : undefined), ...(view ? [null, ""] : [undefined, undefined])];
 }

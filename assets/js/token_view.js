@@ -243,7 +243,7 @@ function keep({ detail }) {
   if (kept.run === "recorded" || !text.steps.length) return;
   const over = root.dataset.done === "true";
   const status = over ? part("status").textContent : say("keep.stopped", { tokens: text.tokens });
-  detail.view = { ...kept, run: "kept", from: 0, steps: text.steps, done: true, status, unsaved: true };
+  detail.view = { ...kept, run: "kept", from: 0, steps: text.steps, done: true, status, badge: say("keep.badge"), unsaved: true };
 }
 if (props.keep) document.addEventListener("ouro:leave", keep);
 

@@ -160,26 +160,26 @@ class RunInputs:
 
         settings = [*self.components, self.record, self.warm]
         shown = [view, *charts]
-        loaded = blocks.load(linked, outputs=[self.link, *self.components, *shown], **private)
+        loaded = blocks.load(linked, outputs=[self.link, self.note, *self.components, *shown], **private)
         blank = {"seq": 1, "run": "", "figure": figures.empty(say("keep.charts"))}
         back = kept(len(settings), len(charts), blank)
-        loaded.then(None, js=back, outputs=[*settings, *shown, self.link], **private)
+        loaded.then(None, js=back, outputs=[*settings, *shown, self.link, self.note], **private)
         gr.on([one.change for one in settings], None, js=changed(), inputs=settings, **private)
 
     def _linked(self, request: gr.Request, charts: int) -> Any:
-        """What the link view, the inputs, the token view and so many charts show."""
+        """What the link view, the note on an example, the inputs, the token view and so many charts show."""
         found = permalink.read(dict(request.query_params), self.most)
         if found is None:
-            return [gr.skip() for _ in range(2 + len(self.components) + charts)]
+            return [gr.skip() for _ in range(3 + len(self.components) + charts)]
         inputs, wrong = found
         lines = [say("link.done"), *(say("link.wrong", error=error) for error in wrong)]
         if not inputs.prompt:
-            return [{"lines": lines[1:], "offer": False}, *self.write(inputs), *(gr.skip() for _ in range(1 + charts))]
+            return [{"lines": lines[1:], "offer": False}, gr.skip(), *self.write(inputs), *(gr.skip() for _ in range(1 + charts))]
         seq = time.time_ns()
         chart = {"seq": seq, "run": "", "figure": figures.empty(say("generate.before"))}
         empty = {"seq": seq, "run": "linked", "from": 0, "steps": [], "done": True, "unsaved": True, "tiles": [], "numbers": []}
         told = {"prompt": inputs.prompt, "chat": inputs.chat, "badge": "", "title": "", "status": say("generate.before")}
-        return [{"lines": lines, "offer": True}, *self.write(inputs), {**empty, **told}, *[chart] * charts]
+        return [{"lines": lines, "offer": True}, "", *self.write(inputs), {**empty, **told}, *[chart] * charts]
 
 
 @told()
