@@ -23,10 +23,8 @@ from ouroboros_core.benchmark.prompts import Question, own_prompts
 if TYPE_CHECKING:
     from ouroboros_core.loading.pairs import Pair
 
-GAMMAS = (1, 2, 4)
 
-
-from ouroboros_core.benchmark.draft_shapes import Measured, table
+from ouroboros_core.benchmark.draft_shapes import GAMMAS, Measured, table
 
 
 def measure(folder: Path, pair: Pair, questions: Sequence[Question], max_new_tokens: int) -> Measured:

@@ -16,12 +16,11 @@ import pytest
 from packaging.requirements import Requirement
 
 from ouroboros_core import methods
-from ouroboros_core.benchmark import peers, prompts, report
+from ouroboros_core.benchmark import draft_shapes, peers, prompts, report
 from ouroboros_core.benchmark.report import Row
 from ouroboros_core.cli import build_parser
 from ouroboros_core.cli.methods import describe
 from ouroboros_core.training.record import agreement_of
-from scripts import shapes
 from visualize.palette import LOOKS
 from visualize.tabs.drafts import records
 
@@ -109,12 +108,12 @@ def drafts_section() -> str:
             f"| [{name}](assets/models/{name}/README.md) | {record['shape']} | {last['tokens']:,} | {agreement} | {size:.1f} |"
         )
     measured = ROOT / "assets" / "models" / "shapes.json"
-    return "\n".join([*lines, *(["", shapes.table(shapes.read(measured))] if measured.exists() else []), ""])
+    return "\n".join([*lines, *(["", draft_shapes.table(draft_shapes.read(measured))] if measured.exists() else []), ""])
 
 
 def test_the_tables_of_drafts_are_generated() -> None:
     assert section("drafts") == drafts_section(), "run: python -m tests.test_readme"
-    assert len(shapes.read(ROOT / "assets" / "models" / "shapes.json")) >= 5
+    assert len(draft_shapes.read(ROOT / "assets" / "models" / "shapes.json")) >= 5
     sizes = [file.stat().st_size for file in (ROOT / "assets" / "models").rglob("*") if file.is_file()]
     assert sum(sizes) < 40_000_000
 

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+GAMMAS = (1, 2, 4)
+
 
 @dataclass(frozen=True)
 class Measured:
