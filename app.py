@@ -1,6 +1,7 @@
 """The page: models, tabs and flags put together. It computes nothing.
 
-python app.py [--host 127.0.0.1] [--port 7860] [--max-queue 20] [--public] [--pairs FILE] [--offline]
+python app.py [--host 127.0.0.1] [--port 7860] [--max-queue 20] [--public] [--pairs FILE]
+[--offline]
               [--target X --draft Y] [--device D] [--dtype T]
 """
 
@@ -85,7 +86,9 @@ def build(studio: Studio, max_queue: int = MAX_QUEUE) -> gr.Blocks:
             header = PageHeader(TABS)
             pair = choose_pair(studio.models)
         with gr.Tabs() as tabs:
-            generate, race, swept, learn, traces, drafts = (gr.Tab(say(f"tab.{tab}"), id=tab) for tab in TABS)
+            generate, race, swept, learn, traces, drafts = (
+                gr.Tab(say(f"tab.{tab}"), id=tab) for tab in TABS
+            )
             with generate:
                 panel = GeneratePanel(studio, pair)
             with race:
@@ -106,7 +109,8 @@ def build(studio: Studio, max_queue: int = MAX_QUEUE) -> gr.Blocks:
 
 
 def address_tabs(page: gr.Blocks, header: PageHeader, tabs: Any, each: Sequence[Any]) -> None:
-    """Open the tab that the address names, and write into the address which tab is open; all of it in the browser."""
+    """Open the tab that the address names, and write into the address which tab is open; all of it
+    in the browser."""
     here: dict[str, Any] = {"fn": None, "api_visibility": "private", "show_progress": "hidden"}
     for name, tab in zip(TABS, each, strict=True):
         tab.select(js=opened(name), **here)
@@ -118,7 +122,12 @@ def choose_pair(models: Models) -> Any:
     """Where a visitor chooses the models, for all tabs; hidden where there is no choice."""
     note = say("models.label.own" if models.own else "models.label.note")
     names, shown = list(models.choices), models.own or len(models.choices) > 1
-    more: dict[str, Any] = {"visible": shown, "allow_custom_value": models.own, "elem_id": "pair", "min_width": 0}
+    more: dict[str, Any] = {
+        "visible": shown,
+        "allow_custom_value": models.own,
+        "elem_id": "pair",
+        "min_width": 0,
+    }
     return gr.Dropdown(names, value=models.first, label=say("models.label"), info=note, **more)
 
 
@@ -131,43 +140,82 @@ def launch_options() -> dict[str, Any]:
 
 def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Serve the page.", allow_abbrev=False)
-    parser.add_argument("--host", default=os.environ.get("GRADIO_SERVER_NAME", "127.0.0.1"), help="default: 127.0.0.1")
-    parser.add_argument("--port", type=int, default=os.environ.get("PORT", "7860"), help="default: 7860")
-    public = "pairs from a list only, and an hour's budget for every visitor (default: where SPACE_ID is set)"
-    parser.add_argument("--public", action="store_true", default=bool(os.environ.get("SPACE_ID")), help=public)
-    parser.add_argument("--pairs", metavar="FILE", default=listed(), help="JSON list of the pairs that visitors may choose")
-    parser.add_argument("--offline", action="store_true", help="ask no package index and no model hub for anything")
-    parser.add_argument("--max-queue", default=str(MAX_QUEUE), metavar="N", help=f"runs that may wait (default: {MAX_QUEUE})")
+    parser.add_argument(
+        "--host",
+        default=os.environ.get("GRADIO_SERVER_NAME", "127.0.0.1"),
+        help="default: 127.0.0.1",
+    )
+    parser.add_argument(
+        "--port", type=int, default=os.environ.get("PORT", "7860"), help="default: 7860"
+    )
+    public = (
+        "pairs from a list only, and an hour's budget for every visitor (default: where SPACE_ID "
+        "is set)"
+    )
+    parser.add_argument(
+        "--public", action="store_true", default=bool(os.environ.get("SPACE_ID")), help=public
+    )
+    parser.add_argument(
+        "--pairs",
+        metavar="FILE",
+        default=listed(),
+        help="JSON list of the pairs that visitors may choose",
+    )
+    parser.add_argument(
+        "--offline", action="store_true", help="ask no package index and no model hub for anything"
+    )
+    parser.add_argument(
+        "--max-queue",
+        default=str(MAX_QUEUE),
+        metavar="N",
+        help=f"runs that may wait (default: {MAX_QUEUE})",
+    )
     options.add_pair(parser)
     return parser.parse_args(argv)
 
 
 def listed() -> str | None:
-    """The list of pairs where no flag names one: OUROBOROS_PAIRS, or on Spaces the file beside this one."""
+    """The list of pairs where no flag names one: OUROBOROS_PAIRS, or on Spaces the file beside this
+    one."""
     beside = Path(__file__).parent / "pairs.json"
     there = str(beside) if os.environ.get("SPACE_ID") and beside.exists() else None
     return os.environ.get("OUROBOROS_PAIRS") or there
 
 
 def offered(arguments: argparse.Namespace) -> Sequence[Choice]:
-    """The pairs that visitors may choose; raises InvalidInput for a list that cannot be read, or a pair beside it."""
+    """The pairs that visitors may choose; raises InvalidInput for a list that cannot be read, or a
+    pair beside it."""
     named = [getattr(arguments, name) for name in ("target", "draft", "head", "corpus")]
     if not arguments.pairs:
-        name = " + ".join(one for one in named[:2] if one) if arguments.target else say("models.embedded")
-        return [Choice(name=name, **dict(zip(("target", "draft", "head", "corpus"), named, strict=True)))]
+        name = (
+            " + ".join(one for one in named[:2] if one)
+            if arguments.target
+            else say("models.embedded")
+        )
+        return [
+            Choice(
+                name=name, **dict(zip(("target", "draft", "head", "corpus"), named, strict=True))
+            )
+        ]
     if any(named):
-        raise InvalidInput(f"--pairs {arguments.pairs} lists the models: leave --target, --draft, --head and --corpus out")
+        raise InvalidInput(
+            f"--pairs {arguments.pairs} lists the models: leave --target, --draft, --head and "
+            "--corpus out"
+        )
     return read_pairs(Path(arguments.pairs))
 
 
 def load(arguments: argparse.Namespace, choice: Choice) -> Any:
     """The pair, on this machine as the flags say."""
     parts = choice.model_dump(exclude={"name"})
-    return options.load_pair(argparse.Namespace(**{**vars(arguments), **parts, "checks": not lent.ZERO}))
+    return options.load_pair(
+        argparse.Namespace(**{**vars(arguments), **parts, "checks": not lent.ZERO})
+    )
 
 
 def health(studio: Studio) -> JSONResponse:
-    """For whoever watches over the server: 200 while it serves, 503 if the models could not be loaded."""
+    """For whoever watches over the server: 200 while it serves, 503 if the models could not be
+    loaded."""
     state = studio.models.health
     return JSONResponse({"status": state}, 503 if state == "failed" else 200)
 
@@ -182,7 +230,9 @@ def main() -> None:
         sys.exit(f"error: {error}")
     write_log()
     limits = PUBLIC if arguments.public else Limits()
-    studio = Studio(Models(partial(load, arguments), choices, own=limits.own_models), limits, max_queue)
+    studio = Studio(
+        Models(partial(load, arguments), choices, own=limits.own_models), limits, max_queue
+    )
     page = build(studio, max_queue)
     studio.models.start()
     try:
@@ -192,14 +242,29 @@ def main() -> None:
             APIRoute(f"/{PLOTLY}", library),
         ]  # there from the first answer on
         between = [Middleware(Gate), Middleware(Packed)]
-        more = {"routes": routes, "middleware": between, "exception_handlers": {RequestValidationError: malformed}}
+        more = {
+            "routes": routes,
+            "middleware": between,
+            "exception_handlers": {RequestValidationError: malformed},
+        }
         page.launch(
-            **where, prevent_thread_lock=True, quiet=True, app_kwargs=more, max_threads=40 + max_queue, **launch_options()
+            **where,
+            prevent_thread_lock=True,
+            quiet=True,
+            app_kwargs=more,
+            max_threads=40 + max_queue,
+            **launch_options(),
         )
     except OSError as error:
         if "empty port" not in str(error):
-            sys.exit(f"error: the page cannot be served on {arguments.host}, port {arguments.port}: {error}")
-        sys.exit(f"error: port {arguments.port} is taken; choose another, as in PORT={arguments.port + 1} make run")
+            sys.exit(
+                f"error: the page cannot be served on {arguments.host}, port {arguments.port}: "
+                f"{error}"
+            )
+        sys.exit(
+            f"error: port {arguments.port} is taken; choose another, as in "
+            f"PORT={arguments.port + 1} make run"
+        )
     print(f"The page is on http://{arguments.host}:{arguments.port}", flush=True)
     try:
         page.block_thread()

@@ -2,7 +2,8 @@
 
     from ouroboros_core import Generation, Task, load_pair, methods
     kind = methods.get("ouroboros")
-    trace = Generation(load_pair(), Task("Why is the sky blue?", kind.id, kind.Hyperparameters())).run()
+    trace = Generation(load_pair(), Task("Why is the sky blue?", kind.id,
+    kind.Hyperparameters())).run()
 
 Importing this package does not import torch; what needs it is imported when first used.
 """

@@ -25,4 +25,7 @@ class Environment:
     @property
     def where(self) -> str:
         """Processor, threads and dtype in words."""
-        return f"{self.processor}, {self.threads} {'thread' if self.threads == 1 else 'threads'}, {self.dtype}"
+        return (
+            f"{self.processor}, {self.threads} {'thread' if self.threads == 1 else 'threads'}, "
+            f"{self.dtype}"
+        )

@@ -1,10 +1,12 @@
-"""Errors a user can cause; each message says what failed, the value, what is allowed and the remedy."""
+"""Errors a user can cause; each message says what failed, the value, what is allowed and the
+remedy."""
 
 from __future__ import annotations
 
 
 class OuroborosError(Exception):
-    """The base of every error that is the input's fault, not the program's; its text is meant for the user."""
+    """The base of every error that is the input's fault, not the program's; its text is meant for
+    the user."""
 
 
 class InvalidInput(OuroborosError, ValueError):

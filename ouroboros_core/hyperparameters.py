@@ -1,4 +1,5 @@
-"""A knob is declared once, as a field of a pydantic model: bounds, default, help; every user interface reads it from there."""
+"""A knob is declared once, as a field of a pydantic model: bounds, default, help; every user
+interface reads it from there."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ def upto(value: int | Auto, most: int) -> int:
 
 
 def read_knobs(text: str) -> dict[str, str]:
-    """`gamma=6, top_k_suffixes=3` as names and values, not yet checked; raises InvalidInput for what is not written so."""
+    """`gamma=6, top_k_suffixes=3` as names and values, not yet checked; raises InvalidInput for
+    what is not written so."""
     found: dict[str, str] = {}
     for part in filter(None, (piece.strip() for piece in text.split(","))):
         name, equals, value = (piece.strip() for piece in part.partition("="))
@@ -53,7 +55,8 @@ class Knob:
     low_is_open: bool = False
     choices: tuple[str, ...] = ()
     fixed: Value | None = None
-    """For a knob that may be 'auto': the fixed value that a slider begins at; None for one that may not."""
+    """For a knob that may be 'auto': the fixed value that a slider begins at; None for one that may
+    not."""
 
     @property
     def allowed(self) -> str:
@@ -69,7 +72,9 @@ class Knob:
         kind = say("allowed.whole" if self.kind is int else "allowed.number")
         low, high = _short(self.low), _short(self.high)
         if self.low is not None and self.high is not None:
-            return say("allowed.above" if self.low_is_open else "allowed.between", low=low, high=high)
+            return say(
+                "allowed.above" if self.low_is_open else "allowed.between", low=low, high=high
+            )
         return say("allowed.least", kind=kind, low=low) if self.low is not None else kind
 
 
@@ -89,18 +94,26 @@ class Hyperparameters(BaseModel):
 
     @classmethod
     def fixed(cls, **knobs: Any) -> dict[str, Any]:
-        """Values for a run in which nothing adapts: those given, and one for every knob that would be 'auto' otherwise."""
-        return {name: knob.fixed for name, knob in cls.knobs().items() if knob.fixed is not None} | knobs
+        """Values for a run in which nothing adapts: those given, and one for every knob that would
+        be 'auto' otherwise."""
+        return {
+            name: knob.fixed for name, knob in cls.knobs().items() if knob.fixed is not None
+        } | knobs
 
     @classmethod
     def parse(cls, values: Mapping[str, Any]) -> Hyperparameters:
-        """Validated knobs; raises InvalidInput with what is wrong, the value and what is allowed."""
+        """Validated knobs; raises InvalidInput with what is wrong, the value and what is
+        allowed."""
         if not isinstance(values, Mapping) or not all(isinstance(name, str) for name in values):
-            raise InvalidInput(f'knobs must be given by name, as in {{"gamma": 4}}, got {str(values)[:80]}')
+            raise InvalidInput(
+                f'knobs must be given by name, as in {{"gamma": 4}}, got {str(values)[:80]}'
+            )
         try:
             return cls.model_validate(dict(values))
         except ValidationError as error:
-            raise InvalidInput("; ".join(dict.fromkeys(_explain(cls, e) for e in error.errors()))) from None
+            raise InvalidInput(
+                "; ".join(dict.fromkeys(_explain(cls, e) for e in error.errors()))
+            ) from None
 
 
 def _knob(name: str, info: FieldInfo) -> Knob:
@@ -114,7 +127,9 @@ def _knob(name: str, info: FieldInfo) -> Knob:
         kind, *bounds = get_args(get_args(kind)[0])
         rules += bounds
         fixed = info.examples[0] if info.examples else None
-        assert fixed is not None, f"{name}: a knob that may be auto names a fixed value in `examples`"
+        assert fixed is not None, (
+            f"{name}: a knob that may be auto names a fixed value in `examples`"
+        )
     for rule in rules:
         if isinstance(rule, annotated_types.Ge):
             low = rule.ge
@@ -128,7 +143,9 @@ def _knob(name: str, info: FieldInfo) -> Knob:
     if get_origin(kind) in (Union, types.UnionType):
         kind = get_args(kind)[0]
     assert kind in (bool, int, float, str), f"{name}: a knob is a bool, int, float or str"
-    return Knob(name, kind, info.default, info.description or "", low, high, is_open, choices, fixed)
+    return Knob(
+        name, kind, info.default, info.description or "", low, high, is_open, choices, fixed
+    )
 
 
 def _explain(cls: type[Hyperparameters], error: Any) -> str:

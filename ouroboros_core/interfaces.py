@@ -1,4 +1,5 @@
-"""The protocols between the rooms: what decoding needs of a model. `models` implements them for Hugging Face models."""
+"""The protocols between the rooms: what decoding needs of a model. `models` implements them for
+Hugging Face models."""
 
 from __future__ import annotations
 
@@ -18,19 +19,23 @@ class Evaluation(Protocol):
     """A model's outputs after the nodes of one tree."""
 
     def argmax(self) -> list[int]:
-        """The most probable token after each node, -1 after a silent one; one transfer from the device for all nodes."""
+        """The most probable token after each node, -1 after a silent one; one transfer from the
+        device for all nodes."""
         ...
 
     def likeliest(self, k: int) -> dict[int, list[int]]:
-        """The k most probable tokens after each node, the best first; silent nodes are left out. One transfer."""
+        """The k most probable tokens after each node, the best first; silent nodes are left out.
+        One transfer."""
         ...
 
     def scored(self, nodes: Sequence[int], k: int) -> list[list[tuple[int, float]]]:
-        """The k most probable tokens after each of some nodes, with their log-probabilities, the best first. One transfer."""
+        """The k most probable tokens after each of some nodes, with their log-probabilities, the
+        best first. One transfer."""
         ...
 
     def confidence(self, node: int, token: int) -> float:
-        """The probability of a token after a node, at temperature 1; 0 for one that the model cannot write."""
+        """The probability of a token after a node, at temperature 1; 0 for one that the model
+        cannot write."""
         ...
 
     def logits(self, node: int) -> npt.NDArray[np.floating]:
@@ -58,7 +63,8 @@ class Drafter(Protocol):
         ...
 
     def forget(self) -> None:
-        """Drop what is remembered of earlier texts, so that a run's prefill is measured, not inherited; keeps the room."""
+        """Drop what is remembered of earlier texts, so that a run's prefill is measured, not
+        inherited; keeps the room."""
         ...
 
     def reserve(self, tokens: int) -> None:
@@ -70,7 +76,8 @@ class Drafter(Protocol):
         ...
 
     def extend(self, evaluation: Evaluation, tree: TokenTree) -> Evaluation:
-        """The outputs after every node of `tree`, which begins with the nodes of the tree that `evaluation` is of.
+        """The outputs after every node of `tree`, which begins with the nodes of the tree that
+        `evaluation` is of.
 
         Only the new nodes are computed where the model still holds the others.
         """
@@ -83,13 +90,16 @@ class LanguageModel(Drafter, Protocol):
     max_length: int
 
     def prefill(self, context: Sequence[int], candidates: int = 0) -> Candidates:
-        """Compute the keys and values of all but the last token beforehand; never needed for correctness.
+        """Compute the keys and values of all but the last token beforehand; never needed for
+        correctness.
 
-        With `candidates`, the so many likeliest next tokens behind each of these tokens come back, fewer where the model can
-        write fewer; where a token occurs several times, behind the last of them: only those rows meet the output matrix.
+        With `candidates`, the so many likeliest next tokens behind each of these tokens come back,
+        fewer where the model can write fewer; where a token occurs several times, behind the last
+        of them: only those rows meet the output matrix.
         """
         ...
 
     def plain(self, context: Sequence[int]) -> npt.NDArray[np.floating]:
-        """Logits [vocabulary] after the text, in float32 or better, by one plain pass over all of it: the judge of near ties."""
+        """Logits [vocabulary] after the text, in float32 or better, by one plain pass over all of
+        it: the judge of near ties."""
         ...

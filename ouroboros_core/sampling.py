@@ -1,11 +1,13 @@
 """Choosing a token: greedy, or exact sampling with noise keyed by absolute position.
 
-A token is chosen at text position n by `argmax(log p / T + g_n)`, where g_n is Gumbel noise drawn for (seed, n) alone (the
-Gumbel-max trick). The choice then depends on the position and on the target's distribution, never on how the position was
-reached: under the rule `match` every method writes the text of plain sampling with the same seed, token for token. A draft model
-that chooses with the same noise is accepted about as often as under rejection sampling.
+A token is chosen at text position n by `argmax(log p / T + g_n)`, where g_n is Gumbel noise drawn
+for (seed, n) alone (the Gumbel-max trick). The choice then depends on the position and on the
+target's distribution, never on how the position was reached: under the rule `match` every method
+writes the text of plain sampling with the same seed, token for token. A draft model that chooses
+with the same noise is accepted about as often as under rejection sampling.
 
-All arithmetic is numpy in float64 on the rows that the walk visits: the same logits mean the same choice on every device.
+All arithmetic is numpy in float64 on the rows that the walk visits: the same logits mean the same
+choice on every device.
 """
 
 from __future__ import annotations
@@ -28,15 +30,31 @@ Scores = npt.NDArray[np.float64]
 class Sampling(Hyperparameters):
     """How the target chooses; temperature 0 is greedy."""
 
-    temperature: float = Field(0.0, ge=0.0, le=2.0, allow_inf_nan=False, description="0 is greedy; higher is more random.")
-    top_k: int = Field(0, ge=0, le=1_000_000, description="Keep the k most probable tokens; 0 keeps all.")
-    top_p: float = Field(
-        1.0, gt=0.0, le=1.0, allow_inf_nan=False, description="Keep the most probable tokens of this total mass."
+    temperature: float = Field(
+        0.0, ge=0.0, le=2.0, allow_inf_nan=False, description="0 is greedy; higher is more random."
     )
-    seed: int = Field(0, ge=0, le=2**32 - 1, description="Seed of the noise, and of the lookahead window's first tokens.")
+    top_k: int = Field(
+        0, ge=0, le=1_000_000, description="Keep the k most probable tokens; 0 keeps all."
+    )
+    top_p: float = Field(
+        1.0,
+        gt=0.0,
+        le=1.0,
+        allow_inf_nan=False,
+        description="Keep the most probable tokens of this total mass.",
+    )
+    seed: int = Field(
+        0,
+        ge=0,
+        le=2**32 - 1,
+        description="Seed of the noise, and of the lookahead window's first tokens.",
+    )
     acceptance: Literal["match", "rejection"] = Field(
         "match",
-        description="How a sampled draft is judged: match keeps what the target draws, too; rejection keeps it by min(1, p/q).",
+        description=(
+            "How a sampled draft is judged: match keeps what the target draws, too; rejection "
+            "keeps it by min(1, p/q)."
+        ),
     )
 
     @property
@@ -55,7 +73,8 @@ TINY = 1e-100
 
 
 def process(logits: npt.NDArray[np.floating], sampling: Sampling) -> Scores:
-    """Scores [vocabulary] after temperature, top-k and top-p in Hugging Face's order; -inf where a token is ruled out.
+    """Scores [vocabulary] after temperature, top-k and top-p in Hugging Face's order; -inf where a
+    token is ruled out.
 
     Needs temperature > 0. Ties at the edge of top-k stay, as in Hugging Face's TopKLogitsWarper.
     """
@@ -83,15 +102,20 @@ def softmax(scores: Scores) -> Scores:
     return result
 
 
-def generator(seed: int, position: int, stream: int = 0, run: int = 0, draw: int = 0) -> np.random.Generator:
-    """Randomness as a function of (seed, position, stream, run, draw), from a counter-based generator."""
+def generator(
+    seed: int, position: int, stream: int = 0, run: int = 0, draw: int = 0
+) -> np.random.Generator:
+    """Randomness as a function of (seed, position, stream, run, draw), from a counter-based
+    generator."""
     key = np.array([seed, position], dtype=np.uint64)
     return np.random.Generator(np.random.Philox(key=key, counter=[0, draw, run, stream]))
 
 
 def gumbel(seed: int, position: int, size: int, run: int = 0, draw: int = 0) -> Scores:
     """Gumbel noise [size] for one text position."""
-    noise: Scores = -np.log(generator(seed, position, run=run, draw=draw).standard_exponential(size))
+    noise: Scores = -np.log(
+        generator(seed, position, run=run, draw=draw).standard_exponential(size)
+    )
     return noise
 
 
@@ -99,8 +123,9 @@ class Sampler:
     """Makes choices for one run.
 
     vocabulary  the target's size; a smaller draft vocabulary uses the first part of the noise
-    run         under rejection sampling, how many runs came before with the same phrases: what they left depends on their
-                randomness, so this one needs its own. Under `match` the text is that of the seed, and it changes nothing
+    run         under rejection sampling, how many runs came before with the same phrases: what they
+                left depends on their randomness, so this one needs its own. Under `match` the text
+                is that of the seed, and it changes nothing
     """
 
     def __init__(self, sampling: Sampling, vocabulary: int, run: int = 0) -> None:
@@ -110,25 +135,31 @@ class Sampler:
         self._noise: dict[tuple[int, int], Scores] = {}
 
     def noise(self, position: int, draw: int = 0) -> Scores:
-        """The noise of a position; the last few are kept, because draft and target ask for the same."""
+        """The noise of a position; the last few are kept, because draft and target ask for the
+        same."""
         key = position, draw
         if key not in self._noise:
             if len(self._noise) >= 64:
                 self._noise.pop(next(iter(self._noise)))
-            self._noise[key] = gumbel(self.sampling.seed, position, self.vocabulary, self._run, draw)
+            self._noise[key] = gumbel(
+                self.sampling.seed, position, self.vocabulary, self._run, draw
+            )
         return self._noise[key]
 
     def probabilities(self, evaluation: Evaluation, node: int) -> Probabilities:
-        """Probabilities [vocabulary] after a node, temperature, top-k and top-p applied; needs temperature > 0."""
+        """Probabilities [vocabulary] after a node, temperature, top-k and top-p applied; needs
+        temperature > 0."""
         return softmax(process(evaluation.logits(node), self.sampling))
 
     def generator(self, position: int) -> np.random.Generator:
         """Randomness for judging drafts at a text position, independent of its noise."""
         return generator(self.sampling.seed, position, stream=1, run=self._run)
 
-    def chooser(self, evaluation: Evaluation, tree: TokenTree, root_position: int, draw: int = 0) -> Callable[[int], int]:
-        """The function from a node to the token chosen after it; root_position is the text position of the tree's root, and
-        each `draw` but 0 has its own noise for every position."""
+    def chooser(
+        self, evaluation: Evaluation, tree: TokenTree, root_position: int, draw: int = 0
+    ) -> Callable[[int], int]:
+        """The function from a node to the token chosen after it; root_position is the text position
+        of the tree's root, and each `draw` but 0 has its own noise for every position."""
         if self.sampling.temperature == 0:
             return evaluation.argmax().__getitem__
 

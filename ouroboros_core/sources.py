@@ -1,5 +1,6 @@
-"""Who proposed a token. A source is declared here once: name, looks and words; legend, colours, charts, terminal and the reasons in
-a token's card take theirs from it. How likely its tokens are is asked of the proposal itself: `tree.Provenance.prior`.
+"""Who proposed a token. A source is declared here once: name, looks and words; legend, colours,
+charts, terminal and the reasons in a token's card take theirs from it. How likely its tokens are is
+asked of the proposal itself: `tree.Provenance.prior`.
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ from typing import Self
 class Look:
     """How a class of token is shown, and what is said of it.
 
-    key        what `data-look` carries in the page: a source, or `correction` and `bonus` for the target's own
+    key        what `data-look` carries in the page: a source, or `correction` and `bonus` for the
+               target's own
     glyph      one of its own, because colour is never the only sign
-    colour     hex. The first are those of Okabe and Ito (2008), which people with colour-vision deficiency can tell apart; those
-               after them had to be chosen beside
+    colour     hex. The first are those of Okabe and Ito (2008), which people with colour-vision
+               deficiency can tell apart; those after them had to be chosen beside
     paper      likewise, as in the paper (blue, black, red; arXiv 2402.13720, figure 1)
     underline  a CSS text-decoration style
     who        the proposer in the middle of a sentence
@@ -43,7 +45,8 @@ class Source(StrEnum):
     look: Look | None
 
     def __new__(cls, value: str, *look: str) -> Self:
-        """look: the fields of a `Look` in their order, without the key; none for what is never text that was accepted."""
+        """look: the fields of a `Look` in their order, without the key; none for what is never text
+        that was accepted."""
         source = str.__new__(cls, value)
         source._value_ = value
         source.look = Look(value, *look) if look else None
@@ -66,13 +69,15 @@ class Source(StrEnum):
     PHRASE = (
         "phrase",
         "looked-ahead phrase",
-        "A phrase the model found in its lookahead window, or one seen in the prompt or the text before, confirmed.",
+        "A phrase the model found in its lookahead window, or one seen in the prompt or the text "
+        "before, confirmed.",
         *("◇", "#56B4E9", "#7b3fb5", "dashed", "a looked-ahead phrase"),
     )
     COPY = (
         "copy",
         "copied from the text",
-        "Copied from an earlier place in the prompt or the output, or from the text that was expected, and confirmed.",
+        "Copied from an earlier place in the prompt or the output, or from the text that was "
+        "expected, and confirmed.",
         *("■", "#E69F00", "#a86b00", "solid", "the copy"),
     )
     CORPUS = (

@@ -1,8 +1,9 @@
 """The token tree: every proposal of every method, hanging off the last token of the context.
 
-A drafted chain is a chain; candidate suffixes are branches at its tip; a lookahead window is a comb of WINDOW nodes that are
-never accepted. "A node sees its ancestors" is the whole attention mask, and a node's depth is its distance from the root in
-text positions. For the context `... a b` and the proposals `c d` and `c e`:
+A drafted chain is a chain; candidate suffixes are branches at its tip; a lookahead window is a comb
+of WINDOW nodes that are never accepted. "A node sees its ancestors" is the whole attention mask,
+and a node's depth is its distance from the root in text positions. For the context `... a b` and
+the proposals `c d` and `c e`:
 
     builder = TreeBuilder(root=b)
     builder.add_path([c, d], 0, provenance)   # nodes 1, 2
@@ -49,7 +50,8 @@ class Provenance:
 
     source    who proposed it
     learned   for a phrase where it was learned; a copy may be one of the prediction
-    step      for a phrase, at which step of this run it was learned; otherwise at which it was proposed
+    step      for a phrase, at which step of this run it was learned; otherwise at which it was
+              proposed
     position  of the token that was copied: in the context, or in the prediction
     match     how many tokens before it had been found there, too
     rank      its place among several candidates, from 0
@@ -67,11 +69,12 @@ class Provenance:
     also: Source | None = None
 
     def prior(self, depth: int) -> float:
-        """How likely the target agrees, given that it agreed so far, as long as nothing is known of this run.
+        """How likely the target agrees, given that it agreed so far, as long as nothing is known of
+        this run.
 
         depth: of the node, at least 1; within a copy every token lengthens the match.
-        Round numbers for every pair of models: a draft's own probability, the rule of succession for a match of m tokens,
-        m / (m + 2), and a share that falls with the rank.
+        Round numbers for every pair of models: a draft's own probability, the rule of succession
+        for a match of m tokens, m / (m + 2), and a share that falls with the rank.
         """
         rank = float(self.rank or 0)
         if self.confidence is not None:
@@ -93,7 +96,8 @@ class TokenTree:
     tokens      token ids; tokens[0] is the root, the last token of the context
     parents     parents[0] == -1, and a parent stands before its child
     provenance  one per node
-    silent      nodes whose outputs nobody reads, so that they need not be projected to the vocabulary
+    silent      nodes whose outputs nobody reads, so that they need not be projected to the
+                vocabulary
 
     WINDOW nodes come after all others and are never accepted.
     """
@@ -105,9 +109,13 @@ class TokenTree:
 
     def __post_init__(self) -> None:
         if not len(self.tokens) == len(self.parents) == len(self.provenance) > 0:
-            raise ValueError("a tree has at least a root, and a parent and a provenance for every token")
+            raise ValueError(
+                "a tree has at least a root, and a parent and a provenance for every token"
+            )
         if self.parents[0] != -1 or not all(0 <= p < i for i, p in enumerate(self.parents) if i):
-            raise ValueError("the root has parent -1, and every other parent stands before its child")
+            raise ValueError(
+                "the root has parent -1, and every other parent stands before its child"
+            )
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -131,7 +139,8 @@ class TokenTree:
         return {(self.parents[n], self.tokens[n]): n for n in range(self.proposals - 1, 0, -1)}
 
     def child(self, node: int, token: int) -> int | None:
-        """The proposed child of `node` that carries `token`, if there is one; never a WINDOW node."""
+        """The proposed child of `node` that carries `token`, if there is one; never a WINDOW
+        node."""
         return self._children.get((node, token))
 
     def children(self, node: int) -> list[int]:
@@ -140,7 +149,8 @@ class TokenTree:
 
     @cached_property
     def ancestors(self) -> npt.NDArray[np.bool_]:
-        """bool [nodes, nodes]: row i is true at i and at every ancestor of i - the attention mask among the tree's rows."""
+        """bool [nodes, nodes]: row i is true at i and at every ancestor of i - the attention mask
+        among the tree's rows."""
         sees = np.eye(len(self.tokens), dtype=np.bool_)
         for node in range(1, len(self.tokens)):
             sees[node] |= sees[self.parents[node]]
@@ -157,11 +167,13 @@ class TokenTree:
         return self.tokens[:n] == other.tokens and self.parents[:n] == other.parents
 
     def drawn_from(self, node: int) -> Probabilities | None:
-        """The draft's probabilities [vocabulary] that the node's token was drawn from; None where it was chosen otherwise."""
+        """The draft's probabilities [vocabulary] that the node's token was drawn from; None where
+        it was chosen otherwise."""
         return None
 
     def draft_output(self, node: int) -> Output | None:
-        """What the draft said after a node, from which the node's children come; None where no draft was asked."""
+        """What the draft said after a node, from which the node's children come; None where no
+        draft was asked."""
         return None
 
     def origins(self, node: int) -> tuple[Provenance, ...]:
@@ -210,7 +222,8 @@ class TokenTree:
 class Notes:
     """What is noted beside the nodes of a tree while a step lasts, by node.
 
-    drawn    the draft's probabilities that its token was drawn from, where rejection sampling asks for them
+    drawn    the draft's probabilities that its token was drawn from, where rejection sampling asks
+             for them
     outputs  what the draft said after it
     origins  who proposed it, where there are several
     """
@@ -220,7 +233,8 @@ class Notes:
     origins: dict[int, tuple[Provenance, ...]] = field(default_factory=dict)
 
     def take(self, tree: TokenTree, node: int, place: int) -> None:
-        """Note for `place` what is noted of a node of another tree; of a place that is noted already, only what is new."""
+        """Note for `place` what is noted of a node of another tree; of a place that is noted
+        already, only what is new."""
         if (drawn := tree.drawn_from(node)) is not None:
             self.drawn.setdefault(place, drawn)
         if (output := tree.draft_output(node)) is not None:
@@ -254,8 +268,8 @@ class AnnotatedTree(TokenTree):
 class TreeBuilder:
     """Grows a TokenTree; equal siblings are merged, and no proposal lies deeper than `max_depth`.
 
-    Only a node that was drawn from known probabilities is never merged into an earlier sibling: rejection sampling has to judge
-    both.
+    Only a node that was drawn from known probabilities is never merged into an earlier sibling:
+    rejection sampling has to judge both.
     """
 
     def __init__(self, root: int, max_depth: int | None = None) -> None:
@@ -276,8 +290,9 @@ class TreeBuilder:
         return self._tokens[node]
 
     def graft(self, tree: TokenTree) -> tuple[int | None, ...]:
-        """Add the proposals of another tree with the same root; returns the place of each of its nodes here, None for one that
-        lies too deep. Where a token is there already, the node has several origins, in the order in which they came."""
+        """Add the proposals of another tree with the same root; returns the place of each of its
+        nodes here, None for one that lies too deep. Where a token is there already, the node has
+        several origins, in the order in which they came."""
         place: list[int | None] = [0]
         self._notes.take(tree, 0, 0)
         for node in range(1, tree.proposals):
@@ -294,7 +309,8 @@ class TreeBuilder:
         return tuple(place)
 
     def _agree(self, node: int, more: Sequence[Provenance]) -> None:
-        """Others propose the same token: the likeliest origin names the node, and notes that there is another source."""
+        """Others propose the same token: the likeliest origin names the node, and notes that there
+        is another source."""
         known = self._notes.origins.get(node, (self._provenance[node],))
         ordered = sorted((*known, *more), key=lambda origin: -origin.prior(self._depths[node]))
         others = (origin.source for origin in ordered if origin.source is not ordered[0].source)
@@ -308,10 +324,18 @@ class TreeBuilder:
         self._depths.append(self._depths[parent] + 1)
         return len(self._tokens) - 1
 
-    def add(self, token: int, parent: int, provenance: Provenance, drawn_from: Probabilities | None = None) -> int | None:
-        """The node for `token` below `parent`: an equal sibling if there is one, None where it would lie too deep.
+    def add(
+        self,
+        token: int,
+        parent: int,
+        provenance: Provenance,
+        drawn_from: Probabilities | None = None,
+    ) -> int | None:
+        """The node for `token` below `parent`: an equal sibling if there is one, None where it
+        would lie too deep.
 
-        drawn_from: the probabilities [vocabulary] of a token that was drawn at random, where rejection sampling asks for them.
+        drawn_from: the probabilities [vocabulary] of a token that was drawn at random, where
+        rejection sampling asks for them.
         """
         assert not self._window_began, "proposals come before the window"
         known = self._known.get((parent, token))
@@ -340,8 +364,11 @@ class TreeBuilder:
             parent = node
         return path
 
-    def add_chain(self, nodes: Iterable[tuple[int, Provenance]], stop_tokens: AbstractSet[int] = frozenset()) -> None:
-        """Tokens with an origin each, one below the other from the root on, up to the first stop token or the greatest depth."""
+    def add_chain(
+        self, nodes: Iterable[tuple[int, Provenance]], stop_tokens: AbstractSet[int] = frozenset()
+    ) -> None:
+        """Tokens with an origin each, one below the other from the root on, up to the first stop
+        token or the greatest depth."""
         parent: int | None = 0
         for token, provenance in nodes:
             assert parent is not None
@@ -358,17 +385,25 @@ class TreeBuilder:
         return node
 
     def graft_window(self, tree: TokenTree) -> tuple[int, ...]:
-        """Add the window of another tree with the same root, which hangs off nothing but the root; returns its nodes' places."""
+        """Add the window of another tree with the same root, which hangs off nothing but the root;
+        returns its nodes' places."""
         place = {0: 0}
         for node in range(tree.proposals, len(tree)):
-            place[node] = self.add_window(tree.tokens[node], place[tree.parents[node]], node in tree.silent)
+            place[node] = self.add_window(
+                tree.tokens[node], place[tree.parents[node]], node in tree.silent
+            )
         return tuple(place.values())[1:]
 
     def build(self) -> TokenTree:
         notes = replace(self._notes)
         for name in ("drawn", "outputs", "origins"):
             setattr(notes, name, dict(getattr(notes, name)))
-        tree = TokenTree(tuple(self._tokens), tuple(self._parents), tuple(self._provenance), frozenset(self._silent))
+        tree = TokenTree(
+            tuple(self._tokens),
+            tuple(self._parents),
+            tuple(self._provenance),
+            frozenset(self._silent),
+        )
         return notes.attach(tree)
 
 

@@ -1,7 +1,8 @@
 """Every text of the page in one file a language: assets/words/en.json.
 
-A key is a path with dots, a value a text with `{facts}` in str.format's style. OUROBOROS_LANGUAGE chooses the file: a
-name in assets/words, or the path of a JSON file; what it lacks is said in English.
+A key is a path with dots, a value a text with `{facts}` in str.format's style. OUROBOROS_LANGUAGE
+chooses the file: a name in assets/words, or the path of a JSON file; what it lacks is said in
+English.
 """
 
 from __future__ import annotations

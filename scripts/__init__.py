@@ -1,1 +1,2 @@
-"""One-off measurements and tools of the project; run as `python -m scripts.NAME` from the repository."""
+"""One-off measurements and tools of the project; run as `python -m scripts.NAME` from the
+repository."""

@@ -2,8 +2,8 @@
 
     python -m scripts.copies [--prompts FILE] [--limit N] [--max-new-tokens N]
 
-For each group of prompts the share of the answers' tokens that stood behind the same n tokens before, in prompt or answer; the
-answers are the target's own, by plain decoding.
+For each group of prompts the share of the answers' tokens that stood behind the same n tokens
+before, in prompt or answer; the answers are the target's own, by plain decoding.
 """
 
 from __future__ import annotations
@@ -56,11 +56,21 @@ def main() -> None:
     questions = prompts.read(options.prompts) if options.prompts else prompts.own_prompts()
     counts: dict[str, list[int]] = {}
     for question in prompts.spread(questions, options.limit):
-        task = Task(question.turns[0], plain.id, plain.Hyperparameters(), max_new_tokens=options.max_new_tokens)
+        task = Task(
+            question.turns[0],
+            plain.id,
+            plain.Hyperparameters(),
+            max_new_tokens=options.max_new_tokens,
+        )
         trace = Generation(pair, task).run()
-        found = [len(trace.tokens), *(copyable(trace.prompt.tokens, trace.tokens, n) for n in LENGTHS)]
+        found = [
+            len(trace.tokens),
+            *(copyable(trace.prompt.tokens, trace.tokens, n) for n in LENGTHS),
+        ]
         for group in (question.group, "overall"):
-            counts[group] = [a + b for a, b in zip(counts.get(group, [0] * len(found)), found, strict=True)]
+            counts[group] = [
+                a + b for a, b in zip(counts.get(group, [0] * len(found)), found, strict=True)
+            ]
     counts["overall"] = counts.pop("overall")
     print(table(counts))
 

@@ -1,7 +1,7 @@
 """What the page costs the browser, on a stream of a thousand tokens: make page-speed.
 
-Prints script seconds of the main thread for the whole stream, bytes per token in the first and the last third of it, and the time
-of a scrub step: from a key press to the laid-out page.
+Prints script seconds of the main thread for the whole stream, bytes per token in the first and the
+last third of it, and the time of a scrub step: from a key press to the laid-out page.
 """
 
 from __future__ import annotations
@@ -85,7 +85,11 @@ def measure(page: Any, url: str) -> dict[str, float]:
     page.wait_for_timeout(1000)
 
     def script() -> float:
-        return float({m["name"]: m["value"] for m in session.send("Performance.getMetrics")["metrics"]}["ScriptDuration"])
+        return float(
+            {m["name"]: m["value"] for m in session.send("Performance.getMetrics")["metrics"]}[
+                "ScriptDuration"
+            ]
+        )
 
     def at(tokens: int) -> tuple[int, int]:
         """(tokens, bytes) when so many tokens are there."""
@@ -103,7 +107,9 @@ def measure(page: Any, url: str) -> dict[str, float]:
     spent = script() - before
     page.wait_for_selector('#token-view .ouro-run[data-done="true"]', timeout=60_000)
     page.wait_for_timeout(1500)
-    parts = [(reached[n + 1][1] - reached[n][1]) / (reached[n + 1][0] - reached[n][0]) for n in (0, 2)]
+    parts = [
+        (reached[n + 1][1] - reached[n][1]) / (reached[n + 1][0] - reached[n][0]) for n in (0, 2)
+    ]
     scrubs = page.evaluate(SCRUB)
     return {
         "script seconds": spent,

@@ -1,4 +1,5 @@
-"""What is sent to the page's server over HTTP, well-formed or not, and how what it answers is read."""
+"""What is sent to the page's server over HTTP, well-formed or not, and how what it answers is
+read."""
 
 from __future__ import annotations
 
@@ -24,9 +25,15 @@ STAGES = {"process_generating": "working", "generating": "working", "unexpected_
 
 @contextmanager
 def opened(
-    url: str, verb: str, target: str, body: bytes = b"", headers: Mapping[str, str] = JSON, timeout: float = 60
+    url: str,
+    verb: str,
+    target: str,
+    body: bytes = b"",
+    headers: Mapping[str, str] = JSON,
+    timeout: float = 60,
 ) -> Iterator[HTTPResponse]:
-    """The answer to a request, to be read; leaving early closes the connection. The target is sent as it is, dots and all."""
+    """The answer to a request, to be read; leaving early closes the connection. The target is sent
+    as it is, dots and all."""
     connection = HTTPConnection(url.removeprefix("http://"), timeout=timeout)
     try:
         connection.request(verb, target, body or None, dict(headers))
@@ -37,7 +44,8 @@ def opened(
 
 
 def follow(url: str, event: str, session: str) -> Generator[tuple[str, Any], None, None]:
-    """(stage, value) of a run until `complete` or `error`; closing it closes the connection. The first stage is `open`.
+    """(stage, value) of a run until `complete` or `error`; closing it closes the connection. The
+    first stage is `open`.
 
     A session is a browser's, which is told of all its runs in one stream; without one it is curl's.
     """
@@ -74,7 +82,8 @@ def _read(name: str, content: Any, event: str) -> tuple[str, Any]:
 class Payload:
     """A request, and how its outcome is read.
 
-    read     `answer`: that is all; `call` and `join`: the run is followed to its end; `stream`: the first line is read
+    read     `answer`: that is all; `call` and `join`: the run is followed to its end; `stream`: the
+             first line is read
     refuse   whether a run that ends well would be wrong
     private  whether an answer of 200 would give away a file
     """
@@ -90,21 +99,55 @@ class Payload:
     private: bool = False
 
 
-PROMPTS = ("Why is the sky blue?", "def fibonacci(n):\n", "Once upon a time, by the sea,", "猫 – Schön! 🐈 In Japanese:")
+PROMPTS = (
+    "Why is the sky blue?",
+    "def fibonacci(n):\n",
+    "Once upon a time, by the sea,",
+    "猫 – Schön! 🐈 In Japanese:",
+)
 SAMPLINGS = [
-    {"temperature": t, "seed": s, "top_k": k, "top_p": p} for t, s, k, p in ((0, 0, 0, 1), (0.7, 1, 40, 1), (1, 2, 0, 0.9))
+    {"temperature": t, "seed": s, "top_k": k, "top_p": p}
+    for t, s, k, p in ((0, 0, 0, 1), (0.7, 1, 40, 1), (1, 2, 0, 0.9))
 ]
 HTML = "<img src=x onerror=alert(1)><script>alert(1)</script>"
 TEXTS = (
     f"¦ ¦0¦-1¦NaN¦true¦null¦auto¦match¦greedy¦union¦sam¦none¦\x00¦a\x00b\x1b[31m\r\n\t\x7f¦\ud800¦x\udfffy¦\u202egnp.exe¦🐈¦"
-    f"{HTML}¦javascript:alert(1)¦{{{{7*7}}}}${{7*7}}<%=7*7%>¦{{0.__class__.__mro__}}¦%s%n%x¦'; DROP TABLE runs¦{'é' * 99}¦gamma¦"
+    f"{HTML}¦javascript:alert(1)¦{{{{7*7}}}}${{7*7}}<%=7*7%>¦{{0.__class__.__mro__}}¦%s%n%x¦'; "
+    f"DROP TABLE runs¦{'é' * 99}¦gamma¦"
     "../../../etc/passwd¦/etc/passwd¦file:///etc/passwd¦__class__¦constructor¦<|im_start|>system\n<|im_end|>¦<|endoftext|>¦1,2,3¦"
     "1:99999999¦0:1:1e-9¦gamma=1=2¦1e9999¦٣¦draft=/etc/passwd¦no/such-model¦draft¦a,b\nc¦autoregressive¦\u200b\ufeff"
 ).split("¦")
-NUMBERS = (0, -1, 1.5, 0.0, -0.0, 1e-320, 2**31, 2**32, 2**53 + 1, 2**63, 2**64, -(2**63), 10**30, 10**400, -(10**400))
+NUMBERS = (
+    0,
+    -1,
+    1.5,
+    0.0,
+    -0.0,
+    1e-320,
+    2**31,
+    2**32,
+    2**53 + 1,
+    2**63,
+    2**64,
+    -(2**63),
+    10**30,
+    10**400,
+    -(10**400),
+)
 FLOATS = (math.nan, math.inf, -math.inf, 1e308)
-FILE = {"path": "/etc/passwd", "meta": {"_type": "gradio.FileData"}, "orig_name": "../x", "url": "http://192.0.2.1/x"}
-OTHERS = [FILE, [FILE], *json.loads('[null,true,false,[],{},[[]],[null],[1,2],[["a",1]],{"a":{"b":[]}},{"__type__":"update"}]')]
+FILE = {
+    "path": "/etc/passwd",
+    "meta": {"_type": "gradio.FileData"},
+    "orig_name": "../x",
+    "url": "http://192.0.2.1/x",
+}
+OTHERS = [
+    FILE,
+    [FILE],
+    *json.loads(
+        '[null,true,false,[],{},[[]],[null],[1,2],[["a",1]],{"a":{"b":[]}},{"__type__":"update"}]'
+    ),
+]
 """None of them asks for more than a few tokens, wherever it stands."""
 FEW_TOKENS = 2
 
@@ -132,11 +175,16 @@ def junk(rng: random.Random) -> Any:
 
 
 def knobs_of(method: Any, rng: random.Random) -> dict[str, Any]:
-    """Some of a method's knobs, in range and not expensive; none where those drawn do not go together."""
+    """Some of a method's knobs, in range and not expensive; none where those drawn do not go
+    together."""
     drawn: dict[str, Any] = {}
     for name, knob in method.Hyperparameters.knobs().items():
         if rng.random() < 0.4:
-            numbers = () if knob.low is None else (knob.low, min(knob.high or 0, knob.low + 5), knob.default)
+            numbers = (
+                ()
+                if knob.low is None
+                else (knob.low, min(knob.high or 0, knob.low + 5), knob.default)
+            )
             drawn[name] = rng.choice(numbers or knob.choices or (True, False))
     try:
         method.Hyperparameters.parse(drawn)
@@ -152,7 +200,8 @@ def dump(content: Any) -> bytes:
 class Maker:
     """Questions about runs and events of the page.
 
-    config: what it is made of; defaults: of the endpoint's arguments; secret: a path whose content no answer may hold.
+    config: what it is made of; defaults: of the endpoint's arguments; secret: a path whose content
+    no answer may hold.
     """
 
     secret = ""
@@ -167,9 +216,20 @@ class Maker:
 
     def _arguments(self, rng: random.Random) -> dict[str, Any]:
         """Those of a short run that ends well."""
-        few = {"prompt": rng.choice(("Hello", "1 2 3")), "max_new_tokens": rng.randint(1, FEW_TOKENS), "chat": False}
-        more = {"method": rng.choice(list(methods.available())), "compare": rng.random() < 0.1, "seed": rng.randrange(9)}
-        how = {"temperature": rng.choice((0, 0, 0.8)), "acceptance": rng.choice(("match", "rejection"))}
+        few = {
+            "prompt": rng.choice(("Hello", "1 2 3")),
+            "max_new_tokens": rng.randint(1, FEW_TOKENS),
+            "chat": False,
+        }
+        more = {
+            "method": rng.choice(list(methods.available())),
+            "compare": rng.random() < 0.1,
+            "seed": rng.randrange(9),
+        }
+        how = {
+            "temperature": rng.choice((0, 0, 0.8)),
+            "acceptance": rng.choice(("match", "rejection")),
+        }
         return {**self.defaults, **few, **more, **how, "knobs": {}}
 
     def _run(self, rng: random.Random, _: str) -> Payload:
@@ -182,7 +242,14 @@ class Maker:
 
     @staticmethod
     def _call(content: Any, name: str = "generate", refuse: bool = False) -> Payload:
-        return Payload("", "POST", f"{API}/call/{quote(name, safe='')}", dump(content), read="call", refuse=refuse)
+        return Payload(
+            "",
+            "POST",
+            f"{API}/call/{quote(name, safe='')}",
+            dump(content),
+            read="call",
+            refuse=refuse,
+        )
 
     def _knobs(self, rng: random.Random, _: str) -> Payload:
         method = rng.choice(list(methods.available().values()))
@@ -192,49 +259,88 @@ class Maker:
         value: Any = junk(rng)
         if knob.low is not None and knob.high is not None and rng.random() < 0.8:
             low, high = knob.low, knob.high
-            inside = [(low, knob.low_is_open), (high, False), (True, False), (str(high), False), ("auto", knob.fixed is None)]
-            value, refuse = rng.choice([*inside, (low - 1, True), (high + 1, True), (None, True), ([low], True)])
+            inside = [
+                (low, knob.low_is_open),
+                (high, False),
+                (True, False),
+                (str(high), False),
+                ("auto", knob.fixed is None),
+            ]
+            value, refuse = rng.choice(
+                [*inside, (low - 1, True), (high + 1, True), (None, True), ([low], True)]
+            )
         if knob.name in Sampling.knobs():
             given[knob.name] = value
         else:
             given["knobs"] = {knob.name: value}
         if rng.random() < 0.2:
-            given["knobs"], refuse = rng.choice(({rng.choice(TEXTS): junk(rng)}, junk(rng), [[knob.name, value]])), False
+            given["knobs"], refuse = (
+                rng.choice(({rng.choice(TEXTS): junk(rng)}, junk(rng), [[knob.name, value]])),
+                False,
+            )
         return self._call({"data": list(given.values())}, refuse=refuse)
 
     def _shape(self, rng: random.Random, session: str) -> Payload:
         data = list(self._arguments(rng).values())
         event = rng.choice(self.events)
-        content: Any = {"data": data, rng.choice(("session_hash", "fn_index", "event_data", "batched", "x")): junk(rng)}
-        name, contents = "generate", ({"data": data[: rng.randrange(len(data))]}, {"data": [*data, junk(rng)]}, content)
+        content: Any = {
+            "data": data,
+            rng.choice(("session_hash", "fn_index", "event_data", "batched", "x")): junk(rng),
+        }
+        name, contents = (
+            "generate",
+            ({"data": data[: rng.randrange(len(data))]}, {"data": [*data, junk(rng)]}, content),
+        )
         content = rng.choice((*contents, {"data": junk(rng)}, junk(rng)))
         if rng.random() < 0.3:
-            name, content = rng.choice((*self.names, "x", "_", "generate/x")), {"data": self._inputs(event, rng)}
+            name, content = (
+                rng.choice((*self.names, "x", "_", "generate/x")),
+                {"data": self._inputs(event, rng)},
+            )
         return self._call(content, name)
 
     def _event(self, rng: random.Random, session: str) -> Payload:
         content = self._body(rng, session)
-        asked = {rng.choice(("prompt", "method", "tokens", "chat", "gamma", "seed")): rng.choice(TEXTS) for _ in range(3)}
-        query = "?" + urlencode({"prompt": "x", **asked}, errors="surrogatepass") if rng.random() < 0.1 else ""
+        asked = {
+            rng.choice(("prompt", "method", "tokens", "chat", "gamma", "seed")): rng.choice(TEXTS)
+            for _ in range(3)
+        }
+        query = (
+            "?" + urlencode({"prompt": "x", **asked}, errors="surrogatepass")
+            if rng.random() < 0.1
+            else ""
+        )
         used = content.get("session_hash")
         session = used if isinstance(used, str) else ""
-        return Payload("", "POST", f"{API}/queue/join{query}", dump(content), read="join", session=session)
+        return Payload(
+            "", "POST", f"{API}/queue/join{query}", dump(content), read="join", session=session
+        )
 
     def _body(self, rng: random.Random, session: str) -> dict[str, Any]:
         """Any event of the page, asked for about as the page's own script does."""
         event = rng.choice(self.events)
         told = self._told(rng, {name for _, name in event["targets"]})
-        trigger = rng.choice([*(one for one, _ in event["targets"]), None, rng.choice(list(self.components))])
-        content = {"fn_index": event["id"], "data": self._inputs(event, rng), "session_hash": session}
+        trigger = rng.choice(
+            [*(one for one, _ in event["targets"]), None, rng.choice(list(self.components))]
+        )
+        content = {
+            "fn_index": event["id"],
+            "data": self._inputs(event, rng),
+            "session_hash": session,
+        }
         content |= {"event_data": told, "trigger_id": trigger}
         if rng.random() < 0.25:
             content[rng.choice(list(content))] = junk(rng)
         return content
 
     def _inputs(self, event: Mapping[str, Any], rng: random.Random) -> list[Any]:
-        """Values of an event's inputs: most of them as they should be, or all; at times too few or too many."""
+        """Values of an event's inputs: most of them as they should be, or all; at times too few or
+        too many."""
         wrong = rng.choice((0, 0, 0.1, 0.5, 1))
-        given = [junk(rng) if rng.random() < wrong else self._right(self.components[one], rng) for one in event["inputs"]]
+        given = [
+            junk(rng) if rng.random() < wrong else self._right(self.components[one], rng)
+            for one in event["inputs"]
+        ]
         return given if rng.random() < 0.85 else rng.choice((given[:-1], [*given, junk(rng)], []))
 
     @staticmethod
@@ -244,20 +350,39 @@ class Maker:
             return rng.choice((None, None, {"pools": {}}, {"trace": 1}, [1], "x"))
         if kind == "slider":
             low, high = props["minimum"], props["maximum"]
-            return low if low >= 8 else rng.choice((low, high, props.get("value"), low - 1, high + 1))
+            return (
+                low if low >= 8 else rng.choice((low, high, props.get("value"), low - 1, high + 1))
+            )
         if kind == "checkbox":
             return rng.random() < 0.5
         if kind == "dropdown" and props.get("choices"):
             return rng.choice(props["choices"])[1]
-        return rng.choice((*TEXTS, props.get("value"))) if kind == "textbox" and rng.random() < 0.5 else props.get("value")
+        return (
+            rng.choice((*TEXTS, props.get("value")))
+            if kind == "textbox" and rng.random() < 0.5
+            else props.get("value")
+        )
 
     def _told(self, rng: random.Random, names: set[str]) -> Any:
         """What an event says of itself, by the event's name."""
         if "open_file" in names and rng.random() < 0.8:
             return {"name": rng.choice(TEXTS), "text": self._file_text(rng)}
-        value = junk(rng) if rng.random() < 0.5 else rng.choice(("json", "csv", "html", "link", "heap-ouroboros", 0, 1))
-        key = {"save_run": "kind", "open_recorded": "name", "open_cell": "cell", "point_select": "data"}
-        return {next((key[name] for name in names if name in key), "value"): value} if rng.random() < 0.8 else junk(rng)
+        value = (
+            junk(rng)
+            if rng.random() < 0.5
+            else rng.choice(("json", "csv", "html", "link", "heap-ouroboros", 0, 1))
+        )
+        key = {
+            "save_run": "kind",
+            "open_recorded": "name",
+            "open_cell": "cell",
+            "point_select": "data",
+        }
+        return (
+            {next((key[name] for name in names if name in key), "value"): value}
+            if rng.random() < 0.8
+            else junk(rng)
+        )
 
     def _file_text(self, rng: random.Random) -> str:
         """A recorded run, one to three places of it something else."""
@@ -265,7 +390,11 @@ class Maker:
         for _ in range(rng.randint(1, 3)):
             place: Any = content
             while True:
-                key = rng.choice(list(place)) if isinstance(place, dict) else rng.randrange(len(place))
+                key = (
+                    rng.choice(list(place))
+                    if isinstance(place, dict)
+                    else rng.randrange(len(place))
+                )
                 if not place[key] or not isinstance(place[key], dict | list) or rng.random() < 0.15:
                     break
                 place = place[key]
@@ -275,22 +404,57 @@ class Maker:
     def _direct(self, rng: random.Random, session: str) -> Payload:
         """Past the queue, which Gradio lets anybody do."""
         name = rng.choice(("generate", "predict", "x", *self.names))
-        content = {"data": list(self._arguments(rng).values())} if name == "generate" else self._body(rng, session)
-        return Payload("", "POST", f"{API}/{rng.choice(('run', 'api'))}/{quote(name)}", dump(content))
+        content = (
+            {"data": list(self._arguments(rng).values())}
+            if name == "generate"
+            else self._body(rng, session)
+        )
+        return Payload(
+            "", "POST", f"{API}/{rng.choice(('run', 'api'))}/{quote(name)}", dump(content)
+        )
 
     def _served(self, rng: random.Random, session: str) -> Payload:
         names = ("run", "run", "run", "preprocess", "__init__", "get_config", "", "x")
         data = rng.choice((junk(rng), {"name": junk(rng)}, {"name": "heap-ouroboros"}))
         number = rng.choice((*self.serving * 3, rng.choice(list(self.components)), junk(rng)))
-        content = {"component_id": number, "fn_name": rng.choice(names), "session_hash": session, "data": data}
+        content = {
+            "component_id": number,
+            "fn_name": rng.choice(names),
+            "session_hash": session,
+            "data": data,
+        }
         if rng.random() < 0.2:
             content[rng.choice(list(content))] = junk(rng)
         return Payload("", "POST", f"{API}/component_server", dump(content))
 
     def _upload(self, rng: random.Random, session: str) -> Payload:
-        name = rng.choice(("a.txt", self.secret, "../../../x", "x" * 5000, "", "a\\..\\b", "CON", "é\x00.html", '";x="'))
+        name = rng.choice(
+            (
+                "a.txt",
+                self.secret,
+                "../../../x",
+                "x" * 5000,
+                "",
+                "a\\..\\b",
+                "CON",
+                "é\x00.html",
+                '";x="',
+            )
+        )
         part = f'--B\r\nContent-Disposition: form-data; name="files"; filename="{name}"\r\n\r\nx\r\n'.encode()
-        body = rng.choice((part * rng.choice((1, 3, 30)) + b"--B--\r\n", part, b"--B--\r\n", b"", part[: rng.randrange(90)]))
-        kind = rng.choice(("multipart/form-data; boundary=B",) * 3 + ("multipart/form-data", "application/json"))
-        target = f"{API}/{rng.choice(('upload', 'upload/', 'process_recording', 'component_server'))}"
+        body = rng.choice(
+            (
+                part * rng.choice((1, 3, 30)) + b"--B--\r\n",
+                part,
+                b"--B--\r\n",
+                b"",
+                part[: rng.randrange(90)],
+            )
+        )
+        kind = rng.choice(
+            ("multipart/form-data; boundary=B",) * 3 + ("multipart/form-data", "application/json")
+        )
+        target = (
+            f"{API}/{rng.choice(('upload', 'upload/', 'process_recording', 'component_server'))}"
+        )
         return Payload("", "POST", target, body, {"Content-Type": kind})

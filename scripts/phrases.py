@@ -2,8 +2,8 @@
 
     python -m scripts.phrases [--limit 12] [--max-new-tokens 128]
 
-Each setting runs over the same prompts; counts are exact and repeat, whatever the machine. *Warm* means one pool over all
-prompts, seen twice: the second time is counted.
+Each setting runs over the same prompts; counts are exact and repeat, whatever the machine. *Warm*
+means one pool over all prompts, seen twice: the second time is counted.
 """
 
 from __future__ import annotations
@@ -57,7 +57,13 @@ class Tally:
         return self.draft_passes / self.drafted if self.drafted else 0.0
 
 
-def tally(pair: Pair, questions: Sequence[Question], count: int, pool: PhrasePool | None = None, **knobs: Any) -> Tally:
+def tally(
+    pair: Pair,
+    questions: Sequence[Question],
+    count: int,
+    pool: PhrasePool | None = None,
+    **knobs: Any,
+) -> Tally:
     """Run Ouroboros over the first turns and add up what the traces say."""
     kind = methods.get("ouroboros")
     hyperparameters = kind.Hyperparameters.parse(
@@ -65,7 +71,9 @@ def tally(pair: Pair, questions: Sequence[Question], count: int, pool: PhrasePoo
     )
     result = Tally()
     for question in questions:
-        trace = Generation(pair, Task(question.turns[0], kind.id, hyperparameters, max_new_tokens=count), pool).run()
+        trace = Generation(
+            pair, Task(question.turns[0], kind.id, hyperparameters, max_new_tokens=count), pool
+        ).run()
         result.tokens += metrics.new_tokens(trace)
         result.passes += len(trace.steps)
         result.draft_passes += sum(step.draft_passes for step in trace.steps)
@@ -78,13 +86,16 @@ def tally(pair: Pair, questions: Sequence[Question], count: int, pool: PhrasePoo
 def warm_tally(pair: Pair, questions: Sequence[Question], count: int, **knobs: Any) -> Tally:
     """The second time over the same prompts with one pool."""
     defaults = methods.get("ouroboros").Hyperparameters.parse(knobs).model_dump()
-    pool = PhrasePool(defaults["ngram_size"], defaults["guess_set_size"], fingerprint=pair.fingerprint)
+    pool = PhrasePool(
+        defaults["ngram_size"], defaults["guess_set_size"], fingerprint=pair.fingerprint
+    )
     tally(pair, questions, count, pool, **knobs)
     return tally(pair, questions, count, pool, **knobs)
 
 
 HEADER = (
-    "| setting | tokens per target pass | draft passes per draft token | accepted: draft | suffix | of these lookahead | "
+    "| setting | tokens per target pass | draft passes per draft token | accepted: draft | suffix "
+    "| of these lookahead | "
     "verification | history | prompt | text |\n|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|"
 )
 
@@ -94,23 +105,39 @@ def row(name: str, result: Tally) -> str:
     kinds = Learned.LOOKAHEAD, Learned.VERIFICATION, Learned.HISTORY, Learned.PROMPT, Learned.TEXT
     learned = " | ".join(str(result.suffixes[kind]) for kind in kinds)
     accepted = f"{result.accepted[Source.DRAFT]} | {result.accepted[Source.SUFFIX]}"
-    return f"| {name} | {result.tokens_per_pass:.2f} | {result.draft_passes_per_draft_token:.2f} | {accepted} | {learned} |"
+    return (
+        f"| {name} | {result.tokens_per_pass:.2f} | {result.draft_passes_per_draft_token:.2f} | "
+        f"{accepted} | {learned} |"
+    )
 
 
 def main() -> None:
     from ouroboros_core.loading.pairs import load_pair
 
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--limit", type=int, default=12, help="prompts, from all groups alike (default: 12)")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--limit", type=int, default=12, help="prompts, from all groups alike (default: 12)"
+    )
     parser.add_argument("--max-new-tokens", type=int, default=128, help="default: 128")
     arguments = parser.parse_args()
     pair = load_pair()
     questions = own_prompts(arguments.limit)
     print(HEADER, flush=True)
     for name, knobs in SETTINGS.items():
-        print(row(f"cold, {name}", tally(pair, questions, arguments.max_new_tokens, **knobs)), flush=True)
+        print(
+            row(f"cold, {name}", tally(pair, questions, arguments.max_new_tokens, **knobs)),
+            flush=True,
+        )
     for name in ("all sources", "no suffixes (K = 0)", "guess set of 20"):
-        print(row(f"warm, {name}", warm_tally(pair, questions, arguments.max_new_tokens, **SETTINGS[name])), flush=True)
+        print(
+            row(
+                f"warm, {name}",
+                warm_tally(pair, questions, arguments.max_new_tokens, **SETTINGS[name]),
+            ),
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

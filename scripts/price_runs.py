@@ -1,11 +1,14 @@
-"""Runs of several settings, priced by the cost model: tokens per pass, and speed over autoregressive decoding without noise.
+"""Runs of several settings, priced by the cost model: tokens per pass, and speed over
+autoregressive decoding without noise.
 
-python -m scripts.price_runs --methods 'speculative,speculative[gamma=4],union' [--prompts FILE] [--limit 12]
+python -m scripts.price_runs --methods 'speculative,speculative[gamma=4],union' [--prompts FILE]
+[--limit 12]
                              [--max-new-tokens 32] [--target X --draft Y] [--json FILE]
 
-The seconds are those that the cost model gives to each pass (`ouroboros_core.adaptive.cost_model`), prompt reading included, so
-that the figures of a busy machine are those of an idle one; what passes cost is measured when the pair is loaded. Rows of a draft
-pass are not recorded: each counts as one over a single row.
+The seconds are those that the cost model gives to each pass (`ouroboros_core.adaptive.cost_model`),
+prompt reading included, so that the figures of a busy machine are those of an idle one; what passes
+cost is measured when the pair is loaded. Rows of a draft pass are not recorded: each counts as one
+over a single row.
 """
 
 from __future__ import annotations
@@ -45,7 +48,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_pair(parser)
     parser.add_argument("--methods", required=True)
-    parser.add_argument("--prompts", metavar="FILE", help="questions in Spec-Bench's format (default: the project's own)")
+    parser.add_argument(
+        "--prompts",
+        metavar="FILE",
+        help="questions in Spec-Bench's format (default: the project's own)",
+    )
     parser.add_argument("--limit", type=int, default=12)
     parser.add_argument("--max-new-tokens", type=int, default=32)
     parser.add_argument("--json", metavar="FILE", help="writes the figures of every prompt")
@@ -54,7 +61,9 @@ def main() -> None:
     questions = read(Path(arguments.prompts)) if arguments.prompts else own_prompts()
     questions = spread(questions, arguments.limit)
     entrants = [MethodEntrant(pair, spec) for spec in parse(arguments.methods, Sampling())]
-    found: dict[str, list[tuple[str, float, float, float]]] = {entrant.label: [] for entrant in entrants}
+    found: dict[str, list[tuple[str, float, float, float]]] = {
+        entrant.label: [] for entrant in entrants
+    }
     for question in questions:
         plain = 0.0
         for entrant in sorted(entrants, key=lambda entrant: entrant.label != BASELINE):
@@ -62,12 +71,19 @@ def main() -> None:
             taken, tokens = seconds(pair, trace), sum(len(step.tokens) for step in trace.steps)
             plain = taken if entrant.label == BASELINE else plain
             drafts = sum(step.draft_passes for step in trace.steps) / len(trace.steps)
-            found[entrant.label].append((question.group, tokens / len(trace.steps), drafts, plain / taken))
+            found[entrant.label].append(
+                (question.group, tokens / len(trace.steps), drafts, plain / taken)
+            )
         print(question.id, *(f"{runs[-1][3]:.2f}" for runs in found.values()), flush=True)
     for label, runs in found.items():
-        per_pass, drafts, speed = (statistics.fmean(column) for column in list(zip(*runs, strict=True))[1:])
+        per_pass, drafts, speed = (
+            statistics.fmean(column) for column in list(zip(*runs, strict=True))[1:]
+        )
         least = min(run[3] for run in runs)
-        print(f"{label:40} {per_pass:5.2f} tokens/pass {drafts:5.2f} draft passes/step {speed:5.3f} x (least {least:.2f})")
+        print(
+            f"{label:40} {per_pass:5.2f} tokens/pass {drafts:5.2f} draft passes/step {speed:5.3f} "
+            f"x (least {least:.2f})"
+        )
     if arguments.json:
         Path(arguments.json).write_text(json.dumps(found, indent=1))
 

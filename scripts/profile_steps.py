@@ -2,9 +2,9 @@
 
     python -m scripts.profile_steps [--limit 6] [--max-new-tokens 64] [--passes transformers]
 
-Every method runs over the same prompts. *Target* is the time inside the target's passes, their sampling of argmaxes included,
-*draft* that inside the passes of draft model or head, *host* all the rest: proposing, masks outside the pass, walking the tree,
-learning, recording.
+Every method runs over the same prompts. *Target* is the time inside the target's passes, their
+sampling of argmaxes included, *draft* that inside the passes of draft model or head, *host* all the
+rest: proposing, masks outside the pass, walking the tree, learning, recording.
 """
 
 from __future__ import annotations
@@ -66,17 +66,28 @@ class Share:
 def profile(pair: Pair, name: str, questions: Sequence[Question], max_new_tokens: int) -> Share:
     """Run one method over the prompts."""
     target = Watched(pair.target)
-    draft, head = Watched(pair.draft) if pair.draft else None, Watched(pair.head) if pair.head else None
+    draft, head = (
+        Watched(pair.draft) if pair.draft else None,
+        Watched(pair.head) if pair.head else None,
+    )
     drafts = [part for part in (draft, head) if part]
     mine = replace(pair, target=cast(Any, target), draft=cast(Any, draft), head=cast(Any, head))
     kind, chat = methods.get(name), bool(pair.tokenizer.chat_template)
     seconds = rows = tokens = steps = 0.0
     spent = [0.0, 0.0]
     for question in questions:
-        task = Task(question.turns[0], name, kind.Hyperparameters(), max_new_tokens=max_new_tokens, chat=chat)
+        task = Task(
+            question.turns[0],
+            name,
+            kind.Hyperparameters(),
+            max_new_tokens=max_new_tokens,
+            chat=chat,
+        )
         generation = Generation(mine, task)
         for step in generation:
-            if not step.index:  # what was computed until here is prefill and one step, which is left out
+            if (
+                not step.index
+            ):  # what was computed until here is prefill and one step, which is left out
                 spent[0] -= target.seconds
                 spent[1] -= sum(part.seconds for part in drafts)
                 continue
@@ -84,7 +95,14 @@ def profile(pair: Pair, name: str, questions: Sequence[Question], max_new_tokens
             tokens += len(step.tokens)
         spent[0] += target.seconds
         spent[1] += sum(part.seconds for part in drafts)
-    return Share(name, 1e3 * seconds / steps, 1e3 * spent[0] / steps, 1e3 * spent[1] / steps, rows / steps, tokens / steps)
+    return Share(
+        name,
+        1e3 * seconds / steps,
+        1e3 * spent[0] / steps,
+        1e3 * spent[1] / steps,
+        rows / steps,
+        tokens / steps,
+    )
 
 
 def table(shares: Sequence[Share]) -> str:
@@ -94,23 +112,39 @@ def table(shares: Sequence[Share]) -> str:
         "|---|---:|---:|---:|---:|---:|---:|---:|",
     ]
     for s in shares:
-        times = f"{s.step:.1f} | {s.target:.1f} | {s.draft:.1f} | {s.host:.1f} | {s.host / s.step:.0%}"
+        times = (
+            f"{s.step:.1f} | {s.target:.1f} | {s.draft:.1f} | {s.host:.1f} | {s.host / s.step:.0%}"
+        )
         lines.append(f"| `{s.method}` | {times} | {s.rows:.1f} | {s.tokens:.2f} |")
     return "\n".join(lines)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
-    parser.add_argument("--limit", type=int, default=6, help="questions, taken from the groups in turn (default: 6)")
+    parser.add_argument(
+        "--limit", type=int, default=6, help="questions, taken from the groups in turn (default: 6)"
+    )
     parser.add_argument("--max-new-tokens", type=int, default=64, help="default: 64")
-    parser.add_argument("--passes", choices=("auto", "transformers"), default="auto", help="what computes the target's passes")
+    parser.add_argument(
+        "--passes",
+        choices=("auto", "transformers"),
+        default="auto",
+        help="what computes the target's passes",
+    )
     options = parser.parse_args()
     pair = load_pair(passes=options.passes)
     able = [m for m in methods.available().values() if m.proposes or m.id == "autoregressive"]
     able = [m for m in able if lacking(pair, m, m.Hyperparameters()) is None]
     for kind in able:
         Generation(pair, Task("Hello", kind.id, kind.Hyperparameters(), max_new_tokens=8)).run()
-    print(table([profile(pair, kind.id, own_prompts(options.limit), options.max_new_tokens) for kind in able]))
+    print(
+        table(
+            [
+                profile(pair, kind.id, own_prompts(options.limit), options.max_new_tokens)
+                for kind in able
+            ]
+        )
+    )
 
 
 if __name__ == "__main__":

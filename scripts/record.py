@@ -1,7 +1,7 @@
 """Record the runs that page, lessons and gallery show: python -m scripts.record [PROMPT ...]
 
-What is run is said in assets/traces/gallery.json; each run is written beside it, with the environment it was made in. Without
-prompts all are made anew.
+What is run is said in assets/traces/gallery.json; each run is written beside it, with the
+environment it was made in. Without prompts all are made anew.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ def folder() -> Path:
 
 
 def main(names: list[str]) -> None:
-    """Record in the machine's own dtype; all runs of a prompt in float32 where their texts part at a rounding tie."""
+    """Record in the machine's own dtype; all runs of a prompt in float32 where their texts part at
+    a rounding tie."""
     gallery = json.loads((folder() / "gallery.json").read_text())
     for name in gallery["prompts"]:
         runs = {run: facts for run, facts in gallery["runs"].items() if facts["prompt"] == name}
@@ -40,25 +41,42 @@ def main(names: list[str]) -> None:
         traces = {run: record(load(), gallery, facts) for run, facts in runs.items()}
         if not _agree(traces, runs):
             print(f"{name}: texts part at a rounding tie; once more in float32")
-            traces = {run: record(load(dtype="float32"), gallery, facts) for run, facts in runs.items()}
+            traces = {
+                run: record(load(dtype="float32"), gallery, facts) for run, facts in runs.items()
+            }
             assert _agree(traces, runs), "in float32 nothing differs"
         for run, trace in traces.items():
             (folder() / f"{run}.json").write_text(trace.to_json() + "\n")
             rate, length = metrics.tokens_per_second(trace), metrics.mean_acceptance_length(trace)
-            print(f"{run}, {trace.environment.dtype}: {rate:.1f} tokens/s, {length:.2f} tokens per pass")
+            print(
+                f"{run}, {trace.environment.dtype}: {rate:.1f} tokens/s, {length:.2f} tokens per "
+                "pass"
+            )
 
 
 def _agree(traces: dict[str, Trace], runs: dict[str, dict[str, Any]]) -> bool:
     """Whether all that must be the same text are."""
-    return len({trace.tokens for name, trace in traces.items() if runs[name].get("acceptance") != "rejection"}) <= 1
+    return (
+        len(
+            {
+                trace.tokens
+                for name, trace in traces.items()
+                if runs[name].get("acceptance") != "rejection"
+            }
+        )
+        <= 1
+    )
 
 
 def record(pair: Pair, gallery: dict[str, Any], facts: dict[str, Any]) -> Trace:
-    """One run of the gallery, once the process is warm; with fixed knobs unless it says otherwise, so that much is seen."""
+    """One run of the gallery, once the process is warm; with fixed knobs unless it says otherwise,
+    so that much is seen."""
     prompt = gallery["prompts"][facts["prompt"]]
     kind = methods.get(facts["method"])
     given = facts.get("knobs", {})
-    knobs = kind.Hyperparameters.parse(given if facts.get("automatic") else kind.Hyperparameters.fixed(**given))
+    knobs = kind.Hyperparameters.parse(
+        given if facts.get("automatic") else kind.Hyperparameters.fixed(**given)
+    )
     rule = {"acceptance": facts["acceptance"]} if "acceptance" in facts else {}
     sampling = Sampling.model_validate(prompt.get("sampling", {}) | rule)
 

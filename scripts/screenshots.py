@@ -1,4 +1,5 @@
-"""Pictures of the page for the README: make screenshots; `python -m scripts.screenshots benchmark` draws the benchmark alone."""
+"""Pictures of the page for the README: make screenshots; `python -m scripts.screenshots benchmark`
+draws the benchmark alone."""
 
 from __future__ import annotations
 
@@ -28,11 +29,15 @@ def main(only_benchmark: bool = False) -> None:
     with server(guard=False) as url, chromium() as browser:
         for width, height in SIZES:
             for scheme in ("light", "dark"):
-                page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)
+                page = browser.new_page(
+                    viewport={"width": width, "height": height}, color_scheme=scheme
+                )
                 page.goto(f"{url}/?__theme={scheme}")
                 page.get_by_text("Ready:").wait_for(timeout=60_000)
 
-                def shoot(name: str, page: Any = page, suffix: str = f"{width}-{scheme}", **more: Any) -> None:
+                def shoot(
+                    name: str, page: Any = page, suffix: str = f"{width}-{scheme}", **more: Any
+                ) -> None:
                     page.wait_for_timeout(1200)
                     page.screenshot(path=folder / f"{name}-{suffix}.png", **more)
 
@@ -46,7 +51,10 @@ def _generate(page: Any, shoot: Callable[..., None]) -> None:
     shoot("before")
     page.click("#generate")
     writing = "document.querySelector('#token-view .ouro-run').dataset.done === 'false'"
-    page.wait_for_function(f"{writing} && document.querySelectorAll('#token-view .ouro-token').length > 30", timeout=60_000)
+    page.wait_for_function(
+        f"{writing} && document.querySelectorAll('#token-view .ouro-token').length > 30",
+        timeout=60_000,
+    )
     page.screenshot(path=assets() / "screenshots" / f"during-{_suffix(page)}.png")
     page.wait_for_selector('.ouro-run[data-done="true"]', timeout=120_000)
     shoot("generate", full_page=True)
@@ -116,7 +124,10 @@ def _benchmark(browser: Any, folder: Path) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         path = Path(scratch) / "benchmark.html"
         record_figures.write_page(
-            record_figures.speedups_by_group(rows, f"{place['processor']}, {place['threads']} threads, {place['dtype']}"), path
+            record_figures.speedups_by_group(
+                rows, f"{place['processor']}, {place['threads']} threads, {place['dtype']}"
+            ),
+            path,
         )
         page = browser.new_page(viewport={"width": 1200, "height": 560})
         page.goto(path.as_uri())

@@ -2,8 +2,9 @@
 
 python -m scripts.soak [--clients 8] [--runs 300] [--seed 0] [--json FILE]
 
-A real server, real HTTP. A third of the runs are stopped or left, one in ten is asked with bad input, more come at once than the
-queue holds. Every text that ends must be that of plain decoding of the same inputs, asked for alone. The exit status tells.
+A real server, real HTTP. A third of the runs are stopped or left, one in ten is asked with bad
+input, more come at once than the queue holds. Every text that ends must be that of plain decoding
+of the same inputs, asked for alone. The exit status tells.
 """
 
 from __future__ import annotations
@@ -58,7 +59,8 @@ class Refused(Exception):
 
 
 class Page:
-    """The server as a program sees it. Without a session runs are asked for as curl does, with one as a browser does."""
+    """The server as a program sees it. Without a session runs are asked for as curl does, with one
+    as a browser does."""
 
     def __init__(self, url: str) -> None:
         self.url, self.full = url, list[Any]()
@@ -67,23 +69,34 @@ class Page:
         self.config = self.send("GET", "/config")
         parameters = self.send("GET", f"{API}/info")["named_endpoints"]["/generate"]["parameters"]
         self.defaults = {one["parameter_name"]: one.get("parameter_default") for one in parameters}
-        self.index = next(one["id"] for one in self.config["dependencies"] if one["api_name"] == "generate")
+        self.index = next(
+            one["id"] for one in self.config["dependencies"] if one["api_name"] == "generate"
+        )
 
     def send(self, verb: str, target: str, content: Any = None) -> Any:
         """The JSON that is answered; raises Refused."""
-        with opened(self.url, verb, target, b"" if content is None else json.dumps(content).encode()) as answer:
+        with opened(
+            self.url, verb, target, b"" if content is None else json.dumps(content).encode()
+        ) as answer:
             said = answer.read()
         if answer.status != 200:
             raise Refused(answer.status, said.decode(errors="replace"))
         return json.loads(said)
 
     def join(self, inputs: Mapping[str, Any], session: str = "") -> str:
-        """The id of a new run; where the queue is full, it is asked for again a little later. Raises Refused."""
-        content: dict[str, Any] = {"data": [inputs.get(name, default) for name, default in self.defaults.items()]}
+        """The id of a new run; where the queue is full, it is asked for again a little later.
+        Raises Refused."""
+        content: dict[str, Any] = {
+            "data": [inputs.get(name, default) for name, default in self.defaults.items()]
+        }
         content |= {"fn_index": self.index, "session_hash": session} if session else {}
         while True:
             try:
-                return str(self.send("POST", f"{API}/{'queue/join' if session else 'call/generate'}", content)["event_id"])
+                return str(
+                    self.send(
+                        "POST", f"{API}/{'queue/join' if session else 'call/generate'}", content
+                    )["event_id"]
+                )
             except Refused as error:
                 if error.args[0] != 503 or "queue is full" not in error.args[1].lower():
                     raise
@@ -101,7 +114,8 @@ class Page:
 
 @dataclass(frozen=True)
 class Run:
-    """end: `finish`, `stop`, `close`, or what is wrong with the inputs; patience: updates until it is stopped."""
+    """end: `finish`, `stop`, `close`, or what is wrong with the inputs; patience: updates until it
+    is stopped."""
 
     end: str
     inputs: dict[str, Any]
@@ -110,7 +124,13 @@ class Run:
     @property
     def plain(self) -> dict[str, Any]:
         """Inputs of the run whose text must be the same."""
-        return self.inputs | {"method": "autoregressive", "knobs": {}, "compare": False, "record": False, "prediction": ""}
+        return self.inputs | {
+            "method": "autoregressive",
+            "knobs": {},
+            "compare": False,
+            "record": False,
+            "prediction": "",
+        }
 
     @property
     def key(self) -> str:
@@ -118,7 +138,8 @@ class Run:
 
 
 def plan(runs: int, seed: int, counts: Sequence[int] = COUNTS) -> list[Run]:
-    """Runs of all methods that write the target's text, a third of them to be stopped and a tenth wrong."""
+    """Runs of all methods that write the target's text, a third of them to be stopped and a tenth
+    wrong."""
     rng = random.Random(seed)
     able = [method for method in methods.available().values() if method.id != "draft_only"]
     ends = [*(["stop", "close"] * runs)[: runs // 3], *([*BAD] * runs)[seed:][: runs // 10]]
@@ -126,14 +147,19 @@ def plan(runs: int, seed: int, counts: Sequence[int] = COUNTS) -> list[Run]:
     rng.shuffle(ends)
     planned = []
     for number, end in enumerate(ends):
-        method, count = able[number % len(able)], STOPPED_COUNT if end in ("stop", "close") else rng.choice(counts)
+        method, count = (
+            able[number % len(able)],
+            STOPPED_COUNT if end in ("stop", "close") else rng.choice(counts),
+        )
         inputs: dict[str, Any] = {"prompt": rng.choice(PROMPTS), "max_new_tokens": count}
         inputs |= {"acceptance": "match", "chat": rng.random() < 0.5, **rng.choice(SAMPLINGS)}
         inputs |= {"method": method.id, "knobs": knobs_of(method, rng)}
         inputs |= {name: rng.random() < 0.3 for name in ("compare", "record")}
         if Need.EXPECTED_TEXT in method.uses and rng.random() < 0.3:
             inputs["prediction"] = "The sky is blue because"
-        planned.append(Run(end, inputs | (BAD[end][0] if end in BAD else {}), rng.choice((0, 1, 1, 2, 4))))
+        planned.append(
+            Run(end, inputs | (BAD[end][0] if end in BAD else {}), rng.choice((0, 1, 1, 2, 4)))
+        )
     return planned
 
 
@@ -144,16 +170,25 @@ def judge(run: Run, value: Any, text: str) -> str:
         "text": (value["text"], text),
         "prompt": (trace["prompt"]["text"], inputs["prompt"]),
         "method": (trace["method"], inputs["method"]),
-        "knobs": ({name: trace["hyperparameters"].get(name) for name in inputs["knobs"]}, inputs["knobs"]),
-        "identical": (value["identical"], True if inputs["compare"] and inputs["method"] != "autoregressive" else None),
+        "knobs": (
+            {name: trace["hyperparameters"].get(name) for name in inputs["knobs"]},
+            inputs["knobs"],
+        ),
+        "identical": (
+            value["identical"],
+            True if inputs["compare"] and inputs["method"] != "autoregressive" else None,
+        ),
     }
-    wrong = "; ".join(f"{name} is {is_!r}, not {ought!r}" for name, (is_, ought) in facts.items() if is_ != ought)
+    wrong = "; ".join(
+        f"{name} is {is_!r}, not {ought!r}" for name, (is_, ought) in facts.items() if is_ != ought
+    )
     return f"failed: {wrong}" if wrong else "finished"
 
 
 @dataclass
 class Soak:
-    """What becomes of the runs, and what is seen meanwhile; all visitors share it. A visitor is a thread."""
+    """What becomes of the runs, and what is seen meanwhile; all visitors share it. A visitor is a
+    thread."""
 
     page: Page
     texts: dict[str, str]
@@ -165,7 +200,8 @@ class Soak:
     over: threading.Event = field(default_factory=threading.Event)
 
     def visit(self, run: Run) -> None:
-        """One run of the visitor that is free: every other one is a browser, which has a session until it is closed."""
+        """One run of the visitor that is free: every other one is a browser, which has a session
+        until it is closed."""
         me = threading.get_ident()
         session = self.sessions.setdefault(me, f"{me}" if len(self.sessions) % 2 else "")
         try:
@@ -181,14 +217,23 @@ class Soak:
 
     def _perform(self, run: Run, session: str) -> str:
         """How a run ended: finished, stopped, closed, refused; or failed, and why."""
-        event, updates, due, asked = self.page.join(run.inputs, session), 0, time.monotonic() + LOST, False
+        event, updates, due, asked = (
+            self.page.join(run.inputs, session),
+            0,
+            time.monotonic() + LOST,
+            False,
+        )
         with closing(follow(self.page.url, event, session)) as messages:
             for stage, value in messages:
                 updates += stage == "working"
                 if run.end == "close" and updates >= run.patience:
                     return "closed"
                 if run.end == "stop" and updates >= run.patience and not asked:
-                    which_one = {"session_hash": session or event, "fn_index": self.page.index, "event_id": event}
+                    which_one = {
+                        "session_hash": session or event,
+                        "fn_index": self.page.index,
+                        "event_id": event,
+                    }
                     asked = bool(self.page.send("POST", f"{API}/cancel", which_one))
                 if stage == "complete":
                     if asked and not value:
@@ -200,7 +245,11 @@ class Soak:
                     return judge(run, value, self.texts[run.key])
                 if stage == "error":
                     said = str(value.get("error") if isinstance(value, dict) else value)
-                    return f"refused: {run.end}" if run.end in BAD and BAD[run.end][1] in said else f"failed: {said}"
+                    return (
+                        f"refused: {run.end}"
+                        if run.end in BAD and BAD[run.end][1] in said
+                        else f"failed: {said}"
+                    )
                 if time.monotonic() > due:
                     return f"failed: no end within {LOST} seconds"
         return "failed: the stream ended before the run"
@@ -214,7 +263,9 @@ class Soak:
                     with opened(self.page.url, "GET", target) as answer:
                         answer.read()
                     waits.append(time.monotonic() - begun)
-                    self.failures += [f"GET {target}: {answer.status}"] if answer.status != 200 else []
+                    self.failures += (
+                        [f"GET {target}: {answer.status}"] if answer.status != 200 else []
+                    )
                 except (OSError, HTTPException) as error:
                     self.failures.append(f"GET {target}: {type(error).__name__}: {error}")
             self.seen.append((len(self.ended), process.memory_info().rss / 2**20))
@@ -223,28 +274,48 @@ class Soak:
     def figures(self, warm: int) -> dict[str, Any]:
         """Numbers of all that was seen; warm: runs after which memory ought to stay as it is."""
         marks = sorted({warm, *range(50, len(self.ended), 50)})
-        sizes = {mark: statistics.median([size for done, size in self.seen if done >= mark][:5]) for mark in marks}
+        sizes = {
+            mark: statistics.median([size for done, size in self.seen if done >= mark][:5])
+            for mark in marks
+        }
         before, after = sizes[warm], statistics.median([size for _, size in self.seen][-5:])
-        memory = {f"after {mark} runs": size for mark, size in sizes.items()} | {"at the end": after, "growth": after - before}
+        memory = {f"after {mark} runs": size for mark, size in sizes.items()} | {
+            "at the end": after,
+            "growth": after - before,
+        }
         if memory["growth"] > MOST_GROWTH:
-            self.failures.append(f"the server grew by {memory['growth']:.0f} MB, more than {MOST_GROWTH}")
+            self.failures.append(
+                f"the server grew by {memory['growth']:.0f} MB, more than {MOST_GROWTH}"
+            )
         told = {}
         for target, waits in self.waits.items():
             median, p95 = (sorted(waits)[int(part * (len(waits) - 1))] for part in (0.5, 0.95))
             told[target] = {"times": len(waits), "median": median, "p95": p95, "max": max(waits)}
         ended = {**dict(sorted(Counter(self.ended).items())), FULL: len(self.page.full)}
-        return {"ended": ended, "memory MB": memory, "page seconds": told, "failures": self.failures}
+        return {
+            "ended": ended,
+            "memory MB": memory,
+            "page seconds": told,
+            "failures": self.failures,
+        }
 
 
 def environment(trace: Mapping[str, Any]) -> dict[str, Any]:
     status, commit = subprocess.getstatusoutput(f"git -C '{ROOT}' describe --always --dirty")
-    return {**trace["environment"], "gradio": version("gradio"), "cores": psutil.cpu_count(), "commit": "" if status else commit}
+    return {
+        **trace["environment"],
+        "gradio": version("gradio"),
+        "cores": psutil.cpu_count(),
+        "commit": "" if status else commit,
+    }
 
 
 def process_of(url: str) -> psutil.Process:
     """The server of that address, a child of this process."""
     port = url.rpartition(":")[2]
-    return next(child for child in psutil.Process().children(recursive=True) if port in child.cmdline())
+    return next(
+        child for child in psutil.Process().children(recursive=True) if port in child.cmdline()
+    )
 
 
 def measure(clients: int, runs: int, seed: int = 0) -> dict[str, Any]:
@@ -252,11 +323,18 @@ def measure(clients: int, runs: int, seed: int = 0) -> dict[str, Any]:
     figures: dict[str, Any] = {}
     try:
         with server("--dtype", "float32", "--max-queue", str(max(1, clients - 3))) as url:
-            figures = {"clients": clients, "runs": runs, "seed": seed, **measured(Page(url), clients, plan(runs, seed))}
+            figures = {
+                "clients": clients,
+                "runs": runs,
+                "seed": seed,
+                **measured(Page(url), clients, plan(runs, seed)),
+            }
     except AssertionError as error:  # of what the server has written into its log
         if not figures:
             raise
-        figures["failures"].append(f"the server's log: {str(error)[str(error).find('Traceback') :][:3000]}")
+        figures["failures"].append(
+            f"the server's log: {str(error)[str(error).find('Traceback') :][:3000]}"
+        )
     return figures
 
 
@@ -276,7 +354,11 @@ def measured(page: Page, clients: int, planned: list[Run]) -> dict[str, Any]:
     value = page.ask(last.inputs)
     end = judge(last, value, soak.texts[last.key])
     soak.failures += [f"the click after the last {end}"] if end != "finished" else []
-    return {**figures, **soak.figures(min(40, len(planned) // 4)), "environment": environment(value["trace"])}
+    return {
+        **figures,
+        **soak.figures(min(40, len(planned) // 4)),
+        "environment": environment(value["trace"]),
+    }
 
 
 def main() -> int:
@@ -288,11 +370,19 @@ def main() -> int:
     figures = measure(arguments.clients, arguments.runs, arguments.seed)
     if arguments.json:
         arguments.json.write_text(json.dumps(figures, indent=1) + "\n")
-    print(f"{figures['runs']} runs of {figures['clients']} visitors at once in {figures['seconds']:.0f} s")
-    for what, count in (figures["ended"] | {f"MB {when}": size for when, size in figures["memory MB"].items()}).items():
+    print(
+        f"{figures['runs']} runs of {figures['clients']} visitors at once in "
+        f"{figures['seconds']:.0f} s"
+    )
+    for what, count in (
+        figures["ended"] | {f"MB {when}": size for when, size in figures["memory MB"].items()}
+    ).items():
         print(f"  {what:<40}{count:>8.0f}")
     for target, waits in figures["page seconds"].items():
-        print(f"  GET {target:<9}" + ", ".join(f"{what} {waits[what]:.3f} s" for what in ("median", "p95", "max")))
+        print(
+            f"  GET {target:<9}"
+            + ", ".join(f"{what} {waits[what]:.3f} s" for what in ("median", "p95", "max"))
+        )
     print(*(f"FAILED {failure}" for failure in figures["failures"]), sep="\n")
     return bool(figures["failures"])
 

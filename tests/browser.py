@@ -30,7 +30,9 @@ FLAGS = [
 
 def browser_path() -> str:
     """Debian's chromium or a Google Chrome; without either, playwright's own."""
-    found = next((p for p in map(shutil.which, ("chromium", "chromium-browser", "google-chrome")) if p), None)
+    found = next(
+        (p for p in map(shutil.which, ("chromium", "chromium-browser", "google-chrome")) if p), None
+    )
     return found or ""
 
 
@@ -43,23 +45,40 @@ def free_port() -> int:
 
 @contextmanager
 def server(
-    *flags: str, guard: bool = True, program: str = "", environment: dict[str, str] | None = None, log_file: Path | None = None
+    *flags: str,
+    guard: bool = True,
+    program: str = "",
+    environment: dict[str, str] | None = None,
+    log_file: Path | None = None,
 ) -> Iterator[str]:
-    """The page in a process of its own; with `guard`, any connection that leaves this machine is an error there.
+    """The page in a process of its own; with `guard`, any connection that leaves this machine is an
+    error there.
 
     program      Python code to run in place of app.py, with the same flags
     environment  variables beside those of this process
     log_file     keeps what the process writes; without it, any traceback there is an error
     """
     port = free_port()
-    with log_file.open("w+") if log_file else tempfile.TemporaryFile("w+") as log, tempfile.TemporaryDirectory() as folder:
+    with (
+        log_file.open("w+") if log_file else tempfile.TemporaryFile("w+") as log,
+        tempfile.TemporaryDirectory() as folder,
+    ):
         main = "app.py"
         if program:
             main = f"{folder}/program.py"
             Path(main).write_text(program)
-        command = [sys.executable, *(["-m", "tests.loopback"] if guard else []), main, "--port", str(port), *flags]
+        command = [
+            sys.executable,
+            *(["-m", "tests.loopback"] if guard else []),
+            main,
+            "--port",
+            str(port),
+            *flags,
+        ]
         variables = {**os.environ, "HF_HUB_OFFLINE": "", **(environment or {})}
-        process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT, env=variables)
+        process = subprocess.Popen(
+            command, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT, env=variables
+        )
         try:
             url = f"http://127.0.0.1:{port}"
             for _ in range(300):

@@ -14,7 +14,9 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 import pytest
 from hypothesis import HealthCheck, settings
 
-settings.register_profile("project", deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+settings.register_profile(
+    "project", deadline=None, suppress_health_check=list(HealthCheck), derandomize=True
+)
 settings.load_profile("project")
 
 with warnings.catch_warnings():
@@ -33,11 +35,15 @@ SERVING = ("tests.browser", "tests.visitor", "scripts.soak", "scripts.fuzz")
 def serves(module: ModuleType) -> bool:
     """Whether a module of tests has imported what starts the page or a browser."""
     used = vars(module).values()
-    return any(getattr(one, "__module__", None) in SERVING or getattr(one, "__name__", None) in SERVING for one in used)
+    return any(
+        getattr(one, "__module__", None) in SERVING or getattr(one, "__name__", None) in SERVING
+        for one in used
+    )
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The page and a browser need all cores: the tests of a module that starts them run one at a time."""
+    """The page and a browser need all cores: the tests of a module that starts them run one at a
+    time."""
     for item in items:
         if isinstance(item, pytest.Function) and serves(item.module):
             item.add_marker("served")

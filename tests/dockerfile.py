@@ -1,8 +1,10 @@
-"""Does the Dockerfile build, and does what it builds serve? As root on Debian or Ubuntu, without a daemon: make docker-check
+"""Does the Dockerfile build, and does what it builds serve? As root on Debian or Ubuntu, without a
+daemon: make docker-check
 
-debootstrap makes a clean root that stands in for the Python image of FROM. The Dockerfile's own instructions are carried out in
-it, each RUN and then CMD as the user, in the folder and with the environment they would have, in namespaces of their own, so that
-neither mounts nor processes outlive the script. Not as in an image: Python is the distribution's, the network is the host's.
+debootstrap makes a clean root that stands in for the Python image of FROM. The Dockerfile's own
+instructions are carried out in it, each RUN and then CMD as the user, in the folder and with the
+environment they would have, in namespaces of their own, so that neither mounts nor processes
+outlive the script. Not as in an image: Python is the distribution's, the network is the host's.
 """
 
 from __future__ import annotations
@@ -33,15 +35,22 @@ GROWTH = 20
 
 def fetched(url: str) -> str:
     """A page of this machine, whatever proxy there may be."""
-    with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(url, timeout=30) as answer:
+    with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(
+        url, timeout=30
+    ) as answer:
         return str(answer.read().decode())
 
 
 def wait_until_healthy(build: Build, health: list[str], process: subprocess.Popen[bytes]) -> None:
-    """Until HEALTHCHECK's command succeeds; no longer than until Docker would call the container unhealthy."""
+    """Until HEALTHCHECK's command succeeds; no longer than until Docker would call the container
+    unhealthy."""
     flags = {"interval": "30s", "timeout": "30s", "start-period": "0s", "retries": "3"}
     flags |= dict(build.image.health.flags) if build.image.health else {}
-    deadline = time.monotonic() + seconds(flags["start-period"]) + int(flags["retries"]) * seconds(flags["interval"])
+    deadline = (
+        time.monotonic()
+        + seconds(flags["start-period"])
+        + int(flags["retries"]) * seconds(flags["interval"])
+    )
     while time.monotonic() < deadline:
         if process.poll() is not None:
             build.give_up(f"CMD ended with {process.returncode} before it was healthy")
@@ -58,14 +67,17 @@ def ask(url: str) -> str:
 
     if say("page.window") not in fetched(url):
         fail("what answers is not the page")
-    result = Client(url, verbose=False).predict("Count to five.", max_new_tokens=16, compare=False, api_name="/generate")
+    result = Client(url, verbose=False).predict(
+        "Count to five.", max_new_tokens=16, compare=False, api_name="/generate"
+    )
     if not result["text"]:
         fail("the generation is empty")
     return str(result["text"])
 
 
 def stop(build: Build, process: subprocess.Popen[bytes]) -> None:
-    """SIGTERM, as docker stop sends it to the first process; it has to end in order and to leave nothing running."""
+    """SIGTERM, as docker stop sends it to the first process; it has to end in order and to leave
+    nothing running."""
     (main,) = first(process)
     uid = Path(f"/proc/{main}").stat().st_uid
     if uid != build.owner(build.image.user)[0]:
@@ -79,7 +91,10 @@ def stop(build: Build, process: subprocess.Popen[bytes]) -> None:
     left = [name for name in os.listdir("/proc") if name.isdigit() and int(name) != os.getpid()]
     if code or left:
         build.give_up(f"after SIGTERM CMD ended with {code} and left {len(left)} processes")
-    print(f"SIGTERM: ended with 0 after {time.monotonic() - begun:.1f} s, uid {uid}, no process left", flush=True)
+    print(
+        f"SIGTERM: ended with 0 after {time.monotonic() - begun:.1f} s, uid {uid}, no process left",
+        flush=True,
+    )
 
 
 def serve(build: Build, port: str) -> float:
@@ -88,7 +103,8 @@ def serve(build: Build, port: str) -> float:
     if image.health is None or not image.ports:
         fail("there is no HEALTHCHECK, or no EXPOSE")
     named, health = (
-        [word.replace(image.ports[0], port) for word in line] for line in (image.command, command(image.health.text))
+        [word.replace(image.ports[0], port) for word in line]
+        for line in (image.command, command(image.health.text))
     )
     begun = time.monotonic()
     with build.started(named) as process:
@@ -96,10 +112,16 @@ def serve(build: Build, port: str) -> float:
         healthy = time.monotonic() - begun
         print(f"CMD {' '.join(named)}: healthy after {healthy:.1f} s", flush=True)
         text = ask(f"http://127.0.0.1:{port}/")
-        print(f"GET / and one generation: {time.monotonic() - begun - healthy:.1f} s, {text!r}", flush=True)
+        print(
+            f"GET / and one generation: {time.monotonic() - begun - healthy:.1f} s, {text!r}",
+            flush=True,
+        )
         stop(build, process)
     if build.size() - before > GROWTH:
-        fail(f"the root grew by {build.size() - before} MiB while it served: something was fetched that belongs into the build")
+        fail(
+            f"the root grew by {build.size() - before} MiB while it served: something was fetched "
+            "that belongs into the build"
+        )
     return healthy
 
 
@@ -112,7 +134,10 @@ def work(root: Path, given: Mapping[str, str], port: str) -> None:
         build.carry_out(instruction)
         if instruction.name in ("FROM", "RUN", "COPY"):
             spent, before, size = time.monotonic() - begun, size, build.size()
-            print(f"{instruction.name} {instruction.text[:90]}: {spent:.1f} s, {size - before:+} MiB", flush=True)
+            print(
+                f"{instruction.name} {instruction.text[:90]}: {spent:.1f} s, {size - before:+} MiB",
+                flush=True,
+            )
     print(f"The root has {size} MiB.", flush=True)
     healthy = serve(build, port or build.image.ports[0])
     print(f"Dockerfile: {len(instructions)} instructions ran, served after {healthy:.0f} s")
@@ -128,7 +153,10 @@ def check(root: Path, given: Mapping[str, str], port: str) -> None:
         fail(str(error))
     missing = [name for name in ("debootstrap", "unshare", "apt-get") if not shutil.which(name)]
     if missing or os.geteuid():
-        fail(f"this has to run as root on Debian or Ubuntu{', with ' + ' and '.join(missing) if missing else ''}")
+        fail(
+            "this has to run as root on Debian or "
+            f"Ubuntu{', with ' + ' and '.join(missing) if missing else ''}"
+        )
     if root.exists():
         fail(f"{root} exists; remove it, or name another with --root")
     if unknown := given.keys() - settled.arguments.keys():
@@ -142,13 +170,20 @@ def check(root: Path, given: Mapping[str, str], port: str) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0], allow_abbrev=False)
+    parser = argparse.ArgumentParser(
+        description=(__doc__ or "").splitlines()[0], allow_abbrev=False
+    )
     parser.add_argument(
-        "--root", type=Path, default=PROJECT / "build" / "docker-root", help="a folder to make; default: %(default)s"
+        "--root",
+        type=Path,
+        default=PROJECT / "build" / "docker-root",
+        help="a folder to make; default: %(default)s",
     )
     parser.add_argument("--keep", action="store_true", help="do not remove it afterwards")
     parser.add_argument("--port", default="", help="instead of EXPOSE's")
-    parser.add_argument("--build-arg", action="append", default=[], metavar="NAME=VALUE", help="as of docker build")
+    parser.add_argument(
+        "--build-arg", action="append", default=[], metavar="NAME=VALUE", help="as of docker build"
+    )
     parser.add_argument("--within", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     root, given = arguments.root.resolve(), dict(pair.split("=", 1) for pair in arguments.build_arg)

@@ -1,4 +1,5 @@
-"""The Dockerfile and .dockerignore read as Docker reads them: instructions, what they settle, which files a build gets to see."""
+"""The Dockerfile and .dockerignore read as Docker reads them: instructions, what they settle, which
+files a build gets to see."""
 
 from __future__ import annotations
 
@@ -11,7 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 PROJECT = Path(__file__).parents[1]
-FLAGS: dict[str, set[str]] = {name: set() for name in ("FROM", "ARG", "ENV", "WORKDIR", "USER", "RUN", "EXPOSE", "CMD")}
+FLAGS: dict[str, set[str]] = {
+    name: set() for name in ("FROM", "ARG", "ENV", "WORKDIR", "USER", "RUN", "EXPOSE", "CMD")
+}
 FLAGS |= {"COPY": {"chown"}, "HEALTHCHECK": {"interval", "timeout", "start-period", "retries"}}
 """Every instruction that is understood, and its flags."""
 
@@ -19,7 +22,10 @@ LEXER = re.compile(
     r"""\\(?P<escaped>.)|'(?P<single>[^']*)'|(?P<quote>")|\$(?P<bare>\w+)|\$\{(?P<name>\w+)(?::(?P<sign>[-+])(?P<other>[^}]*))?\}"""
     r"""|(?P<space>\s+)|(?P<plain>.)"""
 )
-BASE = {"PATH": "/usr/local/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8"}
+BASE = {
+    "PATH": "/usr/local/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    "LANG": "C.UTF-8",
+}
 """The environment of a Python image."""
 
 
@@ -71,7 +77,8 @@ class Image:
 
 
 def words(text: str, values: Mapping[str, str]) -> list[str]:
-    """Words as a Dockerfile means them: quotes taken away, $name, ${name}, ${name:-other} and ${name:+other} filled in."""
+    """Words as a Dockerfile means them: quotes taken away, $name, ${name}, ${name:-other} and
+    ${name:+other} filled in."""
     found, quoted = [""], False
     for part in LEXER.finditer(text):
         value = values.get(part["bare"] or part["name"] or "", "")
@@ -82,7 +89,9 @@ def words(text: str, values: Mapping[str, str]) -> list[str]:
         elif part["sign"]:
             found[-1] += part["other"] if bool(value) is (part["sign"] == "+") else value
         else:
-            found[-1] += value or part["escaped"] or part["single"] or part["space"] or part["plain"] or ""
+            found[-1] += (
+                value or part["escaped"] or part["single"] or part["space"] or part["plain"] or ""
+            )
     return [word for word in found if word]
 
 
@@ -97,7 +106,8 @@ def parse(source: str) -> list[Instruction]:
 
 
 def _lines(source: str) -> Iterator[str]:
-    """Lines with their continuations; comments and empty lines count for nothing, not even within one."""
+    """Lines with their continuations; comments and empty lines count for nothing, not even within
+    one."""
     held = ""
     for line in source.splitlines():
         if not line.strip() or line.lstrip().startswith("#"):
@@ -114,7 +124,9 @@ def _instruction(line: str) -> Instruction:
     name, _, text = line.partition(" ")
     name, text, flags = name.upper(), text.strip(), {}
     if name not in FLAGS:
-        raise ValueError(f"{name} is not an instruction that is understood here: {', '.join(FLAGS)}")
+        raise ValueError(
+            f"{name} is not an instruction that is understood here: {', '.join(FLAGS)}"
+        )
     while flag := re.match(r"--([\w-]+)(?:=(\S*))?\s+", text):
         if flag[1] not in FLAGS[name]:
             raise ValueError(f"--{flag[1]} is not a flag of {name} that is understood here")
@@ -131,23 +143,37 @@ def _instruction(line: str) -> Instruction:
 
 def seconds(text: str) -> int:
     """A duration as in 1m30s."""
-    return sum(int(number) * {"h": 3600, "m": 60, "s": 1}[unit] for number, unit in re.findall(r"(\d+)([hms])", text))
+    return sum(
+        int(number) * {"h": 3600, "m": 60, "s": 1}[unit]
+        for number, unit in re.findall(r"(\d+)([hms])", text)
+    )
 
 
 def ignored(path: str, patterns: Sequence[str]) -> bool:
-    """Whether .dockerignore's patterns keep a file out of the context; the last one that fits it or a folder of it decides."""
+    """Whether .dockerignore's patterns keep a file out of the context; the last one that fits it or
+    a folder of it decides."""
     parts, out = path.split("/"), False
     above = ["/".join(parts[:n]) for n in range(1, len(parts) + 1)]
     for line in patterns:
-        pattern = re.escape(line.strip().removeprefix("!").strip("/")).replace(r"\*\*/", "(.*/)?").replace(r"\*\*", ".*")
+        pattern = (
+            re.escape(line.strip().removeprefix("!").strip("/"))
+            .replace(r"\*\*/", "(.*/)?")
+            .replace(r"\*\*", ".*")
+        )
         pattern = pattern.replace(r"\*", "[^/]*").replace(r"\?", "[^/]")
-        if line.strip() and not line.startswith("#") and any(re.fullmatch(pattern, name) for name in above):
+        if (
+            line.strip()
+            and not line.startswith("#")
+            and any(re.fullmatch(pattern, name) for name in above)
+        ):
             out = not line.strip().startswith("!")
     return out
 
 
 def context() -> list[str]:
     """The files that a build gets to see: git's, less .dockerignore's."""
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=PROJECT, capture_output=True, text=True, check=True).stdout.split("\0")
+    listed = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=PROJECT, capture_output=True, text=True, check=True
+    ).stdout.split("\0")
     patterns = (PROJECT / ".dockerignore").read_text().splitlines()
     return [name for name in listed if (PROJECT / name).is_file() and not ignored(name, patterns)]

@@ -1,6 +1,8 @@
-"""A new virtual environment from requirements.txt alone serves the page: python -m tests.fresh [PYTHON ...]
+"""A new virtual environment from requirements.txt alone serves the page: python -m tests.fresh
+[PYTHON ...]
 
-By default with python3.11 and python3.12. For each it prints the versions that pip chose, and how long that and the start took.
+By default with python3.11 and python3.12. For each it prints the versions that pip chose, and how
+long that and the start took.
 """
 
 from __future__ import annotations
@@ -31,20 +33,33 @@ def install(python: str, folder: Path) -> Path:
 
 
 def versions(fresh: Path) -> str:
-    listed = subprocess.run([str(fresh), "-m", "pip", "list", "--format", "json"], capture_output=True, text=True, check=True)
+    listed = subprocess.run(
+        [str(fresh), "-m", "pip", "list", "--format", "json"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     found = {one["name"]: one["version"] for one in json.loads(listed.stdout)}
     return ", ".join(f"{name} {found[name]}" for name in SHOWN)
 
 
 def serve(fresh: Path) -> None:
-    """The page starts, loads its models, writes a few tokens, and ends in order; raises RuntimeError otherwise."""
+    """The page starts, loads its models, writes a few tokens, and ends in order; raises
+    RuntimeError otherwise."""
     port = free_port()
     with tempfile.TemporaryFile("w+") as log:
-        process = subprocess.Popen([str(fresh), "app.py", "--port", str(port)], cwd=ROOT, stdout=log, stderr=log)
+        process = subprocess.Popen(
+            [str(fresh), "app.py", "--port", str(port)], cwd=ROOT, stdout=log, stderr=log
+        )
         try:
             wait(f"http://127.0.0.1:{port}/healthz", process)
-            asked = f"from gradio_client import Client; print(Client('http://127.0.0.1:{port}', verbose=False).predict("
-            asked += "'Count to five.', max_new_tokens=16, compare=False, api_name='/generate')['text'])"
+            asked = (
+                f"from gradio_client import Client; print(Client('http://127.0.0.1:{port}', "
+                "verbose=False).predict("
+            )
+            asked += (
+                "'Count to five.', max_new_tokens=16, compare=False, api_name='/generate')['text'])"
+            )
             subprocess.run([str(fresh), "-c", asked], check=True, timeout=300)
             process.terminate()
             if process.wait(30):
@@ -75,14 +90,23 @@ def wait(url: str, process: subprocess.Popen[bytes]) -> None:
 
 def main() -> None:
     for python in sys.argv[1:] or PYTHONS:
-        if shutil.which(python) is None or subprocess.run([python, "--version"], capture_output=True, check=False).returncode:
-            sys.exit(f"error: no {python} runs here: name the interpreters to try, as in python -m tests.fresh python3.12")
+        if (
+            shutil.which(python) is None
+            or subprocess.run([python, "--version"], capture_output=True, check=False).returncode
+        ):
+            sys.exit(
+                f"error: no {python} runs here: name the interpreters to try, as in python -m "
+                "tests.fresh python3.12"
+            )
         with tempfile.TemporaryDirectory() as folder:
             began = time.monotonic()
             fresh = install(python, Path(folder) / "venv")
             installed = time.monotonic()
             serve(fresh)
-            times = f"{installed - began:.0f} s to install, {time.monotonic() - installed:.0f} s to serve"
+            times = (
+                f"{installed - began:.0f} s to install, {time.monotonic() - installed:.0f} s to "
+                "serve"
+            )
             print(f"{python}: {versions(fresh)}; {times}")
 
 

@@ -1,4 +1,5 @@
-"""Run a Python program that may connect to this machine only: python -m tests.loopback PROGRAM [ARGUMENT ...]"""
+"""Run a Python program that may connect to this machine only: python -m tests.loopback PROGRAM
+[ARGUMENT ...]"""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ def is_local(host: Any) -> bool:
 
 
 def watch(event: str, arguments: tuple[Any, ...]) -> None:
-    """An audit hook: refuse every connection, datagram and name look-up that leaves this machine, whoever asks."""
+    """An audit hook: refuse every connection, datagram and name look-up that leaves this machine,
+    whoever asks."""
     if event not in EVENTS:
         return
     where = arguments[-1] if event in ("socket.connect", "socket.sendto") else arguments[0]

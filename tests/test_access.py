@@ -1,4 +1,5 @@
-"""The page for everyone: axe-core finds nothing on it that it does not find on a bare page of Gradio, light and dark."""
+"""The page for everyone: axe-core finds nothing on it that it does not find on a bare page of
+Gradio, light and dark."""
 
 from __future__ import annotations
 
@@ -30,7 +31,10 @@ with gr.Blocks() as page:
         gr.Textbox("b", label="text")
 page.launch(server_port=int(sys.argv[sys.argv.index("--port") + 1]), quiet=True, footer_links=["api"])
 """
-OURS = ".ouro-run, .ouro-figure, .ouro-header, .ouro-learn, .ouro-gallery, .ouro-save, .ouro-open, .ouro-diff"
+OURS = (
+    ".ouro-run, .ouro-figure, .ouro-header, .ouro-learn, .ouro-gallery, .ouro-save, .ouro-open, "
+    ".ouro-diff"
+)
 
 
 @pytest.fixture(scope="module")
@@ -44,11 +48,15 @@ def findings(page: Any) -> list[tuple[str, str]]:
     from axe_playwright_python.sync_playwright import Axe
 
     violations = Axe().run(page).response["violations"]
-    return [(found["id"], str(node["target"][0])) for found in violations for node in found["nodes"]]
+    return [
+        (found["id"], str(node["target"][0])) for found in violations for node in found["nodes"]
+    ]
 
 
 def open_page(browser: Any, url: str, scheme: str, width: int = 1440) -> Any:
-    page = browser.new_page(viewport={"width": width, "height": 1000}, color_scheme=scheme, reduced_motion="reduce")
+    page = browser.new_page(
+        viewport={"width": width, "height": 1000}, color_scheme=scheme, reduced_motion="reduce"
+    )
     page.goto(f"{url}/?__theme={scheme}")
     return page
 
@@ -106,7 +114,9 @@ def visit_tabs(page: Any) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing_that_is_ours(browser: Any, url: str, known: set[tuple[str, str]], scheme: str) -> None:
+def test_axe_finds_nothing_that_is_ours(
+    browser: Any, url: str, known: set[tuple[str, str]], scheme: str
+) -> None:
     page = open_page(browser, url, scheme)
     page.wait_for_selector("#token-view .ouro-token")
     ask(page, "Count from one to five.", 16)
@@ -123,15 +133,21 @@ def test_axe_finds_nothing_that_is_ours(browser: Any, url: str, known: set[tuple
     page.close()
 
 
-def test_on_a_phone_nothing_is_wider_than_the_screen_and_nothing_moves_by_itself(browser: Any, url: str) -> None:
+def test_on_a_phone_nothing_is_wider_than_the_screen_and_nothing_moves_by_itself(
+    browser: Any, url: str
+) -> None:
     page = open_page(browser, url, "light", width=390)
     page.set_viewport_size({"width": 390, "height": 844})
     page.wait_for_selector("#token-view .ouro-token")
     ask(page, "Count from one to five.", 16)
     page.evaluate("scrollTo(0, 0)")
-    assert page.locator("#token-view").bounding_box()["y"] > page.viewport_size["height"], "the result begins below the fold"
+    assert page.locator("#token-view").bounding_box()["y"] > page.viewport_size["height"], (
+        "the result begins below the fold"
+    )
     generate(page)
-    assert abs(page.locator("#token-view").bounding_box()["y"]) < 100, "who has asked is brought to it"
+    assert abs(page.locator("#token-view").bounding_box()["y"]) < 100, (
+        "who has asked is brought to it"
+    )
     page.locator("#token-view .ouro-token").nth(3).click()
     box = page.locator("#token-view .ouro-card").bounding_box()
     assert box["x"] >= 0 and box["x"] + box["width"] <= 390
@@ -142,5 +158,7 @@ def test_on_a_phone_nothing_is_wider_than_the_screen_and_nothing_moves_by_itself
     page.get_by_label("number input for length of each lane").fill("8")
     page.click("#race")
     page.wait_for_selector('#race-view .ouro-run[data-done="true"]', timeout=120_000)
-    assert page.locator("#race-view .ouro-step-button").nth(2).get_attribute("title") == "Play (Space)", "it does not play"
+    assert (
+        page.locator("#race-view .ouro-step-button").nth(2).get_attribute("title") == "Play (Space)"
+    ), "it does not play"
     page.close()

@@ -1,4 +1,5 @@
-"""Amounts that are 'auto': costs, throughput, acceptance, and what the controller decides by them."""
+"""Amounts that are 'auto': costs, throughput, acceptance, and what the controller decides by
+them."""
 
 from __future__ import annotations
 
@@ -14,13 +15,28 @@ from hypothesis import strategies as st
 from ouroboros_core import methods
 from ouroboros_core.adaptive import profiler
 from ouroboros_core.adaptive.acceptance import HIT, WEIGHT, Acceptance
-from ouroboros_core.adaptive.controller import MARGIN, PRIOR_STEPS, TRIAL, Controller, PricedBudget, Throughput
+from ouroboros_core.adaptive.controller import (
+    MARGIN,
+    PRIOR_STEPS,
+    TRIAL,
+    Controller,
+    PricedBudget,
+    Throughput,
+)
 from ouroboros_core.adaptive.cost_model import FAR, NEAR, TYPICAL, Costs, PassCosts
 from ouroboros_core.decoding.engine import decode
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.hyperparameters import AUTO
 from ouroboros_core.lookup.lookahead_window import WIDEST, columns_within
-from ouroboros_core.methods.base import Adjustable, Context, Method, Resources, Sizing, TokenizedPrompt, VerificationResult
+from ouroboros_core.methods.base import (
+    Adjustable,
+    Context,
+    Method,
+    Resources,
+    Sizing,
+    TokenizedPrompt,
+    VerificationResult,
+)
 from ouroboros_core.methods.drafting import LEAST, READING, DraftModel
 from ouroboros_core.methods.union import Union
 from ouroboros_core.models.causal_lm import CausalLM
@@ -37,7 +53,9 @@ FREE = Costs(PassCosts((1, 64), (1.0, 1.0001)), PassCosts((1,), (1e-6,)), PassCo
 costs_ = st.lists(st.floats(0.0, 0.5), min_size=9, max_size=9).map(
     lambda steps: PassCosts(tuple(range(1, 11)), tuple(1.0 + sum(steps[:n]) for n in range(10)))
 )
-chances_ = st.lists(st.floats(0.0, 0.9), min_size=0, max_size=9).map(lambda found: sorted(found, reverse=True))
+chances_ = st.lists(st.floats(0.0, 0.9), min_size=0, max_size=9).map(
+    lambda found: sorted(found, reverse=True)
+)
 
 
 def test_between_measured_row_counts_costs_lie_on_a_line_and_beyond_on_the_last() -> None:
@@ -54,20 +72,28 @@ def test_a_longer_context_costs_more_in_proportion() -> None:
 
 
 @given(costs_, chances_, st.floats(1.0, 4.0))
-def test_the_size_chosen_is_the_best_of_all(costs: PassCosts, chances: list[float], rate: float) -> None:
+def test_the_size_chosen_is_the_best_of_all(
+    costs: PassCosts, chances: list[float], rate: float
+) -> None:
     """The oracle tries every size."""
     throughput = Throughput(Costs(costs))
     throughput._tokens, throughput._seconds = rate, 1.0
     worth = [sum(chances[:n]) - rate * costs.of(1 + n) for n in range(len(chances) + 1)]
     found = throughput.best_size(chances)
-    assert worth[found] == pytest.approx(max(worth), abs=1e-9) or (found == 0 and max(worth) <= worth[0] + MARGIN)
+    assert worth[found] == pytest.approx(max(worth), abs=1e-9) or (
+        found == 0 and max(worth) <= worth[0] + MARGIN
+    )
     least = min(2, len(chances))
     if least:
-        assert worth[throughput.best_size(chances, least)] == pytest.approx(max(worth[least:]), abs=1e-9)
+        assert worth[throughput.best_size(chances, least)] == pytest.approx(
+            max(worth[least:]), abs=1e-9
+        )
 
 
 @given(costs_, chances_)
-def test_choosing_by_the_running_rate_arrives_at_the_best_rate_there_is(costs: PassCosts, chances: list[float]) -> None:
+def test_choosing_by_the_running_rate_arrives_at_the_best_rate_there_is(
+    costs: PassCosts, chances: list[float]
+) -> None:
     """The oracle tries every fixed size; tokens come exactly as expected."""
     throughput = Throughput(Costs(costs))
     best = max((1 + sum(chances[:n])) / costs.of(1 + n) for n in range(len(chances) + 1))
@@ -92,12 +118,21 @@ def test_the_rate_never_falls_below_that_of_autoregressive_decoding() -> None:
 
 def test_a_prior_tells_better_from_worse() -> None:
     """By match length, which grows along a copy; by rank; by the draft's own probability."""
-    copies = [Provenance(Source.COPY, match=match).prior(depth) for match, depth in ((1, 1), (1, 2), (2, 1), (20, 1))]
+    copies = [
+        Provenance(Source.COPY, match=match).prior(depth)
+        for match, depth in ((1, 1), (1, 2), (2, 1), (20, 1))
+    ]
     assert copies[0] < copies[1] == copies[2] < copies[3] < 1
-    assert Provenance(Source.COPY, match=5, rank=1).prior(1) < Provenance(Source.COPY, match=5).prior(1), "a runner-up"
+    assert Provenance(Source.COPY, match=5, rank=1).prior(1) < Provenance(
+        Source.COPY, match=5
+    ).prior(1), "a runner-up"
     ranks = [Provenance(Source.RECYCLED, rank=rank).prior(1) for rank in range(4)]
     assert ranks == sorted(ranks, reverse=True) and ranks[0] < 0.5
-    assert [Provenance(Source.DRAFT, confidence=c).prior(3) for c in (0.0, 0.55, 1.0)] == [0.02, 0.55, 0.98]
+    assert [Provenance(Source.DRAFT, confidence=c).prior(3) for c in (0.0, 0.55, 1.0)] == [
+        0.02,
+        0.55,
+        0.98,
+    ]
 
 
 def chain_of(*confidences: float) -> TokenTree:
@@ -118,7 +153,9 @@ def test_an_estimate_begins_at_the_prior_follows_what_is_seen_and_returns_when_n
     assert acceptance.of(origin, 1) < 0.1 and acceptance.hit < 0.1
     for _ in range(200):
         acceptance.learn(TreeBuilder(1).build(), ())
-    assert acceptance.of(origin, 1) > 0.45 and acceptance.hit > 0.7, "what was given up is hoped for again"
+    assert acceptance.of(origin, 1) > 0.45 and acceptance.hit > 0.7, (
+        "what was given up is hoped for again"
+    )
     for _ in range(40):
         acceptance.learn(tree, (1,))
     assert acceptance.of(origin, 1) > 0.9
@@ -138,7 +175,12 @@ def test_a_chance_along_a_path_is_a_product_and_siblings_share_what_there_is() -
     acceptance, tree = Acceptance(), bush()
     first = tree.provenance[1].prior(1)
     whole = acceptance.along(tree)
-    assert whole[0] == 1 and whole[1] == pytest.approx(first) and whole[2] == pytest.approx(first**2) and whole[7] == 0
+    assert (
+        whole[0] == 1
+        and whole[1] == pytest.approx(first)
+        and whole[2] == pytest.approx(first**2)
+        and whole[7] == 0
+    )
     for _ in range(300):
         acceptance.learn(tree, (1,))
     assert sum(acceptance.along(tree)[n] for n in (1, 3, 5)) <= 1.0 + 1e-9
@@ -151,7 +193,10 @@ def test_where_sources_agree_a_token_is_likelier_than_each_of_them_says() -> Non
     copy.add(7, 0, Provenance(Source.COPY, match=2))
     builder.graft(copy.build())
     tree = builder.build()
-    assert tree.tokens == (1, 7) and {origin.source for origin in tree.origins(1)} == {Source.DRAFT, Source.COPY}
+    assert tree.tokens == (1, 7) and {origin.source for origin in tree.origins(1)} == {
+        Source.DRAFT,
+        Source.COPY,
+    }
     assert Acceptance().along(tree)[1] == pytest.approx(1 - 0.5 * 0.5)
 
 
@@ -179,7 +224,10 @@ def test_what_is_left_out_is_the_least_likely_and_the_window_stays() -> None:
     kept = controller.propose(Context((3, 1), 9, 0))
     assert [kept.tokens[n] for n in range(1, kept.proposals)] == [4, 9, 5]
     assert kept.parents[:4] == (-1, 0, 1, 0) and kept.tokens[4:] == (7,)
-    assert controller.decision is not None and (controller.decision.offered, controller.decision.size) == (6, 3)
+    assert controller.decision is not None and (
+        controller.decision.offered,
+        controller.decision.size,
+    ) == (6, 3)
 
 
 class Outputs:
@@ -193,7 +241,8 @@ class Outputs:
 
 
 def test_a_method_is_told_of_its_nodes_by_the_numbers_that_they_had() -> None:
-    """Checked are nodes 1, 2, 3 and the window of seven; the method has nodes 1, 2, 3, and 7 for the window."""
+    """Checked are nodes 1, 2, 3 and the window of seven; the method has nodes 1, 2, 3, and 7 for
+    the window."""
     tree = bush()
     member: Any = given_tree(tree, Adjustable(size=3))
     controller = Controller(member, TYPICAL)
@@ -202,14 +251,21 @@ def test_a_method_is_told_of_its_nodes_by_the_numbers_that_they_had() -> None:
     evaluation: Any = Outputs()
     controller.learn(VerificationResult.whole_step(context, checked, evaluation, (3,), 42))
     (result,) = member.results
-    assert result.tree is tree and [tree.tokens[node] for node in result.path] == [5] and result.emitted == (5, 42)
-    assert result.evaluation.argmax() == [100, 101, 102, 103, -1, -1, -1, 104], "-1 where a node was not checked"
+    assert (
+        result.tree is tree
+        and [tree.tokens[node] for node in result.path] == [5]
+        and result.emitted == (5, 42)
+    )
+    assert result.evaluation.argmax() == [100, 101, 102, 103, -1, -1, -1, 104], (
+        "-1 where a node was not checked"
+    )
     assert result.evaluation.likeliest(1) == {0: [100], 1: [101], 2: [102], 3: [103], 7: [104]}
     assert result.checked.tree is checked and result.target_token == 42
 
 
 def test_node_numbers_that_a_method_has_kept_are_right_in_a_whole_run() -> None:
-    """The oracle: at each node that was checked, the target's choice is that of a plain pass over the node's own path."""
+    """The oracle: at each node that was checked, the target's choice is that of a plain pass over
+    the node's own path."""
     models, text = tiny.pair("llama", "sdpa"), [*prompt(20, seed=4)] * 3
     seen: list[tuple[VerificationResult, TokenTree]] = []
 
@@ -225,7 +281,9 @@ def test_node_numbers_that_a_method_has_kept_are_right_in_a_whole_run() -> None:
             super().learn(result)
 
     resources = Resources(Sampler(Sampling(), models[0].vocabulary), models[1])
-    method = Controller(methods.create(Keeping, Union.Hyperparameters(tree_size=4), resources), TYPICAL)
+    method = Controller(
+        methods.create(Keeping, Union.Hyperparameters(tree_size=4), resources), TYPICAL
+    )
     steps = list(decode(models[0], method, text, max_new_tokens=25, sampler=resources.sampler))
     assert emitted(steps) == plain(models[0].model, text, 25)
     trimmed = [(result, tree) for result, tree in seen if len(tree) > len(result.checked.tree)]
@@ -241,7 +299,8 @@ def test_node_numbers_that_a_method_has_kept_are_right_in_a_whole_run() -> None:
 
 
 def test_what_was_drawn_at_random_is_never_left_out() -> None:
-    """Whether a token is judged must not depend on which one was drawn, or rejection sampling would not be exact."""
+    """Whether a token is judged must not depend on which one was drawn, or rejection sampling would
+    not be exact."""
     q = np.full(10, 0.1)
     origins = (Provenance(Source.CONTEXT), *[Provenance(Source.DRAFT, confidence=0.0)] * 3)
     tree = AnnotatedTree((1, 2, 3, 4), (-1, 0, 1, 0), origins, notes=Notes(drawn={1: q, 2: q}))
@@ -250,11 +309,17 @@ def test_what_was_drawn_at_random_is_never_left_out() -> None:
 
 
 @pytest.mark.parametrize("method", SETTABLE)
-def test_where_nothing_pays_a_method_backs_off_to_plain_steps_and_tries_again_now_and_then(method: str) -> None:
+def test_where_nothing_pays_a_method_backs_off_to_plain_steps_and_tries_again_now_and_then(
+    method: str,
+) -> None:
     steps = automatic(method, DEAR, 80)
     plain_steps = [step for step in steps if step.width == 1 and step.draft_passes == 0]
     assert len(plain_steps) >= len(steps) * (1 - 2 / TRIAL) - 1
-    assert {step.choice.reason for step in steps if step.choice} <= {"plain is faster", "nothing proposed", "trial"}
+    assert {step.choice.reason for step in steps if step.choice} <= {
+        "plain is faster",
+        "nothing proposed",
+        "trial",
+    }
 
 
 @pytest.mark.parametrize("method", SETTABLE)
@@ -271,10 +336,14 @@ def automatic(method: str, costs: Costs, count: int) -> list[Any]:
     return run(models, method, prompt(seed=6), count, automatic=True, costs=costs)
 
 
-@pytest.mark.parametrize(("share", "agreement"), [(0.15, 0.9), (0.34, 0.9), (0.34, 0.6), (0.15, 0.2), (0.5, 0.1)])
-def test_a_draft_is_used_where_it_pays_and_given_up_where_it_does_not(share: float, agreement: float) -> None:
-    """Tokens per second by the cost model against those of the best fixed draft length, for a draft that is right as often as
-    said, whatever its pass costs: no pair of models is special."""
+@pytest.mark.parametrize(
+    ("share", "agreement"), [(0.15, 0.9), (0.34, 0.9), (0.34, 0.6), (0.15, 0.2), (0.5, 0.1)]
+)
+def test_a_draft_is_used_where_it_pays_and_given_up_where_it_does_not(
+    share: float, agreement: float
+) -> None:
+    """Tokens per second by the cost model against those of the best fixed draft length, for a draft
+    that is right as often as said, whatever its pass costs: no pair of models is special."""
     costs = Costs(PassCosts((1, 5, 17), (1.0, 1.1, 1.6)), PassCosts((1,), (share,)))
 
     def rate(gamma: int | None, count: int = 400) -> float:
@@ -301,13 +370,17 @@ def test_a_draft_is_used_where_it_pays_and_given_up_where_it_does_not(share: flo
     assert rate(None) >= 0.93 * max(fixed.values()), fixed
 
 
-@pytest.mark.parametrize("sampling", [Sampling(), Sampling(temperature=0.7, top_k=20, seed=3)], ids=["greedy", "sampled"])
+@pytest.mark.parametrize(
+    "sampling", [Sampling(), Sampling(temperature=0.7, top_k=20, seed=3)], ids=["greedy", "sampled"]
+)
 @pytest.mark.parametrize("method", SETTABLE)
 def test_what_is_decided_changes_the_passes_never_the_text(method: str, sampling: Sampling) -> None:
     models, text = tiny.pair("llama", "sdpa"), prompt(seed=7)
     wanted = plain(writer(models, method).model, text, 50, sampling)
     for costs in (TYPICAL, DEAR, FREE):
-        assert emitted(run(models, method, text, 50, sampling, automatic=True, costs=costs)) == wanted
+        assert (
+            emitted(run(models, method, text, 50, sampling, automatic=True, costs=costs)) == wanted
+        )
 
 
 @pytest.mark.parametrize("method", SETTABLE)
@@ -336,9 +409,15 @@ def test_a_knob_that_is_fixed_stays_so_beside_one_that_is_not() -> None:
     models, text = tiny.pair("llama", "sdpa"), prompt(seed=7)
     fixed = run(models, "ouroboros", text, 50, automatic=True, costs=DEAR, gamma=3)
     assert {step.draft_passes > 0 for step in fixed[:-1]} == {True}
-    assert all(sum(p.source is Source.DRAFT for p in step.tree.provenance) >= 3 for step in fixed[:-2])
-    assert not any(p.source is Source.SUFFIX for step in fixed[:10] for p in step.tree.provenance), "suffixes are dear"
-    suffixes = run(models, "ouroboros", text, 50, automatic=True, costs=DEAR, gamma=3, top_k_suffixes=3)
+    assert all(
+        sum(p.source is Source.DRAFT for p in step.tree.provenance) >= 3 for step in fixed[:-2]
+    )
+    assert not any(
+        p.source is Source.SUFFIX for step in fixed[:10] for p in step.tree.provenance
+    ), "suffixes are dear"
+    suffixes = run(
+        models, "ouroboros", text, 50, automatic=True, costs=DEAR, gamma=3, top_k_suffixes=3
+    )
     assert any(p.source is Source.SUFFIX for step in suffixes for p in step.tree.provenance)
     deep = run(models, "eagle2", text, 30, automatic=True, costs=DEAR, tree_depth=2)
     assert deep[0].draft_passes == 2 and len(deep[0].tree) == 1
@@ -369,7 +448,9 @@ def test_of_a_prompt_that_is_long_beside_the_answer_a_draft_model_reads_the_end(
         (True, 40, 200),
     ):
         heard.clear()
-        draft = DraftModel(Resources(draft_model=Listening(model, "draft"), sizing=sizing), adjustable)
+        draft = DraftModel(
+            Resources(draft_model=Listening(model, "draft"), sizing=sizing), adjustable
+        )
         draft.start(TokenizedPrompt(tuple(text)), new_tokens)
         assert bool(heard) != adjustable, "one that may never be asked costs nothing beforehand"
         draft.evaluate(tuple(text), TreeBuilder(text[-1]).build())
@@ -423,7 +504,9 @@ def test_union_does_without_the_draft_where_a_copy_is_sure() -> None:
     with_copies = run(models, "union", [*text, *whole[:150]], 50, automatic=True, costs=costs)
     without = run(models, "speculative", [*text, *whole[:150]], 50, automatic=True, costs=costs)
     assert emitted(with_copies) == emitted(without)
-    per_token = [sum(s.draft_passes for s in steps) / len(emitted(steps)) for steps in (with_copies, without)]
+    per_token = [
+        sum(s.draft_passes for s in steps) / len(emitted(steps)) for steps in (with_copies, without)
+    ]
     assert per_token[0] < per_token[1]
 
 
@@ -454,7 +537,9 @@ class _Nothing:
         return []
 
 
-def test_the_least_time_of_a_pass_counts_and_more_rows_never_count_as_cheaper(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_least_time_of_a_pass_counts_and_more_rows_never_count_as_cheaper(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     model: Any = Clock(monkeypatch, lambda rows: 0.001 + 0.0001 * rows if rows != 8 else 0.0001)
     costs = profiler.measure(model, None, None)
     assert costs.target.of(16) == pytest.approx(0.0026) and costs.draft is costs.head is None

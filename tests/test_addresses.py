@@ -1,4 +1,5 @@
-"""Addresses: of a tab, of a run that a link holds, of what is kept over a reload; and refusals, which reach the page."""
+"""Addresses: of a tab, of a run that a link holds, of what is kept over a reload; and refusals,
+which reach the page."""
 
 from __future__ import annotations
 
@@ -45,9 +46,19 @@ def test_a_parameter_that_is_wrong_costs_only_itself() -> None:
     found = permalink.read(query)
     assert found is not None
     inputs, wrong = found
-    assert (inputs.prompt, inputs.method, inputs.knobs, inputs.sampling) == ("Hi", "speculative", {}, {"temperature": 0.5})
+    assert (inputs.prompt, inputs.method, inputs.knobs, inputs.sampling) == (
+        "Hi",
+        "speculative",
+        {},
+        {"temperature": 0.5},
+    )
     assert (inputs.chat, inputs.max_new_tokens) == (True, 128)
-    for part in ("gamma must be auto, or between 1 and 32, got 99", "seed must be", "tokens must be", "chat must be one of 1, 0"):
+    for part in (
+        "gamma must be auto, or between 1 and 32, got 99",
+        "seed must be",
+        "tokens must be",
+        "chat must be one of 1, 0",
+    ):
         assert sum(part in line for line in wrong) == 1, wrong
     assert len(wrong) == 4
     assert permalink.read({"prompt": "Hi", "method": "none", "seed": "3"}) == (
@@ -62,7 +73,9 @@ def test_a_parameter_that_is_wrong_costs_only_itself() -> None:
 
 
 def test_a_link_offers_the_run_it_names_and_one_click_makes_it(browser: Any, url: str) -> None:
-    visitor, faults = opened(browser, f"{url}/?prompt=Count+to+five.&method=speculative&gamma=99&tokens=8&chat=0")
+    visitor, faults = opened(
+        browser, f"{url}/?prompt=Count+to+five.&method=speculative&gamma=99&tokens=8&chat=0"
+    )
     visitor.get_by_role("button", name=say("link.run")).wait_for()
     said = visitor.locator(".ouro-link").inner_text()
     assert say("link.done") in said
@@ -83,7 +96,9 @@ def test_a_link_offers_the_run_it_names_and_one_click_makes_it(browser: Any, url
 
 
 @pytest.mark.parametrize("width", [1440, 390])
-def test_each_tab_has_an_address_and_back_and_forward_go_through_the_tabs(browser: Any, url: str, width: int) -> None:
+def test_each_tab_has_an_address_and_back_and_forward_go_through_the_tabs(
+    browser: Any, url: str, width: int
+) -> None:
     query = "?tokens=16"
     visitor, faults = opened(browser, f"{url}/{query}", width)
     visitor.locator("#token-view .ouro-token").first.wait_for()
@@ -95,7 +110,12 @@ def test_each_tab_has_an_address_and_back_and_forward_go_through_the_tabs(browse
     for name in ("race", "drafts", "learn"):
         open_tab(visitor, say(f"tab.{name}"))
         at(name, f"#{name}")
-    for go, name in (("go_back", "drafts"), ("go_back", "race"), ("go_forward", "drafts"), ("go_back", "race")):
+    for go, name in (
+        ("go_back", "drafts"),
+        ("go_back", "race"),
+        ("go_forward", "drafts"),
+        ("go_back", "race"),
+    ):
         getattr(visitor, go)()
         at(name, f"#{name}")
     visitor.go_back()
@@ -108,44 +128,66 @@ def test_each_tab_has_an_address_and_back_and_forward_go_through_the_tabs(browse
     open_tab(visitor, say("tab.generate"))
     at("generate", "#generate")
     visitor.close()
-    left = ("AbortError", "Connection errored out")  # what Gradio says when a page is left that waits for an answer
+    left = (
+        "AbortError",
+        "Connection errored out",
+    )  # what Gradio says when a page is left that waits for an answer
     assert [fault for fault in faults if not any(part in fault for part in left)] == []
 
 
-def test_a_reload_in_mid_run_keeps_prompt_settings_and_what_was_written(browser: Any, url: str) -> None:
+def test_a_reload_in_mid_run_keeps_prompt_settings_and_what_was_written(
+    browser: Any, url: str
+) -> None:
     visitor, _ = opened(browser, f"{url}/?prompt=Hi&tokens=8")
     visitor.get_by_role("button", name=say("link.run")).wait_for()
-    visitor.locator("#prompt textarea").fill("Tell me everything about bread, and begin with the flour.")
+    visitor.locator("#prompt textarea").fill(
+        "Tell me everything about bread, and begin with the flour."
+    )
     choose(visitor, "Speculative decoding")
     visitor.locator("#auto-speculative input").uncheck()
     visitor.get_by_label("number input for gamma").locator("visible=true").fill("1")
     set_count(visitor, 256)
     visitor.click("#generate")
-    visitor.wait_for_function("document.querySelectorAll('#token-view .ouro-token').length > 3", timeout=60_000)
+    visitor.wait_for_function(
+        "document.querySelectorAll('#token-view .ouro-token').length > 3", timeout=60_000
+    )
     sent: list[str] = []
     visitor.on("request", lambda request: sent.append(request.post_data or ""))
     written = "".join(token["text"] for token in tokens(visitor))
     visitor.reload()
-    visitor.wait_for_selector('#token-view .ouro-run[data-unsaved="true"] .ouro-token', state="attached")
+    visitor.wait_for_selector(
+        '#token-view .ouro-run[data-unsaved="true"] .ouro-token', state="attached"
+    )
     back = "".join(token["text"] for token in tokens(visitor))
     assert back.startswith(written)
-    assert visitor.locator("#token-view .ouro-status").inner_text() == say("keep.stopped", tokens=len(tokens(visitor)))
-    assert visitor.locator("#prompt textarea").input_value().startswith("Tell me everything about bread")
+    assert visitor.locator("#token-view .ouro-status").inner_text() == say(
+        "keep.stopped", tokens=len(tokens(visitor))
+    )
+    assert (
+        visitor.locator("#prompt textarea")
+        .input_value()
+        .startswith("Tell me everything about bread")
+    )
     assert visitor.get_by_role("combobox", name="Method").input_value() == "Speculative decoding"
     visitor.locator("#auto-speculative").wait_for()
     assert not visitor.locator("#auto-speculative input").is_checked()
     visitor.get_by_label("number input for gamma").locator("visible=true").wait_for()
-    assert visitor.get_by_label("number input for gamma").locator("visible=true").input_value() == "1"
+    assert (
+        visitor.get_by_label("number input for gamma").locator("visible=true").input_value() == "1"
+    )
     assert visitor.get_by_label("number input for max new tokens").input_value() == "256"
     assert visitor.locator(".ouro-link").is_hidden()
     assert visitor.locator("#token-view .ouro-badge").inner_text() == say("keep.badge")
     assert visitor.locator("#save-view").is_hidden()
-    assert not [body for body in sent if "bread" in body], "it was kept in the browser, and nobody was told"
+    assert not [body for body in sent if "bread" in body], (
+        "it was kept in the browser, and nobody was told"
+    )
     visitor.close()
 
 
 def test_a_refusal_reaches_the_page_and_takes_the_place_of_the_comparison(page: Any) -> None:
-    """The one in Traces in its own place; one that has none, of a cell that is gone, as a message of the page's."""
+    """The one in Traces in its own place; one that has none, of a cell that is gone, as a message
+    of the page's."""
     open_tab(page, say("tab.traces"))
     page.click("#compare")
     page.wait_for_selector("#diff-view .ouro-segment")
@@ -165,7 +207,10 @@ def test_a_refusal_reaches_the_page_and_takes_the_place_of_the_comparison(page: 
     assert page.locator("#diff-view .ouro-diff-problem").is_hidden()
     open_tab(page, say("tab.sweep"))
     page.wait_for_selector("#chart-sweep .main-svg", state="attached")
-    emit = "document.querySelector('#chart-sweep .ouro-plot').emit('plotly_click', {points: [{x: 0, y: 2, customdata: 6}]})"
+    emit = (
+        "document.querySelector('#chart-sweep .ouro-plot').emit('plotly_click', "
+        "{points: [{x: 0, y: 2, customdata: 6}]})"
+    )
     page.evaluate(emit)
     page.get_by_text(say("sweep.gone")).wait_for()
 
@@ -186,7 +231,9 @@ def test_tab_leads_from_the_prompt_through_the_settings_to_the_result_and_never_
     visitor.wait_for_selector("#chart-even .main-svg", state="attached")
     visitor.locator("#chart-acceptance .ouro-plot").hover()  # shows its toolbar
     if width < 900:
-        assert visitor.locator(".ouro-knobs input").locator("visible=true").count() == 0, "the settings are closed at first"
+        assert visitor.locator(".ouro-knobs input").locator("visible=true").count() == 0, (
+            "the settings are closed at first"
+        )
         visitor.locator(".ouro-settings summary").click()
     visitor.locator("#prompt textarea").focus()
     order: list[str] = []
@@ -206,7 +253,9 @@ def test_tab_leads_from_the_prompt_through_the_settings_to_the_result_and_never_
 
 
 def test_nothing_that_the_page_is_made_of_names_a_place_on_the_servers_disk(url: str) -> None:
-    texts = [httpx.get(url + path, timeout=30).text for path in ("/", "/config", "/gradio_api/info")]
+    texts = [
+        httpx.get(url + path, timeout=30).text for path in ("/", "/config", "/gradio_api/info")
+    ]
     for trap in (str(ROOT), str(Path.home()) + "/", "site-packages", sys.prefix):
         assert [text[text.index(trap) - 80 :][:200] for text in texts if trap in text] == []
     (library,) = set(re.findall(r'"plotly":"([^"]+)"', texts[0]))
@@ -217,7 +266,9 @@ def test_nothing_that_the_page_is_made_of_names_a_place_on_the_servers_disk(url:
 
 
 @pytest.mark.parametrize("width", [1440, 390])
-def test_in_the_table_of_shapes_numbers_and_words_stay_whole(browser: Any, url: str, width: int) -> None:
+def test_in_the_table_of_shapes_numbers_and_words_stay_whole(
+    browser: Any, url: str, width: int
+) -> None:
     visitor, _ = opened(browser, f"{url}/#drafts", width)
     visitor.wait_for_selector("#shapes td")
     broken = """() => {

@@ -49,7 +49,8 @@ def modules(folder: str) -> list[Path]:
 
 
 def imports(path: Path, *, top_level_only: bool = False) -> set[str]:
-    """Every absolute module name a file imports; those under TYPE_CHECKING bind nothing at run time and do not count."""
+    """Every absolute module name a file imports; those under TYPE_CHECKING bind nothing at run time
+    and do not count."""
     found: set[str] = set()
 
     def visit(node: ast.AST, inside: bool) -> None:
@@ -93,7 +94,11 @@ def test_the_core_imports_downwards_only(path: Path) -> None:
 @pytest.mark.parametrize("path", modules("ouroboros_core"), ids=lambda p: str(p.relative_to(ROOT)))
 def test_torch_stays_in_its_rooms(path: Path) -> None:
     parts = path.relative_to(ROOT / "ouroboros_core").with_suffix("").parts
-    heavy = {n for n in imports(path, top_level_only=True) if within(n, {"torch", "transformers", "accelerate"})}
+    heavy = {
+        n
+        for n in imports(path, top_level_only=True)
+        if within(n, {"torch", "transformers", "accelerate"})
+    }
     if heavy:
         assert parts[0] in TORCH_ROOMS
         assert parts[-1] != "__init__"
@@ -110,7 +115,10 @@ def test_only_components_tabs_and_server_know_gradio(path: Path) -> None:
 @pytest.mark.parametrize(
     ("module", "absent"),
     [
-        ("ouroboros_core", ["torch", "transformers", "numpy", "gradio", "plotly", "visualize", "pydantic"]),
+        (
+            "ouroboros_core",
+            ["torch", "transformers", "numpy", "gradio", "plotly", "visualize", "pydantic"],
+        ),
         ("ouroboros_core.methods", ["torch", "transformers", "gradio"]),
         ("ouroboros_core.decoding.engine", ["torch", "transformers", "gradio"]),
         ("ouroboros_core.cli", ["torch", "transformers", "gradio", "plotly", "visualize"]),
@@ -121,7 +129,9 @@ def test_only_components_tabs_and_server_know_gradio(path: Path) -> None:
 )
 def test_an_import_loads_only_what_it_needs(module: str, absent: list[str]) -> None:
     code = f"import sys, {module}; print(*[m for m in {absent!r} if m in sys.modules])"
-    loaded = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    loaded = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.split()
     assert loaded == []
 
 
@@ -138,5 +148,12 @@ def test_nothing_of_a_visitor_is_ever_markup() -> None:
     """The page's scripts write text through textContent alone."""
     for path in sorted((ROOT / "assets" / "js").glob("*.js")):
         source = path.read_text()
-        for trap in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function"):
+        for trap in (
+            "innerHTML",
+            "outerHTML",
+            "insertAdjacentHTML",
+            "document.write",
+            "eval(",
+            "new Function",
+        ):
             assert trap not in source, f"{path.name} uses {trap}"

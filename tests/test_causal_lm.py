@@ -34,7 +34,9 @@ GUESS = Provenance(Source.DRAFT)
 
 @torch.inference_mode()
 def plain_logits(model: CausalLM, text: Sequence[int]) -> np.ndarray:
-    result: np.ndarray = model.model(input_ids=torch.tensor([list(text)]), use_cache=False).logits[0, -1].numpy()
+    result: np.ndarray = (
+        model.model(input_ids=torch.tensor([list(text)]), use_cache=False).logits[0, -1].numpy()
+    )
     return result
 
 
@@ -43,7 +45,9 @@ def random_tree(rng: random.Random, root: int, size: int, window: int = 0) -> To
     while len(builder) < size:
         builder.add(rng.randrange(tiny.VOCABULARY), rng.randrange(len(builder)), GUESS)
     for _ in range(window):
-        builder.add_window(rng.randrange(tiny.VOCABULARY), rng.randrange(len(builder)), silent=rng.random() < 0.5)
+        builder.add_window(
+            rng.randrange(tiny.VOCABULARY), rng.randrange(len(builder)), silent=rng.random() < 0.5
+        )
     return builder.build()
 
 
@@ -62,8 +66,11 @@ def assert_equals_plain(model: CausalLM, text: Sequence[int], tree: TokenTree) -
 
 @pytest.mark.parametrize("architecture", ["llama", "gemma3_text", "mistral", "gpt2"])
 @pytest.mark.parametrize("attention", ["eager", "sdpa"])
-def test_a_tree_that_grows_level_by_level_is_scored_as_if_it_had_been_there_at_once(architecture: str, attention: str) -> None:
-    """Against plain passes over each node's own path; no row is computed twice, and what follows finds its cache in order."""
+def test_a_tree_that_grows_level_by_level_is_scored_as_if_it_had_been_there_at_once(
+    architecture: str, attention: str
+) -> None:
+    """Against plain passes over each node's own path; no row is computed twice, and what follows
+    finds its cache in order."""
     rng, text = random.Random(7), tiny.prompt(20)
     model = CausalLM(tiny.target(architecture, attention), architecture)
     rows: list[int] = []
@@ -92,7 +99,8 @@ def test_an_evaluation_that_the_cache_has_forgotten_is_made_anew() -> None:
     model.evaluate(text[:9], TreeBuilder(text[8]).build())
     extended = model.extend(evaluation, tree)
     assert [extended.argmax()[n] for n in range(6)] == [
-        plain_logits(model, [*text, *(tree.tokens[n] for n in tree.path_to(node))]).argmax() for node in range(6)
+        plain_logits(model, [*text, *(tree.tokens[n] for n in tree.path_to(node))]).argmax()
+        for node in range(6)
     ]
     other = random_tree(random.Random(4), text[-1], 6)
     with pytest.raises(AssertionError, match="begins with the nodes"):
@@ -119,9 +127,16 @@ def test_a_head_scores_a_tree_at_once_as_level_by_level_and_after_other_texts() 
 
 @pytest.mark.parametrize(
     ("architecture", "attention"),
-    [(a, b) for a in tiny.CONFIGS for b in ("eager", "sdpa") if a not in tiny.EAGER_ONLY or b == "eager"],
+    [
+        (a, b)
+        for a in tiny.CONFIGS
+        for b in ("eager", "sdpa")
+        if a not in tiny.EAGER_ONLY or b == "eager"
+    ],
 )
-def test_every_node_of_a_tree_has_the_outputs_of_its_branch_alone(architecture: str, attention: str) -> None:
+def test_every_node_of_a_tree_has_the_outputs_of_its_branch_alone(
+    architecture: str, attention: str
+) -> None:
     model = tiny.pair(architecture, attention)[0]
     rng = random.Random(1)
     text = tiny.prompt(15)
@@ -132,7 +147,8 @@ def test_every_node_of_a_tree_has_the_outputs_of_its_branch_alone(architecture: 
 @settings(max_examples=40)
 @given(st.randoms(use_true_random=False))
 def test_evaluation_is_pure_whatever_was_evaluated_before(rng: random.Random) -> None:
-    """A context that grows along the old tree, one that is cut, one that is unrelated, the same one again."""
+    """A context that grows along the old tree, one that is cut, one that is unrelated, the same one
+    again."""
     model = tiny.pair("llama")[0]
     text = tiny.prompt(10, seed=rng.randrange(100))
     for _ in range(5):
@@ -149,31 +165,44 @@ def test_evaluation_is_pure_whatever_was_evaluated_before(rng: random.Random) ->
             text = tiny.prompt(rng.randrange(1, 30), seed=rng.randrange(100))
         elif step > 2:
             node = rng.randrange(len(tree))
-            text = [*text, *(tree.tokens[n] for n in tree.path_to(node)), rng.randrange(tiny.VOCABULARY)]
+            text = [
+                *text,
+                *(tree.tokens[n] for n in tree.path_to(node)),
+                rng.randrange(tiny.VOCABULARY),
+            ]
 
 
 def test_the_cache_never_moves_while_decoding() -> None:
-    """200 steps and more, from a prompt and a budget that end just below the room: not even the last trees move it."""
+    """200 steps and more, from a prompt and a budget that end just below the room: not even the
+    last trees move it."""
     target, draft = CausalLM(long_llama(), "long"), CausalLM(long_llama(), "long draft")
     kind = methods.get("ouroboros")
     sampler = Sampler(Sampling(temperature=2.0, seed=1), tiny.VOCABULARY)
-    instance = kind(kind.Hyperparameters.parse(kind.Hyperparameters.fixed(gamma=2, top_k_suffixes=1)), Resources(sampler, draft))
+    instance = kind(
+        kind.Hyperparameters.parse(kind.Hyperparameters.fixed(gamma=2, top_k_suffixes=1)),
+        Resources(sampler, draft),
+    )
     pointers: set[tuple[int, ...]] = set()
     steps = 0
     for step in decode(target, instance, tiny.prompt(11), max_new_tokens=1010, sampler=sampler):
         steps += 1
         both = [layer for model in (target, draft) for layer in model.cache.layers]
-        pointers.add(tuple(tensor.data_ptr() for layer in both for tensor in (layer.keys, layer.values)))
+        pointers.add(
+            tuple(tensor.data_ptr() for layer in both for tensor in (layer.keys, layer.values))
+        )
         assert step.width <= TREE_ROOM
     assert steps >= 200
     assert len(pointers) == 1
 
 
 def test_a_run_inherits_no_keys_or_values_from_the_one_before() -> None:
-    """So that its prefill is measured: the method's and then plain decoding's, on the same prompt."""
+    """So that its prefill is measured: the method's and then plain decoding's, on the same
+    prompt."""
     model = tiny.pair("llama")[0]
     rows: list[int] = []
-    model.model.register_forward_pre_hook(lambda _, __, given: rows.append(given["input_ids"].shape[1]), with_kwargs=True)
+    model.model.register_forward_pre_hook(
+        lambda _, __, given: rows.append(given["input_ids"].shape[1]), with_kwargs=True
+    )
     for _ in range(2):
         rows.clear()
         tiny.run((model, model), "autoregressive", tiny.prompt(30), 3)
@@ -185,7 +214,9 @@ def long_llama() -> PreTrainedModel:
     """A tiny model with room for 2,048 tokens."""
     config = tiny.target("llama").config.to_dict() | {"max_position_embeddings": 2048}
     torch.manual_seed(0)
-    model: PreTrainedModel = transformers.AutoModelForCausalLM.from_config(transformers.LlamaConfig.from_dict(config))
+    model: PreTrainedModel = transformers.AutoModelForCausalLM.from_config(
+        transformers.LlamaConfig.from_dict(config)
+    )
     return model.double().eval()
 
 
@@ -200,7 +231,15 @@ def test_the_cache_grows_only_beyond_its_room_and_keeps_what_it_holds() -> None:
 
 
 @pytest.mark.parametrize(
-    "missing", [1, PACKED_CONTEXT, PACKED_CONTEXT + 1, PREFILL_CHUNK, PREFILL_CHUNK + 1, 2 * PREFILL_CHUNK + 3]
+    "missing",
+    [
+        1,
+        PACKED_CONTEXT,
+        PACKED_CONTEXT + 1,
+        PREFILL_CHUNK,
+        PREFILL_CHUNK + 1,
+        2 * PREFILL_CHUNK + 3,
+    ],
 )
 def test_prefill_in_chunks_changes_nothing(missing: int) -> None:
     text = tiny.prompt(missing + 1)
@@ -214,12 +253,15 @@ def test_prefill_in_chunks_changes_nothing(missing: int) -> None:
 
 @pytest.mark.parametrize("length", [2, 40, PREFILL_CHUNK + 40])
 def test_prefill_tells_what_follows_the_last_of_every_token(length: int) -> None:
-    """The oracle: one pass of transformers' over the whole text, all of whose rows meet the output matrix."""
+    """The oracle: one pass of transformers' over the whole text, all of whose rows meet the output
+    matrix."""
     text = tiny.prompt(length)
     model = CausalLM(long_llama(), "long")
     found = model.prefill(text, 3)
     rows = model.model(input_ids=torch.tensor([text])).logits[0]
-    assert found == {token: rows[place].topk(3).indices.tolist() for place, token in enumerate(text[:-1])}
+    assert found == {
+        token: rows[place].topk(3).indices.tolist() for place, token in enumerate(text[:-1])
+    }
     assert_equals_plain(model, text, random_tree(random.Random(0), text[-1], 4))
 
 
@@ -256,9 +298,20 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "bloom": ({"n_head": 4, "n_layer": 2}, "ALiBi"),
     "mpt": ({"d_model": 32, "n_heads": 4, "n_layers": 2}, "ALiBi"),
     "falcon": ({"alibi": True, "num_kv_heads": 4}, "ALiBi"),
-    "gpt_neo": ({"attention_types": [[["global", "local"], 1]], "num_heads": 4, "num_layers": 2, "window_size": 4}, "local"),
+    "gpt_neo": (
+        {
+            "attention_types": [[["global", "local"], 1]],
+            "num_heads": 4,
+            "num_layers": 2,
+            "window_size": 4,
+        },
+        "local",
+    ),
     "mamba": ({"state_size": 4}, "state"),
-    "mamba2": ({"state_size": 8, "num_heads": 8, "head_dim": 8, "n_groups": 1, "chunk_size": 8}, "state"),
+    "mamba2": (
+        {"state_size": 8, "num_heads": 8, "head_dim": 8, "n_groups": 1, "chunk_size": 8},
+        "state",
+    ),
     "lfm2": ({"layer_types": ["conv", "full_attention"]}, "conv"),
     "rwkv": ({"attention_hidden_size": 32}, "state"),
 }
@@ -266,7 +319,9 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("architecture", REFUSED)
-def test_what_cannot_be_verified_over_a_tree_is_refused_with_reason_and_remedy(architecture: str) -> None:
+def test_what_cannot_be_verified_over_a_tree_is_refused_with_reason_and_remedy(
+    architecture: str,
+) -> None:
     settings_, reason = REFUSED[architecture]
     config = transformers.AutoConfig.for_model(architecture, **{**tiny._SIZES, **settings_})
     model = transformers.AutoModelForCausalLM.from_config(config)
@@ -278,7 +333,8 @@ def test_what_cannot_be_verified_over_a_tree_is_refused_with_reason_and_remedy(a
 
 
 def test_the_self_check_sees_a_mask_that_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The check itself, without its list of known obstacles: a model that drops the mask is caught by its numbers."""
+    """The check itself, without its list of known obstacles: a model that drops the mask is caught
+    by its numbers."""
     model = tiny.pair("llama", "sdpa")[0]
     check_tree_support(model)
     honest = model._masks.of
@@ -302,18 +358,29 @@ def test_the_self_check_refuses_a_model_that_computes_nan() -> None:
 def test_a_draft_with_a_smaller_padded_vocabulary_bounds_both() -> None:
     """As Qwen2.5: output layers are padded to different sizes over the same tokens."""
     config = tiny.target("llama", "sdpa").config.to_dict() | {"vocab_size": 300}
-    target = transformers.AutoModelForCausalLM.from_config(transformers.LlamaConfig.from_dict(config)).double()
+    target = transformers.AutoModelForCausalLM.from_config(
+        transformers.LlamaConfig.from_dict(config)
+    ).double()
     config["vocab_size"] = 298
-    draft = transformers.AutoModelForCausalLM.from_config(transformers.LlamaConfig.from_dict(config)).double()
+    draft = transformers.AutoModelForCausalLM.from_config(
+        transformers.LlamaConfig.from_dict(config)
+    ).double()
     with torch.no_grad():
-        target.get_output_embeddings().weight[:298].mul_(1e-3)  # without the cut it would say 298 and 299 only
+        target.get_output_embeddings().weight[:298].mul_(
+            1e-3
+        )  # without the cut it would say 298 and 299 only
     pair = make_pair(target, draft, None)
     assert pair.target.vocabulary == 298
     assert pair.draft is not None
-    assert max(tiny.emitted(tiny.run((pair.target, pair.draft), "speculative", tiny.prompt(), 20))) < 298
+    assert (
+        max(tiny.emitted(tiny.run((pair.target, pair.draft), "speculative", tiny.prompt(), 20)))
+        < 298
+    )
 
 
 def test_another_vocabulary_is_refused_with_both_sizes() -> None:
     model = tiny.pair("llama")[0]
-    with pytest.raises(VocabularyMismatch, match=r"has 32000 tokens, target llama has 31: .* Pairs that fit"):
+    with pytest.raises(
+        VocabularyMismatch, match=r"has 32000 tokens, target llama has 31: .* Pairs that fit"
+    ):
         check_vocabulary(32000, model, "X")

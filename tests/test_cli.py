@@ -23,14 +23,23 @@ ROOT = Path(__file__).parents[1]
 
 def ouroboros(*arguments: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "ouroboros_core", *arguments]
-    return subprocess.run(command, cwd=ROOT, input=stdin, capture_output=True, text=True, timeout=300, check=False)
+    return subprocess.run(
+        command, cwd=ROOT, input=stdin, capture_output=True, text=True, timeout=300, check=False
+    )
 
 
 def test_methods_are_listed_with_their_knobs_and_the_default() -> None:
     listed = json.loads(ouroboros("methods", "--json").stdout)
     assert [m["id"] for m in listed] == list(methods.available())
     assert [m["id"] for m in listed if m["default"]] == [methods.DEFAULT]
-    gamma = {"type": "int", "default": "auto", "min": 1, "max": 32, "choices": [], "help": "Draft tokens per step."}
+    gamma = {
+        "type": "int",
+        "default": "auto",
+        "min": 1,
+        "max": 32,
+        "choices": [],
+        "help": "Draft tokens per step.",
+    }
     gamma |= {"auto": True, "fixed": 2}
     assert listed[-1]["knobs"]["gamma"] == gamma
     text = ouroboros("methods").stdout
@@ -40,10 +49,22 @@ def test_methods_are_listed_with_their_knobs_and_the_default() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--method", "speculative", "--gamma", "99"], "gamma must be auto, or between 1 and 32, got 99"),
-        (["--method", "speculative", "--gamma", "4.5"], "gamma must be auto, or between 1 and 32, got 4.5"),
-        (["--method", "ouroboros", "--ngram-size", "2"], "ngram_size must be between 3 and 10, got 2"),
-        (["--method", "speculative", "--window-size", "3"], "window_size is not a knob of speculative; its knobs are gamma"),
+        (
+            ["--method", "speculative", "--gamma", "99"],
+            "gamma must be auto, or between 1 and 32, got 99",
+        ),
+        (
+            ["--method", "speculative", "--gamma", "4.5"],
+            "gamma must be auto, or between 1 and 32, got 4.5",
+        ),
+        (
+            ["--method", "ouroboros", "--ngram-size", "2"],
+            "ngram_size must be between 3 and 10, got 2",
+        ),
+        (
+            ["--method", "speculative", "--window-size", "3"],
+            "window_size is not a knob of speculative; its knobs are gamma",
+        ),
         (
             ["--method", "telepathy"],
             f"method must be one of {', '.join(methods.available())}, got telepathy",
@@ -58,7 +79,9 @@ def test_methods_are_listed_with_their_knobs_and_the_default() -> None:
         (["--max-new-tokens", "9000"], "has room for 8192"),
     ],
 )
-def test_bad_input_is_refused_with_what_is_allowed_and_no_traceback(arguments: list[str], message: str) -> None:
+def test_bad_input_is_refused_with_what_is_allowed_and_no_traceback(
+    arguments: list[str], message: str
+) -> None:
     prompt = [] if "--prompt" in arguments else ["--prompt", "Hello"]
     result = ouroboros("generate", *prompt, *arguments)
     assert result.returncode == 2
@@ -71,8 +94,15 @@ def test_bad_input_is_refused_with_what_is_allowed_and_no_traceback(arguments: l
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["generate"], "the following arguments are required: --prompt (python -m ouroboros_core generate --help lists"),
-        (["generate", "--prompt", "x", "--speed", "9"], "unrecognized arguments: --speed 9 (python -m ouroboros_core --help"),
+        (
+            ["generate"],
+            "the following arguments are required: --prompt (python -m ouroboros_core generate "
+            "--help lists",
+        ),
+        (
+            ["generate", "--prompt", "x", "--speed", "9"],
+            "unrecognized arguments: --speed 9 (python -m ouroboros_core --help",
+        ),
         ([], "the following arguments are required: COMMAND"),
     ],
 )
@@ -107,7 +137,9 @@ def test_generate_writes_text_numbers_and_a_trace(tmp_path: Path) -> None:
         "--pool",
         str(pool_file),
     ]
-    result = ouroboros("generate", "--prompt", "-", *options, "--compare", stdin="a\tb\ta\tb\ta\tb\ta\t")
+    result = ouroboros(
+        "generate", "--prompt", "-", *options, "--compare", stdin="a\tb\ta\tb\ta\tb\ta\t"
+    )
     assert result.returncode == 0, result.stderr
     trace = read_trace(trace_file.read_bytes())
     assert result.stdout == trace.text + "\n"
@@ -133,7 +165,18 @@ def test_generate_writes_text_numbers_and_a_trace(tmp_path: Path) -> None:
 def test_sampling_is_reproducible_and_the_same_whatever_the_method() -> None:
     texts = set()
     for method in ("autoregressive", "ouroboros", methods.DEFAULT):
-        options = ["--dtype", "float32", "--temperature", "0.8", "--top-p", "0.9", "--seed", "7", "--max-new-tokens", "20"]
+        options = [
+            "--dtype",
+            "float32",
+            "--temperature",
+            "0.8",
+            "--top-p",
+            "0.9",
+            "--seed",
+            "7",
+            "--max-new-tokens",
+            "20",
+        ]
         result = ouroboros("generate", "--prompt", "Tell me a story.", "--method", method, *options)
         assert result.returncode == 0, result.stderr
         texts.add(result.stdout)
@@ -153,7 +196,15 @@ def test_sampling_is_reproducible_and_the_same_whatever_the_method() -> None:
     ],
 )
 def test_a_comparison_says_what_may_differ_and_why(arguments: list[str], message: str) -> None:
-    options = ["--prompt", "Tell me a story.", "--max-new-tokens", "24", "--dtype", "float32", "--compare"]
+    options = [
+        "--prompt",
+        "Tell me a story.",
+        "--max-new-tokens",
+        "24",
+        "--dtype",
+        "float32",
+        "--compare",
+    ]
     result = ouroboros("generate", *options, *arguments)
     assert result.returncode == 0, result.stderr
     assert message in result.stderr
@@ -173,7 +224,15 @@ def test_a_corpus_is_built_used_and_refused(tmp_path: Path) -> None:
     trace_file = tmp_path / "trace.json"
     common = ["--raw", "--max-new-tokens", "16", "--dtype", "float32", "--json", str(trace_file)]
     fixed = ["--method", "rest", "--tree-size", "6"]
-    used = ouroboros("generate", "--prompt", "Once more: The quick brown", *fixed, "--corpus", str(corpus), *common)
+    used = ouroboros(
+        "generate",
+        "--prompt",
+        "Once more: The quick brown",
+        *fixed,
+        "--corpus",
+        str(corpus),
+        *common,
+    )
     assert used.returncode == 0, used.stderr
     trace = read_trace(trace_file.read_bytes())
     assert Source.CORPUS in {p.source for step in trace.steps for p in step.tree.provenance}
@@ -183,25 +242,42 @@ def test_a_corpus_is_built_used_and_refused(tmp_path: Path) -> None:
     assert refused.returncode == 2
     assert "made with another tokenizer" in refused.stderr
     none = ouroboros("generate", "--prompt", "Hi", "--method", "rest", "--corpus", "none")
-    assert "rest needs a corpus: name one with --corpus, make one (sam build), or choose another method" in none.stderr
+    assert (
+        "rest needs a corpus: name one with --corpus, make one (sam build), or choose another "
+        "method" in none.stderr
+    )
 
 
 @pytest.mark.embedded
 def test_the_target_answers_prompts_for_a_corpus(tmp_path: Path, embedded_pair: Pair) -> None:
     prompts, corpus = tmp_path / "prompts.jsonl", tmp_path / "corpus.npz"
-    prompts.write_text('{"prompt": "Name a colour."}\n{"prompt": "What is a heap in computer science?"}\n')
-    result = ouroboros("sam", "corpus", "--prompts", str(prompts), "--out", str(corpus), "--max-new-tokens", "8")
+    prompts.write_text(
+        '{"prompt": "Name a colour."}\n{"prompt": "What is a heap in computer science?"}\n'
+    )
+    result = ouroboros(
+        "sam", "corpus", "--prompts", str(prompts), "--out", str(corpus), "--max-new-tokens", "8"
+    )
     assert result.returncode == 0, result.stderr
     found = Corpus.load(corpus, embedded_pair.fingerprint)
     assert found.documents == 2
-    assert found.find(embedded_pair.encode("What is a heap in computer science?", chat=False)) is not None
+    assert (
+        found.find(embedded_pair.encode("What is a heap in computer science?", chat=False))
+        is not None
+    )
     assert len(found) > 2 * 8
 
 
 @pytest.mark.embedded
 def test_an_expected_text_is_copied_and_refused_where_it_is_of_no_use(tmp_path: Path) -> None:
     trace_file, expected = tmp_path / "trace.json", tmp_path / "expected.txt"
-    options = ["--prompt", "Count from one to ten in words.", "--max-new-tokens", "24", "--dtype", "float32"]
+    options = [
+        "--prompt",
+        "Count from one to ten in words.",
+        "--max-new-tokens",
+        "24",
+        "--dtype",
+        "float32",
+    ]
     first = ouroboros("generate", *options, "--method", "autoregressive")
     expected.write_text(first.stdout.rstrip("\n"))
     options += ["--prediction", str(expected)]
@@ -213,4 +289,7 @@ def test_an_expected_text_is_copied_and_refused_where_it_is_of_no_use(tmp_path: 
     assert trace.prediction == expected.read_text()
     refused = ouroboros("generate", *options, "--method", "ouroboros")
     assert refused.returncode == 2
-    assert "ouroboros has no use for a prediction; leave --prediction out, or choose sam" in refused.stderr
+    assert (
+        "ouroboros has no use for a prediction; leave --prediction out, or choose sam"
+        in refused.stderr
+    )

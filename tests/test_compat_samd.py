@@ -1,4 +1,5 @@
-"""SAM-Decoding's interface: its inference script on the embedded pair, and where it differs from the reference.
+"""SAM-Decoding's interface: its inference script on the embedded pair, and where it differs from
+the reference.
 
 The oracle is transformers' `generate`.
 """
@@ -30,7 +31,8 @@ from ouroboros_core.lookup.corpus import Corpus
 from tests import tiny
 
 PROMPT = (
-    "A chat between a curious user and an artificial intelligence assistant. The assistant gives helpful, detailed, and polite "
+    "A chat between a curious user and an artificial intelligence assistant. The assistant gives "
+    "helpful, detailed, and polite "
     'answers to the user\'s questions.\n\nUSER: Embrace the role of Sheldon from "The Big Bang Theory" as we delve into our '
     'conversation. Don’t start with phrases like "As Sheldon". Let\'s kick things off with the following question: '
     '"What is your opinion on hand dryers?"\n\nASSISTANT: '
@@ -41,12 +43,19 @@ PROMPT = (
 def script(args: argparse.Namespace, inputs: Any, model: Any, tokenizer: Any) -> Outputs:
     """The steps of the reference's script, with the imports changed."""
     sam = load_sam(args.sam_path) if args.sam_path is not None else None
-    config = SamdConfig(n_predicts=args.samd_n_predicts, tree_method=args.tree_method, tree_model_path=args.tree_model_path)
+    config = SamdConfig(
+        n_predicts=args.samd_n_predicts,
+        tree_method=args.tree_method,
+        tree_model_path=args.tree_model_path,
+    )
     draft = DraftModel(config, sam_static=sam, lm=model, dtype=args.dtype, device=args.device)
     samd_model = SamdModel(config, model, draft, tokenizer.eos_token_id, args.dtype, args.device)
     samd_model.eval()
     generation = SamdGenerationConfig(
-        max_new_tokens=args.max_new_tokens, max_cache_len=args.max_cache_len, greedy=True, temperature=0.0
+        max_new_tokens=args.max_new_tokens,
+        max_cache_len=args.max_cache_len,
+        greedy=True,
+        temperature=0.0,
     )
     return samd_model.generate(**inputs, generation_config=generation)
 
@@ -54,7 +63,9 @@ def script(args: argparse.Namespace, inputs: Any, model: Any, tokenizer: Any) ->
 @pytest.mark.embedded
 @pytest.mark.parametrize("tree_method", ["token_recycle", "eagle2"])
 @pytest.mark.parametrize("sam_path", [None, embedded.corpus_file()])
-def test_the_references_script_equals_generate(embedded_pair: Pair, tree_method: str, sam_path: Path | None) -> None:
+def test_the_references_script_equals_generate(
+    embedded_pair: Pair, tree_method: str, sam_path: Path | None
+) -> None:
     model, tokenizer = embedded_pair.target.model, embedded_pair.tokenizer
     args = argparse.Namespace(
         sam_path=sam_path,
@@ -70,7 +81,11 @@ def test_the_references_script_equals_generate(embedded_pair: Pair, tree_method:
     outputs = script(args, inputs, model, tokenizer)
     expected = model.generate(**inputs, do_sample=False, max_new_tokens=64)
     assert outputs.output_ids == expected.tolist()
-    assert outputs.decode_tokens == sum(outputs.accept_length_per_step) == expected.shape[1] - inputs.input_ids.shape[1]
+    assert (
+        outputs.decode_tokens
+        == sum(outputs.accept_length_per_step)
+        == expected.shape[1] - inputs.input_ids.shape[1]
+    )
     assert outputs.decode_steps == len(outputs.accept_length_per_step) < outputs.decode_tokens
     assert outputs.accepet_length_per_step == outputs.accept_length_per_step
     again = samd_generate(
@@ -86,7 +101,8 @@ def test_the_references_script_equals_generate(embedded_pair: Pair, tree_method:
 
 
 def test_names_order_and_defaults_are_those_of_the_reference() -> None:
-    """Read off hyx1999/SAM-Decoding 18c41f0, samd/*.py; its trees of ranks (tree_path, tree, tree_config) are not here."""
+    """Read off hyx1999/SAM-Decoding 18c41f0, samd/*.py; its trees of ranks (tree_path, tree,
+    tree_config) are not here."""
     wanted = {
         SamdConfig: "n_predicts max_predicts len_threshold len_bias cache_type use_last_hidden_states tree_method "
         "tree_model_path",
@@ -104,11 +120,23 @@ def test_it_works_on_any_model_and_ends_at_the_cache_length() -> None:
     model = tiny.target("gpt2", "sdpa")
     text = tiny.prompt()
     config = SamdConfig()
-    built = SamdModel(config, model, DraftModel(config, sam_static=Corpus.build([[*text, *tiny.plain(model, text, 30)]])), None)
-    outputs = built.generate(torch.tensor([text]), generation_config=SamdGenerationConfig(max_new_tokens=40, max_cache_len=32))
-    assert outputs.output_ids == [[*text, *tiny.plain(model, text, 20)]], "a prompt of 12 and a cache of 32"
+    built = SamdModel(
+        config,
+        model,
+        DraftModel(config, sam_static=Corpus.build([[*text, *tiny.plain(model, text, 30)]])),
+        None,
+    )
+    outputs = built.generate(
+        torch.tensor([text]),
+        generation_config=SamdGenerationConfig(max_new_tokens=40, max_cache_len=32),
+    )
+    assert outputs.output_ids == [[*text, *tiny.plain(model, text, 20)]], (
+        "a prompt of 12 and a cache of 32"
+    )
     stop = outputs.output_ids[0][20]
-    stopped = SamdModel(config, model, DraftModel(config), None, stop_token_id=stop).generate(torch.tensor([text]))
+    stopped = SamdModel(config, model, DraftModel(config), None, stop_token_id=stop).generate(
+        torch.tensor([text])
+    )
     assert stopped.output_ids == [[*text, *tiny.plain(model, text, 40, stop=frozenset({stop}))]]
 
 
@@ -117,9 +145,13 @@ def test_what_cannot_work_is_refused_with_the_remedy(tmp_path: Path, embedded_pa
     model = tiny.target("llama", "sdpa")
     config = SamdConfig()
     ids = torch.tensor([tiny.prompt()])
-    with pytest.raises(InvalidInput, match="tree_method must be one of token_recycle, eagle2, got medusa"):
+    with pytest.raises(
+        InvalidInput, match="tree_method must be one of token_recycle, eagle2, got medusa"
+    ):
         SamdConfig(tree_method="medusa")
-    with pytest.raises(InvalidInput, match=r"temperature must be above 0 with greedy=False, got 0.0"):
+    with pytest.raises(
+        InvalidInput, match=r"temperature must be above 0 with greedy=False, got 0.0"
+    ):
         SamdGenerationConfig(greedy=False)
     with pytest.raises(InvalidInput, match="sam_dyn must be None, got a list"):
         DraftModel(config, sam_dyn=[])  # type: ignore[arg-type]
@@ -130,7 +162,9 @@ def test_what_cannot_work_is_refused_with_the_remedy(tmp_path: Path, embedded_pa
     eagle = SamdConfig(tree_method="eagle2", tree_model_path=embedded.head_folder())
     with pytest.raises(VocabularyMismatch, match="was trained for"):
         SamdModel(eagle, model, DraftModel(eagle), None)
-    with pytest.raises(InvalidInput, match=r"the model is in torch.float64, but dtype is torch.float16"):
+    with pytest.raises(
+        InvalidInput, match=r"the model is in torch.float64, but dtype is torch.float16"
+    ):
         SamdModel(config, model, DraftModel(config), None, torch.float16)
     with pytest.raises(InvalidInput, match="the model is on cpu, but device is cuda"):
         SamdModel(config, model, DraftModel(config), None, None, "cuda")
@@ -149,4 +183,9 @@ def test_what_cannot_work_is_refused_with_the_remedy(tmp_path: Path, embedded_pa
         load_sam(bad)
     Corpus.build([[1, 2]], "abc").save(tmp_path / "other.npz")
     with pytest.raises(InvalidInput, match="was made with another tokenizer"):
-        samd_generate(ids, embedded_pair.target.model, embedded_pair.tokenizer, sam_path=tmp_path / "other.npz")
+        samd_generate(
+            ids,
+            embedded_pair.target.model,
+            embedded_pair.tokenizer,
+            sam_path=tmp_path / "other.npz",
+        )

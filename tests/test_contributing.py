@@ -1,4 +1,5 @@
-"""CONTRIBUTING.md is followed to the letter: in a copy of the repository its method is written and its commands are run."""
+"""CONTRIBUTING.md is followed to the letter: in a copy of the repository its method is written and
+its commands are run."""
 
 from __future__ import annotations
 
@@ -45,13 +46,21 @@ print(json.dumps({"methods": inputs.method.choices, "knob": shown}))
 def commands(text: str) -> list[str]:
     """The lines of the blocks of shell commands, without their comments."""
     blocks = re.findall(r"^```sh\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    return [shlex.join(shlex.split(line, comments=True)) for block in blocks for line in block.splitlines()]
+    return [
+        shlex.join(shlex.split(line, comments=True))
+        for block in blocks
+        for line in block.splitlines()
+    ]
 
 
 def method_file() -> tuple[str, str]:
     """Name and content of the file that the guide writes."""
-    found = re.findall(r"`([^`]+\.py)`:\n\n```python\n(.*?)^```$", METHOD_SECTION, re.MULTILINE | re.DOTALL)
-    assert len(found) == METHOD_SECTION.count("```python") == 1, "one block of Python with its file's name right before it"
+    found = re.findall(
+        r"`([^`]+\.py)`:\n\n```python\n(.*?)^```$", METHOD_SECTION, re.MULTILINE | re.DOTALL
+    )
+    assert len(found) == METHOD_SECTION.count("```python") == 1, (
+        "one block of Python with its file's name right before it"
+    )
     return found[0]  # type: ignore[no-any-return]
 
 
@@ -70,10 +79,17 @@ class Copy:
         self._answers: dict[str, subprocess.CompletedProcess[str]] = {}
 
     def python(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """The answer of this Python in the copy. Tests have one core: tiny models are slow with more."""
+        """The answer of this Python in the copy. Tests have one core: tiny models are slow with
+        more."""
         cores = os.sched_getaffinity(0)
         environment = {**os.environ, "PYTHONPATH": str(self.folder)}
-        options: dict[str, Any] = {"cwd": self.folder, "env": environment, "capture_output": True, "text": True, "timeout": 900}
+        options: dict[str, Any] = {
+            "cwd": self.folder,
+            "env": environment,
+            "capture_output": True,
+            "text": True,
+            "timeout": 900,
+        }
         os.sched_setaffinity(0, {max(cores)} if "pytest" in arguments else cores)
         try:
             return subprocess.run([sys.executable, *arguments], **options, check=False)
@@ -81,7 +97,8 @@ class Copy:
             os.sched_setaffinity(0, cores)
 
     def follow(self, command: str) -> subprocess.CompletedProcess[str]:
-        """The answer to a command of the guide, with this process's Python in place of the virtual environment's."""
+        """The answer to a command of the guide, with this process's Python in place of the virtual
+        environment's."""
         if command not in self._answers:
             program, *arguments = shlex.split(command)
             assert program == PYTHON
@@ -105,25 +122,38 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Copy]:
         shutil.copy2(ROOT / name, folder / name)
     name, content = method_file()
     tried = not (folder / name).exists() or (folder / name).read_text(encoding="utf-8") == content
-    assert tried, f"{name} is in the repository already, and is not the guide's: let the guide write another"
+    assert tried, (
+        f"{name} is in the repository already, and is not the guide's: let the guide write another"
+    )
     (folder / name).write_text(content, encoding="utf-8")
     readme = folder / "README.md"
-    readme.write_text(re.sub(r"^\| `echo`: .*\n", "", readme.read_text(encoding="utf-8"), flags=re.MULTILINE), encoding="utf-8")
+    readme.write_text(
+        re.sub(r"^\| `echo`: .*\n", "", readme.read_text(encoding="utf-8"), flags=re.MULTILINE),
+        encoding="utf-8",
+    )
     yield Copy(folder)
     shutil.rmtree(folder)
 
 
 def test_what_runs_in_the_copy_is_the_copy(copy: Copy) -> None:
-    code = "import ouroboros_core, tests, visualize; print(*[m.__file__ for m in (ouroboros_core, tests, visualize)])"
+    code = (
+        "import ouroboros_core, tests, visualize; print(*[m.__file__ for m in (ouroboros_core, "
+        "tests, visualize)])"
+    )
     found = copy.python("-c", code).stdout.split()
     assert len(found) == 3 and all(Path(file).is_relative_to(copy.folder) for file in found)
     code = "from ouroboros_core.methods import echo; print(echo.__file__)"
-    assert copy.python("-c", code).stdout.strip() == str(copy.folder / "ouroboros_core" / "methods" / "echo.py")
+    assert copy.python("-c", code).stdout.strip() == str(
+        copy.folder / "ouroboros_core" / "methods" / "echo.py"
+    )
 
 
 @pytest.mark.parametrize(
     "command",
-    [pytest.param(c, marks=pytest.mark.embedded) if "generate" in c else c for c in commands(METHOD_SECTION)],
+    [
+        pytest.param(c, marks=pytest.mark.embedded) if "generate" in c else c
+        for c in commands(METHOD_SECTION)
+    ],
 )
 def test_every_command_of_the_methods_section_succeeds(copy: Copy, command: str) -> None:
     answer = copy.follow(command)
@@ -131,10 +161,23 @@ def test_every_command_of_the_methods_section_succeeds(copy: Copy, command: str)
 
 
 def test_the_method_is_listed_with_its_knob(copy: Copy) -> None:
-    listed = {m["id"]: m for m in json.loads(copy.python("-m", "ouroboros_core", "methods", "--json").stdout)}
+    listed = {
+        m["id"]: m
+        for m in json.loads(copy.python("-m", "ouroboros_core", "methods", "--json").stdout)
+    }
     assert listed.keys() == methods.available().keys() | {"echo"}
-    knob = {"type": "int", "default": 3, "min": 1, "max": 16, "choices": [], "auto": False, "fixed": None}
-    assert listed["echo"]["knobs"] == {"num_tokens": knob | {"help": "Tokens copied from each place."}}
+    knob = {
+        "type": "int",
+        "default": 3,
+        "min": 1,
+        "max": 16,
+        "choices": [],
+        "auto": False,
+        "fixed": None,
+    }
+    assert listed["echo"]["knobs"] == {
+        "num_tokens": knob | {"help": "Tokens copied from each place."}
+    }
     assert "echo: Echo" in copy.answer("ouroboros_core methods").stdout
 
 
@@ -175,7 +218,9 @@ def test_its_text_is_that_of_plain_decoding(copy: Copy) -> None:
     assert len(answer.stdout.strip()) > 20, "a text long enough to be compared"
 
 
-def test_the_readme_is_right_once_it_is_generated_anew_but_for_what_was_not_measured(copy: Copy) -> None:
+def test_the_readme_is_right_once_it_is_generated_anew_but_for_what_was_not_measured(
+    copy: Copy,
+) -> None:
     assert f"`{UNMEASURED}`" in METHOD_SECTION
     assert copy.answer("tests.test_readme").returncode == 0
     assert "| `echo`: Echo |" in (copy.folder / "README.md").read_text(encoding="utf-8")
@@ -188,7 +233,9 @@ def test_every_command_names_what_there_is(command: str) -> None:
     program, *arguments = shlex.split(command)
     if program == "make":
         for target in arguments:
-            assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE), f"make {target}"
+            assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE), (
+                f"make {target}"
+            )
         return
     assert program == PYTHON and arguments[0] == "-m", "a command is make, or Python with a module"
     assert importlib.util.find_spec(arguments[1])
@@ -206,7 +253,9 @@ def test_what_the_guide_links_to_and_names_is_there() -> None:
     paths = {path for path in re.findall(r"`([^`\s]+/[^`\s]*)`", PROSE) if path != written}
     assert len(paths) > 10
     assert {path for path in paths if not (ROOT / path).exists()} == set()
-    tests = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "tests").glob("test_*.py"))
+    tests = "\n".join(
+        path.read_text(encoding="utf-8") for path in (ROOT / "tests").glob("test_*.py")
+    )
     for name in re.findall(r"`(test_\w+)`", PROSE):
         assert f"def {name}(" in tests, name
     words = json.loads((ROOT / "assets" / "words" / "en.json").read_text(encoding="utf-8"))
@@ -219,7 +268,9 @@ def test_the_table_of_rooms_is_that_of_the_walls() -> None:
     rows = dict(re.findall(r"^\| (.+?) \|(.*)\|$", PROSE, re.MULTILINE))
     (ground,) = (name for name in rows if name.startswith("ground floor"))
     assert set(NAMED.findall(ground)) == GROUND
-    said = {room: cell for name, cell in rows.items() if name != ground for room in NAMED.findall(name)}
+    said = {
+        room: cell for name, cell in rows.items() if name != ground for room in NAMED.findall(name)
+    }
     beside = {room: allowed - GROUND - {room} for room, allowed in MAY_USE.items()}
     assert {room: set(NAMED.findall(cell)) for room, cell in said.items()} == beside
     assert all("ground floor" in cell for cell in said.values())
@@ -229,7 +280,9 @@ def test_the_table_of_rooms_is_that_of_the_walls() -> None:
 
 def test_the_knobs_it_names_are_knobs() -> None:
     (named,) = re.findall(r"Knobs: (.+?)\. What has a name", PROSE, re.DOTALL)
-    known = {name for method in methods.available().values() for name in method.Hyperparameters.knobs()}
+    known = {
+        name for method in methods.available().values() for name in method.Hyperparameters.knobs()
+    }
     assert set(NAMED.findall(named)) <= known | set(Sampling.knobs())
 
 

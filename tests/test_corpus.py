@@ -28,7 +28,10 @@ def places(documents: Sequence[Sequence[int]], pattern: Sequence[int]) -> list[t
 
 def some_documents(rng: random.Random) -> list[list[int]]:
     letters = rng.choice((1, 2, 4))
-    return [[rng.randrange(letters) for _ in range(rng.randrange(1, 30))] for _ in range(rng.randrange(1, 6))]
+    return [
+        [rng.randrange(letters) for _ in range(rng.randrange(1, 30))]
+        for _ in range(rng.randrange(1, 6))
+    ]
 
 
 def test_lookups_and_continuations_are_those_of_a_scan() -> None:
@@ -37,13 +40,19 @@ def test_lookups_and_continuations_are_those_of_a_scan() -> None:
         documents = some_documents(rng)
         corpus = Corpus.build(documents)
         text = [rng.randrange(5) for _ in range(rng.randrange(1, 20))]
-        goes_on = [n for n in range(1, len(text) + 1) if any(end < len(documents[d]) for d, end in places(documents, text[-n:]))]
+        goes_on = [
+            n
+            for n in range(1, len(text) + 1)
+            if any(end < len(documents[d]) for d, end in places(documents, text[-n:]))
+        ]
         longest = max(goes_on, default=0)
         found = corpus.longest(text)
         assert (found.length if found else 0) == longest
         if found is None:
             continue
-        wanted = Counter(tuple(documents[d][end : end + 3]) for d, end in places(documents, text[-longest:]))
+        wanted = Counter(
+            tuple(documents[d][end : end + 3]) for d, end in places(documents, text[-longest:])
+        )
         assert Counter(corpus.continuations(found, 3, 10**6)) == wanted
         some = corpus.continuations(found, 3, 2)
         assert len(some) == min(2, wanted.total())
@@ -76,7 +85,10 @@ def test_a_trie_keeps_the_most_frequent_prefixes() -> None:
     assert most_frequent(continuations, 99) == [(1, -1), (2, 0), (4, -1), (3, 0)]
     rng = random.Random(5)
     for _ in range(200):
-        texts = [tuple(rng.randrange(3) for _ in range(rng.randrange(5))) for _ in range(rng.randrange(12))]
+        texts = [
+            tuple(rng.randrange(3) for _ in range(rng.randrange(5)))
+            for _ in range(rng.randrange(12))
+        ]
         size = rng.randrange(1, 12)
         prefixes = Counter(text[:n] for text in texts for n in range(1, len(text) + 1))
         chosen = most_frequent(texts, size)
@@ -84,7 +96,10 @@ def test_a_trie_keeps_the_most_frequent_prefixes() -> None:
         for token, parent in chosen:
             paths.append((*(paths[parent] if parent >= 0 else ()), token))
         assert len(paths) == len(set(paths)) == min(size, len(prefixes))
-        assert sorted((prefixes[p] for p in paths), reverse=True) == sorted(prefixes.values(), reverse=True)[: len(paths)]
+        assert (
+            sorted((prefixes[p] for p in paths), reverse=True)
+            == sorted(prefixes.values(), reverse=True)[: len(paths)]
+        )
 
 
 def test_the_majority_is_followed_token_by_token() -> None:
@@ -92,9 +107,14 @@ def test_the_majority_is_followed_token_by_token() -> None:
     assert most_followed([(1, 2), (4, 5), (1, 3), (4,)]) == [1, 2], "of equals the one seen first"
     rng = random.Random(6)
     for _ in range(200):
-        texts = [tuple(rng.randrange(3) for _ in range(rng.randrange(6))) for _ in range(rng.randrange(12))]
+        texts = [
+            tuple(rng.randrange(3) for _ in range(rng.randrange(6)))
+            for _ in range(rng.randrange(12))
+        ]
         path: tuple[int, ...] = ()
-        while further := [text[len(path)] for text in texts if text[: len(path)] == path and len(text) > len(path)]:
+        while further := [
+            text[len(path)] for text in texts if text[: len(path)] == path and len(text) > len(path)
+        ]:
             path += (max(further, key=further.count),)
         assert most_followed(texts) == [*path]
 
@@ -106,8 +126,15 @@ def test_a_corpus_survives_its_file_and_is_refused_by_another_tokenizer(tmp_path
     again = Corpus.load(path, "abc")
     assert (again.tokens == corpus.tokens).all()
     assert (again.order == corpus.order).all()
-    assert (again.name, again.fingerprint, again.largest_token, again.documents) == ("corpus", "abc", 9, 2)
-    with pytest.raises(InvalidInput, match=r"made with another tokenizer .fingerprint abc, expected xyz.*sam build"):
+    assert (again.name, again.fingerprint, again.largest_token, again.documents) == (
+        "corpus",
+        "abc",
+        9,
+        2,
+    )
+    with pytest.raises(
+        InvalidInput, match=r"made with another tokenizer .fingerprint abc, expected xyz.*sam build"
+    ):
         Corpus.load(path, "xyz")
 
 

@@ -1,8 +1,10 @@
-"""Sampling changes no probability: counts at drafted, corrected and bonus slots against the known distribution, by both rules.
+"""Sampling changes no probability: counts at drafted, corrected and bonus slots against the known
+distribution, by both rules.
 
-The model is a table: the same next-token probabilities p after every text. The draft proposes from another distribution q. What
-is emitted in a slot where a draft was tested, and in a bonus slot, must follow p; and on a real model whole texts must have the
-probability that plain forward passes give them.
+The model is a table: the same next-token probabilities p after every text. The draft proposes from
+another distribution q. What is emitted in a slot where a draft was tested, and in a bonus slot,
+must follow p; and on a real model whole texts must have the probability that plain forward passes
+give them.
 """
 
 from __future__ import annotations
@@ -30,7 +32,8 @@ from tests import tiny
 P = np.array([1.2, 0.3, -0.5, 2.0, 0.0, 1.0])
 Q = np.array([1.0, 0.9, 0.2, 1.2, -1.0, 0.4])
 CHI_SQUARE = {1: 19.5, 2: 23.0, 3: 25.9, 4: 28.5, 5: 30.9}
-"""The 99.999% point by degrees of freedom, for some two hundred counts are held against it; draws are seeded, verdicts repeat."""
+"""The 99.999% point by degrees of freedom, for some two hundred counts are held against it; draws
+are seeded, verdicts repeat."""
 
 
 class Table:
@@ -45,7 +48,11 @@ class Table:
     def reserve(self, tokens: int) -> None: ...
 
     def prefill(self, context: Sequence[int], candidates: int = 0) -> Any:
-        return dict.fromkeys(context[:-1], np.argsort(-self._logits)[:candidates].tolist()) if candidates else {}
+        return (
+            dict.fromkeys(context[:-1], np.argsort(-self._logits)[:candidates].tolist())
+            if candidates
+            else {}
+        )
 
     def plain(self, _: Any) -> Any: ...
 
@@ -99,18 +106,29 @@ METHODS = tuple(m.id for m in methods.available().values() if m.proposes)
 RULES = ("match", "rejection")
 
 
-@pytest.mark.parametrize("method", [m for m in METHODS if m != "union"])  # there, what is checked depends on what was drafted
+@pytest.mark.parametrize(
+    "method", [m for m in METHODS if m != "union"]
+)  # there, what is checked depends on what was drafted
 @pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize("sampling", [Sampling(temperature=0.9, seed=1), Sampling(temperature=1.3, top_k=4, top_p=0.9, seed=2)])
-def test_every_slot_follows_the_targets_distribution(method: str, rule: str, sampling: Sampling) -> None:
+@pytest.mark.parametrize(
+    "sampling",
+    [Sampling(temperature=0.9, seed=1), Sampling(temperature=1.3, top_k=4, top_p=0.9, seed=2)],
+)
+def test_every_slot_follows_the_targets_distribution(
+    method: str, rule: str, sampling: Sampling
+) -> None:
     sampling = sampling.model_copy(update={"acceptance": rule})
     kind = methods.get(method)
     sampler = Sampler(sampling, len(P))
     target, draft = Table(P), Table(Q)
-    knobs = kind.Hyperparameters.fixed() | ({"gamma": 2} if "gamma" in kind.Hyperparameters.knobs() else {})
+    knobs = kind.Hyperparameters.fixed() | (
+        {"gamma": 2} if "gamma" in kind.Hyperparameters.knobs() else {}
+    )
     chosen = kind.Hyperparameters.parse(knobs)
     has_draft = Need.DRAFT_MODEL in methods.needed(kind, chosen)
-    instance = methods.create(kind, chosen, Resources(sampler, draft if has_draft else None, head=Bush(), corpus=CORPUS))
+    instance = methods.create(
+        kind, chosen, Resources(sampler, draft if has_draft else None, head=Bush(), corpus=CORPUS)
+    )
     names = ("drafted and accepted or corrected, first", "the same, later", "bonus")
     slots: dict[str, Counter[int]] = {name: Counter() for name in names}
     for step in decode(target, instance, [0], max_new_tokens=20_000, sampler=sampler):
@@ -129,16 +147,21 @@ def test_every_slot_follows_the_targets_distribution(method: str, rule: str, sam
             continue
         assert set(counts) <= set(possible)
         expected = total * p[possible]
-        chi = float(((np.array([counts[int(t)] for t in possible]) - expected) ** 2 / expected).sum())
+        chi = float(
+            ((np.array([counts[int(t)] for t in possible]) - expected) ** 2 / expected).sum()
+        )
         assert chi < CHI_SQUARE[len(possible) - 1], f"{name}: {chi:.1f} over {total}"
 
 
 def test_the_same_noise_makes_a_draft_agree_far_more_often_than_chance() -> None:
-    """Gumbel coupling: agreement lies at or above sum(min(p, q)) / (1 + TV), and well above independent draws."""
+    """Gumbel coupling: agreement lies at or above sum(min(p, q)) / (1 + TV), and well above
+    independent draws."""
     sampling = Sampling(temperature=1.0, seed=3)
     sampler = Sampler(sampling, len(P))
     p, q = softmax(P), softmax(Q)
-    agree = np.mean([np.argmax(P + sampler.noise(n)) == np.argmax(Q + sampler.noise(n)) for n in range(5000)])
+    agree = np.mean(
+        [np.argmax(P + sampler.noise(n)) == np.argmax(Q + sampler.noise(n)) for n in range(5000)]
+    )
     distance = 0.5 * np.abs(p - q).sum()
     assert agree > (1 - distance) / (1 + distance) - 0.02
     assert agree > (p * q).sum() + 0.2
@@ -147,8 +170,8 @@ def test_the_same_noise_makes_a_draft_agree_far_more_often_than_chance() -> None
 def _accepted_law(p: Any, q: Any, rule: str) -> Any:
     """Probability that a drafted token is x and is accepted.
 
-    By rejection min(p, q). By matching both models choose x by argmax of log-probability + the same Gumbel noise, which has the
-    probability 1 / sum_y max(p_y / p_x, q_y / q_x).
+    By rejection min(p, q). By matching both models choose x by argmax of log-probability + the same
+    Gumbel noise, which has the probability 1 / sum_y max(p_y / p_x, q_y / q_x).
     """
     if rule == "rejection":
         return np.minimum(p, q)
@@ -158,12 +181,21 @@ def _accepted_law(p: Any, q: Any, rule: str) -> Any:
 
 
 @pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize("sampling", [Sampling(temperature=0.9, seed=1), Sampling(temperature=1.3, top_k=5, top_p=0.95, seed=2)])
-def test_drafted_corrected_and_bonus_slots_each_have_their_law(rule: str, sampling: Sampling) -> None:
+@pytest.mark.parametrize(
+    "sampling",
+    [Sampling(temperature=0.9, seed=1), Sampling(temperature=1.3, top_k=5, top_p=0.95, seed=2)],
+)
+def test_drafted_corrected_and_bonus_slots_each_have_their_law(
+    rule: str, sampling: Sampling
+) -> None:
     sampling = sampling.model_copy(update={"acceptance": rule})
     kind, sampler = methods.get("speculative"), Sampler(sampling, len(P))
     method = kind(kind.Hyperparameters.parse({"gamma": 2}), Resources(sampler, Table(Q)))
-    slots: dict[str, Counter[int]] = {"drafted": Counter(), "corrected": Counter(), "bonus": Counter()}
+    slots: dict[str, Counter[int]] = {
+        "drafted": Counter(),
+        "corrected": Counter(),
+        "bonus": Counter(),
+    }
     for step in decode(Table(P), method, [0], max_new_tokens=20_000, sampler=sampler):
         slots["drafted"].update(step.tree.tokens[node] for node in step.path)
         if step.target_token is not None and step.kind is not None:
@@ -182,7 +214,9 @@ def test_drafted_corrected_and_bonus_slots_each_have_their_law(rule: str, sampli
         assert chi < CHI_SQUARE[freedom], f"{name}: {chi:.1f}"
 
 
-@pytest.mark.parametrize("sampling", [Sampling(temperature=1.0, seed=3), Sampling(temperature=0.8, top_k=5, seed=4)])
+@pytest.mark.parametrize(
+    "sampling", [Sampling(temperature=1.0, seed=3), Sampling(temperature=0.8, top_k=5, seed=4)]
+)
 def test_rejection_sampling_accepts_one_minus_the_total_variation(sampling: Sampling) -> None:
     """Leviathan et al., corollary 3.6: the acceptance probability is 1 - TV(p, q)."""
     sampling = sampling.model_copy(update={"acceptance": "rejection"})
@@ -198,11 +232,15 @@ def test_rejection_sampling_accepts_one_minus_the_total_variation(sampling: Samp
 
 @pytest.mark.parametrize("rule", RULES)
 def test_only_for_rejection_a_draft_is_drawn_anew_at_every_step(rule: str) -> None:
-    """What a pool has kept of a discarded draft must not tell what the next one will be at the same place."""
+    """What a pool has kept of a discarded draft must not tell what the next one will be at the same
+    place."""
     sampler = Sampler(Sampling(temperature=1.0, seed=3, acceptance=rule), len(P))
     for name in ("speculative", "ouroboros"):
         kind = methods.get(name)
-        method = kind(kind.Hyperparameters.parse(kind.Hyperparameters.fixed(gamma=2)), Resources(sampler, Table(Q)))
+        method = kind(
+            kind.Hyperparameters.parse(kind.Hyperparameters.fixed(gamma=2)),
+            Resources(sampler, Table(Q)),
+        )
         method.start(TokenizedPrompt((0,)), 50)
         drafts = {tuple(method.propose(Context((0,), 50, step)).tokens[1:3]) for step in range(30)}
         assert (len(drafts) > 1) == (rule == "rejection")
@@ -210,7 +248,8 @@ def test_only_for_rejection_a_draft_is_drawn_anew_at_every_step(rule: str) -> No
 
 @pytest.mark.parametrize("drawn", [(True, True), (True, False), (False, True), (False, False)])
 def test_rejection_over_several_candidates_follows_p(drawn: tuple[bool, bool]) -> None:
-    """Two siblings, each drawn from q or put there by a rule; equal ones stay two where one was drawn."""
+    """Two siblings, each drawn from q or put there by a rule; equal ones stay two where one was
+    drawn."""
     p, q = softmax(P), softmax(Q)
     random = np.random.default_rng(5)
     counts: Counter[int] = Counter()
@@ -228,7 +267,9 @@ def test_rejection_over_several_candidates_follows_p(drawn: tuple[bool, bool]) -
 
 
 @torch.inference_mode()
-def _joint(model: Any, text: Sequence[int], length: int, sampling: Sampling) -> dict[tuple[int, ...], float]:
+def _joint(
+    model: Any, text: Sequence[int], length: int, sampling: Sampling
+) -> dict[tuple[int, ...], float]:
     """The probability of every continuation of `length` tokens, by plain forward passes."""
     joint: dict[tuple[int, ...], float] = {(): 1.0}
     for _ in range(length):
@@ -236,15 +277,19 @@ def _joint(model: Any, text: Sequence[int], length: int, sampling: Sampling) -> 
         for done, chance in joint.items():
             logits = model(input_ids=torch.tensor([[*text, *done]]), use_cache=False).logits[0, -1]
             law = softmax(process(logits.numpy(), sampling))
-            longer |= {(*done, int(token)): chance * float(law[token]) for token in np.flatnonzero(law)}
+            longer |= {
+                (*done, int(token)): chance * float(law[token]) for token in np.flatnonzero(law)
+            }
         joint = longer
     return joint
 
 
 def check_whole_texts(architecture: str, method: str, *, warm: bool = False, **more: Any) -> None:
-    """Counts of three-token texts over many seeds against their probabilities; the prompt repeats itself, so phrases apply.
+    """Counts of three-token texts over many seeds against their probabilities; the prompt repeats
+    itself, so phrases apply.
 
-    warm: each text is the second one with the same seed and pool, which the first has left what it wrote.
+    warm: each text is the second one with the same seed and pool, which the first has left what it
+    wrote.
     """
     models = tiny.pair(architecture, "sdpa")
     start = tiny.prompt()
@@ -269,14 +314,18 @@ def check_whole_texts(architecture: str, method: str, *, warm: bool = False, **m
     runs = 900
     for seed in range(runs):
         sampling = Sampling(temperature=1.1, top_k=3, seed=seed, acceptance="rejection")
-        if method == "eagle2":  # narrow trees for rejections, wide ones for acceptances: the law is the same
+        if (
+            method == "eagle2"
+        ):  # narrow trees for rejections, wide ones for acceptances: the law is the same
             knobs |= {"tree_width": (2, 6, 16)[seed % 3], "tree_size": (4, 12, 60)[seed % 3]}
         if method in ("token_recycling", "rest") and not settable:
             knobs |= {"tree_size": (1 if method == "rest" else 2, 12)[seed % 2]}
         pool = PhrasePool(3, 7) if warm else None
         if pool is not None:
             first = tiny.emitted(tiny.run(models, method, text, 3, sampling, pool=pool, **knobs))
-            pool.insert(text[-1], tuple(first[:2]), Learned.HISTORY, None)  # the worst case: exactly what was drawn
+            pool.insert(
+                text[-1], tuple(first[:2]), Learned.HISTORY, None
+            )  # the worst case: exactly what was drawn
         steps = tiny.run(models, method, text, 3, sampling, pool=pool, **knobs)
         counts[tuple(tiny.emitted(steps))] += 1
         accepted += sum(len(step.path) for step in steps)
@@ -300,12 +349,14 @@ def test_whole_texts_have_their_probability_under_rejection(method: str) -> None
 
 
 def test_a_warm_pool_does_not_bias_rejection_sampling() -> None:
-    """Judged with the randomness that drew it, an earlier text would be accepted again and again."""
+    """Judged with the randomness that drew it, an earlier text would be accepted again and
+    again."""
     check_whole_texts("llama", "lookahead", warm=True)
 
 
 def test_copies_merged_into_a_drafted_tree_keep_the_law() -> None:
-    """The draft's nodes have the laws they were drawn from, the copies have none; both hang in one tree."""
+    """The draft's nodes have the laws they were drawn from, the copies have none; both hang in one
+    tree."""
     check_whole_texts("llama", "sam", auxiliary="speculative", merge=True, len_threshold=1)
 
 
@@ -317,5 +368,7 @@ def test_whole_texts_have_their_probability_where_the_method_chooses_by_itself(m
 
 @pytest.mark.exact
 @pytest.mark.parametrize(("architecture", "method"), list(itertools.product(tiny.EIGHT, METHODS)))
-def test_whole_texts_have_their_probability_under_rejection_everywhere(architecture: str, method: str) -> None:
+def test_whole_texts_have_their_probability_under_rejection_everywhere(
+    architecture: str, method: str
+) -> None:
     check_whole_texts(architecture, method)

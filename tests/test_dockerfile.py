@@ -1,4 +1,5 @@
-"""The Dockerfile: how it is read, against readings written out by hand; and facts it has to keep. make docker-check builds it."""
+"""The Dockerfile: how it is read, against readings written out by hand; and facts it has to keep.
+make docker-check builds it."""
 
 from __future__ import annotations
 
@@ -12,7 +13,16 @@ import pytest
 
 from tests import dockerfile_build
 from tests.dockerfile_build import copy, folders
-from tests.dockerfile_parser import PROJECT, Image, Instruction, context, ignored, parse, seconds, words
+from tests.dockerfile_parser import (
+    PROJECT,
+    Image,
+    Instruction,
+    context,
+    ignored,
+    parse,
+    seconds,
+    words,
+)
 
 SMALL = r"""# syntax=docker/dockerfile:1
 FROM python:3.12-slim
@@ -62,7 +72,9 @@ def dockerfile() -> str:
 
 def test_a_small_dockerfile_is_read_as_written_out() -> None:
     read = parse(SMALL)
-    assert [(i.name, i.text.split(), dict(i.flags)) for i in read] == [(i.name, i.text.split(), i.flags) for i in WRITTEN_OUT]
+    assert [(i.name, i.text.split(), dict(i.flags)) for i in read] == [
+        (i.name, i.text.split(), i.flags) for i in WRITTEN_OUT
+    ]
 
 
 def test_what_a_small_dockerfile_settles() -> None:
@@ -139,7 +151,9 @@ def test_what_dockerignore_keeps_out(path: str, pattern: str, expected: bool) ->
     assert ignored(path, pattern.splitlines()) is expected
 
 
-def test_copy_puts_files_where_docker_would(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_copy_puts_files_where_docker_would(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     project, root, me = tmp_path / "project", tmp_path / "root", (os.getuid(), os.getgid())
     files = ["one.txt", "room/two.txt", "room/inner/three.txt", "rooms.txt"]
     for name in files:
@@ -153,7 +167,9 @@ def test_copy_puts_files_where_docker_would(tmp_path: Path, monkeypatch: pytest.
     copy(files, ["room"], root, "/moved", me)
     copy(files, ["one.txt", "rooms.txt"], root, "/both/", me)
     copy(files, ["."], root, "/everything/../../all", me)
-    found = {str(path.relative_to(root)): path.read_text() for path in root.rglob("*") if path.is_file()}
+    found = {
+        str(path.relative_to(root)): path.read_text() for path in root.rglob("*") if path.is_file()
+    }
     assert found == {
         "one.txt": "one.txt",
         "renamed": "one.txt",
@@ -184,7 +200,10 @@ def test_the_image_serves_the_page_as_user_1000_on_its_port(dockerfile: str) -> 
     from app import parse as parse_flags
 
     image = settled(dockerfile)
-    assert any(i.name == "RUN" and re.search(r"useradd .*--uid 1000 user\b", i.text) for i in parse(dockerfile))
+    assert any(
+        i.name == "RUN" and re.search(r"useradd .*--uid 1000 user\b", i.text)
+        for i in parse(dockerfile)
+    )
     assert (image.user, image.folder, image.ports) == ("user", "/home/user/app", ["7860"])
     assert image.command[:2] == ["python", "app.py"]
     flags = parse_flags(image.command[2:])
@@ -193,14 +212,23 @@ def test_the_image_serves_the_page_as_user_1000_on_its_port(dockerfile: str) -> 
 
 
 def test_the_python_is_the_one_the_space_runs(dockerfile: str) -> None:
-    version = re.search(r'^python_version: "([\d.]+)"', (PROJECT / "README.md").read_text(), re.MULTILINE)
+    version = re.search(
+        r'^python_version: "([\d.]+)"', (PROJECT / "README.md").read_text(), re.MULTILINE
+    )
     assert version and parse(dockerfile)[0] == Instruction("FROM", f"python:{version[1]}-slim")
 
 
 def test_torch_comes_from_the_default_index_unless_another_is_named(dockerfile: str) -> None:
     assert settled(dockerfile).arguments["TORCH_INDEX"] == ""
-    assert settled(dockerfile, TORCH_INDEX="https://index.invalid").arguments["TORCH_INDEX"] == "https://index.invalid"
-    named = [line for line in (PROJECT / "requirements.txt").read_text().splitlines() if line.startswith("torch")]
+    assert (
+        settled(dockerfile, TORCH_INDEX="https://index.invalid").arguments["TORCH_INDEX"]
+        == "https://index.invalid"
+    )
+    named = [
+        line
+        for line in (PROJECT / "requirements.txt").read_text().splitlines()
+        if line.startswith("torch")
+    ]
     assert len(named) == 1, "the Dockerfile asks for the line that begins with torch"
     assert "torch>" not in dockerfile, "requirements.txt alone says which torch"
 
@@ -211,16 +239,24 @@ def test_no_layer_keeps_what_pip_fetched(dockerfile: str) -> None:
 
 
 def test_what_changes_often_is_copied_last(dockerfile: str) -> None:
-    """Requirements, then weights, then everything: a change of the page repeats neither of the slow steps."""
+    """Requirements, then weights, then everything: a change of the page repeats neither of the slow
+    steps."""
     texts = [f"{i.name} {i.text}" for i in parse(dockerfile) if i.name in ("RUN", "COPY")]
-    requirements = next(n for n, text in enumerate(texts) if "--requirement requirements.txt" in text)
+    requirements = next(
+        n for n, text in enumerate(texts) if "--requirement requirements.txt" in text
+    )
     weights = texts.index("RUN python -m ouroboros_core.loading.embedded")
     assert requirements < weights < texts.index("COPY . .") == len(texts) - 1
 
 
-def test_what_is_copied_before_the_weights_step_can_be_imported(dockerfile: str, tmp_path: Path) -> None:
+def test_what_is_copied_before_the_weights_step_can_be_imported(
+    dockerfile: str, tmp_path: Path
+) -> None:
     """Its imports at the top of files; that the step itself runs is shown by the build."""
-    files = ["requirements.txt", *(str(path.relative_to(PROJECT)) for path in (PROJECT / "ouroboros_core").rglob("*.py"))]
+    files = [
+        "requirements.txt",
+        *(str(path.relative_to(PROJECT)) for path in (PROJECT / "ouroboros_core").rglob("*.py")),
+    ]
     for instruction in parse(dockerfile):
         if instruction.text == "python -m ouroboros_core.loading.embedded":
             break
@@ -228,17 +264,33 @@ def test_what_is_copied_before_the_weights_step_can_be_imported(dockerfile: str,
             *sources, target = instruction.text.split()
             copy(files, sources, tmp_path, f"/{target}", (os.getuid(), os.getgid()))
     code = "import ouroboros_core.loading.embedded as e; print(e.__file__)"
-    ran = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+    ran = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
     assert Path(ran.stdout.strip()).is_relative_to(tmp_path)
 
 
 def test_the_build_gets_what_runs_and_no_more() -> None:
     files = context()
-    assert {"app.py", "requirements.txt", "LICENSE", "assets/css/page.css", "assets/words/en.json"} <= set(files)
-    assert not [name for name in files if name.startswith((".git/", ".ci/", "tests/", "assets/screenshots/"))]
+    assert {
+        "app.py",
+        "requirements.txt",
+        "LICENSE",
+        "assets/css/page.css",
+        "assets/words/en.json",
+    } <= set(files)
+    assert not [
+        name
+        for name in files
+        if name.startswith((".git/", ".ci/", "tests/", "assets/screenshots/"))
+    ]
 
 
-@pytest.mark.parametrize("line", [line for line in (PROJECT / ".gitignore").read_text().splitlines() if line])
+@pytest.mark.parametrize(
+    "line", [line for line in (PROJECT / ".gitignore").read_text().splitlines() if line]
+)
 def test_what_git_ignores_no_build_gets(line: str) -> None:
-    example = line.strip("/").replace("**", "a").replace("*", "x") + ("/file" if line.endswith("/") else "")
+    example = line.strip("/").replace("**", "a").replace("*", "x") + (
+        "/file" if line.endswith("/") else ""
+    )
     assert ignored(example, (PROJECT / ".dockerignore").read_text().splitlines())

@@ -30,13 +30,20 @@ from visualize import gallery
 pytestmark = pytest.mark.embedded
 
 ALONE = tuple(m.id for m in methods.available().values() if not m.proposes)
-TEXTS = tuple(sorted((q.turns[0] for q in own_prompts()), key=len))  # the short ones first: the oracle has no cache
+TEXTS = tuple(
+    sorted((q.turns[0] for q in own_prompts()), key=len)
+)  # the short ones first: the oracle has no cache
 REPEAT = "Say three times: the cat sat on the mat, and the dog sat on the log."  # and who copies the prompt finds what to copy
-SAMPLINGS = (Sampling(), *(Sampling(temperature=0.6, top_k=40, top_p=0.9, seed=seed) for seed in tiny.SEEDS))
+SAMPLINGS = (
+    Sampling(),
+    *(Sampling(temperature=0.6, top_k=40, top_p=0.9, seed=seed) for seed in tiny.SEEDS),
+)
 
 
 @cache
-def _oracle(model: Any, text: tuple[int, ...], count: int, sampling: Sampling, stop: frozenset[int]) -> tuple[int, ...]:
+def _oracle(
+    model: Any, text: tuple[int, ...], count: int, sampling: Sampling, stop: frozenset[int]
+) -> tuple[int, ...]:
     return tuple(tiny.plain(model, text, count, sampling, stop))
 
 
@@ -61,44 +68,69 @@ def _alone(draft: CausalLM) -> Any:
 
 
 def _writer(pair: Pair, method: str) -> Any:
-    return _alone(pair.draft) if pair.draft and methods.get(method).writer is Source.DRAFT else pair.target.model
+    return (
+        _alone(pair.draft)
+        if pair.draft and methods.get(method).writer is Source.DRAFT
+        else pair.target.model
+    )
 
 
-def check_equal(pair: Pair, method: str, sampling: Sampling, questions: Sequence[str], count: int) -> None:
-    """Prompt after prompt until an accepted, a rejected and a bonus step were among them; the oracle uses no cache."""
+def check_equal(
+    pair: Pair, method: str, sampling: Sampling, questions: Sequence[str], count: int
+) -> None:
+    """Prompt after prompt until an accepted, a rejected and a bonus step were among them; the
+    oracle uses no cache."""
     kind = methods.get(method)
-    knobs = kind.Hyperparameters.fixed() | ({"gamma": 2} if "gamma" in kind.Hyperparameters.knobs() else {})
+    knobs = kind.Hyperparameters.fixed() | (
+        {"gamma": 2} if "gamma" in kind.Hyperparameters.knobs() else {}
+    )
     steps: list[Step] = []
     for question in questions:
         task = Task(question, method, kind.Hyperparameters.parse(knobs), sampling, count)
         trace = Generation(pair, task).run()
-        assert trace.tokens == _oracle(_writer(pair, method), trace.prompt.tokens, count, sampling, pair.stop_tokens)
+        assert trace.tokens == _oracle(
+            _writer(pair, method), trace.prompt.tokens, count, sampling, pair.stop_tokens
+        )
         steps += trace.steps
         accepted, rejected = any(s.path for s in steps), any(s.kind == "correction" for s in steps)
-        if method in ALONE or (accepted and rejected and any(s.kind == "bonus" and s.path for s in steps)):
+        if method in ALONE or (
+            accepted and rejected and any(s.kind == "bonus" and s.path for s in steps)
+        ):
             return
-    raise AssertionError("no accepted, rejected and bonus step among these prompts: the case proves too little")
+    raise AssertionError(
+        "no accepted, rejected and bonus step among these prompts: the case proves too little"
+    )
 
 
 @pytest.mark.parametrize("method", [m for m in methods.available() if m not in ALONE])
 @pytest.mark.parametrize("sampling", SAMPLINGS[:2], ids=["greedy", "sampled"])
-def test_the_text_is_that_of_transformers_alone(embedded_pair: Pair, method: str, sampling: Sampling) -> None:
+def test_the_text_is_that_of_transformers_alone(
+    embedded_pair: Pair, method: str, sampling: Sampling
+) -> None:
     check_equal(embedded_pair, method, sampling, (REPEAT, *TEXTS[:8]), 24)
 
 
 @pytest.mark.exact
-@pytest.mark.parametrize(("method", "sampling"), list(itertools.product(methods.available(), SAMPLINGS)))
-def test_the_text_is_that_of_transformers_alone_everywhere(embedded_pair: Pair, method: str, sampling: Sampling) -> None:
+@pytest.mark.parametrize(
+    ("method", "sampling"), list(itertools.product(methods.available(), SAMPLINGS))
+)
+def test_the_text_is_that_of_transformers_alone_everywhere(
+    embedded_pair: Pair, method: str, sampling: Sampling
+) -> None:
     check_equal(embedded_pair, method, sampling, TEXTS, 64)
 
 
 @pytest.mark.parametrize("method", ["speculative", "ouroboros", "lookahead"])
 def test_greedy_text_is_that_of_generate(embedded_pair: Pair, method: str) -> None:
     kind = methods.get(method)
-    trace = Generation(embedded_pair, Task(TEXTS[6], method, kind.Hyperparameters(), max_new_tokens=48)).run()
+    trace = Generation(
+        embedded_pair, Task(TEXTS[6], method, kind.Hyperparameters(), max_new_tokens=48)
+    ).run()
     ids = torch.tensor([trace.prompt.tokens])
     mask = torch.ones_like(ids)
-    expected = embedded_pair.target.model.generate(ids, attention_mask=mask, do_sample=False, max_new_tokens=48)
+    expected = embedded_pair.target.model.generate(
+        ids, attention_mask=mask, do_sample=False, max_new_tokens=48
+    )
     assert trace.tokens == tuple(expected[0, ids.shape[1] :].tolist())
     assert trace.text == embedded_pair.tokenizer.decode(list(trace.tokens))
 
@@ -110,7 +142,8 @@ def fast_pair() -> Pair:
 
 
 def test_phrases_from_every_source_are_accepted_and_make_drafting_cheaper(fast_pair: Pair) -> None:
-    """Six prompts: suffixes learned from lookahead and from verification cold, from history warm."""
+    """Six prompts: suffixes learned from lookahead and from verification cold, from history
+    warm."""
     questions = own_prompts(6)
     cold = phrases.tally(fast_pair, questions, 64)
     assert cold.suffixes[Learned.LOOKAHEAD] > 0
@@ -125,8 +158,13 @@ def test_the_papers_example_shows_all_three_origins(fast_pair: Pair) -> None:
     from visualize.tabs.examples import HEAP
 
     kind = methods.get("ouroboros")
-    trace = Generation(fast_pair, Task(HEAP, kind.id, kind.Hyperparameters(**kind.Hyperparameters.fixed()), chat=False)).run()
-    assert {"draft", "suffix", "target"} <= {source.value for source in metrics.token_sources(trace)}
+    trace = Generation(
+        fast_pair,
+        Task(HEAP, kind.id, kind.Hyperparameters(**kind.Hyperparameters.fixed()), chat=False),
+    ).run()
+    assert {"draft", "suffix", "target"} <= {
+        source.value for source in metrics.token_sources(trace)
+    }
     assert any(step.kind == "correction" for step in trace.steps)
 
 
@@ -144,18 +182,25 @@ def test_in_half_precision_a_difference_from_plain_decoding_is_a_tie(fast_pair: 
 def test_a_pool_of_another_tokenizer_is_refused(embedded_pair: Pair) -> None:
     kind = methods.get("ouroboros")
     with pytest.raises(InvalidInput, match="belongs to another tokenizer"):
-        Generation(embedded_pair, Task("Hi", kind.id, kind.Hyperparameters()), PhrasePool(3, 4, fingerprint="other"))
+        Generation(
+            embedded_pair,
+            Task("Hi", kind.id, kind.Hyperparameters()),
+            PhrasePool(3, 4, fingerprint="other"),
+        )
 
 
 def test_the_draft_shares_the_targets_embeddings(embedded_pair: Pair) -> None:
     assert embedded_pair.draft is not None
-    mine, theirs = (p.model.get_input_embeddings().weight for p in (embedded_pair.draft, embedded_pair.target))
+    mine, theirs = (
+        p.model.get_input_embeddings().weight for p in (embedded_pair.draft, embedded_pair.target)
+    )
     assert mine.data_ptr() == theirs.data_ptr()
 
 
 @pytest.mark.parametrize("name", ["heap-speculative", "heap-ouroboros-warm", "sampled-rejection"])
 def test_a_recorded_run_of_the_gallery_repeats(embedded_pair: Pair, name: str) -> None:
-    """What is shown beside the lessons is what the model does: the same proposals, verdicts and tokens, in float32."""
+    """What is shown beside the lessons is what the model does: the same proposals, verdicts and
+    tokens, in float32."""
     kept = gallery.trace(name)
     assert kept.environment.dtype == "float32"
     plan = json.loads((record.folder() / "gallery.json").read_text())

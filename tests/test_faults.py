@@ -1,4 +1,5 @@
-"""What goes wrong while the page computes: it is said, logged without a visitor's words, and the next click works."""
+"""What goes wrong while the page computes: it is said, logged without a visitor's words, and the
+next click works."""
 
 from __future__ import annotations
 
@@ -46,7 +47,8 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def url(log: Path) -> Iterator[str]:
-    """A page on which `speculative` raises and `ouroboros` asks for 2^50 bytes, both in their third step."""
+    """A page on which `speculative` raises and `ouroboros` asks for 2^50 bytes, both in their third
+    step."""
     with server("--dtype", "float32", program=BROKEN, log_file=log) as address:
         wait_until_ready(address)
         yield address
@@ -54,21 +56,30 @@ def url(log: Path) -> Iterator[str]:
 
 def generate(url: str, method: str = "union", **more: Any) -> Any:
     asked = {"max_new_tokens": 12, "compare": False, **more}
-    return client(url).predict(f"Write down {SECRET} three times.", method, **asked, api_name="/generate")
+    return client(url).predict(
+        f"Write down {SECRET} three times.", method, **asked, api_name="/generate"
+    )
 
 
 def lines(log: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in log.read_text().splitlines() if line.startswith("{")]
 
 
-def test_an_exception_in_a_method_and_a_full_memory_are_said_and_the_next_run_works(url: str, log: Path) -> None:
+def test_an_exception_in_a_method_and_a_full_memory_are_said_and_the_next_run_works(
+    url: str, log: Path
+) -> None:
     """The words of the exception are a visitor's."""
     earlier = len(lines(log))
     before = generate(url)["text"]
-    with pytest.raises(Exception, match=r"went wrong \(KeyError\); your next click works as before.* fault [0-9a-f]{8}"):
+    with pytest.raises(
+        Exception,
+        match=r"went wrong \(KeyError\); your next click works as before.* fault [0-9a-f]{8}",
+    ):
         generate(url, "speculative")
     assert generate(url)["text"] == before
-    with pytest.raises(Exception, match="did not fit into the memory of this machine; it was given back"):
+    with pytest.raises(
+        Exception, match="did not fit into the memory of this machine; it was given back"
+    ):
         generate(url, "ouroboros")
     assert generate(url)["text"] == before
     new = lines(log)[earlier:]
@@ -98,7 +109,9 @@ def test_a_run_writes_one_line_and_nothing_that_the_visitor_wrote(url: str, log:
 def test_a_visitor_who_stops_or_hangs_up_frees_the_lane(url: str, log: Path, how: str) -> None:
     earlier = len(lines(log))
     if how == "stop":
-        job = client(url).submit("Count to a thousand.", max_new_tokens=1000, compare=False, api_name="/generate")
+        job = client(url).submit(
+            "Count to a thousand.", max_new_tokens=1000, compare=False, api_name="/generate"
+        )
         while len(job.outputs()) < 3:
             time.sleep(0.1)
         job.cancel()
@@ -113,7 +126,24 @@ def test_a_visitor_who_stops_or_hangs_up_frees_the_lane(url: str, log: Path, how
 
 def hang_up(url: str) -> None:
     """Ask, read a few values, close the connection."""
-    asked = {"data": ["Count to a thousand.", "union", {}, True, 1000, 0.0, 0, 1.0, 0, False, "match", "", False, ""]}
+    asked = {
+        "data": [
+            "Count to a thousand.",
+            "union",
+            {},
+            True,
+            1000,
+            0.0,
+            0,
+            1.0,
+            0,
+            False,
+            "match",
+            "",
+            False,
+            "",
+        ]
+    }
     event = httpx.post(f"{url}/gradio_api/call/generate", json=asked).json()["event_id"]
     with httpx.stream("GET", f"{url}/gradio_api/call/generate/{event}", timeout=60) as stream:
         seen = 0
@@ -129,11 +159,17 @@ def test_two_visitors_at_once_are_served_in_turn_and_each_has_the_own_text(url: 
     prompts = ["Name three birds.", "Name three rivers."]
 
     def ask(prompt: str) -> str:
-        return str(client(url).predict(prompt, max_new_tokens=24, compare=False, api_name="/generate")["text"])
+        return str(
+            client(url).predict(prompt, max_new_tokens=24, compare=False, api_name="/generate")[
+                "text"
+            ]
+        )
 
     alone = [ask(prompt) for prompt in prompts]
     together: dict[str, str] = {}
-    visitors = [threading.Thread(target=lambda p=prompt: together.update({p: ask(p)})) for prompt in prompts]
+    visitors = [
+        threading.Thread(target=lambda p=prompt: together.update({p: ask(p)})) for prompt in prompts
+    ]
     for visitor in visitors:
         visitor.start()
     for visitor in visitors:

@@ -1,4 +1,5 @@
-"""How the page comes over the line: packed, the charts' library last, and nothing moves when it lands."""
+"""How the page comes over the line: packed, the charts' library last, and nothing moves when it
+lands."""
 
 from __future__ import annotations
 
@@ -34,12 +35,31 @@ def test_the_page_and_its_assets_come_packed(url: str) -> None:
         assert len(page) > 3 * 200_000
         script = page.split('src="./assets/')[1].split('"')[0]
         assert client.get(f"/assets/{script}").headers["content-encoding"] == "gzip"
-        assert "content-encoding" not in client.get("/", headers={"Accept-Encoding": "identity"}).headers
+        assert (
+            "content-encoding"
+            not in client.get("/", headers={"Accept-Encoding": "identity"}).headers
+        )
 
 
 def test_a_stream_of_events_arrives_step_by_step(url: str) -> None:
-    """A run's first token is read while its last one is not yet written: the server says so itself, by when it sent what."""
-    asked = ["Count from one to ten in words.", "autoregressive", {}, True, 24, 0.0, 0, 1.0, 0, False, "match", "", False, ""]
+    """A run's first token is read while its last one is not yet written: the server says so itself,
+    by when it sent what."""
+    asked = [
+        "Count from one to ten in words.",
+        "autoregressive",
+        {},
+        True,
+        24,
+        0.0,
+        0,
+        1.0,
+        0,
+        False,
+        "match",
+        "",
+        False,
+        "",
+    ]
     with httpx.Client(base_url=url, timeout=60, headers={"Accept-Encoding": "gzip, br"}) as client:
         event = client.post("/gradio_api/call/generate", json={"data": asked}).json()["event_id"]
         lengths: list[int] = []
@@ -50,7 +70,9 @@ def test_a_stream_of_events_arrives_step_by_step(url: str) -> None:
             for chunk in answer.iter_raw():
                 pieces += 1
                 lengths += [
-                    len(json.loads(line[5:])[0]["text"]) for line in chunk.decode().splitlines() if line.startswith("data: [")
+                    len(json.loads(line[5:])[0]["text"])
+                    for line in chunk.decode().splitlines()
+                    if line.startswith("data: [")
                 ]
     assert lengths == sorted(lengths)
     assert len(set(lengths)) > 3
@@ -58,13 +80,18 @@ def test_a_stream_of_events_arrives_step_by_step(url: str) -> None:
 
 
 @pytest.mark.parametrize("width", [1440, 390])
-def test_the_charts_library_comes_after_the_first_paint_and_landing_moves_nothing(browser: Any, url: str, width: int) -> None:
+def test_the_charts_library_comes_after_the_first_paint_and_landing_moves_nothing(
+    browser: Any, url: str, width: int
+) -> None:
     page = browser.new_page(viewport={"width": width, "height": 900})
     page.add_init_script(SHIFTS)
     page.goto(url)
     page.wait_for_selector("#chart-even .main-svg", state="attached")
     paint = page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
-    library = page.evaluate("performance.getEntriesByType('resource').filter((one) => one.name.includes('plotly'))[0].startTime")
+    library = page.evaluate(
+        "performance.getEntriesByType('resource').filter((one) => "
+        "one.name.includes('plotly'))[0].startTime"
+    )
     assert library > paint
     assert page.evaluate("document.querySelectorAll('script[src*=plotly]').length") == 1
     assert page.evaluate("Number(document.documentElement.dataset.moved || 0)") < 0.05

@@ -1,4 +1,5 @@
-"""The first minutes of a stranger: the first question of one's own, Stop, a refusal, a busy machine, a run that was saved."""
+"""The first minutes of a stranger: the first question of one's own, Stop, a refusal, a busy
+machine, a run that was saved."""
 
 from __future__ import annotations
 
@@ -11,7 +12,20 @@ import pytest
 from ouroboros_core.decoding import metrics
 from ouroboros_core.decoding.trace_io import read_run
 from tests.browser import server
-from tests.visitor import DONE, ask, browser, choose, generate, open_tab, page, set_count, tile, tokens, url, visit
+from tests.visitor import (
+    DONE,
+    ask,
+    browser,
+    choose,
+    generate,
+    open_tab,
+    page,
+    set_count,
+    tile,
+    tokens,
+    url,
+    visit,
+)
 from visualize.tabs.examples import EXAMPLES, HEAP
 
 __all__ = ["browser", "page", "url"]  # fixtures
@@ -59,7 +73,9 @@ def drawn(page: Any, chart: str) -> str:
     return str(page.locator(f"#chart-{chart} .ouro-plot").inner_text())
 
 
-def test_the_first_question_of_ones_own_is_answered_and_a_raw_prompt_is_an_examples_alone(page: Any, url: str) -> None:
+def test_the_first_question_of_ones_own_is_answered_and_a_raw_prompt_is_an_examples_alone(
+    page: Any, url: str
+) -> None:
     note = page.get_by_text("a class skeleton, continued as it is")
     note.wait_for()
     assert not page.locator(CHAT).is_checked(), "the example on the page is continued as it is"
@@ -90,10 +106,20 @@ def test_an_empty_answer_says_why_and_one_click_mends_it(page: Any) -> None:
     generate(page)
     assert [token["text"] for token in tokens(page)] == ["<|im_end|>"]
     assert "end" in tokens(page)[0], "no part of the answer"
-    assert page.locator("#token-view .ouro-status").inner_text().startswith("1 token in 1 step; the last one, <|im_end|>, is")
-    assert notice(page).inner_text().startswith("The answer is empty. The model got the prompt as it stands")
+    assert (
+        page.locator("#token-view .ouro-status")
+        .inner_text()
+        .startswith("1 token in 1 step; the last one, <|im_end|>, is")
+    )
+    assert (
+        notice(page)
+        .inner_text()
+        .startswith("The answer is empty. The model got the prompt as it stands")
+    )
     notice(page).get_by_role("button", name="Run it with the chat template").click()
-    page.wait_for_function("document.querySelectorAll('#token-view .ouro-token').length > 1", timeout=LONG)
+    page.wait_for_function(
+        "document.querySelectorAll('#token-view .ouro-token').length > 1", timeout=LONG
+    )
     page.wait_for_selector(DONE, timeout=LONG)
     assert len(tokens(page)) == 16
     assert page.locator("#token-view .ouro-prompt").inner_text().strip() == QUESTION
@@ -101,8 +127,14 @@ def test_an_empty_answer_says_why_and_one_click_mends_it(page: Any) -> None:
     assert notice(page).filter(has_text="The answer is empty").count() == 0
 
 
-def test_from_the_click_on_the_old_run_is_marked_and_one_button_is_generate_or_stop(page: Any) -> None:
-    go, stop, run = page.locator("#generate"), page.locator("#stop"), page.locator("#token-view .ouro-run")
+def test_from_the_click_on_the_old_run_is_marked_and_one_button_is_generate_or_stop(
+    page: Any,
+) -> None:
+    go, stop, run = (
+        page.locator("#generate"),
+        page.locator("#stop"),
+        page.locator("#token-view .ouro-run"),
+    )
     badge = run.locator(".ouro-badge")
     before, status = badge.inner_text(), run.locator(".ouro-status").inner_text()
     assert go.is_visible() and not stop.is_visible()
@@ -120,14 +152,23 @@ def test_from_the_click_on_the_old_run_is_marked_and_one_button_is_generate_or_s
     assert stop.bounding_box()["x"] == where["x"], "in the same place"
     assert badge.inner_text() == "the run before"
     assert run.get_attribute("data-old") == ""
-    assert float(page.evaluate("getComputedStyle(document.querySelector('#token-view .ouro-text')).opacity")) < 0.6
+    assert (
+        float(
+            page.evaluate(
+                "getComputedStyle(document.querySelector('#token-view .ouro-text')).opacity"
+            )
+        )
+        < 0.6
+    )
     for route in held:
         route.continue_()
     page.unroute("**/queue/join*")
     page.get_by_text("has room for 8192").wait_for(timeout=LONG)
     go.wait_for()
     assert not stop.is_visible(), "also after a refusal"
-    assert (badge.inner_text(), run.locator(".ouro-status").inner_text()) == (before, status), "nothing took its place"
+    assert (badge.inner_text(), run.locator(".ouro-status").inner_text()) == (before, status), (
+        "nothing took its place"
+    )
     assert run.get_attribute("data-old") is None
     assert page.locator("#chart-speedup .js-line").count() > 0
     field = page.locator("#prompt textarea")
@@ -166,11 +207,16 @@ def test_a_stopped_run_shows_all_that_is_known_of_it(page: Any) -> None:
     written, steps = len(tokens(page)), len(trace.steps)
     assert 12 < written == metrics.new_tokens(trace) < 256
     status = page.locator("#token-view .ouro-status").inner_text()
-    assert status == f"Stopped after {written} tokens in {steps} steps. There is no plain run to compare with."
+    assert (
+        status
+        == f"Stopped after {written} tokens in {steps} steps. There is no plain run to compare with."
+    )
     assert tile(page, "Mean acceptance") == f"{metrics.mean_acceptance_length(trace):.2f}"
     assert tile(page, "Speedup") == "–"
     assert "A step takes" in page.locator("#token-view .ouro-numbers").inner_text()
-    bars = page.evaluate("document.querySelector('#chart-acceptance .ouro-plot').data.map(d => [...d.y])")
+    bars = page.evaluate(
+        "document.querySelector('#chart-acceptance .ouro-plot').data.map(d => [...d.y])"
+    )
     assert sum(map(sum, bars)) == written
     page.wait_for_selector("#chart-where .bars path", state="attached")
     page.wait_for_selector("#chart-positions .bars path", state="attached")
@@ -188,22 +234,33 @@ def test_a_stopped_run_shows_all_that_is_known_of_it(page: Any) -> None:
     assert page.get_by_text("Measured when the run has ended").count() == 0
 
 
-def test_a_speedup_measured_on_a_busy_machine_is_marked_and_one_click_measures_it_again(browser: Any) -> None:
+def test_a_speedup_measured_on_a_busy_machine_is_marked_and_one_click_measures_it_again(
+    browser: Any,
+) -> None:
     with server("--dtype", "float32", program=SLOW) as url:
         for page in visit(browser, url):
             ask(page, "Count from one to ten in words.", 16)
             generate(page)
             text, wrong = [token["text"] for token in tokens(page)], tile(page, "Speedup")
             assert float(wrong.rstrip("×")) > 100
-            assert page.locator(".ouro-tile", has_text="Speedup").inner_text().endswith("measured on a busy machine")
+            assert (
+                page.locator(".ouro-tile", has_text="Speedup")
+                .inner_text()
+                .endswith("measured on a busy machine")
+            )
             assert "busy machine" in page.locator("#token-view .ouro-numbers").inner_text()
             assert (
-                notice(page).inner_text().startswith("The speedup was measured on a busy machine: passes of plain decoding took")
+                notice(page)
+                .inner_text()
+                .startswith(
+                    "The speedup was measured on a busy machine: passes of plain decoding took"
+                )
             )
             notice(page).get_by_role("button", name="Measure again").click()
             assert page.locator("#stop").is_visible()
             page.wait_for_function(
-                f"document.querySelector('#token-view .ouro-tile:nth-child(2) dd')?.innerText.length < {len(wrong)}"
+                "document.querySelector('#token-view .ouro-tile:nth-child(2) "
+                f"dd')?.innerText.length < {len(wrong)}"
             )
             page.wait_for_selector(DONE, timeout=LONG)
             assert float(tile(page, "Speedup").rstrip("×")) < 100

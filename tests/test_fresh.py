@@ -1,4 +1,5 @@
-"""What a newcomer gets: an environment with the requirements and nothing else serves the page. Other Pythons: make fresh."""
+"""What a newcomer gets: an environment with the requirements and nothing else serves the page.
+Other Pythons: make fresh."""
 
 from __future__ import annotations
 
@@ -12,7 +13,10 @@ from tests import fresh
 
 
 @pytest.mark.embedded
-@pytest.mark.skipif("CI" not in os.environ, reason="installs PyTorch once more, for some gigabytes: make fresh does that")
+@pytest.mark.skipif(
+    "CI" not in os.environ,
+    reason="installs PyTorch once more, for some gigabytes: make fresh does that",
+)
 def test_a_new_environment_from_the_requirements_alone_serves_the_page(tmp_path: Path) -> None:
     base = getattr(sys, "_base_executable", sys.executable)
     python = fresh.install(base, tmp_path / "venv")
@@ -22,5 +26,7 @@ def test_a_new_environment_from_the_requirements_alone_serves_the_page(tmp_path:
 
 def test_an_interpreter_that_is_not_there_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", ["fresh", "python-that-nobody-has"])
-    with pytest.raises(SystemExit, match="no python-that-nobody-has runs here: name the interpreters to try"):
+    with pytest.raises(
+        SystemExit, match="no python-that-nobody-has runs here: name the interpreters to try"
+    ):
         fresh.main()

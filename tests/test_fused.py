@@ -23,17 +23,31 @@ from tests.test_text import tokenizer
 FAMILY: dict[str, dict[str, Any]] = {
     "llama": {},
     "qwen2": {},  # with biases on queries, keys and values
-    "qwen3": {"head_dim": 16},  # with norms on queries and keys; wider heads than the model's width suggests
+    "qwen3": {
+        "head_dim": 16
+    },  # with norms on queries and keys; wider heads than the model's width suggests
     "mistral": {"sliding_window": None, "head_dim": 8},
 }
-SCALED = {"rope_type": "llama3", "rope_theta": 500.0, "factor": 4.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
+SCALED = {
+    "rope_type": "llama3",
+    "rope_theta": 500.0,
+    "factor": 4.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+}
 SCALED |= {"original_max_position_embeddings": 64}
 
 
 def model(kind: str, dtype: torch.dtype = torch.float64, **changes: Any) -> Any:
     settings = {**tiny._SIZES, **FAMILY[kind], "max_position_embeddings": 2048, **changes}
     torch.manual_seed(3)
-    made = transformers.AutoModelForCausalLM.from_config(transformers.AutoConfig.for_model(kind, **settings)).to(dtype).eval()
+    made = (
+        transformers.AutoModelForCausalLM.from_config(
+            transformers.AutoConfig.for_model(kind, **settings)
+        )
+        .to(dtype)
+        .eval()
+    )
     with torch.no_grad():
         for weight in made.parameters():
             weight.normal_(0, 0.3) if weight.dim() > 1 else weight.normal_(1, 0.2)
@@ -55,9 +69,14 @@ def plain(made: Any, text: list[int]) -> Any:
 
 
 @pytest.mark.parametrize("kind", FAMILY)
-@pytest.mark.parametrize("changes", [{}, {"rope_parameters": SCALED}, {"tie_word_embeddings": True}], ids=["", "scaled", "tied"])
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"rope_parameters": SCALED}, {"tie_word_embeddings": True}],
+    ids=["", "scaled", "tied"],
+)
 def test_every_node_has_the_logits_of_its_branch_alone(kind: str, changes: dict[str, Any]) -> None:
-    """Behind a context longer than a prefill chunk, and again after an accepted path was compacted in the cache."""
+    """Behind a context longer than a prefill chunk, and again after an accepted path was compacted
+    in the cache."""
     made = model(kind, **changes)
     assert fits(made)
     text = tiny.prompt(PREFILL_CHUNK + 90)
@@ -77,7 +96,12 @@ def test_a_single_row_needs_no_mask_and_says_the_same() -> None:
     wrapper, text = CausalLM(made, "llama", fused=True), tiny.prompt(30)
     for end in (20, 21, 22):
         root = TreeBuilder(text[end - 1]).build()
-        assert np.allclose(wrapper.evaluate(text[:end], root).logits(0), plain(made, text[:end]), rtol=1e-4, atol=1e-4)
+        assert np.allclose(
+            wrapper.evaluate(text[:end], root).logits(0),
+            plain(made, text[:end]),
+            rtol=1e-4,
+            atol=1e-4,
+        )
 
 
 @pytest.mark.parametrize("fused", [True, False])
@@ -98,13 +122,19 @@ def test_a_draft_of_the_family_is_computed_compactly_in_half_precision_too(kind:
     assert pair.draft is not None and pair.draft.fused
 
 
-@pytest.mark.parametrize("architecture", ["gemma", "gpt2", "olmo2", "granite", "phi3", "stablelm", "starcoder2", "cohere"])
+@pytest.mark.parametrize(
+    "architecture",
+    ["gemma", "gpt2", "olmo2", "granite", "phi3", "stablelm", "starcoder2", "cohere"],
+)
 def test_other_architectures_keep_the_general_pass(architecture: str) -> None:
     assert not fits(tiny.target(architecture))
 
 
-def test_what_does_not_compute_alike_keeps_the_general_pass(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Broken on purpose: a compact pass whose layers are exchanged, and one that fails, are both found out."""
+def test_what_does_not_compute_alike_keeps_the_general_pass(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Broken on purpose: a compact pass whose layers are exchanged, and one that fails, are both
+    found out."""
     made = model("llama")
     exchanged = CausalLM(made, "llama", fused=True)
     assert exchanged._fused is not None
@@ -129,5 +159,7 @@ def test_features_are_the_last_hidden_states_of_every_token_but_the_last() -> No
             with torch.inference_mode():
                 expected = made.model(torch.tensor([context[:-1]])).last_hidden_state[0]
             found = wrapper.features(context)
-            assert found.shape == expected.shape and torch.allclose(found, expected, rtol=1e-4, atol=1e-4)
+            assert found.shape == expected.shape and torch.allclose(
+                found, expected, rtol=1e-4, atol=1e-4
+            )
             wrapper.evaluate(context, bush(context[-1]))

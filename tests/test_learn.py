@@ -1,4 +1,5 @@
-"""The lessons: every number is that of the run shown, every stop points at something, every question has its answer."""
+"""The lessons: every number is that of the run shown, every stop points at something, every
+question has its answer."""
 
 from __future__ import annotations
 
@@ -12,7 +13,13 @@ from ouroboros_core.locations import assets
 from ouroboros_core.words import table
 from visualize import gallery, learn
 
-FORMULAS = {"learn.unchanged.2", "learn.unchanged.3", "learn.unchanged.4", "learn.pays.3", "learn.pays.4"}
+FORMULAS = {
+    "learn.unchanged.2",
+    "learn.unchanged.3",
+    "learn.unchanged.4",
+    "learn.pays.3",
+    "learn.pays.4",
+}
 """Texts that hold numbers of formulas, which belong to no run."""
 
 
@@ -56,8 +63,16 @@ def whole(name: str, plain: str | None) -> dict[str, Any]:
     """Numbers of a whole run, and of it against a plain one."""
     run = raw(name)
     steps, count = run["steps"], emitted(run)
-    accepted, tested = sum(len(s["path"]) for s in steps), sum(len(s["path"]) + corrected(s) for s in steps)
-    facts = {"tokens": count, "steps": len(steps), "length": count / len(steps), "seconds": seconds(run)}
+    accepted, tested = (
+        sum(len(s["path"]) for s in steps),
+        sum(len(s["path"]) + corrected(s) for s in steps),
+    )
+    facts = {
+        "tokens": count,
+        "steps": len(steps),
+        "length": count / len(steps),
+        "seconds": seconds(run),
+    }
     facts |= {"saved": count - len(steps), "depth": sum(map(depth, steps)) / len(steps)}
     if tested:
         facts["rate"] = accepted / tested
@@ -74,7 +89,12 @@ def whole(name: str, plain: str | None) -> dict[str, Any]:
 
 def of_step(step: dict[str, Any]) -> dict[str, Any]:
     checked, accepted = len(step["tree"]["tokens"]) - 1, len(step["path"])
-    facts = {"step": step["index"] + 1, "width": step["width"], "checked": checked, "accepted": accepted}
+    facts = {
+        "step": step["index"] + 1,
+        "width": step["width"],
+        "checked": checked,
+        "accepted": accepted,
+    }
     return facts | {"emitted": len(tokens(step)), "behind": checked - accepted - 1}
 
 
@@ -105,7 +125,11 @@ def learned(name: str, how: str) -> int:
 def oracle(chapter: dict[str, Any]) -> dict[str, Any]:
     """All numbers of a chapter, recomputed from the files by what its stops show."""
     name, run = chapter["run"], raw(chapter["run"])
-    plain = {"heap": "heap-autoregressive", "story": "story-autoregressive", "sampled": "sampled-autoregressive"}
+    plain = {
+        "heap": "heap-autoregressive",
+        "story": "story-autoregressive",
+        "sampled": "sampled-autoregressive",
+    }
     base = None if name.endswith("autoregressive") else plain[name.split("-")[0]]
     facts = whole(name, base)
     if chapter["id"] == "plain":
@@ -121,15 +145,26 @@ def oracle(chapter: dict[str, Any]) -> dict[str, Any]:
         return facts | _unchanged(chapter, run)
     if chapter["id"] == "phrases":
         early, paid = shown(chapter, 0), shown(chapter, 2)
-        facts |= of_step(paid) | passes(name, "heap-autoregressive") | {"pool": run["steps"][-1]["pool_size"]}
-        facts |= {"window": len(early["window"]), "early": early["index"] + 1, "early_width": early["width"]}
+        facts |= (
+            of_step(paid)
+            | passes(name, "heap-autoregressive")
+            | {"pool": run["steps"][-1]["pool_size"]}
+        )
+        facts |= {
+            "window": len(early["window"]),
+            "early": early["index"] + 1,
+            "early_width": early["width"],
+        }
         return facts | {"learned": paid["tree"]["provenance"][paid["path"][-1]]["step"] + 1}
     if chapter["id"] == "suffixes":
         return facts | _suffixes(chapter, run)
     if chapter["id"] == "warm":
         cold = raw("heap-ouroboros-cold")
         sizes = {"pool": run["steps"][0]["pool_size"], "cold_pool": cold["steps"][0]["pool_size"]}
-        others = {"cold_steps": len(cold["steps"]), "cold_speedup": whole("heap-ouroboros-cold", base)["speedup"]}
+        others = {
+            "cold_steps": len(cold["steps"]),
+            "cold_speedup": whole("heap-ouroboros-cold", base)["speedup"],
+        }
         return facts | sizes | others | {"history": learned(name, "history")}
     return facts | _pays(facts) | passes(name, "story-autoregressive")
 
@@ -157,7 +192,9 @@ def _unchanged(chapter: dict[str, Any], run: dict[str, Any]) -> dict[str, Any]:
     trial = judged["trials"][-1]
     kept = sum(min(p, q) for p, q in zip(judged["target"], judged["draft"], strict=True))
     keyed, plain = raw("sampled-match"), raw("sampled-autoregressive")
-    pairs = zip(*([t for s in one["steps"] for t in tokens(s)] for one in (keyed, plain)), strict=True)
+    pairs = zip(
+        *([t for s in one["steps"] for t in tokens(s)] for one in (keyed, plain)), strict=True
+    )
     assert trial["u"] >= trial["p"] / trial["q"], "it was rejected"
     return of_step(step) | {
         "p": trial["p"],
@@ -177,7 +214,9 @@ def _unchanged(chapter: dict[str, Any], run: dict[str, Any]) -> dict[str, Any]:
 def _suffixes(chapter: dict[str, Any], run: dict[str, Any]) -> dict[str, Any]:
     step = shown(chapter, 0)
     nodes = range(1, len(step["tree"]["tokens"]))
-    drafted = sum(source(s, n) == "draft" for s in run["steps"] for n in range(1, len(s["tree"]["tokens"])))
+    drafted = sum(
+        source(s, n) == "draft" for s in run["steps"] for n in range(1, len(s["tree"]["tokens"]))
+    )
     return of_step(step) | {
         "hung": sum(source(step, n) == "suffix" for n in nodes),
         "drafted": sum(source(step, n) == "draft" for n in nodes),
@@ -191,28 +230,47 @@ def _suffixes(chapter: dict[str, Any], run: dict[str, Any]) -> dict[str, Any]:
 
 
 def _pays(facts: dict[str, Any]) -> dict[str, Any]:
-    """The share at which 1 + a + ... + a^gamma reaches the cost of a step, found by trying; and a friend's arithmetic."""
+    """The share at which 1 + a + ... + a^gamma reaches the cost of a step, found by trying; and a
+    friend's arithmetic."""
     tried = [n / 100_000 for n in range(100_001)]
     gamma = facts["depth"]
-    even = next((a for a in tried if a < 1 and (1 - a ** (gamma + 1)) / (1 - a) >= facts["cost"]), 1.0)
+    even = next(
+        (a for a in tried if a < 1 and (1 - a ** (gamma + 1)) / (1 - a) >= facts["cost"]), 1.0
+    )
     shallow, deep = sum(0.5**n for n in range(3)), sum(0.5**n for n in range(9))
-    return {"even": even, "shallow": shallow, "deep": deep, "shallow_speedup": shallow / 1.4, "deep_speedup": deep / 2.6}
+    return {
+        "even": even,
+        "shallow": shallow,
+        "deep": deep,
+        "shallow_speedup": shallow / 1.4,
+        "deep_speedup": deep / 2.6,
+    }
 
 
 @pytest.mark.parametrize("chapter", learn.chapters(), ids=lambda c: c["id"])
 def test_every_number_is_that_of_the_run_which_is_shown(chapter: dict[str, Any]) -> None:
     facts = oracle(chapter)
     for number, stop in enumerate(chapter["stops"], 1):
-        assert "\n".join(stop["words"]) == table()[f"learn.{chapter['id']}.{number}"].format(**facts)
+        assert "\n".join(stop["words"]) == table()[f"learn.{chapter['id']}.{number}"].format(
+            **facts
+        )
     if chapter["question"]["kind"] == "choice":
-        assert chapter["question"]["why"] == table()[f"learn.{chapter['id']}.question.why"].format(**facts)
+        assert chapter["question"]["why"] == table()[f"learn.{chapter['id']}.question.why"].format(
+            **facts
+        )
 
 
 def test_no_number_is_written_into_the_texts() -> None:
     """But for those of formulas, whose results the test above computes."""
     for key, text in table().items():
-        if key.startswith(("learn.", "gallery.")) and not key.endswith((".answer", ".where")) and key not in FORMULAS:
-            assert not re.search(r"\d", re.sub(r"\{[^}]*\}", "", text)) or re.search(r"EAGLE-2|min\(1, p/q\)", text), key
+        if (
+            key.startswith(("learn.", "gallery."))
+            and not key.endswith((".answer", ".where"))
+            and key not in FORMULAS
+        ):
+            assert not re.search(r"\d", re.sub(r"\{[^}]*\}", "", text)) or re.search(
+                r"EAGLE-2|min\(1, p/q\)", text
+            ), key
 
 
 def test_the_guesses_of_a_question_end_differently_and_are_those_of_the_run() -> None:
@@ -226,13 +284,19 @@ def test_the_guesses_of_a_question_end_differently_and_are_those_of_the_run() ->
 
 
 def test_what_is_said_of_whole_texts_is_true() -> None:
-    """Sentences without numbers: greedy and keyed runs are plain decoding's text, the one by rejection is its own."""
+    """Sentences without numbers: greedy and keyed runs are plain decoding's text, the one by
+    rejection is its own."""
     for name, facts in gallery.runs().items():
         plain = gallery.baseline(name)
         if plain is not None:
-            assert (gallery.trace(name).tokens == plain.tokens) == (facts.get("acceptance") != "rejection"), name
+            assert (gallery.trace(name).tokens == plain.tokens) == (
+                facts.get("acceptance") != "rejection"
+            ), name
     assert gallery.facts("story-speculative-8")["speedup"] < 1, "the lesson on what does not pay"
-    assert gallery.facts("heap-ouroboros-warm")["steps"] < gallery.facts("heap-ouroboros-cold")["steps"]
+    assert (
+        gallery.facts("heap-ouroboros-warm")["steps"]
+        < gallery.facts("heap-ouroboros-cold")["steps"]
+    )
 
 
 def test_ten_questions_lead_to_stops_that_are_there() -> None:
@@ -241,11 +305,16 @@ def test_ten_questions_lead_to_stops_that_are_there() -> None:
     for question in questions:
         assert 0 <= question["stop"] < len(chapters[question["chapter"]]["stops"])
     assert all(
-        0 <= c["question"]["answer"] < len(c["question"]["options"]) for c in chapters if c["question"]["kind"] == "choice"
+        0 <= c["question"]["answer"] < len(c["question"]["options"])
+        for c in chapters
+        if c["question"]["kind"] == "choice"
     )
 
 
 def test_the_gallery_has_ten_runs_and_a_sentence_for_each() -> None:
     entries = gallery.entries()
     assert len(entries) >= 10
-    assert all(entry["title"] and len(entry["words"]) > 40 and "{" not in entry["words"] for entry in entries)
+    assert all(
+        entry["title"] and len(entry["words"]) > 40 and "{" not in entry["words"]
+        for entry in entries
+    )

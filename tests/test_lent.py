@@ -1,4 +1,5 @@
-"""A page whose GPU is lent to worker processes: everything works across the border. With a stand-in for the package `spaces`."""
+"""A page whose GPU is lent to worker processes: everything works across the border. With a stand-in
+for the package `spaces`."""
 
 from __future__ import annotations
 
@@ -27,7 +28,12 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def url(log: Path) -> Iterator[str]:
     """One thread, because a process that has computed on several cannot be forked."""
     paths = os.pathsep.join([str(LENDER), os.environ.get("PYTHONPATH", "")])
-    variables = {"SPACES_ZERO_GPU": "true", "PYTHONPATH": paths, "LENDER_LOG": str(log), "OMP_NUM_THREADS": "1"}
+    variables = {
+        "SPACES_ZERO_GPU": "true",
+        "PYTHONPATH": paths,
+        "LENDER_LOG": str(log),
+        "OMP_NUM_THREADS": "1",
+    }
     with server("--dtype", "float32", "--device", "cpu", environment=variables) as address:
         wait_until_ready(address)
         yield address
@@ -35,15 +41,21 @@ def url(log: Path) -> Iterator[str]:
 
 def test_a_run_is_carried_out_by_a_worker_and_comes_back_whole(url: str, log: Path) -> None:
     """Oracle: plain decoding, in another worker."""
-    answer = client(url).predict("Count to five.", "speculative", max_new_tokens=16, api_name="/generate")
-    plain = client(url).predict("Count to five.", "autoregressive", max_new_tokens=16, compare=False, api_name="/generate")
+    answer = client(url).predict(
+        "Count to five.", "speculative", max_new_tokens=16, api_name="/generate"
+    )
+    plain = client(url).predict(
+        "Count to five.", "autoregressive", max_new_tokens=16, compare=False, api_name="/generate"
+    )
     assert answer["text"] == plain["text"]
     assert answer["identical"] is True
     assert answer["trace"]["environment"]["passes"] == "transformers"
     served = [line.split() for line in log.read_text().splitlines()]
     assert len(served) == 2
     assert all(parent != worker for parent, _, worker, *_ in served)
-    assert [float(line[-1]) for line in served] == [pytest.approx(18.2)] * 2, "15 seconds, and 0.1 for each token of both runs"
+    assert [float(line[-1]) for line in served] == [pytest.approx(18.2)] * 2, (
+        "15 seconds, and 0.1 for each token of both runs"
+    )
 
 
 def test_what_cannot_run_is_said_in_the_workers_own_words(url: str) -> None:
@@ -67,11 +79,15 @@ def test_phrases_a_stopped_run_and_a_race_cross_the_border(url: str) -> None:
             with page.expect_download() as download:
                 page.locator('#save-view [data-kind="json"]').click()
             traces.append(json.dumps(json.loads(Path(download.value.path()).read_text())))
-        assert ['"history"' in trace for trace in traces] == [False, True], "the pool came back from the first worker"
+        assert ['"history"' in trace for trace in traces] == [False, True], (
+            "the pool came back from the first worker"
+        )
         ask(page, "Count to a thousand.", 256)
         page.click("#generate")
         page.wait_for_function(
-            "document.querySelectorAll('#token-view .ouro-run[data-done=\"false\"] .ouro-token').length > 5", timeout=60_000
+            'document.querySelectorAll(\'#token-view .ouro-run[data-done="false"] '
+            ".ouro-token').length > 5",
+            timeout=60_000,
         )
         page.click("#stop")
         page.get_by_text("Stopped").first.wait_for()

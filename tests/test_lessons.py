@@ -52,7 +52,8 @@ def saved(page: Any, kind: str) -> tuple[str, str]:
 
 
 def read_chapter(page: Any, number: int) -> None:
-    """Read a chapter to its end; every stop shows its words, and marks something in the run beside it."""
+    """Read a chapter to its end; every stop shows its words, and marks something in the run beside
+    it."""
     chapter = learn.chapters()[number]
     page.locator(".ouro-learn-chapter").nth(number).click()
     for stop in chapter["stops"]:
@@ -62,7 +63,11 @@ def read_chapter(page: Any, number: int) -> None:
             page.wait_for_selector(".ouro-learn-run [data-spot]", state="attached")
         if "at" in stop:
             at = f"step {stop['at']['step'] + 1} of"
-            page.wait_for_function("t => document.querySelector('.ouro-learn-run .ouro-count').textContent.startsWith(t)", arg=at)
+            page.wait_for_function(
+                "t => document.querySelector('.ouro-learn-run "
+                ".ouro-count').textContent.startsWith(t)",
+                arg=at,
+            )
         page.locator(".ouro-learn-next").click()
     page.get_by_text(say("learn.question"), exact=True).wait_for()
 
@@ -80,7 +85,8 @@ def answer(page: Any, number: int) -> None:
             assert verdict.startswith(say("learn.right")) and one["why"] in verdict
             count = page.locator(".ouro-learn-run .ouro-count")
             page.wait_for_function(
-                "s => document.querySelector('.ouro-learn-run .ouro-count').textContent.startsWith(s)",
+                "s => document.querySelector('.ouro-learn-run "
+                ".ouro-count').textContent.startsWith(s)",
                 arg=f"step {one['step'] + 1} of",
             )
             assert "token" not in count.inner_text(), "it is replayed to the commit"
@@ -90,7 +96,11 @@ def answer(page: Any, number: int) -> None:
     wrong = next(n for n in range(len(question["options"])) if n != question["answer"])
     page.locator(".ouro-learn-option").nth(wrong).click()
     assert page.locator(".ouro-learn-verdict").inner_text().startswith(say("learn.wrong"))
-    assert page.locator('.ouro-learn-option[data-verdict="right"]').inner_text().endswith(question["options"][question["answer"]])
+    assert (
+        page.locator('.ouro-learn-option[data-verdict="right"]')
+        .inner_text()
+        .endswith(question["options"][question["answer"]])
+    )
 
 
 @pytest.mark.parametrize("number", [1, 3, 4])
@@ -119,19 +129,25 @@ def test_own_runs_are_points_on_the_theorys_curves(page: Any) -> None:
     assert own["y"] == [pytest.approx(speedup, abs=0.01)]
     page.locator('.ouro-theory input[name="cost"]').fill("0.3")
     curve = page.evaluate("[...document.querySelector('.ouro-theory-speedup').data[0].y]")
-    assert curve == pytest.approx([sum(0.7**k for k in range(g + 1)) / (0.3 * g + 1) for g in range(17)])
+    assert curve == pytest.approx(
+        [sum(0.7**k for k in range(g + 1)) / (0.3 * g + 1) for g in range(17)]
+    )
     star = page.evaluate("document.querySelector('.ouro-theory-speedup').data[2].x[0]")
     assert star == max(range(17), key=lambda g: curve[g])
 
 
-def test_a_trace_that_was_saved_comes_back_equal_after_the_page_was_reloaded(page: Any, tmp_path: Path) -> None:
+def test_a_trace_that_was_saved_comes_back_equal_after_the_page_was_reloaded(
+    page: Any, tmp_path: Path
+) -> None:
     choose(page, "Ouroboros")
     ask(page, "Count from one to ten in words.", 24)
     generate(page)
     shown = tokens(page)
     name, text = saved(page, "json")
     trace = read_trace(text)
-    assert [str(t) for t in trace.tokens] == [t["id"] for t in shown] and name.startswith("ouroboros-")
+    assert [str(t) for t in trace.tokens] == [t["id"] for t in shown] and name.startswith(
+        "ouroboros-"
+    )
     rows = saved(page, "csv")[1].strip().splitlines()
     assert len(rows) == 1 + len(trace.tokens)
     page.reload()
@@ -140,7 +156,9 @@ def test_a_trace_that_was_saved_comes_back_equal_after_the_page_was_reloaded(pag
     file = tmp_path / "mine.json"
     file.write_text(text)
     page.locator("#open-view input").set_input_files(file)
-    page.wait_for_function("n => document.querySelectorAll('#token-view .ouro-token').length === n", arg=len(shown))
+    page.wait_for_function(
+        "n => document.querySelectorAll('#token-view .ouro-token').length === n", arg=len(shown)
+    )
     assert tokens(page) == shown
     assert page.locator("#token-view .ouro-badge").inner_text().startswith("recorded on")
     assert saved(page, "json")[1] == text
@@ -156,7 +174,9 @@ def test_a_file_that_is_no_trace_is_refused_and_the_page_goes_on(page: Any, tmp_
     good["texts"][0] = good["prompt"]["text"] = HOSTILE
     file.write_text(json.dumps(good))
     page.locator("#open-view input").set_input_files(file)
-    page.wait_for_function("h => document.querySelector('#token-view .ouro-prompt').textContent === h", arg=HOSTILE)
+    page.wait_for_function(
+        "h => document.querySelector('#token-view .ouro-prompt').textContent === h", arg=HOSTILE
+    )
     assert tokens(page)[0]["text"] == HOSTILE
     assert page.evaluate("window.hacked") is None
 
@@ -167,13 +187,17 @@ def test_a_recorded_run_opens_and_two_runs_are_compared(page: Any) -> None:
     page.get_by_role("button", name="Compare").click()
     page.wait_for_selector("#diff-view .ouro-segment")
     plain, fast = gallery.trace("heap-autoregressive"), gallery.trace("heap-ouroboros")
-    text = page.locator(".ouro-diff-text").evaluate("n => [...n.children].map(s => s.firstChild.textContent).join('')")
+    text = page.locator(".ouro-diff-text").evaluate(
+        "n => [...n.children].map(s => s.firstChild.textContent).join('')"
+    )
     assert text == fast.text
     saved_steps = page.locator(".ouro-segment sup").all_inner_texts()
     assert sum(-int(s.replace("−", "-")) for s in saved_steps) == len(plain.steps) - len(fast.steps)
     page.wait_for_selector("#chart-diff .js-line", state="attached")
     page.locator('[data-name="repeat-sam"] button').click()
-    page.wait_for_function("document.querySelector('#token-view .ouro-title').textContent.startsWith('sam')")
+    page.wait_for_function(
+        "document.querySelector('#token-view .ouro-title').textContent.startsWith('sam')"
+    )
     assert "".join(t["text"] for t in tokens(page)) == gallery.trace("repeat-sam").text
 
 
@@ -205,20 +229,27 @@ def test_a_chart_is_saved_as_png_and_as_svg(page: Any) -> None:
     chart = page.locator("#chart-speedup")
     chart.scroll_into_view_if_needed()
     chart.locator(".ouro-plot").hover()
-    for title, start in (("Download plot as a PNG", b"\x89PNG"), ("Download plot as an SVG", b"<svg")):
+    for title, start in (
+        ("Download plot as a PNG", b"\x89PNG"),
+        ("Download plot as an SVG", b"<svg"),
+    ):
         with page.expect_download() as download:
             chart.locator(f'.modebar-btn[data-title="{title}"]').click()
         assert download.value.suggested_filename.startswith("speedup-compared-with-plain-decoding")
         assert Path(download.value.path()).read_bytes().startswith(start)
 
 
-def test_a_replay_opens_from_disk_without_a_network(page: Any, offline: Any, tmp_path: Path) -> None:
+def test_a_replay_opens_from_disk_without_a_network(
+    page: Any, offline: Any, tmp_path: Path
+) -> None:
     text = saved(page, "html")[1]
     run = gallery.trace("heap-ouroboros")
     file = tmp_path / "replay.html"
     file.write_text(text)
     offline.goto(file.as_uri())
-    shown = offline.eval_on_selector_all(".ouro-token", "nodes => nodes.map(n => n.textContent).join('')")
+    shown = offline.eval_on_selector_all(
+        ".ouro-token", "nodes => nodes.map(n => n.textContent).join('')"
+    )
     assert shown == run.text
     offline.get_by_label("Moment of the run").focus()
     offline.keyboard.press("Home")
@@ -232,7 +263,9 @@ def test_a_replay_of_256_tokens_has_less_than_two_megabytes_and_runs_no_text_of_
     steps = (*run.steps, *(replace(step, index=step.index + len(run.steps)) for step in run.steps))
     twice = replace(run, steps=steps, texts=run.texts * 2)
     assert len(twice.tokens) == 256
-    assert len(standalone.replay_html(twice, gallery.baseline("heap-ouroboros")).encode()) < 2_000_000
+    assert (
+        len(standalone.replay_html(twice, gallery.baseline("heap-ouroboros")).encode()) < 2_000_000
+    )
     data = json.loads(run.to_json())
     data["prompt"]["text"] = "</script><script>alert(1)</script>"
     text = standalone.replay_html(read_trace(json.dumps(data)))
@@ -247,8 +280,12 @@ def test_the_static_gallery_works_from_disk_without_a_network(offline: Any, site
     offline.get_by_role("link", name="Recorded runs").click()
     offline.wait_for_selector("#run .ouro-token")
     offline.locator('[data-name="summary-union"] button').click()
-    offline.wait_for_function("document.querySelector('#run .ouro-title').textContent.startsWith('union')")
-    shown = offline.eval_on_selector_all("#run .ouro-token", "nodes => nodes.map(n => n.textContent).join('')")
+    offline.wait_for_function(
+        "document.querySelector('#run .ouro-title').textContent.startsWith('union')"
+    )
+    shown = offline.eval_on_selector_all(
+        "#run .ouro-token", "nodes => nodes.map(n => n.textContent).join('')"
+    )
     assert shown == gallery.trace("summary-union").text
     offline.get_by_role("link", name="Theory").click()
     offline.locator(".ouro-theory-tokens .main-svg").first.wait_for()

@@ -1,4 +1,5 @@
-"""What may be asked for: budgets, lists of pairs, room in characters and in memory, the size of a request."""
+"""What may be asked for: budgets, lists of pairs, room in characters and in memory, the size of a
+request."""
 
 from __future__ import annotations
 
@@ -29,7 +30,12 @@ from visualize.server.service import Gate
 
 def asked(**more: Any) -> Task:
     kind = methods.get("speculative")
-    return Task("the cat sat", kind.id, kind.Hyperparameters(), **{"max_new_tokens": 12, "chat": False, **more})
+    return Task(
+        "the cat sat",
+        kind.id,
+        kind.Hyperparameters(),
+        **{"max_new_tokens": 12, "chat": False, **more},
+    )
 
 
 def test_a_visitor_may_spend_a_budget_in_an_hour_and_is_told_when_there_is_more() -> None:
@@ -41,7 +47,11 @@ def test_a_visitor_may_spend_a_budget_in_an_hour_and_is_told_when_there_is_more(
     budget.spend("a", 30)
     budget.admit("a", 10)
     with pytest.raises(
-        InvalidInput, match=r"may have 100 tokens in an hour; you have had 90, and this would be 11 more: .*in 50 min"
+        InvalidInput,
+        match=(
+            r"may have 100 tokens in an hour; you have had 90, and this would be 11 more: .*in 50 "
+            r"min"
+        ),
     ):
         budget.admit("a", 11)
     with pytest.raises(InvalidInput, match="in 60 minutes"):
@@ -53,7 +63,7 @@ def test_a_visitor_may_spend_a_budget_in_an_hour_and_is_told_when_there_is_more(
     budget.admit("a", 70)
 
 
-def test_without_a_budget_nothing_is_counted_and_of_very_many_visitors_the_oldest_is_forgotten() -> None:
+def test_without_a_budget_nothing_is_counted_and_of_many_visitors_the_oldest_is_forgotten() -> None:
     Budget(None, "tokens").admit("a", 1e9)
     budget = Budget(10, "tokens")
     for number in range(VISITORS + 1):
@@ -64,7 +74,10 @@ def test_without_a_budget_nothing_is_counted_and_of_very_many_visitors_the_oldes
 
 
 def test_a_visitor_is_a_hash_of_an_address_and_of_the_proxys_word_only_where_there_is_one() -> None:
-    request = SimpleNamespace(client=SimpleNamespace(host="203.0.113.7"), headers={"x-forwarded-for": "198.51.100.1, 10.0.0.1"})
+    request = SimpleNamespace(
+        client=SimpleNamespace(host="203.0.113.7"),
+        headers={"x-forwarded-for": "198.51.100.1, 10.0.0.1"},
+    )
     direct, proxied = who(request, proxied=False), who(request, proxied=True)
     assert direct != proxied
     assert "203" not in direct and len(direct) == 16
@@ -76,7 +89,9 @@ def test_a_visitor_is_a_hash_of_an_address_and_of_the_proxys_word_only_where_the
 
 def test_a_list_of_pairs_is_read_and_the_first_is_the_default(tmp_path: Path) -> None:
     file = tmp_path / "pairs.json"
-    file.write_text(json.dumps([{"name": "own"}, {"name": "other", "target": "models/t", "draft": "none"}]))
+    file.write_text(
+        json.dumps([{"name": "own"}, {"name": "other", "target": "models/t", "draft": "none"}])
+    )
     pairs = read_pairs(file)
     assert pairs == (Choice(name="own"), Choice(name="other", target="models/t", draft="none"))
     models = Models(lambda _: small_pair(), pairs, own=False)
@@ -108,7 +123,9 @@ def test_a_list_of_pairs_that_is_none_is_refused(tmp_path: Path, text: str, mess
 
 
 def test_on_ones_own_machine_any_pair_may_be_typed() -> None:
-    assert typed("models/t + models/d") == Choice(name="models/t + models/d", target="models/t", draft="models/d")
+    assert typed("models/t + models/d") == Choice(
+        name="models/t + models/d", target="models/t", draft="models/d"
+    )
     assert typed("org/model").draft is None
     with pytest.raises(InvalidInput, match="name a target"):
         typed(" ")
@@ -126,12 +143,16 @@ def test_on_ones_own_machine_any_pair_may_be_typed() -> None:
 
 def test_a_sweep_on_a_public_page_loads_no_draft_that_is_not_listed() -> None:
     models = Models(
-        lambda _: small_pair(), [Choice(name="own", target="t", draft="d"), Choice(name="two", target="u", draft="e")], own=False
+        lambda _: small_pair(),
+        [Choice(name="own", target="t", draft="d"), Choice(name="two", target="u", draft="e")],
+        own=False,
     )
     models.check_draft("own", "d")
     models.check_draft("own", "none")
     for draft in ("e", "/etc", "org/model"):
-        with pytest.raises(InvalidInput, match=r"the draft .* is not offered here; choose one of: d, none"):
+        with pytest.raises(
+            InvalidInput, match=r"the draft .* is not offered here; choose one of: d, none"
+        ):
             models.check_draft("own", draft)
     Models(lambda _: small_pair()).check_draft("", "anything")
 
@@ -153,10 +174,15 @@ def test_models_that_failed_to_load_are_tried_again_at_the_next_click() -> None:
     assert models.health == "ready"
 
 
-def test_a_prompt_that_cannot_fit_is_refused_before_it_is_tokenized(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_prompt_that_cannot_fit_is_refused_before_it_is_tokenized(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     pair = small_pair()
     monkeypatch.setattr(Pair, "encode", lambda *_, **__: pytest.fail("tokenized"))
-    with pytest.raises(InvalidInput, match=r"the prompt has 100,000 characters, at least [\d,]+ tokens, but .* has room for 256"):
+    with pytest.raises(
+        InvalidInput,
+        match=r"the prompt has 100,000 characters, at least [\d,]+ tokens, but .* has room for 256",
+    ):
         Generation(
             pair,
             replace(asked(), prompt="x" * 100_000),
@@ -167,7 +193,9 @@ def test_no_prompt_that_fits_is_refused_for_its_characters() -> None:
     """The longest token of the vocabulary as often as the model has room."""
     pair = small_pair()
     longest = max(pair.tokenizer.get_vocab(), key=len)
-    room.check_characters(longest * pair.target.max_length, pair.tokenizer, pair.target.max_length, "x")
+    room.check_characters(
+        longest * pair.target.max_length, pair.tokenizer, pair.target.max_length, "x"
+    )
 
 
 def test_keys_and_values_take_the_bytes_that_are_foreseen() -> None:
@@ -187,7 +215,11 @@ def test_what_does_not_fit_into_memory_is_refused_before_it_begins() -> None:
     needed = room.cache_bytes(pair.target, 1000) + room.SPARE
     room.check_memory([pair.target], 1000, free=needed)
     with pytest.raises(
-        InvalidInput, match=r"1,000 tokens of prompt and answer need 128 MiB of memory, 127 MiB are free: shorten"
+        InvalidInput,
+        match=(
+            r"1,000 tokens of prompt and answer need 128 MiB of memory, 127 MiB are free: "
+            r"shorten"
+        ),
     ):
         room.check_memory([pair.target], 1000, free=needed - 2**20)
 
@@ -259,15 +291,26 @@ def test_no_file_comes_in_and_no_other_server_is_asked(path: str) -> None:
 
 
 def test_what_the_page_itself_asks_for_passes_the_gate() -> None:
-    for path in ("/", "/gradio_api/queue/join", "/gradio_api/call/generate", "/gradio_api/file=assets/js/dom.js", "/healthz"):
+    for path in (
+        "/",
+        "/gradio_api/queue/join",
+        "/gradio_api/call/generate",
+        "/gradio_api/file=assets/js/dom.js",
+        "/healthz",
+    ):
         assert through_the_gate(b"{}", path=path) == 200
     assert through_the_gate(b"x", {"content-type": "multipart/form-data; boundary=x"}) == 403
 
 
 def test_half_a_surrogate_pair_is_no_text() -> None:
     pair = small_pair()
-    for task in (replace(asked(), prompt="the \ud85d cat"), replace(asked(), method="autoregressive", prompt="\udfff")):
-        with pytest.raises(InvalidInput, match=r"character \d is U\+D[0-9A-F]{3}, half of a surrogate pair"):
+    for task in (
+        replace(asked(), prompt="the \ud85d cat"),
+        replace(asked(), method="autoregressive", prompt="\udfff"),
+    ):
+        with pytest.raises(
+            InvalidInput, match=r"character \d is U\+D[0-9A-F]{3}, half of a surrogate pair"
+        ):
             Generation(pair, task)
     with pytest.raises(InvalidInput, match="name a target"):
         typed("x\udfffy")
@@ -285,14 +328,21 @@ def test_knobs_that_have_no_names_are_refused(knobs: Any) -> None:
         methods.get("speculative").Hyperparameters.parse(knobs)
 
 
-@pytest.mark.parametrize("count", [0, 257, 1.5, True, "3", None, float("nan"), float("inf"), -float("inf"), 10**400, -(10**400)])
+@pytest.mark.parametrize(
+    "count",
+    [0, 257, 1.5, True, "3", None, float("nan"), float("inf"), -float("inf"), 10**400, -(10**400)],
+)
 def test_a_count_that_is_none_is_refused(count: Any) -> None:
-    with pytest.raises(InvalidInput, match="max_new_tokens must be a whole number between 1 and 256, got"):
+    with pytest.raises(
+        InvalidInput, match="max_new_tokens must be a whole number between 1 and 256, got"
+    ):
         whole("max_new_tokens", count, 256)
     assert whole("max_new_tokens", 256.0, 256) == 256
 
 
-@pytest.mark.parametrize("value", [0, 1, "true", None, "'; DROP TABLE runs", {"__type__": "update"}, float("inf")])
+@pytest.mark.parametrize(
+    "value", [0, 1, "true", None, "'; DROP TABLE runs", {"__type__": "update"}, float("inf")]
+)
 def test_what_is_neither_true_nor_false_is_refused(value: Any) -> None:
     with pytest.raises(InvalidInput, match="compare must be true or false, got"):
         flag("compare", value)

@@ -1,4 +1,5 @@
-"""Many visitors at once, and whatever one can send, in small: the full ones are `make soak` and `make fuzz`."""
+"""Many visitors at once, and whatever one can send, in small: the full ones are `make soak` and
+`make fuzz`."""
 
 from __future__ import annotations
 
@@ -22,7 +23,9 @@ def served() -> Iterator[Served]:
         yield url_and_log
 
 
-def test_visitors_who_come_at_once_stop_and_leave_get_their_own_texts_and_clear_refusals(served: Served) -> None:
+def test_visitors_who_come_at_once_stop_and_leave_get_their_own_texts_and_clear_refusals(
+    served: Served,
+) -> None:
     url, log = served
     known = log.stat().st_size
     figures = soak.measured(soak.Page(url), 3, soak.plan(runs=10, seed=1, counts=(4, 8)))
@@ -34,7 +37,9 @@ def test_visitors_who_come_at_once_stop_and_leave_get_their_own_texts_and_clear_
     assert all(waits["times"] for waits in figures["page seconds"].values())
 
 
-def test_no_payload_raises_an_error_in_this_projects_code_hangs_or_ends_the_server_or_is_served_a_file(served: Served) -> None:
+def test_no_payload_raises_an_error_in_this_projects_code_hangs_or_ends_the_server_or_is_served_a_file(
+    served: Served,
+) -> None:
     figures = fuzz.measure(*served, range(150), seed=1)
     assert not figures["failures"], "\n".join(figures["failures"])
     assert not figures["ours"]
@@ -43,15 +48,27 @@ def test_no_payload_raises_an_error_in_this_projects_code_hangs_or_ends_the_serv
 
 
 def test_tracebacks_of_this_project_are_told_from_gradios() -> None:
-    head, frame = "Traceback (most recent call last):\n", '  File "{}", line 7, in work\n    work()\n'
-    gradio, ours = (frame.format(path) for path in ("/x/site-packages/gradio/queueing.py", ROOT / "visualize/views.py"))
+    head, frame = (
+        "Traceback (most recent call last):\n",
+        '  File "{}", line 7, in work\n    work()\n',
+    )
+    gradio, ours = (
+        frame.format(path)
+        for path in ("/x/site-packages/gradio/queueing.py", ROOT / "visualize/views.py")
+    )
     chain = "\nDuring handling of the above exception, another exception occurred:\n\n"
     above = '  |   File "/x/site-packages/anyio/a.py", line 1, in b\n  | G: 1\n'
     group = (
-        f"  + Exception Group {head}{above}  +-+---------------- 1 -----\n    | {head}    | {ours}    | KeyError: 1\n    +----\n"
+        f"  + Exception Group {head}{above}  +-+---------------- 1 -----\n    | {head}    | {ours} "
+        "   | KeyError: 1\n    +----\n"
     )
-    log = f"{head}{gradio}ValueError: no\nmore of it\n{head}{ours}{gradio}TypeError: x\n{chain}{head}{gradio}OSError: y\n"
-    passed = frame.format(ROOT / "visualize/server/service.py").replace("    work()", "    await self.app(scope, receive, send)")
+    log = (
+        f"{head}{gradio}ValueError: no\nmore of it\n{head}{ours}{gradio}TypeError: "
+        f"x\n{chain}{head}{gradio}OSError: y\n"
+    )
+    passed = frame.format(ROOT / "visualize/server/service.py").replace(
+        "    work()", "    await self.app(scope, receive, send)"
+    )
     log += f"{group}ERROR fault 1a2b, Traceback of a MemoryError:\n{ours}the next line\n{head}{passed}{gradio}OSError: z\n"
     found = fuzz.faults(log.encode())
     assert [fault.ours for fault in found] == [False, True, True, True, False]

@@ -1,4 +1,5 @@
-"""N-grams, the recycled tree and the followed prediction, each against what a person would do by hand."""
+"""N-grams, the recycled tree and the followed prediction, each against what a person would do by
+hand."""
 
 from __future__ import annotations
 
@@ -11,7 +12,9 @@ from ouroboros_core.lookup.ngrams import Counts, Occurrences, copied
 from ouroboros_core.lookup.successors import Successors, grow, template
 
 
-def test_earlier_occurrences_are_those_of_a_scan_the_longest_first_and_the_newest_of_equals() -> None:
+def test_earlier_occurrences_are_those_of_a_scan_the_longest_first_and_the_newest_of_equals() -> (
+    None
+):
     rng = random.Random(4)
     for _ in range(300):
         text = [rng.randrange(3) for _ in range(rng.randrange(1, 30))]
@@ -20,7 +23,9 @@ def test_earlier_occurrences_are_those_of_a_scan_the_longest_first_and_the_newes
         wanted: list[tuple[int, int]] = []
         for n in range(min(3, len(text) - 1), 0, -1):
             for end in range(len(text) - 1, n - 1, -1):
-                if text[end - n : end] == text[len(text) - n :] and end not in [e for _, e in wanted]:
+                if text[end - n : end] == text[len(text) - n :] and end not in [
+                    e for _, e in wanted
+                ]:
                     wanted.append((n, end))
         assert known.earlier(1, 99) == wanted
         assert known.earlier(2, 2) == [pair for pair in wanted if pair[0] >= 2][:2]
@@ -60,7 +65,9 @@ def test_the_recycled_tree_has_only_what_was_seen_and_the_newest_of_it() -> None
     known.learn(2, [5, 6])
     assert list(known.after(1)) == [2, 3]
     shape = [(0, -1), (1, -1), (0, 0), (1, 0), (0, 1)]
-    assert grow(known, 1, shape) == [(2, -1, 0), (3, -1, 1), (5, 0, 0), (6, 0, 1)], "nobody knows what follows 3"
+    assert grow(known, 1, shape) == [(2, -1, 0), (3, -1, 1), (5, 0, 0), (6, 0, 1)], (
+        "nobody knows what follows 3"
+    )
     assert grow(known, 9, shape) == []
 
 
@@ -92,7 +99,8 @@ def test_what_a_prediction_matched_is_counted_and_its_beginning_has_credit() -> 
 
 
 def test_while_the_place_is_lost_it_does_not_wander() -> None:
-    """A word that is everywhere pulls the place to and fro, but near is measured from where it was lost."""
+    """A word that is everywhere pulls the place to and fro, but near is measured from where it was
+    lost."""
     expected = [n if n % 40 else 9 for n in range(1000, 2000)]
     follower = Prediction(expected, far=5)
     follower.extend(expected[:10])

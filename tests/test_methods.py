@@ -1,6 +1,7 @@
 """The contract of every method, found by discovery: a new file is tested without being named here.
 
-The oracle is plain decoding of the unwrapped transformers model, one token at a time, without any cache.
+The oracle is plain decoding of the unwrapped transformers model, one token at a time, without any
+cache.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ SAMPLED = Sampling(temperature=0.7, top_k=20, top_p=0.95, seed=2)
 
 
 def check_equal(architecture: str, attention: str, method: str, sampling: Sampling) -> None:
-    """Text equals plain decoding, on prompt after prompt until an accepted, a rejected and a bonus step were among them."""
+    """Text equals plain decoding, on prompt after prompt until an accepted, a rejected and a bonus
+    step were among them."""
     models = tiny.pair(architecture, attention)
     accepted = rejected = bonus = 0
     for seed in range(5, 13):
@@ -50,7 +52,10 @@ def check_equal(architecture: str, attention: str, method: str, sampling: Sampli
         bonus += sum(s.kind == "bonus" and len(s.path) > 0 for s in steps)
         if method in ALONE or min(accepted, rejected, bonus) > 0:
             return
-    raise AssertionError(f"the case shows {accepted} accepted, {rejected} rejected, {bonus} bonus steps: it proves too little")
+    raise AssertionError(
+        f"the case shows {accepted} accepted, {rejected} rejected, {bonus} bonus steps: it proves "
+        "too little"
+    )
 
 
 SAMPLINGS = (
@@ -63,7 +68,9 @@ SLICE = [case for n, case in enumerate(CASES) if n % 5 == n // 5 % 5]
 
 
 @pytest.mark.parametrize(("architecture", "attention", "method", "sampling"), SLICE)
-def test_the_text_is_that_of_plain_decoding(architecture: str, attention: str, method: str, sampling: Sampling) -> None:
+def test_the_text_is_that_of_plain_decoding(
+    architecture: str, attention: str, method: str, sampling: Sampling
+) -> None:
     check_equal(architecture, attention, method, sampling)
 
 
@@ -93,26 +100,37 @@ def test_a_text_may_fill_the_model_to_its_last_position(method: str) -> None:
     for architecture in ("llama", "gpt2"):
         models = tiny.pair(architecture)
         text = prompt(240)
-        assert emitted(run(models, method, text, 16)) == plain(writer(models, method).model, text, 16)
+        assert emitted(run(models, method, text, 16)) == plain(
+            writer(models, method).model, text, 16
+        )
 
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("sampling", [Sampling(), SAMPLED], ids=["greedy", "sampled"])
-def test_the_text_ends_at_the_first_stop_token_wherever_it_arrives(method: str, sampling: Sampling) -> None:
-    """Every token of a text is tried as the stop token, on text after text until every kind of place was among them."""
+def test_the_text_ends_at_the_first_stop_token_wherever_it_arrives(
+    method: str, sampling: Sampling
+) -> None:
+    """Every token of a text is tried as the stop token, on text after text until every kind of
+    place was among them."""
     models = tiny.pair("llama", "sdpa")
-    knobs: dict[str, Any] = {"gamma": 2} if "gamma" in methods.get(method).Hyperparameters.knobs() else {}
+    knobs: dict[str, Any] = (
+        {"gamma": 2} if "gamma" in methods.get(method).Hyperparameters.knobs() else {}
+    )
     wanted = {"first", "path", "correction", "bonus"} if knobs else {"first"}
     where: set[str] = set()
     for seed in range(5, 40):
         text = prompt(seed=seed)
         whole = plain(writer(models, method).model, text, 40, sampling)
         for stop in sorted(set(whole)):
-            stops = frozenset({stop, text[0]})  # two, of which one is in the prompt, where it stops nothing
+            stops = frozenset(
+                {stop, text[0]}
+            )  # two, of which one is in the prompt, where it stops nothing
             steps = run(models, method, text, 40, sampling, stop=stops, **knobs)
             ends = next(n for n, token in enumerate(whole, 1) if token in stops)
             assert emitted(steps) == whole[:ends]
-            where |= {"path" if steps[-1].target_token is None else str(steps[-1].kind)} | ({"first"} if ends == 1 else set())
+            where |= {"path" if steps[-1].target_token is None else str(steps[-1].kind)} | (
+                {"first"} if ends == 1 else set()
+            )
         if wanted <= where:
             return
     raise AssertionError(f"the case shows stops at {sorted(where)} only")
@@ -132,22 +150,29 @@ def test_what_a_step_says_adds_up(method: str) -> None:
         assert step.width >= len(step.tree)
         assert all(step.tree.parents[b] == a for a, b in itertools.pairwise((0, *step.path)))
         assert Source.WINDOW not in {p.source for p in step.tree.provenance}
-        assert step.draft_passes == 0 or NEEDS[method] or method == "union"  # which drafts where there is a draft
+        assert (
+            step.draft_passes == 0 or NEEDS[method] or method == "union"
+        )  # which drafts where there is a draft
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_runs_do_not_touch_each_other(method: str) -> None:
-    """Two texts in turn, token by token, on the same pair of models, equal the same texts alone; cold runs repeat exactly."""
+    """Two texts in turn, token by token, on the same pair of models, equal the same texts alone;
+    cold runs repeat exactly."""
     kind = methods.get(method)
 
     def begin(models: Any, seed: int) -> Any:
         sampler = Sampler(SAMPLED, tiny.VOCABULARY)
         resources = Resources(sampler, models[1], head=head, corpus=tiny.corpus("llama"))
         instance = controlled(methods.create(kind, kind.Hyperparameters(), resources), TYPICAL)
-        return decode(writer(models, method), instance, prompt(seed=seed), max_new_tokens=30, sampler=sampler)
+        return decode(
+            writer(models, method), instance, prompt(seed=seed), max_new_tokens=30, sampler=sampler
+        )
 
     def facts(steps: list[Step]) -> list[Any]:
-        return [(s.tree, s.path, s.target_token, s.width, s.draft_passes, s.pool_size) for s in steps]
+        return [
+            (s.tree, s.path, s.target_token, s.width, s.draft_passes, s.pool_size) for s in steps
+        ]
 
     models = tiny.pair("llama", "sdpa")
     head = tiny.drafter(models[0])
@@ -175,19 +200,27 @@ def test_a_warm_start_changes_the_passes_never_the_text(method: str) -> None:
 
 
 def test_a_pool_of_another_ngram_size_is_refused() -> None:
-    with pytest.raises(InvalidInput, match="n-grams of 9 tokens, but ngram_size is 5: set ngram_size to 9"):
+    with pytest.raises(
+        InvalidInput, match="n-grams of 9 tokens, but ngram_size is 5: set ngram_size to 9"
+    ):
         run(tiny.pair("llama"), "ouroboros", prompt(), 5, pool=PhrasePool(9, 7))
 
 
 @pytest.mark.parametrize("method", [m for m in METHODS if NEEDS[m]])
 def test_a_method_without_what_it_needs_is_refused(method: str) -> None:
     kind = methods.get(method)
-    with pytest.raises(InvalidInput, match=f"{method} needs {min(NEEDS[method]).phrase}: name|{method} needs an EAGLE head: one"):
+    with pytest.raises(
+        InvalidInput,
+        match=f"{method} needs {min(NEEDS[method]).phrase}: name|{method} needs an EAGLE head: one",
+    ):
         methods.create(kind, kind.Hyperparameters(), Resources())
 
 
 def test_an_unknown_method_is_refused_with_those_there_are() -> None:
-    with pytest.raises(InvalidInput, match=r"method must be one of autoregressive, draft_only, speculative, .*, got telepathy"):
+    with pytest.raises(
+        InvalidInput,
+        match=r"method must be one of autoregressive, draft_only, speculative, .*, got telepathy",
+    ):
         methods.get("telepathy")
 
 
@@ -196,11 +229,17 @@ def test_an_unknown_method_is_refused_with_those_there_are() -> None:
     [
         ([], 5, "prompt has no tokens"),
         ([1], -1, "max_new_tokens must be at least 0, got -1"),
-        ([1] * 200, 100, "has 200 tokens and 100 are to follow, but llama has room for 256: .* at most 56"),
+        (
+            [1] * 200,
+            100,
+            "has 200 tokens and 100 are to follow, but llama has room for 256: .* at most 56",
+        ),
         ([99], 5, "token id 99 is outside the vocabulary of llama, 0 to 30"),
     ],
 )
-def test_what_does_not_fit_the_model_is_refused_before_work_starts(text: list[int], count: int, message: str) -> None:
+def test_what_does_not_fit_the_model_is_refused_before_work_starts(
+    text: list[int], count: int, message: str
+) -> None:
     with pytest.raises(InvalidInput, match=message):
         run(tiny.pair("llama"), "autoregressive", text, count)
 
@@ -226,7 +265,8 @@ class Adversary(Method):
 @settings(max_examples=25)
 @given(st.randoms(use_true_random=False), st.booleans())
 def test_no_proposal_can_change_the_text(rng: random.Random, sampled: bool) -> None:
-    """Random bushes, empty drafts, right drafts beyond the budget, duplicate siblings in any order."""
+    """Random bushes, empty drafts, right drafts beyond the budget, duplicate siblings in any
+    order."""
     models = tiny.pair("llama", "sdpa")
     sampling = SAMPLED if sampled else Sampling()
     text, count = prompt(), 25
@@ -245,7 +285,9 @@ def test_no_proposal_can_change_the_text(rng: random.Random, sampled: bool) -> N
         parent = 0
         for token in beyond[done : done + rng.randrange(9)]:
             for _ in range(rng.randrange(3)):
-                add(rng.choice([token, rng.randrange(tiny.VOCABULARY)]), parent)  # at times the right one twice
+                add(
+                    rng.choice([token, rng.randrange(tiny.VOCABULARY)]), parent
+                )  # at times the right one twice
             parent = add(token, parent)
         for _ in range(rng.randrange(6)):
             add(rng.randrange(tiny.VOCABULARY), rng.randrange(len(tokens)))
@@ -253,7 +295,11 @@ def test_no_proposal_can_change_the_text(rng: random.Random, sampled: bool) -> N
         for _ in range(rng.randrange(4)):
             node = add(rng.randrange(tiny.VOCABULARY), rng.randrange(len(tokens)))
             silent |= {node} if rng.random() < 0.5 else set()
-        origins = [ROOT] + [Provenance(Source.DRAFT)] * (proposals - 1) + [WINDOW] * (len(tokens) - proposals)
+        origins = (
+            [ROOT]
+            + [Provenance(Source.DRAFT)] * (proposals - 1)
+            + [WINDOW] * (len(tokens) - proposals)
+        )
         return TokenTree(tuple(tokens), tuple(parents), tuple(origins), frozenset(silent))
 
     sampler = Sampler(sampling, tiny.VOCABULARY)
@@ -271,4 +317,12 @@ def test_a_token_outside_the_vocabulary_is_a_bug_that_shows() -> None:
 
     sampler = Sampler(Sampling(), tiny.VOCABULARY)
     with pytest.raises(AssertionError, match="outside the target's vocabulary"):
-        list(decode(tiny.pair("llama")[0], Adversary(Resources(), make), [1], max_new_tokens=5, sampler=sampler))
+        list(
+            decode(
+                tiny.pair("llama")[0],
+                Adversary(Resources(), make),
+                [1],
+                max_new_tokens=5,
+                sampler=sampler,
+            )
+        )

@@ -1,4 +1,5 @@
-"""Running the page as a service: health, a bounded queue, an orderly end. Real processes, a real HTTP client."""
+"""Running the page as a service: health, a bounded queue, an orderly end. Real processes, a real
+HTTP client."""
 
 from __future__ import annotations
 
@@ -53,7 +54,10 @@ def wait_until_ready(url: str) -> None:
 
 @pytest.mark.parametrize(
     ("body", "status", "word"),
-    [("threading.Event().wait()", 200, "loading"), ("raise InvalidInput('no such model')", 503, "failed")],
+    [
+        ("threading.Event().wait()", 200, "loading"),
+        ("raise InvalidInput('no such model')", 503, "failed"),
+    ],
 )
 def test_health_tells_loading_from_failed(body: str, status: int, word: str) -> None:
     with server(program=PROGRAM.format(body=body)) as url:
@@ -69,7 +73,9 @@ def test_a_full_queue_is_said_and_those_in_it_are_served() -> None:
 
         def ask() -> None:
             try:
-                answer = client(url).predict("Count to ten.", max_new_tokens=48, compare=False, api_name="/generate")
+                answer = client(url).predict(
+                    "Count to ten.", max_new_tokens=48, compare=False, api_name="/generate"
+                )
                 done.append(len(answer["trace"]["steps"]))
             except Exception as error:
                 said.append(str(error))
@@ -87,7 +93,14 @@ def test_a_full_queue_is_said_and_those_in_it_are_served() -> None:
 def test_the_end_of_the_process_is_orderly() -> None:
     port = free_port()
     command = [sys.executable, "app.py", "--port", str(port), "--dtype", "float32"]
-    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env={**os.environ})
+    process = subprocess.Popen(
+        command,
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env={**os.environ},
+    )
     try:
         for _ in range(200):
             try:
@@ -106,18 +119,24 @@ def test_the_end_of_the_process_is_orderly() -> None:
 
 def test_a_queue_without_room_is_refused() -> None:
     command = [sys.executable, "app.py", "--max-queue", "0"]
-    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    result = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+    )
     assert result.returncode == 1
     assert "max_queue must be a whole number of at least 1, got 0" in result.stderr
 
 
 @pytest.mark.parametrize("offline", [True, False])
 def test_offline_nobody_is_asked_for_anything(tmp_path: Path, offline: bool) -> None:
-    """The guard refuses every connection to elsewhere and says so in the log; without the flag there is one."""
+    """The guard refuses every connection to elsewhere and says so in the log; without the flag
+    there is one."""
     log = tmp_path / "log"
     flags = ["--target", "nobody/no-such-model", *(["--offline"] if offline else [])]
     asked = "refused: a connection to"
-    with pytest.raises(AssertionError, match=asked) if not offline else nullcontext(), server(*flags, log_file=log) as url:
+    with (
+        pytest.raises(AssertionError, match=asked) if not offline else nullcontext(),
+        server(*flags, log_file=log) as url,
+    ):
         for _ in range(300):
             if asked in log.read_text() or health(url) == (503, {"status": "failed"}):
                 break

@@ -9,7 +9,13 @@ import pytest
 
 from ouroboros_core import methods
 from ouroboros_core.decoding.trace import Step
-from ouroboros_core.methods.base import Context, Resources, StepBudget, TokenizedPrompt, VerificationResult
+from ouroboros_core.methods.base import (
+    Context,
+    Resources,
+    StepBudget,
+    TokenizedPrompt,
+    VerificationResult,
+)
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Learned, Provenance, TokenTree, TreeBuilder, chain
@@ -19,7 +25,8 @@ from tests.tiny import prompt, run
 
 
 class Scripted:
-    """A language model that says after each text what a table says: the answer to a text's last token."""
+    """A language model that says after each text what a table says: the answer to a text's last
+    token."""
 
     name, vocabulary, max_length = "scripted", 1000, 1000
 
@@ -73,11 +80,19 @@ def make(follows: dict[int, int], **knobs: Any) -> Any:
 
 
 def test_suffixes_hang_at_the_tip_newest_first_and_equal_prefixes_are_merged() -> None:
-    ouroboros = make({n: n + 1 for n in range(100)}, gamma=2, ngram_size=4, top_k_suffixes=3, lookahead_phrases=False)
+    ouroboros = make(
+        {n: n + 1 for n in range(100)},
+        gamma=2,
+        ngram_size=4,
+        top_k_suffixes=3,
+        lookahead_phrases=False,
+    )
     for phrase in ((90, 91, 92), (5, 7, 8), (6, 9, 10), (6, 9, 11)):
         ouroboros.pool.insert(5, phrase, Learned.LOOKAHEAD, 0)
     tree = ouroboros.propose(Context((1, 2, 3), 50, 0))
-    assert tree.tokens == (3, 4, 5, 6, 9, 11, 10, 5, 7, 8), "draft 4 5, then suffixes (6 9 11), (6 9 10), (5 7 8)"
+    assert tree.tokens == (3, 4, 5, 6, 9, 11, 10, 5, 7, 8), (
+        "draft 4 5, then suffixes (6 9 11), (6 9 10), (5 7 8)"
+    )
     assert picture(tree) == [
         "#.........",
         "##........",
@@ -94,27 +109,52 @@ def test_suffixes_hang_at_the_tip_newest_first_and_equal_prefixes_are_merged() -
 
 
 def test_a_phrase_lets_one_draft_pass_write_several_tokens() -> None:
-    ouroboros = make({n: n + 1 for n in range(100)}, gamma=4, ngram_size=4, top_k_suffixes=0, lookahead_phrases=False)
+    ouroboros = make(
+        {n: n + 1 for n in range(100)},
+        gamma=4,
+        ngram_size=4,
+        top_k_suffixes=0,
+        lookahead_phrases=False,
+    )
     ouroboros.pool.insert(3, (4, 5, 6), Learned.VERIFICATION, 0)
     tree = ouroboros.propose(Context((1, 2, 3), 50, 0))
     assert tree.tokens == (3, 4, 5, 6, 7)
     assert ouroboros.draft.model.passes == 1
-    assert {p.source for p in tree.provenance[1:]} == {Source.DRAFT}, "the draft model wrote them, phrase or not"
+    assert {p.source for p in tree.provenance[1:]} == {Source.DRAFT}, (
+        "the draft model wrote them, phrase or not"
+    )
 
 
 def test_fragments_of_the_discarded_draft_that_the_target_agrees_with_are_learned() -> None:
-    """N = 4. Draft 10 11 12 13 14 15, rejected at 11; the target says of the rest what makes 12 -> (13, 14, 99) a phrase."""
+    """N = 4. Draft 10 11 12 13 14 15, rejected at 11; the target says of the rest what makes 12 ->
+    (13, 14, 99) a phrase."""
     ouroboros = make(
-        {9: 10, **{n: n + 1 for n in range(10, 20)}}, gamma=6, ngram_size=4, top_k_suffixes=0, lookahead_phrases=False
+        {9: 10, **{n: n + 1 for n in range(10, 20)}},
+        gamma=6,
+        ngram_size=4,
+        top_k_suffixes=0,
+        lookahead_phrases=False,
     )
     context = Context((1, 9), 50, 7)
     tree = ouroboros.propose(context)
     assert tree.tokens == (9, 10, 11, 12, 13, 14, 15)
-    said = [10, 77, 88, 13, 14, 99, 16]  # after 9: 10 (accepted), after 10: 77, after 11: 88, after 12: 13, ...
+    said = [
+        10,
+        77,
+        88,
+        13,
+        14,
+        99,
+        16,
+    ]  # after 9: 10 (accepted), after 10: 77, after 11: 88, after 12: 13, ...
     ouroboros.learn(VerificationResult.whole_step(context, tree, Said(said), (1,), 77))
-    assert [(k, p.tokens, p.learned, p.step) for k in ouroboros.pool.keys for p in ouroboros.pool.newest(k, 9)] == [
-        (12, (13, 14, 99), Learned.VERIFICATION, 7)
-    ], "11 is not followed by what the target says, 13 has too few successors"
+    assert [
+        (k, p.tokens, p.learned, p.step)
+        for k in ouroboros.pool.keys
+        for p in ouroboros.pool.newest(k, 9)
+    ] == [(12, (13, 14, 99), Learned.VERIFICATION, 7)], (
+        "11 is not followed by what the target says, 13 has too few successors"
+    )
 
 
 def test_checked_suffixes_are_replaced_by_what_the_target_says() -> None:
@@ -124,19 +164,36 @@ def test_checked_suffixes_are_replaced_by_what_the_target_says() -> None:
     tree = ouroboros.propose(context)
     assert tree.tokens == (3, 4, 5, 6)
     ouroboros.learn(VerificationResult.whole_step(context, tree, Said([4, 50, 60, 70]), (1,), 50))
-    assert [(p.tokens, p.learned) for p in ouroboros.pool.newest(4, 9)] == [((50, 60), Learned.VERIFICATION)]
+    assert [(p.tokens, p.learned) for p in ouroboros.pool.newest(4, 9)] == [
+        ((50, 60), Learned.VERIFICATION)
+    ]
 
 
 @pytest.mark.parametrize("own", [True, False])
 def test_the_text_is_learned_as_it_is_written_whoever_proposed(own: bool) -> None:
-    """N = 3: every three tokens that end in one of this step, the bonus among them, and nothing that was rejected."""
-    ouroboros = make({3: 4, 4: 5}, gamma=2, ngram_size=3, prompt_phrases=False, lookahead_phrases=False, text_phrases=True)
+    """N = 3: every three tokens that end in one of this step, the bonus among them, and nothing
+    that was rejected."""
+    ouroboros = make(
+        {3: 4, 4: 5},
+        gamma=2,
+        ngram_size=3,
+        prompt_phrases=False,
+        lookahead_phrases=False,
+        text_phrases=True,
+    )
     context = Context((1, 2, 3), 50, 6)
     tree = ouroboros.propose(context) if own else chain(3, (4, 5), Provenance(Source.COPY))
     assert tree.tokens[:3] == (3, 4, 5)
-    result = VerificationResult.whole_step(context, tree, Said([4, 9, 0, *[0] * len(tree)]), (1,), 9)
+    result = VerificationResult.whole_step(
+        context, tree, Said([4, 9, 0, *[0] * len(tree)]), (1,), 9
+    )
     ouroboros.learn(result if own else result.of(TreeBuilder(3).build(), {0: 0}))
-    known = {(k, p.tokens, p.step) for k in ouroboros.pool.keys for p in ouroboros.pool.newest(k, 9) if p.learned is Learned.TEXT}
+    known = {
+        (k, p.tokens, p.step)
+        for k in ouroboros.pool.keys
+        for p in ouroboros.pool.newest(k, 9)
+        if p.learned is Learned.TEXT
+    }
     assert known == {(2, (3, 4), 6), (3, (4, 9), 6)}
     assert VerificationResult.whole_step(context, tree, Said([]), (1,), None).emitted == (4,), (
         "where the budget ended before a token of the target's"
@@ -144,7 +201,8 @@ def test_the_text_is_learned_as_it_is_written_whoever_proposed(own: bool) -> Non
 
 
 def test_no_draft_is_asked_for_what_a_phrase_has_proposed_already() -> None:
-    """K auto: phrases of the last token are checked in any case, and a draft would most likely say the same."""
+    """K auto: phrases of the last token are checked in any case, and a draft would most likely say
+    the same."""
     heard: list[int] = []
 
     class Listening(StepBudget):
@@ -156,7 +214,9 @@ def test_no_draft_is_asked_for_what_a_phrase_has_proposed_already() -> None:
             return not heard
 
     def passes(known: bool) -> int:
-        ouroboros = make({3: 4}, gamma="auto", top_k_suffixes="auto", ngram_size=3, lookahead_phrases=False)
+        ouroboros = make(
+            {3: 4}, gamma="auto", top_k_suffixes="auto", ngram_size=3, lookahead_phrases=False
+        )
         if known:
             ouroboros.pool.insert(3, (4, 5), Learned.LOOKAHEAD, 0)
         ouroboros.propose(Context((1, 2, 3), 50, 0, Listening()))
@@ -169,7 +229,11 @@ def test_no_draft_is_asked_for_what_a_phrase_has_proposed_already() -> None:
 def test_a_fully_matched_suffix_is_followed_by_the_bonus() -> None:
     """The reference throws the free token away."""
     models = tiny.pair("llama", "sdpa")
-    steps = [s for seed in range(5, 15) for s in run(models, "ouroboros", prompt(seed=seed), 60, gamma=2, ngram_size=3)]
+    steps = [
+        s
+        for seed in range(5, 15)
+        for s in run(models, "ouroboros", prompt(seed=seed), 60, gamma=2, ngram_size=3)
+    ]
     whole = [s for s in steps if len(s.path) == 2 + 2]
     assert whole, "the case must contain a fully matched suffix"
     assert all(s.kind == "bonus" and len(s.tokens) == 5 for s in whole)
@@ -202,7 +266,9 @@ def test_each_source_of_phrases_can_be_switched_off() -> None:
 
 def test_window_and_guess_set_are_independent() -> None:
     for width, size in ((2, 9), (9, 2)):
-        ouroboros = make({n: n % 7 for n in range(1000)}, window_size=width, guess_set_size=size, ngram_size=4)
+        ouroboros = make(
+            {n: n % 7 for n in range(1000)}, window_size=width, guess_set_size=size, ngram_size=4
+        )
         for _ in range(40):
             ouroboros.propose(Context((1, 2, 3), 50, 0))
         assert [len(level) for level in ouroboros.window.levels] == [width - 1, width, width]

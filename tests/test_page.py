@@ -1,4 +1,5 @@
-"""The page in a real browser, on the embedded pair: what a visitor does, and what a visitor sees."""
+"""The page in a real browser, on the embedded pair: what a visitor does, and what a visitor
+sees."""
 
 from __future__ import annotations
 
@@ -53,7 +54,9 @@ def test_a_recorded_run_is_there_before_anything_is_loaded(browser: Any) -> None
         page.close()
 
 
-def test_a_visitor_generates_the_papers_example_and_sees_who_wrote_each_token(page: Any, url: str) -> None:
+def test_a_visitor_generates_the_papers_example_and_sees_who_wrote_each_token(
+    page: Any, url: str
+) -> None:
     """With fixed knobs, so that the draft is always asked and suffixes always hang behind it."""
     page.get_by_role("button", name="Java heap").click()
     choose(page, "Ouroboros")
@@ -65,7 +68,9 @@ def test_a_visitor_generates_the_papers_example_and_sees_who_wrote_each_token(pa
     steps = [int(t["step"]) for t in shown]
     assert steps == sorted(steps)
     assert {t["source"] for t in shown} == {"draft", "suffix", "target"}, "the three origins"
-    assert all(t.get("kind") in ("correction", "bonus", None) for t in shown if t["source"] == "target")
+    assert all(
+        t.get("kind") in ("correction", "bonus", None) for t in shown if t["source"] == "target"
+    )
     assert all("kind" not in t for t in shown if t["source"] != "target")
     for step in set(steps):
         sources = [t["source"] for t in shown if int(t["step"]) == step]
@@ -74,33 +79,46 @@ def test_a_visitor_generates_the_papers_example_and_sees_who_wrote_each_token(pa
         ranks = [("draft", "suffix", "target").index(s) for s in sources]
         assert ranks == sorted(ranks), "draft, then suffix, then the target's own"
     knobs = methods.get("ouroboros").Hyperparameters.fixed()
-    trace = client(url).predict(HEAP, "ouroboros", knobs, chat=False, compare=False, api_name="/generate")["trace"]
+    trace = client(url).predict(
+        HEAP, "ouroboros", knobs, chat=False, compare=False, api_name="/generate"
+    )["trace"]
     emitted = [t for s in read_trace(json.dumps(trace)).steps for t in s.tokens]
     assert [int(t["id"]) for t in shown] == emitted, "what is shown is what was written"
     assert "".join(t["text"] for t in shown) == "".join(trace["texts"])
     legend = {
-        i.get_attribute("data-look"): int(i.locator("b").inner_text()) for i in page.locator(".ouro-legend .ouro-key").all()
+        i.get_attribute("data-look"): int(i.locator("b").inner_text())
+        for i in page.locator(".ouro-legend .ouro-key").all()
     }
-    assert legend == {look: sum(t["look"] == look for t in shown) for look in {t["look"] for t in shown}}
+    assert legend == {
+        look: sum(t["look"] == look for t in shown) for look in {t["look"] for t in shown}
+    }
     assert tile(page, "Identical") == "yes"
     assert float(tile(page, "Tokens per second")) > 0
     assert tile(page, "Speedup").endswith("×")
     assert float(tile(page, "Mean acceptance")) == pytest.approx(128 / (max(steps) + 1), abs=0.01)
     assert page.locator(".ouro-badge").inner_text() == "live"
     backgrounds = page.eval_on_selector_all(
-        "#token-view .ouro-token", "nodes => nodes.map(n => [n.dataset.look, getComputedStyle(n).backgroundColor])"
+        "#token-view .ouro-token",
+        "nodes => nodes.map(n => [n.dataset.look, getComputedStyle(n).backgroundColor])",
     )
     assert len({colour for _, colour in backgrounds}) == len({look for look, _ in backgrounds}) >= 3
     underlines = page.eval_on_selector_all(
-        "#token-view .ouro-token", "nodes => nodes.map(n => [n.dataset.look, getComputedStyle(n).textDecorationStyle])"
+        "#token-view .ouro-token",
+        "nodes => nodes.map(n => [n.dataset.look, getComputedStyle(n).textDecorationStyle])",
     )
-    assert dict(underlines) == {look: LOOKS[look].underline for look in {t["look"] for t in shown}}, "a sign besides colour"
+    assert dict(underlines) == {
+        look: LOOKS[look].underline for look in {t["look"] for t in shown}
+    }, "a sign besides colour"
     for chart in ("acceptance", "time", "speedup"):
         page.wait_for_selector(f"#chart-{chart} :is(.bars path, .js-line)", state="attached")
     page.locator("#chart-choices").get_by_text("Knobs were fixed").wait_for()
-    bars = page.evaluate("document.querySelector('#chart-acceptance .ouro-plot').data.map(d => [...d.y])")
+    bars = page.evaluate(
+        "document.querySelector('#chart-acceptance .ouro-plot').data.map(d => [...d.y])"
+    )
     assert sum(map(sum, bars)) == 128
-    lines = page.evaluate("document.querySelector('#chart-speedup .ouro-plot').layout.shapes.map(s => s.y0)")
+    lines = page.evaluate(
+        "document.querySelector('#chart-speedup .ouro-plot').layout.shapes.map(s => s.y0)"
+    )
     assert lines == [1]
 
 
@@ -110,11 +128,17 @@ def test_what_a_method_chooses_is_drawn_and_one_click_fixes_it(page: Any, url: s
     ask(page, "Count from one to ten in words.", 32)
     generate(page)
     page.wait_for_selector("#chart-choices .bars path", state="attached")
-    drawn = page.evaluate("document.querySelector('#chart-choices .ouro-plot').data.map(d => [...d.y])")
-    trace = client(url).predict("Count from one to ten in words.", max_new_tokens=32, compare=False, api_name="/generate")
+    drawn = page.evaluate(
+        "document.querySelector('#chart-choices .ouro-plot').data.map(d => [...d.y])"
+    )
+    trace = client(url).predict(
+        "Count from one to ten in words.", max_new_tokens=32, compare=False, api_name="/generate"
+    )
     steps = read_trace(json.dumps(trace["trace"])).steps
     assert drawn[0] == [len(step.tree) - 1 for step in steps]
-    assert "tokens expected" in page.evaluate("document.querySelector('#chart-choices .ouro-plot').data[0].customdata[0]")
+    assert "tokens expected" in page.evaluate(
+        "document.querySelector('#chart-choices .ouro-plot').data[0].customdata[0]"
+    )
     page.locator("#auto-union input").uncheck()
     slider.wait_for()
     assert slider.is_enabled()
@@ -145,7 +169,8 @@ def test_a_run_can_be_stopped_half_way_and_the_next_one_is_whole(page: Any) -> N
     page.get_by_label("chat template").check()
     page.click("#generate")
     page.wait_for_function(
-        "document.querySelector('.ouro-badge').textContent === 'live' && document.querySelectorAll('.ouro-token').length > 5",
+        "document.querySelector('.ouro-badge').textContent === 'live' && "
+        "document.querySelectorAll('.ouro-token').length > 5",
         timeout=60_000,
     )
     page.click("#stop")
@@ -161,7 +186,8 @@ def test_a_run_can_be_stopped_half_way_and_the_next_one_is_whole(page: Any) -> N
 
 
 def test_hostile_prompt_and_output_are_text(page: Any) -> None:
-    """The raw prompt repeats the string, so that the model goes on repeating it: input and output are both hostile."""
+    """The raw prompt repeats the string, so that the model goes on repeating it: input and output
+    are both hostile."""
     prompt = "\n".join([HOSTILE] * 4) + "\n"
     ask(page, prompt, 96)
     page.get_by_label("chat template").uncheck()
@@ -182,7 +208,9 @@ def test_knobs_follow_the_method_and_bad_values_are_refused(page: Any) -> None:
     choose(page, "Speculative decoding")
     group = page.locator(".ouro-group").locator("visible=true")
     group.filter(has_text="gamma").wait_for()
-    page.wait_for_function("[...document.querySelectorAll('.ouro-group')].filter(g => g.offsetParent).length === 1")
+    page.wait_for_function(
+        "[...document.querySelectorAll('.ouro-group')].filter(g => g.offsetParent).length === 1"
+    )
     assert "window size" not in group.inner_text()
     page.locator("#prompt textarea").fill("a " * 9000)
     page.click("#generate")
@@ -211,7 +239,9 @@ def test_an_expected_text_is_copied_and_each_copy_says_from_where(page: Any, url
     choose(page, "Prompt lookup")
     page.locator("#prediction-sam").wait_for(state="hidden")
     generate(page)
-    assert "".join(token["text"] for token in tokens(page)) == written, "a method without the field ignores what is in it"
+    assert "".join(token["text"] for token in tokens(page)) == written, (
+        "a method without the field ignores what is in it"
+    )
 
 
 def test_the_endpoint_generate_needs_a_prompt_only_and_ends_in_the_trace(url: str) -> None:
@@ -231,12 +261,18 @@ def test_the_endpoint_generate_needs_a_prompt_only_and_ends_in_the_trace(url: st
 
 def test_the_papers_colours_are_one_click_away_and_reach_text_and_charts(page: Any) -> None:
     page.wait_for_selector("#chart-acceptance .bars path", state="attached")
-    before = page.evaluate("document.querySelector('#chart-acceptance .ouro-plot').data.map(d => d.marker.color)")
+    before = page.evaluate(
+        "document.querySelector('#chart-acceptance .ouro-plot').data.map(d => d.marker.color)"
+    )
     page.get_by_role("button", name="the paper's colours").click()
     page.wait_for_timeout(300)
-    after = page.evaluate("document.querySelector('#chart-acceptance .ouro-plot').data.map(d => d.marker.color)")
+    after = page.evaluate(
+        "document.querySelector('#chart-acceptance .ouro-plot').data.map(d => d.marker.color)"
+    )
     assert after[0] == "#1f5fd0" != before[0]
-    tone = page.evaluate("getComputedStyle(document.querySelector('.ouro-token[data-look=draft]')).getPropertyValue('--tone')")
+    tone = page.evaluate(
+        "getComputedStyle(document.querySelector('.ouro-token[data-look=draft]')).getPropertyValue('--tone')"
+    )
     assert tone == "#1f5fd0"
 
 
@@ -262,7 +298,11 @@ def test_the_guard_of_these_tests_refuses_what_leaves_this_machine() -> None:
     script.parent.mkdir(exist_ok=True)
     script.write_text(code)
     result = subprocess.run(
-        [sys.executable, "-m", "tests.loopback", str(script)], cwd=ROOT, capture_output=True, text=True, check=False
+        [sys.executable, "-m", "tests.loopback", str(script)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert result.returncode != 0
     assert "refused: a connection to" in result.stderr

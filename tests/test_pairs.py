@@ -1,4 +1,5 @@
-"""Loading pairs: local folders, what does not fit, what is damaged; and the embedded weights on their way into the cache."""
+"""Loading pairs: local folders, what does not fit, what is damaged; and the embedded weights on
+their way into the cache."""
 
 from __future__ import annotations
 
@@ -15,7 +16,12 @@ from transformers import PreTrainedTokenizerFast
 from ouroboros_core import methods
 from ouroboros_core.cli import main
 from ouroboros_core.decoding.generation import Generation, Task
-from ouroboros_core.errors import InvalidInput, UnsupportedModel, VocabularyMismatch, WeightsUnavailable
+from ouroboros_core.errors import (
+    InvalidInput,
+    UnsupportedModel,
+    VocabularyMismatch,
+    WeightsUnavailable,
+)
 from ouroboros_core.loading import embedded
 from ouroboros_core.loading.machine import available_threads
 from ouroboros_core.loading.pairs import Pair, fingerprint, load_pair
@@ -23,7 +29,9 @@ from tests import tiny
 from tests.test_text import tokenizer
 
 
-def save(folder: Path, kind: str = "bytes", seed: int = 0, family: str = "llama", **changes: object) -> str:
+def save(
+    folder: Path, kind: str = "bytes", seed: int = 0, family: str = "llama", **changes: object
+) -> str:
     """A tiny random model with a real tokenizer, as a folder."""
     words: PreTrainedTokenizerFast = tokenizer(kind)
     settings = {**tiny._SIZES, "vocab_size": len(words), "eos_token_id": [3, 4], **changes}
@@ -51,10 +59,16 @@ def test_a_pair_of_local_folders_is_loaded_and_runs(tmp_path: Path) -> None:
             pair.encode("Hi", chat=True)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="malloc_trim is glibc's, which PyTorch's wheels for Linux need")
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="malloc_trim is glibc's, which PyTorch's wheels for Linux need"
+)
 def test_a_reset_gives_memory_back_to_the_system(tmp_path: Path) -> None:
-    """The system's own count of what the process has: pieces under one that is still in use are given back, too."""
-    pair, process = load_pair(save(tmp_path / "target"), device="cpu", dtype="float32"), psutil.Process()
+    """The system's own count of what the process has: pieces under one that is still in use are
+    given back, too."""
+    pair, process = (
+        load_pair(save(tmp_path / "target"), device="cpu", dtype="float32"),
+        psutil.Process(),
+    )
     pieces = [bytearray(50_000) for _ in range(2000)]
     above = bytearray(50_000)
     full = process.memory_info().rss
@@ -69,13 +83,40 @@ def test_another_local_pair_runs_by_the_same_command_and_is_tuned_for_itself(
 ) -> None:
     target = save(tmp_path / "target", family="qwen2", num_hidden_layers=4)
     draft = save(tmp_path / "draft", seed=1, family="qwen2", num_hidden_layers=1)
-    command = ["bench", "--target", target, "--draft", draft, "--methods", "speculative,ouroboros,union", "--dtype", "float32"]
-    assert main([*command, "--limit", "2", "--max-new-tokens", "12", "--json", str(tmp_path / "out.json")]) == 0
+    command = [
+        "bench",
+        "--target",
+        target,
+        "--draft",
+        draft,
+        "--methods",
+        "speculative,ouroboros,union",
+        "--dtype",
+        "float32",
+    ]
+    assert (
+        main(
+            [
+                *command,
+                "--limit",
+                "2",
+                "--max-new-tokens",
+                "12",
+                "--json",
+                str(tmp_path / "out.json"),
+            ]
+        )
+        == 0
+    )
     result = json.loads((tmp_path / "out.json").read_text())
     assert result["environment"]["passes"] == "compact", "Qwen2 is of the family"
     assert all(row["differences"] == 0 for row in result["rows"])
     mine, theirs = load_pair(target, draft, dtype="float32").costs, embedded_pair.costs
-    assert mine.target.of(1) < theirs.target.of(1) and mine.draft is not None and theirs.draft is not None
+    assert (
+        mine.target.of(1) < theirs.target.of(1)
+        and mine.draft is not None
+        and theirs.draft is not None
+    )
     assert mine.draft.of(1) / mine.target.of(1) != theirs.draft.of(1) / theirs.target.of(1)
 
 
@@ -91,7 +132,9 @@ def test_another_local_pair_runs_by_the_same_command_and_is_tuned_for_itself(
         ({"cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "100000\n"}, None),
     ],
 )
-def test_threads_are_those_of_the_containers_limit(files: dict[str, str], threads: int | None, tmp_path: Path) -> None:
+def test_threads_are_those_of_the_containers_limit(
+    files: dict[str, str], threads: int | None, tmp_path: Path
+) -> None:
     """None: as many as there are processors."""
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
@@ -102,15 +145,22 @@ def test_threads_are_those_of_the_containers_limit(files: dict[str, str], thread
 def test_transformers_own_passes_can_be_asked_for(tmp_path: Path) -> None:
     target = save(tmp_path / "target")
     assert load_pair(target, dtype="float32").environment.passes == "compact"
-    assert load_pair(target, dtype="float32", passes="transformers").environment.passes == "transformers"
+    assert (
+        load_pair(target, dtype="float32", passes="transformers").environment.passes
+        == "transformers"
+    )
 
 
 def test_quantizing_needs_a_gpu_and_weights_that_are_not_quantized_yet(tmp_path: Path) -> None:
     target = save(tmp_path / "target")
-    with pytest.raises(InvalidInput, match="quantize 4bit needs an NVIDIA GPU, the device is cpu: leave it out"):
+    with pytest.raises(
+        InvalidInput, match="quantize 4bit needs an NVIDIA GPU, the device is cpu: leave it out"
+    ):
         load_pair(target, device="cpu", quantize="4bit")
     (tmp_path / "model.gguf").touch()
-    with pytest.raises(InvalidInput, match=r"model\.gguf is a GGUF file, which is quantized already"):
+    with pytest.raises(
+        InvalidInput, match=r"model\.gguf is a GGUF file, which is quantized already"
+    ):
         load_pair(str(tmp_path / "model.gguf"), device="cpu", quantize="8bit")
 
 
@@ -122,17 +172,28 @@ def test_a_target_of_ones_own_has_no_draft_unless_one_is_named(tmp_path: Path) -
 
 def test_a_draft_with_another_vocabulary_is_refused(tmp_path: Path) -> None:
     target = save(tmp_path / "target")
-    with pytest.raises(VocabularyMismatch, match=r"has 31 tokens, target target has .* Pairs that fit"):
+    with pytest.raises(
+        VocabularyMismatch, match=r"has 31 tokens, target target has .* Pairs that fit"
+    ):
         load_pair(target, save(tmp_path / "small", vocab_size=31), dtype="float32", device="cpu")
     size = max(len(tokenizer(kind)) for kind in ("bytes", "metaspace"))
     target = save(tmp_path / "wide", vocab_size=size)
     with pytest.raises(VocabularyMismatch, match="and they differ at"):
-        load_pair(target, save(tmp_path / "other", "metaspace", vocab_size=size), dtype="float32", device="cpu")
+        load_pair(
+            target,
+            save(tmp_path / "other", "metaspace", vocab_size=size),
+            dtype="float32",
+            device="cpu",
+        )
 
 
 def test_a_draft_made_for_another_target_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(VocabularyMismatch, match="was made for a target with hidden_size 576, this one has 32"):
-        load_pair(save(tmp_path / "target"), str(embedded.draft_folder()), dtype="float32", device="cpu")
+    with pytest.raises(
+        VocabularyMismatch, match="was made for a target with hidden_size 576, this one has 32"
+    ):
+        load_pair(
+            save(tmp_path / "target"), str(embedded.draft_folder()), dtype="float32", device="cpu"
+        )
 
 
 def test_what_cannot_be_loaded_says_why(tmp_path: Path) -> None:
@@ -155,7 +216,10 @@ def test_what_cannot_be_loaded_says_why(tmp_path: Path) -> None:
 def test_code_out_of_a_model_folder_is_never_run(tmp_path: Path) -> None:
     folder = Path(save(tmp_path / "code"))
     config = json.loads((folder / "config.json").read_text())
-    config |= {"model_type": "mine", "auto_map": {"AutoConfig": "mine.Config", "AutoModelForCausalLM": "mine.Model"}}
+    config |= {
+        "model_type": "mine",
+        "auto_map": {"AutoConfig": "mine.Config", "AutoModelForCausalLM": "mine.Model"},
+    }
     (folder / "config.json").write_text(json.dumps(config))
     (folder / "mine.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
     with pytest.raises((UnsupportedModel, WeightsUnavailable)):

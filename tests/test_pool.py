@@ -12,7 +12,9 @@ from ouroboros_core.errors import InvalidInput
 from ouroboros_core.lookup.phrase_pool import PhrasePool
 from ouroboros_core.tree import Learned
 
-INSERTIONS = st.lists(st.tuples(st.integers(0, 3), st.tuples(st.integers(0, 2), st.integers(0, 2))), max_size=60)
+INSERTIONS = st.lists(
+    st.tuples(st.integers(0, 3), st.tuples(st.integers(0, 2), st.integers(0, 2))), max_size=60
+)
 
 
 @given(INSERTIONS, st.integers(1, 4))
@@ -79,10 +81,15 @@ def test_a_corrected_phrase_takes_the_place_of_the_old_one_without_duplicates() 
 def test_text_is_learned_as_overlapping_ngrams() -> None:
     pool = PhrasePool(3, 4)
     pool.learn_text([1, 2, 3, 4], Learned.PROMPT)
-    assert [(k, [p.tokens for p in pool.newest(k, 9)]) for k in pool.keys] == [(1, [(2, 3)]), (2, [(3, 4)])]
+    assert [(k, [p.tokens for p in pool.newest(k, 9)]) for k in pool.keys] == [
+        (1, [(2, 3)]),
+        (2, [(3, 4)]),
+    ]
     pool.learn_text([2, 3, 4, 5], Learned.TEXT, step=7)
     known = {k: (p.learned, p.step) for k in pool.keys for p in pool.newest(k, 9)}
-    assert known == {1: (Learned.PROMPT, None), 2: (Learned.PROMPT, None), 3: (Learned.TEXT, 7)}, "a known one keeps its origin"
+    assert known == {1: (Learned.PROMPT, None), 2: (Learned.PROMPT, None), 3: (Learned.TEXT, 7)}, (
+        "a known one keeps its origin"
+    )
     pool.learn_text([8, 9], Learned.TEXT)
     assert len(pool) == 3, "shorter than an n-gram"
 
@@ -95,7 +102,10 @@ def test_a_pool_of_another_tokenizer_is_refused(tmp_path: Path) -> None:
         PhrasePool.load(tmp_path / "pool.json", "there")
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"format": "ouroboros-phrase-pool", "version": 2}', "null", '{"format": 3}'])
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", "{}", '{"format": "ouroboros-phrase-pool", "version": 2}', "null", '{"format": 3}'],
+)
 def test_a_file_that_is_no_pool_is_refused(text: str) -> None:
     with pytest.raises(InvalidInput, match="not a phrase pool"):
         PhrasePool.from_json(text)

@@ -1,6 +1,8 @@
-"""Reading the page: the text keeps its lines, a card stands beside its token, the controls keep their places, in any colours.
+"""Reading the page: the text keeps its lines, a card stands beside its token, the controls keep
+their places, in any colours.
 
-On the page, in a replay that stands alone and in the static lessons, in windows of a desk and of a phone.
+On the page, in a replay that stands alone and in the static lessons, in windows of a desk and of a
+phone.
 """
 
 from __future__ import annotations
@@ -24,13 +26,15 @@ pytestmark = [pytest.mark.browser, pytest.mark.embedded]
 
 DESK, PHONE = (1440, 900), (390, 844)
 BREAKS = ["\n", "\t", "\r\n", "\u2028"]
-"""What the rejected tokens of a run are made to be, by their number in the tree, and how each is drawn."""
+"""What the rejected tokens of a run are made to be, by their number in the tree, and how each is
+drawn."""
 SIGNS = ["↵", "⇥", "↵", "↵"]
 
 
 @pytest.fixture(scope="module")
 def broken() -> Trace:
-    """A recorded run in which every rejected token is made of line breaks and tabs; what was kept is untouched."""
+    """A recorded run in which every rejected token is made of line breaks and tabs; what was kept
+    is untouched."""
     data = json.loads(gallery.trace("heap-speculative").to_json())
     for step in data["steps"]:
         for node in range(1, len(step["tree"]["tokens"])):
@@ -50,7 +54,9 @@ def replay(broken: Trace, tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.fixture
 def reader(browser: Any) -> Iterator[Any]:
     """A visitor in whose page no script fails."""
-    context = browser.new_context(viewport=dict(zip(("width", "height"), DESK, strict=True)), reduced_motion="reduce")
+    context = browser.new_context(
+        viewport=dict(zip(("width", "height"), DESK, strict=True)), reduced_motion="reduce"
+    )
     context.grant_permissions(["clipboard-read", "clipboard-write"])
     visitor = context.new_page()
     faults, _ = watch(visitor)
@@ -100,7 +106,8 @@ LINES = """() => {
 def test_the_kept_text_has_its_own_lines_whatever_was_rejected(
     reader: Any, request: Any, broken: Trace, tmp_path: Path, place: str
 ) -> None:
-    """The oracle is the final text: a token stands as many lines down as there are line breaks before it."""
+    """The oracle is the final text: a token stands as many lines down as there are line breaks
+    before it."""
     if place == "page":
         open_run(reader, request.getfixturevalue("url"), broken, tmp_path)
     else:
@@ -114,11 +121,17 @@ def test_the_kept_text_has_its_own_lines_whatever_was_rejected(
     assert reader.evaluate(LINES) == wanted
     drawn = rejected.evaluate_all("nodes => nodes.map((n) => [n.textContent, n.dataset.text])")
     assert {tuple(one) for one in drawn} == set(zip(SIGNS, BREAKS, strict=True))
-    reader.evaluate("getSelection().selectAllChildren(document.querySelector('.ouro-run .ouro-text'))")
+    reader.evaluate(
+        "getSelection().selectAllChildren(document.querySelector('.ouro-run .ouro-text'))"
+    )
     reader.keyboard.press("Control+c")
-    assert reader.evaluate("navigator.clipboard.readText()").rstrip("\n") == before.rstrip("\n"), "what is copied is the text"
+    assert reader.evaluate("navigator.clipboard.readText()").rstrip("\n") == before.rstrip("\n"), (
+        "what is copied is the text"
+    )
     rejected.first.hover()
-    assert reader.locator(".ouro-card .ouro-quote").first.inner_text() == rejected.first.text_content()
+    assert (
+        reader.locator(".ouro-card .ouro-quote").first.inner_text() == rejected.first.text_content()
+    )
     reader.keyboard.press("Escape")
     reader.get_by_role("button", name="final text only").first.click()
     assert rejected.first.is_hidden()
@@ -143,10 +156,13 @@ VISIBLE = """() => [...document.querySelectorAll('.ouro-run .ouro-token')]
 def test_a_card_stands_beside_its_token_inside_the_window_and_closing_it_brings_everything_back(
     reader: Any, replay: str, size: tuple[int, int]
 ) -> None:
-    """For tokens all over the text, wherever in the window they stand: first, last, rejected, at the upper and the lower edge."""
+    """For tokens all over the text, wherever in the window they stand: first, last, rejected, at
+    the upper and the lower edge."""
     resize(reader, size)
     reader.goto(replay)
-    card, tree, count = (reader.locator(f".ouro-{name}").first for name in ("card", "tree-note", "count"))
+    card, tree, count = (
+        reader.locator(f".ouro-{name}").first for name in ("card", "tree-note", "count")
+    )
     before = reader.evaluate(VISIBLE), tree.inner_text(), count.inner_text()
     all_tokens = reader.locator(".ouro-run .ouro-text :is(.ouro-token, .ouro-rejected)")
     number = all_tokens.count()
@@ -162,12 +178,23 @@ def test_a_card_stands_beside_its_token_inside_the_window_and_closing_it_brings_
         token.evaluate("(node, block) => node.scrollIntoView({block})", block)
         token.evaluate("node => node.click()")
         found = reader.evaluate(CARD)
-        assert found["apart"] and found["inside"] and found["whole"] and found["token"], (which, block, found)
+        assert found["apart"] and found["inside"] and found["whole"] and found["token"], (
+            which,
+            block,
+            found,
+        )
         assert found["high"] > 100, "there is something to be read"
-        assert reader.evaluate(VISIBLE) == before[0] and count.inner_text() == before[2], "the text stays as it is"
+        assert reader.evaluate(VISIBLE) == before[0] and count.inner_text() == before[2], (
+            "the text stays as it is"
+        )
         step = int(str(token.get_attribute("data-step")))
-        assert tree.inner_text().startswith(f"Step {step + 1}:"), "the tree is that of the token's step"
-        close = [lambda: reader.keyboard.press("Escape"), lambda: reader.locator("h1").evaluate("n => n.click()")]
+        assert tree.inner_text().startswith(f"Step {step + 1}:"), (
+            "the tree is that of the token's step"
+        )
+        close = [
+            lambda: reader.keyboard.press("Escape"),
+            lambda: reader.locator("h1").evaluate("n => n.click()"),
+        ]
         close.append(lambda: reader.get_by_role("button", name="Close (Escape)").click())
         close[which % 3]()
         assert card.is_hidden() and reader.locator("[data-open]").count() == 0
@@ -181,12 +208,16 @@ def test_on_a_phone_the_card_is_a_sheet_from_below(reader: Any, replay: str) -> 
     box = reader.locator(".ouro-card").bounding_box()
     assert (box["x"], box["width"], box["y"] + box["height"]) == (0, *PHONE)
     close = reader.get_by_role("button", name="Close (Escape)")
-    assert min(close.bounding_box()[side] for side in ("width", "height")) >= 44, "a finger can press it"
+    assert min(close.bounding_box()[side] for side in ("width", "height")) >= 44, (
+        "a finger can press it"
+    )
     close.click()
     assert reader.locator(".ouro-card").is_hidden()
 
 
-def test_a_card_opens_for_a_pointer_that_moves_not_for_a_text_that_moves_under_it(reader: Any, replay: str) -> None:
+def test_a_card_opens_for_a_pointer_that_moves_not_for_a_text_that_moves_under_it(
+    reader: Any, replay: str
+) -> None:
     reader.goto(replay)
     card, two = reader.locator(".ouro-card"), reader.locator(".ouro-token").nth(30)
     box = two.bounding_box()
@@ -209,7 +240,10 @@ def test_a_card_opens_for_a_pointer_that_moves_not_for_a_text_that_moves_under_i
               scrollBy(0, 52);
             }""")
         assert card.is_hidden(), "another token has come under it"
-    assert reader.evaluate("([x, y]) => !!document.elementFromPoint(x, y).closest('.ouro-token')", [box["x"] + 4, box["y"] + 3])
+    assert reader.evaluate(
+        "([x, y]) => !!document.elementFromPoint(x, y).closest('.ouro-token')",
+        [box["x"] + 4, box["y"] + 3],
+    )
     reader.mouse.move(box["x"] + 6, box["y"] + 3)
     assert card.is_visible()
 
@@ -236,8 +270,11 @@ PLACES = """(view) => {
 }"""
 
 
-def assert_controls_stay(page: Any, view: str, moments: int, sizes: Sequence[tuple[int, int]] = (DESK, PHONE)) -> None:
-    """Whatever the label says, at all moments, in every granularity (or by every clock of a race)."""
+def assert_controls_stay(
+    page: Any, view: str, moments: int, sizes: Sequence[tuple[int, int]] = (DESK, PHONE)
+) -> None:
+    """Whatever the label says, at all moments, in every granularity (or by every clock of a
+    race)."""
     for size in sizes:
         resize(page, size)
         page.locator(view).locator(".ouro-timeline").scroll_into_view_if_needed()
@@ -247,11 +284,14 @@ def assert_controls_stay(page: Any, view: str, moments: int, sizes: Sequence[tup
 
 
 def moments(name: str) -> int:
-    """How many different labels a replay by draft token has at least: each token and each commit."""
+    """How many different labels a replay by draft token has at least: each token and each
+    commit."""
     return len(gallery.trace(name).tokens)
 
 
-def test_the_controls_stay_where_they_are_whatever_the_label_says(reader: Any, url: str, replay: str, tmp_path: Path) -> None:
+def test_the_controls_stay_where_they_are_whatever_the_label_says(
+    reader: Any, url: str, replay: str, tmp_path: Path
+) -> None:
     reader.goto(replay)
     assert_controls_stay(reader, "#run", moments("heap-speculative"))
     open_run(reader, url, gallery.trace("summary-union"), tmp_path)
@@ -331,7 +371,9 @@ def test_words_next_and_what_they_speak_of_are_seen_together_in_the_static_lesso
 
 
 @pytest.mark.parametrize("size", [DESK, PHONE], ids=["desk", "phone"])
-def test_words_next_and_what_they_speak_of_are_seen_together_on_the_page(reader: Any, url: str, size: tuple[int, int]) -> None:
+def test_words_next_and_what_they_speak_of_are_seen_together_on_the_page(
+    reader: Any, url: str, size: tuple[int, int]
+) -> None:
     resize(reader, size)
     reader.goto(url)
     reader.wait_for_selector("#token-view .ouro-token")
@@ -362,20 +404,27 @@ FORCED = """() => {
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_in_forced_colours_controls_are_seen_and_what_is_chosen_can_be_told(browser: Any, url: str, scheme: str) -> None:
-    page = browser.new_page(viewport={"width": DESK[0], "height": DESK[1]}, forced_colors="active", color_scheme=scheme)
+def test_in_forced_colours_controls_are_seen_and_what_is_chosen_can_be_told(
+    browser: Any, url: str, scheme: str
+) -> None:
+    page = browser.new_page(
+        viewport={"width": DESK[0], "height": DESK[1]}, forced_colors="active", color_scheme=scheme
+    )
     page.goto(f"{url}/?__theme={scheme}")
     page.wait_for_selector("#token-view .ouro-token")
     page.get_by_role("button", name="the paper's colours").click()
     for tab in ("Generate", "Race", "Learn"):
         open_tab(page, tab)
         page.locator(
-            {"Generate": "#token-view", "Race": "#race-view", "Learn": "#learn-view"}[tab] + " .ouro-step-button"
+            {"Generate": "#token-view", "Race": "#race-view", "Learn": "#learn-view"}[tab]
+            + " .ouro-step-button"
         ).first.wait_for()
         found = page.evaluate(FORCED)
         assert found["bare"] == [] and set(found["own"]) == {"auto"}, (tab, found)
         assert found["counts"][0] > 10 and found["counts"][2] >= 1
-        assert found["chosen"] and found["others"] and not set(found["chosen"]) & set(found["others"]), (tab, found)
+        assert (
+            found["chosen"] and found["others"] and not set(found["chosen"]) & set(found["others"])
+        ), (tab, found)
         if tab == "Generate":
             assert found["counts"][1] >= 4 and len(found["chosen"]) == 2, "the tab and the toggle"
     page.close()

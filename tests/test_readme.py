@@ -29,7 +29,9 @@ README = ROOT / "README.md"
 
 
 def section(name: str) -> str:
-    found = re.search(rf"<!-- {name}: begin .*?-->\n(.*?)<!-- {name}: end -->", README.read_text(), re.DOTALL)
+    found = re.search(
+        rf"<!-- {name}: begin .*?-->\n(.*?)<!-- {name}: end -->", README.read_text(), re.DOTALL
+    )
     assert found, f"the README has no section {name}"
     return found[1]
 
@@ -48,18 +50,26 @@ def methods_table() -> str:
         name = f"[{method['name']}]({method['paper']})" if method["paper"] else method["name"]
         mark = " (default)" if method["default"] else ""
         lines.append(
-            f"| `{method['id']}`{mark}: {name} | {', '.join(method['needs'])} | {method['summary']} | {', '.join(knobs)} |"
+            f"| `{method['id']}`{mark}: {name} | {', '.join(method['needs'])} | "
+            f"{method['summary']} | {', '.join(knobs)} |"
         )
     return "\n".join(lines) + "\n"
 
 
 def bench_section() -> str:
-    """The benchmark's table with its command and environment, from the file that `make bench` wrote."""
+    """The benchmark's table with its command and environment, from the file that `make bench`
+    wrote."""
     data = json.loads((ROOT / "assets" / "benchmark.json").read_text())
     table = [Row(**{**row, "ci95": tuple(row["ci95"])}) for row in data["rows"]]
     place = data["environment"]
-    where = f"{place['processor']}, {place['threads']} threads, {place['dtype']}, torch {place['torch']}, transformers"
-    where = f"{where} {place['transformers']}, Python {place['python']}; {data['settings']['max_new_tokens']} new tokens at most"
+    where = (
+        f"{place['processor']}, {place['threads']} threads, {place['dtype']}, torch "
+        f"{place['torch']}, transformers"
+    )
+    where = (
+        f"{where} {place['transformers']}, Python {place['python']}; "
+        f"{data['settings']['max_new_tokens']} new tokens at most"
+    )
     return f"{report.markdown(table)}\n`{data['command']}` - {where}.\n"
 
 
@@ -79,7 +89,8 @@ def sam_section() -> str:
     data = json.loads((ROOT / "assets" / "benchmark.json").read_text())
     found = {(row["method"], row["group"]): row for row in data["rows"]}
     lines = [
-        "| SAM-Decoding's name | here | tokens per pass | rows per token | speedup [95%] | over hf-greedy "
+        "| SAM-Decoding's name | here | tokens per pass | rows per token | speedup [95%] | over "
+        "hf-greedy "
         "| tokens per pass, summarization |",
         "|---|---|---:|---:|---:|---:|---:|",
     ]
@@ -87,8 +98,10 @@ def sam_section() -> str:
         row, summaries = found[method, report.OVERALL], found[method, "summarization"]
         low, high = row["ci95"]
         lines.append(
-            f"| {name} | `{method}` | {row['tokens_per_pass']:.2f} | {row['rows_per_token']:.1f} | {row['speedup']:.2f} "
-            f"[{low:.2f}, {high:.2f}] | {row['speedup_hf']:.2f} | {summaries['tokens_per_pass']:.2f} |"
+            f"| {name} | `{method}` | {row['tokens_per_pass']:.2f} | {row['rows_per_token']:.1f} | "
+            f"{row['speedup']:.2f} "
+            f"[{low:.2f}, {high:.2f}] | {row['speedup_hf']:.2f} | "
+            f"{summaries['tokens_per_pass']:.2f} |"
         )
     return "\n".join(lines) + "\n"
 
@@ -96,7 +109,8 @@ def sam_section() -> str:
 def drafts_section() -> str:
     """The drafts that ship, from the records of their training, and the table of shapes."""
     lines = [
-        "| folder | what | answer tokens trained on | held-out agreement, 1, 2, 3 tokens ahead | MB |",
+        "| folder | what | answer tokens trained on | held-out agreement, 1, 2, 3 tokens ahead | "
+        "MB |",
         "|---|---|---:|---:|---:|",
     ]
     for name, record in records().items():
@@ -105,16 +119,25 @@ def drafts_section() -> str:
         size = sum(file.stat().st_size for file in folder.iterdir()) / 1e6
         agreement = ", ".join(f"{share:.0%}" for share in agreement_of(last))
         lines.append(
-            f"| [{name}](assets/models/{name}/README.md) | {record['shape']} | {last['tokens']:,} | {agreement} | {size:.1f} |"
+            f"| [{name}](assets/models/{name}/README.md) | {record['shape']} | {last['tokens']:,} "
+            f"| {agreement} | {size:.1f} |"
         )
     measured = ROOT / "assets" / "models" / "shapes.json"
-    return "\n".join([*lines, *(["", draft_shapes.table(draft_shapes.read(measured))] if measured.exists() else []), ""])
+    return "\n".join(
+        [
+            *lines,
+            *(["", draft_shapes.table(draft_shapes.read(measured))] if measured.exists() else []),
+            "",
+        ]
+    )
 
 
 def test_the_tables_of_drafts_are_generated() -> None:
     assert section("drafts") == drafts_section(), "run: python -m tests.test_readme"
     assert len(draft_shapes.read(ROOT / "assets" / "models" / "shapes.json")) >= 5
-    sizes = [file.stat().st_size for file in (ROOT / "assets" / "models").rglob("*") if file.is_file()]
+    sizes = [
+        file.stat().st_size for file in (ROOT / "assets" / "models").rglob("*") if file.is_file()
+    ]
     assert sum(sizes) < 40_000_000
 
 
@@ -122,7 +145,9 @@ def test_the_benchmarks_table_is_generated_and_complete() -> None:
     assert section("bench") == bench_section(), "run: python -m tests.test_readme"
     data = json.loads((ROOT / "assets" / "benchmark.json").read_text())
     assert data["complete"]
-    assert data["settings"]["prompts"] == prompts.digest(prompts.own_prompts()), "the prompts have changed: make bench"
+    assert data["settings"]["prompts"] == prompts.digest(prompts.own_prompts()), (
+        "the prompts have changed: make bench"
+    )
     overall = {row["method"]: row for row in data["rows"] if row["group"] == report.OVERALL}
     assert set(overall) >= {*methods.available(), *peers.SETTINGS}
     assert not any(row["differences"] for row in overall.values()), "more than a rounding tie"
@@ -142,13 +167,17 @@ def test_measured_sections_are_filled(name: str) -> None:
 
 
 def test_the_commands_of_the_readme_are_understood() -> None:
-    lines = re.findall(r"^    \.venv/bin/python -m ouroboros_core (.*)$", README.read_text(), re.MULTILINE)
+    lines = re.findall(
+        r"^    \.venv/bin/python -m ouroboros_core (.*)$", README.read_text(), re.MULTILINE
+    )
     assert len(lines) >= 3
     for line in lines:
         build_parser().parse_args(shlex.split(line.split(" > ")[0]))
     for target in re.findall(r"make ([\w-]+)", README.read_text()):
         if target not in ("sure",):
-            assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE), f"make {target}"
+            assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE), (
+                f"make {target}"
+            )
 
 
 def test_what_the_readme_links_to_is_there() -> None:
@@ -177,14 +206,23 @@ def test_every_file_is_small_enough_for_a_space() -> None:
 
 if __name__ == "__main__":
     text = README.read_text()
-    for name, make in (("methods", methods_table), ("bench", bench_section), ("sam", sam_section), ("drafts", drafts_section)):
+    for name, make in (
+        ("methods", methods_table),
+        ("bench", bench_section),
+        ("sam", sam_section),
+        ("drafts", drafts_section),
+    ):
         content = make()
         text = text.replace(section(name) + f"<!-- {name}: end", content + f"<!-- {name}: end")
     README.write_text(text)
 
 
-def test_everybody_gets_the_same_versions_but_of_torch_and_each_is_one_that_the_package_allows() -> None:
-    lines = [line for line in (ROOT / "requirements.txt").read_text().splitlines() if not line.startswith("#")]
+def test_everybody_gets_the_same_versions_but_of_torch_and_each_is_one_the_package_allows() -> None:
+    lines = [
+        line
+        for line in (ROOT / "requirements.txt").read_text().splitlines()
+        if not line.startswith("#")
+    ]
     pinned = {requirement.name: requirement.specifier for requirement in map(Requirement, lines)}
     ranges = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
     allowed = {requirement.name: requirement.specifier for requirement in map(Requirement, ranges)}

@@ -19,7 +19,9 @@ from tests import tiny
 from tests.tiny import emitted, prompt, run, writer
 
 METHODS = list(methods.available())
-DRAFTED = [m for m in METHODS if methods.get(m).needs and m not in ("rest", "draft_only", "eagle2")] + ["union"]
+DRAFTED = [
+    m for m in METHODS if methods.get(m).needs and m not in ("rest", "draft_only", "eagle2")
+] + ["union"]
 RULES = {
     "greedy": Sampling(),
     "match": Sampling(temperature=0.8, top_k=12, top_p=0.95, seed=4),
@@ -54,7 +56,10 @@ def test_the_targets_opinion_is_that_of_a_plain_pass(method: str, rule: str) -> 
         assert judged.target == pytest.approx([wanted[token] for token in judged.tokens], abs=1e-4)
         best = set(np.argsort(-wanted)[:TOP].tolist())
         assert {token for token in best if wanted[token] > 1e-4} <= set(judged.tokens)
-        assert {chosen, *(step.tree.tokens[child] for child in step.tree.children(judged.node))} <= set(judged.tokens)
+        assert {
+            chosen,
+            *(step.tree.tokens[child] for child in step.tree.children(judged.node)),
+        } <= set(judged.tokens)
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -62,33 +67,59 @@ def test_the_targets_opinion_is_that_of_a_plain_pass(method: str, rule: str) -> 
 def test_the_drafts_opinion_is_that_of_a_plain_pass_of_the_draft(method: str, rule: str) -> None:
     models, sampling = tiny.pair("llama", "sdpa"), RULES[rule]
     seen = 0
-    for step, judged, text, _ in places(prompt(), run(models, method, prompt(), 40, sampling, record=True)):
-        drafts = [c for c in step.tree.children(judged.node) if step.tree.provenance[c].source is Source.DRAFT]
+    for step, judged, text, _ in places(
+        prompt(), run(models, method, prompt(), 40, sampling, record=True)
+    ):
+        drafts = [
+            c
+            for c in step.tree.children(judged.node)
+            if step.tree.provenance[c].source is Source.DRAFT
+        ]
         assert bool(judged.draft) >= bool(drafts)
         if judged.draft:
             wanted = law(models[1].model, text, sampling)
-            assert judged.draft == pytest.approx([wanted[token] for token in judged.tokens], abs=1e-4)
+            assert judged.draft == pytest.approx(
+                [wanted[token] for token in judged.tokens], abs=1e-4
+            )
             seen += 1
-    assert seen > (0 if method == "union" else 5), "union soon stops asking a draft that is seldom right"
+    assert seen > (0 if method == "union" else 5), (
+        "union soon stops asking a draft that is seldom right"
+    )
 
 
 @pytest.mark.parametrize("rule", ["greedy", "rejection"])
 def test_an_eagle_heads_opinion_is_there_where_it_was_asked(rule: str) -> None:
-    steps = run(tiny.pair("llama", "sdpa"), "eagle2", prompt(), 40, RULES[rule], record=True, tree_depth=3, tree_width=2)
+    steps = run(
+        tiny.pair("llama", "sdpa"),
+        "eagle2",
+        prompt(),
+        40,
+        RULES[rule],
+        record=True,
+        tree_depth=3,
+        tree_width=2,
+    )
     seen = 0
     for step, judged, _, _ in places(prompt(), steps):
         if judged.node == 0 and len(step.tree) > 1:
-            given = {step.tree.tokens[c]: step.tree.provenance[c].confidence for c in step.tree.children(0)}
+            given = {
+                step.tree.tokens[c]: step.tree.provenance[c].confidence
+                for c in step.tree.children(0)
+            }
             said = dict(zip(judged.tokens, judged.draft, strict=True))
             if rule == "greedy":
-                assert {token: round(said[token], 2) for token in given} == pytest.approx(given, abs=0.011)
+                assert {token: round(said[token], 2) for token in given} == pytest.approx(
+                    given, abs=0.011
+                )
             assert 0 < sum(judged.draft) <= 1.001
             seen += 1
     assert seen > 3
 
 
 def test_with_keyed_noise_the_largest_sum_was_chosen() -> None:
-    steps = run(tiny.pair("llama", "sdpa"), "speculative", prompt(), 40, RULES["match"], record=True)
+    steps = run(
+        tiny.pair("llama", "sdpa"), "speculative", prompt(), 40, RULES["match"], record=True
+    )
     for _, judged, text, chosen in places(prompt(), steps):
         noise = Sampler(RULES["match"], tiny.VOCABULARY).noise(len(text))
         assert judged.noise == pytest.approx([noise[token] for token in judged.tokens], abs=1e-4)
@@ -98,8 +129,12 @@ def test_with_keyed_noise_the_largest_sum_was_chosen() -> None:
 
 @pytest.mark.parametrize("method", ["speculative", "ouroboros", "token_recycling"])
 def test_under_rejection_sampling_every_draw_is_there(method: str) -> None:
-    """A candidate is kept exactly if u < min(1, p/q); after the last rejection the correction comes from what is left of p."""
-    models = tiny.pair("llama", "sdpa")[0], CausalLM(tiny.draft("llama", "sdpa", noise=0.8), "noisy")
+    """A candidate is kept exactly if u < min(1, p/q); after the last rejection the correction comes
+    from what is left of p."""
+    models = (
+        tiny.pair("llama", "sdpa")[0],
+        CausalLM(tiny.draft("llama", "sdpa", noise=0.8), "noisy"),
+    )
     steps = run(models, method, prompt(), 60, RULES["rejection"], record=True)
     kept = rejected = 0
     for step, judged, text, chosen in places(prompt(), steps):
@@ -108,15 +143,21 @@ def test_under_rejection_sampling_every_draw_is_there(method: str) -> None:
             ratio = trial.p if trial.q is None else min(1.0, trial.p / trial.q) if trial.q else 1.0
             assert trial.accepted == (trial.u < ratio) or abs(trial.u - ratio) < 1e-3
             kept, rejected = kept + trial.accepted, rejected + (not trial.accepted)
-        assert [t.node for t in judged.trials] == step.tree.children(judged.node)[: len(judged.trials)]
+        assert [t.node for t in judged.trials] == step.tree.children(judged.node)[
+            : len(judged.trials)
+        ]
         assert bool(judged.left) == (bool(judged.trials) and not judged.trials[-1].accepted)
         if judged.left:
             assert dict(zip(judged.tokens, judged.left, strict=True))[chosen] > 0
             if len(judged.trials) == 1 and judged.draft and judged.trials[0].q is not None:
                 over = np.maximum(
-                    law(models[0].model, text, RULES["rejection"]) - law(models[1].model, text, RULES["rejection"]), 0
+                    law(models[0].model, text, RULES["rejection"])
+                    - law(models[1].model, text, RULES["rejection"]),
+                    0,
                 )
-                assert judged.left == pytest.approx([(over / over.sum())[token] for token in judged.tokens], abs=1e-3)
+                assert judged.left == pytest.approx(
+                    [(over / over.sum())[token] for token in judged.tokens], abs=1e-3
+                )
     assert kept > 5 and rejected > 5
 
 
@@ -136,9 +177,14 @@ def test_recording_changes_no_token_and_no_clock(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(Recorder, "look", slow)
     monkeypatch.setattr("time.perf_counter", clock)
     for method in ("ouroboros", "lookahead"):
-        recorded, bare = (run(models, method, prompt(), 30, record=record) for record in (True, False))
+        recorded, bare = (
+            run(models, method, prompt(), 30, record=record) for record in (True, False)
+        )
         assert emitted(recorded) == emitted(bare)
-        assert [replace(s, judged=(), window=(), seconds=b.seconds) for s, b in zip(recorded, bare, strict=True)] == bare
+        assert [
+            replace(s, judged=(), window=(), seconds=b.seconds)
+            for s, b in zip(recorded, bare, strict=True)
+        ] == bare
         assert sum(s.seconds.prefill + s.seconds.decode for s in recorded) < 60
         assert all(s.judged for s in recorded) and not any(s.judged for s in bare)
 
@@ -147,5 +193,7 @@ def test_the_lookahead_window_is_kept_on_request() -> None:
     models = tiny.pair("llama", "sdpa")
     steps = run(models, "lookahead", prompt(), 30, record=True, window_size=3, ngram_size=4)
     assert all(len(step.tree) + len(step.window) == step.width for step in steps)
-    assert all(parent < len(step.tree) + n for step in steps for n, (_, parent) in enumerate(step.window))
+    assert all(
+        parent < len(step.tree) + n for step in steps for n, (_, parent) in enumerate(step.window)
+    )
     assert any(step.window for step in steps)

@@ -1,4 +1,5 @@
-"""Timeline, token card and token tree, as a person uses them: by mouse and by keyboard, with server-side rendering off and on."""
+"""Timeline, token card and token tree, as a person uses them: by mouse and by keyboard, with
+server-side rendering off and on."""
 
 from __future__ import annotations
 
@@ -38,7 +39,11 @@ def page(browser: Any, url: str) -> Iterator[Any]:
 def shown(page: Any) -> str:
     """The text that can be seen: what is hidden or struck through is left out."""
     visible = "nodes => nodes.filter(n => n.checkVisibility({visibilityProperty: true}))"
-    return str(page.eval_on_selector_all("#token-view .ouro-token", f"{visible}.map(n => n.textContent).join('')"))
+    return str(
+        page.eval_on_selector_all(
+            "#token-view .ouro-token", f"{visible}.map(n => n.textContent).join('')"
+        )
+    )
 
 
 def count(page: Any) -> str:
@@ -49,11 +54,22 @@ def recorded(page: Any, url: str, method: str, **more: Any) -> Trace:
     """Generate on the page, and the same run through the endpoint: in float32 it repeats."""
     page.locator("#chat input").uncheck()
     generate(page)
-    asked = {"chat": False, "max_new_tokens": 24, "compare": False, "record": True, "method": method, **more}
-    return read_trace(json.dumps(client(url).predict(PROMPT, **asked, api_name="/generate")["trace"]))
+    asked = {
+        "chat": False,
+        "max_new_tokens": 24,
+        "compare": False,
+        "record": True,
+        "method": method,
+        **more,
+    }
+    return read_trace(
+        json.dumps(client(url).predict(PROMPT, **asked, api_name="/generate")["trace"])
+    )
 
 
-def test_the_timeline_shows_the_text_as_it_stood_by_keyboard_and_by_mouse(page: Any, url: str) -> None:
+def test_the_timeline_shows_the_text_as_it_stood_by_keyboard_and_by_mouse(
+    page: Any, url: str
+) -> None:
     choose(page, "Speculative decoding")
     ask(page, PROMPT, 24)
     trace = recorded(page, url, "speculative")
@@ -82,17 +98,25 @@ def test_the_timeline_shows_the_text_as_it_stood_by_keyboard_and_by_mouse(page: 
     slider.focus()
     page.keyboard.press(" ")
     page.wait_for_function(
-        "n => document.querySelector('#token-view .ouro-count').textContent.startsWith(`step ${n} of`)", arg=len(trace.steps)
+        "n => document.querySelector('#token-view .ouro-count').textContent.startsWith(`step ${n} "
+        "of`)",
+        arg=len(trace.steps),
     )
     assert shown(page) == texts[-1]
 
 
-def test_draft_tokens_appear_one_by_one_then_the_verdict_then_the_commit(page: Any, url: str) -> None:
+def test_draft_tokens_appear_one_by_one_then_the_verdict_then_the_commit(
+    page: Any, url: str
+) -> None:
     choose(page, "Speculative decoding")
     page.locator("#auto-speculative input").uncheck()
     ask(page, PROMPT, 24)
     trace = recorded(page, url, "speculative", knobs={"gamma": 2})
-    number = next(n for n, step in enumerate(trace.steps) if n and step.kind == "correction" and len(step.tree) == 3)
+    number = next(
+        n
+        for n, step in enumerate(trace.steps)
+        if n and step.kind == "correction" and len(step.tree) == 3
+    )
     step = trace.steps[number]
     page.locator("#token-view .ouro-grain").select_option("token")
     page.get_by_label("Moment of the run").first.focus()
@@ -105,7 +129,8 @@ def test_draft_tokens_appear_one_by_one_then_the_verdict_then_the_commit(page: A
 
     def state() -> list[tuple[str, bool]]:
         nodes = page.eval_on_selector_all(
-            part + " > *", "nodes => nodes.map(n => [n.className, n.checkVisibility({visibilityProperty: true})])"
+            part + " > *",
+            "nodes => nodes.map(n => [n.className, n.checkVisibility({visibilityProperty: true})])",
         )
         return [tuple(node) for node in nodes]
 
@@ -121,7 +146,9 @@ def test_draft_tokens_appear_one_by_one_then_the_verdict_then_the_commit(page: A
         assert nodes == [(kind, n < visible) for n, kind in enumerate(kinds)]
     page.get_by_role("button", name="final text only").click()
     assert page.locator("#token-view .ouro-rejected").first.is_hidden()
-    assert shown(page) == "".join(trace.texts[: sum(len(s.tokens) for s in trace.steps[: number + 1])])
+    assert shown(page) == "".join(
+        trace.texts[: sum(len(s.tokens) for s in trace.steps[: number + 1])]
+    )
 
 
 def test_a_click_locks_the_card_which_says_why_a_token_was_rejected(page: Any, url: str) -> None:
@@ -178,7 +205,10 @@ def test_the_tree_of_a_step_is_drawn_and_the_charts_share_its_cursor(page: Any, 
     before = page.evaluate(f"{seconds}.style.transform")
     page.keyboard.press("ArrowRight")
     assert page.evaluate(f"{seconds}.style.transform") != before
-    emit = "n => document.querySelector('#chart-acceptance .ouro-plot').emit('plotly_click', {points: [{x: n, y: 1}]})"
+    emit = (
+        "n => document.querySelector('#chart-acceptance .ouro-plot').emit('plotly_click', "
+        "{points: [{x: n, y: 1}]})"
+    )
     page.evaluate(emit, number + 1)
     assert count(page).startswith(f"step {number + 1} of")
     node = page.locator("#token-view .ouro-tree g[data-node]").first
@@ -203,7 +233,9 @@ def test_a_warm_start_keeps_the_visitors_own_phrases(page: Any, url: str, browse
         other.locator("#warm input").check()
         ask(other, PROMPT, 24)
         generate(other)
-        assert "in an earlier run" not in other.locator("#token-view .ouro-numbers").inner_text(), "another visitor begins cold"
+        assert "in an earlier run" not in other.locator("#token-view .ouro-numbers").inner_text(), (
+            "another visitor begins cold"
+        )
 
 
 def test_three_methods_race(page: Any) -> None:
@@ -217,8 +249,14 @@ def test_three_methods_race(page: Any) -> None:
     names = page.locator("#race-view .ouro-lane-name").all_inner_texts()
     assert names == ["autoregressive", "union", "speculative[gamma=2]", "prompt_lookup"]
     rows = [row.split("\t") for row in page.locator("#race-view .ouro-table tr").all_inner_texts()]
-    assert len(rows) == 5 and rows[1][-1] == "the reference" and {row[-1] for row in rows[2:]} <= {"yes", "up to a tie"}
-    page.wait_for_function("document.querySelector('#race-view .ouro-order').textContent.startsWith('Finish: ')")
+    assert (
+        len(rows) == 5
+        and rows[1][-1] == "the reference"
+        and {row[-1] for row in rows[2:]} <= {"yes", "up to a tie"}
+    )
+    page.wait_for_function(
+        "document.querySelector('#race-view .ouro-order').textContent.startsWith('Finish: ')"
+    )
     page.get_by_label("Clock").select_option("passes")  # which stops the replay
     texts = page.locator("#race-view .ouro-lane-text").all_inner_texts()
     passes = {row[0]: int(row[2]) for row in rows[1:]}
@@ -227,9 +265,14 @@ def test_three_methods_race(page: Any) -> None:
     slider = page.locator("#race-view .ouro-slider")
     slider.focus()
     page.keyboard.press("Home")
-    assert {text.split(" of ")[0] for text in page.locator("#race-view .ouro-lane-count").all_inner_texts()} == {"0"}
+    assert {
+        text.split(" of ")[0]
+        for text in page.locator("#race-view .ouro-lane-count").all_inner_texts()
+    } == {"0"}
     page.keyboard.press("End")
     assert page.locator("#race-view .ouro-lane-text").all_inner_texts() == texts
     page.get_by_label("Knobs of lane 3").fill("gamma=99")
     page.click("#race")
-    page.get_by_text("lane 3, speculative: gamma must be auto, or between 1 and 32, got 99").wait_for()
+    page.get_by_text(
+        "lane 3, speculative: gamma must be auto, or between 1 and 32, got 99"
+    ).wait_for()

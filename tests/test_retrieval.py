@@ -1,4 +1,5 @@
-"""Methods that draft without a draft model: each mechanism does what it is for, and nothing remains when it is switched off.
+"""Methods that draft without a draft model: each mechanism does what it is for, and nothing remains
+when it is switched off.
 
 What each writes is compared with plain decoding by the contract in test_methods.
 """
@@ -36,7 +37,13 @@ def accepted(steps: list[Step], source: Source) -> list[Any]:
 
 
 def run(
-    method: str, text: list[int], count: int = COUNT, *, corpus: Corpus | None = None, prediction: Any = (), **knobs: Any
+    method: str,
+    text: list[int],
+    count: int = COUNT,
+    *,
+    corpus: Corpus | None = None,
+    prediction: Any = (),
+    **knobs: Any,
 ) -> list[Step]:
     models = tiny.pair(TARGET, "sdpa")
     kind = methods.get(method)
@@ -45,7 +52,9 @@ def run(
     steps = list(
         decode(
             models[0],
-            methods.create(kind, kind.Hyperparameters(**kind.Hyperparameters.fixed(**knobs)), resources),
+            methods.create(
+                kind, kind.Hyperparameters(**kind.Hyperparameters.fixed(**knobs)), resources
+            ),
             text,
             max_new_tokens=count,
             sampler=sampler,
@@ -61,7 +70,9 @@ def looping() -> list[int]:
     return [*prompt(), *plain(model, prompt(), 100)]
 
 
-def test_prompt_lookup_copies_and_without_matches_it_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_prompt_lookup_copies_and_without_matches_it_does_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     steps = run("prompt_lookup", looping())
     assert len(accepted(steps, Source.COPY)) > COUNT / 2
     monkeypatch.setattr(Occurrences, "earlier", lambda *_: [])
@@ -103,7 +114,9 @@ def test_several_matches_make_a_tree() -> None:
         methods.get("rest").Hyperparameters.parse({"min_suffix": 20})
 
 
-def test_ngram_proposes_what_was_counted_and_without_counts_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ngram_proposes_what_was_counted_and_without_counts_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     assert len(accepted(run("ngram", looping()), Source.NGRAM)) > COUNT / 3
     monkeypatch.setattr(Counts, "note", lambda *_: None)
     assert len(run("ngram", looping())) == COUNT
@@ -116,15 +129,27 @@ def test_fillers_are_the_targets_runners_up() -> None:
     known = []
     for fillers in (1, 4):
         method: Any = kind(kind.Hyperparameters.parse({"filler_top_k": fillers}), Resources())
-        list(decode(models[0], method, prompt(), max_new_tokens=20, sampler=Sampler(Sampling(), tiny.VOCABULARY)))
+        list(
+            decode(
+                models[0],
+                method,
+                prompt(),
+                max_new_tokens=20,
+                sampler=Sampler(Sampling(), tiny.VOCABULARY),
+            )
+        )
         known.append(sum(len(followers) for followers in method.counts._following.values()))
     text = [*prompt(), *plain(models[0].model, prompt(), 20)]
-    pairs = {tuple(text[n : n + 2]) for n in range(len(text) - 1)} | {tuple(text[n : n + 3]) for n in range(len(text) - 2)}
+    pairs = {tuple(text[n : n + 2]) for n in range(len(text) - 1)} | {
+        tuple(text[n : n + 3]) for n in range(len(text) - 2)
+    }
     assert known[0] == len(pairs)
     assert known[1] > 1.5 * known[0]
 
 
-def test_token_recycling_recycles_and_with_a_frozen_matrix_it_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_token_recycling_recycles_and_with_a_frozen_matrix_it_does_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """From the same prompt, read before: what the passes themselves teach makes the difference."""
     learning = run("token_recycling", prompt())
     assert len(accepted(learning, Source.RECYCLED)) > COUNT / 3
@@ -136,7 +161,8 @@ def test_token_recycling_recycles_and_with_a_frozen_matrix_it_does_not(monkeypat
 
 
 def test_the_matrix_begins_with_what_the_target_says_of_the_prompt() -> None:
-    """The last place of a token counts; compared with a plain pass over the prompt, also one of several chunks."""
+    """The last place of a token counts; compared with a plain pass over the prompt, also one of
+    several chunks."""
     text = [*prompt(150), prompt()[3]]
     model = tiny.target(TARGET)
     row = max(n for n in range(len(text) - 1) if text[n] == text[-1])
@@ -148,7 +174,9 @@ def test_the_matrix_begins_with_what_the_target_says_of_the_prompt() -> None:
         children = [tree.tokens[n] for n in tree.children(0)]
         assert len(children) > 1
         assert children == best[: len(children)]
-    assert len(run("token_recycling", text, 3, read_prompt=False)[0].tree) == 1, "nothing is known before the first pass"
+    assert len(run("token_recycling", text, 3, read_prompt=False)[0].tree) == 1, (
+        "nothing is known before the first pass"
+    )
 
 
 def test_rest_retrieves_and_without_its_text_in_the_corpus_it_does_not() -> None:
@@ -169,7 +197,9 @@ def test_rest_proposes_the_most_frequent_continuations_as_a_trie() -> None:
     assert len(tree) == 4
 
 
-def test_sam_copies_the_longest_match_and_with_the_automaton_off_it_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sam_copies_the_longest_match_and_with_the_automaton_off_it_does_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     steps = run("sam", looping(), auxiliary="none")
     assert len(accepted(steps, Source.COPY)) > COUNT / 4
     monkeypatch.setattr(SuffixAutomaton, "recent", property(lambda _: None))
@@ -183,7 +213,9 @@ def test_the_longer_the_match_the_longer_the_copy() -> None:
         assert len(tree) - 1 == 1 + length
         assert {p.match for p in tree.provenance[1:]} == {length}
     assert len(run("sam", text, 40, auxiliary="none", alpha=4.0, n_predicts=12)[0].tree) - 1 == 12
-    assert len(run("sam", text, 40, auxiliary="none", len_threshold=9)[0].tree) == 1, "no match is long enough"
+    assert len(run("sam", text, 40, auxiliary="none", len_threshold=9)[0].tree) == 1, (
+        "no match is long enough"
+    )
 
 
 def test_a_copy_that_reaches_the_end_of_the_text_goes_on_with_itself() -> None:
@@ -200,7 +232,12 @@ def test_without_a_match_the_auxiliary_method_drafts_and_learns() -> None:
 
 @pytest.mark.parametrize("auxiliary", ["token_recycling", "speculative", "ouroboros", "eagle2"])
 @pytest.mark.parametrize(
-    "sampling", [Sampling(), Sampling(temperature=0.9, seed=3), Sampling(temperature=0.9, acceptance="rejection")]
+    "sampling",
+    [
+        Sampling(),
+        Sampling(temperature=0.9, seed=3),
+        Sampling(temperature=0.9, acceptance="rejection"),
+    ],
 )
 @pytest.mark.parametrize("merge", [False, True])
 def test_sam_over_every_auxiliary_is_exact(auxiliary: str, sampling: Sampling, merge: bool) -> None:
@@ -224,25 +261,67 @@ def test_an_auxiliary_that_watches_learns_while_sam_copies(monkeypatch: pytest.M
     text = [5, 6, 7, 8, 9, 5, 6, 7]
     steps = run("sam", text, 3, merge=False)
     assert Source.COPY in {p.source for p in steps[0].tree.provenance}
-    assert seen and len(seen[0].tree) == 1 < len(seen[0].checked.tree), "nothing of its own, and all of the others'"
+    assert seen and len(seen[0].tree) == 1 < len(seen[0].checked.tree), (
+        "nothing of its own, and all of the others'"
+    )
 
 
 def test_a_corpus_must_beat_the_text_by_the_bias() -> None:
     both = [2, 3, 4, 5, 6, 7, 8, 29, 4, 30, 6, 7, 8, 28, 1, *range(2, 9)]
     longer = Corpus.build([[1, *range(2, 9), 20, 21]])
     for bias, source in ((0, Source.CORPUS), (1, Source.COPY)):
-        tree = run("sam", both, 20, corpus=longer, auxiliary="none", merge=False, len_threshold=3, len_bias=bias)[0].tree
-        assert {p.source for p in tree.provenance[1:]} == {source}, "8 tokens in the corpus, 7 in the text"
+        tree = run(
+            "sam",
+            both,
+            20,
+            corpus=longer,
+            auxiliary="none",
+            merge=False,
+            len_threshold=3,
+            len_bias=bias,
+        )[0].tree
+        assert {p.source for p in tree.provenance[1:]} == {source}, (
+            "8 tokens in the corpus, 7 in the text"
+        )
     text = [*range(1, 8), 29, 30, *range(1, 8)]
     corpus = Corpus.build([[*range(1, 8), 20, 21, 22]])
     for bias, source in ((0, Source.COPY), (5, Source.COPY)):
-        tree = run("sam", text, 20, corpus=corpus, auxiliary="none", merge=False, len_threshold=5, len_bias=bias)[0].tree
+        tree = run(
+            "sam",
+            text,
+            20,
+            corpus=corpus,
+            auxiliary="none",
+            merge=False,
+            len_threshold=5,
+            len_bias=bias,
+        )[0].tree
         assert {p.source for p in tree.provenance[1:]} == {source}, "of equals the text"
-    tree = run("sam", [3, *range(1, 8)], 20, corpus=corpus, auxiliary="none", merge=False, len_threshold=5, len_bias=0)[0].tree
+    tree = run(
+        "sam",
+        [3, *range(1, 8)],
+        20,
+        corpus=corpus,
+        auxiliary="none",
+        merge=False,
+        len_threshold=5,
+        len_bias=0,
+    )[0].tree
     assert tree.tokens[1:] == (20, 21, 22), "to the document's end, and no further"
     assert {p.source for p in tree.provenance[1:]} == {Source.CORPUS}
     assert (
-        len(run("sam", [3, *range(1, 8)], 20, corpus=corpus, auxiliary="none", merge=False, len_threshold=5, len_bias=5)[0].tree)
+        len(
+            run(
+                "sam",
+                [3, *range(1, 8)],
+                20,
+                corpus=corpus,
+                auxiliary="none",
+                merge=False,
+                len_threshold=5,
+                len_bias=5,
+            )[0].tree
+        )
         == 1
     )
 
@@ -256,7 +335,9 @@ def test_a_right_prediction_saves_most_passes_and_a_wrong_one_changes_nothing() 
     assert {p.learned for p in origins} == {Learned.PREDICTION}
     assert [p.position for p in origins][:5] == [0, 1, 2, 3, 4]
     edited = [*written[:20], 30, 30, *written[24:]]
-    assert len(run("sam", text, auxiliary="none", prediction=edited)) <= COUNT // 4, "an edit costs a few tokens, not the rest"
+    assert len(run("sam", text, auxiliary="none", prediction=edited)) <= COUNT // 4, (
+        "an edit costs a few tokens, not the rest"
+    )
     run("sam", text, auxiliary="none", prediction=[7] * 50)
 
 
@@ -265,7 +346,9 @@ def test_a_short_match_of_the_prediction_does_not_push_the_auxiliary_aside() -> 
     whole = plain(tiny.target(TARGET), text, COUNT)
     junk = [token for token in whole[::3] for token in (token, 1, 2)]
     steps = run("sam", text, prediction=[3, *junk], len_threshold=4, merge=False)
-    copies = [p for step in steps[1:] for p in step.tree.provenance[1:] if p.learned is Learned.PREDICTION]
+    copies = [
+        p for step in steps[1:] for p in step.tree.provenance[1:] if p.learned is Learned.PREDICTION
+    ]
     assert not [p for p in copies if p.match is None or p.match < 4]
     assert [p for step in steps for p in step.tree.provenance if p.source is Source.RECYCLED]
 
@@ -277,6 +360,8 @@ def test_what_is_drafted_ends_with_a_stop_token(method: str) -> None:
     sampler = Sampler(Sampling(), tiny.VOCABULARY)
     text = [4, 5, 6, 7, 8, 4, 5]
     resources = Resources(sampler, stop_tokens=frozenset({6}), corpus=Corpus.build([text]))
-    instance = methods.create(kind, kind.Hyperparameters.parse(kind.Hyperparameters.fixed(**knobs)), resources)
+    instance = methods.create(
+        kind, kind.Hyperparameters.parse(kind.Hyperparameters.fixed(**knobs)), resources
+    )
     steps = decode(tiny.pair(TARGET)[0], instance, text, max_new_tokens=9, sampler=sampler)
     assert next(iter(steps)).tree.tokens == (5, 6)

@@ -13,8 +13,17 @@ from ouroboros_core.errors import InvalidInput
 from ouroboros_core.sampling import Sampler, Sampling, gumbel, process, softmax
 
 
-@given(st.integers(0, 2**31), st.floats(0.1, 2.0), st.integers(0, 40), st.floats(0.05, 1.0), st.integers(2, 40), st.booleans())
-def test_filters_are_hugging_faces_in_its_order(seed: int, temperature: float, k: int, p: float, size: int, ties: bool) -> None:
+@given(
+    st.integers(0, 2**31),
+    st.floats(0.1, 2.0),
+    st.integers(0, 40),
+    st.floats(0.05, 1.0),
+    st.integers(2, 40),
+    st.booleans(),
+)
+def test_filters_are_hugging_faces_in_its_order(
+    seed: int, temperature: float, k: int, p: float, size: int, ties: bool
+) -> None:
     logits = np.random.default_rng(seed).normal(0, 3, size)
     if ties:
         logits = logits.round()
@@ -32,12 +41,15 @@ def test_filters_are_hugging_faces_in_its_order(seed: int, temperature: float, k
 
 
 def test_choices_follow_the_distribution() -> None:
-    """Chi-square over 20,000 positions; 99.9% of the time below 24.3 for 7 degrees of freedom. Deterministic under the seed."""
+    """Chi-square over 20,000 positions; 99.9% of the time below 24.3 for 7 degrees of freedom.
+    Deterministic under the seed."""
     logits = np.array([0.0, 1.0, -1.0, 2.0, 0.5, 0.3, -2.0, 1.5])
     scores = process(logits, Sampling(temperature=0.8))
     p = softmax(scores)
     draws = 20_000
-    counts = np.bincount([int(np.argmax(scores + gumbel(3, n, 8))) for n in range(draws)], minlength=8)
+    counts = np.bincount(
+        [int(np.argmax(scores + gumbel(3, n, 8))) for n in range(draws)], minlength=8
+    )
     assert ((counts - draws * p) ** 2 / (draws * p)).sum() < 24.3
 
 
@@ -58,10 +70,15 @@ def test_noise_is_a_function_of_seed_and_position() -> None:
         ({"top_p": 0}, "top_p must be above 0 and at most 1, got 0"),
         ({"top_k": 1.5}, "top_k must be between 0 and 1000000, got 1.5"),
         ({"seed": "x"}, "seed must be between 0 and 4294967295, got x"),
-        ({"heat": 1}, "heat is not a knob here; the knobs are temperature, top_k, top_p, seed, acceptance"),
+        (
+            {"heat": 1},
+            "heat is not a knob here; the knobs are temperature, top_k, top_p, seed, acceptance",
+        ),
     ],
 )
-def test_bad_values_are_refused_with_what_is_allowed(values: dict[str, object], message: str) -> None:
+def test_bad_values_are_refused_with_what_is_allowed(
+    values: dict[str, object], message: str
+) -> None:
     with pytest.raises(InvalidInput) as caught:
         Sampling.parse(values)
     assert str(caught.value) == message

@@ -31,7 +31,12 @@ from visualize.tabs.traces import TracesPanel
 
 
 def make_task(prompt: str = "the cat sat", method: str = "speculative", **more: Any) -> Task:
-    return Task(prompt, method, methods.get(method).Hyperparameters(), **{"max_new_tokens": 12, "chat": False, **more})
+    return Task(
+        prompt,
+        method,
+        methods.get(method).Hyperparameters(),
+        **{"max_new_tokens": 12, "chat": False, **more},
+    )
 
 
 def small_pair() -> Pair:
@@ -40,7 +45,8 @@ def small_pair() -> Pair:
 
     settings = {**tiny._SIZES, "vocab_size": len(tokenizer("bytes"))}
     target, draft = (
-        transformers.AutoModelForCausalLM.from_config(transformers.LlamaConfig(**settings)).double() for _ in range(2)
+        transformers.AutoModelForCausalLM.from_config(transformers.LlamaConfig(**settings)).double()
+        for _ in range(2)
     )
     return make_pair(target, draft, tokenizer("bytes"))
 
@@ -66,7 +72,9 @@ def test_a_baseline_is_forgotten_after_ten_minutes_and_when_there_are_too_many()
     assert kept.get("1") is not None
 
 
-def test_plain_decoding_runs_once_for_a_task_and_again_for_another(studio: Studio, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plain_decoding_runs_once_for_a_task_and_again_for_another(
+    studio: Studio, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def baseline(**more: Any) -> Any:
         return list(studio.run(make_task(**more), compare=True))[-1]["baseline"]
 
@@ -80,16 +88,26 @@ def test_plain_decoding_runs_once_for_a_task_and_again_for_another(studio: Studi
     assert baseline(method="autoregressive") is None, "plain decoding is not compared with itself"
 
 
-def test_plain_decoding_measured_on_a_busy_machine_is_measured_again(studio: Studio, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is kept is made a thousand times as slow: one more run replaces it, by one that was measured; and what was measured
-    while the machine was busy is not kept."""
-    monkeypatch.setattr(metrics, "busy", metrics.slowed)  # its other signs depend on what else this machine is doing
+def test_plain_decoding_measured_on_a_busy_machine_is_measured_again(
+    studio: Studio, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is kept is made a thousand times as slow: one more run replaces it, by one that was
+    measured; and what was measured while the machine was busy is not kept."""
+    monkeypatch.setattr(
+        metrics, "busy", metrics.slowed
+    )  # its other signs depend on what else this machine is doing
     task = make_task(prompt="the cat was busy")
     list(studio.run(task, compare=True))
     key = Baselines.key(studio.models.loaded(""), task)
     kept = studio._baselines.get(key)
     assert kept is not None
-    slow = replace(kept, steps=tuple(replace(s, seconds=replace(s.seconds, verify=1000 * s.seconds.verify)) for s in kept.steps))
+    slow = replace(
+        kept,
+        steps=tuple(
+            replace(s, seconds=replace(s.seconds, verify=1000 * s.seconds.verify))
+            for s in kept.steps
+        ),
+    )
     studio._baselines.put(key, slow)
     used = list(studio.run(task, compare=True))[-1]["baseline"]
     assert metrics.plain_step_seconds(used) < metrics.plain_step_seconds(slow) / 10
@@ -128,11 +146,15 @@ def test_what_need_not_be_identical_is_not_called_a_difference(studio: Studio) -
     alone = last_update(studio, method="draft_only")
     assert alone["trace"].tokens != alone["baseline"].tokens
     assert alone["difference"] is None
-    assert alone["view"]["tiles"][-1]["note"] == "The draft model wrote this alone; nobody checked it."
+    assert (
+        alone["view"]["tiles"][-1]["note"] == "The draft model wrote this alone; nobody checked it."
+    )
     assert {t["look"] for s in alone["view"]["steps"] for t in s["tokens"]} == {"draft"}
     rejecting = Sampling(temperature=1.0, seed=1, acceptance="rejection")
     alone = last_update(studio, method="draft_only", sampling=rejecting)
-    assert alone["view"]["tiles"][-1]["note"] == "The draft model wrote this alone; nobody checked it."
+    assert (
+        alone["view"]["tiles"][-1]["note"] == "The draft model wrote this alone; nobody checked it."
+    )
     sampled = last_update(studio, sampling=rejecting)
     assert sampled["trace"].tokens != sampled["baseline"].tokens
     assert sampled["difference"] is None
@@ -165,14 +187,18 @@ def test_models_that_do_not_load_are_an_answer_not_a_hang() -> None:
     broken.models.start()
     with pytest.raises(InvalidInput, match="these models do not fit into the memory"):
         list(broken.run(make_task(), compare=True))
-    assert broken.models.state().startswith("The models could not be loaded: these models do not fit")
+    assert broken.models.state().startswith(
+        "The models could not be loaded: these models do not fit"
+    )
 
 
 def test_who_comes_when_too_many_wait_is_told_so_whichever_way() -> None:
     """Two places: one computes, one waits."""
     small = Studio(Models(lambda _: small_pair()), waiting=1)
     small.models.ask("").result()
-    first, second, third = (small.run(make_task(max_new_tokens=64), compare=False) for _ in range(3))
+    first, second, third = (
+        small.run(make_task(max_new_tokens=64), compare=False) for _ in range(3)
+    )
     next(first)
     next(second)
     with pytest.raises(InvalidInput, match="the queue is full: a run is waiting already"):
@@ -182,11 +208,16 @@ def test_who_comes_when_too_many_wait_is_told_so_whichever_way() -> None:
     assert list(small.run(make_task(), compare=False))[-1]["trace"].steps
 
 
-def test_who_waits_is_served_in_the_order_of_coming_and_told_how_many_come_first(studio: Studio) -> None:
+def test_who_waits_is_served_in_the_order_of_coming_and_told_how_many_come_first(
+    studio: Studio,
+) -> None:
     runs = [studio.run(make_task(max_new_tokens=64), compare=False) for _ in range(4)]
     assert "begun" in next(runs[0])
     said = [next(run)["view"]["status"] for run in runs[1:]]
-    assert said == ["Waiting for another run to end …", *(f"Waiting for a turn: {n} runs come first …" for n in (2, 3))]
+    assert said == [
+        "Waiting for another run to end …",
+        *(f"Waiting for a turn: {n} runs come first …" for n in (2, 3)),
+    ]
     runs[1].close()
     assert next(runs[3])["view"]["status"] == "Waiting for a turn: 2 runs come first …"
     runs[0].close()

@@ -1,4 +1,5 @@
-"""The suffix automaton against brute force: the longest suffix that ended earlier, and the most recent place where it did."""
+"""The suffix automaton against brute force: the longest suffix that ended earlier, and the most
+recent place where it did."""
 
 from __future__ import annotations
 
@@ -52,7 +53,8 @@ TEXTS: dict[str, Callable[[random.Random], int]] = {
 def test_two_hundred_thousand_tokens_are_indexed_and_looked_up_one_at_a_time(
     kind: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Prints the cost of a token in each quarter; what must not happen is that it grows with the text, so it is only shown."""
+    """Prints the cost of a token in each quarter; what must not happen is that it grows with the
+    text, so it is only shown."""
     rng, automaton, quarters = random.Random(3), SuffixAutomaton(), []
     for _ in range(4):
         tokens = [TEXTS[kind](rng) for _ in range(50_000)]

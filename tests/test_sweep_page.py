@@ -38,7 +38,9 @@ def set_up(page: Any, first: str, second: str) -> None:
 
 
 def count(page: Any) -> tuple[int, int]:
-    done, total = re.match(r"(\d+) of (\d+) runs", page.locator(".ouro-sweep-count").inner_text()).groups()  # type: ignore[union-attr]
+    done, total = re.match(
+        r"(\d+) of (\d+) runs", page.locator(".ouro-sweep-count").inner_text()
+    ).groups()  # type: ignore[union-attr]
     return int(done), int(total)
 
 
@@ -53,33 +55,52 @@ def test_a_sweep_is_stopped_and_resumed_and_a_cell_opens_in_generate(page: Any) 
     set_up(page, "1,2,4", "0,0.5,1")
     page.get_by_text("9 runs of 16 tokens, and 3 of plain decoding: about").wait_for()
     page.click("#sweep")
-    page.wait_for_function("/^[3-8] of 9/.test(document.querySelector('.ouro-sweep-count').textContent)", timeout=120_000)
+    page.wait_for_function(
+        "/^[3-8] of 9/.test(document.querySelector('.ouro-sweep-count').textContent)",
+        timeout=120_000,
+    )
     page.click("#sweep-stop")
     page.get_by_text("Stopped. What was measured stays").wait_for()
     page.wait_for_timeout(1500)
     before = count(page)
     assert before[1] == 9 and before[0] < 9
     begun = page.locator("#sweep-view button[data-cell]").all()
-    measured = {b.get_attribute("data-cell"): b.evaluate("b => b.closest('tr').textContent") for b in begun}
+    measured = {
+        b.get_attribute("data-cell"): b.evaluate("b => b.closest('tr').textContent") for b in begun
+    }
     page.click("#sweep-resume")
     page.get_by_text("Done.", exact=True).wait_for(timeout=180_000)
     assert count(page) == (9, 9)
     rows = page.locator("#sweep-view button[data-cell]").all()
     assert len(rows) == 9
-    after = {b.get_attribute("data-cell"): b.evaluate("b => b.closest('tr').textContent") for b in rows}
+    after = {
+        b.get_attribute("data-cell"): b.evaluate("b => b.closest('tr').textContent") for b in rows
+    }
     strip = {cell: text.replace("Open", "") for cell, text in after.items()}
-    assert all(strip[cell] == text.replace("Open", "") for cell, text in measured.items() if cell), "what was measured stays"
+    assert all(
+        strip[cell] == text.replace("Open", "") for cell, text in measured.items() if cell
+    ), "what was measured stays"
     speeds = drawn(page)
     assert len(speeds) == 3 and all(value for line in speeds for value in line)
-    best = max((value, y, x) for y, line in enumerate(speeds) for x, value in enumerate(line) if value is not None)
+    best = max(
+        (value, y, x)
+        for y, line in enumerate(speeds)
+        for x, value in enumerate(line)
+        if value is not None
+    )
     assert (
         f"gamma={(1, 2, 4)[best[1]]}, temperature={(0.0, 0.5, 1.0)[best[2]]}, {best[0]:.2f}x"
         in page.locator(".ouro-sweep-said").inner_text()
     )
     page.wait_for_selector("#chart-parallel .parcoords", state="attached")
-    emit = "document.querySelector('#chart-sweep .ouro-plot').emit('plotly_click', {points: [{x: 0, y: 2, customdata: 6}]})"
+    emit = (
+        "document.querySelector('#chart-sweep .ouro-plot').emit('plotly_click', "
+        "{points: [{x: 0, y: 2, customdata: 6}]})"
+    )
     page.evaluate(emit)
-    page.wait_for_function("document.querySelector('#token-view .ouro-title').textContent.includes('gamma 4')")
+    page.wait_for_function(
+        "document.querySelector('#token-view .ouro-title').textContent.includes('gamma 4')"
+    )
     assert page.locator("#token-view").is_visible(), "the tab Generate is open"
     assert len(tokens(page)) == 16
     assert page.locator("#prompt textarea").input_value() == PROMPT
@@ -101,7 +122,9 @@ def test_what_was_measured_is_saved_as_json_and_as_csv(page: Any) -> None:
     assert [row["gamma"] for row in rows] == ["1", "3"]
     for row, point in zip(rows, data["points"], strict=True):
         mine, plain = sum(point["seconds"].values()), sum(point["plain_seconds"].values())
-        assert float(row["speedup"]) == pytest.approx(point["tokens"] / mine / (point["plain_tokens"] / plain))
+        assert float(row["speedup"]) == pytest.approx(
+            point["tokens"] / mine / (point["plain_tokens"] / plain)
+        )
     assert page.evaluate("document.querySelector('#chart-sweep .ouro-plot').data[0].z.length") == 2
 
 
@@ -109,5 +132,7 @@ def test_bad_input_is_said_and_nothing_is_lost(page: Any) -> None:
     set_up(page, "1,99", "0")
     page.get_by_text("gamma must be auto, or between 1 and 32, got 99").first.wait_for()
     page.click("#sweep")
-    page.locator(".toast-body").get_by_text("gamma must be auto, or between 1 and 32, got 99").wait_for()
+    page.locator(".toast-body").get_by_text(
+        "gamma must be auto, or between 1 and 32, got 99"
+    ).wait_for()
     assert page.locator("#sweep-prompts textarea").input_value() == PROMPT

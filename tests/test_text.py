@@ -12,12 +12,17 @@ from transformers import PreTrainedTokenizerFast
 
 from ouroboros_core.decoding.text import TextStream, decode_all, split_text
 
-SAMPLES = ["Grüße, 你好, naïve café 🙂🙃 ", "def f(x):\n    return x ** 2  # ∑\n", "the cat sat on the mat. "] * 20
+SAMPLES = [
+    "Grüße, 你好, naïve café 🙂🙃 ",
+    "def f(x):\n    return x ** 2  # ∑\n",
+    "the cat sat on the mat. ",
+] * 20
 
 
 @cache
 def tokenizer(kind: str) -> PreTrainedTokenizerFast:
-    """Two families: byte-level (GPT-2, Llama 3, Qwen), where a token may be half a character, and Metaspace (Llama 2, Gemma)."""
+    """Two families: byte-level (GPT-2, Llama 3, Qwen), where a token may be half a character, and
+    Metaspace (Llama 2, Gemma)."""
     raw = Tokenizer(models.BPE(byte_fallback=kind == "metaspace", unk_token=None))
     if kind == "bytes":
         raw.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -26,11 +31,19 @@ def tokenizer(kind: str) -> PreTrainedTokenizerFast:
     else:
         raw.pre_tokenizer = pre_tokenizers.Metaspace()
         raw.decoder = decoders.Sequence(
-            [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
+            [
+                decoders.Replace("▁", " "),
+                decoders.ByteFallback(),
+                decoders.Fuse(),
+                decoders.Strip(" ", 1, 0),
+            ]
         )
         alphabet = []
     special = [f"<0x{b:02X}>" for b in range(256)] if kind == "metaspace" else ["<|end|>"]
-    raw.train_from_iterator(SAMPLES, trainers.BpeTrainer(vocab_size=600, initial_alphabet=alphabet, special_tokens=special))
+    raw.train_from_iterator(
+        SAMPLES,
+        trainers.BpeTrainer(vocab_size=600, initial_alphabet=alphabet, special_tokens=special),
+    )
     return PreTrainedTokenizerFast(tokenizer_object=raw)
 
 
@@ -54,7 +67,9 @@ def test_a_text_streams_back_whole(kind: str, text: str) -> None:
 def test_half_a_character_adds_nothing_until_it_is_whole() -> None:
     stream = TextStream(tokenizer("bytes"))
     smile = tokenizer("bytes").backend_tokenizer.model
-    ids = [smile.token_to_id(c) for c in ("ð", "Ł", "ĺ", "Ģ")]  # the four bytes of an emoji, as byte-level BPE writes them
+    ids = [
+        smile.token_to_id(c) for c in ("ð", "Ł", "ĺ", "Ģ")
+    ]  # the four bytes of an emoji, as byte-level BPE writes them
     assert None not in ids
     pieces = [stream.push(token) for token in ids]
     assert pieces[:3] == ["", "", ""]

@@ -26,7 +26,9 @@ from visualize import figures, palette, views
 PLACE = Environment("cpu", "float64", 2, "a processor", "3.11", "2.13", "5.23", "0.1")
 
 
-def make_trace(steps: list[Step], method: str = "ouroboros", sampling: Sampling | None = None) -> Trace:
+def make_trace(
+    steps: list[Step], method: str = "ouroboros", sampling: Sampling | None = None
+) -> Trace:
     prompt = Prompt("once", False, tuple(tiny.prompt()))
     texts = tuple(f"t{token} " for step in steps for token in step.tokens)
     return Trace(
@@ -48,16 +50,28 @@ def make_trace(steps: list[Step], method: str = "ouroboros", sampling: Sampling 
 
 @cache
 def real_trace() -> Trace:
-    return make_trace(tiny.run(tiny.pair("llama", "sdpa"), "ouroboros", tiny.prompt(), 60, gamma=3, ngram_size=3))
+    return make_trace(
+        tiny.run(tiny.pair("llama", "sdpa"), "ouroboros", tiny.prompt(), 60, gamma=3, ngram_size=3)
+    )
 
 
 def typed_trace() -> Trace:
-    """Three steps by hand: draft 10 11 rejected at 11; draft 20 accepted with suffix 21 and a bonus; the end inside a path."""
+    """Three steps by hand: draft 10 11 rejected at 11; draft 20 accepted with suffix 21 and a
+    bonus; the end inside a path."""
     draft, suffix = Provenance(Source.DRAFT, step=0), Provenance(Source.SUFFIX, Learned.HISTORY)
     builder = TreeBuilder(12)
     builder.add_path([21], builder.add(20, 0, draft) or 0, suffix)
     steps = [
-        Step(0, chain(2, [10, 11], draft), (1,), 12, 3, Seconds(prefill=0.5, draft=0.2, verify=0.1, learn=0.05, host=0.05), 2, 7),
+        Step(
+            0,
+            chain(2, [10, 11], draft),
+            (1,),
+            12,
+            3,
+            Seconds(prefill=0.5, draft=0.2, verify=0.1, learn=0.05, host=0.05),
+            2,
+            7,
+        ),
         Step(1, builder.build(), (1, 2), 22, 3, Seconds(draft=0.1, verify=0.1), 1, 9),
         Step(2, chain(22, [30, 31], draft), (1, 2), None, 3, Seconds(verify=0.2), 2, 9),
     ]
@@ -115,7 +129,15 @@ def test_kinds_and_numbers_of_a_trace_typed_by_hand() -> None:
     assert metrics.draft_acceptance_rate(trace.steps) == 5 / 6
     assert metrics.target_passes_saved(trace) == 4
     assert metrics.draft_passes_per_draft_token(trace) == 5 / 5
-    assert [s.value for s in metrics.token_sources(trace)] == ["draft", "target", "draft", "suffix", "target", "draft", "draft"]
+    assert [s.value for s in metrics.token_sources(trace)] == [
+        "draft",
+        "target",
+        "draft",
+        "suffix",
+        "target",
+        "draft",
+        "draft",
+    ]
     assert metrics.accepted_by_learned(trace) == {Learned.HISTORY: 1}
     assert metrics.acceptance_by_position(trace) == [(3, 3), (3, 2)]
     assert metrics.decode_seconds(trace) == pytest.approx(0.8)
@@ -139,10 +161,21 @@ def test_the_view_of_a_run_carries_every_token_with_its_origin() -> None:
     shown = [(nodes[n][t["node"] - 1] if "node" in t else {}) | t for n, t in enumerate(shown)]
     assert [t["id"] for t in shown] == list(trace.tokens)
     assert "".join(t["text"] for t in shown) == trace.text
-    assert [t["look"] for t in shown] == ["draft", "correction", "draft", "suffix", "bonus", "draft", "draft"]
+    assert [t["look"] for t in shown] == [
+        "draft",
+        "correction",
+        "draft",
+        "suffix",
+        "bonus",
+        "draft",
+        "draft",
+    ]
     assert [t["source"] for t in shown if "kind" in t] == ["target", "target"]
     assert shown[3]["learned"] == "history"
-    assert views.steps_view(trace.steps, trace.texts, Sampling(), views.piece_of(trace), 1) == view["steps"][1:]
+    assert (
+        views.steps_view(trace.steps, trace.texts, Sampling(), views.piece_of(trace), 1)
+        == view["steps"][1:]
+    )
     assert [tile["value"] for tile in view["tiles"]] == ["5.4", "1.00×", "2.33", "4 of 7", "yes"]
     json.dumps(view)
 
@@ -155,14 +188,24 @@ def test_a_text_that_differs_says_where_or_why() -> None:
     tie, error = (Divergence(5, 7, 8, gap, gap / 0.0625, "bfloat16") for gap in (0.125, 0.25))
     assert (tie.tie, error.tie) == (True, False)
     shown = views.tiles(trace, other, tie)[-1]
-    assert (shown["label"], shown["value"], shown["note"]) == ("Identical to greedy", "up to a tie", tie.sentence(pieces))
+    assert (shown["label"], shown["value"], shown["note"]) == (
+        "Identical to greedy",
+        "up to a tie",
+        tie.sentence(pieces),
+    )
     assert tie.sentence({7: " x", 8: " y"}).startswith(
-        "It differs from plain decoding from token 6 on: ' x' here, ' y' there. The two tie (0.125 logits, 2 ulp of bfloat16)"
+        "It differs from plain decoding from token 6 on: ' x' here, ' y' there. The two tie (0.125 "
+        "logits, 2 ulp of bfloat16)"
     )
     assert views.tiles(trace, other, error)[-1]["value"] == "no, from token 6 on"
-    assert "0.25 logits, 4 ulp of bfloat16 below the best: more than rounding explains" in error.sentence(pieces)
+    assert (
+        "0.25 logits, 4 ulp of bfloat16 below the best: more than rounding explains"
+        in error.sentence(pieces)
+    )
     ended = Divergence(5, None, 8, math.inf, math.inf, "float32")
-    assert "the end here, ' y' there. One text ends where the other goes on" in ended.sentence({8: " y"})
+    assert "the end here, ' y' there. One text ends where the other goes on" in ended.sentence(
+        {8: " y"}
+    )
     assert views.tiles(trace, None)[-1]["value"] == views.tiles(trace, None)[1]["value"] == "–"
 
 
@@ -195,15 +238,24 @@ def test_a_divergence_is_measured_in_units_in_the_last_place() -> None:
     assert ulp(17.5, "float32") == 2**-19
     models = tiny.pair("llama", "sdpa")
     for sampling in (Sampling(), Sampling(temperature=0.8, seed=3)):
-        run = make_trace(tiny.run(models, "ouroboros", tiny.prompt(), 20, sampling), sampling=sampling)
-        plain = make_trace(tiny.run(models, "autoregressive", tiny.prompt(), 20, sampling), sampling=sampling)
+        run = make_trace(
+            tiny.run(models, "ouroboros", tiny.prompt(), 20, sampling), sampling=sampling
+        )
+        plain = make_trace(
+            tiny.run(models, "autoregressive", tiny.prompt(), 20, sampling), sampling=sampling
+        )
         assert divergence(models[0], run, plain) is None
         wrong = plain.steps[3]
         token = (plain.tokens[3] + 1) % tiny.VOCABULARY
         other = replace(run, steps=(*plain.steps[:3], replace(wrong, target_token=token)))
         found = divergence(models[0], other, plain)
         assert found is not None
-        assert (found.position, found.token, found.other, found.tie) == (3, token, plain.tokens[3], False)
+        assert (found.position, found.token, found.other, found.tie) == (
+            3,
+            token,
+            plain.tokens[3],
+            False,
+        )
         assert found.gap > 0
 
 
@@ -226,8 +278,11 @@ class Wobbly:
 
 
 @pytest.mark.parametrize(("wobble", "tie"), [(0.3, True), (0.2, False), (0.0, False)])
-def test_what_two_passes_over_one_text_differ_by_is_a_tie_and_more_is_not(wobble: float, tie: bool) -> None:
-    """The gap of half a logit is eight units of bfloat16 at 14, far more than rounding of a single number."""
+def test_what_two_passes_over_one_text_differ_by_is_a_tie_and_more_is_not(
+    wobble: float, tie: bool
+) -> None:
+    """The gap of half a logit is eight units of bfloat16 at 14, far more than rounding of a single
+    number."""
     model: Any = Wobbly([14.0, 13.5, 1.0], wobble)
     found = compare(model, (1, 2), (0, 1), (0, 0), "bfloat16", Sampling())
     assert found is not None and found.gap == 0.5 and found.ulps == 8

@@ -37,7 +37,8 @@ def test_branches_see_their_own_ancestors_only() -> None:
 
 
 def test_the_verify_mask_of_ouroboros_is_a_chain_with_suffixes_at_its_tip() -> None:
-    """Section 1.5 of the reference: draft rows causal; a suffix sees the draft and its own earlier tokens."""
+    """Section 1.5 of the reference: draft rows causal; a suffix sees the draft and its own earlier
+    tokens."""
     builder = TreeBuilder(0)
     tip = builder.add_path([10, 11], 0, GUESS)[-1]
     for suffix in ([20, 21], [30, 31]):
@@ -124,11 +125,19 @@ def test_grafted_trees_share_equal_prefixes_and_each_knows_where_its_nodes_went(
     window = builder.graft_window(copied.build())
     after = builder.build()
     assert after.tokens == (1, 0, 1, 1, 0, 9)
-    assert after.parents == (-1, 0, 0, 1, 3, 0), "0 1 was there, one node is new, and the fourth would lie too deep"
-    assert (first, second, window) == ((0, 1, 2, 3), (0, 1, 3, 4, None), (5,)) and after.silent == {5}
+    assert after.parents == (-1, 0, 0, 1, 3, 0), (
+        "0 1 was there, one node is new, and the fourth would lie too deep"
+    )
+    assert (first, second, window) == ((0, 1, 2, 3), (0, 1, 3, 4, None), (5,)) and after.silent == {
+        5
+    }
     assert after.provenance[4] is COPY
     assert [after.drawn_from(node) is q for node in range(5)] == [False, True, True, False, False]
-    assert {origin.source for origin in after.origins(3)} == {GUESS.source, COPY.source} != {o.source for o in after.origins(2)}
+    assert (
+        {origin.source for origin in after.origins(3)}
+        == {GUESS.source, COPY.source}
+        != {o.source for o in after.origins(2)}
+    )
     stopped = TreeBuilder(1)
     stopped.add_chain([(0, COPY), (1, COPY), (0, COPY)], stop_tokens={1})
     assert stopped.build().tokens == (1, 0, 1)

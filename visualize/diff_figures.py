@@ -15,9 +15,13 @@ from visualize.palette import LOOKS
 
 
 def steps_against_tokens(a: Trace, b: Trace) -> dict[str, Any]:
-    """Steps that A and B needed until so many tokens were there, with a line where their texts part; lower is better."""
+    """Steps that A and B needed until so many tokens were there, with a line where their texts
+    part; lower is better."""
     figure = go.Figure()
-    for name, run, colour, dash in (("A", a, PLAIN, "dot"), ("B", b, LOOKS["draft"].colour, "solid")):
+    for name, run, colour, dash in (
+        ("A", a, PLAIN, "dot"),
+        ("B", b, LOOKS["draft"].colour, "solid"),
+    ):
         figure.add_scatter(
             x=[0, *accumulate(len(step.tokens) for step in run.steps)],
             y=list(range(len(run.steps) + 1)),
@@ -28,6 +32,10 @@ def steps_against_tokens(a: Trace, b: Trace) -> dict[str, Any]:
         )
     where = metrics.first_difference(a.tokens, b.tokens)
     if where is not None and where < min(metrics.new_tokens(a), metrics.new_tokens(b)):
-        figure.add_vline(x=where, line={"color": PLAIN, "dash": "dot", "width": 1.5}, annotation_text=say("chart.part"))
+        figure.add_vline(
+            x=where,
+            line={"color": PLAIN, "dash": "dot", "width": 1.5},
+            annotation_text=say("chart.part"),
+        )
     figure.update_layout(layout(say("chart.tokens"), say("chart.steps")))
     return plain(figure)

@@ -1,4 +1,5 @@
-"""Plotly figures of traces. Colours come from `palette`; fonts, grid and background are set by the page's theme."""
+"""Plotly figures of traces. Colours come from `palette`; fonts, grid and background are set by the
+page's theme."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ LINE = 42
 
 
 def words_only(text: str) -> str:
-    """A text of others, such as a name in a file that was opened: Plotly takes some tags for markup."""
+    """A text of others, such as a name in a file that was opened: Plotly takes some tags for
+    markup."""
     return html.escape(text, quote=False)
 
 
@@ -33,7 +35,14 @@ def layout(x: str, y: str, **more: Any) -> dict[str, Any]:
         "xaxis": {"title": {"text": x, "standoff": 8}, "zeroline": False, "automargin": True},
         "yaxis": {"title": {"text": y, "standoff": 8}, "rangemode": "tozero", "automargin": True},
         "margin": {"l": 8, "r": 8, "t": 8, "b": 8},
-        "legend": {"orientation": "h", "yanchor": "bottom", "y": 1.02, "x": 0, "font": {"size": 12}, "traceorder": "normal"},
+        "legend": {
+            "orientation": "h",
+            "yanchor": "bottom",
+            "y": 1.02,
+            "x": 0,
+            "font": {"size": 12},
+            "traceorder": "normal",
+        },
         "hovermode": "x unified",
         "bargap": 0.12,
         "uirevision": "keep",
@@ -50,10 +59,13 @@ def _looks_of(step: Step) -> Counter[str]:
 
 
 def acceptance_length(steps: Sequence[Step]) -> dict[str, Any]:
-    """Tokens each step emitted, stacked by who wrote them, in the order of the text: the target's own are the last."""
+    """Tokens each step emitted, stacked by who wrote them, in the order of the text: the target's
+    own are the last."""
     counts = [_looks_of(step) for step in steps]
     figure = go.Figure()
-    for look in sorted(LOOKS.values(), key=lambda look: look.key in ("correction", "bonus", "target")):
+    for look in sorted(
+        LOOKS.values(), key=lambda look: look.key in ("correction", "bonus", "target")
+    ):
         heights = [count[look.key] for count in counts]
         if any(heights):
             figure.add_bar(
@@ -69,14 +81,22 @@ def acceptance_length(steps: Sequence[Step]) -> dict[str, Any]:
 
 
 def choices(steps: Sequence[Step]) -> dict[str, Any]:
-    """Nodes that each step checked, of those there were, and its draft passes; with what was expected and why, on hovering."""
+    """Nodes that each step checked, of those there were, and its draft passes; with what was
+    expected and why, on hovering."""
     chosen = [step for step in steps if step.choice is not None]
     if not chosen:
         return empty(say("chart.fixed"))
     figure = go.Figure()
     x = [step.index + 1 for step in chosen]
     told = [
-        say("chart.choice", size=c.size, offered=c.offered, reason=reason_of(c), expected=c.expected, came=len(step.tokens))
+        say(
+            "chart.choice",
+            size=c.size,
+            offered=c.offered,
+            reason=reason_of(c),
+            expected=c.expected,
+            came=len(step.tokens),
+        )
         for step in chosen
         if (c := step.choice) is not None
     ]
@@ -95,7 +115,8 @@ def choices(steps: Sequence[Step]) -> dict[str, Any]:
             name=say("chart.passes"),
             mode="lines",
             line={"shape": "hvh", "color": LOOKS["correction"].colour, "width": 2},
-            hovertemplate=say("chart.hover", n="%{y}", label=say("chart.passes")) + "<extra></extra>",
+            hovertemplate=say("chart.hover", n="%{y}", label=say("chart.passes"))
+            + "<extra></extra>",
         )
     figure.update_layout(layout(say("chart.step"), say("chart.choices")))
     return plain(figure)
@@ -113,13 +134,20 @@ def _staircase(trace: Trace) -> tuple[list[float], list[int]]:
 def tokens_against_time(trace: Trace, baseline: Trace | None) -> dict[str, Any]:
     """Tokens there after so many seconds, prefill included, for this run and for plain decoding."""
     figure = go.Figure()
-    shown = ((trace, words_only(trace.method), LOOKS["draft"].colour, "solid"), (baseline, say("chart.plain"), PLAIN, "dot"))
+    shown = (
+        (trace, words_only(trace.method), LOOKS["draft"].colour, "solid"),
+        (baseline, say("chart.plain"), PLAIN, "dot"),
+    )
     for run, name, colour, dash in shown:
         if run is not None:
             seconds, tokens = _staircase(run)
             line = {"shape": "hv", "color": colour, "width": 2.5, "dash": dash}
-            hover = say("chart.hover", n="%{y}", label=say("chart.tokens")) + f"<extra>{name}</extra>"
-            figure.add_scatter(x=seconds, y=tokens, name=name, mode="lines", line=line, hovertemplate=hover)
+            hover = (
+                say("chart.hover", n="%{y}", label=say("chart.tokens")) + f"<extra>{name}</extra>"
+            )
+            figure.add_scatter(
+                x=seconds, y=tokens, name=name, mode="lines", line=line, hovertemplate=hover
+            )
     figure.update_layout(layout(say("chart.seconds"), say("chart.tokens")))
     return plain(figure)
 
@@ -137,7 +165,9 @@ def speedup_by_token(trace: Trace, baseline: Trace) -> dict[str, Any]:
         line={"color": LOOKS["suffix"].colour, "width": 2.5},
         hovertemplate="%{y:.2f}×<extra></extra>",
     )
-    figure.add_hline(y=1, line={"color": PLAIN, "dash": "dot", "width": 1.5}, annotation_text=say("chart.equal"))
+    figure.add_hline(
+        y=1, line={"color": PLAIN, "dash": "dot", "width": 1.5}, annotation_text=say("chart.equal")
+    )
     figure.update_layout(layout(say("chart.token"), say("chart.speedup"), showlegend=False))
     return plain(figure)
 
@@ -151,7 +181,9 @@ def acceptance_by_position(trace: Trace) -> dict[str, Any]:
     figure.add_bar(
         x=list(range(1, len(counts) + 1)),
         y=[accepted / tested for tested, accepted in counts],
-        customdata=[say("chart.of", accepted=accepted, tested=tested) for tested, accepted in counts],
+        customdata=[
+            say("chart.of", accepted=accepted, tested=tested) for tested, accepted in counts
+        ],
         marker={"color": LOOKS["draft"].colour, "line": {"width": 0}},
         hovertemplate="%{y:.0%}: %{customdata}<extra></extra>",
     )
@@ -161,17 +193,29 @@ def acceptance_by_position(trace: Trace) -> dict[str, Any]:
     return plain(figure)
 
 
-PHASES = {"prefill": "target", "draft": "draft", "verify": "correction", "learn": "suffix", "host": "bonus"}
-"""Phases of a step, as they are timed, and in whose colour they are drawn; `host` is all that is none of the others."""
+PHASES = {
+    "prefill": "target",
+    "draft": "draft",
+    "verify": "correction",
+    "learn": "suffix",
+    "host": "bonus",
+}
+"""Phases of a step, as they are timed, and in whose colour they are drawn; `host` is all that is
+none of the others."""
 
 
 def time_breakdown(trace: Trace, baseline: Trace | None) -> dict[str, Any]:
     """Milliseconds per emitted token by phase, of this run and of plain decoding."""
     figure = go.Figure()
-    runs = [(words_only(trace.method), trace)] + ([(say("chart.plain"), baseline)] if baseline is not None else [])
+    runs = [(words_only(trace.method), trace)] + (
+        [(say("chart.plain"), baseline)] if baseline is not None else []
+    )
     shown = [(name, run) for name, run in runs if run.steps][::-1]
     for phase, look in PHASES.items():
-        values = [1000 * sum(getattr(step.seconds, phase) for step in run.steps) / metrics.new_tokens(run) for _, run in shown]
+        values = [
+            1000 * sum(getattr(step.seconds, phase) for step in run.steps) / metrics.new_tokens(run)
+            for _, run in shown
+        ]
         figure.add_bar(
             y=[name for name, _ in shown],
             x=values,
@@ -179,7 +223,10 @@ def time_breakdown(trace: Trace, baseline: Trace | None) -> dict[str, Any]:
             orientation="h",
             marker={"color": LOOKS[look].colour, "line": {"width": 0}},
             meta={"look": look},
-            hovertemplate=say("chart.milliseconds.hover", n="%{x:.2f}", phase=say(f"chart.phase.{phase}")) + "<extra></extra>",
+            hovertemplate=say(
+                "chart.milliseconds.hover", n="%{x:.2f}", phase=say(f"chart.phase.{phase}")
+            )
+            + "<extra></extra>",
         )
     shape = layout(say("chart.milliseconds"), "", barmode="stack", hovermode="closest")
     figure.update_layout(shape)
@@ -187,9 +234,11 @@ def time_breakdown(trace: Trace, baseline: Trace | None) -> dict[str, Any]:
 
 
 def break_even(trace: Trace, baseline: Trace | None) -> dict[str, Any]:
-    """Speed over plain decoding against the acceptance rate, at this run's depth and measured costs; this run is a point.
+    """Speed over plain decoding against the acceptance rate, at this run's depth and measured
+    costs; this run is a point.
 
-    The curve is E[tokens] / cost of a step (Leviathan et al., arXiv 2211.17192, theorem 3.8, with the cost measured).
+    The curve is E[tokens] / cost of a step (Leviathan et al., arXiv 2211.17192, theorem 3.8, with
+    the cost measured).
     """
     gamma, rate = metrics.proposal_depth(trace), metrics.draft_acceptance_rate(trace.steps)
     cost = metrics.step_cost(trace, baseline) if baseline is not None else None
@@ -213,7 +262,9 @@ def break_even(trace: Trace, baseline: Trace | None) -> dict[str, Any]:
         marker={"color": LOOKS["correction"].colour, "size": 11, "symbol": "diamond"},
         hovertemplate=say("chart.point", speedup="%{y:.2f}", rate="%{x:.0%}") + "<extra></extra>",
     )
-    figure.add_hline(y=1, line={"color": PLAIN, "dash": "dot", "width": 1.5}, annotation_text=say("chart.even"))
+    figure.add_hline(
+        y=1, line={"color": PLAIN, "dash": "dot", "width": 1.5}, annotation_text=say("chart.even")
+    )
     figure.update_layout(layout(say("chart.share"), say("chart.speed")))
     figure.update_xaxes(tickformat=".0%")
     return plain(figure)
@@ -234,7 +285,14 @@ def pool_growth(steps: Sequence[Step]) -> dict[str, Any]:
         hovertemplate=say("chart.hover", n="%{y}", label=say("chart.phrases")) + "<extra></extra>",
     )
     paid = [
-        (step, sum(step.tree.provenance[node].source in (Source.SUFFIX, Source.PHRASE) for node in step.path)) for step in steps
+        (
+            step,
+            sum(
+                step.tree.provenance[node].source in (Source.SUFFIX, Source.PHRASE)
+                for node in step.path
+            ),
+        )
+        for step in steps
     ]
     figure.add_scatter(
         x=[step.index + 1 for step, count in paid if count],
@@ -252,7 +310,14 @@ def pool_growth(steps: Sequence[Step]) -> dict[str, Any]:
 def empty(note: str) -> dict[str, Any]:
     """A chart's place before there is anything to draw."""
     figure = go.Figure()
-    figure.add_annotation(text="<br>".join(wrap(note, LINE)), xref="paper", yref="paper", x=0.5, y=0.5, showarrow=False)
+    figure.add_annotation(
+        text="<br>".join(wrap(note, LINE)),
+        xref="paper",
+        yref="paper",
+        x=0.5,
+        y=0.5,
+        showarrow=False,
+    )
     figure.update_layout(layout("", ""))
     figure.update_xaxes(visible=False)
     figure.update_yaxes(visible=False)

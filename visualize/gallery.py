@@ -1,4 +1,5 @@
-"""The recorded runs that ship with the project: what each shows, in a sentence, and what the browser needs to replay it."""
+"""The recorded runs that ship with the project: what each shows, in a sentence, and what the
+browser needs to replay it."""
 
 from __future__ import annotations
 
@@ -20,22 +21,37 @@ PLAIN = "autoregressive"
 @cache
 def runs() -> dict[str, dict[str, Any]]:
     """What was recorded, by name: prompt, method, knobs; see `scripts.record`."""
-    found: dict[str, dict[str, Any]] = json.loads((assets() / "traces" / "gallery.json").read_text())["runs"]
-    return {name: facts for name, facts in found.items() if (assets() / "traces" / f"{name}.json").exists()}
+    found: dict[str, dict[str, Any]] = json.loads(
+        (assets() / "traces" / "gallery.json").read_text()
+    )["runs"]
+    return {
+        name: facts
+        for name, facts in found.items()
+        if (assets() / "traces" / f"{name}.json").exists()
+    }
 
 
 @cache
 def trace(name: str) -> Trace:
     """A recorded run; raises InvalidInput for a name that is none."""
     if name not in runs():
-        raise InvalidInput(f"there is no recorded run {str(name)[:80]}; there are {', '.join(runs())}")
+        raise InvalidInput(
+            f"there is no recorded run {str(name)[:80]}; there are {', '.join(runs())}"
+        )
     return read_trace((assets() / "traces" / f"{name}.json").read_bytes())
 
 
 def baseline(name: str) -> Trace | None:
     """The plain run of the same prompt; None for a plain run."""
     prompt = runs()[name]["prompt"]
-    plain = next((run for run, facts in runs().items() if facts["prompt"] == prompt and facts["method"] == PLAIN), None)
+    plain = next(
+        (
+            run
+            for run, facts in runs().items()
+            if facts["prompt"] == prompt and facts["method"] == PLAIN
+        ),
+        None,
+    )
     return None if plain is None or plain == name else trace(plain)
 
 
@@ -49,7 +65,10 @@ def view(name: str) -> views.View:
 def facts(name: str) -> dict[str, Any]:
     """Numbers of a run, by the names that the gallery's sentences and the lessons use."""
     run, plain = trace(name), baseline(name)
-    rate, cost = metrics.draft_acceptance_rate(run.steps), metrics.step_cost(run, plain) if plain else None
+    rate, cost = (
+        metrics.draft_acceptance_rate(run.steps),
+        metrics.step_cost(run, plain) if plain else None,
+    )
     found = {
         "tokens": metrics.new_tokens(run),
         "steps": len(run.steps),
@@ -71,7 +90,18 @@ def entries() -> list[dict[str, Any]]:
     for name in runs():
         if f"gallery.{name}" in table():
             numbers = facts(name)
-            headline = say("gallery.headline", **numbers) if "speedup" in numbers else say("gallery.plain", **numbers)
+            headline = (
+                say("gallery.headline", **numbers)
+                if "speedup" in numbers
+                else say("gallery.plain", **numbers)
+            )
             words = say(f"gallery.{name}", **numbers)
-            found.append({"name": name, "title": say(f"gallery.{name}.title"), "words": words, "numbers": headline})
+            found.append(
+                {
+                    "name": name,
+                    "title": say(f"gallery.{name}.title"),
+                    "words": words,
+                    "numbers": headline,
+                }
+            )
     return found

@@ -1,7 +1,8 @@
-"""The lessons: eight chapters on recorded runs. What is said lies in assets/words; here is what it is said of.
+"""The lessons: eight chapters on recorded runs. What is said lies in assets/words; here is what it
+is said of.
 
-Every number in a chapter is taken from the run that the chapter shows. Each stop puts that run to a moment, marks elements of
-the view beside it by a CSS selector, and may open a token's card.
+Every number in a chapter is taken from the run that the chapter shows. Each stop puts that run to a
+moment, marks elements of the view beside it by a CSS selector, and may open a token's card.
 """
 
 from __future__ import annotations
@@ -36,18 +37,24 @@ GUESSES = 4
 
 @cache
 def chapters() -> list[Chapter]:
-    """All chapters in order: {id, title, run, stops: [{words, at?, spot?, card?, ...}], question}, plain data."""
-    return [make() for make in (_plain, _guess, _reject, _unchanged, _phrases, _suffixes, _warm, _pays)]
+    """All chapters in order: {id, title, run, stops: [{words, at?, spot?, card?, ...}], question},
+    plain data."""
+    return [
+        make() for make in (_plain, _guess, _reject, _unchanged, _phrases, _suffixes, _warm, _pays)
+    ]
 
 
 def questions() -> list[dict[str, Any]]:
-    """What a reader can answer at the end: {words, answer, chapter, stop}, the place where it is said."""
+    """What a reader can answer at the end: {words, answer, chapter, stop}, the place where it is
+    said."""
     found = []
     places = {chapter["id"]: number for number, chapter in enumerate(chapters())}
     for number in range(1, 11):
         chapter, stop = table()[f"questions.{number}.where"].split(".")
         words, answer = say(f"questions.{number}"), say(f"questions.{number}.answer")
-        found.append({"words": words, "answer": answer, "chapter": places[chapter], "stop": int(stop) - 1})
+        found.append(
+            {"words": words, "answer": answer, "chapter": places[chapter], "stop": int(stop) - 1}
+        )
     return found
 
 
@@ -56,12 +63,25 @@ def _first(trace: Trace, wanted: Callable[[Step], bool]) -> Step:
     return next(step for step in trace.steps if wanted(step))
 
 
-def _chapter(name: str, run: str, stops: list[Stop], facts: dict[str, Any], question: dict[str, Any] | None = None) -> Chapter:
-    """Words of all stops filled in; the question has its options in the words file, the first key being the right one."""
+def _chapter(
+    name: str,
+    run: str,
+    stops: list[Stop],
+    facts: dict[str, Any],
+    question: dict[str, Any] | None = None,
+) -> Chapter:
+    """Words of all stops filled in; the question has its options in the words file, the first key
+    being the right one."""
     for number, stop in enumerate(stops, 1):
         stop["words"] = say(f"learn.{name}.{number}", **facts).split("\n")
     title = say(f"learn.{name}.title")
-    return {"id": name, "title": title, "run": run, "stops": stops, "question": question or _choice(name, facts)}
+    return {
+        "id": name,
+        "title": title,
+        "run": run,
+        "stops": stops,
+        "question": question or _choice(name, facts),
+    }
 
 
 def _choice(name: str, facts: dict[str, Any]) -> dict[str, Any]:
@@ -69,7 +89,13 @@ def _choice(name: str, facts: dict[str, Any]) -> dict[str, Any]:
     options = [say(key, **facts) for key in sorted(table()) if key.startswith(f"{prefix}.option")]
     answer = int(table()[f"{prefix}.answer"]) - 1
     words = say(prefix, **facts).split("\n")
-    return {"kind": "choice", "words": words, "options": options, "answer": answer, "why": say(f"{prefix}.why", **facts)}
+    return {
+        "kind": "choice",
+        "words": words,
+        "options": options,
+        "answer": answer,
+        "why": say(f"{prefix}.why", **facts),
+    }
 
 
 def _span(step: Step, more: str = "") -> str:
@@ -95,7 +121,11 @@ def _plain() -> Chapter:
     facts: dict[str, Any] = gallery.facts(name) | pass_facts(wide, trace) | odds_facts(first)
     stops: list[Stop] = [
         {"at": _at(first, "commit"), "spot": _span(first, " .ouro-token")},
-        {"at": _at(first, "commit"), "card": {"step": first.index, "node": None}, "spot": ".ouro-card"},
+        {
+            "at": _at(first, "commit"),
+            "card": {"step": first.index, "node": None},
+            "spot": ".ouro-card",
+        },
         {"at": _end(trace), "spot": LENGTH},
         {"at": _end(trace), "spot": ".ouro-timeline"},
     ]
@@ -113,7 +143,11 @@ def _guess() -> Chapter:
         {"at": _at(step, "commit"), "spot": _span(step, " .ouro-token")},
         {"at": _end(trace), "spot": f"{LENGTH}, {SAVED}"},
     ]
-    question = {"kind": "predict", "words": say("learn.guess.question").split("\n"), "rounds": _rounds(trace)}
+    question = {
+        "kind": "predict",
+        "words": say("learn.guess.question").split("\n"),
+        "rounds": _rounds(trace),
+    }
     return _chapter("guess", name, stops, facts, question)
 
 
@@ -134,19 +168,37 @@ def _rounds(trace: Trace) -> list[dict[str, Any]]:
             "target": quoted(trace.pieces[step.target_token]),
             "emitted": len(step.tokens),
         }
-        found.append({"step": step.index, "tokens": tokens, "accepted": len(step.path), "why": say(why, **told)})
+        found.append(
+            {
+                "step": step.index,
+                "tokens": tokens,
+                "accepted": len(step.path),
+                "why": say(why, **told),
+            }
+        )
     return found
 
 
 def _reject() -> Chapter:
     name = "heap-speculative"
     trace = gallery.trace(name)
-    step = _first(trace, lambda s: s.index > 0 and s.kind == "correction" and 1 <= len(s.path) < GUESSES - 1)
+    step = _first(
+        trace, lambda s: s.index > 0 and s.kind == "correction" and 1 <= len(s.path) < GUESSES - 1
+    )
     refused = step.tree.children(step.path[-1])[0]
-    facts: dict[str, Any] = gallery.facts(name) | step_facts(step) | refusal_facts(trace, step, refused) | position_facts(trace)
+    facts: dict[str, Any] = (
+        gallery.facts(name)
+        | step_facts(step)
+        | refusal_facts(trace, step, refused)
+        | position_facts(trace)
+    )
     stops: list[Stop] = [
         {"at": _at(step, "draft"), "spot": _span(step)},
-        {"at": _at(step, "verify"), "card": {"step": step.index, "node": refused}, "spot": ".ouro-card"},
+        {
+            "at": _at(step, "verify"),
+            "card": {"step": step.index, "node": refused},
+            "spot": ".ouro-card",
+        },
         {"at": _at(step, "verify"), "spot": '.ouro-tree .ouro-node[data-state="rejected"]'},
         {"at": _at(step, "commit"), "spot": _span(step, ' [data-kind="correction"]')},
         {"at": _end(trace), "spot": f"{LENGTH}, {SAVED}"},
@@ -170,22 +222,35 @@ def _unchanged() -> Chapter:
         "guess": quoted(trace.pieces[step.tree.tokens[trial.node]]),
         "target": quoted(trace.pieces[step.target_token]),
     }
-    facts |= {"equal": sum(a == b for a, b in zip(keyed.tokens, plain.tokens, strict=False)), "all": len(plain.tokens)}
+    facts |= {
+        "equal": sum(a == b for a, b in zip(keyed.tokens, plain.tokens, strict=False)),
+        "all": len(plain.tokens),
+    }
     facts["keyed_length"] = metrics.mean_acceptance_length(keyed)
     seen = {"step": step.index, "node": trial.node}
     stops: list[Stop] = [
         {"run": "heap-speculative", "at": _end(gallery.trace("heap-speculative")), "spot": SAME},
         {"at": _at(step, "verify"), "card": seen, "spot": ".ouro-card"},
         {"at": _at(step, "verify"), "spot": _span(step), "figure": "residual"},
-        {"at": _at(step, "commit"), "spot": _span(step, ' [data-kind="correction"]'), "figure": "residual"},
+        {
+            "at": _at(step, "commit"),
+            "spot": _span(step, ' [data-kind="correction"]'),
+            "figure": "residual",
+        },
         {"run": same, "at": _end(keyed), "spot": SAME},
     ]
     chapter = _chapter("unchanged", name, stops, facts)
-    return chapter | {"residual": {"rows": residual_rows(trace, judged), "words": say("learn.unchanged.residual", **facts)}}
+    return chapter | {
+        "residual": {
+            "rows": residual_rows(trace, judged),
+            "words": say("learn.unchanged.residual", **facts),
+        }
+    }
 
 
 def _lost(step: Step) -> Judged | None:
-    """The place of a step where its one drawn candidate was rejected, and p and q can both be seen."""
+    """The place of a step where its one drawn candidate was rejected, and p and q can both be
+    seen."""
     judged = step.judged[-1] if step.judged else None
     if judged is None or len(judged.trials) != 1 or not judged.left or not judged.draft:
         return None
@@ -196,10 +261,14 @@ def _lost(step: Step) -> Judged | None:
 def _phrases() -> Chapter:
     name = "heap-lookahead"
     trace = gallery.trace(name)
-    paid = _first(trace, lambda s: sum(s.tree.provenance[n].source is Source.PHRASE for n in s.path) >= 2)
+    paid = _first(
+        trace, lambda s: sum(s.tree.provenance[n].source is Source.PHRASE for n in s.path) >= 2
+    )
     widest = max(len(step.window) for step in trace.steps)
     early = _first(trace, lambda s: len(s.window) == widest)
-    facts: dict[str, Any] = gallery.facts(name) | step_facts(paid) | {"pool": trace.steps[-1].pool_size}
+    facts: dict[str, Any] = (
+        gallery.facts(name) | step_facts(paid) | {"pool": trace.steps[-1].pool_size}
+    )
     facts |= {
         "window": len(early.window),
         "early": early.index + 1,
@@ -211,7 +280,11 @@ def _phrases() -> Chapter:
     stops: list[Stop] = [
         {"at": _at(early, "commit"), "windowed": True, "spot": ".ouro-tree"},
         {"at": _at(early, "commit"), "windowed": True, "spot": ".ouro-tree-note"},
-        {"at": _at(paid, "commit"), "card": {"step": paid.index, "node": paid.path[-1]}, "spot": ".ouro-card"},
+        {
+            "at": _at(paid, "commit"),
+            "card": {"step": paid.index, "node": paid.path[-1]},
+            "spot": ".ouro-card",
+        },
         {"at": _end(trace), "spot": f"{SPEED}, {LENGTH}"},
     ]
     return _chapter("phrases", name, stops, facts)
@@ -226,19 +299,32 @@ def _baseline(name: str) -> Trace:
 def _suffixes() -> Chapter:
     name = "heap-ouroboros"
     trace = gallery.trace(name)
-    step = _first(trace, lambda s: sum(s.tree.provenance[n].source is Source.SUFFIX for n in s.path) >= 2)
+    step = _first(
+        trace, lambda s: sum(s.tree.provenance[n].source is Source.SUFFIX for n in s.path) >= 2
+    )
     hung = [n for n in range(1, len(step.tree)) if step.tree.provenance[n].source is Source.SUFFIX]
     learned = metrics.accepted_by_learned(trace)
     drafted = metrics.draft_passes_per_draft_token(trace)
     facts: dict[str, Any] = gallery.facts(name) | step_facts(step) | {"hung": len(hung)}
-    facts |= {"drafted": len(step.tree) - 1 - len(hung), "suffixes": sum(learned.values()), "per_token": drafted}
-    facts |= {"used": sum(step.tree.provenance[n].source is Source.SUFFIX for n in step.path), "passes": step.draft_passes}
+    facts |= {
+        "drafted": len(step.tree) - 1 - len(hung),
+        "suffixes": sum(learned.values()),
+        "per_token": drafted,
+    }
+    facts |= {
+        "used": sum(step.tree.provenance[n].source is Source.SUFFIX for n in step.path),
+        "passes": step.draft_passes,
+    }
     facts |= {"window": learned[Learned.LOOKAHEAD], "verified": learned[Learned.VERIFICATION]}
     last = step.path[-1]
     stops: list[Stop] = [
         {"at": _at(step, "draft"), "spot": ".ouro-tree [data-look='draft'][data-node]"},
         {"at": _at(step, "draft"), "spot": ".ouro-tree [data-look='suffix'][data-node]"},
-        {"at": _at(step, "commit"), "spot": _span(step, ' [data-source="suffix"]'), "card": {"step": step.index, "node": last}},
+        {
+            "at": _at(step, "commit"),
+            "spot": _span(step, ' [data-source="suffix"]'),
+            "card": {"step": step.index, "node": last},
+        },
         {"at": _end(trace), "spot": ".ouro-numbers"},
         {"at": _end(trace), "spot": ".ouro-legend"},
     ]
@@ -249,7 +335,10 @@ def _warm() -> Chapter:
     name = "heap-ouroboros-warm"
     trace, cold = gallery.trace(name), gallery.trace("heap-ouroboros-cold")
     learned = metrics.accepted_by_learned(trace)
-    facts: dict[str, Any] = gallery.facts(name) | {"history": learned[Learned.HISTORY], "cold_steps": len(cold.steps)}
+    facts: dict[str, Any] = gallery.facts(name) | {
+        "history": learned[Learned.HISTORY],
+        "cold_steps": len(cold.steps),
+    }
     facts |= {"pool": trace.steps[0].pool_size, "cold_pool": cold.steps[0].pool_size}
     facts |= {"cold_speedup": metrics.speedup(cold, _baseline(name))}
     stops: list[Stop] = [
@@ -267,7 +356,11 @@ def _pays() -> Chapter:
     facts: dict[str, Any] = gallery.facts(name)
     even = metrics.break_even(facts["depth"], facts["cost"])
     shallow, deep = (metrics.expected_tokens(0.5, gamma) for gamma in (2, 8))
-    facts |= pass_facts(trace, _baseline(name)) | {"even": even if even is not None else 1.0, "shallow": shallow, "deep": deep}
+    facts |= pass_facts(trace, _baseline(name)) | {
+        "even": even if even is not None else 1.0,
+        "shallow": shallow,
+        "deep": deep,
+    }
     facts |= {"shallow_speedup": shallow / (2 * 0.2 + 1), "deep_speedup": deep / (8 * 0.2 + 1)}
     stops: list[Stop] = [
         {"at": _end(trace), "spot": f"{SPEED}, {LENGTH}"},

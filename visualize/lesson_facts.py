@@ -9,10 +9,14 @@ from ouroboros_core.decoding.trace import Judged, Step, Trace
 
 
 def pass_facts(wide: Trace, plain: Trace) -> dict[str, float]:
-    """Mean rows of a target pass of a run, and what such a pass costs in passes of plain decoding."""
+    """Mean rows of a target pass of a run, and what such a pass costs in passes of plain
+    decoding."""
     rows = sum(step.width for step in wide.steps) / len(wide.steps)
     alone = sum(step.seconds.verify for step in plain.steps) / len(plain.steps)
-    return {"rows": rows, "pass_cost": sum(step.seconds.verify for step in wide.steps) / len(wide.steps) / alone}
+    return {
+        "rows": rows,
+        "pass_cost": sum(step.seconds.verify for step in wide.steps) / len(wide.steps) / alone,
+    }
 
 
 def odds_facts(step: Step) -> dict[str, Any]:
@@ -22,7 +26,8 @@ def odds_facts(step: Step) -> dict[str, Any]:
 
 
 def step_facts(step: Step) -> dict[str, Any]:
-    """Of one step: its number as it is shown, rows in the pass, tokens proposed, accepted and emitted."""
+    """Of one step: its number as it is shown, rows in the pass, tokens proposed, accepted and
+    emitted."""
     checked, accepted = len(step.tree) - 1, len(step.path)
     return {
         "step": step.index + 1,
@@ -40,7 +45,8 @@ def quoted(text: str) -> str:
 
 
 def refusal_facts(trace: Trace, step: Step, refused: int) -> dict[str, Any]:
-    """The guess that was rejected at a node and the token that the target wanted, with what the target gives them."""
+    """The guess that was rejected at a node and the token that the target wanted, with what the
+    target gives them."""
     judged = next(one for one in step.judged if one.node == step.tree.parents[refused])
     token, own = step.tree.tokens[refused], step.target_token
     assert own is not None
@@ -64,15 +70,18 @@ def position_facts(trace: Trace) -> dict[str, float]:
 
 
 def residual_facts(judged: Judged) -> dict[str, float]:
-    """Of the tokens recorded at a place: how much of p the draft can bring, sum of min(p, q), and what is left of p."""
+    """Of the tokens recorded at a place: how much of p the draft can bring, sum of min(p, q), and
+    what is left of p."""
     kept = sum(min(p, q) for p, q in zip(judged.target, judged.draft, strict=True))
     return {"kept": kept, "lacking": sum(judged.target) - kept}
 
 
 def residual_rows(trace: Trace, judged: Judged) -> list[dict[str, Any]]:
-    """For the likeliest tokens: p, q, min(p, q), and the share of the residual scaled up to a whole."""
+    """For the likeliest tokens: p, q, min(p, q), and the share of the residual scaled up to a
+    whole."""
     columns = zip(judged.tokens, judged.target, judged.draft, judged.left, strict=True)
     rows: list[dict[str, Any]] = [
-        {"text": trace.pieces[token], "target": p, "draft": q, "kept": min(p, q), "left": left} for token, p, q, left in columns
+        {"text": trace.pieces[token], "target": p, "draft": q, "kept": min(p, q), "left": left}
+        for token, p, q, left in columns
     ]
     return sorted(rows, key=lambda row: -max(row["target"], row["draft"]))[:10]

@@ -27,9 +27,11 @@ def script(*names: str) -> str:
 
 @dataclass(frozen=True)
 class Markup:
-    """A view: its template, which no text of a visitor ever enters, and its scripts, the last of which mounts it.
+    """A view: its template, which no text of a visitor ever enters, and its scripts, the last of
+    which mounts it.
 
-    inside  views that the script mounts in places of its own, by the name of the function that does so
+    inside  views that the script mounts in places of its own, by the name of the function that does
+            so
     """
 
     template: str
@@ -38,8 +40,11 @@ class Markup:
 
     @property
     def body(self) -> str:
-        """What runs when the view is mounted, given `element`, `props`, `watch`, `trigger` and `server`."""
-        return "\n".join([*(view.function(name) for name, view in self.inside), script(*self.scripts)])
+        """What runs when the view is mounted, given `element`, `props`, `watch`, `trigger` and
+        `server`."""
+        return "\n".join(
+            [*(view.function(name) for name, view in self.inside), script(*self.scripts)]
+        )
 
     def function(self, name: str) -> str:
         """The mounting as a function of that name."""
@@ -87,7 +92,15 @@ TOKEN_VIEW = Markup(
   <details class="ouro-meaning"><summary>{text("view.meaning")}</summary><dl></dl></details>
 </section>
 """,
-    ("dom.js", "token_text.js", "player.js", "timeline.js", "tree_view.js", "token_card.js", "token_view.js"),
+    (
+        "dom.js",
+        "token_text.js",
+        "player.js",
+        "timeline.js",
+        "tree_view.js",
+        "token_card.js",
+        "token_view.js",
+    ),
 )
 
 RACE_VIEW = Markup(
@@ -165,7 +178,8 @@ LEARN_VIEW = Markup(
 
 
 ADDRESS = Markup(
-    f'<header class="ouro-header"><h1>{text("page.title")}</h1><p>{text("page.motto")}</p></header>', ("dom.js", "address.js")
+    f'<header class="ouro-header"><h1>{text("page.title")}</h1><p>{text("page.motto")}</p></header>',
+    ("dom.js", "address.js"),
 )
 
 LINK_VIEW = Markup(
@@ -228,7 +242,8 @@ SWEEP_VIEW = Markup(
 def save_buttons(*kinds: str) -> Markup:
     """A row of buttons, each of which hands over a file of that kind, or a link."""
     buttons = "\n".join(
-        f'<button type="button" class="ouro-toggle" data-kind="{kind}">{text(f"save.{kind}")}</button>' for kind in kinds
+        f'<button type="button" class="ouro-toggle" data-kind="{kind}">{text(f"save.{kind}")}</button>'
+        for kind in kinds
     )
     return Markup(
         f"""

@@ -1,4 +1,5 @@
-"""Why a run was as fast as it was, and what its phrase pool was good for: sections of text and tables."""
+"""Why a run was as fast as it was, and what its phrase pool was good for: sections of text and
+tables."""
 
 from __future__ import annotations
 
@@ -45,7 +46,14 @@ def diagnosis(trace: Trace, baseline: Trace) -> list[str]:
     writer = say("numbers.target" if trace.steps[0].writer is Source.TARGET else "numbers.draft")
     rest = phases["learn"] + phases["host"]
     drafting = say("numbers.drafting", cost=phases["draft"]) if phases["draft"] > 0.005 else ""
-    facts = {"verify": phases["verify"], "writer": writer, "rows": rows, "rest": rest, "length": length, "speed": length / cost}
+    facts = {
+        "verify": phases["verify"],
+        "writer": writer,
+        "rows": rows,
+        "rest": rest,
+        "length": length,
+        "speed": length / cost,
+    }
     busy = metrics.busy(trace, baseline)
     lines = [say("run.busy", why=say(f"run.busy.{busy[0]}", n=busy[1]))] if busy else []
     lines.append(say("numbers.step", cost=cost, drafting=drafting, **facts))
@@ -77,14 +85,25 @@ def alone(trace: Trace) -> str:
     """What a step costs and yields where there is no plain run to compare it with."""
     count = len(trace.steps)
     names = ("draft", "verify", "learn", "host")
-    draft, verify, learn, host = (1000 * sum(getattr(step.seconds, name) for step in trace.steps) / count for name in names)
-    facts = {"draft": draft, "verify": verify, "rest": learn + host, "whole": draft + verify + learn + host}
-    rows, length = sum(step.width for step in trace.steps) / count, metrics.mean_acceptance_length(trace)
+    draft, verify, learn, host = (
+        1000 * sum(getattr(step.seconds, name) for step in trace.steps) / count for name in names
+    )
+    facts = {
+        "draft": draft,
+        "verify": verify,
+        "rest": learn + host,
+        "whole": draft + verify + learn + host,
+    }
+    rows, length = (
+        sum(step.width for step in trace.steps) / count,
+        metrics.mean_acceptance_length(trace),
+    )
     return say("numbers.alone", **facts, rows=rows, length=length)
 
 
 def phrase_pool(trace: Trace) -> Section | None:
-    """How often the pool had something to offer, what was accepted, where it was learned; None for a method without a pool."""
+    """How often the pool had something to offer, what was accepted, where it was learned; None for
+    a method without a pool."""
     steps = trace.steps
     if not steps or steps[-1].pool_size is None:
         return None
@@ -96,11 +115,19 @@ def phrase_pool(trace: Trace) -> Section | None:
     for learned, count, _ in paid:
         kept[learned] += count
     hits = sum(any(p.source in PHRASES for p in step.tree.provenance) for step in steps)
-    facts = {"size": steps[-1].pool_size, "hits": hits, "steps": len(steps), "share": hits / len(steps)}
+    facts = {
+        "size": steps[-1].pool_size,
+        "hits": hits,
+        "steps": len(steps),
+        "share": hits / len(steps),
+    }
     lines = [say("numbers.pool", **facts, kept=sum(kept.values()))]
     best = Counter(text for _, _, text in paid).most_common(PAID_SHOWN)
     if best:
-        listed = ", ".join(f"‘{text}’" + (say("numbers.times", n=times) if times > 1 else "") for text, times in best)
+        listed = ", ".join(
+            f"‘{text}’" + (say("numbers.times", n=times) if times > 1 else "")
+            for text, times in best
+        )
         lines.append(say("numbers.paid", listed=listed))
     rows = [[LEARNED[learned], count, kept[learned]] for learned, count in offered.most_common()]
     table = {"head": say("numbers.head").split("|"), "rows": rows} if rows else {}

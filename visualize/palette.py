@@ -1,4 +1,5 @@
-"""The looks of all classes of token, for legend, CSS, charts and terminal; they are declared in `ouroboros_core.sources`."""
+"""The looks of all classes of token, for legend, CSS, charts and terminal; they are declared in
+`ouroboros_core.sources`."""
 
 from __future__ import annotations
 
@@ -16,9 +17,12 @@ def _translated(look: Look) -> Look:
 
 
 def _looks() -> list[Look]:
-    """The draft's first, then what the target made of it, then the other sources in the order of their declaration."""
+    """The draft's first, then what the target made of it, then the other sources in the order of
+    their declaration."""
     sources = [source.look for source in Source if source.look]
-    draft, suffix = (next(look for look in sources if look.key == key) for key in ("draft", "suffix"))
+    draft, suffix = (
+        next(look for look in sources if look.key == key) for key in ("draft", "suffix")
+    )
     first = [draft, CORRECTION, suffix, BONUS]
     return first + [look for look in sources if look not in first]
 
@@ -27,7 +31,8 @@ LOOKS: dict[str, Look] = {look.key: _translated(look) for look in _looks()}
 
 
 def key_of(source: Source, kind: str | None = None) -> str:
-    """The look of an emitted token: its source, or for a target token whether it is a correction, a bonus, or neither."""
+    """The look of an emitted token: its source, or for a target token whether it is a correction, a
+    bonus, or neither."""
     return (kind or "target") if source is Source.TARGET else source.value
 
 
@@ -36,6 +41,9 @@ def css() -> str:
     rules = []
     for look in LOOKS.values():
         rules.append(f'[data-look="{look.key}"]{{--tone:{look.colour};--line:{look.underline};}}')
-        rules.append(f'[data-ouro-palette="paper"] [data-look="{look.key}"]{{--tone:{look.paper};}}')
-        rules.append(f'.dark [data-ouro-palette="paper"] [data-look="{look.key}"]{{--tone:{look.paper_dark};}}')
+        rules.append(
+            f'[data-ouro-palette="paper"] [data-look="{look.key}"]{{--tone:{look.paper};}}'
+        )
+        paper = f'[data-ouro-palette="paper"] [data-look="{look.key}"]'
+        rules.append(f".dark {paper}{{--tone:{look.paper_dark};}}")
     return "\n".join(rules)

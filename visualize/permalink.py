@@ -25,7 +25,8 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Inputs:
-    """What a run is asked for with. knobs and sampling: the values that are given, validated; others have their defaults."""
+    """What a run is asked for with. knobs and sampling: the values that are given, validated;
+    others have their defaults."""
 
     prompt: str
     method: str = methods.DEFAULT
@@ -36,7 +37,8 @@ class Inputs:
 
 
 def of(trace: Trace) -> Inputs | None:
-    """The inputs that a run was made of; None where the page has no such method, knobs or length."""
+    """The inputs that a run was made of; None where the page has no such method, knobs or
+    length."""
     try:
         kind = methods.get(trace.method)
         knobs = kind.Hyperparameters.parse(trace.hyperparameters).model_dump()
@@ -45,26 +47,37 @@ def of(trace: Trace) -> Inputs | None:
         return None
     if not FEWEST <= trace.max_new_tokens <= MOST:
         return None
-    return Inputs(trace.prompt.text, kind.id, trace.prompt.chat, trace.max_new_tokens, knobs, sampling)
+    return Inputs(
+        trace.prompt.text, kind.id, trace.prompt.chat, trace.max_new_tokens, knobs, sampling
+    )
 
 
 def query(inputs: Inputs) -> str:
-    """`?prompt=...&method=...`, what is at its default left out; raises InvalidInput for a prompt that is too long."""
+    """`?prompt=...&method=...`, what is at its default left out; raises InvalidInput for a prompt
+    that is too long."""
     if len(inputs.prompt) > LONGEST:
-        raise InvalidInput(f"a link can hold a prompt of {LONGEST} characters, this one has {len(inputs.prompt)}: save the trace")
+        raise InvalidInput(
+            f"a link can hold a prompt of {LONGEST} characters, this one has {len(inputs.prompt)}: "
+            "save the trace"
+        )
     knobs = {**methods.get(inputs.method).Hyperparameters.knobs(), **Sampling.knobs()}
     defaults = {name: knob.default for name, knob in knobs.items()}
     given = {**inputs.knobs, **inputs.sampling}
     more = {name: value for name, value in given.items() if value != defaults.get(name)}
-    facts = {"prompt": inputs.prompt, "method": inputs.method, "chat": int(inputs.chat), "tokens": inputs.max_new_tokens}
+    facts = {
+        "prompt": inputs.prompt,
+        "method": inputs.method,
+        "chat": int(inputs.chat),
+        "tokens": inputs.max_new_tokens,
+    }
     return "?" + urlencode({**facts, **more})
 
 
 def read(parameters: Mapping[str, str], most: int = MOST) -> tuple[Inputs, list[str]] | None:
     """The inputs of a query string, and what is wrong with it; None where there is no prompt in it.
 
-    A parameter that is wrong has its default instead, and costs no other one; the prompt is then "". Parameters of others are
-    left alone. most: new tokens that this page lets a visitor ask for.
+    A parameter that is wrong has its default instead, and costs no other one; the prompt is then
+    "". Parameters of others are left alone. most: new tokens that this page lets a visitor ask for.
     """
     if not parameters.get("prompt"):
         return None
@@ -95,7 +108,9 @@ def read(parameters: Mapping[str, str], most: int = MOST) -> tuple[Inputs, list[
     method = one("method", methods.get, methods.get(methods.DEFAULT))
     chat = one("chat", _chat, True)
     count = one("tokens", lambda text: _count(text, min(most, MOST)), min(most, 128))
-    return Inputs(prompt, method.id, chat, count, values(method.Hyperparameters), values(Sampling)), wrong
+    return Inputs(
+        prompt, method.id, chat, count, values(method.Hyperparameters), values(Sampling)
+    ), wrong
 
 
 def _value(kind: type[Hyperparameters], name: str, text: str) -> dict[str, Any]:
@@ -104,7 +119,9 @@ def _value(kind: type[Hyperparameters], name: str, text: str) -> dict[str, Any]:
 
 def _prompt(text: str) -> str:
     if len(text) > LONGEST:
-        raise InvalidInput(f"a link can hold a prompt of {LONGEST} characters, this one has {len(text)}")
+        raise InvalidInput(
+            f"a link can hold a prompt of {LONGEST} characters, this one has {len(text)}"
+        )
     return text
 
 
@@ -116,5 +133,7 @@ def _chat(text: str) -> bool:
 
 def _count(text: str, most: int) -> int:
     if not text.isascii() or not text.isdigit() or not FEWEST <= int(text[:9]) <= most:
-        raise InvalidInput(f"tokens must be a whole number between {FEWEST} and {most}, got {text[:40]}")
+        raise InvalidInput(
+            f"tokens must be a whole number between {FEWEST} and {most}, got {text[:40]}"
+        )
     return int(text)

@@ -122,7 +122,9 @@ class Reasons:
         first = candidates[0]
         said = say("reason.said", who=self._who(first), said=self._said(judged, first))
         if len(candidates) > 1:
-            said = say("reason.none", n=len(candidates), first=self.quoted(self.step.tree.tokens[first]))
+            said = say(
+                "reason.none", n=len(candidates), first=self.quoted(self.step.tree.tokens[first])
+            )
         if judged is not None and judged.trials:
             left = self._value(judged, judged.left, token)
             drawn = say("reason.left", share=share(left)) if left else say("reason.anew")
@@ -155,7 +157,9 @@ class Reasons:
         chance = self._value(judged, judged.target, token)
         if judged.noise and chance > 0:
             noise = self._value(judged, judged.noise, token)
-            return say("reason.choice.noise", token=self.quoted(token), log=math.log(chance), noise=noise)
+            return say(
+                "reason.choice.noise", token=self.quoted(token), log=math.log(chance), noise=noise
+            )
         return say("reason.choice", token=self.quoted(token), share=share(chance))
 
     def _said(self, judged: Judged | None, node: int, token: int | None = None) -> str:
@@ -178,7 +182,9 @@ class Reasons:
         if not trial.q:
             return say("reason.trial.tiny", token=name, u=trial.u, sign=sign)
         ratio = min(1.0, trial.p / trial.q)
-        return say("reason.trial", token=name, u=trial.u, sign=sign, p=trial.p, q=trial.q, ratio=ratio)
+        return say(
+            "reason.trial", token=name, u=trial.u, sign=sign, p=trial.p, q=trial.q, ratio=ratio
+        )
 
     @staticmethod
     def _value(judged: Judged, column: tuple[float, ...], token: int) -> float:

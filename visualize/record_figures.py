@@ -1,4 +1,5 @@
-"""Plotly figures of what was measured beforehand: how drafts were trained, and how methods compare."""
+"""Plotly figures of what was measured beforehand: how drafts were trained, and how methods
+compare."""
 
 from __future__ import annotations
 
@@ -17,7 +18,18 @@ from visualize.palette import LOOKS
 if TYPE_CHECKING:
     from ouroboros_core.benchmark.report import Row
 
-SERIES = ("#6B7280", "#0072B2", "#E69F00", "#56B4E9", "#009E73", "#D55E00", "#CC79A7", "#8C6D31", "#7F7F00", "#332288")
+SERIES = (
+    "#6B7280",
+    "#0072B2",
+    "#E69F00",
+    "#56B4E9",
+    "#009E73",
+    "#D55E00",
+    "#CC79A7",
+    "#8C6D31",
+    "#7F7F00",
+    "#332288",
+)
 """Colours of methods that stand side by side."""
 
 BAR = {
@@ -31,7 +43,8 @@ BAR = {
 
 
 def training_agreement(record: dict[str, Any]) -> dict[str, Any]:
-    """Held-out agreement with the target against the answer tokens trained on; for a head one line for each token ahead."""
+    """Held-out agreement with the target against the answer tokens trained on; for a head one line
+    for each token ahead."""
     figure, curve = go.Figure(), record["curve"]
     steps = max(len(agreement_of(point)) for point in curve)
     for step, colour in zip(range(steps), SERIES[1:], strict=False):
@@ -50,7 +63,8 @@ def training_agreement(record: dict[str, Any]) -> dict[str, Any]:
 
 
 def training_loss(record: dict[str, Any]) -> dict[str, Any]:
-    """Training loss, smoothed, against the answer tokens trained on: in nats; for a head with its distance to features added."""
+    """Training loss, smoothed, against the answer tokens trained on: in nats; for a head with its
+    distance to features added."""
     curve = record["curve"]
     figure = go.Figure()
     figure.add_scatter(
@@ -65,9 +79,11 @@ def training_loss(record: dict[str, Any]) -> dict[str, Any]:
 
 
 def speedups_by_group(rows: Sequence[Row], note: str) -> go.Figure:
-    """A benchmark's speedup over plain decoding, one group of bars per group of prompts; a picture that stands alone.
+    """A benchmark's speedup over plain decoding, one group of bars per group of prompts; a picture
+    that stands alone.
 
-    A draft model writing alone is left out: it makes no target pass, and its bars would dwarf all others.
+    A draft model writing alone is left out: it makes no target pass, and its bars would dwarf all
+    others.
     """
     figure = go.Figure()
     names = list(dict.fromkeys(row.method for row in rows if row.tokens_per_pass))
@@ -77,13 +93,21 @@ def speedups_by_group(rows: Sequence[Row], note: str) -> go.Figure:
             x=[row.group for row in mine],
             y=[row.speedup for row in mine],
             name=name,
-            marker={"color": colour, "pattern": {"shape": "/" if number >= len(SERIES) else ""}},  # a colour twice is hatched
+            marker={
+                "color": colour,
+                "pattern": {"shape": "/" if number >= len(SERIES) else ""},
+            },  # a colour twice is hatched
             customdata=[(row.tokens_per_pass, row.tokens_per_second, *row.ci95) for row in mine],
             hovertemplate=say("chart.group", **BAR) + f"<extra>{name}</extra>",
         )
     figure.add_hline(y=1, line={"color": PLAIN, "dash": "dot", "width": 1.5})
     shape = layout("", say("chart.overplain"), barmode="group", hovermode="closest")
-    margin = {"l": 60, "r": 20, "t": 60 + 20 * -(-len(names) // 5), "b": 50}  # some five names to a row of the legend
+    margin = {
+        "l": 60,
+        "r": 20,
+        "t": 60 + 20 * -(-len(names) // 5),
+        "b": 50,
+    }  # some five names to a row of the legend
     title = {"text": note, "font": {"size": 13}, "y": 0.99, "yanchor": "top"}
     figure.update_layout({**shape, "template": "plotly_white", "margin": margin, "title": title})
     return figure

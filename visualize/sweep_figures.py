@@ -1,4 +1,5 @@
-"""Plotly figures of a sweep: how speed depends on one or two hyperparameters. Plain data, and one page that stands alone."""
+"""Plotly figures of a sweep: how speed depends on one or two hyperparameters. Plain data, and one
+page that stands alone."""
 
 from __future__ import annotations
 
@@ -19,25 +20,33 @@ if TYPE_CHECKING:
     from ouroboros_core.hyperparameters import Value
 
 SLOWER, AS_FAST, FASTER, INK = "#F1A340", "#F7F7F7", "#67A9CF", "#111111"
-"""Colours of cells, and of the numbers in them: a cell looks the same on a light and on a dark page."""
+"""Colours of cells, and of the numbers in them: a cell looks the same on a light and on a dark
+page."""
 
 ASIDE = 0.35
-"""Distance of a mark from the middle of its cell, where the numbers are; cells are 1 wide and high."""
+"""Distance of a mark from the middle of its cell, where the numbers are; cells are 1 wide and
+high."""
 
 NOTHING = say("chart.unmeasured")
 
 
-def heatmap(rows: Sequence[CellRow], axes: Sequence[Axis], ideals: Sequence[Ideal] = ()) -> dict[str, Any]:
-    """Speedup of every cell of two axes as colour, with the mean acceptance length; the first axis runs down.
+def heatmap(
+    rows: Sequence[CellRow], axes: Sequence[Axis], ideals: Sequence[Ideal] = ()
+) -> dict[str, Any]:
+    """Speedup of every cell of two axes as colour, with the mean acceptance length; the first axis
+    runs down.
 
-    The fastest has a star; where theory puts the best gamma, be it between two values, there is a diamond. `customdata` of the
-    cells is their index. Cells that are not measured yet are empty.
+    The fastest has a star; where theory puts the best gamma, be it between two values, there is a
+    diamond. `customdata` of the cells is their index. Cells that are not measured yet are empty.
     """
     return plain(_heatmap(rows, axes, ideals)) if rows else empty(NOTHING)
 
 
-def line(rows: Sequence[CellRow], axes: Sequence[Axis], ideals: Sequence[Ideal] = ()) -> dict[str, Any]:
-    """Speedup against the values of one axis, with 95% intervals; marks and `customdata` as in `heatmap`."""
+def line(
+    rows: Sequence[CellRow], axes: Sequence[Axis], ideals: Sequence[Ideal] = ()
+) -> dict[str, Any]:
+    """Speedup against the values of one axis, with 95% intervals; marks and `customdata` as in
+    `heatmap`."""
     return plain(_line(rows, axes[0], ideals)) if rows else empty(NOTHING)
 
 
@@ -46,11 +55,15 @@ def parallel(rows: Sequence[CellRow], axes: Sequence[Axis]) -> dict[str, Any]:
     if not rows:
         return empty(NOTHING)
     figure = go.Figure(_parallel(rows, axes))
-    figure.update_layout(layout("", "", margin={"l": 60, "r": 40, "t": 50, "b": 20}, hovermode="closest"))
+    figure.update_layout(
+        layout("", "", margin={"l": 60, "r": 40, "t": 50, "b": 20}, hovermode="closest")
+    )
     return plain(figure)
 
 
-def page(rows: Sequence[CellRow], axes: Sequence[Axis], ideals: Sequence[Ideal], note: str) -> go.Figure:
+def page(
+    rows: Sequence[CellRow], axes: Sequence[Axis], ideals: Sequence[Ideal], note: str
+) -> go.Figure:
     """Both of them one above the other; a picture that stands alone."""
     figure = _heatmap(rows, axes, ideals) if len(axes) == 2 else _line(rows, axes[0], ideals)
     traces = _parallel(rows, axes)
@@ -59,7 +72,12 @@ def page(rows: Sequence[CellRow], axes: Sequence[Axis], ideals: Sequence[Ideal],
     figure.update_yaxes(domain=[0.48, 1.0])
     figure.update_traces(colorbar={"y": 0.74, "len": 0.52}, selector={"type": "heatmap"})
     title = {"text": note, "font": {"size": 13}, "y": 0.99, "yanchor": "top"}
-    figure.update_layout(template="plotly_white", height=900, margin={"l": 60, "r": 40, "t": 80, "b": 30}, title=title)
+    figure.update_layout(
+        template="plotly_white",
+        height=900,
+        margin={"l": 60, "r": 40, "t": 80, "b": 30},
+        title=title,
+    )
     return figure
 
 
@@ -130,7 +148,9 @@ def _line(rows: Sequence[CellRow], axis: Axis, ideals: Sequence[Ideal]) -> go.Fi
         _star(figure, fastest, [axis], axis.values.index(fastest.coordinates[0]), fastest.speedup)
     for found in ideals if axis.name == GAMMA else ():
         _diamond(figure, place(axis, found.gamma), found.speedup, found)
-    figure.add_hline(y=1, line={"color": PLAIN, "dash": "dot", "width": 1.5}, annotation_text=say("chart.equal"))
+    figure.add_hline(
+        y=1, line={"color": PLAIN, "dash": "dot", "width": 1.5}, annotation_text=say("chart.equal")
+    )
     figure.update_layout(layout(axis.name, say("chart.overplain"), hovermode="closest"))
     _label(figure.layout.xaxis, axis)
     figure.update_xaxes(range=[-0.5, len(axis.values) - 0.5])
@@ -148,14 +168,30 @@ def _parallel(rows: Sequence[CellRow], axes: Sequence[Axis]) -> go.Parcoords:
         }
         for number, axis in enumerate(axes)
     ]
-    dimensions.append({"label": say("chart.length"), "values": [row.acceptance_length for row in rows], "tickformat": ".2f"})
+    dimensions.append(
+        {
+            "label": say("chart.length"),
+            "values": [row.acceptance_length for row in rows],
+            "tickformat": ".2f",
+        }
+    )
     if any(row.acceptance_rate is not None for row in rows):
         rates = [row.acceptance_rate or 0.0 for row in rows]
         dimensions.append({"label": say("chart.accepted"), "values": rates, "tickformat": ".0%"})
-    dimensions.append({"label": say("chart.rate"), "values": [row.tokens_per_second for row in rows], "tickformat": ".1f"})
+    dimensions.append(
+        {
+            "label": say("chart.rate"),
+            "values": [row.tokens_per_second for row in rows],
+            "tickformat": ".1f",
+        }
+    )
     speedups = [row.speedup for row in rows]
     dimensions.append({"label": say("chart.speedup"), "values": speedups, "tickformat": ".2f"})
-    colours = {"color": speedups, "colorscale": [[0.0, "#B35806"], [0.5, "#8A8A8A"], [1.0, "#2166AC"]], "cmid": 1.0}
+    colours = {
+        "color": speedups,
+        "colorscale": [[0.0, "#B35806"], [0.5, "#8A8A8A"], [1.0, "#2166AC"]],
+        "cmid": 1.0,
+    }
     return go.Parcoords(dimensions=dimensions, line=colours, customdata=[row.cell for row in rows])
 
 
@@ -167,7 +203,12 @@ def _star(figure: go.Figure, row: CellRow, axes: Sequence[Axis], x: float, y: fl
         customdata=[row.cell],
         mode="markers",
         name=say("chart.best"),
-        marker={"symbol": "star", "size": 15, "color": "#F0E442", "line": {"color": "#1a1a1a", "width": 1.5}},
+        marker={
+            "symbol": "star",
+            "size": 15,
+            "color": "#F0E442",
+            "line": {"color": "#1a1a1a", "width": 1.5},
+        },
         hovertext=[_hover(row, axes)],
         hovertemplate=say("chart.best") + "<br>%{hovertext}<extra></extra>",
     )
@@ -175,13 +216,24 @@ def _star(figure: go.Figure, row: CellRow, axes: Sequence[Axis], x: float, y: fl
 
 def _diamond(figure: go.Figure, x: float, y: float, found: Ideal, *, first: bool = True) -> None:
     """Where theory puts the best gamma."""
-    told = say("chart.gamma.hover", gamma=found.gamma, speedup=found.speedup, alpha=found.alpha, cost=found.cost)
+    told = say(
+        "chart.gamma.hover",
+        gamma=found.gamma,
+        speedup=found.speedup,
+        alpha=found.alpha,
+        cost=found.cost,
+    )
     figure.add_scatter(
         x=[x],
         y=[y],
         mode="markers",
         name=say("chart.gammas") if found.others else say("chart.gamma", gamma=found.gamma),
-        marker={"symbol": "diamond", "size": 12, "color": "#FFFFFF", "line": {"color": "#1a1a1a", "width": 2}},
+        marker={
+            "symbol": "diamond",
+            "size": 12,
+            "color": "#FFFFFF",
+            "line": {"color": "#1a1a1a", "width": 2},
+        },
         hovertemplate=told + "<extra></extra>",
         legendgroup="theory",
         showlegend=first,
@@ -189,7 +241,8 @@ def _diamond(figure: go.Figure, x: float, y: float, found: Ideal, *, first: bool
 
 
 def place(axis: Axis, value: Value) -> float:
-    """Where a value stands on an axis whose values are one apart; one that is not there lies between its neighbours."""
+    """Where a value stands on an axis whose values are one apart; one that is not there lies
+    between its neighbours."""
     if value in axis.values:
         return axis.values.index(value)
     assert not isinstance(value, str)
@@ -219,9 +272,14 @@ def _words(row: CellRow) -> str:
 
 def _hover(row: CellRow, axes: Sequence[Axis]) -> str:
     """Everything about a cell."""
-    places = (labels(axis)[axis.values.index(v)] for axis, v in zip(axes, row.coordinates, strict=True))
+    places = (
+        labels(axis)[axis.values.index(v)] for axis, v in zip(axes, row.coordinates, strict=True)
+    )
     lines = [f"{axis.name} {text}" for axis, text in zip(axes, places, strict=True)]
-    lines += [f"{row.speedup:.2f}×{interval(row)}", say("chart.cell.length", n=row.acceptance_length)]
+    lines += [
+        f"{row.speedup:.2f}×{interval(row)}",
+        say("chart.cell.length", n=row.acceptance_length),
+    ]
     if row.acceptance_rate is not None:
         lines.append(say("chart.cell.accepted", n=row.acceptance_rate))
     lines.append(say("chart.cell.rate", n=row.tokens_per_second, runs=row.runs))

@@ -20,7 +20,8 @@ View = dict[str, Any]
 
 
 def step_view(step: Step, texts: Sequence[str], sampling: Sampling, piece: Piece) -> View:
-    """One step: what was proposed, what of it was accepted, the target's own token, why, and what it cost.
+    """One step: what was proposed, what of it was accepted, the target's own token, why, and what
+    it cost.
 
     texts  those of its own tokens; piece  the text of a token id on its own
     """
@@ -31,7 +32,12 @@ def step_view(step: Step, texts: Sequence[str], sampling: Sampling, piece: Piece
     ]
     if step.target_token is not None:
         look = key_of(step.writer, step.kind)
-        own: View = {"text": texts[-1], "id": step.target_token, "source": step.writer.value, "look": look}
+        own: View = {
+            "text": texts[-1],
+            "id": step.target_token,
+            "source": step.writer.value,
+            "look": look,
+        }
         own |= {"kind": step.kind} if step.kind else {}
         tokens.append(own | {"why": reasons.of_token(len(step.path))})
     nodes = [node_view(step, node, reasons, piece) for node in range(1, len(step.tree))]
@@ -66,15 +72,19 @@ def node_view(step: Step, node: int, reasons: Reasons, piece: Piece) -> View:
 
 
 def odds_view(judged: Judged, piece: Piece) -> list[list[Any]]:
-    """Rows [id, text, target, draft, noise, left], the target's likeliest first; null where there is no such number."""
+    """Rows [id, text, target, draft, noise, left], the target's likeliest first; null where there
+    is no such number."""
     columns = (judged.target, judged.draft, judged.noise, judged.left)
     rows = [
-        [token, piece(token), *(column[row] if column else None for column in columns)] for row, token in enumerate(judged.tokens)
+        [token, piece(token), *(column[row] if column else None for column in columns)]
+        for row, token in enumerate(judged.tokens)
     ]
     return sorted(rows, key=lambda row: -row[2])
 
 
-def steps_view(steps: Sequence[Step], texts: Sequence[str], sampling: Sampling, piece: Piece, start: int = 0) -> list[View]:
+def steps_view(
+    steps: Sequence[Step], texts: Sequence[str], sampling: Sampling, piece: Piece, start: int = 0
+) -> list[View]:
     """Steps from index `start` on; `texts` are those of all tokens of all steps."""
     done = sum(len(step.tokens) for step in steps[:start])
     views = []
@@ -93,16 +103,27 @@ def tiles(trace: Trace, baseline: Trace | None, difference: Divergence | None = 
     speedup = metrics.speedup(trace, baseline) if baseline is not None else None
     saved, count = metrics.target_passes_saved(trace), metrics.new_tokens(trace)
     greedy = Sampling.model_validate(trace.sampling).kind
-    note = say("tile.alone") if baseline is None else say("tile.plain", rate=metrics.tokens_per_second(baseline))
+    note = (
+        say("tile.alone")
+        if baseline is None
+        else say("tile.plain", rate=metrics.tokens_per_second(baseline))
+    )
     busy = baseline is not None and metrics.busy(trace, baseline) is not None
     mark = {"mark": say("tile.busy")} if busy and speedup is not None else {}
     rate = f"{metrics.tokens_per_second(trace):.1f}"
     length = f"{metrics.mean_acceptance_length(trace):.2f}"
     return [
         _tile(say("tile.rate"), rate, say("tile.rate.note")),
-        _tile(say("tile.speedup", plain=greedy), "–" if speedup is None else f"{speedup:.2f}×", note) | mark,
+        _tile(
+            say("tile.speedup", plain=greedy), "–" if speedup is None else f"{speedup:.2f}×", note
+        )
+        | mark,
         _tile(say("tile.length"), length, say("tile.length.note")),
-        _tile(say("tile.saved"), say("tile.saved.value", saved=saved, count=count), say("tile.saved.note")),
+        _tile(
+            say("tile.saved"),
+            say("tile.saved.value", saved=saved, count=count),
+            say("tile.saved.note"),
+        ),
         _tile(say("tile.same", plain=greedy), *_identical(trace, baseline, difference)),
     ]
 
@@ -112,11 +133,14 @@ def _tile(label: str, value: str, note: str) -> View:
 
 
 def notices(trace: Trace, baseline: Trace | None, live: bool) -> list[View]:
-    """What a reader must know of a run before believing it: words, and what to do about it where the run is live."""
+    """What a reader must know of a run before believing it: words, and what to do about it where
+    the run is live."""
     found: list[View] = []
     if trace.ended_at_once:
         end = piece_of(trace)(trace.tokens[-1])
-        found.append({"words": say("run.empty.chat" if trace.prompt.chat else "run.empty.raw", end=end)})
+        found.append(
+            {"words": say("run.empty.chat" if trace.prompt.chat else "run.empty.raw", end=end)}
+        )
         if live and not trace.prompt.chat:
             found[-1] |= {"act": "chat", "label": say("run.empty.remedy")}
     busy = metrics.busy(trace, baseline) if baseline is not None else None
@@ -129,7 +153,10 @@ def notices(trace: Trace, baseline: Trace | None, live: bool) -> list[View]:
 
 def status_of(trace: Trace) -> str:
     """How much was written in how many steps, and how it ended."""
-    facts = {"tokens": several("run.tokens", metrics.new_tokens(trace)), "steps": several("run.steps", len(trace.steps))}
+    facts = {
+        "tokens": several("run.tokens", metrics.new_tokens(trace)),
+        "steps": several("run.steps", len(trace.steps)),
+    }
     if trace.ending != "stop token" or not trace.steps:
         return say("run.status", **facts)
     return say("run.status.ended", **facts, end=piece_of(trace)(trace.tokens[-1]))
@@ -138,7 +165,9 @@ def status_of(trace: Trace) -> str:
 def legend() -> list[View]:
     """What each class of token means, for the page's legend."""
     keys = ("label", "who", "glyph", "sentence", "colour", "paper", "paper_dark")
-    return [{"look": look.key, **{key: getattr(look, key) for key in keys}} for look in LOOKS.values()]
+    return [
+        {"look": look.key, **{key: getattr(look, key) for key in keys}} for look in LOOKS.values()
+    ]
 
 
 def piece_of(trace: Trace) -> Piece:
@@ -153,14 +182,19 @@ def badge(trace: Trace) -> str:
 
 
 def describe(method: str, knobs: Mapping[str, Any], target: str, *others: str | None) -> str:
-    """Method, knobs and models in one line; others: draft model or head, and corpus, where they are there."""
-    listed = ", ".join(f"{name} {value}" for name, value in knobs.items() if not isinstance(value, bool))
+    """Method, knobs and models in one line; others: draft model or head, and corpus, where they are
+    there."""
+    listed = ", ".join(
+        f"{name} {value}" for name, value in knobs.items() if not isinstance(value, bool)
+    )
     beside = say("run.and").join(name for name in others if name)
     run = say("run.title", method=f"{method} ({listed})" if listed else method, target=target)
     return say("run.beside", run=run, beside=beside) if beside else run
 
 
-def _identical(trace: Trace, baseline: Trace | None, difference: Divergence | None) -> tuple[str, str]:
+def _identical(
+    trace: Trace, baseline: Trace | None, difference: Divergence | None
+) -> tuple[str, str]:
     """The verdict in a word or two, and its explanation."""
     if baseline is None:
         return "–", say("tile.same.note")
@@ -176,7 +210,11 @@ def _identical(trace: Trace, baseline: Trace | None, difference: Divergence | No
     if difference is None:
         return verdict, say("tile.same.open.note")
     note = difference.sentence(trace.pieces | baseline.pieces)
-    return (say("tile.same.tie"), note) if difference.tie else (verdict, say("tile.same.report.note", note=note))
+    return (
+        (say("tile.same.tie"), note)
+        if difference.tie
+        else (verdict, say("tile.same.report.note", note=note))
+    )
 
 
 def run_view(
@@ -202,11 +240,19 @@ def run_view(
         "seq": seq,
         "run": run,
         "from": start,
-        "steps": steps_view(trace.steps, trace.texts, Sampling.model_validate(trace.sampling), piece_of(trace), start),
+        "steps": steps_view(
+            trace.steps,
+            trace.texts,
+            Sampling.model_validate(trace.sampling),
+            piece_of(trace),
+            start,
+        ),
         "prompt": trace.prompt.text,
         "chat": trace.prompt.chat,
         "badge": badge_text,
-        "title": describe(trace.method, trace.hyperparameters, trace.target, trace.draft, trace.corpus),
+        "title": describe(
+            trace.method, trace.hyperparameters, trace.target, trace.draft, trace.corpus
+        ),
         "tiles": tiles(trace, baseline, difference),
         "notices": notices(trace, baseline, live),
         "numbers": numbers.sections(trace, baseline),
@@ -217,17 +263,24 @@ def run_view(
 
 
 def theory_view(trace: Trace, baseline: Trace | None) -> View | None:
-    """A run as a point on the theory's curves: mean depth of its proposals, tokens per step, speed over plain decoding."""
+    """A run as a point on the theory's curves: mean depth of its proposals, tokens per step, speed
+    over plain decoding."""
     speedup = metrics.speedup(trace, baseline) if baseline is not None else None
     if speedup is None or not metrics.proposal_depth(trace):
         return None
     tokens = metrics.mean_acceptance_length(trace)
-    return {"gamma": round(metrics.proposal_depth(trace), 2), "tokens": round(tokens, 3), "speedup": round(speedup, 3)}
+    return {
+        "gamma": round(metrics.proposal_depth(trace), 2),
+        "tokens": round(tokens, 3),
+        "speedup": round(speedup, 3),
+    }
 
 
 def lane_view(name: str, trace: Trace, baseline: Trace, difference: Divergence | None) -> View:
     """A lane of a race: its steps, and its row of the table."""
-    steps = steps_view(trace.steps, trace.texts, Sampling.model_validate(trace.sampling), piece_of(trace))
+    steps = steps_view(
+        trace.steps, trace.texts, Sampling.model_validate(trace.sampling), piece_of(trace)
+    )
     speedup = metrics.speedup(trace, baseline)
     busy = trace is not baseline and metrics.busy(trace, baseline) is not None
     return {
@@ -240,7 +293,13 @@ def lane_view(name: str, trace: Trace, baseline: Trace, difference: Divergence |
             f"{metrics.mean_acceptance_length(trace):.2f}",
             f"{metrics.total_seconds(trace):.2f}",
             f"{metrics.tokens_per_second(trace):.1f}",
-            "–" if speedup is None else say("run.speedup.busy", n=speedup) if busy else f"{speedup:.2f}×",
-            say("run.reference") if trace is baseline else _identical(trace, baseline, difference)[0],
+            "–"
+            if speedup is None
+            else say("run.speedup.busy", n=speedup)
+            if busy
+            else f"{speedup:.2f}×",
+            say("run.reference")
+            if trace is baseline
+            else _identical(trace, baseline, difference)[0],
         ],
     }

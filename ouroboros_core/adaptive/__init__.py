@@ -1,1 +1,2 @@
-"""How much to draft and to check, where that is 'auto': a controller around a method, priced by what passes cost here."""
+"""How much to draft and to check, where that is 'auto': a controller around a method, priced by
+what passes cost here."""

@@ -1,9 +1,9 @@
 """How often does the target agree? Running estimates of one run, by who proposed a token.
 
-An estimate begins at what is known of every pair of models: `Provenance.prior`, round numbers by a draft's own probability, the
-length of a match or the rank among candidates. What the run shows corrects it by one factor for each source: tokens accepted over
-tokens expected. Evidence fades with every step, so that an estimate follows the text, and a source that was given up is tried
-again.
+An estimate begins at what is known of every pair of models: `Provenance.prior`, round numbers by a
+draft's own probability, the length of a match or the rank among candidates. What the run shows
+corrects it by one factor for each source: tokens accepted over tokens expected. Evidence fades with
+every step, so that an estimate follows the text, and a source that was given up is tried again.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ WEIGHT = 2.0
 """Accepted tokens that the prior counts for."""
 
 HIT, HIT_WEIGHT = 0.75, 2.0
-"""How often one of a draft's tokens is accepted where it is asked, as long as nothing is known, and the steps that counts for.
-Hopeful on purpose: a draft that is not asked can teach nothing."""
+"""How often one of a draft's tokens is accepted where it is asked, as long as nothing is known, and
+the steps that counts for. Hopeful on purpose: a draft that is not asked can teach nothing."""
 
 SUREST = 0.98
 
@@ -50,7 +50,8 @@ class Acceptance:
         return (self._hits + HIT_WEIGHT * HIT) / (self._asked + HIT_WEIGHT)
 
     def alone(self, tree: TokenTree) -> list[float]:
-        """For each node the probability that it is accepted if its parent is; of several who agree, that one is right."""
+        """For each node the probability that it is accepted if its parent is; of several who agree,
+        that one is right."""
         depths = tree.depths
         found = [1.0] * len(tree)
         for node in range(1, tree.proposals):
@@ -61,7 +62,8 @@ class Acceptance:
         return found
 
     def along(self, tree: TokenTree) -> list[float]:
-        """For each node the probability that its whole path is accepted; 1 for the root, 0 in the window."""
+        """For each node the probability that its whole path is accepted; 1 for the root, 0 in the
+        window."""
         alone = self.alone(tree)
         among = [0.0] * len(tree)
         for node in range(1, tree.proposals):
@@ -69,12 +71,14 @@ class Acceptance:
         whole = [1.0] + [0.0] * (len(tree) - 1)
         for node in range(1, tree.proposals):
             above = tree.parents[node]
-            # Of siblings one at most is right: where their probabilities add up to more than that, they share.
+            # Of siblings one at most is right: where their probabilities add up to more than that,
+            # they share.
             whole[node] = whole[above] * alone[node] / max(1.0, among[above])
         return whole
 
     def learn(self, tree: TokenTree, path: Sequence[int]) -> None:
-        """Take note of a step: every child of the root and of the nodes on the accepted `path` was tested."""
+        """Take note of a step: every child of the root and of the nodes on the accepted `path` was
+        tested."""
         for counts in (self._accepted, self._expected):
             for source in counts:
                 counts[source] *= MEMORY

@@ -1,8 +1,11 @@
-"""The controller: around a method it decides how much is drafted and checked, wherever an amount is 'auto'.
+"""The controller: around a method it decides how much is drafted and checked, wherever an amount is
+'auto'.
 
-Decoding is a fraction to be maximised: tokens over seconds. At the best rate there is, every part of a step stands for itself: it
-is worth having exactly if the tokens it can be expected to add exceed that rate times the seconds it takes (Dinkelbach 1967, "On
-nonlinear fractional programming"). So one number, the throughput, prices everything: another draft pass, a wider tree, nothing.
+Decoding is a fraction to be maximised: tokens over seconds. At the best rate there is, every part
+of a step stands for itself: it is worth having exactly if the tokens it can be expected to add
+exceed that rate times the seconds it takes (Dinkelbach 1967, "On nonlinear fractional
+programming"). So one number, the throughput, prices everything: another draft pass, a wider tree,
+nothing.
 """
 
 from __future__ import annotations
@@ -32,7 +35,8 @@ MARGIN = 0.05
 """Tokens that a step must promise beyond its price, because what it promises is an estimate."""
 
 TRIAL = 16
-"""After so many steps without a proposal checked, the likeliest node is checked whatever it costs."""
+"""After so many steps without a proposal checked, the likeliest node is checked whatever it
+costs."""
 
 
 class Throughput:
@@ -51,14 +55,17 @@ class Throughput:
         return max(self._tokens / self._seconds, 1 / self.costs.target.of(1, self.context))
 
     def note(self, tokens: int, rows: int, drafting: float) -> None:
-        """A step emitted `tokens` after a target pass over `rows` rows and `drafting` seconds before it."""
+        """A step emitted `tokens` after a target pass over `rows` rows and `drafting` seconds
+        before it."""
         self._tokens += tokens
         self._seconds += self.costs.target.of(rows, self.context) + drafting
 
     def best_size(self, chances: Sequence[float], least: int = 0) -> int:
-        """How many nodes to check, the likeliest first: the most tokens beyond what their time is worth.
+        """How many nodes to check, the likeliest first: the most tokens beyond what their time is
+        worth.
 
-        chances: that each node's whole path is accepted, falling. At least `least` of them are taken.
+        chances: that each node's whole path is accepted, falling. At least `least` of them are
+        taken.
         """
         costs, context, rate = self.costs.target, self.context, self.rate
         best, gain = least, sum(chances[:least])
@@ -72,10 +79,18 @@ class Throughput:
 
 
 class PricedBudget(StepBudget):
-    """What one step may spend: draft passes that promise more tokens than the throughput makes of their seconds."""
+    """What one step may spend: draft passes that promise more tokens than the throughput makes of
+    their seconds."""
 
-    def __init__(self, throughput: Throughput, acceptance: Acceptance, drafter: PassCosts | None, covered: float = 0.0) -> None:
-        """covered: the probability that the next token is proposed without a draft, so that one would add nothing."""
+    def __init__(
+        self,
+        throughput: Throughput,
+        acceptance: Acceptance,
+        drafter: PassCosts | None,
+        covered: float = 0.0,
+    ) -> None:
+        """covered: the probability that the next token is proposed without a draft, so that one
+        would add nothing."""
         self._throughput, self._acceptance, self._drafter = throughput, acceptance, drafter
         self.covered = covered
 
@@ -102,8 +117,8 @@ class PricedBudget(StepBudget):
 class Controller(Method):
     """A method with amounts that are 'auto', as a method in which none is.
 
-    Its member proposes; the part of that which is worth checking goes on to the target, and the member is told what became of it
-    in the numbers that its nodes had.
+    Its member proposes; the part of that which is worth checking goes on to the target, and the
+    member is told what became of it in the numbers that its nodes had.
     """
 
     def __init__(self, member: Method, costs: Costs) -> None:
@@ -147,17 +162,23 @@ class Controller(Method):
     def _choose(self, tree: TokenTree) -> list[int]:
         """The nodes that are worth checking, ascending.
 
-        Those that were drawn at random all are: under rejection sampling it must not depend on the token that was drawn whether
-        it is judged.
+        Those that were drawn at random all are: under rejection sampling it must not depend on the
+        token that was drawn whether it is judged.
         """
         fixed = self._plan
         proposals = range(1, tree.proposals)
         whole = self.acceptance.along(tree)
-        always = {node for node in proposals if not fixed.checking or tree.provenance[node].source in fixed.always}
+        always = {
+            node
+            for node in proposals
+            if not fixed.checking or tree.provenance[node].source in fixed.always
+        }
         always |= {node for node in proposals if tree.drawn_from(node) is not None}
         always |= {above for node in always for above in tree.path_to(node)}
         # The likeliest first; sorting is stable, so that of equals the parent comes first.
-        nodes = sorted(proposals, key=lambda node: (node not in always, 0 if node in always else -whole[node]))
+        nodes = sorted(
+            proposals, key=lambda node: (node not in always, 0 if node in always else -whole[node])
+        )
         trial = self._idle >= TRIAL and bool(nodes)
         least = max(len(always), int(trial))
         size = fixed.size or self.throughput.best_size([whole[node] for node in nodes], least)
@@ -165,7 +186,9 @@ class Controller(Method):
         self._decide(kept, nodes, whole, trial)
         return kept
 
-    def _decide(self, kept: Sequence[int], nodes: Sequence[int], whole: Sequence[float], trial: bool) -> None:
+    def _decide(
+        self, kept: Sequence[int], nodes: Sequence[int], whole: Sequence[float], trial: bool
+    ) -> None:
         """Note what was decided, and why."""
         reason: Reason = "worth it" if kept else "plain is faster"
         if not nodes:
@@ -175,19 +198,27 @@ class Controller(Method):
         elif trial:
             reason = "trial"
         expected = round(1 + sum(whole[node] for node in kept), 2)
-        self.decision = Decision(len(nodes), len(kept), expected, round(self.throughput.rate, 1), reason, self.columns)
+        self.decision = Decision(
+            len(nodes), len(kept), expected, round(self.throughput.rate, 1), reason, self.columns
+        )
 
     def learn(self, result: VerificationResult) -> None:
         assert self._proposed is not None
         tree, nodes = self._proposed
         rows = len(result.tree)
         passes = (self.drafter.passes if self.drafter else 0) - self._passes
-        drafting = passes * self._drafter_costs.of(1, self.throughput.context) if passes and self._drafter_costs else 0.0
+        drafting = (
+            passes * self._drafter_costs.of(1, self.throughput.context)
+            if passes and self._drafter_costs
+            else 0.0
+        )
         self.throughput.note(len(result.emitted), rows, drafting)
         self.acceptance.learn(result.tree, result.path)
         self._idle = self._idle + 1 if rows == 1 else 0
         whole = result.tree is tree
-        self.member.learn(result if whole else result.of(tree, {node: place for place, node in enumerate(nodes)}))
+        self.member.learn(
+            result if whole else result.of(tree, {node: place for place, node in enumerate(nodes)})
+        )
 
 
 def controlled(method: Method, costs: Costs) -> Method:

@@ -30,17 +30,24 @@ class PassCosts:
     reading: float = 0.0
 
     def of(self, rows: int, context: int = NEAR) -> float:
-        """Seconds of a pass over so many rows: on a straight line between those measured, beyond them on the last line; and
-        likewise for the context."""
+        """Seconds of a pass over so many rows: on a straight line between those measured, beyond
+        them on the last line; and likewise for the context."""
         near = self._line(self.seconds, rows)
         if not self.far:
             return near
-        return near + max(0.0, (self._line(self.far, rows) - near) * (context - NEAR) / (FAR - NEAR))
+        return near + max(
+            0.0, (self._line(self.far, rows) - near) * (context - NEAR) / (FAR - NEAR)
+        )
 
     @property
     def cheap_rows(self) -> int:
-        """The most rows that were measured over which a pass takes at most LITTLE of one over a single row."""
-        return max(rows for rows, seconds in zip(self.rows, self.seconds, strict=True) if seconds <= LITTLE * self.seconds[0])
+        """The most rows that were measured over which a pass takes at most LITTLE of one over a
+        single row."""
+        return max(
+            rows
+            for rows, seconds in zip(self.rows, self.seconds, strict=True)
+            if seconds <= LITTLE * self.seconds[0]
+        )
 
     def _line(self, seconds: tuple[float, ...], rows: int) -> float:
         if rows <= self.rows[0] or len(self.rows) == 1:
@@ -53,7 +60,8 @@ class PassCosts:
 
 @dataclass(frozen=True)
 class Costs:
-    """Seconds of passes: of the target, and of a draft model and an EAGLE head where there are any."""
+    """Seconds of passes: of the target, and of a draft model and an EAGLE head where there are
+    any."""
 
     target: PassCosts
     draft: PassCosts | None = None

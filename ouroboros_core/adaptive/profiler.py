@@ -1,4 +1,5 @@
-"""What passes cost here: timed once for a machine and a pair of models, in a few seconds, and kept in the cache folder."""
+"""What passes cost here: timed once for a machine and a pair of models, in a few seconds, and kept
+in the cache folder."""
 
 from __future__ import annotations
 
@@ -39,7 +40,8 @@ def tree_of(rows: int, root: int) -> TokenTree:
 
 
 def pass_seconds(models: Sequence[tuple[LanguageModel, int]], repeats: int = 24) -> list[float]:
-    """Median seconds of a pass of each (model, rows), timed in turn behind the same context of 100 tokens."""
+    """Median seconds of a pass of each (model, rows), timed in turn behind the same context of 100
+    tokens."""
     taken = _timed([_pass(model, rows, NEAR) for model, rows in models], repeats, float("inf"))
     return [statistics.median(found) for found in taken]
 
@@ -57,7 +59,8 @@ def _pass(model: LanguageModel, rows: int, length: int) -> Callable[[], float]:
 
 
 def _level(head: Drafter, rows: int, length: int) -> Callable[[], float]:
-    """A pass of a head over so many rows, siblings below the root; one row: the pass that reads the last token."""
+    """A pass of a head over so many rows, siblings below the root; one row: the pass that reads the
+    last token."""
     context = [7 + n % 50 for n in range(length)]
     siblings = TreeBuilder(context[-1])
     for token in range(rows):
@@ -92,7 +95,8 @@ def _reading(model: LanguageModel, length: int) -> float:
 
 
 def _timed(timed: Sequence[Callable[[], float]], rounds: int, seconds: float) -> list[list[float]]:
-    """What each measures, in turn for some rounds, the first of which does not count; fewer if time is up."""
+    """What each measures, in turn for some rounds, the first of which does not count; fewer if time
+    is up."""
     taken: list[list[float]] = [[] for _ in timed]
     begun = time.perf_counter()
     for turn in range(rounds + 1):
@@ -105,7 +109,8 @@ def _timed(timed: Sequence[Callable[[], float]], rounds: int, seconds: float) ->
 
 
 def measure(target: LanguageModel, draft: LanguageModel | None, head: Drafter | None) -> Costs:
-    """Time the passes of a pair. More rows never count as cheaper than fewer, nor a longer context than a shorter one."""
+    """Time the passes of a pair. More rows never count as cheaper than fewer, nor a longer context
+    than a shorter one."""
     lengths = _lengths(target, draft)
     near, far = (_at(length, target, draft, head) for length in lengths)
     reading = [_reading(model, lengths[1]) if model else 0.0 for model in (target, draft)] + [0.0]
@@ -133,11 +138,18 @@ def _lengths(target: LanguageModel, draft: LanguageModel | None) -> tuple[int, i
 def _at(
     length: int, target: LanguageModel, draft: LanguageModel | None, head: Drafter | None
 ) -> list[tuple[tuple[int, ...], tuple[float, ...]]]:
-    """(rows, seconds) of the target's passes, the draft's and the head's, behind a context of so many tokens."""
+    """(rows, seconds) of the target's passes, the draft's and the head's, behind a context of so
+    many tokens."""
     plans: list[tuple[tuple[int, ...], list[Callable[[], float]]]] = [
         (TARGET_ROWS, [_pass(target, rows, length) for rows in TARGET_ROWS]),
-        (DRAFT_ROWS if draft else (), [_pass(draft, rows, length) for rows in DRAFT_ROWS] if draft else []),
-        (HEAD_ROWS if head else (), [_level(head, rows, length) for rows in HEAD_ROWS] if head else []),
+        (
+            DRAFT_ROWS if draft else (),
+            [_pass(draft, rows, length) for rows in DRAFT_ROWS] if draft else [],
+        ),
+        (
+            HEAD_ROWS if head else (),
+            [_level(head, rows, length) for rows in HEAD_ROWS] if head else [],
+        ),
     ]
     # The least of each: other work on the machine only ever adds to a time.
     found = [*map(min, _timed([one for _, timed in plans for one in timed], ROUNDS, SECONDS / 2))]
@@ -149,9 +161,14 @@ def _at(
 
 
 def costs_of(
-    environment: Environment, target: LanguageModel, draft: LanguageModel | None, head: Drafter | None, how: str
+    environment: Environment,
+    target: LanguageModel,
+    draft: LanguageModel | None,
+    head: Drafter | None,
+    how: str,
 ) -> Costs:
-    """What passes cost, from the cache folder if they were timed before on this machine with this pair.
+    """What passes cost, from the cache folder if they were timed before on this machine with this
+    pair.
 
     how  says which passes compute, so that others are timed anew
     """
@@ -165,7 +182,9 @@ def costs_of(
     costs = measure(target, draft, head)
     try:
         _write(file, costs)
-    except OSError as error:  # a folder that cannot be written to costs two seconds at each start, no more
+    except (
+        OSError
+    ) as error:  # a folder that cannot be written to costs two seconds at each start, no more
         log.warning("what passes cost here is not kept: %s", error)
     return costs
 
@@ -181,7 +200,12 @@ def _read(data: dict[str, Any]) -> Costs:
 def _part(data: dict[str, Any] | None) -> PassCosts | None:
     if not data:
         return None
-    return PassCosts(tuple(map(int, data["rows"])), tuple(data["seconds"]), tuple(data["far"]), float(data["reading"]))
+    return PassCosts(
+        tuple(map(int, data["rows"])),
+        tuple(data["seconds"]),
+        tuple(data["far"]),
+        float(data["reading"]),
+    )
 
 
 def _write(file: Path, costs: Costs) -> None:

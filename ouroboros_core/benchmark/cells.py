@@ -1,4 +1,5 @@
-"""From a sweep's points to one row a cell, the best of them, and the draft length that theory calls ideal."""
+"""From a sweep's points to one row a cell, the best of them, and the draft length that theory calls
+ideal."""
 
 from __future__ import annotations
 
@@ -23,18 +24,22 @@ GAMMA = "gamma"
 
 @dataclass(frozen=True)
 class CellRow:
-    """One cell of a sweep, from all its runs so far. Where a question was repeated, its seconds are the median over the repeats.
+    """One cell of a sweep, from all its runs so far. Where a question was repeated, its seconds are
+    the median over the repeats.
 
     cell, coordinates  index in the grid, and the value on each axis
     runs               finished
     tokens_per_second  emitted tokens / seconds, prefill included
     speedup            that / the same of the plain runs that these runs are compared with
     ci95               95% confidence interval of speedup, from resampling the questions
-    acceptance_length  emitted tokens / target passes, the target's own tokens included; 0 where the target made no pass
+    acceptance_length  emitted tokens / target passes, the target's own tokens included; 0 where the
+                       target made no pass
     acceptance_rate    accepted / tested tokens; null where nothing was tested
     draft_length       proposed tokens along the deepest branch, the mean over all target passes
-    draft_cost         c: seconds of a draft pass / seconds of a plain pass; null without draft passes
-    equal, ties, differences  texts equal to plain decoding's, first differing at a rounding tie, and beyond; null where the text
+    draft_cost         c: seconds of a draft pass / seconds of a plain pass; null without draft
+                       passes
+    equal, ties, differences  texts equal to plain decoding's, first differing at a rounding tie,
+                              and beyond; null where the text
                        need not be equal
     """
 
@@ -56,7 +61,8 @@ class CellRow:
 
 @dataclass(frozen=True)
 class Ideal:
-    """The draft length that should be fastest (Leviathan et al., arXiv 2211.17192, theorem 3.8), and what it follows from.
+    """The draft length that should be fastest (Leviathan et al., arXiv 2211.17192, theorem 3.8),
+    and what it follows from.
 
     others   the values on all axes but that of gamma
     speedup  over plain decoding, as predicted; below 1 no draft length pays
@@ -76,13 +82,21 @@ def summary(points: Iterable[Point], grid: Grid) -> list[CellRow]:
     by_cell: dict[int, list[Point]] = {}
     for point in points:
         by_cell.setdefault(point.cell, []).append(point)
-    return [_row(cell.index, cell.coordinates, by_cell[cell.index]) for cell in grid.cells if cell.index in by_cell]
+    return [
+        _row(cell.index, cell.coordinates, by_cell[cell.index])
+        for cell in grid.cells
+        if cell.index in by_cell
+    ]
 
 
 def _row(cell: int, coordinates: tuple[Value, ...], points: list[Point]) -> CellRow:
     speeds = Speeds.of(((p.question, 0), p.tokens, p.seconds) for p in points)
     plain = Speeds.of(((p.question, 0), p.plain_tokens, p.plain_seconds) for p in points)
-    tokens, passes, tested = sum(p.tokens for p in points), sum(p.passes for p in points), sum(p.tested for p in points)
+    tokens, passes, tested = (
+        sum(p.tokens for p in points),
+        sum(p.passes for p in points),
+        sum(p.tested for p in points),
+    )
     compared = all(p.compared for p in points)
     differing = [p.difference for p in points if p.difference is not None]
     ties = sum(difference.tie for difference in differing)
@@ -108,7 +122,11 @@ def _draft_cost(points: Sequence[Point]) -> float | None:
     """c, as in `metrics.draft_cost`; None where no draft was checked by a target."""
     passes = sum(p.draft_passes for p in points if p.passes)
     plain = ratio(sum(p.plain_seconds.decode for p in points), sum(p.plain_tokens for p in points))
-    return sum(p.seconds.draft for p in points if p.passes) / passes / plain if passes and plain else None
+    return (
+        sum(p.seconds.draft for p in points if p.passes) / passes / plain
+        if passes and plain
+        else None
+    )
 
 
 def best(rows: Sequence[CellRow]) -> CellRow | None:
@@ -119,8 +137,9 @@ def best(rows: Sequence[CellRow]) -> CellRow | None:
 def ideal(points: Iterable[Point], grid: Grid) -> list[Ideal]:
     """The ideal draft length for every combination of values on the axes other than gamma's.
 
-    The theorem is about a chain that the draft model writes token by token; where a method has other proposals, too, they are in
-    alpha, and it is a guide. Empty for a method without gamma or without passes of a draft model.
+    The theorem is about a chain that the draft model writes token by token; where a method has
+    other proposals, too, they are in alpha, and it is a guide. Empty for a method without gamma or
+    without passes of a draft model.
     """
     knob = grid.kind.Hyperparameters.knobs().get(GAMMA)
     if knob is None or knob.high is None:
@@ -128,13 +147,17 @@ def ideal(points: Iterable[Point], grid: Grid) -> list[Ideal]:
     alike: dict[tuple[Value, ...], list[Point]] = {}
     for point in points:
         coordinates = zip(grid.axes, grid.cells[point.cell].coordinates, strict=True)
-        alike.setdefault(tuple(value for axis, value in coordinates if axis.name != GAMMA), []).append(point)
+        alike.setdefault(
+            tuple(value for axis, value in coordinates if axis.name != GAMMA), []
+        ).append(point)
     found = []
     for others, runs in alike.items():
         tested, cost = sum(p.tested for p in runs), _draft_cost(runs)
         if tested and cost is not None:
             alpha = sum(p.accepted for p in runs) / tested
-            found.append(Ideal(others, *metrics.ideal_gamma(alpha, cost, int(knob.high)), alpha, cost))
+            found.append(
+                Ideal(others, *metrics.ideal_gamma(alpha, cost, int(knob.high)), alpha, cost)
+            )
     return found
 
 
@@ -154,10 +177,17 @@ def conclusions(rows: Sequence[CellRow], ideals: Sequence[Ideal], grid: Grid) ->
     lines = [say("swept.best", name=name, speedup=fastest.speedup, interval=between, slow=slow)]
     rest = [axis.name for axis in grid.axes if axis.name != GAMMA]
     for found in ideals:
-        where = ", ".join(f"{axis}={show(value)}" for axis, value in zip(rest, found.others, strict=True))
+        where = ", ".join(
+            f"{axis}={show(value)}" for axis, value in zip(rest, found.others, strict=True)
+        )
         slow = "" if found.speedup > 1 else say("swept.none")
         at = say("swept.at", where=where) if where else ""
-        facts = {"alpha": found.alpha, "c": found.cost, "gamma": found.gamma, "speedup": found.speedup}
+        facts = {
+            "alpha": found.alpha,
+            "c": found.cost,
+            "gamma": found.gamma,
+            "speedup": found.speedup,
+        }
         lines.append(say("swept.theory", at=at, slow=slow, **facts))
     return lines
 

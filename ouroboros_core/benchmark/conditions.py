@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 @dataclass(kw_only=True)
 class Conditions:
-    """What everything was measured on: number and digest of the questions, lengths, sampling, models, machine."""
+    """What everything was measured on: number and digest of the questions, lengths, sampling,
+    models, machine."""
 
     questions: int
     prompts: str
@@ -27,7 +28,9 @@ class Conditions:
     environment: dict[str, Any]
 
 
-def conditions(pair: Pair, questions: Sequence[Question], sampling: Sampling, count: int, repeats: int) -> dict[str, Any]:
+def conditions(
+    pair: Pair, questions: Sequence[Question], sampling: Sampling, count: int, repeats: int
+) -> dict[str, Any]:
     """The fields of Conditions; count: new tokens of a run at most."""
     return {
         "questions": len(questions),

@@ -1,4 +1,5 @@
-"""A table of draft shapes: what each trained draft costs and yields; `scripts.shapes` measures it."""
+"""A table of draft shapes: what each trained draft costs and yields; `scripts.shapes` measures
+it."""
 
 from __future__ import annotations
 
@@ -6,6 +7,8 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from pydantic import TypeAdapter
 
 GAMMAS = (1, 2, 4)
 
@@ -45,7 +48,10 @@ def table(rows: Sequence[Measured]) -> str:
     for row in sorted(rows, key=lambda r: -r.speed[r.best]):
         per_pass = " | ".join(f"{row.tokens_per_pass[g]:.2f}" for g in GAMMAS)
         speed = f"{row.speed[row.best]:.2f} at γ = {row.best}"
-        lines.append(f"| {row.shape} | {row.tokens:,} | {row.agreement:.1%} | {row.cost:.3f} | {per_pass} | {speed} |")
+        lines.append(
+            f"| {row.shape} | {row.tokens:,} | {row.agreement:.1%} | {row.cost:.3f} | {per_pass} | "
+            f"{speed} |"
+        )
     return "\n".join(lines)
 
 

@@ -1,8 +1,9 @@
 """What can run in a benchmark: our methods, and what a run of one leaves behind.
 
-A method is named as on the command line, with its knobs in brackets: `ouroboros[gamma=6,top_k_suffixes=3]`. Besides the
-method's own knobs there are `warm=true`, which keeps its phrase pool from prompt to prompt, and `acceptance=rejection`. The
-baseline's rule is always `match`: it proposes nothing, and its text is the one that others are compared with.
+A method is named as on the command line, with its knobs in brackets:
+`ouroboros[gamma=6,top_k_suffixes=3]`. Besides the method's own knobs there are `warm=true`, which
+keeps its phrase pool from prompt to prompt, and `acceptance=rejection`. The baseline's rule is
+always `match`: it proposes nothing, and its text is the one that others are compared with.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ class Spec:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one run left behind. `passes` and `rows` are the target's, prefill apart; seconds are wall-clock."""
+    """What one run left behind. `passes` and `rows` are the target's, prefill apart; seconds are
+    wall-clock."""
 
     tokens: tuple[int, ...]
     passes: int
@@ -54,7 +56,8 @@ class Entrant(Protocol):
     label: str
     """The name of its rows."""
     setting: str
-    """What distinguishes it from others of the same label, of which the best counts; empty if there are none."""
+    """What distinguishes it from others of the same label, of which the best counts; empty if there
+    are none."""
     repeats_plain_text: bool
     """Whether its text ought to be that of the baseline."""
 
@@ -77,14 +80,17 @@ def split(text: str) -> list[str]:
 
 
 def parse(text: str, sampling: Sampling) -> list[Spec]:
-    """The methods of a list, the baseline first; raises InvalidInput for what is no method or no knob of it."""
+    """The methods of a list, the baseline first; raises InvalidInput for what is no method or no
+    knob of it."""
     specs = [read_spec(part, sampling) for part in split(text)]
     if BASELINE not in {spec.text for spec in specs}:
         specs.insert(0, read_spec(BASELINE, sampling))
     names = [spec.text for spec in specs]
     double = next((name for name in names if names.count(name) > 1), None)
     if double:
-        raise InvalidInput(f"{double} is named twice; each method with the same knobs runs once (see --repeats)")
+        raise InvalidInput(
+            f"{double} is named twice; each method with the same knobs runs once (see --repeats)"
+        )
     return specs
 
 
@@ -92,7 +98,9 @@ def read_spec(text: str, sampling: Sampling) -> Spec:
     """One method with its knobs in brackets; raises InvalidInput."""
     name, bracket, rest = text.partition("[")
     if bracket and not rest.endswith("]"):
-        raise InvalidInput(f"{text}: the bracket is not closed, as in ouroboros[gamma=6,top_k_suffixes=3]")
+        raise InvalidInput(
+            f"{text}: the bracket is not closed, as in ouroboros[gamma=6,top_k_suffixes=3]"
+        )
     kind = methods.get(name)
     try:
         knobs = read_knobs(rest.removesuffix("]"))
@@ -120,7 +128,10 @@ class MethodEntrant:
 
         need = lacking(pair, kind, spec.hyperparameters)
         if need is not None:
-            raise InvalidInput(f"{spec.text} needs {need.phrase}: name one with {need.flag}, or leave the method out")
+            raise InvalidInput(
+                f"{spec.text} needs {need.phrase}: name one with {need.flag}, or leave the method "
+                "out"
+            )
         self.label = spec.text
         self.repeats_plain_text = kind.writer is Source.TARGET and not spec.sampling.rejects
         self.pool: PhrasePool | None = None
@@ -131,7 +142,9 @@ class MethodEntrant:
         """Begin anew: a warm pool becomes empty."""
         knobs = self._spec.hyperparameters.model_dump()
         if self._spec.warm:
-            self.pool = PhrasePool(knobs["ngram_size"], knobs["guess_set_size"], fingerprint=self._pair.fingerprint)
+            self.pool = PhrasePool(
+                knobs["ngram_size"], knobs["guess_set_size"], fingerprint=self._pair.fingerprint
+            )
 
     def run(self, prompt: str, history: Sequence[str], max_new_tokens: int) -> Outcome:
         return outcome_of(self.trace(prompt, history, max_new_tokens))
@@ -140,14 +153,27 @@ class MethodEntrant:
         from ouroboros_core.decoding.generation import Generation, Task
 
         spec, chat = self._spec, bool(self._pair.tokenizer.chat_template)
-        task = Task(prompt, spec.method, spec.hyperparameters, spec.sampling, max_new_tokens, chat, tuple(history))
+        task = Task(
+            prompt,
+            spec.method,
+            spec.hyperparameters,
+            spec.sampling,
+            max_new_tokens,
+            chat,
+            tuple(history),
+        )
         return Generation(self._pair, task, self.pool).run()
 
 
 def outcome_of(trace: Trace) -> Outcome:
     """What a benchmark keeps of a trace."""
     steps = trace.steps
-    phases = {name: sum(getattr(s.seconds, name) for s in steps) for name in ("prefill", "draft", "verify", "learn", "host")}
+    phases = {
+        name: sum(getattr(s.seconds, name) for s in steps)
+        for name in ("prefill", "draft", "verify", "learn", "host")
+    }
     passes = [step for step in steps if step.writer is Source.TARGET]
     drafts = sum(step.draft_passes for step in steps) + len(steps) - len(passes)
-    return Outcome(trace.tokens, len(passes), sum(step.width for step in passes), drafts, Seconds(**phases))
+    return Outcome(
+        trace.tokens, len(passes), sum(step.width for step in passes), drafts, Seconds(**phases)
+    )

@@ -1,4 +1,5 @@
-"""What a sweep varies: one or two knobs of a method or of the sampling, or the draft model. Each combination is a cell."""
+"""What a sweep varies: one or two knobs of a method or of the sampling, or the draft model. Each
+combination is a cell."""
 
 from __future__ import annotations
 
@@ -56,27 +57,38 @@ def show(value: Value) -> str:
 
 
 def read_axis(text: str) -> Axis:
-    """`gamma=2,4,6`, or with ranges, ends included: `gamma=2:8`, `gamma=2:8:2`. Values are text until a Grid has checked them."""
+    """`gamma=2,4,6`, or with ranges, ends included: `gamma=2:8`, `gamma=2:8:2`. Values are text
+    until a Grid has checked them."""
     name, equals, rest = (part.strip() for part in text.partition("="))
     parts = [part for part in (piece.strip() for piece in rest.split(",")) if part]
     if not (name and equals and parts):
         raise InvalidInput(f"expected name=value,value or name=first:last:step, got {text}")
     if name == DRAFT:
         return Axis(name, tuple(parts))
-    return Axis(name, tuple(value for part in parts for value in (_range(name, part) if ":" in part else [part])))
+    return Axis(
+        name,
+        tuple(value for part in parts for value in (_range(name, part) if ":" in part else [part])),
+    )
 
 
 def _range(name: str, text: str) -> list[str]:
     """The values of first:last or first:last:step, in decimal arithmetic: 0:1:0.1 ends at 1."""
     try:
-        first, last, step = (Decimal(part) for part in (text if text.count(":") > 1 else f"{text}:1").split(":"))
+        first, last, step = (
+            Decimal(part) for part in (text if text.count(":") > 1 else f"{text}:1").split(":")
+        )
         count = int((last - first) / step) + 1
     except (ArithmeticError, ValueError):
-        raise InvalidInput(f"{name}: expected first:last or first:last:step in numbers, got {text}") from None
+        raise InvalidInput(
+            f"{name}: expected first:last or first:last:step in numbers, got {text}"
+        ) from None
     if step <= 0 or last < first:
         raise InvalidInput(f"{name}: a range goes upwards by a step above 0, got {text}")
     if count > MOST_CELLS:
-        raise InvalidInput(f"{name}: {text} are {count} values; a grid has at most {MOST_CELLS} cells: take a larger step")
+        raise InvalidInput(
+            f"{name}: {text} are {count} values; a grid has at most {MOST_CELLS} cells: take a "
+            "larger step"
+        )
     return [str(first + number * step) for number in range(count)]
 
 
@@ -99,7 +111,10 @@ class Grid:
         self._check(names)
         cells = self.cells
         columns = zip(*(cell.coordinates for cell in cells), strict=True)
-        axes = tuple(Axis(name, tuple(dict.fromkeys(column))) for name, column in zip(names, columns, strict=True))
+        axes = tuple(
+            Axis(name, tuple(dict.fromkeys(column)))
+            for name, column in zip(names, columns, strict=True)
+        )
         for axis, given in zip(axes, self.axes, strict=True):
             if len(axis.values) < len(given.values):
                 raise InvalidInput(f"{given} has a value twice: name each once (see --repeats)")
@@ -109,20 +124,32 @@ class Grid:
 
     def _check(self, names: list[str]) -> None:
         if len(names) not in (1, 2):
-            raise InvalidInput(f"a sweep varies one or two hyperparameters, got {len(names)}: name them as gamma=2,4,6")
+            raise InvalidInput(
+                f"a sweep varies one or two hyperparameters, got {len(names)}: name them as "
+                "gamma=2,4,6"
+            )
         known = self.names
         for name in names:
             if name not in known:
-                raise InvalidInput(f"{name} is nothing to vary for {self.method}; there is {', '.join(known)}")
+                raise InvalidInput(
+                    f"{name} is nothing to vary for {self.method}; there is {', '.join(known)}"
+                )
             if name in self.knobs:
-                raise InvalidInput(f"{name} is varied and has a fixed value, {show(self.knobs[name])}: leave one out")
+                raise InvalidInput(
+                    f"{name} is varied and has a fixed value, {show(self.knobs[name])}: leave one "
+                    "out"
+                )
         if len(set(names)) < len(names):
-            raise InvalidInput(f"{names[0]} is on both axes: vary two different hyperparameters, or one")
+            raise InvalidInput(
+                f"{names[0]} is on both axes: vary two different hyperparameters, or one"
+            )
         count = 1
         for axis in self.axes:
             count *= len(axis.values)
         if not 1 <= count <= MOST_CELLS:
-            raise InvalidInput(f"a grid has between 1 and {MOST_CELLS} cells, got {count}: name fewer values")
+            raise InvalidInput(
+                f"a grid has between 1 and {MOST_CELLS} cells, got {count}: name fewer values"
+            )
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -143,14 +170,24 @@ class Grid:
         for index, values in enumerate(product(*(axis.values for axis in self.axes))):
             given = dict(zip(names, values, strict=True))
             mine = {name: value for name, value in given.items() if name in knobs}
-            how = {name: value for name, value in given.items() if name in Sampling.knobs() and name not in knobs}
+            how = {
+                name: value
+                for name, value in given.items()
+                if name in Sampling.knobs() and name not in knobs
+            }
             hyperparameters = self.kind.Hyperparameters.parse({**self.knobs, **mine})
             sampling = Sampling.parse({**self.sampling.model_dump(), **how})
             assert isinstance(sampling, Sampling)
-            checked = sampling.model_dump() | hyperparameters.model_dump() | {DRAFT: given.get(DRAFT)}
+            checked = (
+                sampling.model_dump() | hyperparameters.model_dump() | {DRAFT: given.get(DRAFT)}
+            )
             draft = str(given[DRAFT]) if DRAFT in given else None
-            yield Cell(index, tuple(checked[name] for name in names), hyperparameters, sampling, draft)
+            yield Cell(
+                index, tuple(checked[name] for name in names), hyperparameters, sampling, draft
+            )
 
     def describe(self, coordinates: tuple[Value, ...]) -> str:
         """`gamma=4, top_k_suffixes=3`."""
-        return ", ".join(f"{axis.name}={show(value)}" for axis, value in zip(self.axes, coordinates, strict=True))
+        return ", ".join(
+            f"{axis.name}={show(value)}" for axis, value in zip(self.axes, coordinates, strict=True)
+        )

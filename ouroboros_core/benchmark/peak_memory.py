@@ -1,4 +1,5 @@
-"""Peak memory of a stretch of work: the accelerator's where there is one, otherwise this process's resident set."""
+"""Peak memory of a stretch of work: the accelerator's where there is one, otherwise this process's
+resident set."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ class MemoryPeak:
         self._cuda = device == "cuda"
 
     def reset(self) -> None:
-        """Begin anew. Only Linux can do that for a process; elsewhere the peak is that of the whole run."""
+        """Begin anew. Only Linux can do that for a process; elsewhere the peak is that of the whole
+        run."""
         if self._cuda:
             import torch
 
@@ -31,9 +33,16 @@ class MemoryPeak:
         if self._cuda:
             import torch
 
-            return sum(torch.cuda.max_memory_allocated(n) for n in range(torch.cuda.device_count())) / 1e6
+            return (
+                sum(torch.cuda.max_memory_allocated(n) for n in range(torch.cuda.device_count()))
+                / 1e6
+            )
         with contextlib.suppress(OSError, StopIteration):
             lines = Path("/proc/self/status").read_text().splitlines()
-            return int(next(line for line in lines if line.startswith("VmHWM")).split()[1]) * 1024 / 1e6
+            return (
+                int(next(line for line in lines if line.startswith("VmHWM")).split()[1])
+                * 1024
+                / 1e6
+            )
         scale = 1 if sys.platform == "darwin" else 1024
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * scale / 1e6

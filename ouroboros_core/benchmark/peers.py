@@ -1,6 +1,7 @@
 """transformers' own decoding on the same weights and threads: what our methods are compared with.
 
-Assisted generation and prompt lookup run at their defaults and at two tuned settings; the best one counts and is named.
+Assisted generation and prompt lookup run at their defaults and at two tuned settings; the best one
+counts and is named.
 """
 
 from __future__ import annotations
@@ -26,8 +27,14 @@ SETTINGS: dict[str, dict[str, dict[str, Any]]] = {
     "hf-greedy": {"": {}},
     "hf-assisted": {
         "defaults": {},
-        "num_assistant_tokens=2, no threshold": {"num_assistant_tokens": 2, "assistant_confidence_threshold": 0.0},
-        "num_assistant_tokens=4, threshold 0.4": {"num_assistant_tokens": 4, "assistant_confidence_threshold": 0.4},
+        "num_assistant_tokens=2, no threshold": {
+            "num_assistant_tokens": 2,
+            "assistant_confidence_threshold": 0.0,
+        },
+        "num_assistant_tokens=4, threshold 0.4": {
+            "num_assistant_tokens": 4,
+            "assistant_confidence_threshold": 0.4,
+        },
     },
     "hf-prompt-lookup": {
         "defaults": {"prompt_lookup_num_tokens": 10},
@@ -35,23 +42,32 @@ SETTINGS: dict[str, dict[str, dict[str, Any]]] = {
         "num_tokens=5, ngram 3": {"prompt_lookup_num_tokens": 5, "max_matching_ngram_size": 3},
     },
 }
-"""Peer -> setting -> options. `prompt_lookup_num_tokens` has no default in transformers: 10 is its documentation's."""
+"""Peer -> setting -> options. `prompt_lookup_num_tokens` has no default in transformers: 10 is its
+documentation's."""
 
 
 def peers(names: Sequence[str], pair: Pair, sampling: Sampling) -> list[Peer]:
-    """The peers of these names, each in all its settings; raises InvalidInput for a name that is none."""
+    """The peers of these names, each in all its settings; raises InvalidInput for a name that is
+    none."""
     for name in names:
         if name not in SETTINGS:
             raise InvalidInput(f"peers must be among {', '.join(SETTINGS)}, got {name}")
         if name == "hf-assisted" and pair.draft is None:
-            raise InvalidInput("hf-assisted needs a draft model: name one with --draft, or leave the peer out")
-    return [Peer(name, setting, pair, sampling) for name in dict.fromkeys(names) for setting in SETTINGS[name]]
+            raise InvalidInput(
+                "hf-assisted needs a draft model: name one with --draft, or leave the peer out"
+            )
+    return [
+        Peer(name, setting, pair, sampling)
+        for name in dict.fromkeys(names)
+        for setting in SETTINGS[name]
+    ]
 
 
 class Passes:
     """Counts and times the forward passes of a model while it is watched.
 
-    The first pass counts as prefill in seconds; it yields a token like every other, so it is counted as a pass.
+    The first pass counts as prefill in seconds; it yields a token like every other, so it is
+    counted as a pass.
     """
 
     def __init__(self, model: PreTrainedModel) -> None:
@@ -115,19 +131,34 @@ class Peer:
             )
             new = tuple(output[0, len(tokens) :].tolist())
             seconds = time.perf_counter() - began
-        prefill, drafting = target.first + (draft.first if draft else 0.0), draft.rest if draft else 0.0
-        phases = Seconds(prefill, drafting, target.rest, host=max(0.0, seconds - prefill - drafting - target.rest))
-        return Outcome(new, target.count, target.rows - (len(tokens) - 1), draft.count if draft else 0, phases)
+        prefill, drafting = (
+            target.first + (draft.first if draft else 0.0),
+            draft.rest if draft else 0.0,
+        )
+        phases = Seconds(
+            prefill,
+            drafting,
+            target.rest,
+            host=max(0.0, seconds - prefill - drafting - target.rest),
+        )
+        return Outcome(
+            new, target.count, target.rows - (len(tokens) - 1), draft.count if draft else 0, phases
+        )
 
     @contextlib.contextmanager
     def _generation_options(self) -> Iterator[dict[str, Any]]:
-        """Arguments of `generate`, while both models have a neutral generation config: a checkpoint's own may have penalties."""
+        """Arguments of `generate`, while both models have a neutral generation config: a
+        checkpoint's own may have penalties."""
         sampling, pair = self._sampling, self._pair
         stops = sorted(pair.stop_tokens)
         common = {"eos_token_id": stops or None, "pad_token_id": stops[0] if stops else 0}
         options: dict[str, Any] = {"do_sample": sampling.temperature > 0}
         if sampling.temperature > 0:
-            options |= {"temperature": sampling.temperature, "top_k": sampling.top_k, "top_p": sampling.top_p}
+            options |= {
+                "temperature": sampling.temperature,
+                "top_k": sampling.top_k,
+                "top_p": sampling.top_p,
+            }
         models, configs = [pair.target.model], [GenerationConfig(**common)]
         if self.label == "hf-assisted":
             assert pair.draft is not None

@@ -1,7 +1,8 @@
 """Prompts in Spec-Bench's format, and in those of the benchmarks that Ouroboros was measured on.
 
-Spec-Bench (hemingkx/Spec-Bench, `question.jsonl`): one JSON object a line with question_id, category and turns. MT-bench's eight
-categories are one group, `mt_bench`; every other category is its own.
+Spec-Bench (hemingkx/Spec-Bench, `question.jsonl`): one JSON object a line with question_id,
+category and turns. MT-bench's eight categories are one group, `mt_bench`; every other category is
+its own.
 """
 
 from __future__ import annotations
@@ -19,7 +20,16 @@ from typing import Any
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.locations import assets
 
-MT_BENCH = ("writing", "roleplay", "reasoning", "math", "coding", "extraction", "stem", "humanities")
+MT_BENCH = (
+    "writing",
+    "roleplay",
+    "reasoning",
+    "math",
+    "coding",
+    "extraction",
+    "stem",
+    "humanities",
+)
 GROUPS = ("mt_bench", "translation", "summarization", "qa", "math_reasoning", "rag")
 FIELDS = {
     "turns": "Spec-Bench",
@@ -29,7 +39,8 @@ FIELDS = {
     "article": "CNN/DM",
     "translation": "WMT",
 }
-"""Field that holds the prompt -> the benchmark whose files have it, in the order in which they are looked for."""
+"""Field that holds the prompt -> the benchmark whose files have it, in the order in which they are
+looked for."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +63,8 @@ def own_prompts(limit: int | None = None) -> list[Question]:
 
 
 def spread(questions: Sequence[Question], limit: int | None) -> list[Question]:
-    """The first `limit` questions when the groups take turns, in the order of the file; all for None."""
+    """The first `limit` questions when the groups take turns, in the order of the file; all for
+    None."""
     if limit is None or limit >= len(questions):
         return list(questions)
     by_group: dict[str, list[Question]] = {}
@@ -64,21 +76,26 @@ def spread(questions: Sequence[Question], limit: int | None) -> list[Question]:
 
 def digest(questions: Iterable[Question]) -> str:
     """Twelve hex digits that tell one set of questions from another."""
-    return hashlib.sha256(repr([(q.id, q.group, q.turns) for q in questions]).encode()).hexdigest()[:12]
+    return hashlib.sha256(repr([(q.id, q.group, q.turns) for q in questions]).encode()).hexdigest()[
+        :12
+    ]
 
 
 def read(path: Path, field: str | None = None) -> list[Question]:
     """The questions of a JSON-lines file, plain or gzipped.
 
-    field: where the prompt stands (`translation.de` for one inside another); None finds turns (Spec-Bench), prompt (HumanEval),
-    text (MBPP), question (GSM8K), article (CNN/DM) and translation (WMT, its first language) by itself. For the last two an
-    instruction is put before the text; a field that is named is taken as it is.
+    field: where the prompt stands (`translation.de` for one inside another); None finds turns
+    (Spec-Bench), prompt (HumanEval), text (MBPP), question (GSM8K), article (CNN/DM) and
+    translation (WMT, its first language) by itself. For the last two an instruction is put before
+    the text; a field that is named is taken as it is.
 
     Raises InvalidInput naming the line that is wrong.
     """
     try:
         content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-        lines = content.decode().split("\n")  # not splitlines(): a JSON string may hold other separators
+        lines = content.decode().split(
+            "\n"
+        )  # not splitlines(): a JSON string may hold other separators
     except FileNotFoundError:
         raise InvalidInput(f"there is no file {path}") from None
     except (OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
@@ -96,7 +113,8 @@ def read(path: Path, field: str | None = None) -> list[Question]:
                 wanted = f"the field {field}" if field else f"any of the fields {', '.join(FIELDS)}"
                 there = ", ".join(data) if isinstance(data, dict) else "no object"
                 raise InvalidInput(
-                    f"{path.name}, line {number}: no prompt in {wanted}; there is {there}. Name a field with --field"
+                    f"{path.name}, line {number}: no prompt in {wanted}; there is {there}. Name a "
+                    "field with --field"
                 ) from None
     if not questions:
         raise InvalidInput(f"{path} holds no prompts")
@@ -122,7 +140,8 @@ def _question(data: dict[str, Any], number: int, field: str | None) -> Question:
 
 
 def _instruct(field: str, value: Any) -> Any:
-    """With the instruction that a text of this kind needs before a model can know what is wanted."""
+    """With the instruction that a text of this kind needs before a model can know what is
+    wanted."""
     if field == "article":
         return f"Summarize: {value}"
     if field == "translation":

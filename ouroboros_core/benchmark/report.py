@@ -1,6 +1,7 @@
 """From measurements to a table: one row per method and group, every number with its formula.
 
-Group `overall` pools all questions. Where a question was repeated, its seconds are the median over the repeats.
+Group `overall` pools all questions. Where a question was repeated, its seconds are the median over
+the repeats.
 """
 
 from __future__ import annotations
@@ -31,20 +32,26 @@ Turn = tuple[int | str, int]
 class Row:
     """One method on one group.
 
-    setting                 of a peer: the one of its settings that was fastest overall, which is the one reported
-    tokens_per_pass         emitted tokens / target passes (prefill is not one); 0 where the target made none
+    setting                 of a peer: the one of its settings that was fastest overall, which is
+                            the one reported
+    tokens_per_pass         emitted tokens / target passes (prefill is not one); 0 where the target
+                            made none
     rows_per_token          rows in target passes / emitted tokens: the price
     draft_passes_per_token  draft model passes / emitted tokens
     tokens_per_second       emitted tokens / seconds, prefill included (as Spec-Bench)
     decode_tokens_per_second  the same without prefill
-    speedup                 tokens per second / those of our own autoregressive decoding, in the same run
-    speedup_hf              tokens per second / those of transformers' greedy generation, where it ran
+    speedup                 tokens per second / those of our own autoregressive decoding, in the
+                            same run
+    speedup_hf              tokens per second / those of transformers' greedy generation, where it
+                            ran
     ci95                    95% confidence interval of speedup, from resampling the questions
-    equal, ties, differences  texts equal to the baseline's, first differing at a rounding tie, and beyond; null where the text
+    equal, ties, differences  texts equal to the baseline's, first differing at a rounding tie, and
+                              beyond; null where the text
                             need not be equal
     largest_ulps            the largest gap among ties and differences, in units in the last place
-    seconds                 of prefill and of each phase, summed over all runs. Of a peer on a GPU, draft and verify are the times
-                            until a pass is launched, and the rest is in host
+    seconds                 of prefill and of each phase, summed over all runs. Of a peer on a GPU,
+                            draft and verify are the times until a pass is launched, and the rest is
+                            in host
     peak_memory_mb          the largest of its runs
     """
 
@@ -71,7 +78,8 @@ class Row:
 
 @dataclass
 class Speeds:
-    """Tokens and seconds of each question and turn under one setting; both are medians over repeats."""
+    """Tokens and seconds of each question and turn under one setting; both are medians over
+    repeats."""
 
     tokens: dict[Turn, float] = field(default_factory=dict)
     total: dict[Turn, float] = field(default_factory=dict)
@@ -107,19 +115,26 @@ def _speeds(runs: Iterable[Measurement]) -> Speeds:
 
 
 def rows(measurements: Sequence[Measurement]) -> list[Row]:
-    """All rows, methods in the order in which they were measured first, the groups of each with `overall` last."""
+    """All rows, methods in the order in which they were measured first, the groups of each with
+    `overall` last."""
     runs = _best_settings(measurements)
     names = list(dict.fromkeys(run.method for run in _in_order(measurements)))
     found = {run.group for run in runs}
     groups = [g for g in GROUPS if g in found] + sorted(found - set(GROUPS)) + [OVERALL]
     return [
-        _row(name, group, [run for run in runs if group in (run.group, OVERALL)]) for name in names for group in groups if runs
+        _row(name, group, [run for run in runs if group in (run.group, OVERALL)])
+        for name in names
+        for group in groups
+        if runs
     ]
 
 
 def _in_order(measurements: Sequence[Measurement]) -> list[Measurement]:
-    """The baseline first, the peers last, otherwise as they come in the first unit - whose order was not rotated."""
-    return sorted(measurements, key=lambda run: (run.method != BASELINE, run.method.startswith("hf-")))
+    """The baseline first, the peers last, otherwise as they come in the first unit - whose order
+    was not rotated."""
+    return sorted(
+        measurements, key=lambda run: (run.method != BASELINE, run.method.startswith("hf-"))
+    )
 
 
 def _best_settings(measurements: Sequence[Measurement]) -> list[Measurement]:
@@ -130,7 +145,10 @@ def _best_settings(measurements: Sequence[Measurement]) -> list[Measurement]:
     best: dict[str, str] = {}
     for (method, setting), runs in by_setting.items():
         known = best.get(method)
-        if known is None or _speeds(runs).per_second() > _speeds(by_setting[method, known]).per_second():
+        if (
+            known is None
+            or _speeds(runs).per_second() > _speeds(by_setting[method, known]).per_second()
+        ):
             best[method] = setting
     return [run for run in measurements if run.setting == best[run.method]]
 
@@ -169,12 +187,20 @@ def _row(method: str, group: str, runs: Sequence[Measurement]) -> Row:
 
 
 def confidence(speeds: Speeds, plain: Speeds) -> tuple[float, float]:
-    """95% interval of the ratio of pooled tokens per second, by resampling the questions both have, with a fixed seed."""
-    questions = list(dict.fromkeys(question for question, turn in speeds.tokens if (question, turn) in plain.tokens))
+    """95% interval of the ratio of pooled tokens per second, by resampling the questions both have,
+    with a fixed seed."""
+    questions = list(
+        dict.fromkeys(
+            question for question, turn in speeds.tokens if (question, turn) in plain.tokens
+        )
+    )
     if not questions:
         return 0.0, 0.0
     measured = speeds.tokens, speeds.total, plain.tokens, plain.total
-    columns = [[sum(v for (q, _), v in which.items() if q == question) for question in questions] for which in measured]
+    columns = [
+        [sum(v for (q, _), v in which.items() if q == question) for question in questions]
+        for which in measured
+    ]
     picks = np.random.default_rng(0).integers(0, len(questions), (RESAMPLES, len(questions)))
     mine, seconds, theirs, plain_seconds = (np.array(column)[picks].sum(1) for column in columns)
     low, high = np.percentile((mine / seconds) / (theirs / plain_seconds), [2.5, 97.5])
@@ -199,7 +225,14 @@ def markdown(table: Sequence[Row]) -> str:
     groups = list(dict.fromkeys(row.group for row in table if row.group != OVERALL))
     cells = {(row.method, row.group): row for row in table}
     hf = any(row.speedup_hf is not None for row in table)
-    head = ["method", "tokens per pass", "rows per token", "draft passes per token", "tokens/s", "speedup [95%]"]
+    head = [
+        "method",
+        "tokens per pass",
+        "rows per token",
+        "draft passes per token",
+        "tokens/s",
+        "speedup [95%]",
+    ]
     head += [*(["over hf-greedy"] if hf else []), "text", *groups]
     lines = ["| " + " | ".join(head) + " |", "|---" + "|---:" * (len(head) - 1) + "|"]
     for row in table:
@@ -207,8 +240,14 @@ def markdown(table: Sequence[Row]) -> str:
             continue
         name = f"`{row.method}`" + (f" ({row.setting})" if row.setting else "")
         counts = row.tokens_per_pass, row.rows_per_token, row.draft_passes_per_token
-        numbers = [f"{number:.{digits}f}" if number else "–" for number, digits in zip(counts, (2, 1, 2), strict=True)]
-        numbers += [f"{row.tokens_per_second:.1f}", f"{row.speedup:.2f} [{row.ci95[0]:.2f}, {row.ci95[1]:.2f}]"]
+        numbers = [
+            f"{number:.{digits}f}" if number else "–"
+            for number, digits in zip(counts, (2, 1, 2), strict=True)
+        ]
+        numbers += [
+            f"{row.tokens_per_second:.1f}",
+            f"{row.speedup:.2f} [{row.ci95[0]:.2f}, {row.ci95[1]:.2f}]",
+        ]
         numbers += [f"{row.speedup_hf:.2f}" if row.speedup_hf else "–"] if hf else []
         by_group = [f"{cells[row.method, group].speedup:.2f}" for group in groups]
         lines.append("| " + " | ".join([name, *numbers, equality(row), *by_group]) + " |")
@@ -239,7 +278,8 @@ def equality(row: Compared) -> str:
 
 
 def explanations(measurements: Sequence[Measurement]) -> list[str]:
-    """In words, every difference that rounding does not explain and, of each method, the widest tie."""
+    """In words, every difference that rounding does not explain and, of each method, the widest
+    tie."""
     lines = []
     differing = [run for run in measurements if run.difference is not None]
     for method in dict.fromkeys(run.method for run in differing):

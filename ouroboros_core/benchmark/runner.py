@@ -1,8 +1,10 @@
-"""The benchmark's loop: prompt by prompt, every entrant in turn, the order rotated; what is done is kept.
+"""The benchmark's loop: prompt by prompt, every entrant in turn, the order rotated; what is done is
+kept.
 
-Entrants are interleaved so that a machine that gets slower slows all of them, and rotated so that none always comes first. A
-unit of work is one question in one repeat, with all its turns and all entrants; it is stored as soon as it is finished, so that
-an interrupted benchmark goes on where it stopped and then has the counts of an uninterrupted one.
+Entrants are interleaved so that a machine that gets slower slows all of them, and rotated so that
+none always comes first. A unit of work is one question in one repeat, with all its turns and all
+entrants; it is stored as soon as it is finished, so that an interrupted benchmark goes on where it
+stopped and then has the counts of an uninterrupted one.
 """
 
 from __future__ import annotations
@@ -40,10 +42,22 @@ def naming(question: Question, turn: int = 0) -> Iterator[None]:
 class Runner:
     """Runs what is left of a benchmark."""
 
-    def __init__(self, pair: Pair, entrants: Sequence[Entrant], questions: Sequence[Question], store: Store, mine: Share) -> None:
+    def __init__(
+        self,
+        pair: Pair,
+        entrants: Sequence[Entrant],
+        questions: Sequence[Question],
+        store: Store,
+        mine: Share,
+    ) -> None:
         assert any(entrant.label == BASELINE for entrant in entrants), "the baseline always runs"
         assert isinstance(store.settings, Settings)
-        self.pair, self.entrants, self.store, self.settings = pair, list(entrants), store, store.settings
+        self.pair, self.entrants, self.store, self.settings = (
+            pair,
+            list(entrants),
+            store,
+            store.settings,
+        )
         self.memory = MemoryPeak(pair.target.device.type)
         self._check(questions)
         repeats = range(self.settings.repeats)
@@ -55,18 +69,30 @@ class Runner:
         chat = bool(self.pair.tokenizer.chat_template)
         for question in questions:
             if self.settings.turns and len(question.turns) > 1 and not chat:
-                raise InvalidInput(f"{self.pair.target.name} has no chat template, which later turns need: leave --turns out")
+                raise InvalidInput(
+                    f"{self.pair.target.name} has no chat template, which later turns need: leave "
+                    "--turns out"
+                )
             with naming(question):
-                check_room(self.pair.encode(question.turns[0], chat=chat), self.settings.max_new_tokens, self.pair.target)
+                check_room(
+                    self.pair.encode(question.turns[0], chat=chat),
+                    self.settings.max_new_tokens,
+                    self.pair.target,
+                )
 
     @property
     def left(self) -> list[tuple[int, int, Question]]:
         """Units not yet done: number, repeat, question."""
         done = {*self.store.units, *self.store.elsewhere}
-        return [(n, repeat, question) for n, repeat, question in self.work if (repeat, question.id) not in done]
+        return [
+            (n, repeat, question)
+            for n, repeat, question in self.work
+            if (repeat, question.id) not in done
+        ]
 
     def warm_up(self) -> None:
-        """A few tokens each, so that no clock measures first calls; then warm pools are what they were."""
+        """A few tokens each, so that no clock measures first calls; then warm pools are what they
+        were."""
         for entrant in self.entrants:
             entrant.run("Hello", (), min(WARM_UP_TOKENS, self.settings.max_new_tokens))
             if isinstance(entrant, MethodEntrant):
@@ -75,34 +101,54 @@ class Runner:
                     entrant.pool = PhrasePool.from_json(self.store.pools[entrant.label])
 
     def run(self, progress: Callable[[str], None] = lambda _: None) -> Iterator[Unit]:
-        """Do what is left, unit by unit; each is stored before it is yielded. `progress` is told of every run."""
+        """Do what is left, unit by unit; each is stored before it is yielded. `progress` is told of
+        every run."""
         left = self.left
         if left:
             progress("warming up")
             self.warm_up()
         for number, repeat, question in left:
             measured = self._unit(number, repeat, question, progress)
-            pools = {e.label: e.pool.to_json() for e in self.entrants if isinstance(e, MethodEntrant) and e.pool is not None}
+            pools = {
+                e.label: e.pool.to_json()
+                for e in self.entrants
+                if isinstance(e, MethodEntrant) and e.pool is not None
+            }
             self.store.add((repeat, question.id), measured, pools)
             yield repeat, question.id
 
-    def _unit(self, number: int, repeat: int, question: Question, progress: Callable[[str], None]) -> list[Measurement]:
+    def _unit(
+        self, number: int, repeat: int, question: Question, progress: Callable[[str], None]
+    ) -> list[Measurement]:
         start = number % len(self.entrants)
         order = [*self.entrants[start:], *self.entrants[:start]]
         history: list[str] = []
         measured: list[Measurement] = []
-        for turn, prompt in enumerate(question.turns if self.settings.turns else question.turns[:1]):
+        for turn, prompt in enumerate(
+            question.turns if self.settings.turns else question.turns[:1]
+        ):
             runs: list[tuple[Entrant, Outcome, float]] = []
             for entrant in order:
-                progress(f"question {question.id}, {' '.join(filter(None, (entrant.label, entrant.setting)))}")
+                progress(
+                    f"question {question.id}, "
+                    f"{' '.join(filter(None, (entrant.label, entrant.setting)))}"
+                )
                 self.memory.reset()
                 with naming(question, turn):
                     outcome = entrant.run(prompt, history, self.settings.max_new_tokens)
                 runs.append((entrant, outcome, self.memory.megabytes()))
-            plain = next(outcome.tokens for entrant, outcome, _ in runs if entrant.label == BASELINE)
-            encoded = self.pair.encode(prompt, chat=bool(self.pair.tokenizer.chat_template), history=history)
+            plain = next(
+                outcome.tokens for entrant, outcome, _ in runs if entrant.label == BASELINE
+            )
+            encoded = self.pair.encode(
+                prompt, chat=bool(self.pair.tokenizer.chat_template), history=history
+            )
             for entrant, outcome, peak in runs:
-                difference = self._difference(encoded, outcome, plain) if entrant.repeats_plain_text else None
+                difference = (
+                    self._difference(encoded, outcome, plain)
+                    if entrant.repeats_plain_text
+                    else None
+                )
                 run = Measurement(
                     method=entrant.label,
                     setting=entrant.setting,
@@ -118,16 +164,24 @@ class Runner:
                     peak_memory_mb=round(peak, 1),
                     compared=entrant.repeats_plain_text,
                     difference=difference,
-                    explanation=None if difference is None else difference.sentence(self._pieces(difference)),
+                    explanation=None
+                    if difference is None
+                    else difference.sentence(self._pieces(difference)),
                 )
                 measured.append(run)
             history += [prompt, self.pair.tokenizer.decode(list(plain), skip_special_tokens=True)]
         return measured
 
-    def _difference(self, prompt: Sequence[int], outcome: Outcome, plain: Sequence[int]) -> Divergence | None:
+    def _difference(
+        self, prompt: Sequence[int], outcome: Outcome, plain: Sequence[int]
+    ) -> Divergence | None:
         sampling = Sampling.model_validate(self.settings.sampling)
         dtype = self.settings.environment["dtype"]
         return compare(self.pair.target, prompt, outcome.tokens, plain, dtype, sampling)
 
     def _pieces(self, difference: Divergence) -> dict[int, str]:
-        return {t: decode_all(self.pair.tokenizer, [t]) for t in (difference.token, difference.other) if t is not None}
+        return {
+            t: decode_all(self.pair.tokenizer, [t])
+            for t in (difference.token, difference.other)
+            if t is not None
+        }

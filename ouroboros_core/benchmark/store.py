@@ -1,7 +1,8 @@
 """What was measured, kept so that nothing is lost: one store a process, merged at the end.
 
-What is kept - a benchmark's runs, a sweep's points - is said by the settings' `kind`; all else is alike. A store is written at
-once or not at all, after every unit. It refuses to mix what was measured under other settings or elsewhere.
+What is kept - a benchmark's runs, a sweep's points - is said by the settings' `kind`; all else is
+alike. A store is written at once or not at all, after every unit. It refuses to mix what was
+measured under other settings or elsewhere.
 """
 
 from __future__ import annotations
@@ -48,8 +49,8 @@ class Record(Protocol):
 
 @dataclass(frozen=True)
 class Measurement:
-    """One run of one entrant on one turn of one question. `difference` is null where the text is that of the baseline;
-    `explanation` says it in words."""
+    """One run of one entrant on one turn of one question. `difference` is null where the text is
+    that of the baseline; `explanation` says it in words."""
 
     method: str
     setting: str
@@ -95,7 +96,8 @@ class Kind(Generic[R]):
 
 
 class Plan(Protocol[R]):
-    """Settings, a dataclass: what decides the numbers, so that a resumed measurement must have the same."""
+    """Settings, a dataclass: what decides the numbers, so that a resumed measurement must have the
+    same."""
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
@@ -118,7 +120,8 @@ class Settings(Conditions):
 
 @dataclass
 class Store(Generic[R]):
-    """Finished units in memory and, if there is a path, on disk; `pools` are those of warm entrants after the last unit."""
+    """Finished units in memory and, if there is a path, on disk; `pools` are those of warm entrants
+    after the last unit."""
 
     settings: Plan[R]
     path: Path | None = None
@@ -142,7 +145,8 @@ class Store(Generic[R]):
         self.save({})
 
     def save(self, report: dict[str, Any]) -> None:
-        """Write everything at once or nothing; `report` is what stands there besides the records."""
+        """Write everything at once or nothing; `report` is what stands there besides the
+        records."""
         if self.path is None:
             return
         scratch = self.path.with_name(self.path.name + ".writing")
@@ -151,7 +155,12 @@ class Store(Generic[R]):
 
     def text(self, report: dict[str, Any]) -> str:
         """The JSON of all that is kept, a record a line."""
-        state: dict[str, Any] = {"version": VERSION, "complete": self.complete, "settings": asdict(self.settings), **report}
+        state: dict[str, Any] = {
+            "version": VERSION,
+            "complete": self.complete,
+            "settings": asdict(self.settings),
+            **report,
+        }
         if not self.complete:
             state |= {"units": self.units, "pools": self.pools}
         text = json.dumps(state, indent=1)
@@ -161,42 +170,53 @@ class Store(Generic[R]):
 
     @classmethod
     def open(cls, settings: Plan[R], path: Path | None, *, resume: bool) -> Store[R]:
-        """A new store, or the one that was interrupted; raises InvalidInput rather than lose or mix results."""
+        """A new store, or the one that was interrupted; raises InvalidInput rather than lose or mix
+        results."""
         store, kind = cls(settings, path), settings.kind
         if path is None or not path.exists():
             return store
         try:
             state = json.loads(path.read_text())
             if state["version"] != VERSION:
-                raise InvalidInput(f"{path} has version {state['version']}, this program reads {VERSION}: name another file")
+                raise InvalidInput(
+                    f"{path} has version {state['version']}, this program reads {VERSION}: name "
+                    "another file"
+                )
             records = state[kind.records]
             if not resume:
                 if state["complete"]:
                     return store
                 raise InvalidInput(
-                    f"{path} holds an interrupted {kind.name} ({len(state['units'])} {kind.unit}s done): add --resume to go on "
+                    f"{path} holds an interrupted {kind.name} ({len(state['units'])} {kind.unit}s "
+                    "done): add --resume to go on "
                     f"with it, or delete it to begin anew"
                 )
             for name, value in asdict(settings).items():
                 if state["settings"][name] != value:
                     was = state["settings"][name]
                     raise InvalidInput(
-                        f"{path} was measured with {name} {was}, not {value}: resume with the same, or name another file"
+                        f"{path} was measured with {name} {was}, not {value}: resume with the "
+                        "same, or name another file"
                     )
-            store.measurements = [TypeAdapter(kind.record).validate_python(record) for record in records]
+            store.measurements = [
+                TypeAdapter(kind.record).validate_python(record) for record in records
+            ]
             done = state.get("units") or dict.fromkeys(run.unit for run in store.measurements)
             store.units = [tuple(unit) for unit in done]
             store.pools, store.complete = state.get("pools", {}), state["complete"]
         except (ValueError, KeyError, TypeError, ValidationError) as error:
             if isinstance(error, InvalidInput):
                 raise
-            raise InvalidInput(f"{path} is not a {kind.name}'s JSON ({error}); name another file") from None
+            raise InvalidInput(
+                f"{path} is not a {kind.name}'s JSON ({error}); name another file"
+            ) from None
         return store
 
 
 @dataclass(frozen=True)
 class Share:
-    """Which part of the work is this process's: every `count`-th question, from `rank` on (see accelerate launch)."""
+    """Which part of the work is this process's: every `count`-th question, from `rank` on (see
+    accelerate launch)."""
 
     rank: int = 0
     count: int = 1
@@ -208,20 +228,24 @@ class Share:
         return self.rank == 0
 
     def open(self, settings: Plan[R], path: Path | None, *, resume: bool) -> Store[R]:
-        """This process's store; the main one's is at `path`, the others' are beside it until all are merged."""
+        """This process's store; the main one's is at `path`, the others' are beside it until all
+        are merged."""
         if path is None:
             return Store(settings)
         parts = _parts(path)
         if parts and not resume:
             raise InvalidInput(
-                f"{parts[0]} is left of an interrupted {settings.kind.name}: add --resume to go on with it, or delete it to "
+                f"{parts[0]} is left of an interrupted {settings.kind.name}: add --resume to go on "
+                "with it, or delete it to "
                 f"begin anew"
             )
         store = Store.open(settings, path if self.main else _part(path, self.rank), resume=resume)
         for other in (path, *parts):
             if other != store.path and other.exists():
                 left = Store.open(settings, other, resume=True)
-                if self.main and int(other.suffix.removeprefix(".part")) >= self.count:  # its process is no longer there
+                if (
+                    self.main and int(other.suffix.removeprefix(".part")) >= self.count
+                ):  # its process is no longer there
                     store.adopt(left)
                 else:
                     store.elsewhere |= set(left.units)
@@ -229,7 +253,8 @@ class Share:
         return store
 
     def _wait(self) -> None:
-        """Until all processes have opened theirs: what a quick one writes is not left of an earlier measurement."""
+        """Until all processes have opened theirs: what a quick one writes is not left of an earlier
+        measurement."""
         if self.count > 1:
             from accelerate import PartialState
 
@@ -253,7 +278,9 @@ def share() -> Share:
     import torch
     from accelerate import PartialState
 
-    state = PartialState(cpu=not torch.cuda.is_available(), timeout=timedelta(days=1))  # one may be done long before another
+    state = PartialState(
+        cpu=not torch.cuda.is_available(), timeout=timedelta(days=1)
+    )  # one may be done long before another
     return Share(state.process_index, state.num_processes, str(state.device))
 
 

@@ -1,7 +1,9 @@
-"""The sweep's loop: prompt by prompt, plain decoding, then every cell of a grid, the order rotated; what is done is kept.
+"""The sweep's loop: prompt by prompt, plain decoding, then every cell of a grid, the order rotated;
+what is done is kept.
 
-Every run is stored as soon as it is finished. A sweep that was interrupted measures the plain runs anew that it needs for what is
-left, in the process that does what is left, and then has the counts of an uninterrupted one.
+Every run is stored as soon as it is finished. A sweep that was interrupted measures the plain runs
+anew that it needs for what is left, in the process that does what is left, and then has the counts
+of an uninterrupted one.
 """
 
 from __future__ import annotations
@@ -32,8 +34,10 @@ class Point:
     passes           of the target, prefill apart
     accepted, tested as in Step, summed: accepted / tested is the acceptance rate
     depth_sum        of each step's deepest branch; divided by passes it is the mean draft length
-    plain_tokens     of plain decoding with the same sampling, in the same process and turn; as many passes
-    compared         whether the text ought to be that of plain decoding; difference: where it is not
+    plain_tokens     of plain decoding with the same sampling, in the same process and turn; as many
+                     passes
+    compared         whether the text ought to be that of plain decoding; difference: where it is
+                     not
     """
 
     cell: int
@@ -67,7 +71,8 @@ class Point:
 
 @dataclass(kw_only=True)
 class SweepSettings(Conditions):
-    """What decides the numbers of a sweep; a resumed one must have the same. `grid` holds the axes as they are written."""
+    """What decides the numbers of a sweep; a resumed one must have the same. `grid` holds the axes
+    as they are written."""
 
     method: str
     grid: list[str]
@@ -78,17 +83,27 @@ class SweepSettings(Conditions):
         return Kind("sweep", "run", "points", Point)
 
 
-def estimate(pair: Pair, grid: Grid, questions: Sequence[Question], repeats: int = 1, max_new_tokens: int = TOKENS) -> float:
-    """Seconds that a sweep will take about, every run counted as if it were plain decoding: a method that works takes less.
+def estimate(
+    pair: Pair,
+    grid: Grid,
+    questions: Sequence[Question],
+    repeats: int = 1,
+    max_new_tokens: int = TOKENS,
+) -> float:
+    """Seconds that a sweep will take about, every run counted as if it were plain decoding: a
+    method that works takes less.
 
     From what the target's passes cost here; a prompt is read in one pass.
     """
     runs = len(grid.cells) + plain_runs(grid)
-    return repeats * runs * sum(_run_seconds(pair, question, max_new_tokens) for question in questions)
+    return (
+        repeats * runs * sum(_run_seconds(pair, question, max_new_tokens) for question in questions)
+    )
 
 
 def plain_runs(grid: Grid) -> int:
-    """Runs of plain decoding that the cells of a grid are compared with, for each question and repeat."""
+    """Runs of plain decoding that the cells of a grid are compared with, for each question and
+    repeat."""
     return len({_plain(cell) for cell in grid.cells})
 
 
@@ -128,7 +143,8 @@ class Sweep:
         resume: bool = False,
         mine: Share | None = None,
     ) -> None:
-        """Load the drafts of the grid and check that everything can run; raises InvalidInput before any work.
+        """Load the drafts of the grid and check that everything can run; raises InvalidInput before
+        any work.
 
         path, resume  JSON file that keeps every run, and whether to go on with what is in it
         mine          this process's share of the questions
@@ -146,7 +162,9 @@ class Sweep:
         self._check(questions)
         self._warm: set[Hashable] = set()
         visits = [(repeat, question) for repeat in range(repeats) for question in questions]
-        self._visits = [(n, *visit) for n, visit in enumerate(visits) if n % mine.count == mine.rank]
+        self._visits = [
+            (n, *visit) for n, visit in enumerate(visits) if n % mine.count == mine.rank
+        ]
 
     def _load_drafts(self) -> dict[str | None, Pair]:
         names = dict.fromkeys(cell.draft for cell in self.grid.cells)
@@ -157,7 +175,8 @@ class Sweep:
         return pairs
 
     def _check(self, questions: Sequence[Question]) -> None:
-        """Begin, and not run, every cell on the first question and every question with the first cell."""
+        """Begin, and not run, every cell on the first question and every question with the first
+        cell."""
         if not questions:
             raise InvalidInput("there is no prompt to measure on: name at least one")
         for cell in self.grid.cells:
@@ -173,7 +192,9 @@ class Sweep:
 
     def _task(self, cell: Cell, question: Question) -> Task:
         chat, count = bool(self.pair.tokenizer.chat_template), self.max_new_tokens
-        return Task(question.turns[0], self.grid.method, cell.hyperparameters, cell.sampling, count, chat)
+        return Task(
+            question.turns[0], self.grid.method, cell.hyperparameters, cell.sampling, count, chat
+        )
 
     @property
     def total(self) -> int:
@@ -193,21 +214,28 @@ class Sweep:
     def seconds_left(self) -> float:
         """What is left will take about so long, counted as by `estimate`."""
         return sum(
-            _run_seconds(self.pair, question, self.max_new_tokens) * (len(cells) + len({_plain(cell) for cell in cells}))
+            _run_seconds(self.pair, question, self.max_new_tokens)
+            * (len(cells) + len({_plain(cell) for cell in cells}))
             for _, question, cells in self._left()
         )
 
     def _left(self) -> list[tuple[int, Question, list[Cell]]]:
-        """Repeat, question and the cells not yet done there, rotated so that none always comes first."""
+        """Repeat, question and the cells not yet done there, rotated so that none always comes
+        first."""
         finished, cells, found = {*self.store.units, *self.store.elsewhere}, self.grid.cells, []
         for number, repeat, question in self._visits:
             start = number % len(cells)
-            left = [cell for cell in (*cells[start:], *cells[:start]) if (repeat, question.id, cell.index) not in finished]
+            left = [
+                cell
+                for cell in (*cells[start:], *cells[:start])
+                if (repeat, question.id, cell.index) not in finished
+            ]
             found += [(repeat, question, left)] if left else []
         return found
 
     def run(self, progress: Callable[[str], None] = lambda _: None) -> Iterator[Run]:
-        """Do what is left, run by run; each is stored before it is yielded, together with the plain run it is compared with.
+        """Do what is left, run by run; each is stored before it is yielded, together with the plain
+        run it is compared with.
 
         progress is told of every run before it begins.
         Closing the iterator ends the sweep; `run` again goes on.
@@ -215,14 +243,17 @@ class Sweep:
         return (done for done in self.ticks(progress) if done is not None)
 
     def ticks(self, progress: Callable[[str], None] = lambda _: None) -> Iterator[Run | None]:
-        """As `run`, with None between the steps of a run, for who wants to stop there; no clock runs meanwhile."""
+        """As `run`, with None between the steps of a run, for who wants to stop there; no clock
+        runs meanwhile."""
         for repeat, question, cells in self._left():
             plain: dict[str, Trace] = {}
             for cell in cells:
                 task = self._task(cell, question)
                 if _plain(cell) not in plain:
                     progress(f"question {question.id}, plain decoding")
-                    plain[_plain(cell)] = yield from self._generate(BASELINE, self.pair, task.plain())
+                    plain[_plain(cell)] = yield from self._generate(
+                        BASELINE, self.pair, task.plain()
+                    )
                 progress(f"question {question.id}, {self.grid.describe(cell.coordinates)}")
                 trace = yield from self._generate(cell.index, self._pairs[cell.draft], task)
                 point = self._point(cell, question, repeat, trace, plain[_plain(cell)])
@@ -230,14 +261,24 @@ class Sweep:
                 yield point, trace, plain[_plain(cell)]
 
     def _generate(self, what: Hashable, pair: Pair, task: Task) -> Generator[None, None, Trace]:
-        """One run; before the first one of its kind a few tokens are written, so that no clock measures first calls."""
+        """One run; before the first one of its kind a few tokens are written, so that no clock
+        measures first calls."""
         if what not in self._warm:
             count = min(WARM_UP_TOKENS, task.max_new_tokens)
-            yield from _steps(Generation(pair, Task("Hello", task.method, task.hyperparameters, task.sampling, count, task.chat)))
+            yield from _steps(
+                Generation(
+                    pair,
+                    Task(
+                        "Hello", task.method, task.hyperparameters, task.sampling, count, task.chat
+                    ),
+                )
+            )
             self._warm.add(what)
         return (yield from _steps(Generation(pair, task)))
 
-    def _point(self, cell: Cell, question: Question, repeat: int, trace: Trace, plain: Trace) -> Point:
+    def _point(
+        self, cell: Cell, question: Question, repeat: int, trace: Trace, plain: Trace
+    ) -> Point:
         outcome, baseline = outcome_of(trace), outcome_of(plain)
         compared = self.grid.kind.writer is Source.TARGET and not cell.sampling.rejects
         return Point(

@@ -25,23 +25,30 @@ class _Parser(argparse.ArgumentParser):
 def build_parser() -> argparse.ArgumentParser:
     """All commands; each module here but the HELPERS has `add(parser)` and `run(arguments)`."""
     parser = _Parser(
-        prog="python -m ouroboros_core", description="Exact speculative decoding, seen token by token.", allow_abbrev=False
+        prog="python -m ouroboros_core",
+        description="Exact speculative decoding, seen token by token.",
+        allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=ouroboros_core.__version__)
-    parser.add_argument("--debug", action="store_true", help="show where an unexpected error comes from")
+    parser.add_argument(
+        "--debug", action="store_true", help="show where an unexpected error comes from"
+    )
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for module in pkgutil.iter_modules(__path__):
         if module.name not in HELPERS:
             command = importlib.import_module(f"{__name__}.{module.name}")
             summary = (command.__doc__ or "").split("\n", maxsplit=1)[0]
-            sub = commands.add_parser(module.name, help=summary, description=summary, allow_abbrev=False)
+            sub = commands.add_parser(
+                module.name, help=summary, description=summary, allow_abbrev=False
+            )
             command.add(sub)
             sub.set_defaults(run=command.run)
     return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command; 0 if all went well, 1 if the work failed, 2 for bad input, 130 when interrupted."""
+    """Run a command; 0 if all went well, 1 if the work failed, 2 for bad input, 130 when
+    interrupted."""
     arguments = build_parser().parse_args(argv)
     arguments.argv = list(sys.argv[1:] if argv is None else argv)
     try:
@@ -59,7 +66,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"error: the input is not UTF-8 text: {error}", file=sys.stderr)
         return 2
     except OSError as error:
-        print(f"error: {error.strerror or error}{f': {error.filename}' if error.filename else ''}", file=sys.stderr)
+        print(
+            f"error: {error.strerror or error}{f': {error.filename}' if error.filename else ''}",
+            file=sys.stderr,
+        )
         return 1
     except Exception as error:
         if "--debug" in (argv or sys.argv):

@@ -1,7 +1,7 @@
 """Measure methods and transformers' own decoding, interleaved, on prompts in Spec-Bench's format.
 
-The baseline, plain decoding, always runs. With `accelerate launch --multi_gpu -m ouroboros_core bench ...`, or torchrun, the
-questions are split over processes and GPUs, and merged.
+The baseline, plain decoding, always runs. With `accelerate launch --multi_gpu -m ouroboros_core
+bench ...`, or torchrun, the questions are split over processes and GPUs, and merged.
 """
 
 from __future__ import annotations
@@ -23,13 +23,24 @@ if TYPE_CHECKING:
 
 def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--methods", metavar="LIST", help="with knobs in brackets: ouroboros[gamma=6,warm=true] (default: all that can run)"
+        "--methods",
+        metavar="LIST",
+        help="with knobs in brackets: ouroboros[gamma=6,warm=true] (default: all that can run)",
     )
-    parser.add_argument("--peers", default="", metavar="LIST", help="hf-greedy, hf-assisted, hf-prompt-lookup (default: none)")
     parser.add_argument(
-        "--turns", action="store_true", help="all turns of a question, after the baseline's answers (default: first)"
+        "--peers",
+        default="",
+        metavar="LIST",
+        help="hf-greedy, hf-assisted, hf-prompt-lookup (default: none)",
     )
-    measuring.add(parser, "benchmark", own="the project's own 48", tokens=128, chart="a chart of the speedups")
+    parser.add_argument(
+        "--turns",
+        action="store_true",
+        help="all turns of a question, after the baseline's answers (default: first)",
+    )
+    measuring.add(
+        parser, "benchmark", own="the project's own 48", tokens=128, chart="a chart of the speedups"
+    )
     options.add_sampling(parser)
     options.add_pair(parser)
 
@@ -44,9 +55,15 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _measure(
-    arguments: argparse.Namespace, sampling: Sampling, specs: list[Spec], questions: list[Question], count: int, repeats: int
+    arguments: argparse.Namespace,
+    sampling: Sampling,
+    specs: list[Spec],
+    questions: list[Question],
+    count: int,
+    repeats: int,
 ) -> None:
-    """Load the models, go on from what is stored, and report; everything about the input is known to be good."""
+    """Load the models, go on from what is stored, and report; everything about the input is known
+    to be good."""
     mine, notes = measuring.begin(arguments)
 
     from ouroboros_core.benchmark import entrants, peers
@@ -57,7 +74,11 @@ def _measure(
 
     pair = options.load_pair(arguments)
     if arguments.methods is None:
-        able = (m.id for m in methods.available().values() if lacking(pair, m, m.Hyperparameters()) is None)
+        able = (
+            m.id
+            for m in methods.available().values()
+            if lacking(pair, m, m.Hyperparameters()) is None
+        )
         specs = entrants.parse(",".join(able), sampling)
     field = [*(entrants.MethodEntrant(pair, spec) for spec in specs)]
     rivals = peers.peers(entrants.split(arguments.peers), pair, sampling)
@@ -71,10 +92,19 @@ def _measure(
     work = Runner(pair, [*field, *rivals], questions, store, mine)
     header = measuring.header(settings.environment, mine)
     steps = len(work.work), len(work.work) - len(work.left), work.run
-    measuring.measure(arguments, store, mine, steps, lambda complete: _finish(arguments, store, header, complete), notes)
+    measuring.measure(
+        arguments,
+        store,
+        mine,
+        steps,
+        lambda complete: _finish(arguments, store, header, complete),
+        notes,
+    )
 
 
-def _finish(arguments: argparse.Namespace, store: Store, header: dict[str, Any], complete: bool) -> None:
+def _finish(
+    arguments: argparse.Namespace, store: Store, header: dict[str, Any], complete: bool
+) -> None:
     """Table on standard output, and the files asked for."""
     from ouroboros_core.benchmark import report
 
@@ -85,7 +115,9 @@ def _finish(arguments: argparse.Namespace, store: Store, header: dict[str, Any],
     if arguments.figure:
         from visualize import record_figures
 
-        record_figures.write_page(record_figures.speedups_by_group(table, measuring.machine(header)), arguments.figure)
+        record_figures.write_page(
+            record_figures.speedups_by_group(table, measuring.machine(header)), arguments.figure
+        )
     _print(table)
     for line in report.explanations(store.measurements):
         print(line)
@@ -99,11 +131,25 @@ def _print(table: list[Row]) -> None:
     console = measuring.output()
     shown = Table(title="overall")
     shown.add_column("method")
-    for name in ("tokens/pass", "rows/token", "drafts/token", "tokens/s", "speedup [95%]", "over hf-greedy", "text", "MB"):
+    for name in (
+        "tokens/pass",
+        "rows/token",
+        "drafts/token",
+        "tokens/s",
+        "speedup [95%]",
+        "over hf-greedy",
+        "text",
+        "MB",
+    ):
         shown.add_column(name, justify="right")
     for row in table:
         if row.group == OVERALL:
-            numbers = [row.tokens_per_pass, row.rows_per_token, row.draft_passes_per_token, row.tokens_per_second]
+            numbers = [
+                row.tokens_per_pass,
+                row.rows_per_token,
+                row.draft_passes_per_token,
+                row.tokens_per_second,
+            ]
             shown_numbers = [f"{number:.2f}" if number else "–" for number in numbers]
             speedup = f"{row.speedup:.2f} [{row.ci95[0]:.2f}, {row.ci95[1]:.2f}]"
             over = f"{row.speedup_hf:.2f}" if row.speedup_hf else "–"
@@ -118,5 +164,7 @@ def _print(table: list[Row]) -> None:
         by_group.add_column(group, justify="right")
     cells_ = {(row.method, row.group): row for row in table}
     for method in dict.fromkeys(row.method for row in table):
-        by_group.add_row(measuring.literal(method), *(f"{cells_[method, group].speedup:.2f}" for group in groups))
+        by_group.add_row(
+            measuring.literal(method), *(f"{cells_[method, group].speedup:.2f}" for group in groups)
+        )
     console.print(by_group)

@@ -1,6 +1,7 @@
 """Talk to the model in the terminal, and see who writes each token.
 
-Lines that begin with / are commands (/help). Piped, it answers each line of standard input; notes go to standard error.
+Lines that begin with / are commands (/help). Piped, it answers each line of standard input; notes
+go to standard error.
 """
 
 from __future__ import annotations
@@ -31,11 +32,18 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--methods",
         default=methods.DEFAULT,
         metavar="LIST",
-        help=f"which methods answer, in turn, with knobs in brackets: speculative[gamma=4],sam (default: {methods.DEFAULT})",
+        help=(
+            "which methods answer, in turn, with knobs in brackets: speculative[gamma=4],sam "
+            f"(default: {methods.DEFAULT})"
+        ),
     )
     options.add_sampling(parser)
     options.add_pair(parser)
-    parser.add_argument("--raw", action="store_true", help="continue texts as they are (default: chat, if there is a template)")
+    parser.add_argument(
+        "--raw",
+        action="store_true",
+        help="continue texts as they are (default: chat, if there is a template)",
+    )
     parser.add_argument("--max-new-tokens", default="128", metavar="N", help="default: 128")
 
 
@@ -57,11 +65,15 @@ def run(arguments: argparse.Namespace) -> None:
         return options.load_pair(argparse.Namespace(**{**vars(arguments), **others}))
 
     notes = options.notes()
-    session = Session(options.load_pair(arguments), load, specs, sampling, length, not arguments.raw)
+    session = Session(
+        options.load_pair(arguments), load, specs, sampling, length, not arguments.raw
+    )
     session.choose(specs)  # says what is lacking before anything is asked
     notes.print(f"{session.do_pair()}. /help lists the commands.", markup=False)
     if isinstance(sys.stdin, io.TextIOWrapper):
-        sys.stdin.reconfigure(errors="replace")  # a byte that is no text must not end the conversation
+        sys.stdin.reconfigure(
+            errors="replace"
+        )  # a byte that is no text must not end the conversation
     read = _reader() if sys.stdin.isatty() else _lines
     _converse(session, read, Console(highlight=False), notes)
 
@@ -74,7 +86,8 @@ def _lines() -> str:
 
 
 def _reader() -> Callable[[], str]:
-    """A line editor with history and completed commands; it draws on standard error, so that the output can go to a file."""
+    """A line editor with history and completed commands; it draws on standard error, so that the
+    output can go to a file."""
     from prompt_toolkit import PromptSession
     from prompt_toolkit.completion import WordCompleter
     from prompt_toolkit.history import FileHistory
@@ -84,10 +97,14 @@ def _reader() -> Callable[[], str]:
     from ouroboros_core.locations import cache_folder
 
     cache_folder().mkdir(parents=True, exist_ok=True)
-    words = [f"/{name}" for name in Session.commands()] + [f"/method {name}" for name in methods.available()]
+    words = [f"/{name}" for name in Session.commands()] + [
+        f"/method {name}" for name in methods.available()
+    ]
     commands = WordCompleter(words, sentence=True)
     history = FileHistory(str(cache_folder() / "chat-history"))
-    session: PromptSession[str] = PromptSession(history=history, completer=commands, output=create_output(sys.stderr))
+    session: PromptSession[str] = PromptSession(
+        history=history, completer=commands, output=create_output(sys.stderr)
+    )
     return lambda: session.prompt("> ")
 
 
@@ -125,7 +142,8 @@ def _converse(session: Session, read: Callable[[], str], console: Console, notes
 
 
 def _answer(session: Session, text: str, console: Console, notes: Console) -> None:
-    """Let every method answer; the first one's answer goes on the record of the conversation as soon as it is whole."""
+    """Let every method answer; the first one's answer goes on the record of the conversation as
+    soon as it is whole."""
     from ouroboros_core.benchmark.entrants import BASELINE
     from ouroboros_core.cli import display
     from ouroboros_core.decoding.generation import Generation
@@ -159,8 +177,11 @@ def _answer(session: Session, text: str, console: Console, notes: Console) -> No
                 display.compare(session.pair, trace, baseline, notes)
 
 
-def _run(session: Session, generation: Generation, answer: Answer, console: Console, notes: Console) -> None:
-    """Run it, and show what is wanted: text on standard output; where that is no terminal, steps go to the notes."""
+def _run(
+    session: Session, generation: Generation, answer: Answer, console: Console, notes: Console
+) -> None:
+    """Run it, and show what is wanted: text on standard output; where that is no terminal, steps go
+    to the notes."""
     from ouroboros_core.cli import display
 
     details, ends = session.debug or session.step, session.pair.stop_tokens
@@ -168,7 +189,11 @@ def _run(session: Session, generation: Generation, answer: Answer, console: Cons
         generation.run()
     elif not console.is_terminal:
         coloured = notes.is_terminal
-        lines = (lambda step: notes.print(display.step_line(generation, step, coloured=coloured))) if details else lambda _: None
+        lines = (
+            (lambda step: notes.print(display.step_line(generation, step, coloured=coloured)))
+            if details
+            else lambda _: None
+        )
         display.stream(generation, console, ends=ends, watch=lines)
     elif details:
         for step in generation:

@@ -1,4 +1,5 @@
-"""What the chat console knows and can be told: one method for each command that begins with a slash."""
+"""What the chat console knows and can be told: one method for each command that begins with a
+slash."""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ PROCESSORS = {
     "nucleus": ("temperature", "top_p"),
     "topknucleus": ("temperature", "top_k", "top_p"),
 }
-"""Ways to choose the next token, by the names of romsto/Speculative-Decoding's console, and what each asks for."""
+"""Ways to choose the next token, by the names of romsto/Speculative-Decoding's console, and what
+each asks for."""
 
 
 class Quit(Exception):
@@ -47,7 +49,8 @@ class Answer:
 
 @dataclass
 class Session:
-    """The state of a console. `do` runs a command and returns what to say; `answers` are what a line of text asks for.
+    """The state of a console. `do` runs a command and returns what to say; `answers` are what a
+    line of text asks for.
 
     specs    the methods that answer, in turn
     target   whether plain decoding answers, too; draft: whether the draft model alone does
@@ -91,7 +94,18 @@ class Session:
             specs.append((read_spec(BASELINE, self.sampling), self.target))
         history = tuple(self.history) if self.chat else ()
         return [
-            Answer(Task(text, spec.method, spec.hyperparameters, spec.sampling, self.length, self.chat, history), shown)
+            Answer(
+                Task(
+                    text,
+                    spec.method,
+                    spec.hyperparameters,
+                    spec.sampling,
+                    self.length,
+                    self.chat,
+                    history,
+                ),
+                shown,
+            )
             for spec, shown in specs
         ]
 
@@ -103,23 +117,37 @@ class Session:
             raise InvalidInput(f"{line}: {error}") from None
         command = self.commands().get(name)
         if command is None:
-            raise InvalidInput(f"there is no command /{name}: /help lists them; a text that begins with / is not sent")
+            raise InvalidInput(
+                f"there is no command /{name}: /help lists them; a text that begins with / is not "
+                "sent"
+            )
         parameters = list(inspect.signature(command).parameters.values())[1:]
         if len(words) > len(parameters) and not any(p.kind is p.VAR_POSITIONAL for p in parameters):
-            raise InvalidInput(f"/{name} takes at most {len(parameters)} words, got {' '.join(words)}: {usage(name)}")
+            raise InvalidInput(
+                f"/{name} takes at most {len(parameters)} words, got {' '.join(words)}: "
+                f"{usage(name)}"
+            )
         return str(command(self, *words))
 
     @classmethod
     def commands(cls) -> dict[str, Any]:
         """Name -> method, in the order of their definition."""
-        return {name.removeprefix("do_"): member for name, member in vars(cls).items() if name.startswith("do_")}
+        return {
+            name.removeprefix("do_"): member
+            for name, member in vars(cls).items()
+            if name.startswith("do_")
+        }
 
     def _rebuild(self, **changes: Any) -> None:
         """Apply sampling or knobs to the methods that answer."""
         specs = []
         for spec in self.specs:
             kind = methods.get(spec.method)
-            mine = {name: value for name, value in changes.items() if name in kind.Hyperparameters.knobs()}
+            mine = {
+                name: value
+                for name, value in changes.items()
+                if name in kind.Hyperparameters.knobs()
+            }
             knobs = kind.Hyperparameters.parse({**spec.hyperparameters.model_dump(), **mine})
             sampling = self.sampling.model_copy(update={"acceptance": spec.sampling.acceptance})
             specs.append(Spec(_named(spec.method, knobs), spec.method, knobs, sampling))
@@ -129,7 +157,9 @@ class Session:
         """[ID[knob=value,...] ...]: which methods answer, in turn; without a name, list them."""
         if not methods_:
             return "\n".join(f"  {m.id:<16}{m.summary}" for m in methods.available().values())
-        return self.choose(tuple(read_spec(text, self.sampling) for text in split(",".join(methods_))))
+        return self.choose(
+            tuple(read_spec(text, self.sampling) for text in split(",".join(methods_)))
+        )
 
     def choose(self, specs: tuple[Spec, ...]) -> str:
         """Let these methods answer; raises InvalidInput where one cannot."""
@@ -139,10 +169,13 @@ class Session:
             need = lacking(self.pair, methods.get(spec.method), spec.hyperparameters)
             if need is not None:
                 raise InvalidInput(
-                    f"{spec.text} needs {need.phrase}: start the console with {need.flag}, or choose another method"
+                    f"{spec.text} needs {need.phrase}: start the console with {need.flag}, or "
+                    "choose another method"
                 )
             if spec.warm:
-                raise InvalidInput(f"{spec.text}: the console starts every answer cold; leave warm out")
+                raise InvalidInput(
+                    f"{spec.text}: the console starts every answer cold; leave warm out"
+                )
         self.specs = specs
         return self._methods()
 
@@ -151,13 +184,26 @@ class Session:
 
     def do_gamma(self, value: str = "") -> str:
         """[N]: draft tokens per step, for every method that has the knob."""
-        able = [spec for spec in self.specs if "gamma" in methods.get(spec.method).Hyperparameters.knobs()]
+        able = [
+            spec
+            for spec in self.specs
+            if "gamma" in methods.get(spec.method).Hyperparameters.knobs()
+        ]
         if not able:
-            raise InvalidInput(f"no gamma in {', '.join(spec.method for spec in self.specs)}: choose others with /method")
+            raise InvalidInput(
+                f"no gamma in {', '.join(spec.method for spec in self.specs)}: choose others with "
+                "/method"
+            )
         if value:
             self._rebuild(gamma=value)
-            able = [spec for spec in self.specs if "gamma" in methods.get(spec.method).Hyperparameters.knobs()]
-        return ", ".join(f"{spec.method}: gamma {spec.hyperparameters.model_dump()['gamma']}" for spec in able)
+            able = [
+                spec
+                for spec in self.specs
+                if "gamma" in methods.get(spec.method).Hyperparameters.knobs()
+            ]
+        return ", ".join(
+            f"{spec.method}: gamma {spec.hyperparameters.model_dump()['gamma']}" for spec in able
+        )
 
     def do_length(self, value: str = "") -> str:
         """[N]: new tokens at most."""
@@ -166,19 +212,35 @@ class Session:
         return f"at most {self.length} new tokens"
 
     def do_processor(self, name: str = "", *values: str) -> str:
-        """[greedy | multinomial T | topk T K | nucleus T P | topknucleus T K P]: how the next token is chosen."""
+        """[greedy | multinomial T | topk T K | nucleus T P | topknucleus T K P]: how the next token
+        is chosen."""
         if name:
             if name not in PROCESSORS or len(values) != len(PROCESSORS[name]):
-                raise InvalidInput(f"there is no processor {' '.join((name, *values))}: {usage('processor')}")
+                raise InvalidInput(
+                    f"there is no processor {' '.join((name, *values))}: {usage('processor')}"
+                )
             knobs = dict(zip(PROCESSORS[name], values, strict=True)) or {"temperature": "0"}
-            chosen = Sampling.parse({**knobs, "seed": self.sampling.seed, "acceptance": self.sampling.acceptance})
+            chosen = Sampling.parse(
+                {**knobs, "seed": self.sampling.seed, "acceptance": self.sampling.acceptance}
+            )
             assert isinstance(chosen, Sampling)
             if name != "greedy" and chosen.temperature == 0:
-                raise InvalidInput("temperature must be above 0 here, got 0: for greedy decoding say /processor greedy")
+                raise InvalidInput(
+                    "temperature must be above 0 here, got 0: for greedy decoding say /processor "
+                    "greedy"
+                )
             self.sampling = chosen
             self._rebuild()
-        knobs = {k: v for k, v in self.sampling.model_dump().items() if k in ("temperature", "top_k", "top_p")}
-        return "greedy" if self.sampling.temperature == 0 else ", ".join(f"{k} {v}" for k, v in knobs.items())
+        knobs = {
+            k: v
+            for k, v in self.sampling.model_dump().items()
+            if k in ("temperature", "top_k", "top_p")
+        }
+        return (
+            "greedy"
+            if self.sampling.temperature == 0
+            else ", ".join(f"{k} {v}" for k, v in knobs.items())
+        )
 
     def do_seed(self, value: str = "") -> str:
         """[N]: seed of sampling."""
@@ -188,21 +250,31 @@ class Session:
         return f"seed {self.sampling.seed}"
 
     def do_pair(self, target: str = "", draft: str = "") -> str:
-        """[TARGET [DRAFT]]: load other models (folder, GGUF file, Hub id, or embedded); without a name, say which are loaded."""
+        """[TARGET [DRAFT]]: load other models (folder, GGUF file, Hub id, or embedded); without a
+        name, say which are loaded."""
         dropped: list[str] = []
         if target:
             from ouroboros_core.decoding.generation import lacking
 
             pair = self.load(None if target == "embedded" else target, draft or None)
-            needs = [lacking(pair, methods.get(spec.method), spec.hyperparameters) for spec in self.specs]
-            dropped = [f"{spec.text}, which needs {need.phrase}" for spec, need in zip(self.specs, needs, strict=True) if need]
+            needs = [
+                lacking(pair, methods.get(spec.method), spec.hyperparameters) for spec in self.specs
+            ]
+            dropped = [
+                f"{spec.text}, which needs {need.phrase}"
+                for spec, need in zip(self.specs, needs, strict=True)
+                if need
+            ]
             kept = tuple(spec for spec, need in zip(self.specs, needs, strict=True) if need is None)
             self.specs = kept or (read_spec(FALLBACK, self.sampling),)
             self.draft = self.draft and pair.draft is not None
             self.pair, self.history, self.warm = pair, [], set()
         parts = ("draft", self.pair.draft), ("head", self.pair.head), ("corpus", self.pair.corpus)
         names = [self.pair.target.name, *(f"{what} {part.name}" for what, part in parts if part)]
-        said = [f"{names[0]} with {', '.join(names[1:])}" if names[1:] else names[0], self._methods()]
+        said = [
+            f"{names[0]} with {', '.join(names[1:])}" if names[1:] else names[0],
+            self._methods(),
+        ]
         said += [f"left out: {'; '.join(dropped)}"] if dropped else []
         said += ["the conversation begins anew"] if target else []
         return "; ".join(said)
@@ -220,7 +292,8 @@ class Session:
         return f"the draft model alone: {_on(self.draft)}"
 
     def do_compare(self) -> str:
-        """Whether each answer is compared with plain decoding: speed, and the text token by token."""
+        """Whether each answer is compared with plain decoding: speed, and the text token by
+        token."""
         self.compare = not self.compare
         return f"comparison with plain decoding: {_on(self.compare)}"
 
@@ -230,14 +303,18 @@ class Session:
         return f"step by step: {_on(self.step)}"
 
     def do_debug(self) -> str:
-        """Whether each step has a line of its own: accepted tokens, rejected ones struck through, the target's token."""
+        """Whether each step has a line of its own: accepted tokens, rejected ones struck through,
+        the target's token."""
         self.debug = not self.debug
         return f"a line for each step: {_on(self.debug)}"
 
     def do_chat(self) -> str:
         """Send texts through the chat template, with the turns before them."""
         if not self.pair.tokenizer.chat_template:
-            raise InvalidInput(f"{self.pair.target.name} has no chat template: texts are continued as they are (/raw)")
+            raise InvalidInput(
+                f"{self.pair.target.name} has no chat template: texts are continued as they are "
+                "(/raw)"
+            )
         self.chatty = True
         return "chat: the model sees the conversation"
 
@@ -252,22 +329,29 @@ class Session:
         return "the conversation begins anew"
 
     def do_save(self, file: str = "") -> str:
-        """FILE: write the last answer's trace as JSON; of several answers, each to a file of its own, FILE-1-METHOD."""
+        """FILE: write the last answer's trace as JSON; of several answers, each to a file of its
+        own, FILE-1-METHOD."""
         if not file:
             raise InvalidInput("name a file, as in /save trace.json")
         if not self.traces:
             raise InvalidInput("there is nothing to save yet: send a text first")
         path = Path(file).expanduser()
         several = enumerate(self.traces, 1) if len(self.traces) > 1 else ()
-        names = [path.with_stem(f"{path.stem}-{n}-{trace.method}") for n, trace in several] or [path]
+        names = [path.with_stem(f"{path.stem}-{n}-{trace.method}") for n, trace in several] or [
+            path
+        ]
         for name, trace in zip(names, self.traces, strict=True):
             name.write_text(trace.to_json(), encoding="utf-8")
         return "written: " + ", ".join(map(str, names))
 
     def do_help(self) -> str:
         """This list."""
-        lines = [f"  /{name:<11}{inspect.getdoc(command)}" for name, command in self.commands().items()]
-        return "\n".join([*lines, "  anything else is sent to the model; Ctrl-C ends an answer, Ctrl-D leaves"])
+        lines = [
+            f"  /{name:<11}{inspect.getdoc(command)}" for name, command in self.commands().items()
+        ]
+        return "\n".join(
+            [*lines, "  anything else is sent to the model; Ctrl-C ends an answer, Ctrl-D leaves"]
+        )
 
     def do_quit(self) -> str:
         """Leave."""
@@ -284,7 +368,10 @@ def usage(name: str) -> str:
 
 
 def _named(method: str, knobs: Any) -> str:
-    """A method as it would be asked for: its id, and the knobs that are not at their defaults in brackets."""
+    """A method as it would be asked for: its id, and the knobs that are not at their defaults in
+    brackets."""
     defaults = methods.get(method).Hyperparameters().model_dump()
-    own = ",".join(f"{name}={value}" for name, value in knobs.model_dump().items() if value != defaults[name])
+    own = ",".join(
+        f"{name}={value}" for name, value in knobs.model_dump().items() if value != defaults[name]
+    )
     return f"{method}[{own}]" if own else method

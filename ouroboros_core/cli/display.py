@@ -1,4 +1,5 @@
-"""Runs in the terminal: tokens as they come, each in the colour of who wrote it, and what is said about a run afterwards."""
+"""Runs in the terminal: tokens as they come, each in the colour of who wrote it, and what is said
+about a run afterwards."""
 
 from __future__ import annotations
 
@@ -40,7 +41,8 @@ def keys(step: Step) -> list[str]:
 
 
 def rejected(step: Step) -> list[int]:
-    """The nodes of the branch that was hoped for where the walk ended: the first child, its first child, and so on."""
+    """The nodes of the branch that was hoped for where the walk ended: the first child, its first
+    child, and so on."""
     if step.kind != "correction":
         return []
     branch: list[int] = []
@@ -52,8 +54,11 @@ def rejected(step: Step) -> list[int]:
 
 
 def safe(text: str) -> str:
-    """Text whose control characters are pictures, so that what a model writes cannot drive the terminal."""
-    return CONTROL.sub(lambda found: chr(0x2400 + ord(found[0])) if ord(found[0]) < 32 else "\ufffd", text)
+    """Text whose control characters are pictures, so that what a model writes cannot drive the
+    terminal."""
+    return CONTROL.sub(
+        lambda found: chr(0x2400 + ord(found[0])) if ord(found[0]) < 32 else "\ufffd", text
+    )
 
 
 def _written(text: str) -> str:
@@ -61,8 +66,11 @@ def _written(text: str) -> str:
     return safe(text).replace("\n", "⏎").replace("\t", " ")
 
 
-def pieces(generation: Generation, step: Step, shown: int, ends: AbstractSet[int] = frozenset()) -> list[tuple[str, str]]:
-    """(look, text) of what a step emitted, `shown` texts having come before; a token of `ends` is left out at the end."""
+def pieces(
+    generation: Generation, step: Step, shown: int, ends: AbstractSet[int] = frozenset()
+) -> list[tuple[str, str]]:
+    """(look, text) of what a step emitted, `shown` texts having come before; a token of `ends` is
+    left out at the end."""
     found = list(zip(keys(step), generation.texts[shown:], strict=True))
     if step.tokens[-1] in ends:
         look, text = found.pop()
@@ -77,7 +85,8 @@ def stream(
     ends: AbstractSet[int] = frozenset(),
     watch: Callable[[Step], None] = lambda _: None,
 ) -> None:
-    """Print tokens as they come; what a whole character needs arrives with its last token. `watch` sees every step.
+    """Print tokens as they come; what a whole character needs arrives with its last token. `watch`
+    sees every step.
 
     In a pipe the text goes out as it is.
     """
@@ -85,7 +94,11 @@ def stream(
     for step in generation:
         for key, text in pieces(generation, step, shown, ends):
             if console.is_terminal:
-                console.print(Segments([Segment(safe(text), Style.parse(LOOKS[key].colour))]), end="", soft_wrap=True)
+                console.print(
+                    Segments([Segment(safe(text), Style.parse(LOOKS[key].colour))]),
+                    end="",
+                    soft_wrap=True,
+                )
             else:
                 console.file.write(text)  # as it is: rich would widen tabs
         shown = len(generation.texts)
@@ -95,7 +108,8 @@ def stream(
 
 
 def live(generation: Generation, console: Console, *, ends: AbstractSet[int] = frozenset()) -> None:
-    """Like `stream`, for a terminal: rejected drafts struck through in place, and below it a line with the speed so far."""
+    """Like `stream`, for a terminal: rejected drafts struck through in place, and below it a line
+    with the speed so far."""
     line, began, shown, drawn = Text(), time.perf_counter(), 0, 0.0
     speed = Text()
     try:
@@ -110,7 +124,11 @@ def live(generation: Generation, console: Console, *, ends: AbstractSet[int] = f
                         line.append_text(part)
                 shown = len(generation.texts)
                 now = time.perf_counter()
-                speed = Text(f"tokens: {shown}, steps: {step.index + 1}, {shown / (now - began):.1f} tokens/s", style="dim")
+                speed = Text(
+                    f"tokens: {shown}, steps: {step.index + 1}, {shown / (now - began):.1f} "
+                    "tokens/s",
+                    style="dim",
+                )
                 if now - drawn > 1 / REFRESH:
                     picture.update(Group(_tail(line, console), speed), refresh=True)
                     drawn = now
@@ -125,8 +143,11 @@ def _tail(line: Text, console: Console) -> Text:
     return Text("\n").join(list(rows)[-max(1, console.height - 2) :])
 
 
-def _styled(generation: Generation, step: Step, found: list[tuple[str, str]]) -> Iterator[Text | None]:
-    """The pieces of a step's text, and None where a line ends; what was rejected stands before the target's own token."""
+def _styled(
+    generation: Generation, step: Step, found: list[tuple[str, str]]
+) -> Iterator[Text | None]:
+    """The pieces of a step's text, and None where a line ends; what was rejected stands before the
+    target's own token."""
     for number, (key, text) in enumerate(found, 1):
         if number == len(found):
             for node in rejected(step):
@@ -138,11 +159,15 @@ def _styled(generation: Generation, step: Step, found: list[tuple[str, str]]) ->
 
 
 def step_line(generation: Generation, step: Step, *, coloured: bool) -> Text:
-    """What was proposed and what became of it: accepted in the colours of their sources, rejected struck through.
+    """What was proposed and what became of it: accepted in the colours of their sources, rejected
+    struck through.
 
     Without colours, what was rejected stands in [- -].
     """
-    line = Text(f"{step.index + 1:>4}  {len(step.tree) - 1:>2} proposed, {len(step.tokens):>2} emitted  ", style="dim")
+    line = Text(
+        f"{step.index + 1:>4}  {len(step.tree) - 1:>2} proposed, {len(step.tokens):>2} emitted  ",
+        style="dim",
+    )
     for node in step.path:
         colour = LOOKS[key_of(step.tree.provenance[node].source)].colour
         line.append(_written(generation.piece(step.tree.tokens[node])), style=f"not dim {colour}")
@@ -161,14 +186,22 @@ def report(trace: Trace, notes: Console) -> None:
     for step in trace.steps:
         for key in keys(step):
             counts[key] = counts.get(key, 0) + 1
-    notes.print("  ".join(f"[{LOOKS[k].colour}]{LOOKS[k].glyph} {LOOKS[k].label} {n}[/]" for k, n in counts.items()))
+    notes.print(
+        "  ".join(
+            f"[{LOOKS[k].colour}]{LOOKS[k].glyph} {LOOKS[k].label} {n}[/]"
+            for k, n in counts.items()
+        )
+    )
     rate = metrics.draft_acceptance_rate(trace.steps)
     parts = [
         f"{metrics.new_tokens(trace)} tokens in {metrics.total_seconds(trace):.2f} s",
         f"{metrics.tokens_per_second(trace):.1f} tokens/s",
     ]
     if methods.get(trace.method).writer is Source.TARGET:
-        parts += [f"{len(trace.steps)} target passes", f"mean acceptance length {metrics.mean_acceptance_length(trace):.2f}"]
+        parts += [
+            f"{len(trace.steps)} target passes",
+            f"mean acceptance length {metrics.mean_acceptance_length(trace):.2f}",
+        ]
     else:
         parts += [f"{len(trace.steps)} draft passes", "no target pass"]
     parts += [] if rate is None else [f"draft acceptance rate {rate:.0%}"]
@@ -188,15 +221,25 @@ def compare(pair: Pair, trace: Trace, baseline: Trace, notes: Console) -> None:
     notes.print(f"{plain}; {trace.method}: speedup {speedup:.2f}x" if speedup else plain)
     if busy := metrics.busy(trace, baseline):
         sign, number = busy
-        notes.print(f"measured on a busy machine: {say(f'run.busy.{sign}', n=number)}; measure again when it is idle")
+        notes.print(
+            f"measured on a busy machine: {say(f'run.busy.{sign}', n=number)}; measure again when "
+            "it is idle"
+        )
     if methods.get(trace.method).writer is not Source.TARGET:
         notes.print("the draft model wrote this alone: another text, which nobody checked")
         return
     if Sampling.model_validate(trace.sampling).rejects:
-        notes.print("the same distribution as plain sampling, not the same text: that is what rejection sampling keeps")
+        notes.print(
+            "the same distribution as plain sampling, not the same text: that is what rejection "
+            "sampling keeps"
+        )
         return
     found = divergence(pair.target, trace, baseline)
     if found is None:
         notes.print("identical to plain decoding, token by token")
     else:
-        notes.print(found.sentence(trace.pieces | baseline.pieces), markup=False, style="" if found.tie else "bold")
+        notes.print(
+            found.sentence(trace.pieces | baseline.pieces),
+            markup=False,
+            style="" if found.tie else "bold",
+        )

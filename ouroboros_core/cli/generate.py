@@ -23,26 +23,50 @@ WARM_UP_TOKENS = 8
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--prompt", required=True, metavar="TEXT|-", help="the prompt; - reads it from standard input")
+    parser.add_argument(
+        "--prompt",
+        required=True,
+        metavar="TEXT|-",
+        help="the prompt; - reads it from standard input",
+    )
     options.add_method(parser)
     options.add_sampling(parser)
     options.add_pair(parser)
     form = parser.add_mutually_exclusive_group()
-    form.add_argument("--chat", action="store_true", dest="chat", default=None, help="put the chat template around the prompt")
     form.add_argument(
-        "--raw", action="store_false", dest="chat", help="continue the prompt as it is (default: chat if there is one)"
+        "--chat",
+        action="store_true",
+        dest="chat",
+        default=None,
+        help="put the chat template around the prompt",
+    )
+    form.add_argument(
+        "--raw",
+        action="store_false",
+        dest="chat",
+        help="continue the prompt as it is (default: chat if there is one)",
     )
     parser.add_argument("--max-new-tokens", default="128", metavar="N", help="default: 128")
     parser.add_argument(
-        "--prediction", type=Path, metavar="FILE", help="the text that is expected, such as yesterday's version [sam, union]"
+        "--prediction",
+        type=Path,
+        metavar="FILE",
+        help="the text that is expected, such as yesterday's version [sam, union]",
     )
-    parser.add_argument("--compare", action="store_true", help="also run plain decoding, and print the speedup")
+    parser.add_argument(
+        "--compare", action="store_true", help="also run plain decoding, and print the speedup"
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the trace there")
     parser.add_argument(
-        "--record", action="store_true", help="keep in the trace what both models thought at each place [not timed]"
+        "--record",
+        action="store_true",
+        help="keep in the trace what both models thought at each place [not timed]",
     )
     parser.add_argument(
-        "--pool", type=Path, metavar="FILE", help="phrases of earlier runs: read if it exists, written afterwards"
+        "--pool",
+        type=Path,
+        metavar="FILE",
+        help="phrases of earlier runs: read if it exists, written afterwards",
     )
 
 
@@ -54,12 +78,19 @@ def run(arguments: argparse.Namespace) -> None:
     if not prompt:
         raise InvalidInput("the prompt is empty; write at least one character")
     if arguments.pool and Need.PHRASE_POOL not in methods.get(arguments.method).uses:
-        raise InvalidInput(f"{arguments.method} has no phrase pool; leave --pool out, or choose lookahead or ouroboros")
+        raise InvalidInput(
+            f"{arguments.method} has no phrase pool; leave --pool out, or choose lookahead or "
+            "ouroboros"
+        )
     if arguments.prediction and Need.EXPECTED_TEXT not in methods.get(arguments.method).uses:
-        raise InvalidInput(f"{arguments.method} has no use for a prediction; leave --prediction out, or choose sam")
+        raise InvalidInput(
+            f"{arguments.method} has no use for a prediction; leave --prediction out, or choose sam"
+        )
     prediction = options.read_utf8(arguments.prediction) if arguments.prediction else ""
     if arguments.prediction and not prediction:
-        raise InvalidInput(f"{arguments.prediction} is empty: there is nothing to expect; leave --prediction out")
+        raise InvalidInput(
+            f"{arguments.prediction} is empty: there is nothing to expect; leave --prediction out"
+        )
 
     from rich.console import Console
 
@@ -70,10 +101,21 @@ def run(arguments: argparse.Namespace) -> None:
     notes = options.notes()
     pair = options.load_pair(arguments)
     chat = bool(pair.tokenizer.chat_template) if arguments.chat is None else arguments.chat
-    task = Task(prompt, arguments.method, hyperparameters, sampling, count, chat, prediction=prediction, record=arguments.record)
+    task = Task(
+        prompt,
+        arguments.method,
+        hyperparameters,
+        sampling,
+        count,
+        chat,
+        prediction=prediction,
+        record=arguments.record,
+    )
     pool = _open_pool(arguments.pool, pair, hyperparameters)
     if arguments.compare:
-        warm_up = Task(prompt, task.method, hyperparameters, sampling, min(count, WARM_UP_TOKENS), chat)
+        warm_up = Task(
+            prompt, task.method, hyperparameters, sampling, min(count, WARM_UP_TOKENS), chat
+        )
         Generation(pair, warm_up).run()
     generation = Generation(pair, task, pool)
     try:

@@ -1,4 +1,5 @@
-"""What the commands that measure share: their options, the progress bar, and what becomes of an interrupted measurement."""
+"""What the commands that measure share: their options, the progress bar, and what becomes of an
+interrupted measurement."""
 
 from __future__ import annotations
 
@@ -21,19 +22,36 @@ if TYPE_CHECKING:
 
 def add(parser: argparse.ArgumentParser, what: str, *, own: str, tokens: int, chart: str) -> None:
     """Options for prompts, lengths and files of a measurement that is called `what`."""
-    parser.add_argument("--prompts", metavar="FILE", type=Path, help=f"JSON lines, may be gzipped (default: {own})")
-    parser.add_argument("--field", metavar="NAME", help="where a line has its prompt (default: found by itself)")
-    parser.add_argument("--limit", metavar="N", help="so many questions, taken from the groups in turn (default: all)")
-    parser.add_argument("--max-new-tokens", default=str(tokens), metavar="N", help=f"default: {tokens}")
-    parser.add_argument("--repeats", default="1", metavar="N", help="the median of so many counts (default: 1)")
-    parser.add_argument("--json", type=Path, metavar="OUT", help="write everything there, on the way, too")
+    parser.add_argument(
+        "--prompts", metavar="FILE", type=Path, help=f"JSON lines, may be gzipped (default: {own})"
+    )
+    parser.add_argument(
+        "--field", metavar="NAME", help="where a line has its prompt (default: found by itself)"
+    )
+    parser.add_argument(
+        "--limit",
+        metavar="N",
+        help="so many questions, taken from the groups in turn (default: all)",
+    )
+    parser.add_argument(
+        "--max-new-tokens", default=str(tokens), metavar="N", help=f"default: {tokens}"
+    )
+    parser.add_argument(
+        "--repeats", default="1", metavar="N", help="the median of so many counts (default: 1)"
+    )
+    parser.add_argument(
+        "--json", type=Path, metavar="OUT", help="write everything there, on the way, too"
+    )
     parser.add_argument("--csv", type=Path, metavar="OUT", help="write the rows there")
     parser.add_argument("--figure", type=Path, metavar="OUT.html", help=f"write {chart} there")
-    parser.add_argument("--resume", action="store_true", help=f"go on with the interrupted {what} in --json")
+    parser.add_argument(
+        "--resume", action="store_true", help=f"go on with the interrupted {what} in --json"
+    )
 
 
 def read(arguments: argparse.Namespace, own: int | None = None) -> tuple[list[Question], int, int]:
-    """Questions, new tokens and repeats, all checked. own: so many of the project's own prompts where nothing is said."""
+    """Questions, new tokens and repeats, all checked. own: so many of the project's own prompts
+    where nothing is said."""
     from ouroboros_core.benchmark import prompts
 
     limit = None if arguments.limit is None else options.whole_number(arguments.limit, "limit", 1)
@@ -45,17 +63,23 @@ def read(arguments: argparse.Namespace, own: int | None = None) -> tuple[list[Qu
         if path is not None and not path.absolute().parent.is_dir():
             raise InvalidInput(f"the folder of {path} does not exist: make it first")
     if arguments.prompts:
-        return prompts.spread(prompts.read(arguments.prompts, arguments.field), limit), count, repeats
+        return (
+            prompts.spread(prompts.read(arguments.prompts, arguments.field), limit),
+            count,
+            repeats,
+        )
     return prompts.own_prompts(own if limit is None else limit), count, repeats
 
 
 def begin(arguments: argparse.Namespace) -> tuple[Share, Console]:
-    """This process's share, its device taken over, and the console for notes, silent but in the main process."""
+    """This process's share, its device taken over, and the console for notes, silent but in the
+    main process."""
     import transformers
 
     from ouroboros_core.benchmark import store as stores
 
-    transformers.utils.logging.set_verbosity_error()  # assisted generation warns of its own arguments
+    # Assisted generation warns of its own arguments.
+    transformers.utils.logging.set_verbosity_error()
     mine = stores.share()
     if mine.device is not None and arguments.device == "auto":
         arguments.device = mine.device
@@ -82,9 +106,11 @@ def measure(
     finish: Callable[[bool], None],
     notes: Console,
 ) -> None:
-    """Do what is left, then `finish`, told whether all is there; when interrupted, keep what is done and say how to go on.
+    """Do what is left, then `finish`, told whether all is there; when interrupted, keep what is
+    done and say how to go on.
 
-    work: units in all, units done, and what does the others one by one, telling a function what it is at
+    work: units in all, units done, and what does the others one by one, telling a function what it
+    is at
     """
     from ouroboros_core.benchmark import store as stores
 
@@ -94,7 +120,10 @@ def measure(
     elif store.units:
         notes.print(f"going on after {len(store.units)} of {total} {kind.unit}s")
     elif arguments.json and arguments.json.exists() and not arguments.resume:
-        notes.print(f"the finished {kind.name} in {arguments.json} will be replaced after the first {kind.unit}")
+        notes.print(
+            f"the finished {kind.name} in {arguments.json} will be replaced after the first "
+            f"{kind.unit}"
+        )
     try:
         _follow(store, total, done, run, notes)
     except KeyboardInterrupt:
@@ -110,15 +139,34 @@ def measure(
 
 
 def _follow(
-    store: Store[R], total: int, done: int, run: Callable[[Callable[[str], None]], Iterator[Any]], notes: Console
+    store: Store[R],
+    total: int,
+    done: int,
+    run: Callable[[Callable[[str], None]], Iterator[Any]],
+    notes: Console,
 ) -> None:
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
 
     kind = store.settings.kind
-    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn()
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
     with Progress(*columns, console=notes, disable=notes.quiet) as progress:
         task = progress.add_task(kind.name, total=total, completed=done)
-        for finished, _ in enumerate(run(lambda what: progress.update(task, description=what)), done + 1):
+        for finished, _ in enumerate(
+            run(lambda what: progress.update(task, description=what)), done + 1
+        ):
             progress.advance(task)
             if not notes.is_terminal:
                 notes.print(f"{finished} of {total} {kind.unit}s")
@@ -126,7 +174,8 @@ def _follow(
 
 
 def save(store: Store[R], report: dict[str, Any], complete: bool) -> None:
-    """Write the files' last form; a measurement that was complete before keeps its command and date."""
+    """Write the files' last form; a measurement that was complete before keeps its command and
+    date."""
     if not store.complete:
         store.complete = complete
         store.save(report)

@@ -58,4 +58,7 @@ def run(arguments: argparse.Namespace) -> None:
             bounds = f" {knob['min']}-{knob['max']}" if knob["min"] is not None else ""
             bounds += " or auto" if knob["auto"] else ""
             bounds = bounds or (f" {'|'.join(knob['choices'])}" if knob["choices"] else "")
-            console.print(f"    --{name.replace('_', '-')}{bounds} (default {knob['default']}): {knob['help']}")
+            console.print(
+                f"    --{name.replace('_', '-')}{bounds} (default {knob['default']}): "
+                f"{knob['help']}"
+            )

@@ -21,22 +21,47 @@ if TYPE_CHECKING:
 def add_pair(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("models")
     group.add_argument(
-        "--target", metavar="X", help="folder, GGUF file or Hub id of the target model (default: the embedded one)"
+        "--target",
+        metavar="X",
+        help="folder, GGUF file or Hub id of the target model (default: the embedded one)",
     )
     group.add_argument("--draft", metavar="Y", help="the same for the draft model; 'none' for none")
-    group.add_argument("--head", metavar="Z", help="folder of an EAGLE head trained for the target; 'none' for none")
-    group.add_argument("--corpus", metavar="FILE", help=".npz file of texts to look things up in (command sam); 'none' for none")
-    group.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1, mps (default: auto)")
+    group.add_argument(
+        "--head",
+        metavar="Z",
+        help="folder of an EAGLE head trained for the target; 'none' for none",
+    )
+    group.add_argument(
+        "--corpus",
+        metavar="FILE",
+        help=".npz file of texts to look things up in (command sam); 'none' for none",
+    )
+    group.add_argument(
+        "--device", default="auto", help="auto, cpu, cuda, cuda:1, mps (default: auto)"
+    )
     dtypes = ("auto", "bfloat16", "float16", "float32", "float64")
-    group.add_argument("--dtype", default="auto", choices=dtypes, help="default: bfloat16 where the processor has it")
-    group.add_argument("--device-map", metavar="MAP", help="let accelerate spread the target over devices, such as 'auto'")
+    group.add_argument(
+        "--dtype",
+        default="auto",
+        choices=dtypes,
+        help="default: bfloat16 where the processor has it",
+    )
+    group.add_argument(
+        "--device-map",
+        metavar="MAP",
+        help="let accelerate spread the target over devices, such as 'auto'",
+    )
     group.add_argument(
         "--passes",
         default="auto",
         choices=("auto", "transformers"),
         help="of the target: compact where it fits, or transformers' own",
     )
-    group.add_argument("--quantize", choices=("8bit", "4bit"), help="the target in 8 or 4 bits (bitsandbytes, on a GPU)")
+    group.add_argument(
+        "--quantize",
+        choices=("8bit", "4bit"),
+        help="the target in 8 or 4 bits (bitsandbytes, on a GPU)",
+    )
 
 
 def load_pair(arguments: argparse.Namespace) -> Pair:
@@ -58,7 +83,11 @@ def load_pair(arguments: argparse.Namespace) -> Pair:
 
 def _add_knob(group: Any, knob: Knob, owners: list[str], default: str) -> None:
     flag = "--" + knob.name.replace("_", "-")
-    text = f"{knob.help.removesuffix('.')} [{', '.join(owners)}]" if owners else f"{knob.help.removesuffix('.')} ({default})"
+    text = (
+        f"{knob.help.removesuffix('.')} [{', '.join(owners)}]"
+        if owners
+        else f"{knob.help.removesuffix('.')} ({default})"
+    )
     if knob.kind is bool:
         group.add_argument(flag, action=argparse.BooleanOptionalAction, default=None, help=text)
     else:
@@ -67,9 +96,15 @@ def _add_knob(group: Any, knob: Knob, owners: list[str], default: str) -> None:
 
 
 def add_method(parser: argparse.ArgumentParser) -> None:
-    """--method and the knobs of all methods; which belong to the chosen one is checked by `read_method`."""
+    """--method and the knobs of all methods; which belong to the chosen one is checked by
+    `read_method`."""
     ids = ", ".join(methods.available())
-    parser.add_argument("--method", default=methods.DEFAULT, metavar="ID", help=f"{ids} (default: {methods.DEFAULT})")
+    parser.add_argument(
+        "--method",
+        default=methods.DEFAULT,
+        metavar="ID",
+        help=f"{ids} (default: {methods.DEFAULT})",
+    )
     group = parser.add_argument_group("knobs of the method (defaults: see the command methods)")
     owners: dict[str, list[str]] = {}
     knobs: dict[str, Knob] = {}
@@ -85,10 +120,14 @@ def read_method(arguments: argparse.Namespace) -> Hyperparameters:
     """The validated knobs of the chosen method; a knob of another method is refused."""
     method = methods.get(arguments.method)
     known = {name for m in methods.available().values() for name in m.Hyperparameters.knobs()}
-    given = {name: getattr(arguments, name) for name in known if getattr(arguments, name) is not None}
+    given = {
+        name: getattr(arguments, name) for name in known if getattr(arguments, name) is not None
+    }
     mine = method.Hyperparameters.knobs()
     for name in sorted(given.keys() - mine.keys()):
-        raise InvalidInput(f"{name} is not a knob of {method.id}; its knobs are {', '.join(mine) or 'none'}")
+        raise InvalidInput(
+            f"{name} is not a knob of {method.id}; its knobs are {', '.join(mine) or 'none'}"
+        )
     return method.Hyperparameters.parse(given)
 
 
@@ -127,7 +166,8 @@ def read_utf8(path: Path) -> str:
 
 
 def notes(*, quiet: bool = False) -> Console:
-    """Standard error for what is said beside a result: wrapped on a terminal, a line each in a file, so that paths stay whole."""
+    """Standard error for what is said beside a result: wrapped on a terminal, a line each in a
+    file, so that paths stay whole."""
     from rich.console import Console
 
     return Console(highlight=False, stderr=True, soft_wrap=not sys.stderr.isatty(), quiet=quiet)

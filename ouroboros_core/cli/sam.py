@@ -1,6 +1,7 @@
 """Make a corpus to draft from: index texts, or let the target answer prompts and index the answers.
 
-Used by the methods rest and sam (--corpus FILE). The file holds arrays of token ids, so it belongs to one tokenizer.
+Used by the methods rest and sam (--corpus FILE). The file holds arrays of token ids, so it belongs
+to one tokenizer.
 """
 
 from __future__ import annotations
@@ -31,17 +32,38 @@ def add(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         type=Path,
         metavar="FILE",
-        help="a text file is one document, a line of a .jsonl file one each, of conversations (train data) each answer",
+        help=(
+            "a text file is one document, a line of a .jsonl file one each, of conversations "
+            "(train data) each answer"
+        ),
     )
-    build.add_argument("--field", metavar="NAME", help="where a line of a .jsonl file has its text (default: all its strings)")
-    answer = what.add_parser("corpus", help="let the target answer prompts, and index prompts and answers", allow_abbrev=False)
-    answer.add_argument("--prompts", required=True, type=Path, metavar="FILE", help="JSON lines, as for bench")
+    build.add_argument(
+        "--field",
+        metavar="NAME",
+        help="where a line of a .jsonl file has its text (default: all its strings)",
+    )
+    answer = what.add_parser(
+        "corpus",
+        help="let the target answer prompts, and index prompts and answers",
+        allow_abbrev=False,
+    )
+    answer.add_argument(
+        "--prompts", required=True, type=Path, metavar="FILE", help="JSON lines, as for bench"
+    )
     answer.add_argument("--field", metavar="NAME", help="where a line has its prompt")
-    answer.add_argument("--max-new-tokens", default="256", metavar="N", help="longest answer (default: 256)")
+    answer.add_argument(
+        "--max-new-tokens", default="256", metavar="N", help="longest answer (default: 256)"
+    )
     answer.add_argument("--device", default="auto", help="auto, cpu, cuda (default: auto)")
     for sub in (build, answer):
-        sub.add_argument("--out", required=True, type=Path, metavar="FILE", help="the corpus, an .npz file")
-        sub.add_argument("--target", metavar="X", help="whose tokenizer, as for generate (default: the embedded one)")
+        sub.add_argument(
+            "--out", required=True, type=Path, metavar="FILE", help="the corpus, an .npz file"
+        )
+        sub.add_argument(
+            "--target",
+            metavar="X",
+            help="whose tokenizer, as for generate (default: the embedded one)",
+        )
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -55,11 +77,15 @@ def run(arguments: argparse.Namespace) -> None:
     size, count = arguments.out.stat().st_size / 1e3, len(corpus) - corpus.documents
     held = f"{size:.0f} kB ({1e3 * corpus.megabytes:.0f} kB in memory)"
     print(f"documents: {corpus.documents}, tokens: {count}; {arguments.out}: {held}")
-    print(f"indexed in {seconds:.2f} s, {1e6 * seconds / count:.1f} µs a token; a lookup takes {_lookup_time(corpus):.0f} µs")
+    print(
+        f"indexed in {seconds:.2f} s, {1e6 * seconds / count:.1f} µs a token; a lookup takes "
+        f"{_lookup_time(corpus):.0f} µs"
+    )
 
 
 def _lookup_time(corpus: Corpus) -> float:
-    """Microseconds of a lookup: ends of the corpus's own texts, of which every second goes on with a token from elsewhere."""
+    """Microseconds of a lookup: ends of the corpus's own texts, of which every second goes on with
+    a token from elsewhere."""
     rng, tokens = random.Random(0), corpus.tokens.tolist()
     texts = []
     for number in range(LOOKUPS):
@@ -81,11 +107,14 @@ def _texts(arguments: argparse.Namespace) -> tuple[list[list[int]], str]:
         if not path.is_file():
             raise InvalidInput(f"there is no file {path}")
     tokenizer = load_tokenizer(arguments.target or str(embedded.ensure_target()))
-    documents = [document for path in arguments.files for document in _read(path, arguments.field, tokenizer)]
+    documents = [
+        document for path in arguments.files for document in _read(path, arguments.field, tokenizer)
+    ]
     largest = max((max(document) for document in documents if document), default=0)
     if largest >= len(tokenizer):
         raise InvalidInput(
-            f"the conversations hold token id {largest}, beyond the tokenizer's {len(tokenizer)}: they were written with another"
+            f"the conversations hold token id {largest}, beyond the tokenizer's {len(tokenizer)}: "
+            "they were written with another"
         )
     return documents, fingerprint(tokenizer)
 
@@ -97,15 +126,22 @@ def _read(path: Path, field: str | None, tokenizer: Any) -> Iterator[list[int]]:
 
         conversations = Conversations.load([path])
         for index, start in enumerate(conversations.answer_start):
-            yield conversations.tokens[conversations.offsets[index] + start : conversations.offsets[index + 1]].tolist()
+            yield conversations.tokens[
+                conversations.offsets[index] + start : conversations.offsets[index + 1]
+            ].tolist()
         return
     for text in _lines(path, field) if ".jsonl" in path.suffixes else [options.read_utf8(path)]:
         yield tokenizer(text, add_special_tokens=False).input_ids
 
 
 def _lines(path: Path, field: str | None) -> Iterator[str]:
-    """The texts of a file of JSON lines: the named field, or all strings of a line put together in their order."""
-    content = gzip.decompress(path.read_bytes()).decode() if path.suffix == ".gz" else options.read_utf8(path)
+    """The texts of a file of JSON lines: the named field, or all strings of a line put together in
+    their order."""
+    content = (
+        gzip.decompress(path.read_bytes()).decode()
+        if path.suffix == ".gz"
+        else options.read_utf8(path)
+    )
     for number, line in enumerate(content.split("\n"), 1):
         if not line.strip():
             continue
@@ -113,9 +149,13 @@ def _lines(path: Path, field: str | None) -> Iterator[str]:
             data = json.loads(line)
         except ValueError as error:
             raise InvalidInput(f"{path.name}, line {number} is not JSON: {error}") from None
-        if field is not None and not (isinstance(data, dict) and isinstance(data.get(field), str | list)):
+        if field is not None and not (
+            isinstance(data, dict) and isinstance(data.get(field), str | list)
+        ):
             there = ", ".join(data) if isinstance(data, dict) else "no object"
-            raise InvalidInput(f"{path.name}, line {number}: no text in the field {field}; there is {there}")
+            raise InvalidInput(
+                f"{path.name}, line {number}: no text in the field {field}; there is {there}"
+            )
         text = "\n\n".join(_strings(data if field is None else data[field]))
         if text:
             yield text
@@ -143,27 +183,51 @@ def _answers(arguments: argparse.Namespace) -> tuple[list[list[int]], str]:
     from ouroboros_core.training.writer import GREEDY, Writer
 
     longest = options.whole_number(arguments.max_new_tokens, "max_new_tokens", 1)
-    questions = [turn for question in prompts.read(arguments.prompts, arguments.field) for turn in question.turns[:1]]
+    questions = [
+        turn
+        for question in prompts.read(arguments.prompts, arguments.field)
+        for turn in question.turns[:1]
+    ]
     target, tokenizer = pairs.load_target(arguments.target, device=arguments.device)
     if not tokenizer.chat_template:
-        raise InvalidInput(f"{target.name} has no chat template, so it cannot answer prompts: index texts with sam build")
+        raise InvalidInput(
+            f"{target.name} has no chat template, so it cannot answer prompts: index texts with "
+            "sam build"
+        )
     writer = Writer(target.model, tokenizer)
     asked = [writer.ids(text) for text in questions]
     templated = [writer.ids(f"{writer.before}{text}{writer.after}") for text in questions]
     for text, ids in zip(questions, templated, strict=True):
         if len(ids) + longest > target.max_length:
-            raise InvalidInput(f"a prompt has {len(ids)} tokens, too many for {target.name} and an answer: {text[:40]}...")
-    order = sorted(range(len(asked)), key=lambda n: len(templated[n]))  # alike lengths together: less padding
+            raise InvalidInput(
+                f"a prompt has {len(ids)} tokens, too many for {target.name} and an answer: "
+                f"{text[:40]}..."
+            )
+    order = sorted(
+        range(len(asked)), key=lambda n: len(templated[n])
+    )  # alike lengths together: less padding
     documents: list[list[int]] = []
-    columns = rich.TextColumn("{task.description}"), rich.BarColumn(), rich.MofNCompleteColumn(), rich.TimeRemainingColumn()
+    columns = (
+        rich.TextColumn("{task.description}"),
+        rich.BarColumn(),
+        rich.MofNCompleteColumn(),
+        rich.TimeRemainingColumn(),
+    )
     with rich.Progress(*columns, disable=not sys.stderr.isatty()) as bar:
         task = bar.add_task("answers", total=len(order))
         try:
             for start in range(0, len(order), BATCH):
                 group = order[start : start + BATCH]
-                written = writer.write([templated[n] for n in group], longest, GREEDY, torch.Generator())
-                documents += [[*asked[n], *answer] for n, answer in zip(group, written, strict=True)]
+                written = writer.write(
+                    [templated[n] for n in group], longest, GREEDY, torch.Generator()
+                )
+                documents += [
+                    [*asked[n], *answer] for n, answer in zip(group, written, strict=True)
+                ]
                 bar.update(task, advance=len(group))
         except KeyboardInterrupt:
-            print(f"stopped after {len(documents)} of {len(order)} answers; these are indexed", file=sys.stderr)
+            print(
+                f"stopped after {len(documents)} of {len(order)} answers; these are indexed",
+                file=sys.stderr,
+            )
     return documents, pairs.fingerprint(tokenizer)

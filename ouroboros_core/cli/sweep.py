@@ -1,7 +1,8 @@
-"""Vary one or two hyperparameters of a method, the sampling or the draft model, and find the fastest setting.
+"""Vary one or two hyperparameters of a method, the sampling or the draft model, and find the
+fastest setting.
 
-Every setting runs on the same prompts as plain decoding does, in turn. With `accelerate launch -m ouroboros_core sweep ...`, or
-torchrun, the questions are split over processes and GPUs, and merged.
+Every setting runs on the same prompts as plain decoding does, in turn. With `accelerate launch -m
+ouroboros_core sweep ...`, or torchrun, the questions are split over processes and GPUs, and merged.
 """
 
 from __future__ import annotations
@@ -22,16 +23,27 @@ if TYPE_CHECKING:
 
 def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--method", default=methods.DEFAULT, metavar="ID", help=f"{', '.join(methods.available())} (default: {methods.DEFAULT})"
+        "--method",
+        default=methods.DEFAULT,
+        metavar="ID",
+        help=f"{', '.join(methods.available())} (default: {methods.DEFAULT})",
     )
     parser.add_argument(
         "--grid",
         action="append",
         default=[],
         metavar="NAME=VALUES",
-        help="what is varied, once or twice: gamma=2,4,6 or gamma=2:8:2, a knob of the sampling, draft=FOLDER,none",
+        help=(
+            "what is varied, once or twice: gamma=2,4,6 or gamma=2:8:2, a knob of the sampling, "
+            "draft=FOLDER,none"
+        ),
     )
-    parser.add_argument("--knobs", default="", metavar="LIST", help="knobs that are not varied: top_k_suffixes=3,ngram_size=4")
+    parser.add_argument(
+        "--knobs",
+        default="",
+        metavar="LIST",
+        help="knobs that are not varied: top_k_suffixes=3,ngram_size=4",
+    )
     own = f"{QUESTIONS} of the project's own"
     measuring.add(parser, "sweep", own=own, tokens=TOKENS, chart="charts of all settings")
     options.add_sampling(parser)
@@ -40,36 +52,61 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     axes = tuple(read_axis(text) for text in arguments.grid)
-    grid = Grid(arguments.method, axes, read_knobs(arguments.knobs), options.read_sampling(arguments))
+    grid = Grid(
+        arguments.method, axes, read_knobs(arguments.knobs), options.read_sampling(arguments)
+    )
     questions, count, repeats = measuring.read(arguments, QUESTIONS)
     mine, notes = measuring.begin(arguments)
 
     from ouroboros_core.benchmark.sweep import Sweep
 
     pair = options.load_pair(arguments)
-    sweep = Sweep(pair, grid, questions, repeats, count, arguments.json, resume=arguments.resume, mine=mine)
+    sweep = Sweep(
+        pair, grid, questions, repeats, count, arguments.json, resume=arguments.resume, mine=mine
+    )
     header = measuring.header(sweep.settings.environment, mine)
     if sweep.done < sweep.total:
-        left = f"{sweep.total - sweep.done} runs of up to {count} tokens, and plain decoding beside them"
-        notes.print(f"{left}: {measuring.duration(sweep.seconds_left)} if all were as fast as plain decoding")
+        left = (
+            f"{sweep.total - sweep.done} runs of up to {count} tokens, and plain decoding beside "
+            "them"
+        )
+        notes.print(
+            f"{left}: {measuring.duration(sweep.seconds_left)} if all were as fast as plain "
+            "decoding"
+        )
     steps = sweep.total, sweep.done, sweep.run
-    measuring.measure(arguments, sweep.store, mine, steps, lambda complete: _finish(arguments, sweep, header, complete), notes)
+    measuring.measure(
+        arguments,
+        sweep.store,
+        mine,
+        steps,
+        lambda complete: _finish(arguments, sweep, header, complete),
+        notes,
+    )
 
 
-def _finish(arguments: argparse.Namespace, sweep: Sweep, header: dict[str, Any], complete: bool) -> None:
+def _finish(
+    arguments: argparse.Namespace, sweep: Sweep, header: dict[str, Any], complete: bool
+) -> None:
     """Tables and conclusions on standard output, and the files asked for."""
     from ouroboros_core.benchmark import cells
 
     grid = sweep.grid
     rows, ideals = cells.summary(sweep.points, grid), cells.ideal(sweep.points, grid)
-    report = {**header, "rows": [asdict(row) for row in rows], "ideal": [asdict(found) for found in ideals]}
+    report = {
+        **header,
+        "rows": [asdict(row) for row in rows],
+        "ideal": [asdict(found) for found in ideals],
+    }
     measuring.save(sweep.store, report, complete)
     if arguments.csv:
         arguments.csv.write_text(cells.to_csv(rows, grid.axes))
     if arguments.figure:
         from visualize import record_figures, sweep_figures
 
-        page = sweep_figures.page(rows, grid.axes, ideals, f"{grid.method}: {measuring.machine(header)}")
+        page = sweep_figures.page(
+            rows, grid.axes, ideals, f"{grid.method}: {measuring.machine(header)}"
+        )
         record_figures.write_page(page, arguments.figure)
     if len(grid.axes) == 2:
         _print_grid(rows, grid)
@@ -94,13 +131,22 @@ def _print_list(rows: list[CellRow], grid: Grid) -> None:
         cost = f"{row.draft_cost:.2f}" if row.draft_cost is not None else "–"
         length = f"{row.acceptance_length:.2f}" if row.acceptance_length else "–"
         speedup = f"{row.speedup:.2f}x{cells.interval(row)}"
-        texts = (show(row.coordinates[0]), length, rate, cost, f"{row.tokens_per_second:.1f}", speedup, equality(row))
+        texts = (
+            show(row.coordinates[0]),
+            length,
+            rate,
+            cost,
+            f"{row.tokens_per_second:.1f}",
+            speedup,
+            equality(row),
+        )
         table.add_row(*map(measuring.literal, texts))
     measuring.output().print(table)
 
 
 def _print_grid(rows: list[CellRow], grid: Grid) -> None:
-    """Speedup and mean acceptance length of each cell; the fastest is starred, and one with wrong text says so."""
+    """Speedup and mean acceptance length of each cell; the fastest is starred, and one with wrong
+    text says so."""
     from rich.table import Table
 
     from ouroboros_core.benchmark import cells

@@ -1,6 +1,7 @@
 """Train drafts for a target: write its texts, distil a draft model, train an EAGLE head, export.
 
-`accelerate launch --multi_gpu -m ouroboros_core train ...`, or torchrun, spreads draft and eagle over several GPUs.
+`accelerate launch --multi_gpu -m ouroboros_core train ...`, or torchrun, spreads draft and eagle
+over several GPUs.
 """
 
 from __future__ import annotations
@@ -25,51 +26,146 @@ if TYPE_CHECKING:
 def add(parser: argparse.ArgumentParser) -> None:
     what = parser.add_subparsers(dest="what", metavar="WHAT", required=True)
     data = what.add_parser("data", help="let the target write conversations", allow_abbrev=False)
-    data.add_argument("--out", required=True, type=Path, metavar="DIR", help="folder for the files of conversations")
-    data.add_argument("--tokens", default="500000", metavar="N", help="answer tokens to write (default: 500000)")
-    data.add_argument("--answer-tokens", default="136", metavar="N", help="longest answer (default: 136)")
-    data.add_argument("--pieces", nargs="*", type=Path, default=[], metavar="FILE", help="conversations to make articles of")
     data.add_argument(
-        "--passages", nargs="*", type=Path, default=[], metavar="FILE", help="texts in paragraphs to make articles of"
+        "--out",
+        required=True,
+        type=Path,
+        metavar="DIR",
+        help="folder for the files of conversations",
     )
-    data.add_argument("--foreign", nargs="*", default=[], metavar="LANGUAGE=FILE", help="texts in paragraphs to translate")
+    data.add_argument(
+        "--tokens", default="500000", metavar="N", help="answer tokens to write (default: 500000)"
+    )
+    data.add_argument(
+        "--answer-tokens", default="136", metavar="N", help="longest answer (default: 136)"
+    )
+    data.add_argument(
+        "--pieces",
+        nargs="*",
+        type=Path,
+        default=[],
+        metavar="FILE",
+        help="conversations to make articles of",
+    )
+    data.add_argument(
+        "--passages",
+        nargs="*",
+        type=Path,
+        default=[],
+        metavar="FILE",
+        help="texts in paragraphs to make articles of",
+    )
+    data.add_argument(
+        "--foreign",
+        nargs="*",
+        default=[],
+        metavar="LANGUAGE=FILE",
+        help="texts in paragraphs to translate",
+    )
     data.add_argument("--kinds", metavar="LIST", help="only these kinds of tasks (default: all)")
     _add_common(data)
     for name, text in (("draft", "distil a small draft model"), ("eagle", "train an EAGLE head")):
         sub = what.add_parser(name, help=text, allow_abbrev=False)
-        sub.add_argument("--out", required=True, type=Path, metavar="DIR", help="folder for the result")
-        sub.add_argument("--data", nargs="*", default=[], type=Path, metavar="PATH", help="files or folders of conversations")
-        sub.add_argument("--texts", nargs="*", default=[], type=Path, metavar="FILE", help="plain texts to learn from, too")
-        sub.add_argument("--work", type=Path, metavar="DIR", help="folder of the checkpoint (default: OUT.work)")
-        sub.add_argument("--teacher", type=Path, metavar="DIR", help="where the target's answers are kept (default: in --work)")
-        sub.add_argument("--start", type=Path, metavar="DIR", help="go on from a finished one of the same shape")
-        sub.add_argument("--tokens", metavar="N", help="answer tokens to train on, all epochs together (default: 5000000)")
-        sub.add_argument("--outputs", metavar="N", help="output vocabulary: so many of the most frequent tokens, 0 for all")
+        sub.add_argument(
+            "--out", required=True, type=Path, metavar="DIR", help="folder for the result"
+        )
+        sub.add_argument(
+            "--data",
+            nargs="*",
+            default=[],
+            type=Path,
+            metavar="PATH",
+            help="files or folders of conversations",
+        )
+        sub.add_argument(
+            "--texts",
+            nargs="*",
+            default=[],
+            type=Path,
+            metavar="FILE",
+            help="plain texts to learn from, too",
+        )
+        sub.add_argument(
+            "--work", type=Path, metavar="DIR", help="folder of the checkpoint (default: OUT.work)"
+        )
+        sub.add_argument(
+            "--teacher",
+            type=Path,
+            metavar="DIR",
+            help="where the target's answers are kept (default: in --work)",
+        )
+        sub.add_argument(
+            "--start", type=Path, metavar="DIR", help="go on from a finished one of the same shape"
+        )
+        sub.add_argument(
+            "--tokens",
+            metavar="N",
+            help="answer tokens to train on, all epochs together (default: 5000000)",
+        )
+        sub.add_argument(
+            "--outputs",
+            metavar="N",
+            help="output vocabulary: so many of the most frequent tokens, 0 for all",
+        )
         sub.add_argument("--batch-tokens", metavar="N", help="tokens of a batch (default: 2048)")
-        sub.add_argument("--held-out", metavar="N", help="conversations kept for measuring (default: 64)")
+        sub.add_argument(
+            "--held-out", metavar="N", help="conversations kept for measuring (default: 64)"
+        )
         sub.add_argument("--note", metavar="TEXT", help="what the texts are, for the card")
-        sub.add_argument("--license", metavar="NAME", help="for the card, such as apache-2.0 (default: that of the target)")
-        sub.add_argument("--learning-rate", metavar="R", help="default: 0.0008 for a draft, 0.001 for a head")
+        sub.add_argument(
+            "--license",
+            metavar="NAME",
+            help="for the card, such as apache-2.0 (default: that of the target)",
+        )
+        sub.add_argument(
+            "--learning-rate", metavar="R", help="default: 0.0008 for a draft, 0.001 for a head"
+        )
         if name == "draft":
-            sub.add_argument("--layers", help="how many, or which of the target's to begin with (default: 4)")
-            sub.add_argument("--hidden", default="0", metavar="N", help="a narrower model of this width (default: the target's)")
+            sub.add_argument(
+                "--layers", help="how many, or which of the target's to begin with (default: 4)"
+            )
+            sub.add_argument(
+                "--hidden",
+                default="0",
+                metavar="N",
+                help="a narrower model of this width (default: the target's)",
+            )
         else:
-            sub.add_argument("--steps", metavar="N", help="how far the head learns to go on from its own guesses (default: 2)")
+            sub.add_argument(
+                "--steps",
+                metavar="N",
+                help="how far the head learns to go on from its own guesses (default: 2)",
+            )
         _add_common(sub)
-    export = what.add_parser("export", help="write a draft that any program can load", allow_abbrev=False)
-    export.add_argument("--draft", metavar="DIR", help="the trained draft (default: the embedded one)")
+    export = what.add_parser(
+        "export", help="write a draft that any program can load", allow_abbrev=False
+    )
+    export.add_argument(
+        "--draft", metavar="DIR", help="the trained draft (default: the embedded one)"
+    )
     export.add_argument("--out", required=True, type=Path, metavar="DIR", help="a new folder")
-    export.add_argument("--target", metavar="X", help="the draft's target (default: the embedded one)")
+    export.add_argument(
+        "--target", metavar="X", help="the draft's target (default: the embedded one)"
+    )
 
 
 def _add_common(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--target", metavar="X", help="folder, GGUF file or Hub id of the target (default: the embedded one)")
+    parser.add_argument(
+        "--target",
+        metavar="X",
+        help="folder, GGUF file or Hub id of the target (default: the embedded one)",
+    )
     parser.add_argument("--minutes", metavar="N", help="stop after so many; --resume goes on")
     parser.add_argument("--resume", action="store_true", help="go on where an earlier run stopped")
     parser.add_argument("--seed", default="0", metavar="N", help="default: 0")
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda (default: auto)")
     dtypes = ("auto", "bfloat16", "float16", "float32")
-    parser.add_argument("--dtype", default="auto", choices=dtypes, help="of the target (default: bfloat16 where there is some)")
+    parser.add_argument(
+        "--dtype",
+        default="auto",
+        choices=dtypes,
+        help="of the target (default: bfloat16 where there is some)",
+    )
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -100,10 +196,14 @@ def _data(arguments: argparse.Namespace) -> None:
     stop = _stopper(arguments)
     known = sorted(arguments.out.glob("*.npz")) if arguments.out.is_dir() else []
     if known and not arguments.resume:
-        raise InvalidInput(f"{arguments.out} has conversations already: go on with --resume, or take another --out")
+        raise InvalidInput(
+            f"{arguments.out} has conversations already: go on with --resume, or take another --out"
+        )
     pieces = Conversations.load(arguments.pieces) if arguments.pieces else None
     arguments.out.mkdir(parents=True, exist_ok=True)
-    target, tokenizer = pairs.load_target(arguments.target, device=arguments.device, dtype=arguments.dtype)
+    target, tokenizer = pairs.load_target(
+        arguments.target, device=arguments.device, dtype=arguments.dtype
+    )
     author = Author(Writer(target.model, tokenizer), seed, answer_tokens, kinds, library)
     if pieces is not None:
         author.remember(pieces)
@@ -115,7 +215,12 @@ def _data(arguments: argparse.Namespace) -> None:
             author.remember(earlier)
         first = int(number) + 1
         done += int(earlier.written.sum())
-    columns = rich.TextColumn("{task.description}"), rich.BarColumn(), rich.MofNCompleteColumn(), rich.TimeRemainingColumn()
+    columns = (
+        rich.TextColumn("{task.description}"),
+        rich.BarColumn(),
+        rich.MofNCompleteColumn(),
+        rich.TimeRemainingColumn(),
+    )
     with rich.Progress(*columns, disable=not sys.stderr.isatty()) as bar:
         task = bar.add_task("answer tokens", total=wanted, completed=done)
         for number, kind, conversations in author.batches(first) if done < wanted else ():
@@ -144,12 +249,20 @@ def _train(arguments: argparse.Namespace) -> None:
 
     stop = _stopper(arguments)
     if not arguments.data and not arguments.texts:
-        raise InvalidInput("there is nothing to train on: name conversations with --data; `train data` makes some")
+        raise InvalidInput(
+            "there is nothing to train on: name conversations with --data; `train data` makes some"
+        )
     found = files(arguments.data)
     sources = [Conversations.load([path]) for path in found]
     texts = [read_text(path) for path in arguments.texts]
-    if not arguments.resume and arguments.out.exists() and (not arguments.out.is_dir() or any(arguments.out.iterdir())):
-        raise InvalidInput(f"{arguments.out} is there already: go on with --resume, or take another --out")
+    if (
+        not arguments.resume
+        and arguments.out.exists()
+        and (not arguments.out.is_dir() or any(arguments.out.iterdir()))
+    ):
+        raise InvalidInput(
+            f"{arguments.out} is there already: go on with --resume, or take another --out"
+        )
     accelerator = Accelerator(cpu=arguments.device == "cpu")
     device = arguments.device if arguments.device != "auto" else str(accelerator.device)
     target, tokenizer = pairs.load_target(arguments.target, device=device, dtype=arguments.dtype)
@@ -158,17 +271,22 @@ def _train(arguments: argparse.Namespace) -> None:
     data = join(sources)
     if data.tokens.max() >= target.vocabulary:
         raise InvalidInput(
-            f"the conversations hold token id {data.tokens.max()}, beyond the vocabulary of {target.name}, 0 to "
+            f"the conversations hold token id {data.tokens.max()}, beyond the vocabulary of "
+            f"{target.name}, 0 to "
             f"{target.vocabulary - 1}: they were written with another tokenizer"
         )
     work = arguments.work or Path(f"{arguments.out}.work")
     names = (*sorted({path.resolve().name for path in (*arguments.data, *arguments.texts)}),)
     recipe = _recipe(arguments, target.name, names, data.digest, target.layers)
-    student = make_student(target.model, sources, recipe, arguments.teacher or work / "teacher", accelerator)
+    student = make_student(
+        target.model, sources, recipe, arguments.teacher or work / "teacher", accelerator
+    )
     trainer = Trainer(student, data, recipe, work, accelerator)
     if trainer.checkpoint.exists():
         if not arguments.resume:
-            raise InvalidInput(f"{trainer.checkpoint} is there already: go on with --resume, or take another --out")
+            raise InvalidInput(
+                f"{trainer.checkpoint} is there already: go on with --resume, or take another --out"
+            )
         trainer.resume()
     elif arguments.start:
         student.start_from(arguments.start)
@@ -176,15 +294,24 @@ def _train(arguments: argparse.Namespace) -> None:
         student.prepare()
     done = watch(trainer, stop)
     if accelerator.is_main_process:
-        save(student, arguments.out, recipe, trainer.progress, _circumstances(arguments, target.device))
+        save(
+            student,
+            arguments.out,
+            recipe,
+            trainer.progress,
+            _circumstances(arguments, target.device),
+        )
         last = trainer.progress.curve[-1]
         agreement = ", ".join(f"{a:.1%}" for a in last["agreement"])
         print(
-            f"{last['tokens']} tokens, held-out agreement {agreement}: {arguments.out}{'' if done else ' (go on with --resume)'}"
+            f"{last['tokens']} tokens, held-out agreement {agreement}: "
+            f"{arguments.out}{'' if done else ' (go on with --resume)'}"
         )
 
 
-def _recipe(arguments: argparse.Namespace, target: str, data: tuple[str, ...], digest: str, depth: int) -> Recipe:
+def _recipe(
+    arguments: argparse.Namespace, target: str, data: tuple[str, ...], digest: str, depth: int
+) -> Recipe:
     from ouroboros_core.training.draft import DraftRecipe, choose_layers
     from ouroboros_core.training.eagle import EagleRecipe
 
@@ -204,7 +331,13 @@ def _recipe(arguments: argparse.Namespace, target: str, data: tuple[str, ...], d
     if arguments.what == "eagle":
         return EagleRecipe(target, data, **given)
     hidden = options.whole_number(arguments.hidden, "hidden", 0)
-    return DraftRecipe(target, data, layers=choose_layers(arguments.layers or str(min(4, depth)), depth), hidden=hidden, **given)
+    return DraftRecipe(
+        target,
+        data,
+        layers=choose_layers(arguments.layers or str(min(4, depth)), depth),
+        hidden=hidden,
+        **given,
+    )
 
 
 def _rate(text: str) -> float:
@@ -220,7 +353,13 @@ def _rate(text: str) -> float:
 def _bare(word: str) -> str:
     """A word of a command, without the folders of a path."""
     flag, equals, value = word.partition("=")
-    return f"{flag}={Path(value).name}" if equals and "/" in value else Path(word).name if "/" in word else word
+    return (
+        f"{flag}={Path(value).name}"
+        if equals and "/" in value
+        else Path(word).name
+        if "/" in word
+        else word
+    )
 
 
 def _circumstances(arguments: argparse.Namespace, device: torch.device) -> Circumstances:
@@ -232,13 +371,22 @@ def _circumstances(arguments: argparse.Namespace, device: torch.device) -> Circu
     from ouroboros_core.loading.machine import device_name, processor
     from ouroboros_core.training.folder import Circumstances, earlier
 
-    machine = device_name(device) if device.type == "cuda" else f"{processor()}, {torch.get_num_threads()} threads"
-    versions = f"torch {torch.__version__}, transformers {transformers.__version__}, Python {platform.python_version()}"
+    machine = (
+        device_name(device)
+        if device.type == "cuda"
+        else f"{processor()}, {torch.get_num_threads()} threads"
+    )
+    versions = (
+        f"torch {torch.__version__}, transformers {transformers.__version__}, Python "
+        f"{platform.python_version()}"
+    )
     words = ["python", "-m", "ouroboros_core", *map(_bare, arguments.argv)]
     if "--note" in words:  # the card has it anyway
         del words[words.index("--note") : words.index("--note") + 2]
     note = arguments.note or ("plain texts, too" if arguments.texts else "")
-    return Circumstances(words, machine, versions, earlier(arguments.start), note, arguments.license)
+    return Circumstances(
+        words, machine, versions, earlier(arguments.start), note, arguments.license
+    )
 
 
 def _export(arguments: argparse.Namespace) -> None:
@@ -246,7 +394,9 @@ def _export(arguments: argparse.Namespace) -> None:
 
     if arguments.out.exists() and any(arguments.out.iterdir()):
         raise InvalidInput(f"{arguments.out} is not empty: name a new folder")
-    pair = pairs.load_pair(arguments.target, arguments.draft, "none", device="cpu", dtype="bfloat16")
+    pair = pairs.load_pair(
+        arguments.target, arguments.draft, "none", device="cpu", dtype="bfloat16"
+    )
     if pair.draft is None:
         raise InvalidInput("there is no draft to export: name one with --draft")
     model = pair.draft.model

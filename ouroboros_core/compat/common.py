@@ -1,4 +1,5 @@
-"""What the interfaces share: a plain transformers model in, steps out, messages in the caller's own words."""
+"""What the interfaces share: a plain transformers model in, steps out, messages in the caller's own
+words."""
 
 from __future__ import annotations
 
@@ -64,9 +65,15 @@ def steps_of(
     pool: PhrasePool | None,
 ) -> Iterator[Step]:
     if isinstance(prompt, torch.Tensor):
-        raise InvalidInput(f"inputs must be a list of token ids, got a tensor of the shape {list(prompt.shape)}: ids[0].tolist()")
+        raise InvalidInput(
+            f"inputs must be a list of token ids, got a tensor of the shape {list(prompt.shape)}: "
+            "ids[0].tolist()"
+        )
     if max_new_tokens < 0:
-        raise InvalidInput(f"{'max_len' if method == 'ouroboros' else 'max_gen_len'} must be at least 0, got {max_new_tokens}")
+        raise InvalidInput(
+            f"{'max_len' if method == 'ouroboros' else 'max_gen_len'} must be at least 0, got "
+            f"{max_new_tokens}"
+        )
     target = wrap(target_model, "the target model")
     draft = None
     if draft_model is not None:
@@ -75,7 +82,17 @@ def steps_of(
         draft = wrap(draft_model, "the draft model", target.vocabulary)
         target.vocabulary = draft.vocabulary
     if pool is not None and pool.largest_token >= target.vocabulary:
-        raise InvalidInput(f"the phrases hold token id {pool.largest_token}, beyond the vocabulary of {target.name}")
+        raise InvalidInput(
+            f"the phrases hold token id {pool.largest_token}, beyond the vocabulary of "
+            f"{target.name}"
+        )
     sampler = Sampler(sampling, target.vocabulary)
     kind = methods.create(methods.get(method), knobs, Resources(sampler, draft, stops, pool))
-    yield from decode(target, kind, list(prompt), max_new_tokens=max_new_tokens, sampler=sampler, stop_tokens=stops)
+    yield from decode(
+        target,
+        kind,
+        list(prompt),
+        max_new_tokens=max_new_tokens,
+        sampler=sampler,
+        stop_tokens=stops,
+    )

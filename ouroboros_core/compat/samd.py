@@ -1,4 +1,5 @@
-"""hyx1999/SAM-Decoding: load_sam, SamdConfig and what else its inference script imports, and that script's samd_generate."""
+"""hyx1999/SAM-Decoding: load_sam, SamdConfig and what else its inference script imports, and that
+script's samd_generate."""
 
 from __future__ import annotations
 
@@ -22,16 +23,21 @@ from ouroboros_core.models.eagle import EagleDrafter, EagleHead
 from ouroboros_core.sampling import Sampler, Sampling
 
 TREE_METHODS = {"token_recycle": "token_recycling", "eagle2": "eagle2"}
-"""Their names for the auxiliary method, and ours. Their `eagle` is the static tree of EAGLE-1, which is not here."""
+"""Their names for the auxiliary method, and ours. Their `eagle` is the static tree of EAGLE-1,
+which is not here."""
 
 
 def load_sam(path: str | Path, fingerprint: str | None = None) -> Corpus:
-    """A corpus made by `python -m ouroboros_core sam build`; the reference's pickle files are refused, because one runs code.
+    """A corpus made by `python -m ouroboros_core sam build`; the reference's pickle files are
+    refused, because one runs code.
 
     fingerprint: of the tokenizer, where another's is to be refused.
     """
     if Path(path).suffix == ".pkl":
-        raise InvalidInput(f"{path} is a pickle, which can run code when it is loaded: build an .npz with the command sam build")
+        raise InvalidInput(
+            f"{path} is a pickle, which can run code when it is loaded: build an .npz with the "
+            "command sam build"
+        )
     return Corpus.load(Path(path), fingerprint)
 
 
@@ -41,8 +47,10 @@ class SamdConfig:
 
     n_predicts                    tokens copied in a step, whatever the length of the match
     len_threshold, len_bias       as in the paper
-    tree_method, tree_model_path  what drafts otherwise: token_recycle, or eagle2 with the folder of a head trained for the model
-    max_predicts, cache_type, use_last_hidden_states   taken, and nothing needs to be done: there is one cache, and it grows
+    tree_method, tree_model_path  what drafts otherwise: token_recycle, or eagle2 with the folder of
+                                  a head trained for the model
+    max_predicts, cache_type, use_last_hidden_states   taken, and nothing needs to be done: there is
+                                                       one cache, and it grows
     """
 
     n_predicts: int = 40
@@ -56,7 +64,9 @@ class SamdConfig:
 
     def __post_init__(self) -> None:
         if self.tree_method not in TREE_METHODS:
-            raise InvalidInput(f"tree_method must be one of {', '.join(TREE_METHODS)}, got {self.tree_method}")
+            raise InvalidInput(
+                f"tree_method must be one of {', '.join(TREE_METHODS)}, got {self.tree_method}"
+            )
         self.knobs()
 
     def knobs(self) -> Any:
@@ -77,7 +87,8 @@ class SamdConfig:
 class SamdGenerationConfig:
     """Names, order and defaults as in the reference, where top_p 0 keeps everything, too.
 
-    max_steps  target passes at most. Greedy, or with greedy=False sampling: exact here, biased there
+    max_steps  target passes at most. Greedy, or with greedy=False sampling: exact here, biased
+               there
     """
 
     max_steps: int = 512
@@ -90,7 +101,9 @@ class SamdGenerationConfig:
 
     def __post_init__(self) -> None:
         if not self.greedy and not self.temperature > 0:
-            raise InvalidInput(f"temperature must be above 0 with greedy=False, got {self.temperature}")
+            raise InvalidInput(
+                f"temperature must be above 0 with greedy=False, got {self.temperature}"
+            )
         self.sampling(0)
 
     def sampling(self, seed: int) -> Sampling:
@@ -135,13 +148,17 @@ class DraftModel:
         dtype: torch.dtype | None = None,
         device: str | torch.device | None = None,
     ) -> None:
-        """sam_static: from `load_sam`. lm, dtype and device are taken; nothing is made of them before SamdModel has the model.
+        """sam_static: from `load_sam`. lm, dtype and device are taken; nothing is made of them
+        before SamdModel has the model.
 
-        The automaton of the text and the model of the tree are made for every run: sam_dyn and tree_model must be None.
+        The automaton of the text and the model of the tree are made for every run: sam_dyn and
+        tree_model must be None.
         """
         for name, value in (("sam_dyn", sam_dyn), ("tree_model", tree_model)):
             if value is not None:
-                raise InvalidInput(f"{name} must be None, got a {type(value).__name__}: it is made for every run")
+                raise InvalidInput(
+                    f"{name} must be None, got a {type(value).__name__}: it is made for every run"
+                )
         self.config, self.sam_static = config, sam_static
 
 
@@ -160,25 +177,37 @@ class SamdModel:
     ) -> None:
         """dtype, device: must be the model's own, or None.
 
-        Raises InvalidInput or UnsupportedModel, and for eagle2 WeightsUnavailable or VocabularyMismatch.
+        Raises InvalidInput or UnsupportedModel, and for eagle2 WeightsUnavailable or
+        VocabularyMismatch.
         """
         if dtype is not None and lm.dtype != dtype:
             raise InvalidInput(
-                f"the model is in {lm.dtype}, but dtype is {dtype}: load it with dtype={dtype}, or leave dtype out"
+                f"the model is in {lm.dtype}, but dtype is {dtype}: load it with dtype={dtype}, or "
+                "leave dtype out"
             )
         if device is not None and torch.device(device).type != lm.device.type:
-            raise InvalidInput(f"the model is on {lm.device}, but device is {device}: model.to({str(device)!r})")
+            raise InvalidInput(
+                f"the model is on {lm.device}, but device is {device}: model.to({str(device)!r})"
+            )
         self.config, self.draft = samd_config, draft
         self.stops = stops_of(eos_token_id) | stops_of(stop_token_id)
         self._target = wrap(lm, "the model")
         corpus = draft.sam_static
         if corpus is not None and corpus.largest_token >= self._target.vocabulary:
-            raise InvalidInput(f"the corpus holds token id {corpus.largest_token}, beyond the vocabulary of the model")
+            raise InvalidInput(
+                f"the corpus holds token id {corpus.largest_token}, beyond the vocabulary of the "
+                "model"
+            )
         self._head = None
         if samd_config.tree_method == "eagle2":
             if samd_config.tree_model_path is None:
-                raise InvalidInput("tree_method eagle2 needs tree_model_path, the folder of a head (train eagle makes one)")
-            self._head = EagleDrafter(EagleHead.load(Path(samd_config.tree_model_path).expanduser(), lm), self._target)
+                raise InvalidInput(
+                    "tree_method eagle2 needs tree_model_path, the folder of a head (train eagle "
+                    "makes one)"
+                )
+            self._head = EagleDrafter(
+                EagleHead.load(Path(samd_config.tree_model_path).expanduser(), lm), self._target
+            )
 
     def eval(self) -> SamdModel:
         return self
@@ -190,28 +219,49 @@ class SamdModel:
         generation_config: SamdGenerationConfig | None = None,
         **_: Any,
     ) -> Outputs:
-        """Continue ids [1, tokens]; the text is that of the model alone. attention_mask must not hide anything.
+        """Continue ids [1, tokens]; the text is that of the model alone. attention_mask must not
+        hide anything.
 
-        Further arguments, such as token_type_ids, are taken as the tokenizer gives them. It ends at an end token, after
-        max_new_tokens or max_steps, or where max_cache_len or the model's own length is reached.
+        Further arguments, such as token_type_ids, are taken as the tokenizer gives them. It ends at
+        an end token, after max_new_tokens or max_steps, or where max_cache_len or the model's own
+        length is reached.
         """
         settings = generation_config or SamdGenerationConfig()
         if input_ids.dim() != 2 or input_ids.shape[0] != 1:
-            raise InvalidInput(f"input_ids must have the shape [1, tokens], got {list(input_ids.shape)}: one text at a time")
+            raise InvalidInput(
+                f"input_ids must have the shape [1, tokens], got {list(input_ids.shape)}: one text "
+                "at a time"
+            )
         if attention_mask is not None and not bool(attention_mask.all()):
-            raise InvalidInput("attention_mask hides some of the tokens: leave the padding out, one text needs none")
+            raise InvalidInput(
+                "attention_mask hides some of the tokens: leave the padding out, one text needs "
+                "none"
+            )
         prompt = input_ids[0].tolist()
-        count = min(settings.max_new_tokens, settings.max_cache_len - len(prompt), self._target.max_length - len(prompt))
+        count = min(
+            settings.max_new_tokens,
+            settings.max_cache_len - len(prompt),
+            self._target.max_length - len(prompt),
+        )
         if count < 1:
             raise InvalidInput(
-                f"the prompt has {len(prompt)} tokens, max_new_tokens is {settings.max_new_tokens} and max_cache_len "
-                f"{settings.max_cache_len}, and the model has room for {self._target.max_length}: none for a new token"
+                f"the prompt has {len(prompt)} tokens, max_new_tokens is {settings.max_new_tokens} "
+                "and max_cache_len "
+                f"{settings.max_cache_len}, and the model has room for {self._target.max_length}: "
+                "none for a new token"
             )
         seed = 0 if settings.greedy else int(torch.randint(2**32, (1,), dtype=torch.int64))
         sampler = Sampler(settings.sampling(seed), self._target.vocabulary)
         resources = Resources(sampler, None, self.stops, None, self._head, self.draft.sam_static)
         method = methods.create(methods.get("sam"), self.config.knobs(), resources)
-        steps = decode(self._target, method, prompt, max_new_tokens=count, sampler=sampler, stop_tokens=self.stops)
+        steps = decode(
+            self._target,
+            method,
+            prompt,
+            max_new_tokens=count,
+            sampler=sampler,
+            stop_tokens=self.stops,
+        )
         lengths: list[int] = []
         new: list[int] = []
         for step in islice(steps, settings.max_steps):
@@ -234,16 +284,23 @@ def samd_generate(
     dtype: torch.dtype | None = None,
     device: str | torch.device | None = None,
 ) -> Outputs:
-    """Continue ids [1, tokens] greedily, copying from text and corpus (SAM-Decoding, arXiv 2411.10666).
+    """Continue ids [1, tokens] greedily, copying from text and corpus (SAM-Decoding, arXiv
+    2411.10666).
 
     sam_path         a corpus made with this tokenizer (`sam build`)
-    tree_method      token_recycle or eagle2, which then needs tree_model_path, the folder of a head trained for the model
+    tree_method      token_recycle or eagle2, which then needs tree_model_path, the folder of a head
+                     trained for the model
     dtype, device    the model's own, if given
     """
-    config = SamdConfig(n_predicts=n_predicts, tree_method=tree_method, tree_model_path=tree_model_path)
+    config = SamdConfig(
+        n_predicts=n_predicts, tree_method=tree_method, tree_model_path=tree_model_path
+    )
     sam = load_sam(sam_path, fingerprint(tokenizer)) if sam_path is not None else None
     ends: Sequence[int] | int | None = tokenizer.eos_token_id
     built = SamdModel(config, model, DraftModel(config, sam_static=sam), ends, dtype, device)
     return built.generate(
-        input_ids, generation_config=SamdGenerationConfig(max_new_tokens=max_new_tokens, max_cache_len=max_cache_len)
+        input_ids,
+        generation_config=SamdGenerationConfig(
+            max_new_tokens=max_new_tokens, max_cache_len=max_cache_len
+        ),
     )

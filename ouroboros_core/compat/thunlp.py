@@ -17,7 +17,8 @@ _RENAMED = {"ngram_size": "lookahead_level", "top_k_suffixes": "topk"}
 
 
 class CacheEngine:
-    """Phrases that outlive a call: hand one to several calls and each warms up the next (its `history`)."""
+    """Phrases that outlive a call: hand one to several calls and each warms up the next (its
+    `history`)."""
 
     def __init__(self, lookahead_level: int, guess_set_size: int) -> None:
         """lookahead_level: tokens of a phrase and its key together, which a call must share.
@@ -42,7 +43,9 @@ class CacheEngine:
     def insert(self, key: int, tokens: Sequence[int]) -> None:
         """Add a phrase of lookahead_level - 1 tokens; a known one becomes the newest."""
         if len(tokens) != self.pool.ngram_size - 1:
-            raise InvalidInput(f"a phrase must have {self.pool.ngram_size - 1} tokens, got {len(tokens)}")
+            raise InvalidInput(
+                f"a phrase must have {self.pool.ngram_size - 1} tokens, got {len(tokens)}"
+            )
         self.pool.insert(key, tuple(tokens), Learned.HISTORY, None)
 
 
@@ -62,21 +65,28 @@ def ouroboros(
     """Continue `prefix` as the target would alone, greedily: ids [1, at most prompt + max_len].
 
     prefix         token ids [1, prompt]
-    approx_model   the draft model; target_model: the target. Any decoder-only transformers models with one vocabulary
+    approx_model   the draft model; target_model: the target. Any decoder-only transformers models
+                   with one vocabulary
     ngram_cache    phrases of earlier calls, to start warm; it learns on
     max_len        new tokens at most
-    gamma, window_size, guess_set_size, lookahead_level, topk   as in the paper: draft length, W, G, N, K; W and G may differ
+    gamma, window_size, guess_set_size, lookahead_level, topk   as in the paper: draft length, W, G,
+    N, K; W and G may differ
     eos_token_id   where the text ends: an id, several, or None
 
-    Raises InvalidInput, VocabularyMismatch or UnsupportedModel. The text that follows a stop token in the reference is not
-    there, and unlike there a fully accepted suffix is followed by the target's bonus token (Ouroboros, arXiv 2402.13720).
+    Raises InvalidInput, VocabularyMismatch or UnsupportedModel. The text that follows a stop token
+    in the reference is not there, and unlike there a fully accepted suffix is followed by the
+    target's bonus token (Ouroboros, arXiv 2402.13720).
     """
     if not isinstance(prefix, torch.Tensor):
         raise InvalidInput(
-            f"prefix must be a tensor of the shape [1, tokens], got a {type(prefix).__name__}: torch.tensor([ids])"
+            f"prefix must be a tensor of the shape [1, tokens], got a {type(prefix).__name__}: "
+            "torch.tensor([ids])"
         )
     if prefix.dim() != 2 or prefix.shape[0] != 1:
-        raise InvalidInput(f"prefix must have the shape [1, tokens], got {list(prefix.shape)}: texts are decoded one at a time")
+        raise InvalidInput(
+            f"prefix must have the shape [1, tokens], got {list(prefix.shape)}: texts are decoded "
+            "one at a time"
+        )
     knobs = knobs_of(
         "ouroboros",
         _RENAMED,
@@ -91,11 +101,22 @@ def ouroboros(
     pool = ngram_cache.pool if ngram_cache is not None else None
     if pool is not None and pool.ngram_size != lookahead_level:
         raise InvalidInput(
-            f"ngram_cache was made with lookahead_level {pool.ngram_size}, the call has {lookahead_level}: its phrases have "
+            f"ngram_cache was made with lookahead_level {pool.ngram_size}, the call has "
+            f"{lookahead_level}: its phrases have "
             f"another length"
         )
     stops = stops_of(eos_token_id)
-    steps = steps_of("ouroboros", knobs, target_model, approx_model, prefix[0].tolist(), max_len, Sampling(), stops, pool)
+    steps = steps_of(
+        "ouroboros",
+        knobs,
+        target_model,
+        approx_model,
+        prefix[0].tolist(),
+        max_len,
+        Sampling(),
+        stops,
+        pool,
+    )
     new = [token for step in steps for token in step.tokens]
     return torch.cat([prefix, torch.tensor([new], dtype=prefix.dtype, device=prefix.device)], dim=1)
 

@@ -25,12 +25,17 @@ def check_room(prompt: Sequence[int], max_new_tokens: int, model: LanguageModel)
         raise InvalidInput(f"max_new_tokens must be at least 0, got {max_new_tokens}")
     if len(prompt) + max_new_tokens > model.max_length:
         raise InvalidInput(
-            f"the prompt has {len(prompt)} tokens and {max_new_tokens} are to follow, but {model.name} has room for "
-            f"{model.max_length}: shorten the prompt or ask for at most {max(0, model.max_length - len(prompt))}"
+            f"the prompt has {len(prompt)} tokens and {max_new_tokens} are to follow, but "
+            f"{model.name} has room for "
+            f"{model.max_length}: shorten the prompt or ask for at most "
+            f"{max(0, model.max_length - len(prompt))}"
         )
     outside = next((t for t in prompt if not 0 <= t < model.vocabulary), None)
     if outside is not None:
-        raise InvalidInput(f"token id {outside} is outside the vocabulary of {model.name}, 0 to {model.vocabulary - 1}")
+        raise InvalidInput(
+            f"token id {outside} is outside the vocabulary of {model.name}, 0 to "
+            f"{model.vocabulary - 1}"
+        )
 
 
 def decode(
@@ -43,11 +48,13 @@ def decode(
     stop_tokens: AbstractSet[int] = frozenset(),
     recorder: Recorder | None = None,
 ) -> Iterator[Step]:
-    """Continue `prompt` (token ids) by up to `max_new_tokens`, ending after the first stop token, which is emitted.
+    """Continue `prompt` (token ids) by up to `max_new_tokens`, ending after the first stop token,
+    which is emitted.
 
-    The text is that of plain decoding with the same sampler, whatever the method proposes; under rejection sampling it has
-    the same distribution. The clocks run only inside the loop: what a consumer does between two steps is not counted, nor is
-    what a `recorder` does, which keeps the models' probabilities. Raises InvalidInput where prompt and continuation do not fit.
+    The text is that of plain decoding with the same sampler, whatever the method proposes; under
+    rejection sampling it has the same distribution. The clocks run only inside the loop: what a
+    consumer does between two steps is not counted, nor is what a `recorder` does, which keeps the
+    models' probabilities. Raises InvalidInput where prompt and continuation do not fit.
     """
     check_room(prompt, max_new_tokens, model)
     text = tuple(prompt)
@@ -60,7 +67,9 @@ def decode(
     prefilled = clock()
     prefill = prefilled - began
     resumed, index, stopped = prefilled, 0, False
-    drafter = None if method.drafter is model else method.drafter  # where a draft writes alone, its passes are the steps
+    drafter = (
+        None if method.drafter is model else method.drafter
+    )  # where a draft writes alone, its passes are the steps
     while len(text) < end and not stopped:
         context = Context(text, end - len(text), index)
         draft_passes = drafter.passes if drafter else 0
@@ -92,13 +101,17 @@ def decode(
             pool_size=len(method.pool) if method.pool is not None else None,
             writer=method.writer,
             choice=method.decision,
-            judged=recorder.look(tree, evaluation, kept, last, len(context.tokens)) if recorder else (),
+            judged=recorder.look(tree, evaluation, kept, last, len(context.tokens))
+            if recorder
+            else (),
             window=tree.window if recorder else (),
         )
         resumed, index, prefill = clock(), index + 1, 0.0
 
 
-def _begin(model: LanguageModel, method: Method, prompt: tuple[int, ...], max_new_tokens: int) -> None:
+def _begin(
+    model: LanguageModel, method: Method, prompt: tuple[int, ...], max_new_tokens: int
+) -> None:
     """Both read the prompt: the model into its cache, the method what it needs of it."""
     model.forget()
     model.reserve(len(prompt) + max_new_tokens)
@@ -106,8 +119,11 @@ def _begin(model: LanguageModel, method: Method, prompt: tuple[int, ...], max_ne
     model.prefill(prompt)
 
 
-def _judge(tree: TokenTree, evaluation: Evaluation, sampler: Sampler, length: int) -> tuple[tuple[int, ...], int]:
-    """The accepted path and the target token, by the rule that the sampler asks for; `length` is that of the context."""
+def _judge(
+    tree: TokenTree, evaluation: Evaluation, sampler: Sampler, length: int
+) -> tuple[tuple[int, ...], int]:
+    """The accepted path and the target token, by the rule that the sampler asks for; `length` is
+    that of the context."""
     if not sampler.sampling.rejects:
         return verify(tree, sampler.chooser(evaluation, tree, length - 1))
     return rejection_sampling(
@@ -120,4 +136,6 @@ def _judge(tree: TokenTree, evaluation: Evaluation, sampler: Sampler, length: in
 def _check_proposal(tree: TokenTree, context: Context, model: LanguageModel) -> None:
     """What only a bug in a method can break."""
     assert tree.tokens[0] == context.root, "the tree must hang off the last token of the context"
-    assert all(0 <= token < model.vocabulary for token in tree.tokens), "a proposed token is outside the target's vocabulary"
+    assert all(0 <= token < model.vocabulary for token in tree.tokens), (
+        "a proposed token is outside the target's vocabulary"
+    )

@@ -1,7 +1,8 @@
 """Is the text that of plain decoding? And if not, was it rounding?
 
-In float32 and float64 the text is equal. In bfloat16 and float16 a pass over many rows rounds otherwise than a pass over one, so
-that a near tie can fall either way; the difference is then no error, but it must be shown, not hidden.
+In float32 and float64 the text is equal. In bfloat16 and float16 a pass over many rows rounds
+otherwise than a pass over one, so that a near tie can fall either way; the difference is then no
+error, but it must be shown, not hidden.
 """
 
 from __future__ import annotations
@@ -34,10 +35,12 @@ class Divergence:
 
     position     index among the new tokens, from 0
     token, other the method's token and plain decoding's there; None where a text had ended
-    gap          how far the method's token lies below the best one, in logits of a plain pass (noise added where sampled)
+    gap          how far the method's token lies below the best one, in logits of a plain pass
+                 (noise added where sampled)
     ulps         the same in units in the last place of the best logit, in the model's dtype
-    moved        the most by which a logit of the ten best differs between that plain pass and the model's own pass over one
-                 token behind the same text; measured where the gap is more than a few units, else 0
+    moved        the most by which a logit of the ten best differs between that plain pass and the
+                 model's own pass over one token behind the same text; measured where the gap is
+                 more than a few units, else 0
     """
 
     position: int
@@ -50,13 +53,17 @@ class Divergence:
 
     @property
     def tie(self) -> bool:
-        """Whether rounding explains it: a few units in the last place, or no more than two passes over one text differ by,
-        each of the two tokens in its own direction."""
+        """Whether rounding explains it: a few units in the last place, or no more than two passes
+        over one text differ by, each of the two tokens in its own direction."""
         return self.ulps <= TIE_ULPS or self.gap <= 2 * self.moved
 
     def sentence(self, pieces: Mapping[int, str]) -> str:
-        """Where, which two tokens, how far apart, and what that means. `pieces` has the text of the two."""
-        mine, theirs = (repr(pieces.get(t, str(t))) if t is not None else say("tie.end") for t in (self.token, self.other))
+        """Where, which two tokens, how far apart, and what that means. `pieces` has the text of the
+        two."""
+        mine, theirs = (
+            repr(pieces.get(t, str(t))) if t is not None else say("tie.end")
+            for t in (self.token, self.other)
+        )
         where = say("tie.where", n=self.position + 1, mine=mine, theirs=theirs)
         if math.isinf(self.ulps):
             return say("tie.ended", where=where)
@@ -74,15 +81,24 @@ def ulp(value: float, dtype: str) -> float:
 
 
 def divergence(model: LanguageModel, trace: Trace, baseline: Trace) -> Divergence | None:
-    """The first difference of two runs of the same task, judged by one plain pass of the model; None if there is none."""
+    """The first difference of two runs of the same task, judged by one plain pass of the model;
+    None if there is none."""
     sampling = Sampling.model_validate(trace.sampling)
-    return compare(model, trace.prompt.tokens, trace.tokens, baseline.tokens, trace.environment.dtype, sampling)
+    return compare(
+        model, trace.prompt.tokens, trace.tokens, baseline.tokens, trace.environment.dtype, sampling
+    )
 
 
 def compare(
-    model: LanguageModel, prompt: Sequence[int], tokens: Sequence[int], plain: Sequence[int], dtype: str, sampling: Sampling
+    model: LanguageModel,
+    prompt: Sequence[int],
+    tokens: Sequence[int],
+    plain: Sequence[int],
+    dtype: str,
+    sampling: Sampling,
 ) -> Divergence | None:
-    """The first difference of two continuations of `prompt` (token ids), judged by one plain pass; None if there is none."""
+    """The first difference of two continuations of `prompt` (token ids), judged by one plain pass;
+    None if there is none."""
     position = first_difference(tokens, plain)
     if position is None:
         return None
@@ -100,11 +116,20 @@ def compare(
     best = int(scores.argmax())
     gap = float(scores[best] - scores[token]) * scale
     ulps = gap / ulp(float(logits[best]), dtype)
-    return Divergence(position, token, other, gap, ulps, dtype, _moved(model, text, logits) if ulps > TIE_ULPS else 0.0)
+    return Divergence(
+        position,
+        token,
+        other,
+        gap,
+        ulps,
+        dtype,
+        _moved(model, text, logits) if ulps > TIE_ULPS else 0.0,
+    )
 
 
 def _moved(model: LanguageModel, text: Sequence[int], logits: npt.NDArray[np.float64]) -> float:
-    """The most by which the best logits [vocabulary] differ from those of the model's own pass over the last token."""
+    """The most by which the best logits [vocabulary] differ from those of the model's own pass over
+    the last token."""
     own = model.evaluate(text, TreeBuilder(text[-1]).build()).logits(0)
     best = np.argsort(-logits)[:BEST]
     return float(np.abs(logits[best] - own[best]).max())

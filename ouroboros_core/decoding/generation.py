@@ -47,18 +47,31 @@ class Task:
         """The same text by plain decoding: the baseline."""
         baseline = methods.get("autoregressive")
         sampling = self.sampling.model_copy(update={"acceptance": "match"})
-        return Task(self.prompt, baseline.id, baseline.Hyperparameters(), sampling, self.max_new_tokens, self.chat, self.history)
+        return Task(
+            self.prompt,
+            baseline.id,
+            baseline.Hyperparameters(),
+            sampling,
+            self.max_new_tokens,
+            self.chat,
+            self.history,
+        )
 
 
 def lacking(pair: Pair, kind: type[Method], hyperparameters: Hyperparameters) -> Need | None:
     """What a method needs with these knobs and the pair has not got; None if nothing."""
     there = {Need.DRAFT_MODEL: pair.draft, Need.HEAD: pair.head, Need.CORPUS: pair.corpus}
-    return next((need for need in sorted(methods.needed(kind, hyperparameters)) if there[need] is None), None)
+    return next(
+        (need for need in sorted(methods.needed(kind, hyperparameters)) if there[need] is None),
+        None,
+    )
 
 
 def _writer(pair: Pair, kind: type[Method]) -> LanguageModel:
     """The model whose text a method writes."""
-    if kind.writer is Source.TARGET or pair.draft is None:  # a draft that is missing is said by the method itself
+    if (
+        kind.writer is Source.TARGET or pair.draft is None
+    ):  # a draft that is missing is said by the method itself
         return pair.target
     return pair.draft
 
@@ -72,21 +85,36 @@ class Generation:
             raise InvalidInput("the prompt is empty; write at least one character")
         if pool is not None and pool.fingerprint != pair.fingerprint:
             raise InvalidInput(
-                f"the phrase pool belongs to another tokenizer (fingerprint {pool.fingerprint or 'none'}, this pair's is "
+                "the phrase pool belongs to another tokenizer (fingerprint "
+                f"{pool.fingerprint or 'none'}, this pair's is "
                 f"{pair.fingerprint}): start a new pool"
             )
         if pool is not None and pool.largest_token >= pair.target.vocabulary:
             raise InvalidInput(
-                f"the phrase pool holds token id {pool.largest_token}, beyond the vocabulary of {pair.target.name}"
+                f"the phrase pool holds token id {pool.largest_token}, beyond the vocabulary of "
+                f"{pair.target.name}"
             )
         self.pair = pair
         self.task = task
-        check_characters("".join((*task.history, task.prompt)), pair.tokenizer, pair.target.max_length, pair.target.name)
-        self.prompt = Prompt(task.prompt, task.chat, tuple(pair.encode(task.prompt, chat=task.chat, history=task.history)))
+        check_characters(
+            "".join((*task.history, task.prompt)),
+            pair.tokenizer,
+            pair.target.max_length,
+            pair.target.name,
+        )
+        self.prompt = Prompt(
+            task.prompt,
+            task.chat,
+            tuple(pair.encode(task.prompt, chat=task.chat, history=task.history)),
+        )
         kind = methods.get(task.method)
         if task.prediction and Need.EXPECTED_TEXT not in kind.uses:
-            able = ", ".join(m.id for m in methods.available().values() if Need.EXPECTED_TEXT in m.uses)
-            raise InvalidInput(f"{kind.id} has no use for a prediction: leave it out, or choose {able}")
+            able = ", ".join(
+                m.id for m in methods.available().values() if Need.EXPECTED_TEXT in m.uses
+            )
+            raise InvalidInput(
+                f"{kind.id} has no use for a prediction: leave it out, or choose {able}"
+            )
         self.model = _writer(pair, kind)
         check_room(self.prompt.tokens, task.max_new_tokens, self.model)
         self.steps: list[Step] = []
@@ -94,7 +122,9 @@ class Generation:
         self.created = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         self._ending: Ending = "cancelled"
         self._stream = TextStream(pair.tokenizer)
-        self._sampler = Sampler(task.sampling, pair.target.vocabulary, run=pool.runs if pool is not None else 0)
+        self._sampler = Sampler(
+            task.sampling, pair.target.vocabulary, run=pool.runs if pool is not None else 0
+        )
         resources = Resources(
             self._sampler,
             pair.draft,
@@ -108,7 +138,11 @@ class Generation:
         self._method = controlled(methods.create(kind, task.hyperparameters, resources), pair.costs)
         drafter = self._method.drafter
         self.draft_name = drafter.name if drafter and drafter is not self.model else None
-        computing = [model for model in (pair.target, pair.draft) if model is not None and model in (self.model, drafter)]
+        computing = [
+            model
+            for model in (pair.target, pair.draft)
+            if model is not None and model in (self.model, drafter)
+        ]
         check_memory(computing, len(self.prompt.tokens) + task.max_new_tokens)
 
     def _prediction(self) -> tuple[int, ...]:
@@ -120,7 +154,8 @@ class Generation:
         outside = next((t for t in ids if t >= self.pair.target.vocabulary), None)
         if outside is not None:
             raise InvalidInput(
-                f"the prediction holds token id {outside}, beyond the vocabulary of {self.pair.target.name}: take out "
+                f"the prediction holds token id {outside}, beyond the vocabulary of "
+                f"{self.pair.target.name}: take out "
                 f"{self.piece(outside)!r}"
             )
         return ids
@@ -154,7 +189,8 @@ class Generation:
 
     @property
     def repeats_plain_text(self) -> bool:
-        """Whether the text must be that of plain decoding: not where the draft writes alone, nor under rejection sampling."""
+        """Whether the text must be that of plain decoding: not where the draft writes alone, nor
+        under rejection sampling."""
         return self.model is self.pair.target and not self.task.sampling.rejects
 
     def piece(self, token: int) -> str:
@@ -176,7 +212,9 @@ class Generation:
             prompt=self.prompt,
             max_new_tokens=self.task.max_new_tokens,
             prediction=self.task.prediction,
-            corpus=self.pair.corpus.name if self.pair.corpus and Need.CORPUS in kind.needs | kind.uses else None,
+            corpus=self.pair.corpus.name
+            if self.pair.corpus and Need.CORPUS in kind.needs | kind.uses
+            else None,
             ending=self._ending,
             steps=tuple(self.steps),
             texts=tuple(self.texts),

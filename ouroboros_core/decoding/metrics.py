@@ -13,11 +13,14 @@ from ouroboros_core.sources import Source
 from ouroboros_core.tree import Learned
 
 BUSY = 1.25
-"""Passes of one row that took so many times as long as passes over proposals were measured on a machine busy with more."""
+"""Passes of one row that took so many times as long as passes over proposals were measured on a
+machine busy with more."""
 BEYOND = 1.05
-"""A speedup so many times as high as the mean acceptance length is more than passes that were saved can explain."""
+"""A speedup so many times as high as the mean acceptance length is more than passes that were saved
+can explain."""
 UNSTEADY = 0.3
-"""Spread of the seconds of equal passes; on an idle machine it is 0.02 to 0.22, beside another program 0.4 and more."""
+"""Spread of the seconds of equal passes; on an idle machine it is 0.02 to 0.22, beside another
+program 0.4 and more."""
 FEWEST_EQUAL, FEWEST_PASSES = 4, 8
 """Equal passes that have a median, and passes that have a spread."""
 
@@ -46,7 +49,8 @@ def tokens_per_second(trace: Trace) -> float:
 
 
 def mean_acceptance_length(trace: Trace) -> float:
-    """Tokens a step emits, the target's own included: emitted tokens / steps; 0 for an empty run."""
+    """Tokens a step emits, the target's own included: emitted tokens / steps; 0 for an empty
+    run."""
     return new_tokens(trace) / len(trace.steps) if trace.steps else 0.0
 
 
@@ -57,18 +61,23 @@ def draft_acceptance_rate(steps: Sequence[Step]) -> float | None:
 
 
 def target_passes_saved(trace: Trace) -> int:
-    """Passes that plain decoding would have needed beyond the steps taken: emitted tokens - steps."""
+    """Passes that plain decoding would have needed beyond the steps taken: emitted tokens -
+    steps."""
     return new_tokens(trace) - len(trace.steps)
 
 
 def draft_passes_per_draft_token(trace: Trace) -> float | None:
-    """Draft model passes / tokens it proposed; below 1 where phrases let one pass write several. None without a draft."""
-    drafted = sum(1 for step in trace.steps for p in step.tree.provenance if p.source is Source.DRAFT)
+    """Draft model passes / tokens it proposed; below 1 where phrases let one pass write several.
+    None without a draft."""
+    drafted = sum(
+        1 for step in trace.steps for p in step.tree.provenance if p.source is Source.DRAFT
+    )
     return sum(step.draft_passes for step in trace.steps) / drafted if drafted else None
 
 
 def token_sources(trace: Trace) -> list[Source]:
-    """Who proposed each emitted token; the target's own are TARGET, those of a draft model writing alone DRAFT."""
+    """Who proposed each emitted token; the target's own are TARGET, those of a draft model writing
+    alone DRAFT."""
     sources = []
     for step in trace.steps:
         sources += [step.tree.provenance[node].source for node in step.path]
@@ -95,11 +104,15 @@ def accepted_by_learned(trace: Trace, source: Source = Source.SUFFIX) -> Counter
 def acceptance_by_position(trace: Trace) -> list[tuple[int, int]]:
     """(tested, accepted) at each depth of the walk, 1 first."""
     deepest = max((step.tested for step in trace.steps), default=0)
-    return [(sum(s.tested >= d for s in trace.steps), sum(len(s.path) >= d for s in trace.steps)) for d in range(1, deepest + 1)]
+    return [
+        (sum(s.tested >= d for s in trace.steps), sum(len(s.path) >= d for s in trace.steps))
+        for d in range(1, deepest + 1)
+    ]
 
 
 def seconds_to_token(trace: Trace) -> list[float]:
-    """Seconds from the start, prefill included, until each emitted token was there; tokens of one step arrive together."""
+    """Seconds from the start, prefill included, until each emitted token was there; tokens of one
+    step arrive together."""
     ends = accumulate(step.seconds.prefill + step.seconds.decode for step in trace.steps)
     return [end for end, step in zip(ends, trace.steps, strict=True) for _ in step.tokens]
 
@@ -113,19 +126,22 @@ def first_difference(a: Sequence[int], b: Sequence[int]) -> int | None:
 
 
 def speedup(trace: Trace, baseline: Trace) -> float | None:
-    """Baseline seconds per token / this run's seconds per token, prefill included; both measured. None for an empty run."""
+    """Baseline seconds per token / this run's seconds per token, prefill included; both measured.
+    None for an empty run."""
     mine, theirs = tokens_per_second(trace), tokens_per_second(baseline)
     return mine / theirs if mine and theirs else None
 
 
 def plain_step_seconds(baseline: Trace) -> float:
-    """Seconds of a step of plain decoding, prefill apart: the unit in which other steps are weighed; 0 for an empty run."""
+    """Seconds of a step of plain decoding, prefill apart: the unit in which other steps are
+    weighed; 0 for an empty run."""
     return decode_seconds(baseline) / len(baseline.steps) if baseline.steps else 0.0
 
 
 def slowed(trace: Trace, baseline: Trace) -> float | None:
-    """How many times as long as a pass of this run a pass of plain decoding took, the medians, where that is more than BUSY:
-    one row is never dearer than several, so the machine was busy with something else and a speedup says nothing.
+    """How many times as long as a pass of this run a pass of plain decoding took, the medians,
+    where that is more than BUSY: one row is never dearer than several, so the machine was busy with
+    something else and a speedup says nothing.
 
     None where both were measured alike, or where the target wrote nothing.
     """
@@ -136,10 +152,12 @@ def slowed(trace: Trace, baseline: Trace) -> float | None:
 
 
 def pass_spread(trace: Trace) -> float | None:
-    """How unequal the seconds of equal passes are: the interquartile range of pass seconds, each divided by the median of the
-    passes over as many rows. Of plain decoding, whose passes all have one row, it is interquartile range / median.
+    """How unequal the seconds of equal passes are: the interquartile range of pass seconds, each
+    divided by the median of the passes over as many rows. Of plain decoding, whose passes all have
+    one row, it is interquartile range / median.
 
-    None where fewer than FEWEST_PASSES can be compared; widths with fewer than FEWEST_EQUAL passes are left out.
+    None where fewer than FEWEST_PASSES can be compared; widths with fewer than FEWEST_EQUAL passes
+    are left out.
     """
     widths: defaultdict[int, list[float]] = defaultdict(list)
     for step in trace.steps:
@@ -153,40 +171,58 @@ def pass_spread(trace: Trace) -> float | None:
 
 
 def busy(trace: Trace, baseline: Trace) -> tuple[Sign, float] | None:
-    """Why a speedup was measured on a machine busy with more and says little, with the number that tells; None if nothing does.
+    """Why a speedup was measured on a machine busy with more and says little, with the number that
+    tells; None if nothing does.
 
     slowed    plain passes took so many times as long as this run's, see `slowed`
-    beyond    speedup / mean acceptance length, where it is over BEYOND: a pass that checks more is never the cheaper one
+    beyond    speedup / mean acceptance length, where it is over BEYOND: a pass that checks more is
+              never the cheaper one
     unsteady  `pass_spread` of plain decoding or of this run, the larger, where it is over UNSTEADY
     """
     if ratio := slowed(trace, baseline):
         return "slowed", ratio
     whole, length = speedup(trace, baseline), mean_acceptance_length(trace)
-    if whole is not None and whole > BEYOND * length and all(step.writer is Source.TARGET for step in trace.steps):
+    if (
+        whole is not None
+        and whole > BEYOND * length
+        and all(step.writer is Source.TARGET for step in trace.steps)
+    ):
         return "beyond", whole / length
     spread = max(pass_spread(run) or 0.0 for run in (trace, baseline))
     return ("unsteady", spread) if spread > UNSTEADY else None
 
 
 def draft_cost(trace: Trace, baseline: Trace) -> float | None:
-    """c: seconds of a draft pass / seconds of a plain step, both measured; None without draft passes."""
+    """c: seconds of a draft pass / seconds of a plain step, both measured; None without draft
+    passes."""
     passes, plain = sum(step.draft_passes for step in trace.steps), plain_step_seconds(baseline)
-    return sum(step.seconds.draft for step in trace.steps) / passes / plain if passes and plain else None
+    return (
+        sum(step.seconds.draft for step in trace.steps) / passes / plain
+        if passes and plain
+        else None
+    )
 
 
 def step_cost(trace: Trace, baseline: Trace) -> float | None:
-    """Seconds of a step / seconds of a plain step, prefill apart; what it yields must be more tokens than that."""
+    """Seconds of a step / seconds of a plain step, prefill apart; what it yields must be more
+    tokens than that."""
     plain = plain_step_seconds(baseline)
     return decode_seconds(trace) / len(trace.steps) / plain if trace.steps and plain else None
 
 
 def proposal_depth(trace: Trace) -> float:
-    """gamma: proposed tokens along the deepest branch, the mean over all steps, those that proposed nothing included."""
-    return sum(max(step.tree.depths) for step in trace.steps) / len(trace.steps) if trace.steps else 0.0
+    """gamma: proposed tokens along the deepest branch, the mean over all steps, those that proposed
+    nothing included."""
+    return (
+        sum(max(step.tree.depths) for step in trace.steps) / len(trace.steps)
+        if trace.steps
+        else 0.0
+    )
 
 
 def expected_tokens(alpha: float, gamma: float) -> float:
-    """Tokens a step yields if each of gamma draft tokens is accepted with chance alpha: (1 - alpha^(gamma + 1)) / (1 - alpha).
+    """Tokens a step yields if each of gamma draft tokens is accepted with chance alpha: (1 -
+    alpha^(gamma + 1)) / (1 - alpha).
 
     Leviathan et al., arXiv 2211.17192, equation 1.
     """
@@ -194,17 +230,21 @@ def expected_tokens(alpha: float, gamma: float) -> float:
 
 
 def ideal_gamma(alpha: float, cost: float, most: int) -> tuple[int, float]:
-    """The draft length of 1 to `most` tokens that promises the most speed, the shortest of equals, and its speedup:
-    expected_tokens(alpha, gamma) / (gamma * cost + 1), where a draft pass costs `cost` plain steps.
+    """The draft length of 1 to `most` tokens that promises the most speed, the shortest of equals,
+    and its speedup: expected_tokens(alpha, gamma) / (gamma * cost + 1), where a draft pass costs
+    `cost` plain steps.
 
     Below 1, none pays. Leviathan et al., arXiv 2211.17192, theorem 3.8.
     """
-    speedups = [(gamma, expected_tokens(alpha, gamma) / (gamma * cost + 1)) for gamma in range(1, most + 1)]
+    speedups = [
+        (gamma, expected_tokens(alpha, gamma) / (gamma * cost + 1)) for gamma in range(1, most + 1)
+    ]
     return max(speedups, key=lambda found: found[1])
 
 
 def break_even(gamma: float, cost: float) -> float | None:
-    """The acceptance rate at which a step that costs `cost` plain steps yields as many tokens; None if gamma + 1 are too few."""
+    """The acceptance rate at which a step that costs `cost` plain steps yields as many tokens; None
+    if gamma + 1 are too few."""
     if cost > gamma + 1:
         return None
     low, high = 0.0, 1.0

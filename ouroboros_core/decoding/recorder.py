@@ -1,4 +1,5 @@
-"""What both models thought at every place that was judged: kept for those who want to look, outside every clock."""
+"""What both models thought at every place that was judged: kept for those who want to look, outside
+every clock."""
 
 from __future__ import annotations
 
@@ -13,13 +14,15 @@ from ouroboros_core.tree import Probabilities, TokenTree
 from ouroboros_core.verify import rejection_sampling, residual
 
 TOP = 10
-"""Tokens kept of each model, the likeliest; those that were proposed or chosen are kept beside them."""
+"""Tokens kept of each model, the likeliest; those that were proposed or chosen are kept beside
+them."""
 
 DIGITS = 5
 
 
 class Recorder:
-    """Looks once more at a step that is over. It computes with what is there already, makes no pass and changes nothing."""
+    """Looks once more at a step that is over. It computes with what is there already, makes no pass
+    and changes nothing."""
 
     def __init__(self, sampler: Sampler) -> None:
         self.sampler = sampler
@@ -32,11 +35,16 @@ class Recorder:
         target_token: int | None,
         length: int,
     ) -> tuple[Judged, ...]:
-        """Every place of the walk, the root first; `length` is that of the context. Where the text ended, nothing was judged."""
+        """Every place of the walk, the root first; `length` is that of the context. Where the text
+        ended, nothing was judged."""
         trials = self._trials(tree, evaluation, length) if self.sampler.sampling.rejects else {}
-        chosen = [tree.tokens[node] for node in path] + ([] if target_token is None else [target_token])
+        chosen = [tree.tokens[node] for node in path] + (
+            [] if target_token is None else [target_token]
+        )
         return tuple(
-            self._judged(tree, evaluation, node, token, length + tree.depths[node], trials.get(node, ()))
+            self._judged(
+                tree, evaluation, node, token, length + tree.depths[node], trials.get(node, ())
+            )
             for node, token in zip((0, *path), chosen, strict=False)
         )
 
@@ -70,16 +78,21 @@ class Recorder:
         )
 
     def _probabilities(self, evaluation: Evaluation, node: int) -> Probabilities:
-        """Probabilities [vocabulary]: those that are sampled from, or at temperature 1 where the choice is greedy."""
+        """Probabilities [vocabulary]: those that are sampled from, or at temperature 1 where the
+        choice is greedy."""
         if self.sampler.sampling.temperature:
             return self.sampler.probabilities(evaluation, node)
         return softmax(evaluation.logits(node).astype(np.float64))
 
-    def _trials(self, tree: TokenTree, evaluation: Evaluation, length: int) -> dict[int, tuple[Trial, ...]]:
+    def _trials(
+        self, tree: TokenTree, evaluation: Evaluation, length: int
+    ) -> dict[int, tuple[Trial, ...]]:
         """The draws of rejection sampling, made once more from the same randomness."""
         found: dict[int, list[Trial]] = {}
 
-        def note(node: int, child: int, u: float, p: float, q: float | None, accepted: bool) -> None:
+        def note(
+            node: int, child: int, u: float, p: float, q: float | None, accepted: bool
+        ) -> None:
             kept = (round(u, DIGITS), round(p, DIGITS), None if q is None else round(q, DIGITS))
             found.setdefault(node, []).append(Trial(child, *kept, accepted))
 
@@ -110,7 +123,8 @@ def _top(p: Probabilities) -> list[int]:
 
 
 def _column(values: Any, rows: Any) -> tuple[float, ...]:
-    """Rounded values of some tokens; empty where there are none. A smaller draft vocabulary has no chance beyond its end."""
+    """Rounded values of some tokens; empty where there are none. A smaller draft vocabulary has no
+    chance beyond its end."""
     if values is None:
         return ()
     return tuple(round(float(values[row]), DIGITS) if row < len(values) else 0.0 for row in rows)

@@ -20,15 +20,19 @@ class Decoder(Protocol):
 
 def decode_all(tokenizer: Decoder, tokens: Sequence[int]) -> str:
     """The text of all tokens, special ones included, no spaces cleaned up."""
-    return tokenizer.decode(list(tokens), skip_special_tokens=False, clean_up_tokenization_spaces=False)
+    return tokenizer.decode(
+        list(tokens), skip_special_tokens=False, clean_up_tokenization_spaces=False
+    )
 
 
 class TextStream:
-    """Turns a growing list of tokens into text; the pieces together are exactly `decode_all` of the list.
+    """Turns a growing list of tokens into text; the pieces together are exactly `decode_all` of the
+    list.
 
-    A token that ends inside a character adds nothing until the character is complete; nor does a byte token (`<0x0A>`, as in
-    Llama 2), because the bytes after it decide whether the whole run of bytes is text or not. Only a short tail is decoded again
-    each time: the tokens since the last piece, and those of the piece before as their context.
+    A token that ends inside a character adds nothing until the character is complete; nor does a
+    byte token (`<0x0A>`, as in Llama 2), because the bytes after it decide whether the whole run of
+    bytes is text or not. Only a short tail is decoded again each time: the tokens since the last
+    piece, and those of the piece before as their context.
     """
 
     def __init__(self, tokenizer: Decoder) -> None:
@@ -41,7 +45,9 @@ class TextStream:
         """The text that this token completes, possibly none."""
         self._tokens.append(token)
         text = decode_all(self._tokenizer, self._tokens[self._start :])
-        may_change = text.endswith(UNFINISHED) or BYTE_TOKEN.fullmatch(self._tokenizer.convert_ids_to_tokens(token) or "")
+        may_change = text.endswith(UNFINISHED) or BYTE_TOKEN.fullmatch(
+            self._tokenizer.convert_ids_to_tokens(token) or ""
+        )
         if may_change or not text.startswith(self._known):
             return ""
         piece = text[len(self._known) :]

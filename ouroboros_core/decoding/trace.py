@@ -1,9 +1,11 @@
-"""What a run leaves behind: one Step per target pass, all of them in a Trace, which is JSON and back without loss.
+"""What a run leaves behind: one Step per target pass, all of them in a Trace, which is JSON and
+back without loss.
 
 A fact is stored once; everything that can be derived is a property here or a function in `metrics`.
 
-The file of a run is the JSON object of its Trace. It may have one more member, `baseline`, the Trace of the plain run that it was
-compared with: `trace_io.read_trace` leaves it out, `trace_io.read_run` reads both.
+The file of a run is the JSON object of its Trace. It may have one more member, `baseline`, the
+Trace of the plain run that it was compared with: `trace_io.read_trace` leaves it out,
+`trace_io.read_run` reads both.
 """
 
 from __future__ import annotations
@@ -28,7 +30,8 @@ Kind = Literal["correction", "bonus"]
 
 @dataclass(frozen=True)
 class Seconds:
-    """Wall-clock seconds of one step by phase. `prefill` is that of both models, and zero but in the first step."""
+    """Wall-clock seconds of one step by phase. `prefill` is that of both models, and zero but in
+    the first step."""
 
     prefill: float = 0.0
     draft: float = 0.0
@@ -44,7 +47,8 @@ class Seconds:
 
 @dataclass(frozen=True)
 class Trial:
-    """A candidate under rejection sampling: kept if u < min(1, p/q), or u < p where it was not drawn (q is None).
+    """A candidate under rejection sampling: kept if u < min(1, p/q), or u < p where it was not
+    drawn (q is None).
 
     node  of the candidate
     """
@@ -61,11 +65,14 @@ class Judged:
     """What the models thought of what comes after a node, where the target chose.
 
     tokens  ids: the ten likeliest of both models, what was proposed, and what was chosen
-    target  the target's probability of each: that which is sampled from, or at temperature 1 where the choice is greedy
+    target  the target's probability of each: that which is sampled from, or at temperature 1 where
+            the choice is greedy
     draft   likewise the draft's; empty where it was not asked
-    noise   the Gumbel noise of each: the token with the largest log-probability plus noise is chosen. Sampled by `match` only
+    noise   the Gumbel noise of each: the token with the largest log-probability plus noise is
+            chosen. Sampled by `match` only
     trials  the candidates in the order in which they were judged. Rejection sampling only
-    left    what was left of the target's probabilities after the last rejection, from which the correction was drawn
+    left    what was left of the target's probabilities after the last rejection, from which the
+            correction was drawn
     """
 
     node: int
@@ -88,9 +95,12 @@ class Step:
     draft_passes  passes of the draft model
     pool_size     phrases in the pool after the step; None for a method without one
     choice        what was decided about the step, where an amount is 'auto'
-    writer        whose choice the target token is: the target's, but where the draft model writes alone
-    judged        what the models thought at each place of the walk, the root first; empty unless it was recorded
-    window        (token, parent) of the nodes of the lookahead window, numbered behind the tree's; empty unless recorded
+    writer        whose choice the target token is: the target's, but where the draft model writes
+                  alone
+    judged        what the models thought at each place of the walk, the root first; empty unless it
+                  was recorded
+    window        (token, parent) of the nodes of the lookahead window, numbered behind the tree's;
+                  empty unless recorded
     """
 
     index: int
@@ -115,19 +125,23 @@ class Step:
     @property
     def occurring(self) -> set[int]:
         """Every token id there is in this step."""
-        seen = {token for judged in self.judged for token in judged.tokens} | {token for token, _ in self.window}
+        seen = {token for judged in self.judged for token in judged.tokens} | {
+            token for token, _ in self.window
+        }
         return seen | {*self.tree.tokens, *self.tokens}
 
     @property
     def kind(self) -> Kind | None:
-        """What the target token is: correction after a rejection, bonus after full acceptance, None if nothing was proposed."""
+        """What the target token is: correction after a rejection, bonus after full acceptance, None
+        if nothing was proposed."""
         if self.target_token is None or len(self.tree) == 1:
             return None
         return "correction" if self.tree.children(self.path[-1] if self.path else 0) else "bonus"
 
     @property
     def tested(self) -> int:
-        """Depth to which the draft was really judged: accepted tokens, and the rejected one if there was one."""
+        """Depth to which the draft was really judged: accepted tokens, and the rejected one if
+        there was one."""
         return len(self.path) + (self.kind == "correction")
 
 
@@ -144,9 +158,10 @@ class Prompt:
 class Trace:
     """A run.
 
-    texts   the text each emitted token added; together exactly the tokenizer's decoding of all of them (of a cancelled
-            run: of those that were whole characters)
-    pieces  the text of every token id that occurs in a tree, on its own: for pictures, where a token may be half a character
+    texts   the text each emitted token added; together exactly the tokenizer's decoding of all of
+            them (of a cancelled run: of those that were whole characters)
+    pieces  the text of every token id that occurs in a tree, on its own: for pictures, where a
+            token may be half a character
     prediction   the text that was expected, where one was given
     corpus  the corpus that the method could look into
     """
@@ -180,7 +195,11 @@ class Trace:
     @property
     def ended_at_once(self) -> bool:
         """Whether the answer is empty: blanks at most, and then the end of the text."""
-        return self.ending == "stop token" and bool(self.texts) and not "".join(self.texts[:-1]).strip()
+        return (
+            self.ending == "stop token"
+            and bool(self.texts)
+            and not "".join(self.texts[:-1]).strip()
+        )
 
     def to_json(self, baseline: Trace | None = None) -> str:
         """The file of this run, with its plain run where that is given."""
@@ -190,7 +209,8 @@ class Trace:
 
 @cache
 def adapter() -> TypeAdapter[Trace]:
-    """What turns a trace into JSON; made when it is first needed, because importing pydantic takes its time."""
+    """What turns a trace into JSON; made when it is first needed, because importing pydantic takes
+    its time."""
     from pydantic import TypeAdapter
 
     return TypeAdapter(Trace)

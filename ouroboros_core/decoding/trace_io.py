@@ -1,8 +1,10 @@
-"""A trace as a file: JSON of one run, and of the plain run that may lie beside it, read from whoever wrote it.
+"""A trace as a file: JSON of one run, and of the plain run that may lie beside it, read from
+whoever wrote it.
 
-A file is read in three stages, each of which refuses with a sentence: JSON of a bounded size and depth; the types of `Trace`; and
-part by part what types cannot say, so that everything computed from a trace works, in bounded time and memory. Fields that `Trace`
-does not have are left out, so that nothing of them reaches a page, and a file of a later program that only added some can still be
+A file is read in three stages, each of which refuses with a sentence: JSON of a bounded size and
+depth; the types of `Trace`; and part by part what types cannot say, so that everything computed
+from a trace works, in bounded time and memory. Fields that `Trace` does not have are left out, so
+that nothing of them reaches a page, and a file of a later program that only added some can still be
 read. Text is text: it may hold markup or code, and stays as it is.
 """
 
@@ -30,13 +32,15 @@ BASELINE = "baseline"
 
 
 def read_trace(text: str | bytes) -> Trace:
-    """The trace in a JSON text; raises InvalidInput for anything that is none, or is beyond the bounds below."""
+    """The trace in a JSON text; raises InvalidInput for anything that is none, or is beyond the
+    bounds below."""
     return _read(_parse(text))
 
 
 def read_run(text: str | bytes) -> tuple[Trace, Trace | None]:
-    """The trace in a JSON text and the plain run it was compared with, None where there is none; raises InvalidInput as `read_trace`
-    does, for either of them, and for a plain run of another prompt."""
+    """The trace in a JSON text and the plain run it was compared with, None where there is none;
+    raises InvalidInput as `read_trace` does, for either of them, and for a plain run of another
+    prompt."""
     data = _parse(text)
     trace, plain = _read(data), data.get(BASELINE)
     if plain is None:
@@ -46,7 +50,10 @@ def read_run(text: str | bytes) -> tuple[Trace, Trace | None]:
     except InvalidInput as error:
         raise InvalidInput(f"{BASELINE}: {error}") from None
     if baseline.prompt.tokens != trace.prompt.tokens:
-        raise refusal(BASELINE, "must be a run of the same prompt: speeds on different prompts cannot be compared")
+        raise refusal(
+            BASELINE,
+            "must be a run of the same prompt: speeds on different prompts cannot be compared",
+        )
     return trace, baseline
 
 
@@ -63,10 +70,13 @@ def _parse(text: str | bytes) -> dict[str, Any]:
     try:
         data = text.encode() if isinstance(text, str) else text
     except UnicodeEncodeError:
-        raise refusal("the file", "holds half of a surrogate pair, which is no character: save it as UTF-8") from None
+        raise refusal(
+            "the file", "holds half of a surrogate pair, which is no character: save it as UTF-8"
+        ) from None
     if len(data) > MAX_BYTES:
         raise InvalidInput(
-            f"the trace has {len(data) / 2**20:.1f} MB; at most {MAX_BYTES // 2**20} MB are read: record a shorter run, or one "
+            f"the trace has {len(data) / 2**20:.1f} MB; at most {MAX_BYTES // 2**20} MB are read: "
+            "record a shorter run, or one "
             "without the models' probabilities"
         )
     try:
@@ -79,16 +89,22 @@ def _parse(text: str | bytes) -> dict[str, Any]:
 
 
 def _object(found: Any) -> dict[str, Any]:
-    """What was parsed, where it is an object of our schema version; its dictionaries are bounded."""
+    """What was parsed, where it is an object of our schema version; its dictionaries are
+    bounded."""
     if not isinstance(found, dict):
         raise refusal("it", f"must be a JSON object, got {shown(found)}")
     version = found.get("version", VERSION)
     if version != VERSION:
         raise InvalidInput(
-            f"the trace has schema version {shown(version)}; this program reads version {VERSION}: open it with the program "
+            f"the trace has schema version {shown(version)}; this program reads version {VERSION}: "
+            "open it with the program "
             "that wrote it"
         )
-    for name, most in (("pieces", MAX_TOKENS), ("hyperparameters", MAX_KNOBS), ("sampling", MAX_KNOBS)):
+    for name, most in (
+        ("pieces", MAX_TOKENS),
+        ("hyperparameters", MAX_KNOBS),
+        ("sampling", MAX_KNOBS),
+    ):
         if isinstance(found.get(name), dict):
             at_most(len(found[name]), name, most)
     return found
@@ -110,7 +126,8 @@ def _validate(data: dict[str, Any]) -> Trace:
 
 @cache
 def _validator() -> SchemaValidator:
-    """That of `Trace`, but it stops at the first bad item of a list: a list may have millions, and each would be an error."""
+    """That of `Trace`, but it stops at the first bad item of a list: a list may have millions, and
+    each would be an error."""
     from pydantic_core import SchemaValidator
 
     return SchemaValidator(_failing_fast(adapter().core_schema))
@@ -129,9 +146,11 @@ MAX_STEPS = 32_768
 MAX_TOKENS = 131_072
 """Of a prompt, of an answer, and with a text in `pieces`."""
 MAX_NODES = 1_024
-"""Of a tree or a lookahead window; the largest that the knobs of our methods allow have some 550."""
+"""Of a tree or a lookahead window; the largest that the knobs of our methods allow have some
+550."""
 MAX_ALL_NODES = 131_072
-"""Of all trees together: more than a file of the greatest size that `Trace.to_json` wrote can hold."""
+"""Of all trees together: more than a file of the greatest size that `Trace.to_json` wrote can
+hold."""
 MAX_DEPTH = 256
 """Of a tree; the deepest that the knobs of our methods allow have some 70."""
 MAX_ROWS = 512
@@ -145,7 +164,8 @@ MAX_ADDED = 100_000
 MAX_TEXT = 1_000_000
 """Characters of the prompt and of the expected text."""
 MAX_SHOWN = 2**25
-"""Characters of all nodes and listed tokens together, each with its piece: a file may name one long piece a million times."""
+"""Characters of all nodes and listed tokens together, each with its piece: a file may name one long
+piece a million times."""
 MAX_KNOBS = 64
 MAX_ID = 2**31 - 1
 MAX_COUNT = 2**31 - 1
@@ -174,20 +194,30 @@ def check(trace: Trace) -> None:
     _within(trace.environment.threads, "environment.threads", 0, MAX_COUNT)
     _all_within(trace.prompt.tokens, "prompt.tokens", 0, MAX_ID, MAX_TOKENS)
     at_most(len(trace.steps), "steps", MAX_STEPS)
-    at_most(sum(len(step.tree) for step in trace.steps), "all trees together", MAX_ALL_NODES, "nodes")
+    at_most(
+        sum(len(step.tree) for step in trace.steps), "all trees together", MAX_ALL_NODES, "nodes"
+    )
     for number, step in enumerate(trace.steps):
         _check_step(step, number)
     count = len(trace.tokens)
     at_most(count, "the answer", MAX_TOKENS, "tokens")
     if len(trace.texts) != count:
-        raise refusal("texts", f"must be one for each emitted token: {count} tokens have {len(trace.texts)} texts")
+        raise refusal(
+            "texts",
+            f"must be one for each emitted token: {count} tokens have {len(trace.texts)} texts",
+        )
     _check_shown(trace)
 
 
 def _check_strings(trace: Trace) -> None:
     """No string beyond its length."""
-    names = {name: getattr(trace, name) for name in ("method", "target", "draft", "corpus", "created")}
-    names |= {f"environment.{part.name}": getattr(trace.environment, part.name) for part in fields(trace.environment)}
+    names = {
+        name: getattr(trace, name) for name in ("method", "target", "draft", "corpus", "created")
+    }
+    names |= {
+        f"environment.{part.name}": getattr(trace.environment, part.name)
+        for part in fields(trace.environment)
+    }
     for where, name in names.items():
         if isinstance(name, str):
             at_most(len(name), where, MAX_NAME, "characters")
@@ -218,7 +248,10 @@ def _check_step(step: Step, number: int) -> None:
     for name in ("prefill", "draft", "verify", "learn", "host"):
         _within(getattr(step.seconds, name), f"{where}.seconds.{name}", 0, MAX_SECONDS)
     if step.seconds.decode < MIN_SECONDS:
-        raise refusal(f"{where}.seconds", f"must be at least {MIN_SECONDS:g} together, prefill apart; no step takes no time")
+        raise refusal(
+            f"{where}.seconds",
+            f"must be at least {MIN_SECONDS:g} together, prefill apart; no step takes no time",
+        )
     _within(step.width, f"{where}.width", len(step.tree) + len(step.window), MAX_COUNT)
     _within(step.draft_passes, f"{where}.draft_passes", 0, MAX_COUNT)
     _within(step.pool_size, f"{where}.pool_size", 0, MAX_COUNT)
@@ -239,7 +272,10 @@ def _check_tree(tree: TokenTree, where: str) -> None:
     at_most(max(tree.depths), f"{where}.tree", MAX_DEPTH, "levels")
     _all_within(sorted(tree.silent), f"{where}.tree.silent", 0, len(tree) - 1, len(tree))
     if tree.provenance[0].source is not Source.CONTEXT:
-        raise refusal(f"{where}.tree.provenance.0.source", f"must be context, got {tree.provenance[0].source.value}")
+        raise refusal(
+            f"{where}.tree.provenance.0.source",
+            f"must be context, got {tree.provenance[0].source.value}",
+        )
     for node, provenance in enumerate(tree.provenance):
         _check_provenance(provenance, f"{where}.tree.provenance.{node}", node == 0)
 
@@ -259,7 +295,10 @@ def _check_walk(step: Step, where: str) -> None:
     parent = 0
     for node in step.path:
         if not 0 < node < len(step.tree) or step.tree.parents[node] != parent:
-            raise refusal(f"{where}.path", f"is no walk from the root: {shown(node)} is no child of node {parent}")
+            raise refusal(
+                f"{where}.path",
+                f"is no walk from the root: {shown(node)} is no child of node {parent}",
+            )
         parent = node
     _within(step.target_token, f"{where}.target_token", 0, MAX_ID)
     if not step.tokens:
@@ -277,7 +316,10 @@ def _check_judged(step: Step, where: str) -> None:
     """All places of the walk were judged, or none was recorded."""
     walk = (0, *step.path)[: len(step.tokens)]
     if step.judged and tuple(judged.node for judged in step.judged) != walk:
-        raise refusal(f"{where}.judged", "must be the places of the walk in their order, the root first, or empty")
+        raise refusal(
+            f"{where}.judged",
+            "must be the places of the walk in their order, the root first, or empty",
+        )
     for place, judged in enumerate(step.judged):
         _check_place(judged, f"{where}.judged.{place}")
         _check_trials(judged, step, f"{where}.judged.{place}")
@@ -286,24 +328,39 @@ def _check_judged(step: Step, where: str) -> None:
 def _check_place(judged: Judged, where: str) -> None:
     count = len(judged.tokens)
     _all_within(judged.tokens, f"{where}.tokens", 0, MAX_ID, MAX_ROWS)
-    for name, low, high in (("target", 0, 1), ("draft", 0, 1), ("noise", -MAX_NOISE, MAX_NOISE), ("left", 0, 1)):
+    for name, low, high in (
+        ("target", 0, 1),
+        ("draft", 0, 1),
+        ("noise", -MAX_NOISE, MAX_NOISE),
+        ("left", 0, 1),
+    ):
         column = getattr(judged, name)
         if len(column) != count and (column or name == "target"):
-            raise refusal(f"{where}.{name}", f"must have one number for each of its {count} tokens, got {len(column)}")
+            raise refusal(
+                f"{where}.{name}",
+                f"must have one number for each of its {count} tokens, got {len(column)}",
+            )
         _all_within(column, f"{where}.{name}", low, high, count)
 
 
 def _check_trials(judged: Judged, step: Step, where: str) -> None:
-    """Candidates are children of the place in the order of the tree; the one that is on the path was accepted, and no other."""
+    """Candidates are children of the place in the order of the tree; the one that is on the path
+    was accepted, and no other."""
     children = step.tree.children(judged.node) if judged.trials else []
     nodes = [trial.node for trial in judged.trials]
     if nodes != children[: len(nodes)]:
-        raise refusal(f"{where}.trials", f"must be the first of the nodes below node {judged.node}, in their order")
+        raise refusal(
+            f"{where}.trials",
+            f"must be the first of the nodes below node {judged.node}, in their order",
+        )
     for number, trial in enumerate(judged.trials):
         for name in ("u", "p", "q"):
             _within(getattr(trial, name), f"{where}.trials.{number}.{name}", 0, 1)
         if trial.accepted != (trial.node in step.path):
-            raise refusal(f"{where}.trials.{number}.accepted", f"must say whether node {trial.node} is on the path")
+            raise refusal(
+                f"{where}.trials.{number}.accepted",
+                f"must say whether node {trial.node} is on the path",
+            )
     if nodes and set(children).intersection(step.path).difference(nodes):
         raise refusal(f"{where}.trials", "must include the node that is on the path")
 
@@ -313,7 +370,11 @@ def _check_shown(trace: Trace) -> None:
     length = {token: len(piece) for token, piece in trace.pieces.items()}
     count = 0
     for step in trace.steps:
-        listed = (step.tree.tokens, *(judged.tokens for judged in step.judged), [token for token, _ in step.window])
+        listed = (
+            step.tree.tokens,
+            *(judged.tokens for judged in step.judged),
+            [token for token, _ in step.window],
+        )
         count += sum(length.get(token, 1) for tokens in listed for token in tokens)
     at_most(count, "nodes and listed tokens together", MAX_SHOWN, "characters")
 
@@ -347,10 +408,17 @@ def shown(value: Any) -> str:
         return "an object" if isinstance(value, dict) else "a list"
     if isinstance(value, str):
         return f"'{_plain(value, 40)}'"
-    text = str(value) if not isinstance(value, int) or abs(value) < 10**40 else "a number of more than 40 digits"
+    text = (
+        str(value)
+        if not isinstance(value, int) or abs(value) < 10**40
+        else "a number of more than 40 digits"
+    )
     return {"None": "null", "True": "true", "False": "false"}.get(text, text)
 
 
 def _plain(text: str, most: int) -> str:
-    """Text of a file as it may stand in a message, which a page may render: short, and without anything that marks up."""
-    return re.sub(r"[^\w .,:;+=/()'-]", "·", text if len(text) <= most else text[: most - 1] + "…").replace("://", "·")
+    """Text of a file as it may stand in a message, which a page may render: short, and without
+    anything that marks up."""
+    return re.sub(
+        r"[^\w .,:;+=/()'-]", "·", text if len(text) <= most else text[: most - 1] + "…"
+    ).replace("://", "·")

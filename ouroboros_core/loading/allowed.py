@@ -26,17 +26,26 @@ class Choice(BaseModel):
 
 
 def read_pairs(file: Path) -> tuple[Choice, ...]:
-    """The pairs of a JSON file, such as `[{"name": "small", "target": "models/target", "draft": "models/draft"}]`.
+    """The pairs of a JSON file, such as `[{"name": "small", "target": "models/target", "draft":
+    "models/draft"}]`.
 
-    A target that is null or left out is the embedded one. The first pair is the one a visitor finds chosen.
-    Raises InvalidInput where the file is missing, malformed, empty, or names two pairs alike.
+    A target that is null or left out is the embedded one. The first pair is the one a visitor finds
+    chosen. Raises InvalidInput where the file is missing, malformed, empty, or names two pairs
+    alike.
     """
     try:
-        choices = TypeAdapter(tuple[Choice, ...]).validate_python(json.loads(file.read_text(encoding="utf-8")))
+        choices = TypeAdapter(tuple[Choice, ...]).validate_python(
+            json.loads(file.read_text(encoding="utf-8"))
+        )
     except (OSError, ValueError) as error:
-        reason = "; ".join(_explain(e) for e in error.errors()) if isinstance(error, ValidationError) else error
+        reason = (
+            "; ".join(_explain(e) for e in error.errors())
+            if isinstance(error, ValidationError)
+            else error
+        )
         raise InvalidInput(
-            f'{file} is no list of pairs ({reason}): write [{{"name": "...", "target": "...", "draft": "..."}}, ...]'
+            f"{file} is no list of pairs ({reason}): "
+            'write [{"name": "...", "target": "...", "draft": "..."}, ...]'
         ) from None
     if not choices:
         raise InvalidInput(f"{file} lists no pair: name at least one")

@@ -1,4 +1,5 @@
-"""Whether a text fits: in characters before it is tokenized, and in memory before anything is computed."""
+"""Whether a text fits: in characters before it is tokenized, and in memory before anything is
+computed."""
 
 from __future__ import annotations
 
@@ -18,11 +19,15 @@ if TYPE_CHECKING:
     from ouroboros_core.models.causal_lm import CausalLM
 
 SPARE = 128 * 2**20
-"""Bytes that are left to everything but keys and values: activations of a pass, the record of a run."""
+"""Bytes that are left to everything but keys and values: activations of a pass, the record of a
+run."""
 
 
-def check_characters(text: str, tokenizer: PreTrainedTokenizerBase, max_length: int, name: str) -> None:
-    """Raise InvalidInput for a text that cannot fit however it is tokenized, before time is spent on it.
+def check_characters(
+    text: str, tokenizer: PreTrainedTokenizerBase, max_length: int, name: str
+) -> None:
+    """Raise InvalidInput for a text that cannot fit however it is tokenized, before time is spent
+    on it.
 
     No token stands for more characters than the longest entry of the vocabulary has.
     """
@@ -31,7 +36,8 @@ def check_characters(text: str, tokenizer: PreTrainedTokenizerBase, max_length: 
     longest = max(map(len, tokenizer.get_vocab()))
     if len(text) > max_length * longest:
         raise InvalidInput(
-            f"the prompt has {len(text):,} characters, at least {-(-len(text) // longest):,} tokens, but {name} has room for "
+            f"the prompt has {len(text):,} characters, at least {-(-len(text) // longest):,} "
+            f"tokens, but {name} has room for "
             f"{max_length:,}: shorten the prompt"
         )
 
@@ -40,7 +46,10 @@ def check_text(text: str) -> None:
     """Raise InvalidInput for half a surrogate pair, which is no character and has no tokens."""
     half = next((place for place, one in enumerate(text) if "\ud800" <= one <= "\udfff"), None)
     if half is not None:
-        raise InvalidInput(f"character {half + 1} is U+{ord(text[half]):04X}, half of a surrogate pair and no text: take it out")
+        raise InvalidInput(
+            f"character {half + 1} is U+{ord(text[half]):04X}, half of a surrogate pair and no "
+            "text: take it out"
+        )
 
 
 def cache_bytes(model: CausalLM, tokens: int) -> int:
@@ -52,7 +61,8 @@ def cache_bytes(model: CausalLM, tokens: int) -> int:
 
 
 def check_memory(models: Sequence[CausalLM], tokens: int, free: int | None = None) -> None:
-    """Raise InvalidInput unless keys and values of so many tokens fit into the memory of their device beside what they have.
+    """Raise InvalidInput unless keys and values of so many tokens fit into the memory of their
+    device beside what they have.
 
     free  bytes; asked of the device where left out
     """
@@ -62,20 +72,23 @@ def check_memory(models: Sequence[CausalLM], tokens: int, free: int | None = Non
         needed = sum(cache_bytes(model, tokens) for model in mine)
         if there is not None and needed + SPARE > there + sum(model.cache.bytes for model in mine):
             raise InvalidInput(
-                f"{tokens:,} tokens of prompt and answer need {_mib(needed + SPARE)} of memory, {_mib(there)} are free: shorten "
+                f"{tokens:,} tokens of prompt and answer need {_mib(needed + SPARE)} of memory, "
+                f"{_mib(there)} are free: shorten "
                 f"the prompt, ask for fewer tokens, or choose smaller models"
             )
 
 
 def give_back() -> None:
-    """Hand free memory back to the system, in a millisecond or so: glibc keeps it, in pieces, as long as anything lies above."""
+    """Hand free memory back to the system, in a millisecond or so: glibc keeps it, in pieces, as
+    long as anything lies above."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
     if trim:
         trim(0)
 
 
 def free_memory(device: torch.device, limits: Path = Path("/sys/fs/cgroup")) -> int | None:
-    """Bytes that may still be taken on a device, of the machine and within the container's limit; None where nobody knows."""
+    """Bytes that may still be taken on a device, of the machine and within the container's limit;
+    None where nobody knows."""
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0]
     if device.type != "cpu":
@@ -87,7 +100,10 @@ def free_memory(device: torch.device, limits: Path = Path("/sys/fs/cgroup")) -> 
     ):
         try:
             most, taken = (int((limits / file).read_text()) for file in (limit, used))
-            facts = dict(line.split() for line in (limits / used).with_name("memory.stat").read_text().splitlines())
+            facts = dict(
+                line.split()
+                for line in (limits / used).with_name("memory.stat").read_text().splitlines()
+            )
             free = min(free, most - taken + int(facts.get(caches, 0)))
         except (OSError, ValueError):  # no such file, or 'max': no limit
             continue

@@ -1,4 +1,5 @@
-"""Can this model be verified over a tree? One look at its configuration, one tree pass against plain passes."""
+"""Can this model be verified over a tree? One look at its configuration, one tree pass against
+plain passes."""
 
 from __future__ import annotations
 
@@ -19,15 +20,17 @@ from ouroboros_core.tree import Provenance, TreeBuilder
 log = logging.getLogger(__name__)
 
 REMEDY = (
-    "Choose a decoder-only model with rotary or learned positions and full or sliding-window attention, such as Llama, Qwen2/3, "
+    "Choose a decoder-only model with rotary or learned positions and full or sliding-window "
+    "attention, such as Llama, Qwen2/3, "
     "Mistral, Gemma, Phi-3, GPT-2, GPT-NeoX, OPT, OLMo-2, Granite, StarCoder2, Cohere or StableLM."
 )
 TOLERANCE = {torch.float64: 1e-3, torch.float32: 1e-3, torch.float16: 0.03, torch.bfloat16: 0.04}
-"""Largest relative difference that rounding explains, by dtype; a mask that is ignored makes 0.06 to 1.7."""
+"""Largest relative difference that rounding explains, by dtype; a mask that is ignored makes 0.06
+to 1.7."""
 
 ALIKE = {torch.float64: 1e-4, torch.float32: 1e-4, torch.float16: 0.03, torch.bfloat16: 0.15}
-"""Largest relative difference between two orders of the same arithmetic, the compact pass and transformers' own; exchanged layers
-make 1.6."""
+"""Largest relative difference between two orders of the same arithmetic, the compact pass and
+transformers' own; exchanged layers make 1.6."""
 
 
 def _known_obstacle(model: PreTrainedModel) -> str | None:
@@ -47,11 +50,17 @@ def _known_obstacle(model: PreTrainedModel) -> str | None:
     return None
 
 
-def checked(model: PreTrainedModel, name: str, vocabulary: int | None = None, outputs: Sequence[int] | None = None) -> CausalLM:
-    """The wrapper of a model that can be verified over a tree: the compact pass where that fits and gives the same, else its own.
+def checked(
+    model: PreTrainedModel,
+    name: str,
+    vocabulary: int | None = None,
+    outputs: Sequence[int] | None = None,
+) -> CausalLM:
+    """The wrapper of a model that can be verified over a tree: the compact pass where that fits and
+    gives the same, else its own.
 
-    Arguments are those of CausalLM; raises UnsupportedModel. What the compact pass gives was compared with plain passes, so that
-    no other check is needed then.
+    Arguments are those of CausalLM; raises UnsupportedModel. What the compact pass gives was
+    compared with plain passes, so that no other check is needed then.
     """
     general = CausalLM(model, name, vocabulary)
     if _known_obstacle(model) is None:
@@ -63,10 +72,12 @@ def checked(model: PreTrainedModel, name: str, vocabulary: int | None = None, ou
 
 
 def check_tree_support(model: CausalLM) -> None:
-    """Raise UnsupportedModel, with reason and remedy, unless a tree pass equals plain passes over its branches.
+    """Raise UnsupportedModel, with reason and remedy, unless a tree pass equals plain passes over
+    its branches.
 
-    A seven-node tree behind a short context, scored at once, must give the logits of each branch fed alone without any cache;
-    so must the next pass, after an accepted path has been compacted in the cache.
+    A seven-node tree behind a short context, scored at once, must give the logits of each branch
+    fed alone without any cache; so must the next pass, after an accepted path has been compacted in
+    the cache.
     """
     obstacle = _known_obstacle(model.model)
     if obstacle is None:
@@ -76,31 +87,48 @@ def check_tree_support(model: CausalLM) -> None:
             obstacle = f"its forward pass with a tree mask fails ({type(error).__name__}: {error})"
         else:
             if not worst <= TOLERANCE.get(model.dtype, 0.04):
-                obstacle = f"its tree pass differs from plain passes by {worst:.2g} (relative): its attention ignores the mask"
+                obstacle = (
+                    f"its tree pass differs from plain passes by {worst:.2g} (relative): its "
+                    "attention ignores the mask"
+                )
     model.reset()
     model.passes = 0
     if obstacle is not None:
-        raise UnsupportedModel(f"{model.name} cannot be decoded speculatively: {obstacle}. {REMEDY}")
+        raise UnsupportedModel(
+            f"{model.name} cannot be decoded speculatively: {obstacle}. {REMEDY}"
+        )
 
 
-def fused(model: PreTrainedModel, name: str, vocabulary: int, outputs: Sequence[int] | None) -> CausalLM | None:
-    """A wrapper that computes with `fused`, if the model fits and gives the same that way; arguments as for CausalLM."""
+def fused(
+    model: PreTrainedModel, name: str, vocabulary: int, outputs: Sequence[int] | None
+) -> CausalLM | None:
+    """A wrapper that computes with `fused`, if the model fits and gives the same that way;
+    arguments as for CausalLM."""
     if not fits(model):
         return None
     try:
         quick = CausalLM(model, name, vocabulary, outputs=outputs, fused=True)
-    except Exception as error:  # weights laid out otherwise than expected: the general pass computes them
-        log.warning("%s is computed by transformers' own pass: the compact one fails (%s)", name, error)
+    except (
+        Exception
+    ) as error:  # weights laid out otherwise than expected: the general pass computes them
+        log.warning(
+            "%s is computed by transformers' own pass: the compact one fails (%s)", name, error
+        )
         return None
     return quick if computes_alike(quick) else None
 
 
 def computes_alike(model: CausalLM) -> bool:
-    """Whether a wrapper that computes with `fused` gives the logits of transformers' own pass, up to rounding."""
+    """Whether a wrapper that computes with `fused` gives the logits of transformers' own pass, up
+    to rounding."""
     try:
         worst = _worst_difference(model)
     except Exception as error:  # what the compact pass cannot compute, the general one does
-        log.warning("%s is computed by transformers' own pass: the compact one fails (%s)", model.name, error)
+        log.warning(
+            "%s is computed by transformers' own pass: the compact one fails (%s)",
+            model.name,
+            error,
+        )
         return False
     model.reset()
     model.passes = 0
@@ -131,7 +159,9 @@ def _worst_difference(model: CausalLM) -> float:
 
 def _difference(model: CausalLM, logits: object, branch: list[int]) -> float:
     ids = torch.tensor([branch], device=model.device)
-    plain = model.model(input_ids=ids, use_cache=False, logits_to_keep=1).logits[0, -1, : model.vocabulary]
+    plain = model.model(input_ids=ids, use_cache=False, logits_to_keep=1).logits[
+        0, -1, : model.vocabulary
+    ]
     plain, mine = plain.double().cpu(), torch.as_tensor(logits).double()
     written = ~mine.isneginf()  # a trimmed output vocabulary leaves the others without a chance
     return float((mine[written] - plain[written]).norm() / plain[written].norm())

@@ -1,4 +1,5 @@
-"""Draft models: their vocabulary checked, their embeddings shared with the target's, their pass the compact one where it fits."""
+"""Draft models: their vocabulary checked, their embeddings shared with the target's, their pass the
+compact one where it fits."""
 
 from __future__ import annotations
 
@@ -21,43 +22,66 @@ SHARED = "shared with the target"
 OUTPUTS = "outputs.safetensors"
 INDEX = "model.safetensors.index.json"
 FITTING = (
-    "SmolLM2-360M-Instruct with SmolLM2-135M-Instruct, Qwen2.5-7B-Instruct with Qwen2.5-0.5B-Instruct, Llama-3.1-8B with 3.2-1B"
+    "SmolLM2-360M-Instruct with SmolLM2-135M-Instruct, Qwen2.5-7B-Instruct with "
+    "Qwen2.5-0.5B-Instruct, Llama-3.1-8B with 3.2-1B"
 )
 
 
 def check_vocabulary(
-    size: int, target: CausalLM, name: str, tokenizers: tuple[PreTrainedTokenizerBase, PreTrainedTokenizerBase] | None = None
+    size: int,
+    target: CausalLM,
+    name: str,
+    tokenizers: tuple[PreTrainedTokenizerBase, PreTrainedTokenizerBase] | None = None,
 ) -> None:
     """Raise VocabularyMismatch unless the draft's token ids mean what the target's do.
 
-    Output layers may be padded to different sizes (as in Qwen2.5); the words may not differ. tokenizers: draft's and target's.
+    Output layers may be padded to different sizes (as in Qwen2.5); the words may not differ.
+    tokenizers: draft's and target's.
     """
     reason = None
     if tokenizers is not None:
         mine, theirs = (t.get_vocab() for t in tokenizers)
         if mine != theirs:
-            other = next((w for w, i in mine.items() if theirs.get(w) != i), next(iter(theirs.keys() - mine.keys()), ""))
-            reason = f"has {len(mine)} tokens, target {target.name} has {len(theirs)}, and they differ at {other!r}"
+            other = next(
+                (w for w, i in mine.items() if theirs.get(w) != i),
+                next(iter(theirs.keys() - mine.keys()), ""),
+            )
+            reason = (
+                f"has {len(mine)} tokens, target {target.name} has {len(theirs)}, and they differ "
+                f"at {other!r}"
+            )
     if reason is None and abs(size - target.vocabulary) > 0.01 * target.vocabulary:
         reason = f"has {size} tokens, target {target.name} has {target.vocabulary}"
     if reason:
         raise VocabularyMismatch(
-            f"Draft model {name} {reason}: speculative decoding needs one shared vocabulary. Pairs that fit: {FITTING}."
+            f"Draft model {name} {reason}: speculative decoding needs one shared vocabulary. Pairs "
+            f"that fit: {FITTING}."
         )
 
 
 def load_draft(
-    name: str, target: CausalLM, tokenizer: PreTrainedTokenizerBase, dtype: torch.dtype, device: torch.device
+    name: str,
+    target: CausalLM,
+    tokenizer: PreTrainedTokenizerBase,
+    dtype: torch.dtype,
+    device: torch.device,
 ) -> CausalLM:
     folder = Path(name).expanduser()
     index = folder / INDEX
-    if index.exists() and json.loads(index.read_text()).get("metadata", {}).get("embeddings") == SHARED:
+    if (
+        index.exists()
+        and json.loads(index.read_text()).get("metadata", {}).get("embeddings") == SHARED
+    ):
         model = assemble_draft(folder, target.model, dtype)
     else:
         model = load_model(name, dtype, device, None)
         check_vocabulary(vocabulary_size(model), target, name)
-        with contextlib.suppress(WeightsUnavailable):  # a draft without tokenizer files is judged by its size alone
-            check_vocabulary(vocabulary_size(model), target, name, (load_tokenizer(name), tokenizer))
+        with contextlib.suppress(
+            WeightsUnavailable
+        ):  # a draft without tokenizer files is judged by its size alone
+            check_vocabulary(
+                vocabulary_size(model), target, name, (load_tokenizer(name), tokenizer)
+            )
     return join_draft(model, short_name(name), target, _read_outputs(folder))
 
 
@@ -69,8 +93,11 @@ def _read_outputs(folder: Path) -> list[int] | None:
     return load_file(file)["outputs"].tolist() if file.exists() else None
 
 
-def join_draft(model: PreTrainedModel, name: str, target: CausalLM, outputs: Sequence[int] | None = None) -> CausalLM:
-    """The checked wrapper of a draft, computed by the compact pass where that fits and gives the same.
+def join_draft(
+    model: PreTrainedModel, name: str, target: CausalLM, outputs: Sequence[int] | None = None
+) -> CausalLM:
+    """The checked wrapper of a draft, computed by the compact pass where that fits and gives the
+    same.
 
     Where output layers are padded differently, both models score the smaller vocabulary.
     """
@@ -84,15 +111,18 @@ def vocabulary_size(model: PreTrainedModel) -> int:
 
 
 def assemble_draft(folder: Path, target: PreTrainedModel, dtype: torch.dtype) -> PreTrainedModel:
-    """A draft that was saved without embeddings, put together with the target's; the matrix is shared, not copied."""
+    """A draft that was saved without embeddings, put together with the target's; the matrix is
+    shared, not copied."""
     from safetensors.torch import load_file
 
     config = transformers.AutoConfig.from_pretrained(folder)
     for key in ("hidden_size", "vocab_size"):
         if getattr(config, key) != getattr(target.config, key):
             raise VocabularyMismatch(
-                f"Draft model {folder.name} was made for a target with {key} {getattr(config, key)}, this one has "
-                f"{getattr(target.config, key)}: its embeddings are the target's. Use the target named in its card."
+                f"Draft model {folder.name} was made for a target with {key} "
+                f"{getattr(config, key)}, this one has "
+                f"{getattr(target.config, key)}: its embeddings are the target's. Use the target "
+                "named in its card."
             )
     config.dtype = dtype
     with torch.device("meta"):
@@ -103,13 +133,20 @@ def assemble_draft(folder: Path, target: PreTrainedModel, dtype: torch.dtype) ->
         try:
             part = load_file(folder / file)
         except (OSError, SafetensorError) as error:
-            raise WeightsUnavailable(f"{folder / file} is missing or damaged: {error}. Fetch the project again.") from None
+            raise WeightsUnavailable(
+                f"{folder / file} is missing or damaged: {error}. Fetch the project again."
+            ) from None
         state |= {k: v.to(device=embeddings.weight.device, dtype=dtype) for k, v in part.items()}
     model.load_state_dict(state, strict=False, assign=True)
     model.set_input_embeddings(embeddings)
     model.set_output_embeddings(target.get_output_embeddings())
-    model.model.rotary_emb = type(model.model.rotary_emb)(config=config).to(embeddings.weight.device)
+    model.model.rotary_emb = type(model.model.rotary_emb)(config=config).to(
+        embeddings.weight.device
+    )
     left = [name for name, p in model.named_parameters() if p.is_meta]
     if left:
-        raise WeightsUnavailable(f"the draft in {folder.name} is incomplete: {left[0]} is missing. Fetch the project again.")
+        raise WeightsUnavailable(
+            f"the draft in {folder.name} is incomplete: {left[0]} is missing. Fetch the project "
+            "again."
+        )
     return model.eval()

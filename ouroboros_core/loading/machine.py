@@ -15,31 +15,52 @@ DType = Literal["auto", "bfloat16", "float16", "float32", "float64"]
 
 
 def choose_device(device: str) -> torch.device:
-    """The device of that name, or for 'auto' CUDA, else MPS, else the CPU; raises InvalidInput for one that is not there."""
+    """The device of that name, or for 'auto' CUDA, else MPS, else the CPU; raises InvalidInput for
+    one that is not there."""
     if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+        device = (
+            "cuda"
+            if torch.cuda.is_available()
+            else "mps"
+            if torch.backends.mps.is_available()
+            else "cpu"
+        )
     try:
         chosen = torch.device(device)
         torch.empty(1, device=chosen)
     except Exception as error:
         reason = str(error).splitlines()[0]
-        raise InvalidInput(f"device must be one this machine has, such as cpu, got {device} ({reason})") from None
+        raise InvalidInput(
+            f"device must be one this machine has, such as cpu, got {device} ({reason})"
+        ) from None
     return chosen
 
 
 def choose_dtype(dtype: DType, device: torch.device) -> torch.dtype:
-    """The dtype of that name, or for 'auto' bfloat16 where the hardware computes in it, else float32."""
+    """The dtype of that name, or for 'auto' bfloat16 where the hardware computes in it, else
+    float32."""
     if dtype != "auto":
-        return {"bfloat16": torch.bfloat16, "float16": torch.float16, "float32": torch.float32, "float64": torch.float64}[dtype]
+        return {
+            "bfloat16": torch.bfloat16,
+            "float16": torch.float16,
+            "float32": torch.float32,
+            "float64": torch.float64,
+        }[dtype]
     if device.type != "cpu":
         return torch.bfloat16
     return torch.bfloat16 if {"amx_bf16", "avx512_bf16"} & _cpu_facts()[1] else torch.float32
 
 
 def available_threads(limits: Path = Path("/sys/fs/cgroup")) -> int:
-    """Threads worth having: one for each processor this process may use, and no more than its container's quota of them."""
-    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    for files in (("cpu.max",), ("cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us")):  # cgroup 2, cgroup 1
+    """Threads worth having: one for each processor this process may use, and no more than its
+    container's quota of them."""
+    allowed = (
+        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    )
+    for files in (
+        ("cpu.max",),
+        ("cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us"),
+    ):  # cgroup 2, cgroup 1
         try:
             quota, period = " ".join((limits / file).read_text().strip() for file in files).split()
             if int(quota) > 0:
@@ -55,7 +76,9 @@ def _cpu_facts() -> tuple[str, frozenset[str]]:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
         return platform.processor() or platform.machine(), frozenset()
-    facts = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in lines)}
+    facts = {
+        key.strip(): value.strip() for key, _, value in (line.partition(":") for line in lines)
+    }
     return facts.get("model name", platform.machine()), frozenset(facts.get("flags", "").split())
 
 

@@ -1,4 +1,5 @@
-"""What the files of a weights folder were when they were written: sizes and digests, so that damage is found before use."""
+"""What the files of a weights folder were when they were written: sizes and digests, so that damage
+is found before use."""
 
 from __future__ import annotations
 
@@ -21,8 +22,13 @@ def digest(file: Path) -> str:
 
 
 def write(folder: Path) -> None:
-    """Put the manifest into a folder: file name -> size in bytes and sha256; in one move. Raises OSError."""
-    files = sorted(file for file in folder.iterdir() if file.is_file() and file.name != NAME and not file.name.startswith("."))
+    """Put the manifest into a folder: file name -> size in bytes and sha256; in one move. Raises
+    OSError."""
+    files = sorted(
+        file
+        for file in folder.iterdir()
+        if file.is_file() and file.name != NAME and not file.name.startswith(".")
+    )
     listed = {file.name: {"size": file.stat().st_size, "sha256": digest(file)} for file in files}
     part = folder / f".{NAME}-{os.getpid()}"
     part.write_text(json.dumps(listed, indent=1) + "\n")
@@ -30,10 +36,11 @@ def write(folder: Path) -> None:
 
 
 def fault(folder: Path) -> str | None:
-    """What is wrong with the files of a folder, in words for a message; None where each is as it was written.
+    """What is wrong with the files of a folder, in words for a message; None where each is as it
+    was written.
 
-    Reads every byte (0.2 s for 270 MB). A folder without a manifest, made by an earlier version, gets one if its files can be
-    opened; where nothing may be written there, they are only opened.
+    Reads every byte (0.2 s for 270 MB). A folder without a manifest, made by an earlier version,
+    gets one if its files can be opened; where nothing may be written there, they are only opened.
     """
     manifest = folder / NAME
     if not manifest.exists():
@@ -43,7 +50,10 @@ def fault(folder: Path) -> str | None:
                 write(folder)
         return found
     try:
-        listed = {name: (int(file["size"]), str(file["sha256"])) for name, file in json.loads(manifest.read_text()).items()}
+        listed = {
+            name: (int(file["size"]), str(file["sha256"]))
+            for name, file in json.loads(manifest.read_text()).items()
+        }
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return f"{NAME} cannot be read"
     for name in NEEDED:
@@ -63,7 +73,11 @@ def _difference(file: Path, size: int, sha256: str) -> str | None:
         actual = digest(file)
     except OSError as error:
         return f"{file.name} cannot be read: {error.strerror}"
-    return None if actual == sha256 else f"{file.name} has sha256 {actual[:16]}..., expected {sha256[:16]}..."
+    return (
+        None
+        if actual == sha256
+        else f"{file.name} has sha256 {actual[:16]}..., expected {sha256[:16]}..."
+    )
 
 
 def _unreadable(folder: Path) -> str | None:
@@ -72,7 +86,9 @@ def _unreadable(folder: Path) -> str | None:
             if name.endswith(".json"):
                 json.loads((folder / name).read_bytes())
             else:
-                with safe_open(folder / name, framework="numpy"):  # compares the file's size with its header
+                with safe_open(
+                    folder / name, framework="numpy"
+                ):  # compares the file's size with its header
                     pass
         except OSError as error:
             return f"{name} cannot be read: {error.strerror or error}"

@@ -1,7 +1,7 @@
 """A target model, a draft model with the same vocabulary, and their tokenizer.
 
-Sources: the embedded pair, a local folder or GGUF file, a Hub id. Weights are safetensors or GGUF only, and no code out of a
-model repository is ever run.
+Sources: the embedded pair, a local folder or GGUF file, a Hub id. Weights are safetensors or GGUF
+only, and no code out of a model repository is ever run.
 """
 
 from __future__ import annotations
@@ -27,8 +27,21 @@ from ouroboros_core.loading import embedded
 from ouroboros_core.loading.capacity import check_text, give_back
 from ouroboros_core.loading.check import check_tree_support, checked
 from ouroboros_core.loading.drafts import check_vocabulary, join_draft, load_draft, vocabulary_size
-from ouroboros_core.loading.machine import DType, available_threads, choose_device, choose_dtype, device_name, processor
-from ouroboros_core.loading.weights import Quantize, load_model, load_tokenizer, short_name, stop_tokens
+from ouroboros_core.loading.machine import (
+    DType,
+    available_threads,
+    choose_device,
+    choose_dtype,
+    device_name,
+    processor,
+)
+from ouroboros_core.loading.weights import (
+    Quantize,
+    load_model,
+    load_tokenizer,
+    short_name,
+    stop_tokens,
+)
 from ouroboros_core.lookup.corpus import Corpus
 from ouroboros_core.models.causal_lm import CausalLM
 from ouroboros_core.models.eagle import EagleDrafter, EagleHead
@@ -39,7 +52,8 @@ Passes = Literal["auto", "transformers"]
 
 @dataclass(frozen=True)
 class Pair:
-    """Loaded, checked and ready. Draft, head and corpus may be missing; then only methods that need none can run."""
+    """Loaded, checked and ready. Draft, head and corpus may be missing; then only methods that need
+    none can run."""
 
     target: CausalLM
     draft: CausalLM | None
@@ -57,20 +71,32 @@ class Pair:
         """
         check_text("".join((*history, prompt)))
         if history and not chat:
-            raise InvalidInput("earlier turns need the chat template: leave them out, or do not send the prompt raw")
+            raise InvalidInput(
+                "earlier turns need the chat template: leave them out, or do not send the prompt "
+                "raw"
+            )
         if chat:
             if not self.tokenizer.chat_template:
                 raise InvalidInput(f"{self.target.name} has no chat template: send the prompt raw")
             roles = ("user", "assistant")
-            turns = [{"role": roles[n % 2], "content": text} for n, text in enumerate((*history, prompt))]
+            turns = [
+                {"role": roles[n % 2], "content": text} for n, text in enumerate((*history, prompt))
+            ]
             try:
-                prompt = str(self.tokenizer.apply_chat_template(turns, add_generation_prompt=True, tokenize=False))
+                prompt = str(
+                    self.tokenizer.apply_chat_template(
+                        turns, add_generation_prompt=True, tokenize=False
+                    )
+                )
             except Exception as error:  # the template is a program of the model's author
-                raise InvalidInput(f"the chat template of {self.target.name} fails: {error}. Send the prompt raw") from None
+                raise InvalidInput(
+                    f"the chat template of {self.target.name} fails: {error}. Send the prompt raw"
+                ) from None
         return list(self.tokenizer(prompt, add_special_tokens=not chat).input_ids)
 
     def reset(self) -> None:
-        """Forget every token of every text, and give the memory that this took back to the system."""
+        """Forget every token of every text, and give the memory that this took back to the
+        system."""
         for model in (self.target, self.draft, self.head):
             if model is not None:
                 model.reset()
@@ -118,23 +144,30 @@ def load_pair(
 ) -> Pair:
     """Load and check a pair.
 
-    target, draft  folder, GGUF file, Hub id, or `repository:file.gguf`; None is the embedded model. Another target than the
-                   embedded one has no draft unless one is named; 'none' means no draft
+    target, draft  folder, GGUF file, Hub id, or `repository:file.gguf`; None is the embedded model.
+                   Another target than the embedded one has no draft unless one is named; 'none'
+                   means no draft
     head           folder of an EAGLE head trained for the target; None and 'none' as for the draft
-    corpus         .npz file of texts to look things up in, made with the target's tokenizer; None and 'none' as for the draft
+    corpus         .npz file of texts to look things up in, made with the target's tokenizer; None
+                   and 'none' as for the draft
     device         auto (CUDA, else MPS, else CPU), cpu, cuda, cuda:1, mps
-    device_map     handed to accelerate ('auto' spreads a large target over devices); overrides device for the target
-    passes         auto: the compact pass where the target fits it and gives the same; transformers: its own always
+    device_map     handed to accelerate ('auto' spreads a large target over devices); overrides
+                   device for the target
+    passes         auto: the compact pass where the target fits it and gives the same; transformers:
+                   its own always
     quantize       the target's weights in 8 or 4 bits, by bitsandbytes; needs an NVIDIA GPU
-    checks         False: compute nothing yet, for a process that only lends the models to others (ZeroGPU): no pass is checked or
-                   timed, and the target's passes are transformers' own
+    checks         False: compute nothing yet, for a process that only lends the models to others
+                   (ZeroGPU): no pass is checked or timed, and the target's passes are transformers'
+                   own
 
     Raises UnsupportedModel, VocabularyMismatch, WeightsUnavailable or InvalidInput.
     """
     where = choose_device(device)
     kind = choose_dtype(dtype, where)
     torch.set_num_threads(min(torch.get_num_threads(), available_threads()))
-    big, tokenizer = load_target(target, device=device, dtype=dtype, device_map=device_map, quantize=quantize)
+    big, tokenizer = load_target(
+        target, device=device, dtype=dtype, device_map=device_map, quantize=quantize
+    )
     if not checks:
         pass
     elif passes == "auto":
@@ -161,10 +194,12 @@ def _timed(pair: Pair) -> Pair:
 
 
 def with_draft(pair: Pair, name: str) -> Pair:
-    """The same target with another draft model, loaded and checked: folder, GGUF file, Hub id, or 'none' for none.
+    """The same target with another draft model, loaded and checked: folder, GGUF file, Hub id, or
+    'none' for none.
 
-    The name of the draft that the pair has gives the pair itself. Errors are those of `load_pair`. Where the new draft's
-    output layer is padded less, both models of the given pair score the smaller vocabulary, too.
+    The name of the draft that the pair has gives the pair itself. Errors are those of `load_pair`.
+    Where the new draft's output layer is padded less, both models of the given pair score the
+    smaller vocabulary, too.
     """
     if name == (pair.draft.name if pair.draft else "none"):
         return pair
@@ -184,7 +219,8 @@ def load_target(
     device_map: str | None = None,
     quantize: Quantize | None = None,
 ) -> tuple[CausalLM, PreTrainedTokenizerBase]:
-    """A target alone, not yet checked, and its tokenizer; arguments and errors are those of `load_pair`."""
+    """A target alone, not yet checked, and its tokenizer; arguments and errors are those of
+    `load_pair`."""
     where = choose_device(device)
     folder = str(embedded.ensure_target()) if target is None else target
     name = embedded.FOLDER if target is None else short_name(folder)
@@ -200,11 +236,16 @@ def _load_head(folder: str, target: CausalLM) -> EagleDrafter:
 def _load_corpus(file: str, target: CausalLM, tokenizer: PreTrainedTokenizerBase) -> Corpus:
     corpus = Corpus.load(Path(file).expanduser(), fingerprint(tokenizer))
     if corpus.largest_token >= target.vocabulary:
-        raise InvalidInput(f"the corpus {file} holds token id {corpus.largest_token}, beyond the vocabulary of {target.name}")
+        raise InvalidInput(
+            f"the corpus {file} holds token id {corpus.largest_token}, beyond the vocabulary of "
+            f"{target.name}"
+        )
     return corpus
 
 
-def make_pair(target: PreTrainedModel, draft: PreTrainedModel | None, tokenizer: PreTrainedTokenizerBase) -> Pair:
+def make_pair(
+    target: PreTrainedModel, draft: PreTrainedModel | None, tokenizer: PreTrainedTokenizerBase
+) -> Pair:
     """A pair of models already in memory, checked like loaded ones."""
     big = checked(target, short_name(target.name_or_path) or type(target).__name__)
     small = None

@@ -1,4 +1,5 @@
-"""Models and tokenizers from a local folder, a GGUF file or a Hub id: safetensors or GGUF, and no code out of a repository."""
+"""Models and tokenizers from a local folder, a GGUF file or a Hub id: safetensors or GGUF, and no
+code out of a repository."""
 
 from __future__ import annotations
 
@@ -8,7 +9,12 @@ from typing import Any, Literal
 
 import torch
 import transformers
-from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import (
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
 
 from ouroboros_core.errors import InvalidInput, UnsupportedModel, WeightsUnavailable
 
@@ -16,10 +22,15 @@ Quantize = Literal["8bit", "4bit"]
 
 
 def _source(name: str) -> dict[str, Any]:
-    """Arguments of from_pretrained for a folder, a GGUF file, a Hub id, or `repository:file.gguf`."""
+    """Arguments of from_pretrained for a folder, a GGUF file, a Hub id, or
+    `repository:file.gguf`."""
     path = Path(name).expanduser()
     if path.suffix == ".gguf" and path.exists():
-        return {"pretrained_model_name_or_path": str(path.parent), "gguf_file": path.name, "local_files_only": True}
+        return {
+            "pretrained_model_name_or_path": str(path.parent),
+            "gguf_file": path.name,
+            "local_files_only": True,
+        }
     if path.is_dir():
         return {"pretrained_model_name_or_path": str(path), "local_files_only": True}
     if name.startswith((".", "/", "~")):
@@ -32,22 +43,34 @@ def _quantization(quantize: Quantize, dtype: torch.dtype, device: torch.device) 
     """The configuration for bitsandbytes; raises InvalidInput where it cannot work."""
     if device.type != "cuda":
         raise InvalidInput(
-            f"quantize {quantize} needs an NVIDIA GPU, the device is {device.type}: leave it out, or use a smaller model"
+            f"quantize {quantize} needs an NVIDIA GPU, the device is {device.type}: leave it out, "
+            "or use a smaller model"
         )
     if importlib.util.find_spec("bitsandbytes") is None:
-        raise InvalidInput(f"quantize {quantize} needs the package bitsandbytes: pip install bitsandbytes")
+        raise InvalidInput(
+            f"quantize {quantize} needs the package bitsandbytes: pip install bitsandbytes"
+        )
     if quantize == "8bit":
         return transformers.BitsAndBytesConfig(load_in_8bit=True)
-    return transformers.BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_compute_dtype=dtype, bnb_4bit_quant_type="nf4")
+    return transformers.BitsAndBytesConfig(
+        load_in_4bit=True, bnb_4bit_compute_dtype=dtype, bnb_4bit_quant_type="nf4"
+    )
 
 
 def load_model(
-    name: str, dtype: torch.dtype, device: torch.device, device_map: str | None, quantize: Quantize | None = None
+    name: str,
+    dtype: torch.dtype,
+    device: torch.device,
+    device_map: str | None,
+    quantize: Quantize | None = None,
 ) -> PreTrainedModel:
     source = _source(name)
     if quantize is not None:
         if "gguf_file" in source:
-            raise InvalidInput(f"{name} is a GGUF file, which is quantized already: leave --quantize out, or name a folder")
+            raise InvalidInput(
+                f"{name} is a GGUF file, which is quantized already: leave --quantize out, or name "
+                "a folder"
+            )
         source["quantization_config"] = _quantization(quantize, dtype, device)
         device_map = device_map or str(device)
     if "gguf_file" in source:
@@ -58,17 +81,23 @@ def load_model(
         source["device_map"] = device_map
     transformers.utils.logging.disable_progress_bar()
     try:
-        model: PreTrainedModel = AutoModelForCausalLM.from_pretrained(**source, dtype=dtype, trust_remote_code=False)
+        model: PreTrainedModel = AutoModelForCausalLM.from_pretrained(
+            **source, dtype=dtype, trust_remote_code=False
+        )
     except Exception as error:  # a foreign file can fail in any way; what it says is the reason
         if "not recogni" in str(error) or "Unrecognized" in str(error):
-            raise UnsupportedModel(f"{name} is not a causal language model that transformers knows: {error}") from None
+            raise UnsupportedModel(
+                f"{name} is not a causal language model that transformers knows: {error}"
+            ) from None
         raise WeightsUnavailable(f"{name} could not be loaded: {error}") from None
     return model if device_map else model.to(device)
 
 
 def load_tokenizer(name: str) -> PreTrainedTokenizerBase:
     try:
-        tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(**_source(name), trust_remote_code=False)
+        tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
+            **_source(name), trust_remote_code=False
+        )
     except Exception as error:  # as above
         raise WeightsUnavailable(f"the tokenizer of {name} could not be loaded: {error}") from None
     return tokenizer
@@ -79,8 +108,11 @@ def short_name(name: str) -> str:
     return path.name if path.exists() else name
 
 
-def stop_tokens(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase | None) -> frozenset[int]:
-    """The ids at which `generate` would stop: the generation config's, else the model's, else the tokenizer's."""
+def stop_tokens(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase | None
+) -> frozenset[int]:
+    """The ids at which `generate` would stop: the generation config's, else the model's, else the
+    tokenizer's."""
     configs = (model.generation_config, model.config, tokenizer)
     for found in (getattr(c, "eos_token_id", None) for c in configs if c is not None):
         if found is not None:

@@ -1,8 +1,9 @@
 """A corpus of token ids, indexed: where does the end of a text occur in it, and what follows there?
 
-A suffix array (Manber and Myers 1993), sorted by the first `DEPTH` tokens of every suffix; documents are kept apart. It answers
-what a static suffix automaton answers (SAM-Decoding, arXiv 2411.10666, section 3.1: the longest suffix of the text that occurs)
-and what REST asks (arXiv 2311.08252, section 3.2: everything that followed it), in twelve bytes a token, as plain arrays.
+A suffix array (Manber and Myers 1993), sorted by the first `DEPTH` tokens of every suffix;
+documents are kept apart. It answers what a static suffix automaton answers (SAM-Decoding, arXiv
+2411.10666, section 3.1: the longest suffix of the text that occurs) and what REST asks (arXiv
+2311.08252, section 3.2: everything that followed it), in twelve bytes a token, as plain arrays.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ _BYTES = 4
 
 @dataclass(frozen=True)
 class Found:
-    """Where the last `length` tokens of a text occur: rows first to stop - 1 of the suffix array."""
+    """Where the last `length` tokens of a text occur: rows first to stop - 1 of the suffix
+    array."""
 
     length: int
     first: int
@@ -41,10 +43,12 @@ class Found:
 
 
 class Corpus:
-    """Documents, searchable by what they contain. `longest` finds the end of a text, `continuations` what followed."""
+    """Documents, searchable by what they contain. `longest` finds the end of a text,
+    `continuations` what followed."""
 
     def __init__(self, tokens: Ids, order: Ids, fingerprint: str, name: str = "corpus") -> None:
-        """tokens: documents with END behind each; order: the suffix array over them; fingerprint: of the tokenizer."""
+        """tokens: documents with END behind each; order: the suffix array over them; fingerprint:
+        of the tokenizer."""
         self.tokens, self.order, self.fingerprint, self.name = tokens, order, fingerprint, name
         self._text = (tokens + 1).astype(">u4").tobytes()
         self._places = memoryview(np.ascontiguousarray(order).data)  # its items are plain numbers
@@ -52,7 +56,9 @@ class Corpus:
     @classmethod
     def build(cls, documents: Sequence[Sequence[int]], fingerprint: str = "") -> Corpus:
         """Index documents of token ids; raises InvalidInput where there is nothing in them."""
-        parts = [np.array([*document, END], dtype=np.int32) for document in documents if len(document)]
+        parts = [
+            np.array([*document, END], dtype=np.int32) for document in documents if len(document)
+        ]
         if not parts:
             raise InvalidInput("the corpus is empty: there is no document with a token in it")
         tokens = np.concatenate(parts)
@@ -62,28 +68,48 @@ class Corpus:
         """Write an .npz file of arrays, atomically."""
         scratch = path.with_name(path.name + ".tmp")
         with scratch.open("wb") as file:
-            np.savez_compressed(file, tokens=self.tokens, order=self.order, fingerprint=np.array(self.fingerprint))
+            np.savez_compressed(
+                file, tokens=self.tokens, order=self.order, fingerprint=np.array(self.fingerprint)
+            )
         scratch.replace(path)
 
     @classmethod
     def load(cls, path: Path, fingerprint: str | None = None) -> Corpus:
         """The corpus that `save` wrote.
 
-        Raises InvalidInput for another file and, where `fingerprint` is given, for another tokenizer's.
+        Raises InvalidInput for another file and, where `fingerprint` is given, for another
+        tokenizer's.
         """
         try:
             with np.load(path, allow_pickle=False) as file:
                 tokens, order, mine = file["tokens"], file["order"], str(file["fingerprint"])
         except FileNotFoundError:
-            raise InvalidInput(f"there is no corpus {path}: make one with sam build FILES --out {path}") from None
-        except (OSError, ValueError, KeyError, EOFError, TypeError, AttributeError, zipfile.BadZipFile):
-            raise InvalidInput(f"{path} is not a corpus: make one with sam build FILES --out corpus.npz") from None
+            raise InvalidInput(
+                f"there is no corpus {path}: make one with sam build FILES --out {path}"
+            ) from None
+        except (
+            OSError,
+            ValueError,
+            KeyError,
+            EOFError,
+            TypeError,
+            AttributeError,
+            zipfile.BadZipFile,
+        ):
+            raise InvalidInput(
+                f"{path} is not a corpus: make one with sam build FILES --out corpus.npz"
+            ) from None
         if not _fit(tokens, order):
-            raise InvalidInput(f"{path} is damaged: its tokens and their order do not fit each other; build it anew")
+            raise InvalidInput(
+                f"{path} is damaged: its tokens and their order do not fit each other; build it "
+                "anew"
+            )
         if fingerprint is not None and mine != fingerprint:
             raise InvalidInput(
-                f"the corpus {path} was made with another tokenizer (fingerprint {mine or 'none'}, expected {fingerprint}): "
-                f"its token ids mean other words here. Build it with this target: sam build FILES --target ... --out ..."
+                f"the corpus {path} was made with another tokenizer (fingerprint {mine or 'none'}, "
+                f"expected {fingerprint}): "
+                "its token ids mean other words here. Build it with this target: sam build FILES "
+                "--target ... --out ..."
             )
         return cls(tokens.astype(np.int32), order.astype(np.int32), mine, path.stem)
 
@@ -123,11 +149,18 @@ class Corpus:
         return Found(size // _BYTES, first, stop) if stop > first else None
 
     def longest(self, text: Sequence[int], longest: int = DEPTH, shortest: int = 1) -> Found | None:
-        """Where the longest suffix of a text, of `shortest` to `longest` tokens, occurs with something behind it."""
+        """Where the longest suffix of a text, of `shortest` to `longest` tokens, occurs with
+        something behind it."""
         found = self._longest(text[-min(longest, DEPTH) :], shortest)
-        while found is not None and self.tokens[int(self.order[found.stop - 1]) + found.length] == END:
+        while (
+            found is not None and self.tokens[int(self.order[found.stop - 1]) + found.length] == END
+        ):
             # Suffixes at a document's end come first: where the last one is, all are.
-            found = self._longest(text[len(text) - found.length + 1 :], shortest) if found.length > shortest else None
+            found = (
+                self._longest(text[len(text) - found.length + 1 :], shortest)
+                if found.length > shortest
+                else None
+            )
         return found
 
     def _longest(self, text: Sequence[int], shortest: int) -> Found | None:
@@ -144,7 +177,8 @@ class Corpus:
         return best
 
     def continuations(self, found: Found, span: int, at_most: int) -> list[tuple[int, ...]]:
-        """What follows at up to `at_most` places spread over those found: `span` tokens each, or to the document's end."""
+        """What follows at up to `at_most` places spread over those found: `span` tokens each, or to
+        the document's end."""
         count = found.stop - found.first
         rows: Any = slice(found.first, found.stop)
         if count > at_most:

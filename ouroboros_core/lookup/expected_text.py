@@ -1,8 +1,8 @@
 """A text that is expected: where has the text that is being written got to in it?
 
-The open counterpart of hosted "predicted outputs": yesterday's file, an outline, the last answer. The writing follows the
-prediction until it departs from it; then the place is looked for where it goes on, so that an insertion, a deletion or another
-word costs a few tokens, not the rest.
+The open counterpart of hosted "predicted outputs": yesterday's file, an outline, the last answer.
+The writing follows the prediction until it departs from it; then the place is looked for where it
+goes on, so that an insertion, a deletion or another word costs a few tokens, not the rest.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ NEAR = 48
 """Within how many tokens of the place that was lost a single matching token is enough to go on."""
 
 CREDIT = 8
-"""How many matched tokens the prediction is trusted for at its beginning, before anything has matched."""
+"""How many matched tokens the prediction is trusted for at its beginning, before anything has
+matched."""
 
 
 class Prediction:
@@ -41,7 +42,8 @@ class Prediction:
 
     @property
     def trust(self) -> int:
-        """What the next tokens are believed for: those that matched, and at the beginning a credit."""
+        """What the next tokens are believed for: those that matched, and at the beginning a
+        credit."""
         return self.matched + self._credit
 
     def expected(self, count: int) -> tuple[int, ...]:
@@ -60,7 +62,8 @@ class Prediction:
                 self._look(token)
 
     def _look(self, token: int) -> None:
-        """Find where it goes on, seen from the place where it was lost; nowhere leaves that place and trusts nothing."""
+        """Find where it goes on, seen from the place where it was lost; nowhere leaves that place
+        and trusts nothing."""
         origin = self.at if self._lost_at is None else self._lost_at
         self._lost_at, self._credit = origin, 0
         far = self._far_behind.get(tuple(self._recent), ())
@@ -69,12 +72,17 @@ class Prediction:
             return
         ends = self._behind.get(token, [])
         near = ends[bisect_left(ends, origin - NEAR) : bisect_right(ends, origin + NEAR)]
-        best = max(((self._length(end), -abs(end - origin), end) for end in near), default=(0, 0, origin))
+        best = max(
+            ((self._length(end), -abs(end - origin), end) for end in near), default=(0, 0, origin)
+        )
         self.matched, _, self.at = best
 
     def _length(self, end: int) -> int:
         """How many tokens before `end` are those written last."""
         length = 0
-        while length < min(len(self._recent), end) and self.tokens[end - 1 - length] == self._recent[-1 - length]:
+        while (
+            length < min(len(self._recent), end)
+            and self.tokens[end - 1 - length] == self._recent[-1 - length]
+        ):
             length += 1
         return length

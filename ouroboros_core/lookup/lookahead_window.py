@@ -1,17 +1,20 @@
-"""The lookahead window: a two-dimensional Jacobi iteration that manufactures n-grams (arXiv 2402.02057, section 3.1).
+"""The lookahead window: a two-dimensional Jacobi iteration that manufactures n-grams (arXiv
+2402.02057, section 3.1).
 
-Level 0 is a row of guesses behind the root; level l + 1 holds what the model predicted after level l. With window W and
-n-gram size N there are N - 1 levels; a token at (level l, column c) stands at the root's position + l + c, and column 0 of
-level 0 is the root itself. It sees the context, the root, columns 1..c of level 0, and levels 1..l of its own column - which
-is to say: its parent is (l - 1, c), and that of (0, c) is (0, c - 1). So the window is a comb in the token tree. For W = 3,
-N = 4:
+Level 0 is a row of guesses behind the root; level l + 1 holds what the model predicted after level
+l. With window W and n-gram size N there are N - 1 levels; a token at (level l, column c) stands at
+the root's position + l + c, and column 0 of level 0 is the root itself. It sees the context, the
+root, columns 1..c of level 0, and levels 1..l of its own column - which is to say: its parent is (l
+- 1, c), and that of (0, c) is (0, c - 1). So the window is a comb in the token tree. For W = 3, N =
+  4:
 
     level 0:        root  a1  a2          a1's parent is the root, a2's is a1
     level 1:         b0   b1  b2          b0's parent is the root, b1's is a1, b2's is a2
     level 2:         c0   c1  c2          c0's parent is b0, ...
 
-The window starts with one level of W + N - 3 tokens drawn from the prompt and gains a level per pass (the *fill* phase, N - 2
-passes); after that every pass yields one n-gram per column: (root, b0, c0, new0), (a1, b1, c1, new1), ...
+The window starts with one level of W + N - 3 tokens drawn from the prompt and gains a level per
+pass (the *fill* phase, N - 2 passes); after that every pass yields one n-gram per column: (root,
+b0, c0, new0), (a1, b1, c1, new1), ...
 """
 
 from __future__ import annotations
@@ -26,18 +29,23 @@ NGram = tuple[int, tuple[int, ...]]
 
 
 WIDEST = 15
-"""Columns at most where their number is 'auto'; tokens per pass grow little beyond (arXiv 2402.02057, figure 6)."""
+"""Columns at most where their number is 'auto'; tokens per pass grow little beyond (arXiv
+2402.02057, figure 6)."""
 
 
 def columns_within(rows: int, ngram_size: int, phrases: int = 0) -> int:
-    """The widest window whose pass has at most so many rows, the root and those of `phrases` included; 0 where none fits."""
+    """The widest window whose pass has at most so many rows, the root and those of `phrases`
+    included; 0 where none fits."""
     return max(0, min(WIDEST, (rows - 1 - phrases) // (ngram_size - 1)))
 
 
 class LookaheadWindow:
-    """Window W and n-gram size N over one text; holds guesses only, so it never needs to be rolled back."""
+    """Window W and n-gram size N over one text; holds guesses only, so it never needs to be rolled
+    back."""
 
-    def __init__(self, window_size: int, ngram_size: int, prompt: Sequence[int], rng: random.Random) -> None:
+    def __init__(
+        self, window_size: int, ngram_size: int, prompt: Sequence[int], rng: random.Random
+    ) -> None:
         self.window_size = window_size
         self.ngram_size = ngram_size
         first = [prompt[rng.randrange(len(prompt))] for _ in range(window_size + ngram_size - 3)]
@@ -49,7 +57,8 @@ class LookaheadWindow:
         return len(self.levels) == self.ngram_size - 1
 
     def attach(self, builder: TreeBuilder) -> list[int]:
-        """Hang the window below the root; returns the nodes of the last level, whose outputs `advance` needs.
+        """Hang the window below the root; returns the nodes of the last level, whose outputs
+        `advance` needs.
 
         Of the other levels no output is needed, so their nodes are silent.
         """
@@ -65,9 +74,11 @@ class LookaheadWindow:
         return nodes
 
     def advance(self, root: int, outputs: Sequence[int]) -> list[NGram]:
-        """Take the model's choices after the last level; returns the n-grams of a full window, none while it fills.
+        """Take the model's choices after the last level; returns the n-grams of a full window, none
+        while it fills.
 
-        Whatever the pass accepted, the window moves on by one token, as in the reference implementation.
+        Whatever the pass accepted, the window moves on by one token, as in the reference
+        implementation.
         """
         levels = self.levels
         if not self.full:
@@ -75,6 +86,8 @@ class LookaheadWindow:
             self.levels = [tokens[1:] for tokens in levels] + [new]
             return []
         keys = [root, *levels[0]]
-        ngrams = [(key, (*(tokens[c] for tokens in levels[1:]), outputs[c])) for c, key in enumerate(keys)]
+        ngrams = [
+            (key, (*(tokens[c] for tokens in levels[1:]), outputs[c])) for c, key in enumerate(keys)
+        ]
         self.levels = [levels[1][1:], *levels[2:], list(outputs)]
         return ngrams

@@ -1,4 +1,5 @@
-"""N-grams of a growing text: where each occurred, what followed how often; and continuations counted into a trie."""
+"""N-grams of a growing text: where each occurred, what followed how often; and continuations
+counted into a trie."""
 
 from __future__ import annotations
 
@@ -9,7 +10,8 @@ from itertools import count, islice
 
 
 class Occurrences:
-    """Where every n-gram of a text ended, for n up to `longest`; a token is added in constant time."""
+    """Where every n-gram of a text ended, for n up to `longest`; a token is added in constant
+    time."""
 
     def __init__(self, longest: int) -> None:
         self.longest = longest
@@ -24,7 +26,8 @@ class Occurrences:
                 self._ends.setdefault(tuple(self.tokens[end - n :]), []).append(end)
 
     def earlier(self, shortest: int, at_most: int) -> list[tuple[int, int]]:
-        """(length, end) of earlier occurrences of the text's last tokens: the longest n-gram first, of equal ones the newest.
+        """(length, end) of earlier occurrences of the text's last tokens: the longest n-gram first,
+        of equal ones the newest.
 
         `end` is the position behind the occurrence: that of the token which followed it.
         """
@@ -38,7 +41,8 @@ class Occurrences:
 
 
 def copied(text: Sequence[int], end: int, length: int) -> list[tuple[int, int]]:
-    """(place, token): `length` tokens of a text from `end` on; at the end of the text it goes on with what it has just copied.
+    """(place, token): `length` tokens of a text from `end` on; at the end of the text it goes on
+    with what it has just copied.
 
     For `a b a b a`, end 2 and length 5: the a and b at 2, 3, 4, then 2 and 3 again.
     """
@@ -46,7 +50,8 @@ def copied(text: Sequence[int], end: int, length: int) -> list[tuple[int, int]]:
 
 
 class Counts:
-    """How often each token followed each context of 1 to n - 1 tokens; or, with `one_level`, of n - 1 tokens alone."""
+    """How often each token followed each context of 1 to n - 1 tokens; or, with `one_level`, of n -
+    1 tokens alone."""
 
     def __init__(self, n: int, one_level: bool = False) -> None:
         self.n, self.one_level = n, one_level
@@ -68,7 +73,8 @@ class Counts:
             self.note(text[max(0, end - self.n + 1) : end], text[end])
 
     def likeliest(self, before: Sequence[int]) -> tuple[int, int] | None:
-        """(token, length) - what most often followed the longest context that is known, of equals the first seen; or None."""
+        """(token, length) - what most often followed the longest context that is known, of equals
+        the first seen; or None."""
         for context in self._contexts(before):
             known = self._following.get(context)
             if known:
@@ -77,9 +83,11 @@ class Counts:
 
 
 def most_frequent(continuations: Iterable[Sequence[int]], size: int) -> list[tuple[int, int]]:
-    """The `size` most frequent prefixes of some continuations as a trie: (token, index of the parent, -1 for the root).
+    """The `size` most frequent prefixes of some continuations as a trie: (token, index of the
+    parent, -1 for the root).
 
-    Parents stand first; of equals the shorter, then the one seen first. For `a b` twice and `a c` once, and size 2: a, then b.
+    Parents stand first; of equals the shorter, then the one seen first. For `a b` twice and `a c`
+    once, and size 2: a, then b.
     """
     chosen: list[tuple[int, int]] = []
     tickets = count()
@@ -98,7 +106,8 @@ def most_frequent(continuations: Iterable[Sequence[int]], size: int) -> list[tup
 
 
 def most_followed(continuations: Iterable[Sequence[int]]) -> list[int]:
-    """Token by token what most of the continuations that agree so far go on with; of equals the one seen first."""
+    """Token by token what most of the continuations that agree so far go on with; of equals the one
+    seen first."""
     path: list[int] = []
     groups = _parted(continuations, 0)
     while groups:
@@ -109,7 +118,8 @@ def most_followed(continuations: Iterable[Sequence[int]]) -> list[int]:
 
 
 def _parted(continuations: Iterable[Sequence[int]], depth: int) -> dict[int, list[Sequence[int]]]:
-    """Those that are longer than `depth`, by their token there, in the order in which they were seen."""
+    """Those that are longer than `depth`, by their token there, in the order in which they were
+    seen."""
     parts: dict[int, list[Sequence[int]]] = {}
     for tokens in continuations:
         if len(tokens) > depth:

@@ -1,9 +1,10 @@
 """The phrase pool: for each key token, the phrases that were seen to follow it.
 
-A phrase is a tuple of N - 1 token ids (an n-gram is key and phrase). Each key keeps at most `guess_set_size` of them, oldest
-first; a phrase seen again becomes the newest (Lookahead Decoding, arXiv 2402.02057, section 3.2; Ouroboros, arXiv 2402.13720,
-section 3.2). Keys are bounded, too, least recently fed first. A pool that outlives a call is the *warm start*: phrases learned in
-an earlier run count as learned from history.
+A phrase is a tuple of N - 1 token ids (an n-gram is key and phrase). Each key keeps at most
+`guess_set_size` of them, oldest first; a phrase seen again becomes the newest (Lookahead Decoding,
+arXiv 2402.02057, section 3.2; Ouroboros, arXiv 2402.13720, section 3.2). Keys are bounded, too,
+least recently fed first. A pool that outlives a call is the *warm start*: phrases learned in an
+earlier run count as learned from history.
 
     pool = PhrasePool(ngram_size=3, guess_set_size=2)
     pool.insert(7, (8, 9), Learned.LOOKAHEAD, step=0)
@@ -28,7 +29,8 @@ FORMAT = "ouroboros-phrase-pool"
 
 @dataclass(frozen=True, slots=True)
 class Phrase:
-    """N - 1 tokens that follow a key, where they were first learned, and at which step of this run (None: an earlier run)."""
+    """N - 1 tokens that follow a key, where they were first learned, and at which step of this run
+    (None: an earlier run)."""
 
     tokens: tuple[int, ...]
     learned: Learned
@@ -38,8 +40,11 @@ class Phrase:
 class PhrasePool:
     """Phrases by key token; private to whoever holds the object."""
 
-    def __init__(self, ngram_size: int, guess_set_size: int, max_keys: int = 50_000, fingerprint: str = "") -> None:
-        """fingerprint: of the tokenizer whose ids the phrases are made of, see `models.pairs.fingerprint`."""
+    def __init__(
+        self, ngram_size: int, guess_set_size: int, max_keys: int = 50_000, fingerprint: str = ""
+    ) -> None:
+        """fingerprint: of the tokenizer whose ids the phrases are made of, see
+        `models.pairs.fingerprint`."""
         self.ngram_size = ngram_size
         self.guess_set_size = guess_set_size
         self.max_keys = max_keys
@@ -70,9 +75,12 @@ class PhrasePool:
                 known[tokens] = Phrase(tokens, Learned.HISTORY, None)
 
     def insert(self, key: int, tokens: tuple[int, ...], learned: Learned, step: int | None) -> None:
-        """Add a phrase as the newest of its key; a known one keeps its origin and becomes the newest."""
+        """Add a phrase as the newest of its key; a known one keeps its origin and becomes the
+        newest."""
         if len(tokens) != self.ngram_size - 1:
-            raise InvalidInput(f"a phrase of this pool has {self.ngram_size - 1} tokens, got {len(tokens)}")
+            raise InvalidInput(
+                f"a phrase of this pool has {self.ngram_size - 1} tokens, got {len(tokens)}"
+            )
         known = self._phrases.pop(key, {})
         phrase = known.pop(tokens, None) or Phrase(tokens, learned, step)
         while len(known) >= self.guess_set_size:
@@ -82,8 +90,11 @@ class PhrasePool:
         if len(self._phrases) > self.max_keys:
             del self._phrases[next(iter(self._phrases))]
 
-    def replace(self, key: int, old: tuple[int, ...], new: tuple[int, ...], learned: Learned, step: int) -> None:
-        """Put a corrected phrase in the place of `old`; where `new` is known already, `old` is only forgotten."""
+    def replace(
+        self, key: int, old: tuple[int, ...], new: tuple[int, ...], learned: Learned, step: int
+    ) -> None:
+        """Put a corrected phrase in the place of `old`; where `new` is known already, `old` is only
+        forgotten."""
         known = self._phrases.get(key, {})
         if old == new or old not in known:
             return
@@ -91,15 +102,20 @@ class PhrasePool:
             del known[old]
             return
         fresh = Phrase(new, learned, step)
-        self._phrases[key] = {fresh.tokens if t == old else t: fresh if t == old else p for t, p in known.items()}
+        self._phrases[key] = {
+            fresh.tokens if t == old else t: fresh if t == old else p for t, p in known.items()
+        }
 
     def newest(self, key: int, count: int) -> list[Phrase]:
         """Up to `count` phrases of a key, the newest first."""
         known = self._phrases.get(key)
         return list(islice(reversed(known.values()), count)) if known else []
 
-    def hang(self, builder: TreeBuilder, parent: int, count: int, source: Source) -> list[tuple[tuple[int, ...], list[int]]]:
-        """Hang up to `count` phrases of a node's token below it, the newest first; each phrase with its nodes."""
+    def hang(
+        self, builder: TreeBuilder, parent: int, count: int, source: Source
+    ) -> list[tuple[tuple[int, ...], list[int]]]:
+        """Hang up to `count` phrases of a node's token below it, the newest first; each phrase with
+        its nodes."""
         hung = []
         for rank, phrase in enumerate(self.newest(builder.token(parent), count)):
             origin = Provenance(source, phrase.learned, phrase.step, rank=rank)
@@ -113,30 +129,47 @@ class PhrasePool:
             self.insert(tokens[start], tuple(tokens[start + 1 : start + size]), learned, step)
 
     def learn_written(self, before: Sequence[int], emitted: Sequence[int], step: int) -> None:
-        """Add every n-gram that ends in one of the tokens which a step emitted behind the text `before`."""
+        """Add every n-gram that ends in one of the tokens which a step emitted behind the text
+        `before`."""
         self.learn_text((*before[1 - self.ngram_size :], *emitted), Learned.TEXT, step)
 
     def to_json(self) -> str:
         """The pool as JSON: sizes, tokenizer fingerprint, and the phrases by key, oldest first."""
-        phrases = [[key, [list(tokens) for tokens in known]] for key, known in self._phrases.items()]
+        phrases = [
+            [key, [list(tokens) for tokens in known]] for key, known in self._phrases.items()
+        ]
         sizes = {
             "ngram_size": self.ngram_size,
             "guess_set_size": self.guess_set_size,
             "max_keys": self.max_keys,
             "runs": self.runs,
         }
-        return json.dumps({"format": FORMAT, "version": 1, **sizes, "fingerprint": self.fingerprint, "phrases": phrases})
+        return json.dumps(
+            {
+                "format": FORMAT,
+                "version": 1,
+                **sizes,
+                "fingerprint": self.fingerprint,
+                "phrases": phrases,
+            }
+        )
 
     @classmethod
     def from_json(cls, text: str, fingerprint: str | None = None) -> PhrasePool:
-        """The pool that `to_json` wrote; refuses another tokenizer's where `fingerprint` is given."""
+        """The pool that `to_json` wrote; refuses another tokenizer's where `fingerprint` is
+        given."""
         try:
             data: Any = json.loads(text)
             if data["format"] != FORMAT or data["version"] != 1:
                 raise ValueError("not a phrase pool of version 1")
             if min(int(data[size]) for size in ("ngram_size", "guess_set_size", "max_keys")) < 1:
                 raise ValueError("its sizes must be at least 1")
-            pool = cls(int(data["ngram_size"]), int(data["guess_set_size"]), int(data["max_keys"]), str(data["fingerprint"]))
+            pool = cls(
+                int(data["ngram_size"]),
+                int(data["guess_set_size"]),
+                int(data["max_keys"]),
+                str(data["fingerprint"]),
+            )
             pool.runs = int(data.get("runs", 0))
             for key, known in data["phrases"]:
                 for tokens in known:
@@ -147,8 +180,10 @@ class PhrasePool:
             raise InvalidInput(f"this is not a phrase pool written by to_json: {error}") from None
         if fingerprint is not None and pool.fingerprint != fingerprint:
             raise InvalidInput(
-                f"the phrase pool was made with another tokenizer (fingerprint {pool.fingerprint or 'none'}, expected "
-                f"{fingerprint}): its token ids mean other words here. Start a new pool for this pair."
+                "the phrase pool was made with another tokenizer (fingerprint "
+                f"{pool.fingerprint or 'none'}, expected "
+                f"{fingerprint}): its token ids mean other words here. Start a new pool for this "
+                "pair."
             )
         return pool
 
@@ -167,15 +202,19 @@ class PhrasePool:
         return cls.from_json(text, fingerprint)
 
 
-def open_pool(warm: PhrasePool | None, ngram_size: int, guess_set_size: int, prompt: Sequence[int]) -> PhrasePool:
-    """The pool of a run: the one given for a warm start, or a new one; the n-grams of `prompt` go in first.
+def open_pool(
+    warm: PhrasePool | None, ngram_size: int, guess_set_size: int, prompt: Sequence[int]
+) -> PhrasePool:
+    """The pool of a run: the one given for a warm start, or a new one; the n-grams of `prompt` go
+    in first.
 
     Raises InvalidInput where the one given holds n-grams of another size.
     """
     pool = PhrasePool(ngram_size, guess_set_size) if warm is None else warm
     if pool.ngram_size != ngram_size:
         raise InvalidInput(
-            f"the phrase pool holds n-grams of {pool.ngram_size} tokens, but ngram_size is {ngram_size}: "
+            f"the phrase pool holds n-grams of {pool.ngram_size} tokens, but ngram_size is "
+            f"{ngram_size}: "
             f"set ngram_size to {pool.ngram_size} or start a new pool"
         )
     pool.guess_set_size = guess_set_size

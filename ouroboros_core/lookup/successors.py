@@ -1,4 +1,5 @@
-"""Token recycling's matrix: after each token, what the target thought likeliest the last time it was asked."""
+"""Token recycling's matrix: after each token, what the target thought likeliest the last time it
+was asked."""
 
 from __future__ import annotations
 
@@ -7,7 +8,8 @@ from collections.abc import Iterable, Sequence
 
 
 class Successors:
-    """Up to `width` candidates after each token id, the likeliest first (Token Recycling, arXiv 2408.08696, section 3.1).
+    """Up to `width` candidates after each token id, the likeliest first (Token Recycling, arXiv
+    2408.08696, section 3.1).
 
     Only tokens behind which the target was asked have a row.
     """
@@ -31,12 +33,15 @@ class Successors:
 def template(chances: Sequence[float], size: int, depth: int) -> list[tuple[int, int]]:
     """A static tree of `size` nodes: (rank, index of the parent, -1 for the root), parents first.
 
-    chances: how often the target's choice is the candidate of each rank. The nodes kept are those of the largest product of
-    chances along their path, which is what a tree of that size can be expected to win most with (Sequoia, arXiv 2402.12374,
-    section 4.1, with the chance independent of the depth).
+    chances: how often the target's choice is the candidate of each rank. The nodes kept are those
+    of the largest product of chances along their path, which is what a tree of that size can be
+    expected to win most with (Sequoia, arXiv 2402.12374, section 4.1, with the chance independent
+    of the depth).
     """
     chosen: list[tuple[int, int]] = []
-    waiting: list[tuple[float, int, int, int]] = [(-chance, 1, rank, -1) for rank, chance in enumerate(chances)]
+    waiting: list[tuple[float, int, int, int]] = [
+        (-chance, 1, rank, -1) for rank, chance in enumerate(chances)
+    ]
     heapq.heapify(waiting)
     while waiting and len(chosen) < size:
         value, level, rank, parent = heapq.heappop(waiting)
@@ -47,8 +52,11 @@ def template(chances: Sequence[float], size: int, depth: int) -> list[tuple[int,
     return chosen
 
 
-def grow(known: Successors, root: int, shape: Iterable[tuple[int, int]]) -> list[tuple[int, int, int]]:
-    """The tree that a template has below a token: (token, index of the parent, rank), where candidates are known."""
+def grow(
+    known: Successors, root: int, shape: Iterable[tuple[int, int]]
+) -> list[tuple[int, int, int]]:
+    """The tree that a template has below a token: (token, index of the parent, rank), where
+    candidates are known."""
     grown: list[tuple[int, int, int]] = []
     place: dict[int, int] = {-1: -1}
     for index, (rank, parent) in enumerate(shape):

@@ -1,8 +1,10 @@
-"""A suffix automaton over a growing text: the longest suffix that occurred earlier, and where it did most recently.
+"""A suffix automaton over a growing text: the longest suffix that occurred earlier, and where it
+did most recently.
 
-States are sets of substrings with the same end positions, joined by suffix links into a tree (Blumer et al. 1985); a token is
-added in amortised constant time. Each state knows where it ended last: a new token is noted on the states of its longest suffixes,
-at most FRESH of them, because on a text of one repeated token there are as many as tokens.
+States are sets of substrings with the same end positions, joined by suffix links into a tree
+(Blumer et al. 1985); a token is added in amortised constant time. Each state knows where it ended
+last: a new token is noted on the states of its longest suffixes, at most FRESH of them, because on
+a text of one repeated token there are as many as tokens.
 """
 
 from __future__ import annotations
@@ -11,13 +13,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 FRESH = 64
-"""Suffixes, the longest first, that learn at once where they ended last. A shorter one may know an older place: it is asked only
-where a match is lost and all that is left of it is shorter than the FRESH longest suffixes of the text before."""
+"""Suffixes, the longest first, that learn at once where they ended last. A shorter one may know an
+older place: it is asked only where a match is lost and all that is left of it is shorter than the
+FRESH longest suffixes of the text before."""
 
 
 @dataclass(frozen=True)
 class Match:
-    """The longest suffix of the text that occurred earlier: its length, and where an occurrence ended most recently.
+    """The longest suffix of the text that occurred earlier: its length, and where an occurrence
+    ended most recently.
 
     end: the position behind it, which holds the token that followed.
     """
@@ -27,7 +31,8 @@ class Match:
 
 
 class SuffixAutomaton:
-    """Over all tokens added so far. `SuffixAutomaton().extend([1, 2, 3, 1, 2])` knows that `1 2` occurred, followed by 3."""
+    """Over all tokens added so far. `SuffixAutomaton().extend([1, 2, 3, 1, 2])` knows that `1 2`
+    occurred, followed by 3."""
 
     def __init__(self) -> None:
         self.tokens: list[int] = []
@@ -76,7 +81,8 @@ class SuffixAutomaton:
         return len(self._length) - 1
 
     def _clone(self, before: int, token: int, old: int) -> int:
-        """A state of its own for the shorter substrings of `old`, which from now on have one more end position."""
+        """A state of its own for the shorter substrings of `old`, which from now on have one more
+        end position."""
         clone = self._new(self._length[before] + 1, dict(self._next[old]))
         parent = self._link[old]
         self._link[clone], self._link[old] = parent, clone

@@ -1,4 +1,5 @@
-"""The decoding methods, one file each; a new file with a Method in it is a new method, there is no list to extend."""
+"""The decoding methods, one file each; a new file with a Method in it is a new method, there is no
+list to extend."""
 
 from __future__ import annotations
 
@@ -20,14 +21,18 @@ def available() -> dict[str, type[Method]]:
     found: list[type[Method]] = []
     for module in pkgutil.iter_modules(__path__):
         content = vars(importlib.import_module(f"{__name__}.{module.name}")).values()
-        found += [c for c in content if isinstance(c, type) and issubclass(c, Method) and "id" in vars(c)]
+        found += [
+            c for c in content if isinstance(c, type) and issubclass(c, Method) and "id" in vars(c)
+        ]
     return {method.id: method for method in sorted(set(found), key=lambda m: (m.order, m.id))}
 
 
 def get(method: str) -> type[Method]:
     """The method of that id; raises InvalidInput naming those there are."""
     if not isinstance(method, str) or method not in available():
-        raise InvalidInput(f"method must be one of {', '.join(available())}, got {str(method)[:80]}")
+        raise InvalidInput(
+            f"method must be one of {', '.join(available())}, got {str(method)[:80]}"
+        )
     return available()[method]
 
 
@@ -38,10 +43,13 @@ def needed(kind: type[Method], hyperparameters: Any) -> frozenset[Need]:
 
 
 def create(kind: type[Method], hyperparameters: Any, resources: Resources) -> Method:
-    """A method for one run, with the members that it combines; raises InvalidInput where something is missing."""
+    """A method for one run, with the members that it combines; raises InvalidInput where something
+    is missing."""
     for need in sorted(needed(kind, hyperparameters)):
         if not resources.has(need):
-            raise InvalidInput(f"{kind.id} needs {need.phrase}: {REMEDIES[need]}, or choose another method")
+            raise InvalidInput(
+                f"{kind.id} needs {need.phrase}: {REMEDIES[need]}, or choose another method"
+            )
     members = {}
     for role, (name, settings) in kind.members(hyperparameters, resources).items():
         member, chosen = get(name), dict(settings)

@@ -60,14 +60,15 @@ REMEDIES = {
 class StepBudget:
     """How much one step may spend on drafting; this one sets no limit.
 
-    A question has no side effect, so that questions may be asked in any order and any number of times.
+    A question has no side effect, so that questions may be asked in any order and any number of
+    times.
     """
 
     def allows_pass(self, reach: float = 1.0, rows: int = 1) -> bool:
         """Whether another draft pass is worth its time.
 
-        reach  the probability, by the draft's own account, that the text goes on through the nodes behind which the pass drafts;
-               1 behind the root
+        reach  the probability, by the draft's own account, that the text goes on through the nodes
+               behind which the pass drafts; 1 behind the root
         rows   of the pass
         """
         return True
@@ -79,10 +80,13 @@ class StepBudget:
 
 @dataclass(frozen=True)
 class Sizing:
-    """What is cheap on this machine, for amounts that are 'auto'; the numbers are those of `adaptive.cost_model`.
+    """What is cheap on this machine, for amounts that are 'auto'; the numbers are those of
+    `adaptive.cost_model`.
 
-    target_rows, draft_rows  rows over which a forward pass takes little longer than over one; 1: every row costs
-    draft_reading, target_reading  seconds in which a model reads a token of the prompt, in plain forward passes of the target
+    target_rows, draft_rows  rows over which a forward pass takes little longer than over one; 1:
+                             every row costs
+    draft_reading, target_reading  seconds in which a model reads a token of the prompt, in plain
+                                   forward passes of the target
     """
 
     target_rows: int = 1
@@ -96,7 +100,8 @@ class TokenizedPrompt:
     """What a text begins with.
 
     tokens     token ids, at least one
-    candidates  gives the target's k likeliest next tokens after each of them but the last, see `LanguageModel.prefill`
+    candidates  gives the target's k likeliest next tokens after each of them but the last, see
+                `LanguageModel.prefill`
     """
 
     tokens: tuple[int, ...]
@@ -108,7 +113,8 @@ class Context:
     """What a method may know when it proposes.
 
     tokens     prompt and output so far, token ids; the last one is the root of the tree
-    remaining  how many more tokens the text may get, at least 1; a proposal deeper than remaining - 1 is wasted
+    remaining  how many more tokens the text may get, at least 1; a proposal deeper than remaining -
+               1 is wasted
     step       index of this step, from 0
     budget     what the step may spend
     """
@@ -125,13 +131,16 @@ class Context:
 
 @dataclass(frozen=True)
 class VerificationResult:
-    """What the target made of a tree; nodes have the numbers that they have in `tree`, whatever of it was checked.
+    """What the target made of a tree; nodes have the numbers that they have in `tree`, whatever of
+    it was checked.
 
     evaluation    the target's outputs after the nodes that were checked, window nodes included
     path          accepted nodes in text order, without the root
-    target_token  correction or bonus, or what another proposal has in its place; None where the text ended inside the path
+    target_token  correction or bonus, or what another proposal has in its place; None where the
+                  text ended inside the path
     emitted       the tokens that the text grew by, token ids; at least one
-    whole         the result of everything that was checked in this step, by whoever proposed it; None: this one is
+    whole         the result of everything that was checked in this step, by whoever proposed it;
+                  None: this one is
     """
 
     context: Context
@@ -144,7 +153,12 @@ class VerificationResult:
 
     @classmethod
     def whole_step(
-        cls, context: Context, tree: TokenTree, evaluation: Evaluation, path: tuple[int, ...], target_token: int | None
+        cls,
+        context: Context,
+        tree: TokenTree,
+        evaluation: Evaluation,
+        path: tuple[int, ...],
+        target_token: int | None,
     ) -> VerificationResult:
         """The result of all that was checked in a step."""
         written = tuple(tree.tokens[node] for node in path)
@@ -157,7 +171,8 @@ class VerificationResult:
         return self.whole or self
 
     def of(self, tree: TokenTree, places: Mapping[int, int]) -> VerificationResult:
-        """The same for the one who proposed `tree`, whose nodes are those at `places` here; what was not checked has none."""
+        """The same for the one who proposed `tree`, whose nodes are those at `places` here; what
+        was not checked has none."""
         own = {place: node for node, place in places.items()}
         path: list[int] = []
         for place in self.path:
@@ -166,23 +181,30 @@ class VerificationResult:
             path.append(own[place])
         target_token = self.emitted[len(path)] if len(path) < len(self.emitted) else None
         evaluation = PartialEvaluation(self.evaluation, places, len(tree))
-        return VerificationResult(self.context, tree, evaluation, tuple(path), target_token, self.emitted, self.checked)
+        return VerificationResult(
+            self.context, tree, evaluation, tuple(path), target_token, self.emitted, self.checked
+        )
 
 
 class PartialEvaluation:
-    """The outputs after some nodes of a tree, taken from the evaluation of another tree in which they have other numbers."""
+    """The outputs after some nodes of a tree, taken from the evaluation of another tree in which
+    they have other numbers."""
 
     def __init__(self, evaluation: Evaluation, places: Mapping[int, int], size: int) -> None:
-        """places: of the nodes there are, in the tree that was evaluated; size: nodes of this tree."""
+        """places: of the nodes there are, in the tree that was evaluated; size: nodes of this
+        tree."""
         self._evaluation, self._places, self._size = evaluation, places, size
 
     @cached_property
     def _argmax(self) -> list[int]:
         best = self._evaluation.argmax()
-        return [best[self._places[node]] if node in self._places else -1 for node in range(self._size)]
+        return [
+            best[self._places[node]] if node in self._places else -1 for node in range(self._size)
+        ]
 
     def argmax(self) -> list[int]:
-        """The most probable token after each node; -1 after one that is silent or was not checked."""
+        """The most probable token after each node; -1 after one that is silent or was not
+        checked."""
         return self._argmax
 
     def likeliest(self, k: int) -> dict[int, list[int]]:
@@ -210,8 +232,9 @@ class Decision:
     size      nodes that were checked
     expected  tokens the step was expected to emit
     rate      tokens per second that its time was priced at
-    reason    'worth it': these nodes add more tokens than their time costs; 'plain is faster': none does; 'nothing proposed';
-              'fixed': the number of nodes was not to be chosen; 'trial': checked to learn whether it pays
+    reason    'worth it': these nodes add more tokens than their time costs; 'plain is faster': none
+              does; 'nothing proposed'; 'fixed': the number of nodes was not to be chosen; 'trial':
+              checked to learn whether it pays
     window    columns of the lookahead window; None for a method without one
     """
 
@@ -265,7 +288,8 @@ class Resources:
     members: Mapping[str, Method] = field(default_factory=dict)
 
     def has(self, need: Need) -> bool:
-        """Whether it is there; a pool is made and an expected text may be empty, so that nothing lacks them."""
+        """Whether it is there; a pool is made and an expected text may be empty, so that nothing
+        lacks them."""
         found = {Need.DRAFT_MODEL: self.draft_model, Need.HEAD: self.head, Need.CORPUS: self.corpus}
         return found.get(need, True) is not None
 
@@ -274,21 +298,31 @@ class Resources:
         return random.Random(self.sampler.sampling.seed)
 
     def chooser(
-        self, evaluation: Evaluation, tree: TokenTree, root_position: int, step: int, candidate: int = 0
+        self,
+        evaluation: Evaluation,
+        tree: TokenTree,
+        root_position: int,
+        step: int,
+        candidate: int = 0,
     ) -> Callable[[int], int]:
-        """How a draft chooses: by `match` with the target's own noise, but for a second `candidate` and further ones. For rejection
-        sampling it draws anew at every step: of a draft that was discarded there may be traces in a pool, and what is offered now
-        must not know what will be drawn."""
+        """How a draft chooses: by `match` with the target's own noise, but for a second `candidate`
+        and further ones. For rejection sampling it draws anew at every step: of a draft that was
+        discarded there may be traces in a pool, and what is offered now must not know what will be
+        drawn."""
         draw = (candidate << 32) + (1 + step if self.sampler.sampling.rejects else 0)
         return self.sampler.chooser(evaluation, tree, root_position, draw)
 
     def drawn_from(self, evaluation: Evaluation, node: int) -> Probabilities | None:
-        """The probabilities from which the draft's token after a node is drawn, where the acceptance rule asks for them."""
-        return self.sampler.probabilities(evaluation, node) if self.sampler.sampling.rejects else None
+        """The probabilities from which the draft's token after a node is drawn, where the
+        acceptance rule asks for them."""
+        return (
+            self.sampler.probabilities(evaluation, node) if self.sampler.sampling.rejects else None
+        )
 
 
 class Method(ABC):
-    """A source of proposals. State lives in the object and begins anew with `start`, one prompt at a time."""
+    """A source of proposals. State lives in the object and begins anew with `start`, one prompt at
+    a time."""
 
     id: ClassVar[str]
     name: ClassVar[str]
@@ -316,14 +350,17 @@ class Method(ABC):
         """What was decided about the last proposal; None where nothing was to be decided."""
 
     @classmethod
-    def members(cls, hyperparameters: Any, resources: Resources) -> dict[str, tuple[str, dict[str, Any]]]:
-        """The methods that are to be in `resources.members`: (id, settings) by role. The setting `fixed: True` stands for a value
-        in the place of every 'auto'."""
+    def members(
+        cls, hyperparameters: Any, resources: Resources
+    ) -> dict[str, tuple[str, dict[str, Any]]]:
+        """The methods that are to be in `resources.members`: (id, settings) by role. The setting
+        `fixed: True` stands for a value in the place of every 'auto'."""
         return {}
 
     @property
     def adjustable(self) -> Adjustable | None:
-        """What a controller decides; None where every amount is fixed, so that there is nothing to decide."""
+        """What a controller decides; None where every amount is fixed, so that there is nothing to
+        decide."""
         return None
 
     @property
@@ -334,11 +371,14 @@ class Method(ABC):
         return self.resources.head if Need.HEAD in self.needs else None
 
     def start(self, prompt: TokenizedPrompt, max_new_tokens: int) -> None:  # noqa: B027 - there may be nothing to begin
-        """Begin a new text; may prefill a draft model. Nothing of an earlier text remains but a pool given for a warm start."""
+        """Begin a new text; may prefill a draft model. Nothing of an earlier text remains but a
+        pool given for a warm start."""
 
     @abstractmethod
     def propose(self, context: Context) -> TokenTree:
-        """A tree rooted at context.root; what is not worth checking may be left out before the target sees it."""
+        """A tree rooted at context.root; what is not worth checking may be left out before the
+        target sees it."""
 
     def learn(self, result: VerificationResult) -> None:  # noqa: B027 - there may be nothing to learn
-        """Take note of what the target made of the last proposal; nodes have the numbers that they had in it."""
+        """Take note of what the target made of the last proposal; nodes have the numbers that they
+        had in it."""

@@ -1,4 +1,5 @@
-"""Several methods in one tree: what each proposes is merged, and each is told of the result in its own numbers."""
+"""Several methods in one tree: what each proposes is merged, and each is told of the result in its
+own numbers."""
 
 from __future__ import annotations
 
@@ -7,21 +8,31 @@ from dataclasses import replace
 from typing import Any
 
 from ouroboros_core.interfaces import Drafter
-from ouroboros_core.methods.base import Context, Method, Resources, TokenizedPrompt, VerificationResult
+from ouroboros_core.methods.base import (
+    Context,
+    Method,
+    Resources,
+    TokenizedPrompt,
+    VerificationResult,
+)
 from ouroboros_core.tree import TokenTree, TreeBuilder
 
 
 class Combination(Method):
     """Members are handed over, the one that drafts first.
 
-    With `merge` all of them propose, and equal prefixes become one; otherwise the first that is sure enough proposes alone: one
-    whose tree holds more than its root. The one that drafts is asked last, because it may cost passes: of what the others have
-    proposed without one it knows by its budget. But its nodes come first, so that under rejection sampling nothing that is
-    judged before a drawn token can depend on it.
+    With `merge` all of them propose, and equal prefixes become one; otherwise the first that is
+    sure enough proposes alone: one whose tree holds more than its root. The one that drafts is
+    asked last, because it may cost passes: of what the others have proposed without one it knows by
+    its budget. But its nodes come first, so that under rejection sampling nothing that is judged
+    before a drawn token can depend on it.
     """
 
-    def __init__(self, hyperparameters: Any, resources: Resources, members: Sequence[Method], *, merge: bool) -> None:
-        """members: the one that drafts first, then the others in the order in which they are asked."""
+    def __init__(
+        self, hyperparameters: Any, resources: Resources, members: Sequence[Method], *, merge: bool
+    ) -> None:
+        """members: the one that drafts first, then the others in the order in which they are
+        asked."""
         super().__init__(hyperparameters, resources)
         self.parts = list(members)
         self.merge = merge
@@ -45,7 +56,10 @@ class Combination(Method):
         for part in self.parts:
             tree = trees.get(part, bare)
             self._proposed.append((part, tree, builder.graft(tree)))
-        self._proposed = [(part, tree, (*places, *builder.graft_window(tree))) for part, tree, places in self._proposed]
+        self._proposed = [
+            (part, tree, (*places, *builder.graft_window(tree)))
+            for part, tree, places in self._proposed
+        ]
         return builder.build()
 
     def _trees(self, context: Context) -> dict[Method, TokenTree]:
@@ -64,4 +78,8 @@ class Combination(Method):
 
     def learn(self, result: VerificationResult) -> None:
         for part, tree, places in self._proposed:
-            part.learn(result.of(tree, {node: place for node, place in enumerate(places) if place is not None}))
+            part.learn(
+                result.of(
+                    tree, {node: place for node, place in enumerate(places) if place is not None}
+                )
+            )

@@ -1,4 +1,5 @@
-"""Copies from wherever the longest end of the text occurred before: in the text itself, a corpus, or a text that is expected.
+"""Copies from wherever the longest end of the text occurred before: in the text itself, a corpus,
+or a text that is expected.
 
 A source for SAM-Decoding (arXiv 2411.10666) and for combinations; no method of its own.
 """
@@ -20,19 +21,22 @@ FAR = 4
 """A prediction that was lost is found again far away by at least so many tokens."""
 
 PLACES = 32
-"""Places of a match in the corpus that are looked at; the chain follows what is most frequent there."""
+"""Places of a match in the corpus that are looked at; the chain follows what is most frequent
+there."""
 
 
 @dataclass(frozen=True)
 class Copy:
-    """Tokens that followed a match, each with where it comes from; `rank`, the match's length, is what the choice goes by."""
+    """Tokens that followed a match, each with where it comes from; `rank`, the match's length, is
+    what the choice goes by."""
 
     rank: int
     nodes: Sequence[tuple[int, Provenance]]
 
 
 class Copying(Method):
-    """The longest match first; nothing is padded, and a copy is as long as its match makes likely."""
+    """The longest match first; nothing is padded, and a copy is as long as its match makes
+    likely."""
 
     def __init__(
         self,
@@ -52,7 +56,8 @@ class Copying(Method):
         bias       by how much a match in the corpus must be longer than one in the text
         alpha      copied tokens for each matched one
         several    whether all copies are proposed, or the one with the longest match alone
-        alone      whether nothing else drafts: the expected text is then followed whatever the length of its match
+        alone      whether nothing else drafts: the expected text is then followed whatever the
+                   length of its match
         """
         super().__init__(None, resources)
         self.longest, self.threshold, self.bias, self.alpha = longest, threshold, bias, alpha
@@ -76,17 +81,22 @@ class Copying(Method):
         return min(self.longest, 1 + int(self.alpha * match), context.remaining - 1)
 
     def _copies(self, context: Context) -> list[Copy]:
-        """What may be copied, the longest match first; of equal ones the expected text before the text before the corpus."""
+        """What may be copied, the longest match first; of equal ones the expected text before the
+        text before the corpus."""
         found = [self._expected(context), self._earlier(context), self._retrieved(context)]
         return sorted((copy for copy in found if copy and copy.nodes), key=lambda copy: -copy.rank)
 
     def _expected(self, context: Context) -> Copy | None:
-        """From the text that is expected; a match below the threshold is followed where nothing else would draft."""
+        """From the text that is expected; a match below the threshold is followed where nothing
+        else would draft."""
         prediction = self.prediction
         if not self.alone and prediction.trust < self.threshold:
             return None
         tokens = prediction.expected(self._length(prediction.trust, context))
-        origins = (Provenance(Source.COPY, Learned.PREDICTION, None, place, prediction.matched) for place in count(prediction.at))
+        origins = (
+            Provenance(Source.COPY, Learned.PREDICTION, None, place, prediction.matched)
+            for place in count(prediction.at)
+        )
         return Copy(prediction.trust, [*zip(tokens, origins, strict=False)])
 
     def _earlier(self, context: Context) -> Copy | None:
@@ -96,16 +106,21 @@ class Copying(Method):
             return None
         nodes = [
             (token, Provenance(Source.COPY, position=place, match=match.length))
-            for place, token in copied(self.text.tokens, match.end, self._length(match.length, context))
+            for place, token in copied(
+                self.text.tokens, match.end, self._length(match.length, context)
+            )
         ]
         return Copy(match.length, nodes)
 
     def _retrieved(self, context: Context) -> Copy | None:
-        """From the corpus: step by step the most frequent of what follows the match, at up to PLACES places."""
+        """From the corpus: step by step the most frequent of what follows the match, at up to
+        PLACES places."""
         corpus, shortest = self.resources.corpus, self.threshold + self.bias
         found = corpus.longest(context.tokens, shortest=shortest) if corpus else None
         if corpus is None or found is None:
             return None
-        tokens = most_followed(corpus.continuations(found, self._length(found.length, context), PLACES))
+        tokens = most_followed(
+            corpus.continuations(found, self._length(found.length, context), PLACES)
+        )
         origin = Provenance(Source.CORPUS, step=context.step, match=found.length)
         return Copy(found.length - self.bias, [(token, origin) for token in tokens])

@@ -14,7 +14,10 @@ class DraftOnly(Method):
     id = "draft_only"
     name = "Draft model alone"
     paper = ""
-    summary = "The draft model writes the text without anybody checking it: how fast, and how different, that would be."
+    summary = (
+        "The draft model writes the text without anybody checking it: how fast, and how different, "
+        "that would be."
+    )
     order = 5
     proposes = False
     needs = frozenset({Need.DRAFT_MODEL})

@@ -1,4 +1,5 @@
-"""The draft model as a method holds it: how much of the prompt it reads, and what it says after a tree."""
+"""The draft model as a method holds it: how much of the prompt it reads, and what it says after a
+tree."""
 
 from __future__ import annotations
 
@@ -7,8 +8,9 @@ from ouroboros_core.methods.base import Resources, TokenizedPrompt
 from ouroboros_core.tree import TokenTree
 
 READING = 0.05
-"""The share of the seconds of an autoregressive answer that the draft model may spend on reading the prompt, where the draft
-length is 'auto': a prompt that is long beside the answer is read from its end only, so that little is lost if no draft pays."""
+"""The share of the seconds of an autoregressive answer that the draft model may spend on reading
+the prompt, where the draft length is 'auto': a prompt that is long beside the answer is read from
+its end only, so that little is lost if no draft pays."""
 
 LEAST = 64
 """Tokens of the prompt that it reads in any case."""
@@ -18,7 +20,8 @@ class DraftModel:
     """One text's draft model."""
 
     def __init__(self, resources: Resources, adjustable: bool) -> None:
-        """adjustable: whether the draft length is 'auto'; the prompt is then read when the first draft is asked for."""
+        """adjustable: whether the draft length is 'auto'; the prompt is then read when the first
+        draft is asked for."""
         assert resources.draft_model is not None
         self.model: LanguageModel = resources.draft_model
         self._sizing = resources.sizing
@@ -42,5 +45,6 @@ class DraftModel:
         return min(length, max(LEAST, int(READING * plain_passes / self._sizing.draft_reading)))
 
     def evaluate(self, text: tuple[int, ...], tree: TokenTree) -> Evaluation:
-        """The outputs after every node of a tree behind the text, of which the draft model knows the part that it has read."""
+        """The outputs after every node of a tree behind the text, of which the draft model knows
+        the part that it has read."""
         return self.model.evaluate(text[self._unread :], tree)

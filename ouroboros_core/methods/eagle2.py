@@ -1,4 +1,5 @@
-"""EAGLE-2: a one-layer head drafts a tree from the target's own features (arXiv 2401.15077, 2406.16858)."""
+"""EAGLE-2: a one-layer head drafts a tree from the target's own features (arXiv 2401.15077,
+2406.16858)."""
 
 from __future__ import annotations
 
@@ -12,7 +13,14 @@ from pydantic import Field
 from ouroboros_core import hyperparameters
 from ouroboros_core.hyperparameters import AUTO, Auto, upto
 from ouroboros_core.interfaces import Evaluation
-from ouroboros_core.methods.base import Adjustable, Context, Method, Need, Resources, TokenizedPrompt
+from ouroboros_core.methods.base import (
+    Adjustable,
+    Context,
+    Method,
+    Need,
+    Resources,
+    TokenizedPrompt,
+)
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder
 
@@ -25,8 +33,8 @@ LARGEST = 48
 
 @dataclass
 class _Node:
-    """A drafted token: the index of its parent, its cumulative log-probability, and its node in the tree that the head has read,
-    None where it has not."""
+    """A drafted token: the index of its parent, its cumulative log-probability, and its node in the
+    tree that the head has read, None where it has not."""
 
     token: int
     parent: int
@@ -35,17 +43,23 @@ class _Node:
 
 
 class Eagle2(Method):
-    """The head's likeliest tokens, expanded level by level, of which the likeliest nodes are kept (section 4 of EAGLE-2)."""
+    """The head's likeliest tokens, expanded level by level, of which the likeliest nodes are kept
+    (section 4 of EAGLE-2)."""
 
     id = "eagle2"
     name = "EAGLE-2"
     paper = "https://arxiv.org/abs/2406.16858"
-    summary = "A one-layer head reads the target's own hidden states and drafts a tree, of which the likeliest part is checked."
+    summary = (
+        "A one-layer head reads the target's own hidden states and drafts a tree, of which the "
+        "likeliest part is checked."
+    )
     order = 25
     needs = frozenset({Need.HEAD})
 
     class Hyperparameters(hyperparameters.Hyperparameters):
-        tree_depth: Annotated[int, Ge(1), Le(10)] | Auto = Field(AUTO, examples=[3], description="Levels of the drafted tree.")
+        tree_depth: Annotated[int, Ge(1), Le(10)] | Auto = Field(
+            AUTO, examples=[3], description="Levels of the drafted tree."
+        )
         tree_width: int = Field(4, ge=1, le=16, description="Nodes expanded on each level.")
         tree_size: Annotated[int, Ge(1), Le(63)] | Auto = Field(
             AUTO, examples=[8], description="Drafted tokens that the target checks."
@@ -86,7 +100,8 @@ class Eagle2(Method):
         return builder.build()
 
     def _draft(self, context: Context) -> tuple[list[_Node], Evaluation | None]:
-        """All nodes that were drafted, the root first, and what the head said after those it has read."""
+        """All nodes that were drafted, the root first, and what the head said after those it has
+        read."""
         nodes = [_Node(context.root, -1, 0.0)]
         depth, width = min(self.depth, context.remaining - 1), self.settings.tree_width
         if depth < 1 or len(context.tokens) < 2 or not context.budget.allows_pass():
@@ -99,7 +114,9 @@ class Eagle2(Method):
             first = len(nodes)
             scored = evaluation.scored([nodes[index].read or 0 for index in frontier], width)
             for index, likeliest in zip(frontier, scored, strict=True):
-                nodes += [_Node(token, index, nodes[index].score + score) for token, score in likeliest]
+                nodes += [
+                    _Node(token, index, nodes[index].score + score) for token, score in likeliest
+                ]
             best = sorted(range(first, len(nodes)), key=lambda index: -nodes[index].score)[:width]
             frontier = sorted(best)
             reach = sum(math.exp(nodes[index].score) for index in frontier)

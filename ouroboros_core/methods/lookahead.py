@@ -11,29 +11,49 @@ from ouroboros_core import hyperparameters
 from ouroboros_core.hyperparameters import AUTO, Auto
 from ouroboros_core.lookup.lookahead_window import LookaheadWindow, columns_within
 from ouroboros_core.lookup.phrase_pool import open_pool
-from ouroboros_core.methods.base import Adjustable, Context, Method, Need, Resources, TokenizedPrompt, VerificationResult
+from ouroboros_core.methods.base import (
+    Adjustable,
+    Context,
+    Method,
+    Need,
+    Resources,
+    TokenizedPrompt,
+    VerificationResult,
+)
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Learned, TokenTree, TreeBuilder
 
 
 class Lookahead(Method):
-    """Every pass checks the phrases of the root's key and, in the same pass, moves the window that finds new ones."""
+    """Every pass checks the phrases of the root's key and, in the same pass, moves the window that
+    finds new ones."""
 
     id = "lookahead"
     name = "Lookahead decoding"
     paper = "https://arxiv.org/abs/2402.02057"
-    summary = "No draft model: the target itself guesses phrases in a window beside the text and checks them later."
+    summary = (
+        "No draft model: the target itself guesses phrases in a window beside the text and checks "
+        "them later."
+    )
     order = 20
     uses = frozenset({Need.PHRASE_POOL})
 
     class Hyperparameters(hyperparameters.Hyperparameters):
         window_size: Annotated[int, Ge(1), Le(60)] | Auto = Field(
-            AUTO, examples=[7], description="Columns of the lookahead window (W); auto may do without one."
+            AUTO,
+            examples=[7],
+            description="Columns of the lookahead window (W); auto may do without one.",
         )
         ngram_size: int = Field(5, ge=3, le=10, description="Key token and phrase together (N).")
-        guess_set_size: int = Field(7, ge=1, le=60, description="Phrases kept and checked per key (G).")
-        prompt_phrases: bool = Field(True, description="Fill the pool with the prompt's own n-grams first.")
-        text_phrases: bool = Field(True, description="Add the n-grams of the text as it is written.")
+        guess_set_size: int = Field(
+            7, ge=1, le=60, description="Phrases kept and checked per key (G)."
+        )
+        prompt_phrases: bool = Field(
+            True, description="Fill the pool with the prompt's own n-grams first."
+        )
+        text_phrases: bool = Field(
+            True, description="Add the n-grams of the text as it is written."
+        )
 
     def __init__(self, hyperparameters: Hyperparameters, resources: Resources) -> None:
         super().__init__(hyperparameters, resources)
@@ -53,7 +73,11 @@ class Lookahead(Method):
         if columns == AUTO:
             columns = columns_within(resources.sizing.target_rows, settings.ngram_size)
         self.columns = columns
-        self.window = LookaheadWindow(columns, settings.ngram_size, prompt.tokens, resources.rng()) if columns else None
+        self.window = (
+            LookaheadWindow(columns, settings.ngram_size, prompt.tokens, resources.rng())
+            if columns
+            else None
+        )
 
     def propose(self, context: Context) -> TokenTree:
         assert self.pool is not None
@@ -70,5 +94,7 @@ class Lookahead(Method):
         if self.window is None:
             return
         outputs = result.evaluation.argmax()
-        for key, phrase in self.window.advance(result.context.root, [outputs[node] for node in self._last_level]):
+        for key, phrase in self.window.advance(
+            result.context.root, [outputs[node] for node in self._last_level]
+        ):
             self.pool.insert(key, phrase, Learned.LOOKAHEAD, step)

@@ -1,4 +1,5 @@
-"""N-gram assisted decoding: what most often followed the last words so far (romsto/Speculative-Decoding's NASD and NAPD)."""
+"""N-gram assisted decoding: what most often followed the last words so far
+(romsto/Speculative-Decoding's NASD and NAPD)."""
 
 from __future__ import annotations
 
@@ -10,7 +11,14 @@ from pydantic import Field
 from ouroboros_core import hyperparameters
 from ouroboros_core.hyperparameters import AUTO, Auto, upto
 from ouroboros_core.lookup.ngrams import Counts
-from ouroboros_core.methods.base import Adjustable, Context, Method, Resources, TokenizedPrompt, VerificationResult
+from ouroboros_core.methods.base import (
+    Adjustable,
+    Context,
+    Method,
+    Resources,
+    TokenizedPrompt,
+    VerificationResult,
+)
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder
 
@@ -19,22 +27,38 @@ LONGEST = 12
 
 
 class Ngram(Method):
-    """Counts over prompt and output; with fillers, the target's runners-up are counted, too, so that alternatives are known."""
+    """Counts over prompt and output; with fillers, the target's runners-up are counted, too, so
+    that alternatives are known."""
 
     id = "ngram"
     name = "N-gram assisted decoding"
     paper = "https://github.com/romsto/Speculative-Decoding"
-    summary = "No draft model: counts which token followed which in the text so far, and proposes the most frequent ones."
+    summary = (
+        "No draft model: counts which token followed which in the text so far, and proposes the "
+        "most frequent ones."
+    )
     order = 14
 
     class Hyperparameters(hyperparameters.Hyperparameters):
-        gamma: Annotated[int, Ge(1), Le(32)] | Auto = Field(AUTO, examples=[4], description="Draft tokens per step.")
+        gamma: Annotated[int, Ge(1), Le(32)] | Auto = Field(
+            AUTO, examples=[4], description="Draft tokens per step."
+        )
         ngram_size: int = Field(3, ge=2, le=10, description="Context and token together (N).")
         storage: Literal["all_levels", "one_level"] = Field(
-            "all_levels", description="Contexts of every length below N, the longest known one first; or of N - 1 tokens alone."
+            "all_levels",
+            description=(
+                "Contexts of every length below N, the longest known one first; or of N - 1 tokens "
+                "alone."
+            ),
         )
         filler_top_k: int = Field(
-            3, ge=1, le=20, description="The target's likeliest tokens counted at each place: 3 is NASD, 1 (its choice) NAPD."
+            3,
+            ge=1,
+            le=20,
+            description=(
+                "The target's likeliest tokens counted at each place: 3 is NASD, 1 (its choice) "
+                "NAPD."
+            ),
         )
 
     def __init__(self, hyperparameters: Hyperparameters, resources: Resources) -> None:
@@ -58,7 +82,9 @@ class Ngram(Method):
             if found is None:
                 break
             token, length = found
-            builder.add(token, len(builder) - 1, Provenance(Source.NGRAM, step=context.step, match=length))
+            builder.add(
+                token, len(builder) - 1, Provenance(Source.NGRAM, step=context.step, match=length)
+            )
             text.append(token)
             if token in self.resources.stop_tokens:
                 break

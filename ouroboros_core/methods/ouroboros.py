@@ -1,10 +1,13 @@
-"""Ouroboros: drafting phrase by phrase, and lengthening drafts with candidate suffixes (arXiv 2402.13720).
+"""Ouroboros: drafting phrase by phrase, and lengthening drafts with candidate suffixes (arXiv
+2402.13720).
 
-The draft model is itself decoded by lookahead, so one draft pass may write several tokens (section 3.1). Behind the finished
-draft hang the K newest phrases of its last token, candidate suffixes that cost no draft pass (section 3.2), and, where K is
-'auto', those of the text's last token beside it; the target checks all in one pass. The pool they come from learns from the draft
-model's lookahead window, from verification - fragments of the discarded draft that the target agrees with, and suffixes as the
-target corrects them (section 3.3) - from prompt and text, and from history, when it outlives the call (section 3.4).
+The draft model is itself decoded by lookahead, so one draft pass may write several tokens (section
+3.1). Behind the finished draft hang the K newest phrases of its last token, candidate suffixes that
+cost no draft pass (section 3.2), and, where K is 'auto', those of the text's last token beside it;
+the target checks all in one pass. The pool they come from learns from the draft model's lookahead
+window, from verification - fragments of the discarded draft that the target agrees with, and
+suffixes as the target corrects them (section 3.3) - from prompt and text, and from history, when it
+outlives the call (section 3.4).
 """
 
 from __future__ import annotations
@@ -44,7 +47,8 @@ MOST_SUFFIXES = 8
 
 @dataclass
 class _Proposal:
-    """Where the parts of a step's tree lie: the chain's nodes from the root to its tip, and each suffix with its nodes."""
+    """Where the parts of a step's tree lie: the chain's nodes from the root to its tip, and each
+    suffix with its nodes."""
 
     step: int = -1
     chain: list[int] = field(default_factory=list)
@@ -53,7 +57,8 @@ class _Proposal:
 
 @dataclass(frozen=True)
 class _Drafted:
-    """A draft token, where it comes from, the probabilities it was drawn from, and the output that it is part of."""
+    """A draft token, where it comes from, the probabilities it was drawn from, and the output that
+    it is part of."""
 
     token: int
     origin: Provenance
@@ -62,18 +67,24 @@ class _Drafted:
 
 
 class Ouroboros(Method):
-    """Phrases make drafts cheaper; suffixes make them longer; the target's corrections make phrases better."""
+    """Phrases make drafts cheaper; suffixes make them longer; the target's corrections make phrases
+    better."""
 
     id = "ouroboros"
     name = "Ouroboros"
     paper = "https://arxiv.org/abs/2402.13720"
-    summary = "A draft model that writes phrase by phrase, and candidate suffixes behind its draft, checked in the same pass."
+    summary = (
+        "A draft model that writes phrase by phrase, and candidate suffixes behind its draft, "
+        "checked in the same pass."
+    )
     order = 30
     needs = frozenset({Need.DRAFT_MODEL})
     uses = frozenset({Need.PHRASE_POOL})
 
     class Hyperparameters(hyperparameters.Hyperparameters):
-        gamma: Annotated[int, Ge(1), Le(32)] | Auto = Field(AUTO, examples=[2], description="Draft tokens per step.")
+        gamma: Annotated[int, Ge(1), Le(32)] | Auto = Field(
+            AUTO, examples=[2], description="Draft tokens per step."
+        )
         window_size: Annotated[int, Ge(1), Le(60)] | Auto = Field(
             AUTO, examples=[4], description="Columns of the draft model's lookahead window (W)."
         )
@@ -82,10 +93,18 @@ class Ouroboros(Method):
         top_k_suffixes: Annotated[int, Ge(0), Le(20)] | Auto = Field(
             AUTO, examples=[3], description="Candidate suffixes behind the draft (K)."
         )
-        lookahead_phrases: bool = Field(True, description="Learn phrases from the draft model's lookahead window.")
-        verification_phrases: bool = Field(True, description="Learn phrases from what the target says of a draft.")
-        prompt_phrases: bool = Field(True, description="Fill the pool with the prompt's own n-grams first.")
-        text_phrases: bool = Field(True, description="Add the n-grams of the text as it is written.")
+        lookahead_phrases: bool = Field(
+            True, description="Learn phrases from the draft model's lookahead window."
+        )
+        verification_phrases: bool = Field(
+            True, description="Learn phrases from what the target says of a draft."
+        )
+        prompt_phrases: bool = Field(
+            True, description="Fill the pool with the prompt's own n-grams first."
+        )
+        text_phrases: bool = Field(
+            True, description="Add the n-grams of the text as it is written."
+        )
 
     def __init__(self, hyperparameters: Hyperparameters, resources: Resources) -> None:
         super().__init__(hyperparameters, resources)
@@ -108,11 +127,15 @@ class Ouroboros(Method):
     def start(self, prompt: TokenizedPrompt, max_new_tokens: int) -> None:
         settings, sizing = self.settings, self.resources.sizing
         text = prompt.tokens if settings.prompt_phrases else ()
-        self.pool = open_pool(self.resources.pool, settings.ngram_size, settings.guess_set_size, text)
+        self.pool = open_pool(
+            self.resources.pool, settings.ngram_size, settings.guess_set_size, text
+        )
         phrases = settings.guess_set_size * (settings.ngram_size - 1)
         fitting = max(1, columns_within(sizing.draft_rows, settings.ngram_size, phrases))
         width: int = fitting if settings.window_size == AUTO else settings.window_size
-        self.window = LookaheadWindow(width, settings.ngram_size, prompt.tokens, self.resources.rng())
+        self.window = LookaheadWindow(
+            width, settings.ngram_size, prompt.tokens, self.resources.rng()
+        )
         self.columns = width if settings.lookahead_phrases else 0
         self._proposal = _Proposal()
         self.draft.start(prompt, max_new_tokens)
@@ -138,15 +161,19 @@ class Ouroboros(Method):
             ended = drafted.token in self.resources.stop_tokens
         self._proposal = _Proposal(context.step, chain)
 
-        # Behind it the candidate suffixes, and beside it, where they cost a row and no draft pass, those of the root.
+        # Behind it the candidate suffixes, and beside it, where they cost a row and no draft pass,
+        # those of the root.
         if not ended:
-            self._proposal.suffixes = self.pool.hang(builder, chain[-1], self.suffixes, Source.SUFFIX)
+            self._proposal.suffixes = self.pool.hang(
+                builder, chain[-1], self.suffixes, Source.SUFFIX
+            )
         if len(chain) > 1 and suffixes_beside:
             self.pool.hang(builder, 0, self.suffixes, Source.SUFFIX)
         return builder.build()
 
     def _draft(self, context: Context, limit: int, budget: StepBudget) -> list[_Drafted]:
-        """Up to `limit` draft tokens; each draft pass checks phrases, moves the window, and writes one token or several."""
+        """Up to `limit` draft tokens; each draft pass checks phrases, moves the window, and writes
+        one token or several."""
         draft: list[_Drafted] = []
         reach = 1.0
         while len(draft) < limit and budget.allows_pass(reach, self._rows):
@@ -166,10 +193,14 @@ class Ouroboros(Method):
         last_level = self.window.attach(builder) if self.settings.lookahead_phrases else []
         tree = builder.build()
         evaluation = self.draft.evaluate(text, tree)
-        path, token = verify(tree, self.resources.chooser(evaluation, tree, len(text) - 1, context.step))
+        path, token = verify(
+            tree, self.resources.chooser(evaluation, tree, len(text) - 1, context.step)
+        )
         if last_level:
             outputs = evaluation.argmax()
-            for key, phrase in self.window.advance(text[-1], [outputs[node] for node in last_level]):
+            for key, phrase in self.window.advance(
+                text[-1], [outputs[node] for node in last_level]
+            ):
                 self.pool.insert(key, phrase, Learned.LOOKAHEAD, context.step)
         self._rows = len(tree)
         written = (*(tree.tokens[node] for node in path), token)
@@ -177,7 +208,11 @@ class Ouroboros(Method):
         for one, node in zip(written, (0, *path), strict=True):
             confidence = round(evaluation.confidence(node, one), 2)
             origin = Provenance(Source.DRAFT, step=context.step, confidence=confidence)
-            drafted.append(_Drafted(one, origin, self.resources.drawn_from(evaluation, node), (evaluation, node)))
+            drafted.append(
+                _Drafted(
+                    one, origin, self.resources.drawn_from(evaluation, node), (evaluation, node)
+                )
+            )
         return drafted
 
     def learn(self, result: VerificationResult) -> None:
@@ -191,10 +226,12 @@ class Ouroboros(Method):
             self._correct_suffixes(result, said)
 
     def _learn_fragments(self, result: VerificationResult, said: list[int]) -> None:
-        """Of the discarded draft, keep fragments that the target would have continued in the same way.
+        """Of the discarded draft, keep fragments that the target would have continued in the same
+        way.
 
-        At a discarded token d_i whose N - 2 successors are what the target says after each predecessor, the phrase is what the
-        target says from d_i on: those N - 2 tokens and one more. `said` is -1 where a node was not checked.
+        At a discarded token d_i whose N - 2 successors are what the target says after each
+        predecessor, the phrase is what the target says from d_i on: those N - 2 tokens and one
+        more. `said` is -1 where a node was not checked.
         """
         assert self.pool is not None
         tokens, chain = result.tree.tokens, self._proposal.chain
@@ -204,7 +241,9 @@ class Ouroboros(Method):
         for i in range(len(discarded) - size + 1):
             part = discarded[i : i + size]
             phrase = tuple(said[node] for node in part)
-            agrees = all(tokens[after] == wanted for after, wanted in zip(part[1:], phrase, strict=False))
+            agrees = all(
+                tokens[after] == wanted for after, wanted in zip(part[1:], phrase, strict=False)
+            )
             if agrees and -1 not in phrase:
                 self.pool.insert(tokens[part[0]], phrase, Learned.VERIFICATION, result.context.step)
 

@@ -1,4 +1,5 @@
-"""Prompt lookup decoding: what followed the last words earlier in the text is proposed again (Saxena 2023)."""
+"""Prompt lookup decoding: what followed the last words earlier in the text is proposed again
+(Saxena 2023)."""
 
 from __future__ import annotations
 
@@ -27,19 +28,29 @@ class PromptLookup(Method):
     id = "prompt_lookup"
     name = "Prompt lookup"
     paper = "https://github.com/apoorvumang/prompt-lookup-decoding"
-    summary = "No draft model: finds the last few tokens earlier in the text and proposes what followed them there."
+    summary = (
+        "No draft model: finds the last few tokens earlier in the text and proposes what followed "
+        "them there."
+    )
     order = 12
 
     class Hyperparameters(hyperparameters.Hyperparameters):
-        num_tokens: Annotated[int, Ge(1), Le(64)] | Auto = Field(AUTO, examples=[5], description="Tokens copied from each place.")
+        num_tokens: Annotated[int, Ge(1), Le(64)] | Auto = Field(
+            AUTO, examples=[5], description="Tokens copied from each place."
+        )
         max_ngram: int = Field(3, ge=1, le=16, description="Longest n-gram that is looked for.")
         min_ngram: int = Field(1, ge=1, le=16, description="Shortest n-gram that is looked for.")
-        max_matches: int = Field(2, ge=1, le=8, description="Different continuations proposed in one step.")
+        max_matches: int = Field(
+            2, ge=1, le=8, description="Different continuations proposed in one step."
+        )
 
         @model_validator(mode="after")
         def _check(self) -> PromptLookup.Hyperparameters:
             if self.min_ngram > self.max_ngram:
-                raise ValueError(f"min_ngram must be at most max_ngram, got {self.min_ngram} and {self.max_ngram}")
+                raise ValueError(
+                    f"min_ngram must be at most max_ngram, got {self.min_ngram} and "
+                    f"{self.max_ngram}"
+                )
             return self
 
     def __init__(self, hyperparameters: Hyperparameters, resources: Resources) -> None:

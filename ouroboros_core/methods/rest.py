@@ -24,27 +24,40 @@ PLACES = 128
 
 
 class Rest(Method):
-    """The longest suffix of the text that the corpus contains, and the most frequent prefixes of what followed it there."""
+    """The longest suffix of the text that the corpus contains, and the most frequent prefixes of
+    what followed it there."""
 
     id = "rest"
     name = "REST"
     paper = "https://arxiv.org/abs/2311.08252"
-    summary = "No draft model: finds the end of the text in a corpus and proposes, as a tree, what followed it there most often."
+    summary = (
+        "No draft model: finds the end of the text in a corpus and proposes, as a tree, what "
+        "followed it there most often."
+    )
     order = 18
     needs = frozenset({Need.CORPUS})
 
     class Hyperparameters(hyperparameters.Hyperparameters):
-        max_suffix: int = Field(16, ge=1, le=64, description="Longest suffix that is looked for in the corpus.")
-        min_suffix: int = Field(1, ge=1, le=64, description="Shortest suffix that is looked for in the corpus.")
+        max_suffix: int = Field(
+            16, ge=1, le=64, description="Longest suffix that is looked for in the corpus."
+        )
+        min_suffix: int = Field(
+            1, ge=1, le=64, description="Shortest suffix that is looked for in the corpus."
+        )
         span: int = Field(8, ge=1, le=32, description="Tokens taken behind each place.")
         tree_size: Annotated[int, Ge(1), Le(64)] | Auto = Field(
-            AUTO, examples=[6], description="Nodes of the trie that are kept, or as many of 32 as are worth checking."
+            AUTO,
+            examples=[6],
+            description="Nodes of the trie that are kept, or as many of 32 as are worth checking.",
         )
 
         @model_validator(mode="after")
         def _check(self) -> Rest.Hyperparameters:
             if self.min_suffix > self.max_suffix:
-                raise ValueError(f"min_suffix must be at most max_suffix, got {self.min_suffix} and {self.max_suffix}")
+                raise ValueError(
+                    f"min_suffix must be at most max_suffix, got {self.min_suffix} and "
+                    f"{self.max_suffix}"
+                )
             return self
 
     def __init__(self, hyperparameters: Hyperparameters, resources: Resources) -> None:
@@ -68,7 +81,9 @@ class Rest(Method):
             followed = corpus.continuations(found, span, PLACES)
             whole = (until_stop(tokens, self.resources.stop_tokens) for tokens in followed)
             for token, parent in most_frequent(whole, self.size):
-                origin = Provenance(Source.CORPUS, step=context.step, match=found.length, rank=children[parent])
+                origin = Provenance(
+                    Source.CORPUS, step=context.step, match=found.length, rank=children[parent]
+                )
                 children[parent] += 1
                 node = builder.add(token, nodes[parent] if parent >= 0 else 0, origin)
                 assert node is not None

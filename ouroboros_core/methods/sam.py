@@ -1,8 +1,10 @@
-"""SAM-Decoding: copy from wherever the longest end of the text occurred before, else draft otherwise (arXiv 2411.10666).
+"""SAM-Decoding: copy from wherever the longest end of the text occurred before, else draft
+otherwise (arXiv 2411.10666).
 
-Three sources are looked into at every step: prompt and output (a suffix automaton that grows with them; section 3.1), a corpus,
-and a text that is expected. The longest match decides how much is copied; where none is long enough an auxiliary method drafts
-(section 3.3). With `merge`, the default here, copies and auxiliary draft are put into one tree instead, which one pass checks.
+Three sources are looked into at every step: prompt and output (a suffix automaton that grows with
+them; section 3.1), a corpus, and a text that is expected. The longest match decides how much is
+copied; where none is long enough an auxiliary method drafts (section 3.3). With `merge`, the
+default here, copies and auxiliary draft are put into one tree instead, which one pass checks.
 """
 
 from __future__ import annotations
@@ -26,26 +28,49 @@ AUXILIARY = "auxiliary"
 
 
 class Sam(Combination):
-    """The longest match wins; nothing is padded, and a draft is as long as its match makes likely."""
+    """The longest match wins; nothing is padded, and a draft is as long as its match makes
+    likely."""
 
     id = "sam"
     name = "SAM-Decoding"
     paper = "https://arxiv.org/abs/2411.10666"
-    summary = "Copies what followed the longest match in text, corpus or expected text; without one, another method drafts."
+    summary = (
+        "Copies what followed the longest match in text, corpus or expected text; without one, "
+        "another method drafts."
+    )
     order = 27
     uses = frozenset({Need.CORPUS, Need.EXPECTED_TEXT})
 
     class Hyperparameters(hyperparameters.Hyperparameters):
-        n_predicts: Annotated[int, Ge(1), Le(63)] | Auto = Field(AUTO, examples=[15], description="Most tokens copied in a step.")
+        n_predicts: Annotated[int, Ge(1), Le(63)] | Auto = Field(
+            AUTO, examples=[15], description="Most tokens copied in a step."
+        )
         len_threshold: int = Field(1, ge=1, le=32, description="Shortest match that is followed.")
         len_bias: int = Field(
-            2, ge=0, le=32, description="By how much a match in the corpus must be longer than one in the text."
+            2,
+            ge=0,
+            le=32,
+            description="By how much a match in the corpus must be longer than one in the text.",
         )
-        alpha: float = Field(1.0, ge=0.0, le=16.0, allow_inf_nan=False, description="Copied tokens for each matched one.")
+        alpha: float = Field(
+            1.0,
+            ge=0.0,
+            le=16.0,
+            allow_inf_nan=False,
+            description="Copied tokens for each matched one.",
+        )
         auxiliary: Literal["token_recycling", "speculative", "ouroboros", "eagle2", "none"] = Field(
-            "token_recycling", description="The method that drafts where no match is long enough, at its default settings."
+            "token_recycling",
+            description=(
+                "The method that drafts where no match is long enough, at its default settings."
+            ),
         )
-        merge: bool = Field(True, description="Put all copies and the auxiliary's tree into one tree, instead of either or.")
+        merge: bool = Field(
+            True,
+            description=(
+                "Put all copies and the auxiliary's tree into one tree, instead of either or."
+            ),
+        )
 
     def __init__(self, hyperparameters: Hyperparameters, resources: Resources) -> None:
         self.settings = hyperparameters
@@ -59,14 +84,24 @@ class Sam(Combination):
             several=hyperparameters.merge,
             alone=auxiliary is None,
         )
-        members = [copies] if auxiliary is None else [auxiliary, copies] if hyperparameters.merge else [copies, auxiliary]
+        members = (
+            [copies]
+            if auxiliary is None
+            else [auxiliary, copies]
+            if hyperparameters.merge
+            else [copies, auxiliary]
+        )
         super().__init__(hyperparameters, resources, members, merge=hyperparameters.merge)
 
     @classmethod
-    def members(cls, hyperparameters: Any, resources: Resources) -> dict[str, tuple[str, dict[str, Any]]]:
+    def members(
+        cls, hyperparameters: Any, resources: Resources
+    ) -> dict[str, tuple[str, dict[str, Any]]]:
         if hyperparameters.auxiliary == "none":
             return {}
-        return {AUXILIARY: (hyperparameters.auxiliary, {"fixed": hyperparameters.n_predicts != AUTO})}
+        return {
+            AUXILIARY: (hyperparameters.auxiliary, {"fixed": hyperparameters.n_predicts != AUTO})
+        }
 
     @property
     def adjustable(self) -> Adjustable | None:

@@ -1,4 +1,5 @@
-"""Speculative decoding: a draft model guesses a chain of gamma tokens (arXiv 2211.17192, algorithm 1; arXiv 2302.01318)."""
+"""Speculative decoding: a draft model guesses a chain of gamma tokens (arXiv 2211.17192, algorithm
+1; arXiv 2302.01318)."""
 
 from __future__ import annotations
 
@@ -9,7 +10,14 @@ from pydantic import Field
 
 from ouroboros_core import hyperparameters
 from ouroboros_core.hyperparameters import AUTO, Auto, upto
-from ouroboros_core.methods.base import Adjustable, Context, Method, Need, Resources, TokenizedPrompt
+from ouroboros_core.methods.base import (
+    Adjustable,
+    Context,
+    Method,
+    Need,
+    Resources,
+    TokenizedPrompt,
+)
 from ouroboros_core.methods.drafting import DraftModel
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder
@@ -19,17 +27,22 @@ LONGEST = 16
 
 
 class Speculative(Method):
-    """The draft model is decoded one token at a time, with the noise that the target uses under the rule `match`."""
+    """The draft model is decoded one token at a time, with the noise that the target uses under the
+    rule `match`."""
 
     id = "speculative"
     name = "Speculative decoding"
     paper = "https://arxiv.org/abs/2211.17192"
-    summary = "A small draft model guesses the next few tokens; the target checks them all in one pass."
+    summary = (
+        "A small draft model guesses the next few tokens; the target checks them all in one pass."
+    )
     order = 10
     needs = frozenset({Need.DRAFT_MODEL})
 
     class Hyperparameters(hyperparameters.Hyperparameters):
-        gamma: Annotated[int, Ge(1), Le(32)] | Auto = Field(AUTO, examples=[2], description="Draft tokens per step.")
+        gamma: Annotated[int, Ge(1), Le(32)] | Auto = Field(
+            AUTO, examples=[2], description="Draft tokens per step."
+        )
 
     def __init__(self, hyperparameters: Hyperparameters, resources: Resources) -> None:
         super().__init__(hyperparameters, resources)

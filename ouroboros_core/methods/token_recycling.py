@@ -1,4 +1,5 @@
-"""Token Recycling: the target's runners-up of earlier passes become a tree of drafts (arXiv 2408.08696)."""
+"""Token Recycling: the target's runners-up of earlier passes become a tree of drafts (arXiv
+2408.08696)."""
 
 from __future__ import annotations
 
@@ -10,14 +11,23 @@ from pydantic import Field
 from ouroboros_core import hyperparameters
 from ouroboros_core.hyperparameters import AUTO, Auto, upto
 from ouroboros_core.lookup.successors import Successors, grow, template
-from ouroboros_core.methods.base import Adjustable, Context, Method, Resources, TokenizedPrompt, VerificationResult
+from ouroboros_core.methods.base import (
+    Adjustable,
+    Context,
+    Method,
+    Resources,
+    TokenizedPrompt,
+    VerificationResult,
+)
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder
 
 CHANCES = (0.41, 0.10, 0.048, 0.034, 0.027, 0.019, 0.016, 0.014, 0.009, 0.009)
-"""How often the target's choice after a known token is the candidate of each rank that was kept the last time.
+"""How often the target's choice after a known token is the candidate of each rank that was kept the
+last time.
 
-Measured along the plain texts of the embedded target on 48 prompts of Spec-Bench's groups; 80% of the tokens were known.
+Measured along the plain texts of the embedded target on 48 prompts of Spec-Bench's groups; 80% of
+the tokens were known.
 """
 
 DEPTH = 6
@@ -28,20 +38,30 @@ LARGEST = 32
 
 
 class TokenRecycling(Method):
-    """A matrix of candidates after each token, renewed at every node of every pass, read through a static tree of ranks."""
+    """A matrix of candidates after each token, renewed at every node of every pass, read through a
+    static tree of ranks."""
 
     id = "token_recycling"
     name = "Token Recycling"
     paper = "https://arxiv.org/abs/2408.08696"
-    summary = "No draft model: what the target thought likely after a token the last time is proposed after it again, as a tree."
+    summary = (
+        "No draft model: what the target thought likely after a token the last time is proposed "
+        "after it again, as a tree."
+    )
     order = 16
 
     class Hyperparameters(hyperparameters.Hyperparameters):
-        candidates: int = Field(8, ge=1, le=10, description="Likeliest tokens kept after each token.")
-        tree_size: Annotated[int, Ge(1), Le(80)] | Auto = Field(
-            AUTO, examples=[8], description="Nodes of the static tree, or as many of 32 as are worth checking."
+        candidates: int = Field(
+            8, ge=1, le=10, description="Likeliest tokens kept after each token."
         )
-        read_prompt: bool = Field(True, description="Begin with what the target says after each token of the prompt.")
+        tree_size: Annotated[int, Ge(1), Le(80)] | Auto = Field(
+            AUTO,
+            examples=[8],
+            description="Nodes of the static tree, or as many of 32 as are worth checking.",
+        )
+        read_prompt: bool = Field(
+            True, description="Begin with what the target says after each token of the prompt."
+        )
 
     def __init__(self, hyperparameters: Hyperparameters, resources: Resources) -> None:
         super().__init__(hyperparameters, resources)
@@ -71,8 +91,8 @@ class TokenRecycling(Method):
         return builder.build()
 
     def learn(self, result: VerificationResult) -> None:
-        """Rows of later nodes win over earlier ones of the same token, and those of the accepted path over all; nodes that
-        others proposed count, too."""
+        """Rows of later nodes win over earlier ones of the same token, and those of the accepted
+        path over all; nodes that others proposed count, too."""
         checked = result.checked
         candidates = checked.evaluation.likeliest(self.settings.candidates)
         for node in (*candidates, 0, *checked.path):

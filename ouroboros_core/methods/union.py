@@ -1,9 +1,10 @@
 """Union: one tree a step from all sources at once, as large as is worth checking. Our own.
 
-Copies from the text, a corpus and the text that is expected, recycled candidates, phrases of a lookahead window, and an
-EAGLE-2 tree or a draft with its candidate suffixes hang off one root; equal prefixes are merged. The tree is cut where further
-nodes cost more time than they can be expected to save, and the draft is asked last, and only if what it may add to the rest is
-worth its passes (`adaptive`).
+Copies from the text, a corpus and the text that is expected, recycled candidates, phrases of a
+lookahead window, and an EAGLE-2 tree or a draft with its candidate suffixes hang off one root;
+equal prefixes are merged. The tree is cut where further nodes cost more time than they can be
+expected to save, and the draft is asked last, and only if what it may add to the rest is worth its
+passes (`adaptive`).
 """
 
 from __future__ import annotations
@@ -34,7 +35,10 @@ class Union(Combination):
     id = "union"
     name = "Union of all sources"
     paper = ""
-    summary = "Copies, recycled candidates, phrases and a draft in one tree, as large as is worth checking."
+    summary = (
+        "Copies, recycled candidates, phrases and a draft in one tree, as large as is worth "
+        "checking."
+    )
     order = 29
     uses = frozenset({Need.CORPUS, Need.EXPECTED_TEXT})
 
@@ -43,11 +47,22 @@ class Union(Combination):
             AUTO, examples=[12], description="Nodes that the target checks, the likeliest first."
         )
         window_size: Annotated[int, Ge(0), Le(60)] | Auto = Field(
-            AUTO, examples=[0], description="Columns of the target's lookahead window (W); auto has one where its rows pay."
+            AUTO,
+            examples=[0],
+            description=(
+                "Columns of the target's lookahead window (W); auto has one where its rows pay."
+            ),
         )
-        drafting: bool = Field(True, description="Ask the EAGLE head, or else the draft model, where there is one.")
-        copying: bool = Field(True, description="Copy from the text, from a corpus and from the text that is expected.")
-        recycling: bool = Field(True, description="Propose the target's runners-up of earlier passes.")
+        drafting: bool = Field(
+            True, description="Ask the EAGLE head, or else the draft model, where there is one."
+        )
+        copying: bool = Field(
+            True,
+            description="Copy from the text, from a corpus and from the text that is expected.",
+        )
+        recycling: bool = Field(
+            True, description="Propose the target's runners-up of earlier passes."
+        )
 
     def __init__(self, hyperparameters: Hyperparameters, resources: Resources) -> None:
         self.settings = hyperparameters
@@ -64,7 +79,9 @@ class Union(Combination):
         self.columns = window.columns if window else 0
 
     @classmethod
-    def members(cls, hyperparameters: Any, resources: Resources) -> dict[str, tuple[str, dict[str, Any]]]:
+    def members(
+        cls, hyperparameters: Any, resources: Resources
+    ) -> dict[str, tuple[str, dict[str, Any]]]:
         chosen: dict[str, tuple[str, dict[str, Any]]] = {}
         drafts = {Need.HEAD: "eagle2", Need.DRAFT_MODEL: "ouroboros"}
         drafting = next((name for need, name in drafts.items() if resources.has(need)), None)
@@ -75,8 +92,15 @@ class Union(Combination):
         width = hyperparameters.window_size
         width = columns_within(resources.sizing.target_rows, NGRAM_SIZE) if width == AUTO else width
         if width:
-            sizes = {"window_size": width, "ngram_size": NGRAM_SIZE, "guess_set_size": GUESS_SET_SIZE}
-            chosen["window"] = "lookahead", {**sizes, "prompt_phrases": False, "text_phrases": False}
+            sizes = {
+                "window_size": width,
+                "ngram_size": NGRAM_SIZE,
+                "guess_set_size": GUESS_SET_SIZE,
+            }
+            chosen["window"] = (
+                "lookahead",
+                {**sizes, "prompt_phrases": False, "text_phrases": False},
+            )
         return chosen
 
     @property

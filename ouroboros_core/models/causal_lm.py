@@ -1,8 +1,9 @@
 """A Hugging Face causal language model as a scorer of token trees.
 
-One forward pass scores a whole tree: a 4D mask lets each node see the context and its own ancestors, and position ids count
-depth. The wrapper remembers which tokens its cache holds - a context, then the last tree - and keeps what a new context still
-agrees with: a common prefix, then a walk down the old tree. Nobody rolls back, crops or confirms.
+One forward pass scores a whole tree: a 4D mask lets each node see the context and its own
+ancestors, and position ids count depth. The wrapper remembers which tokens its cache holds - a
+context, then the last tree - and keeps what a new context still agrees with: a common prefix, then
+a walk down the old tree. Nobody rolls back, crops or confirms.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ from ouroboros_core.models.masks import Masks, packed_visibility
 from ouroboros_core.tree import TokenTree, TreeBuilder
 
 PREFILL_CHUNK = 512
-"""Rows of the context computed in one pass; its mask has this many rows, never as many as the context."""
+"""Rows of the context computed in one pass; its mask has this many rows, never as many as the
+context."""
 
 PROJECTED = 1 << 25
 """Logits held at once where every row of the context is projected."""
@@ -52,7 +54,8 @@ class CausalLM:
     ) -> None:
         """Wrap a model.
 
-        vocabulary  score only the first so many token ids, where a draft's output is padded beyond its target's
+        vocabulary  score only the first so many token ids, where a draft's output is padded beyond
+                    its target's
         outputs     score only these token ids: a draft with a trimmed output vocabulary
         fused       compute with `fused`, which the model must fit
         """
@@ -63,13 +66,22 @@ class CausalLM:
         self.max_length: int = getattr(config, "max_position_embeddings", None) or 2**20
         rope = getattr(config, "rope_parameters", None) or {}
         if rope.get("rope_type") == "longrope":
-            # Beyond this length transformers rotates the whole pass otherwise, and rows computed before would not fit.
-            original = rope.get("original_max_position_embeddings") or getattr(config, "original_max_position_embeddings", None)
+            # Beyond this length transformers rotates the whole pass otherwise, and rows computed
+            # before would not fit.
+            original = rope.get("original_max_position_embeddings") or getattr(
+                config, "original_max_position_embeddings", None
+            )
             self.max_length = min(self.max_length, original or self.max_length)
         self.passes = 0
         self.layers = int(config.num_hidden_layers)
-        self._masks = Masks(self.dtype, getattr(config, "sliding_window", None), getattr(config, "layer_types", None) or ())
-        self._outputs = None if outputs is None else torch.tensor(sorted(outputs), device=self.device)
+        self._masks = Masks(
+            self.dtype,
+            getattr(config, "sliding_window", None),
+            getattr(config, "layer_types", None) or (),
+        )
+        self._outputs = (
+            None if outputs is None else torch.tensor(sorted(outputs), device=self.device)
+        )
         self._fused: FusedDecoder | None = None
         if fused:
             self._fused, self._project = FusedDecoder(model.base_model), self._projection()
@@ -81,7 +93,9 @@ class CausalLM:
         """Hidden states [rows, width] to logits of the token ids that are scored."""
         head = self.model.get_output_embeddings()
         part = slice(self.vocabulary) if self._outputs is None else self._outputs
-        return product(head.weight.detach()[part], None if head.bias is None else head.bias.detach()[part])
+        return product(
+            head.weight.detach()[part], None if head.bias is None else head.bias.detach()[part]
+        )
 
     def limit(self, vocabulary: int) -> None:
         """Score only the first so many token ids from now on, because a draft knows no more."""
@@ -119,7 +133,8 @@ class CausalLM:
 
     @property
     def held(self) -> tuple[tuple[int, ...], TokenTree | None]:
-        """The tokens whose keys and values the cache holds: a context, and the tree behind it, whose root ends the context."""
+        """The tokens whose keys and values the cache holds: a context, and the tree behind it,
+        whose root ends the context."""
         return self._context, self._tree
 
     @property
@@ -134,7 +149,8 @@ class CausalLM:
         self._cache.reserve(tokens + TREE_ROOM)
 
     def keep_features(self) -> None:
-        """From now on remember the last hidden state of every row, as one more layer of the cache."""
+        """From now on remember the last hidden state of every row, as one more layer of the
+        cache."""
         if not self._keeps_features:
             self._keeps_features = True
             self.reset()
@@ -144,7 +160,8 @@ class CausalLM:
 
     @torch.inference_mode()
     def features(self, context: Sequence[int]) -> torch.Tensor:
-        """Last hidden states [len(context) - 1, width] of all tokens but the last; needs `keep_features`."""
+        """Last hidden states [len(context) - 1, width] of all tokens but the last; needs
+        `keep_features`."""
         context = tuple(context)
         kept = self._rewind(context)
         if kept < len(context) - 1:
@@ -168,23 +185,33 @@ class CausalLM:
     def plain(self, context: Sequence[int]) -> npt.NDArray[np.floating]:
         """By transformers' own pass, whatever computes otherwise, and without any cache."""
         ids = torch.tensor([list(context)], device=self.device)
-        logits = self.model(input_ids=ids, use_cache=False, logits_to_keep=1).logits[:, -1, : self.vocabulary]
+        logits = self.model(input_ids=ids, use_cache=False, logits_to_keep=1).logits[
+            :, -1, : self.vocabulary
+        ]
         if self._outputs is not None:
             logits = logits[:, self._outputs]
-        return TorchEvaluation(logits, [0], TreeBuilder(context[-1]).build(), self._outputs, self.vocabulary).logits(0)
+        return TorchEvaluation(
+            logits, [0], TreeBuilder(context[-1]).build(), self._outputs, self.vocabulary
+        ).logits(0)
 
     @torch.inference_mode()
     def evaluate(self, context: Sequence[int], tree: TokenTree) -> TorchEvaluation:
         context = tuple(context)
         if not context or tree.tokens[0] != context[-1]:
-            raise InvalidInput("the root of the tree must be the last token of the context, and the context must not be empty")
+            raise InvalidInput(
+                "the root of the tree must be the last token of the context, and the context must "
+                "not be empty"
+            )
         kept = self._rewind(context)
         if len(context) - 1 - kept > PACKED_CONTEXT:
             self._fill(context, kept)
             kept = len(context) - 1
         missing = len(context) - 1 - kept
         nodes = [n for n in range(len(tree)) if n not in tree.silent]
-        self._context, self._tree = (), None  # until the pass has ended, the cache holds nothing that can be relied on
+        self._context, self._tree = (
+            (),
+            None,
+        )  # until the pass has ended, the cache holds nothing that can be relied on
         logits = self._forward(
             [*context[kept:-1], *tree.tokens],
             [*range(kept, len(context) - 1), *(len(context) - 1 + d for d in tree.depths)],
@@ -199,7 +226,9 @@ class CausalLM:
     def extend(self, evaluation: Evaluation, tree: TokenTree) -> TorchEvaluation:
         assert isinstance(evaluation, TorchEvaluation)
         context, known = evaluation.context, evaluation.tree
-        assert tree.begins_with(known), "an extended tree begins with the nodes of the one that was evaluated"
+        assert tree.begins_with(known), (
+            "an extended tree begins with the nodes of the one that was evaluated"
+        )
         if self._context != context or self._tree is not known:
             return self.evaluate(context, tree)
         fresh = range(len(known), len(tree))
@@ -220,7 +249,8 @@ class CausalLM:
         return evaluation.joined(logits, nodes, tree)
 
     def _rewind(self, context: tuple[int, ...]) -> int:
-        """Keep of the cache what agrees with `context`, without its last token; the number of rows kept."""
+        """Keep of the cache what agrees with `context`, without its last token; the number of rows
+        kept."""
         held, tree = self._context, self._tree
         self._context, self._tree = (), None
         limit = len(context) - 1
@@ -237,20 +267,31 @@ class CausalLM:
         return kept
 
     def _fill(self, context: tuple[int, ...], kept: int, candidates: int = 0) -> Candidates:
-        """Compute context rows from `kept` up to the last token, in chunks; of each chunk only the last row is projected.
+        """Compute context rows from `kept` up to the last token, in chunks; of each chunk only the
+        last row is projected.
 
-        Where `candidates` are wanted the last row of every token is, and the likeliest tokens behind it come back.
+        Where `candidates` are wanted the last row of every token is, and the likeliest tokens
+        behind it come back.
         """
         end = len(context) - 1
         likeliest: Candidates = {}
         last = {token: place for place, token in enumerate(context[:end])} if candidates else {}
-        chunk = min(PREFILL_CHUNK, max(64, PROJECTED // self.vocabulary)) if candidates else PREFILL_CHUNK
+        chunk = (
+            min(PREFILL_CHUNK, max(64, PROJECTED // self.vocabulary))
+            if candidates
+            else PREFILL_CHUNK
+        )
         for start in range(kept, end, chunk):
             stop = min(start + chunk, end)
             self._context = ()
             count = stop - start
             wanted = sorted(place - start for place in last.values() if start <= place < stop)
-            logits = self._forward(context[start:stop], range(start, stop), np.tri(count, dtype=np.bool_), wanted or [count - 1])
+            logits = self._forward(
+                context[start:stop],
+                range(start, stop),
+                np.tri(count, dtype=np.bool_),
+                wanted or [count - 1],
+            )
             if wanted:
                 found = candidates_of(logits, candidates, self._outputs).tolist()
                 likeliest |= zip((context[start + n] for n in wanted), found, strict=True)
@@ -267,8 +308,9 @@ class CausalLM:
     ) -> torch.Tensor:
         """Logits [len(wanted), vocabulary or outputs] of the wanted rows.
 
-        sees [rows, above + rows] is visibility among the new rows; all of them see everything that is cached, but for the last
-        rows, at the positions `above`, of which they see what `sees` says.
+        sees [rows, above + rows] is visibility among the new rows; all of them see everything that
+        is cached, but for the last rows, at the positions `above`, of which they see what `sees`
+        says.
         """
         device = self.device
         past = self._cache.get_seq_length()
@@ -320,8 +362,13 @@ def _agreement(a: tuple[int, ...], b: tuple[int, ...]) -> int:
 
 
 def _walk(tree: TokenTree, tokens: Sequence[int]) -> list[int]:
-    """Nodes below the root that carry `tokens` one after the other, as far as the tree goes; window nodes count, too."""
-    below = {(parent, token): node for node, (parent, token) in enumerate(zip(tree.parents, tree.tokens, strict=True)) if node}
+    """Nodes below the root that carry `tokens` one after the other, as far as the tree goes; window
+    nodes count, too."""
+    below = {
+        (parent, token): node
+        for node, (parent, token) in enumerate(zip(tree.parents, tree.tokens, strict=True))
+        if node
+    }
     path: list[int] = []
     node = 0
     for token in tokens:

@@ -1,9 +1,11 @@
-"""The EAGLE head: one decoder layer that continues the target's own features, and the tree it drafts.
+"""The EAGLE head: one decoder layer that continues the target's own features, and the tree it
+drafts.
 
-A feature is the target's last hidden state at a position, from which its output matrix makes logits. The head takes the feature
-at position i and the token at i + 1, and guesses the feature at i + 1 (EAGLE, arXiv 2401.15077, section 4.1); embeddings and
-output matrix are the target's. From its guesses it goes on by itself, and grows a tree whose nodes are chosen by cumulative
-probability (EAGLE-2, arXiv 2406.16858, section 4).
+A feature is the target's last hidden state at a position, from which its output matrix makes
+logits. The head takes the feature at position i and the token at i + 1, and guesses the feature at
+i + 1 (EAGLE, arXiv 2401.15077, section 4.1); embeddings and output matrix are the target's. From
+its guesses it goes on by itself, and grows a tree whose nodes are chosen by cumulative probability
+(EAGLE-2, arXiv 2406.16858, section 4).
 """
 
 from __future__ import annotations
@@ -52,7 +54,8 @@ class HeadConfig:
 
 
 def signature(target: PreTrainedModel) -> tuple[float, ...]:
-    """Some weights of a model, from its first matrices to its last; the same in every dtype up to rounding."""
+    """Some weights of a model, from its first matrices to its last; the same in every dtype up to
+    rounding."""
     matrices = [p for p in target.parameters() if p.dim() == 2]
     chosen = [matrices[round(n * (len(matrices) - 1) / 7)] for n in range(8)]
     places = [(m[len(m) // 3 + n, (5 * n + 3) % m.shape[1]]) for m in chosen for n in range(8)]
@@ -60,7 +63,9 @@ def signature(target: PreTrainedModel) -> tuple[float, ...]:
 
 
 def _alike(a: Sequence[float], b: Sequence[float]) -> bool:
-    return len(a) == len(b) and all(abs(x - y) <= 0.01 * max(abs(x), abs(y)) + 1e-4 for x, y in zip(a, b, strict=True))
+    return len(a) == len(b) and all(
+        abs(x - y) <= 0.01 * max(abs(x), abs(y)) + 1e-4 for x, y in zip(a, b, strict=True)
+    )
 
 
 class EagleHead(nn.Module):
@@ -96,7 +101,9 @@ class EagleHead(nn.Module):
     @property
     def parts(self) -> dict[str, torch.Tensor]:
         """The weights that are its own."""
-        return {name: value for name, value in self.state_dict().items() if "embed_tokens" not in name}
+        return {
+            name: value for name, value in self.state_dict().items() if "embed_tokens" not in name
+        }
 
     def save(self, folder: Path) -> None:
         """Write weights in bfloat16, and what they are."""
@@ -104,13 +111,18 @@ class EagleHead(nn.Module):
 
         folder.mkdir(parents=True, exist_ok=True)
         state = {k: v.detach().cpu() for k, v in self.parts.items()}
-        state = {k: (v.bfloat16() if v.is_floating_point() else v).contiguous() for k, v in state.items()}
+        state = {
+            k: (v.bfloat16() if v.is_floating_point() else v).contiguous() for k, v in state.items()
+        }
         save_file(state, folder / FILE, metadata={"format": "pt"})
-        (folder / "head.json").write_text(json.dumps({"kind": "eagle", **asdict(self.config)}, indent=2) + "\n")
+        (folder / "head.json").write_text(
+            json.dumps({"kind": "eagle", **asdict(self.config)}, indent=2) + "\n"
+        )
 
     @classmethod
     def load(cls, folder: Path, target: PreTrainedModel) -> EagleHead:
-        """The head in a folder, in the target's dtype and on its device; refuses a target it was not trained for.
+        """The head in a folder, in the target's dtype and on its device; refuses a target it was
+        not trained for.
 
         Raises WeightsUnavailable where there is none, VocabularyMismatch for another target.
         """
@@ -126,8 +138,10 @@ class EagleHead(nn.Module):
             raise WeightsUnavailable(f"{folder} holds no EAGLE head: {error}") from None
         if not _alike(config.signature, signature(target)):
             raise VocabularyMismatch(
-                f"the EAGLE head {folder.name} was trained for {config.target} and reads its features, but this target is "
-                f"another: train one for it: python -m ouroboros_core train eagle --target ... --out ..."
+                f"the EAGLE head {folder.name} was trained for {config.target} and reads its "
+                "features, but this target is "
+                "another: train one for it: python -m ouroboros_core train eagle --target ... "
+                "--out ..."
             )
         head = cls(config, state["outputs"].tolist())
         head.load_state_dict(state, strict=False)
@@ -136,14 +150,15 @@ class EagleHead(nn.Module):
 
 
 class HeadEvaluation(TorchEvaluation):
-    """Also the features [nodes, width] that the head guesses after each node, and the nodes' rows behind the context's in its
-    cache, by which they can be extended."""
+    """Also the features [nodes, width] that the head guesses after each node, and the nodes' rows
+    behind the context's in its cache, by which they can be extended."""
 
     features: torch.Tensor
 
 
 class EagleDrafter:
-    """The head of one target as a Drafter; remembers the rows of the context it has already read."""
+    """The head of one target as a Drafter; remembers the rows of the context it has already
+    read."""
 
     def __init__(self, head: EagleHead, target: CausalLM, name: str = "eagle") -> None:
         target.keep_features()
@@ -183,27 +198,38 @@ class EagleDrafter:
 
     @torch.inference_mode()
     def evaluate(self, context: Sequence[int], tree: TokenTree) -> HeadEvaluation:
-        """The head's outputs after every node; the context has at least two tokens, since the first has no feature before it."""
+        """The head's outputs after every node; the context has at least two tokens, since the first
+        has no feature before it."""
         context = tuple(context)
         if len(context) < 2 or tree.tokens[0] != context[-1]:
-            raise InvalidInput("the root of the tree must be the last token of the context, which must have two tokens at least")
+            raise InvalidInput(
+                "the root of the tree must be the last token of the context, which must have two "
+                "tokens at least"
+            )
         root = TreeBuilder(context[-1]).build()
         guessed = self._read(context)
-        evaluation = HeadEvaluation(self._project(guessed), [0], root, self._outputs, self.vocabulary, context)
+        evaluation = HeadEvaluation(
+            self._project(guessed), [0], root, self._outputs, self.vocabulary, context
+        )
         evaluation.features = guessed
         self._latest = evaluation
         return self.extend(evaluation, tree)
 
     @torch.inference_mode()
     def extend(self, evaluation: Evaluation, tree: TokenTree) -> HeadEvaluation:
-        """One pass for every level of new nodes: a node goes in with the feature that was guessed after its parent."""
+        """One pass for every level of new nodes: a node goes in with the feature that was guessed
+        after its parent."""
         assert isinstance(evaluation, HeadEvaluation)
-        assert tree.begins_with(evaluation.tree), "an extended tree begins with the nodes of the one that was evaluated"
+        assert tree.begins_with(evaluation.tree), (
+            "an extended tree begins with the nodes of the one that was evaluated"
+        )
         if evaluation is not self._latest and len(tree) > len(evaluation.tree):
             return self.evaluate(evaluation.context, tree)
         while len(evaluation.tree) < len(tree):
             known = len(evaluation.tree)
-            level = next((n for n in range(known, len(tree)) if tree.parents[n] >= known), len(tree))
+            level = next(
+                (n for n in range(known, len(tree)) if tree.parents[n] >= known), len(tree)
+            )
             evaluation = self._level(evaluation, tree.first(level))
         self._latest = evaluation
         return evaluation
@@ -217,7 +243,9 @@ class EagleDrafter:
         mask = features.new_zeros(len(fresh), base + len(tree) - 1)
         hidden = ~torch.from_numpy(tree.ancestors[known:, 1:]).to(mask.device)
         mask[:, base:].masked_fill_(hidden, torch.finfo(mask.dtype).min)
-        positions = torch.tensor([base + tree.depths[node] - 1 for node in fresh], device=features.device)
+        positions = torch.tensor(
+            [base + tree.depths[node] - 1 for node in fresh], device=features.device
+        )
         guessed = self._pass(features, [tree.tokens[node] for node in fresh], positions, mask)
         extended = HeadEvaluation(
             torch.cat([evaluation.all_logits, self._project(guessed)]),
@@ -231,10 +259,13 @@ class EagleDrafter:
         return extended
 
     def _read(self, tokens: tuple[int, ...]) -> torch.Tensor:
-        """Bring the head's cache up to the context; the feature [1, width] it guesses for the last token."""
+        """Bring the head's cache up to the context; the feature [1, width] it guesses for the last
+        token."""
         features = self.target.features(tokens).to(self.head.join.weight.device)
         pairs = zip(tokens, self._tokens, strict=False)
-        agreed = next((n for n, (a, b) in enumerate(pairs) if a != b), min(len(tokens), len(self._tokens)))
+        agreed = next(
+            (n for n, (a, b) in enumerate(pairs) if a != b), min(len(tokens), len(self._tokens))
+        )
         held = min(max(0, agreed - 1), len(tokens) - 2)
         self._cache.keep(held)
         self._tokens, self._latest = (), None
@@ -244,15 +275,23 @@ class EagleDrafter:
             mask = None
             if stop - start > 1:
                 mask = features.new_zeros(stop - start, stop)
-                later = torch.ones(stop - start, stop - start, dtype=torch.bool, device=mask.device).triu(1)
+                later = torch.ones(
+                    stop - start, stop - start, dtype=torch.bool, device=mask.device
+                ).triu(1)
                 mask[:, start:].masked_fill_(later, torch.finfo(mask.dtype).min)
             positions = torch.arange(start, stop, device=features.device)
-            guessed = self._pass(features[start:stop], list(tokens[start + 1 : stop + 1]), positions, mask)
+            guessed = self._pass(
+                features[start:stop], list(tokens[start + 1 : stop + 1]), positions, mask
+            )
         self._tokens = tokens
         return guessed[-1:]
 
     def _pass(
-        self, features: torch.Tensor, tokens: list[int], positions: torch.Tensor, mask: torch.Tensor | None
+        self,
+        features: torch.Tensor,
+        tokens: list[int],
+        positions: torch.Tensor,
+        mask: torch.Tensor | None,
     ) -> torch.Tensor:
         self._cache.reserve(self._cache.get_seq_length() + len(tokens))
         embedded = self._embed(torch.tensor(tokens, device=features.device))

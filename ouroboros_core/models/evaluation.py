@@ -15,14 +15,15 @@ BLOCK = 128
 
 
 def candidates_of(logits: torch.Tensor, k: int, outputs: torch.Tensor | None) -> torch.Tensor:
-    """The token ids [rows, k] of the largest logits [rows, columns], the largest first; fewer where there are fewer columns."""
+    """The token ids [rows, k] of the largest logits [rows, columns], the largest first; fewer where
+    there are fewer columns."""
     chosen = _largest(logits, min(k, logits.shape[-1]))
     return chosen if outputs is None else outputs[chosen]
 
 
 def _largest(logits: torch.Tensor, k: int) -> torch.Tensor:
-    """Columns [rows, k] of the largest logits. The k largest lie in the k blocks with the largest maxima, so that only those are
-    sorted: a tenth of the time of `topk` over a vocabulary.
+    """Columns [rows, k] of the largest logits. The k largest lie in the k blocks with the largest
+    maxima, so that only those are sorted: a tenth of the time of `topk` over a vocabulary.
     """
     rows, columns = logits.shape
     if columns % BLOCK or columns < BLOCK * BLOCK or k > BLOCK // 4:
@@ -45,9 +46,11 @@ class TorchEvaluation:
         vocabulary: int,
         context: tuple[int, ...] = (),
     ) -> None:
-        """logits [len(nodes), columns] belong to `nodes` of the tree, which hangs behind the tokens `context`.
+        """logits [len(nodes), columns] belong to `nodes` of the tree, which hangs behind the tokens
+        `context`.
 
-        outputs: the token id of each column, where the model can write only some; the others have no chance.
+        outputs: the token id of each column, where the model can write only some; the others have
+        no chance.
         """
         self.context, self.tree = context, tree
         self._logits = logits
@@ -62,10 +65,15 @@ class TorchEvaluation:
         """Logits [nodes, columns] of all nodes that are not silent, on the model's device."""
         return self._logits
 
-    def joined(self, logits: torch.Tensor, nodes: Sequence[int], tree: TokenTree) -> TorchEvaluation:
-        """With the logits [len(nodes), columns] of more nodes, of a tree that begins with this one's."""
+    def joined(
+        self, logits: torch.Tensor, nodes: Sequence[int], tree: TokenTree
+    ) -> TorchEvaluation:
+        """With the logits [len(nodes), columns] of more nodes, of a tree that begins with this
+        one's."""
         both = torch.cat([self._logits, logits])
-        return TorchEvaluation(both, [*self._row, *nodes], tree, self._outputs, self._vocabulary, self.context)
+        return TorchEvaluation(
+            both, [*self._row, *nodes], tree, self._outputs, self._vocabulary, self.context
+        )
 
     def argmax(self) -> list[int]:
         if self._argmax is None:

@@ -1,9 +1,10 @@
 """A compact forward pass for the Llama family: Llama, Mistral, Qwen2, Qwen3.
 
-The arithmetic is that of transformers' models; what is left out is the time between the matrix products. Queries, keys and values
-are one product, gate and up are one product, weights are laid out beforehand for the CPU's matrix kernels (oneDNN), keys and
-values are written in place, heads that share keys and values are rows of one attention, and the output matrix can be a part of
-the model's own.
+The arithmetic is that of transformers' models; what is left out is the time between the matrix
+products. Queries, keys and values are one product, gate and up are one product, weights are laid
+out beforehand for the CPU's matrix kernels (oneDNN), keys and values are written in place, heads
+that share keys and values are rows of one attention, and the output matrix can be a part of the
+model's own.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ Product = Callable[[torch.Tensor], torch.Tensor]
 
 
 def fits(model: Any) -> bool:
-    """Whether a transformers model (with or without its output layer) is of the family, in the one form that is computed here."""
+    """Whether a transformers model (with or without its output layer) is of the family, in the one
+    form that is computed here."""
     config = model.config
     rope = getattr(config, "rope_parameters", None) or {}
     return (
@@ -38,9 +40,14 @@ def fits(model: Any) -> bool:
 
 
 def product(weight: torch.Tensor, bias: torch.Tensor | None = None) -> Product:
-    """x [rows, in] -> x @ weight.T + bias [rows, out]; on a CPU in bfloat16 with the weight laid out for its kernels."""
+    """x [rows, in] -> x @ weight.T + bias [rows, out]; on a CPU in bfloat16 with the weight laid
+    out for its kernels."""
     weight = weight.detach()
-    if weight.device.type == "cpu" and weight.dtype == torch.bfloat16 and torch.ops.mkldnn._is_mkldnn_bf16_supported():
+    if (
+        weight.device.type == "cpu"
+        and weight.dtype == torch.bfloat16
+        and torch.ops.mkldnn._is_mkldnn_bf16_supported()
+    ):
         packed = torch.ops.mkldnn._reorder_linear_weight(weight.contiguous(), 1)
         apply = torch.ops.mkldnn._linear_pointwise.default
         return lambda x: apply(x, packed, bias, "none", [], "")
@@ -50,7 +57,8 @@ def product(weight: torch.Tensor, bias: torch.Tensor | None = None) -> Product:
 def norm(weight: torch.Tensor, eps: float) -> Product:
     """x [rows, width] -> x / sqrt(mean of squares + eps) * weight.
 
-    On a CPU as the layer norm of [x, -x], whose mean is 0 and whose variance is the mean of squares: one kernel for seven.
+    On a CPU as the layer norm of [x, -x], whose mean is 0 and whose variance is the mean of
+    squares: one kernel for seven.
     """
     weight = weight.detach()
     width = len(weight)
@@ -88,9 +96,11 @@ class _Layer:
         values: torch.Tensor,
         past: int,
     ) -> torch.Tensor:
-        """x [rows, model width]; keys, values [1, shared heads, room, width], written at past..past+rows.
+        """x [rows, model width]; keys, values [1, shared heads, room, width], written at
+        past..past+rows.
 
-        cos, sin [rows, heads + 2 shared heads, width]: values are turned by nothing, so that one product does for all.
+        cos, sin [rows, heads + 2 shared heads, width]: values are turned by nothing, so that one
+        product does for all.
         """
         rows, heads, shared, width = len(x), self.heads, self.shared, self.width
         qkv = self.qkv(self.norm_in(x)).view(rows, heads + 2 * shared, width)
@@ -100,7 +110,8 @@ class _Layer:
             qkv = torch.cat([q, k, qkv[:, heads + shared :]], 1)
         by_head = torch.addcmul(qkv * cos, qkv.roll(width // 2, -1), sin).transpose(0, 1)
         q, k, v = torch.split(by_head, [heads, shared, shared])
-        # Query rows of heads that share keys lie behind one another: [1, shared, heads / shared * rows, width].
+        # Query rows of heads that share keys lie behind one another: [1, shared, heads / shared *
+        # rows, width].
         q = q.reshape(1, shared, -1, width)
         keys.narrow(2, past, rows).copy_(k)
         values.narrow(2, past, rows).copy_(v)
@@ -114,10 +125,12 @@ class _Layer:
 
 
 class FusedDecoder:
-    """The layers and the last norm of a model of the family, without embeddings and output matrix."""
+    """The layers and the last norm of a model of the family, without embeddings and output
+    matrix."""
 
     def __init__(self, body: Any) -> None:
-        """body: the transformers base model (`model.base_model`); its weights are read once, later changes do not show."""
+        """body: the transformers base model (`model.base_model`); its weights are read once, later
+        changes do not show."""
         config: Any = body.config
         heads, shared = config.num_attention_heads, config.num_key_value_heads
         width = getattr(config, "head_dim", None) or config.hidden_size // heads
@@ -131,9 +144,12 @@ class FusedDecoder:
         self._heads = heads + 2 * shared
 
     def _turn(self, positions: torch.Tensor, longest: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Cosines and signed sines [rows, heads + 2 shared heads, width] of positions below `longest`; 1 and 0 for values."""
+        """Cosines and signed sines [rows, heads + 2 shared heads, width] of positions below
+        `longest`; 1 and 0 for values."""
         if longest > self._tables.shape[1]:
-            every = torch.arange(max(longest, 2 * self._tables.shape[1], 512), device=self._like.device)
+            every = torch.arange(
+                max(longest, 2 * self._tables.shape[1], 512), device=self._like.device
+            )
             cos, sin = self._rope(self._like[None], every[None])
             sign = torch.ones_like(sin[0])
             sign[:, : sin.shape[-1] // 2] = -1
@@ -143,13 +159,19 @@ class FusedDecoder:
         return turns[0], turns[1]
 
     def run(
-        self, x: torch.Tensor, positions: torch.Tensor, longest: int, mask: torch.Tensor | None, cache: TreeCache
+        self,
+        x: torch.Tensor,
+        positions: torch.Tensor,
+        longest: int,
+        mask: torch.Tensor | None,
+        cache: TreeCache,
     ) -> torch.Tensor:
         """Normalised last hidden states [rows, width] of rows appended to the cache.
 
         x          embeddings [rows, width]
         positions  [rows], all below `longest`
-        mask       additive [rows, cached + rows]; None: every row sees everything, which is right for a single one
+        mask       additive [rows, cached + rows]; None: every row sees everything, which is right
+                   for a single one
         """
         cos, sin = self._turn(positions, longest)
         tiled = None if mask is None else mask.repeat(self.groups, 1)[None, None]

@@ -1,7 +1,7 @@
 """A KV cache for token trees: preallocated, written in place, an accepted path compacted in place.
 
-It is a transformers `Cache`, so every model that keeps keys and values per token works with it. No row is ever concatenated, and
-the tensors move only when the room itself must grow.
+It is a transformers `Cache`, so every model that keeps keys and values per token works with it. No
+row is ever concatenated, and the tensors move only when the room itself must grow.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ GRAIN = 256
 
 
 class TreeCacheLayer(CacheLayerMixin):
-    """Keys and values of one layer, [batch, heads, room, width] each, of which the first `length` rows hold something."""
+    """Keys and values of one layer, [batch, heads, room, width] each, of which the first `length`
+    rows hold something."""
 
     is_sliding = False
 
@@ -28,7 +29,9 @@ class TreeCacheLayer(CacheLayerMixin):
 
     def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
         self.keys = key_states.new_empty(*key_states.shape[:2], self.room, key_states.shape[3])
-        self.values = value_states.new_empty(*value_states.shape[:2], self.room, value_states.shape[3])
+        self.values = value_states.new_empty(
+            *value_states.shape[:2], self.room, value_states.shape[3]
+        )
         self.is_initialized = True
 
     def update(
@@ -54,7 +57,8 @@ class TreeCacheLayer(CacheLayerMixin):
                 setattr(self, name, new)
 
     def gather(self, start: int, rows: torch.Tensor | None, count: int) -> None:
-        """Keep rows before `start`, then `rows` (None: they already follow), `count` of them; forget the rest."""
+        """Keep rows before `start`, then `rows` (None: they already follow), `count` of them;
+        forget the rest."""
         if rows is not None and self.is_initialized:
             assert self.keys is not None and self.values is not None
             self.keys[:, :, start : start + count] = self.keys.index_select(2, rows)
@@ -87,7 +91,12 @@ class TreeCache(Cache):
     @property
     def bytes(self) -> int:
         """What is taken now."""
-        tensors = (one for layer in self.layers if layer.is_initialized for one in (layer.keys, layer.values))
+        tensors = (
+            one
+            for layer in self.layers
+            if layer.is_initialized
+            for one in (layer.keys, layer.values)
+        )
         return sum(one.nbytes for one in tensors)
 
     def reserve(self, rows: int) -> None:
@@ -97,8 +106,11 @@ class TreeCache(Cache):
             for layer in self.layers:
                 layer.grow(-(-wanted // GRAIN) * GRAIN)
 
-    def append(self, index: int, rows: int, heads: int, width: int, like: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, int]:
-        """Keys and values [1, heads, room, width] of a layer and the first of `rows` new rows, for the caller to write."""
+    def append(
+        self, index: int, rows: int, heads: int, width: int, like: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor, int]:
+        """Keys and values [1, heads, room, width] of a layer and the first of `rows` new rows, for
+        the caller to write."""
         layer = self.layers[index]
         if not layer.is_initialized:
             empty = like.new_empty(1, heads, 0, width)
@@ -108,7 +120,8 @@ class TreeCache(Cache):
         return layer.keys, layer.values, past
 
     def keep(self, start: int, rows: Sequence[int] = ()) -> None:
-        """Keep rows 0..start-1 and then the given ones, in order and all at or behind `start`, compacted in place."""
+        """Keep rows 0..start-1 and then the given ones, in order and all at or behind `start`,
+        compacted in place."""
         in_place = list(rows) == list(range(start, start + len(rows)))
         index = None if in_place else torch.tensor(rows)
         for layer in self.layers:

@@ -14,16 +14,25 @@ class Masks:
     """Makes the masks of one model, whose layers may see a sliding window only."""
 
     def __init__(self, dtype: torch.dtype, window: int | None, layer_types: Iterable[str]) -> None:
-        """window: how many positions back a sliding layer sees; layer_types: the model's, where they differ."""
+        """window: how many positions back a sliding layer sees; layer_types: the model's, where
+        they differ."""
         self._dtype, self._window = dtype, window
         self._layer_types = set(layer_types) if window else set()
 
-    def of(self, past: int, positions: torch.Tensor, sees: npt.NDArray[np.bool_], columns: torch.Tensor | None = None) -> Any:
-        """Additive float masks [1, 1, rows, past + rows]; by layer type where only some layers have a sliding window.
+    def of(
+        self,
+        past: int,
+        positions: torch.Tensor,
+        sees: npt.NDArray[np.bool_],
+        columns: torch.Tensor | None = None,
+    ) -> Any:
+        """Additive float masks [1, 1, rows, past + rows]; by layer type where only some layers have
+        a sliding window.
 
-        positions [rows] on the model's device; sees [rows, rows] is visibility among the new rows, all of which see the `past`
-        rows that are cached. With `columns`, the positions of more rows that are cached behind those, sees is
-        [rows, more + rows]. Float in the model's dtype, because eager attention adds a bool mask as 0 and 1.
+        positions [rows] on the model's device; sees [rows, rows] is visibility among the new rows,
+        all of which see the `past` rows that are cached. With `columns`, the positions of more rows
+        that are cached behind those, sees is [rows, more + rows]. Float in the model's dtype,
+        because eager attention adds a bool mask as 0 and 1.
         """
         device, lowest = positions.device, torch.finfo(self._dtype).min
         mask = torch.zeros(1, 1, len(sees), past + sees.shape[1], dtype=self._dtype, device=device)
@@ -41,7 +50,8 @@ class Masks:
 
 
 def packed_visibility(missing: int, ancestors: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """Visibility among `missing` context rows followed by a tree's rows: causal, then everything before plus ancestors."""
+    """Visibility among `missing` context rows followed by a tree's rows: causal, then everything
+    before plus ancestors."""
     if not missing:
         return ancestors
     rows = missing + len(ancestors)

@@ -19,7 +19,8 @@ Ids = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Conversations:
-    """Token ids end to end; conversation i is tokens[offsets[i]:offsets[i+1]], its answer starts at answer_start[i]."""
+    """Token ids end to end; conversation i is tokens[offsets[i]:offsets[i+1]], its answer starts at
+    answer_start[i]."""
 
     tokens: Ids
     offsets: Ids
@@ -27,15 +28,32 @@ class Conversations:
 
     @classmethod
     def load(cls, paths: Sequence[str | Path]) -> Conversations:
-        """All conversations of several npz files, in order; raises InvalidInput for a file that holds none."""
+        """All conversations of several npz files, in order; raises InvalidInput for a file that
+        holds none."""
         parts: list[Conversations] = []
         for path in paths:
             try:
                 with np.load(path, allow_pickle=False) as file:
-                    parts.append(cls(*(file[name].astype(np.int64) for name in ("tokens", "offsets", "answer_start"))))
-            except (OSError, ValueError, KeyError, TypeError, AttributeError, EOFError, zipfile.BadZipFile) as error:
+                    parts.append(
+                        cls(
+                            *(
+                                file[name].astype(np.int64)
+                                for name in ("tokens", "offsets", "answer_start")
+                            )
+                        )
+                    )
+            except (
+                OSError,
+                ValueError,
+                KeyError,
+                TypeError,
+                AttributeError,
+                EOFError,
+                zipfile.BadZipFile,
+            ) as error:
                 raise InvalidInput(
-                    f"{path} is not a file of conversations (npz of tokens, offsets, answer_start): {error}"
+                    f"{path} is not a file of conversations (npz of tokens, offsets, "
+                    f"answer_start): {error}"
                 ) from None
         if not parts:
             raise InvalidInput("there are no conversations: name files with --data")
@@ -47,13 +65,18 @@ class Conversations:
         scratch = path.with_name(path.name + ".part")
         with scratch.open("wb") as file:
             start = self.answer_start.astype(np.int32)
-            np.savez_compressed(file, tokens=self.tokens.astype(kind), offsets=self.offsets, answer_start=start)
+            np.savez_compressed(
+                file, tokens=self.tokens.astype(kind), offsets=self.offsets, answer_start=start
+            )
         scratch.replace(path)
 
     @property
     def digest(self) -> str:
         """Sixteen hex digits that are equal exactly where the conversations are."""
-        parts = (np.ascontiguousarray(a, dtype=np.int64).tobytes() for a in (self.tokens, self.offsets, self.answer_start))
+        parts = (
+            np.ascontiguousarray(a, dtype=np.int64).tobytes()
+            for a in (self.tokens, self.offsets, self.answer_start)
+        )
         return hashlib.sha256(b"".join(parts)).hexdigest()[:16]
 
     def __len__(self) -> int:
@@ -73,7 +96,10 @@ class Conversations:
     def split(self, held_out: int, seed: int) -> tuple[Ids, Ids]:
         """Indices to train on and held out, the same for the same data and seed."""
         if not 0 < held_out < len(self):
-            raise InvalidInput(f"held_out must be between 1 and {len(self) - 1}, the conversations but one, got {held_out}")
+            raise InvalidInput(
+                f"held_out must be between 1 and {len(self) - 1}, the conversations but one, got "
+                f"{held_out}"
+            )
         order = np.random.default_rng([seed, 1]).permutation(len(self))
         return order[held_out:], order[:held_out]
 
@@ -83,7 +109,9 @@ class Conversations:
         start = 0
         while start < len(order):
             stop = start + 1
-            while stop < len(order) and (stop - start + 1) * self.length(order[stop]) <= batch_tokens:
+            while (
+                stop < len(order) and (stop - start + 1) * self.length(order[stop]) <= batch_tokens
+            ):
                 stop += 1
             yield order[start:stop]
             start = stop
@@ -116,14 +144,17 @@ class Conversations:
 
 
 def files(paths: Sequence[Path]) -> list[Path]:
-    """The files of conversations among paths, of a folder all of them in order; raises InvalidInput where one is missing."""
+    """The files of conversations among paths, of a folder all of them in order; raises InvalidInput
+    where one is missing."""
     found: list[Path] = []
     for path in paths:
         if not path.exists():
             raise InvalidInput(f"there is no file or folder {path}")
         inside = sorted(path.glob("*.npz")) if path.is_dir() else [path]
         if not inside:
-            raise InvalidInput(f"there are no conversations in the folder {path}: `train data` makes some")
+            raise InvalidInput(
+                f"there are no conversations in the folder {path}: `train data` makes some"
+            )
         found += inside
     return found
 
@@ -131,9 +162,14 @@ def files(paths: Sequence[Path]) -> list[Path]:
 def join(parts: Sequence[Conversations]) -> Conversations:
     """All conversations of several collections, in order."""
     starts = np.cumsum([0, *(len(p.tokens) for p in parts)])
-    offsets = [np.zeros(1, dtype=np.int64), *(p.offsets[1:] + start for p, start in zip(parts, starts, strict=False))]
+    offsets = [
+        np.zeros(1, dtype=np.int64),
+        *(p.offsets[1:] + start for p, start in zip(parts, starts, strict=False)),
+    ]
     return Conversations(
-        np.concatenate([p.tokens for p in parts]), np.concatenate(offsets), np.concatenate([p.answer_start for p in parts])
+        np.concatenate([p.tokens for p in parts]),
+        np.concatenate(offsets),
+        np.concatenate([p.answer_start for p in parts]),
     )
 
 
@@ -145,7 +181,9 @@ def plain_texts(texts: Sequence[Sequence[int]], length: int = 512) -> Conversati
         raise InvalidInput("the texts are empty")
     offsets = np.cumsum([0, *map(len, pieces)])
     return Conversations(
-        np.concatenate([np.array(p, dtype=np.int64) for p in pieces]), offsets, np.ones(len(pieces), dtype=np.int64)
+        np.concatenate([np.array(p, dtype=np.int64) for p in pieces]),
+        offsets,
+        np.ones(len(pieces), dtype=np.int64),
     )
 
 

@@ -1,9 +1,10 @@
 """Distil a small draft model from its target (the recipe of FastDraft, arXiv 2411.11055).
 
-The student is an ordinary causal LM with the target's vocabulary. At the target's width its layers start from chosen ones of the
-target, and embedding and output matrix are the target's own, frozen: then only the layers are shipped. A narrower student has
-matrices of its own, which start from the principal components of the target's. It learns the target's distribution over the next
-token, on texts that the target wrote itself.
+The student is an ordinary causal LM with the target's vocabulary. At the target's width its layers
+start from chosen ones of the target, and embedding and output matrix are the target's own, frozen:
+then only the layers are shipped. A narrower student has matrices of its own, which start from the
+principal components of the target's. It learns the target's distribution over the next token, on
+texts that the target wrote itself.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ class DraftRecipe(Recipe):
 
 
 def choose_layers(text: str, depth: int) -> tuple[int, ...]:
-    """The layers meant by `0,1,15,29`, or by a number of layers: the first two, the last, and what lies evenly between.
+    """The layers meant by `0,1,15,29`, or by a number of layers: the first two, the last, and what
+    lies evenly between.
 
     Raises InvalidInput.
     """
@@ -49,7 +51,8 @@ def choose_layers(text: str, depth: int) -> tuple[int, ...]:
     low, high = (0, depth - 1) if "," in text else (1, depth)
     if len(numbers) < len(parts) or not all(low <= n <= high for n in numbers):
         raise InvalidInput(
-            f"layers must be how many there are to be, 1 to {depth}, or which of the target's, 0 to {depth - 1}, "
+            f"layers must be how many there are to be, 1 to {depth}, or which of the target's, 0 "
+            f"to {depth - 1}, "
             f"as in 0,1,{depth - 1}; got {text}"
         )
     if "," in text:
@@ -60,12 +63,15 @@ def choose_layers(text: str, depth: int) -> tuple[int, ...]:
     return (0, *np.linspace(1, depth - 1, count - 1).round().astype(int).tolist())
 
 
-def make_student(target: PreTrainedModel, layers: Sequence[int], hidden: int = 0) -> PreTrainedModel:
+def make_student(
+    target: PreTrainedModel, layers: Sequence[int], hidden: int = 0
+) -> PreTrainedModel:
     """The untrained student, in float32; raises UnsupportedModel outside the Llama family."""
     config = target.config
     if config.model_type not in FAMILY:
         raise UnsupportedModel(
-            f"drafts are trained for targets of the types {', '.join(sorted(FAMILY))}, this one is {config.model_type}; "
+            f"drafts are trained for targets of the types {', '.join(sorted(FAMILY))}, this one is "
+            f"{config.model_type}; "
             f"an EAGLE head can be trained for it: train eagle"
         )
     changed: dict[str, Any] = {"num_hidden_layers": len(layers), "dtype": "float32"}
@@ -73,8 +79,12 @@ def make_student(target: PreTrainedModel, layers: Sequence[int], hidden: int = 0
         changed["layer_types"] = [config.layer_types[n] for n in layers]
     if hidden and hidden != config.hidden_size:
         return _narrow_student(target, changed, hidden)
-    student: PreTrainedModel = AutoModelForCausalLM.from_config(type(config).from_dict({**config.to_dict(), **changed}))
-    for mine, theirs in zip(student.model.layers, (target.model.layers[i] for i in layers), strict=True):
+    student: PreTrainedModel = AutoModelForCausalLM.from_config(
+        type(config).from_dict({**config.to_dict(), **changed})
+    )
+    for mine, theirs in zip(
+        student.model.layers, (target.model.layers[i] for i in layers), strict=True
+    ):
         mine.load_state_dict(theirs.state_dict())
     student.model.norm.load_state_dict(target.model.norm.state_dict())
     student.set_input_embeddings(target.get_input_embeddings())
@@ -84,16 +94,29 @@ def make_student(target: PreTrainedModel, layers: Sequence[int], hidden: int = 0
     return student
 
 
-def _narrow_student(target: PreTrainedModel, changed: dict[str, Any], hidden: int) -> PreTrainedModel:
+def _narrow_student(
+    target: PreTrainedModel, changed: dict[str, Any], hidden: int
+) -> PreTrainedModel:
     config = target.config
     width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
     if hidden % width or not width <= hidden < config.hidden_size:
         raise InvalidInput(
-            f"hidden must be a multiple of the target's head width {width}, from {width} to {config.hidden_size}, got {hidden}"
+            f"hidden must be a multiple of the target's head width {width}, from {width} to "
+            f"{config.hidden_size}, got {hidden}"
         )
-    changed |= {"hidden_size": hidden, "head_dim": width, "num_attention_heads": hidden // width, "tie_word_embeddings": True}
-    changed |= {"num_key_value_heads": 1, "intermediate_size": hidden * config.intermediate_size // config.hidden_size}
-    student: PreTrainedModel = AutoModelForCausalLM.from_config(type(config).from_dict({**config.to_dict(), **changed}))
+    changed |= {
+        "hidden_size": hidden,
+        "head_dim": width,
+        "num_attention_heads": hidden // width,
+        "tie_word_embeddings": True,
+    }
+    changed |= {
+        "num_key_value_heads": 1,
+        "intermediate_size": hidden * config.intermediate_size // config.hidden_size,
+    }
+    student: PreTrainedModel = AutoModelForCausalLM.from_config(
+        type(config).from_dict({**config.to_dict(), **changed})
+    )
     theirs = target.get_input_embeddings().weight.detach().float()
     covariance = theirs.T @ theirs
     components = torch.linalg.eigh(covariance).eigenvectors[:, -hidden:]
@@ -105,21 +128,29 @@ def _narrow_student(target: PreTrainedModel, changed: dict[str, Any], hidden: in
 class DraftStudent(Student):
     """The draft and its loss."""
 
-    def __init__(self, target: PreTrainedModel, teacher: Teacher, recipe: DraftRecipe, outputs: Sequence[int]) -> None:
+    def __init__(
+        self, target: PreTrainedModel, teacher: Teacher, recipe: DraftRecipe, outputs: Sequence[int]
+    ) -> None:
         self.recipe, self.data, self.teacher = recipe, teacher.data, teacher
         self.model: Any = make_student(target, recipe.layers, recipe.hidden).to(target.device)
-        self.shared = self.model.get_output_embeddings().weight is target.get_output_embeddings().weight
+        self.shared = (
+            self.model.get_output_embeddings().weight is target.get_output_embeddings().weight
+        )
         self.outputs = list(outputs)
         self._columns = Columns(outputs, target.config.vocab_size)
         matrix = target.get_output_embeddings().weight.detach()
-        self._matrix = matrix[self._columns.ids.to(matrix.device)].contiguous() if self.shared else None
+        self._matrix = (
+            matrix[self._columns.ids.to(matrix.device)].contiguous() if self.shared else None
+        )
         self.module = self.model
         self.module.train()
 
     def loss(self, group: Ids, rng: np.random.Generator) -> tuple[torch.Tensor, int]:
         logits, places = self._logits(group)
         wanted, p = self.teacher.laws(places)
-        return soft_cross_entropy(logits, self._columns.of(wanted).to(logits.device), p.to(logits.device)), len(places)
+        return soft_cross_entropy(
+            logits, self._columns.of(wanted).to(logits.device), p.to(logits.device)
+        ), len(places)
 
     @torch.no_grad()
     def agreement(self, group: Ids) -> list[tuple[int, int]]:
@@ -133,10 +164,14 @@ class DraftStudent(Student):
         rows, places = self.data.answer_rows(group)
         device = self.model.device
         with torch.autocast(device.type, torch.bfloat16):
-            hidden = self.model.base_model(self.data.pad(group).to(device), use_cache=False).last_hidden_state
+            hidden = self.model.base_model(
+                self.data.pad(group).to(device), use_cache=False
+            ).last_hidden_state
             hidden = hidden.flatten(0, 1)[torch.from_numpy(rows).to(device)]
             matrix = (
-                self.model.get_output_embeddings().weight[self._columns.ids.to(device)] if self._matrix is None else self._matrix
+                self.model.get_output_embeddings().weight[self._columns.ids.to(device)]
+                if self._matrix is None
+                else self._matrix
             )
             logits: torch.Tensor = hidden.to(torch.bfloat16) @ matrix.to(torch.bfloat16).T
         return logits, places
@@ -153,8 +188,12 @@ class DraftStudent(Student):
                 raise InvalidInput(f"{file} is damaged: {error}") from None
         wanted = {name for name, p in self.model.named_parameters() if p.requires_grad}
         if not wanted <= state.keys():
-            raise InvalidInput(f"{folder} holds no draft of {len(self.recipe.layers)} such layers to go on from")
+            raise InvalidInput(
+                f"{folder} holds no draft of {len(self.recipe.layers)} such layers to go on from"
+            )
         try:
             self.model.load_state_dict(state, strict=False)
         except RuntimeError as error:
-            raise InvalidInput(f"{folder} holds a draft of another shape: {str(error).splitlines()[-1].strip()}") from None
+            raise InvalidInput(
+                f"{folder} holds a draft of another shape: {str(error).splitlines()[-1].strip()}"
+            ) from None

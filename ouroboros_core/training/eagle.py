@@ -1,9 +1,11 @@
-"""Train an EAGLE head on what its target wrote (EAGLE, arXiv 2401.15077, section 4.2; more steps as in HASS, arXiv 2408.15766).
+"""Train an EAGLE head on what its target wrote (EAGLE, arXiv 2401.15077, section 4.2; more steps as
+in HASS, arXiv 2408.15766).
 
-At every position the head takes the target's feature and the embedding of the next token, and learns the next feature (smooth
-L1, prompts included) and, in answers, the target's distribution over the token after next (cross-entropy). Then it goes on
-from its own guess for another step, because in a tree it has nothing else: such a step sees the target's features up to where
-the tree begins, and its own behind.
+At every position the head takes the target's feature and the embedding of the next token, and
+learns the next feature (smooth L1, prompts included) and, in answers, the target's distribution
+over the token after next (cross-entropy). Then it goes on from its own guess for another step,
+because in a tree it has nothing else: such a step sees the target's features up to where the tree
+begins, and its own behind.
 """
 
 from __future__ import annotations
@@ -54,7 +56,8 @@ class EagleRecipe(Recipe):
 
 
 def make_head(target: PreTrainedModel, name: str, outputs: Sequence[int]) -> EagleHead:
-    """An untrained head; where the target is of type llama and its layers are alike, it begins as the target's last layer."""
+    """An untrained head; where the target is of type llama and its layers are alike, it begins as
+    the target's last layer."""
     config = target.config.get_text_config(decoder=True)
     width, heads = config.hidden_size, config.num_attention_heads
     rope = getattr(config, "rope_parameters", None) or {}
@@ -91,7 +94,9 @@ def _continues(head: EagleHead, target: PreTrainedModel) -> bool:
 class EagleStudent(Student):
     """The head and its loss."""
 
-    def __init__(self, target: PreTrainedModel, teacher: Teacher, recipe: EagleRecipe, outputs: Sequence[int]) -> None:
+    def __init__(
+        self, target: PreTrainedModel, teacher: Teacher, recipe: EagleRecipe, outputs: Sequence[int]
+    ) -> None:
         self.recipe, self.data, self.teacher = recipe, teacher.data, teacher
         self.head = make_head(target, recipe.target, outputs)
         self.continues = _continues(self.head, target)
@@ -105,10 +110,11 @@ class EagleStudent(Student):
         self.module.train()
 
     def prepare(self) -> None:
-        """Begin where a linear guess ends: the joining matrix maps feature and next token to what the head's layer expects.
+        """Begin where a linear guess ends: the joining matrix maps feature and next token to what
+        the head's layer expects.
 
-        That is the input of the target's last layer, where the head begins as that layer, otherwise the next feature; by least
-        squares over a sample of conversations.
+        That is the input of the target's last layer, where the head begins as that layer, otherwise
+        the next feature; by least squares over a sample of conversations.
         """
         data, device = self.data, self._matrix.device
         indices = data.split(self.recipe.held_out, self.recipe.seed)[0]
@@ -119,10 +125,15 @@ class EagleStudent(Student):
         for group in data.epoch(indices, self.recipe.batch_tokens, self.recipe.seed, 0):
             ids = data.pad(group).to(device)
             with torch.no_grad():
-                states = self.teacher.target.get_decoder()(ids, use_cache=False, output_hidden_states=True).hidden_states
+                states = self.teacher.target.get_decoder()(
+                    ids, use_cache=False, output_hidden_states=True
+                ).hidden_states
             given = torch.cat([states[-1][:, :-1], self._embed(ids[:, 1:])], -1).cpu().double()
             wanted = states[-2 if self.continues else -1][:, 1:].cpu().double()
-            real = torch.arange(1, ids.shape[1])[None] < torch.tensor([data.length(i) for i in group])[:, None]
+            real = (
+                torch.arange(1, ids.shape[1])[None]
+                < torch.tensor([data.length(i) for i in group])[:, None]
+            )
             x, y = given[real], wanted[real]
             square += x.T @ x
             cross += x.T @ y
@@ -149,15 +160,22 @@ class EagleStudent(Student):
             inside = torch.from_numpy(rows).to(device)
             mine = guessed.flatten(0, 1)[inside]
             wanted, p = self.teacher.laws(places)
-            entropy = soft_cross_entropy(self._logits(mine), self._columns.of(wanted).to(device), p.to(device))
+            entropy = soft_cross_entropy(
+                self._logits(mine), self._columns.of(wanted).to(device), p.to(device)
+            )
             behind = real[:, step:]
-            distance = F.smooth_l1_loss(guessed[:, :-step][behind].float(), features[:, step:][behind].float())
-            total = total + recipe.decay ** (step - 1) * (entropy + recipe.feature_weight * distance)
+            distance = F.smooth_l1_loss(
+                guessed[:, :-step][behind].float(), features[:, step:][behind].float()
+            )
+            total = total + recipe.decay ** (step - 1) * (
+                entropy + recipe.feature_weight * distance
+            )
         return total, len(self.data.answer_rows(group, ahead=1)[0])
 
     @torch.no_grad()
     def agreement(self, group: Ids) -> list[tuple[int, int]]:
-        """(agreeing, all) answer positions at each step, the head going on from its own guesses along the true tokens."""
+        """(agreeing, all) answer positions at each step, the head going on from its own guesses
+        along the true tokens."""
         ids, given = self._inputs(group)
         counts = []
         for step, guessed in enumerate(self._steps(ids, given, MEASURED_STEPS), 1):
@@ -176,10 +194,12 @@ class EagleStudent(Student):
         return F.linear(features.to(self._matrix.dtype), self._matrix, self._bias)
 
     def _steps(self, ids: torch.Tensor, given: torch.Tensor, count: int) -> list[torch.Tensor]:
-        """Features [texts, length, width] guessed 1, 2 ... positions on, each in the row of the true feature it began with.
+        """Features [texts, length, width] guessed 1, 2 ... positions on, each in the row of the
+        true feature it began with.
 
-        Row i of step s comes from step s - 1's guess at row i and from token i + s, and stands at position i + s - 1. It sees
-        the true rows up to i, and the rows of its own line: row i of every step up to s.
+        Row i of step s comes from step s - 1's guess at row i and from token i + s, and stands at
+        position i + s - 1. It sees the true rows up to i, and the rows of its own line: row i of
+        every step up to s.
         """
         texts, length = ids.shape
         device = given.device
@@ -192,7 +212,9 @@ class EagleStudent(Student):
             mask = torch.zeros(1, 1, length, length * step, device=device, dtype=torch.bfloat16)
             mask.masked_fill_(~torch.cat(blocks, 1), torch.finfo(torch.bfloat16).min)
             with torch.autocast(device.type, torch.bfloat16):
-                joined = self.head.join(torch.cat([given, self._embed(ahead).to(given.dtype)], dim=-1))
+                joined = self.head.join(
+                    torch.cat([given, self._embed(ahead).to(given.dtype)], dim=-1)
+                )
                 output = self.head.body(
                     inputs_embeds=joined,
                     attention_mask=mask if step > 1 else None,
@@ -214,4 +236,6 @@ class EagleStudent(Student):
             state.pop("outputs")
             self.head.load_state_dict(state, strict=False)
         except (OSError, RuntimeError, KeyError, SafetensorError) as error:
-            raise InvalidInput(f"{folder} holds no head of this shape to go on from: {error}") from None
+            raise InvalidInput(
+                f"{folder} holds no head of this shape to go on from: {error}"
+            ) from None

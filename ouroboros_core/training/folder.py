@@ -46,14 +46,25 @@ def earlier(folder: Path | None) -> list[dict[str, Any]]:
     return curve
 
 
-def joined_curve(before: Sequence[dict[str, Any]], curve: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def joined_curve(
+    before: Sequence[dict[str, Any]], curve: Sequence[dict[str, Any]]
+) -> list[dict[str, Any]]:
     """The points of a run behind those of the run it went on from; tokens and seconds count on."""
     tokens, seconds = (before[-1]["tokens"], before[-1].get("seconds", 0.0)) if before else (0, 0.0)
-    later = [{**p, "tokens": p["tokens"] + tokens, "seconds": round(p["seconds"] + seconds, 1)} for p in curve]
+    later = [
+        {**p, "tokens": p["tokens"] + tokens, "seconds": round(p["seconds"] + seconds, 1)}
+        for p in curve
+    ]
     return [*before, *later]
 
 
-def save(student: DraftStudent | EagleStudent, out: Path, recipe: Recipe, progress: Progress, how: Circumstances) -> None:
+def save(
+    student: DraftStudent | EagleStudent,
+    out: Path,
+    recipe: Recipe,
+    progress: Progress,
+    how: Circumstances,
+) -> None:
     """Write weights in bfloat16, the recorded run, and the card."""
     out.mkdir(parents=True, exist_ok=True)
     for old in (*out.glob("model*.safetensors*"), *out.glob("head*")):
@@ -89,14 +100,23 @@ def _save_draft(student: DraftStudent, out: Path) -> str:
 
     model = student.model
     save_file({"outputs": torch.tensor(student.outputs, dtype=torch.int32)}, out / OUTPUTS)
-    config = {**model.config.to_dict(), "dtype": "bfloat16", "architectures": [type(model).__name__]}
+    config = {
+        **model.config.to_dict(),
+        "dtype": "bfloat16",
+        "architectures": [type(model).__name__],
+    }
     config.pop("_name_or_path", None)
     (out / "config.json").write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")
     count = model.config.num_hidden_layers
     shape = (
-        f"{count} {'layer' if count == 1 else 'layers'} of width {model.config.hidden_size}, {len(student.outputs)} output tokens"
+        f"{count} {'layer' if count == 1 else 'layers'} of width {model.config.hidden_size}, "
+        f"{len(student.outputs)} output tokens"
     )
-    state = {k: v.detach().cpu().bfloat16().contiguous() for k, v in model.state_dict().items() if "lm_head" not in k}
+    state = {
+        k: v.detach().cpu().bfloat16().contiguous()
+        for k, v in model.state_dict().items()
+        if "lm_head" not in k
+    }
     if not student.shared:
         save_file(state, out / "model.safetensors", metadata={"format": "pt"})
         return shape
@@ -104,7 +124,9 @@ def _save_draft(student: DraftStudent, out: Path) -> str:
     for n in range(count):
         name = f"model-{n + 1:05d}-of-{count:05d}.safetensors"
         part = {
-            k: v for k, v in state.items() if f".layers.{n}." in k or (n == count - 1 and ".norm." in k and ".layers." not in k)
+            k: v
+            for k, v in state.items()
+            if f".layers.{n}." in k or (n == count - 1 and ".norm." in k and ".layers." not in k)
         }
         where |= dict.fromkeys(part, name)
         save_file(part, out / name, metadata={"format": "pt"})
@@ -118,20 +140,24 @@ def card(name: str, record: dict[str, Any]) -> str:
     recipe, curve = record["recipe"], record["curve"]
     last = curve[-1]
     head = record["kind"] == "eagle"
-    agreement = [f"{share:.1%}" + f" {n} ahead" * head for n, share in enumerate(agreement_of(last), 1)]
+    agreement = [
+        f"{share:.1%}" + f" {n} ahead" * head for n, share in enumerate(agreement_of(last), 1)
+    ]
     texts = ", ".join(recipe["data"]) + (f" ({record['note']})" if record["note"] else "")
     lines = ["---", f"license: {record['license']}", "---", ""] if record["license"] else []
     lines += [
         f"# {name}",
         "",
-        f"{'An EAGLE head' if head else 'A draft model'} for {recipe['target']}: {record['shape']}.",
+        f"{'An EAGLE head' if head else 'A draft model'} for {recipe['target']}: "
+        f"{record['shape']}.",
         "",
         f"- licence: {record['license'] or 'that of its target'}",
         f"- trained on: {texts}",
         f"- command of the last run: `{record['command']}`",
         f"- seed {recipe['seed']}; {record['machine']}; {record['versions']}",
         f"- {last['tokens']:,} answer tokens, all epochs and earlier runs together",
-        f"- its choice is the target's on {recipe['held_out']} held-out conversations: {', '.join(agreement)}",
+        f"- its choice is the target's on {recipe['held_out']} held-out conversations: "
+        f"{', '.join(agreement)}",
         "",
         "| tokens | training loss | agreement | minutes |",
         "|---:|---:|---:|---:|",
@@ -144,6 +170,7 @@ def card(name: str, record: dict[str, Any]) -> str:
     if record["earlier"]:
         lines += [
             "",
-            f"The first {record['earlier']:,} tokens are an earlier run's, which had held-out texts and a loss of its own.",
+            f"The first {record['earlier']:,} tokens are an earlier run's, which had held-out "
+            "texts and a loss of its own.",
         ]
     return "\n".join([*lines, "", f"The whole recorded run is in {RECORD}.", ""])

@@ -1,6 +1,8 @@
-"""The training loop of all drafts: warm up, stay, cool down; checkpoints from which a run goes on as if never interrupted.
+"""The training loop of all drafts: warm up, stay, cool down; checkpoints from which a run goes on
+as if never interrupted.
 
-One process, or several under accelerate or torchrun: each takes its share of the batches, gradients are averaged.
+One process, or several under accelerate or torchrun: each takes its share of the batches, gradients
+are averaged.
 """
 
 from __future__ import annotations
@@ -60,7 +62,8 @@ class Student(ABC):
 
     @abstractmethod
     def loss(self, group: Ids, rng: np.random.Generator) -> tuple[torch.Tensor, int]:
-        """Mean loss in nats over a group of conversations, and how many positions it was taken over."""
+        """Mean loss in nats over a group of conversations, and how many positions it was taken
+        over."""
 
     @abstractmethod
     def agreement(self, group: Ids) -> list[tuple[int, int]]:
@@ -69,7 +72,8 @@ class Student(ABC):
 
 @dataclass
 class Progress:
-    """Where a run stands. `curve` has one point per checkpoint: tokens, loss in nats, agreement by step, seconds."""
+    """Where a run stands. `curve` has one point per checkpoint: tokens, loss in nats, agreement by
+    step, seconds."""
 
     step: int = 0
     tokens: int = 0
@@ -80,8 +84,11 @@ class Progress:
     curve: list[dict[str, Any]] = field(default_factory=list)
 
 
-def output_vocabulary(data: Conversations, count: int, vocabulary: int, always: Sequence[int] = ()) -> list[int]:
-    """The `count` token ids that the target writes most often, those of `always` included; all of them for 0."""
+def output_vocabulary(
+    data: Conversations, count: int, vocabulary: int, always: Sequence[int] = ()
+) -> list[int]:
+    """The `count` token ids that the target writes most often, those of `always` included; all of
+    them for 0."""
     if not count or count >= vocabulary:
         return list(range(vocabulary))
     frequency = np.bincount(data.tokens[data.written], minlength=vocabulary)
@@ -89,11 +96,14 @@ def output_vocabulary(data: Conversations, count: int, vocabulary: int, always: 
     return sorted(np.argsort(-frequency, kind="stable")[:count].tolist())
 
 
-def soft_cross_entropy(logits: torch.Tensor, columns: torch.Tensor, p: torch.Tensor) -> torch.Tensor:
+def soft_cross_entropy(
+    logits: torch.Tensor, columns: torch.Tensor, p: torch.Tensor
+) -> torch.Tensor:
     """Cross-entropy from the target's likeliest tokens to the student, the mean over rows, in nats.
 
-    logits [rows, outputs]; columns [rows, k] those of the target's tokens, -1 for one that the student cannot write;
-    p [rows, k] the target's probabilities. What the student cannot write weighs nothing.
+    logits [rows, outputs]; columns [rows, k] those of the target's tokens, -1 for one that the
+    student cannot write; p [rows, k] the target's probabilities. What the student cannot write
+    weighs nothing.
     """
     logits = logits.float()
     p = p * (columns >= 0)
@@ -122,18 +132,37 @@ def learning_rate(recipe: Recipe, step: int, tokens: int) -> float:
 class Trainer:
     """Trains a student on conversations."""
 
-    def __init__(self, student: Student, data: Conversations, recipe: Recipe, work: Path, accelerator: Accelerator) -> None:
+    def __init__(
+        self,
+        student: Student,
+        data: Conversations,
+        recipe: Recipe,
+        work: Path,
+        accelerator: Accelerator,
+    ) -> None:
         """work: folder of the checkpoint."""
-        self.student, self.data, self.recipe, self.work, self.accelerator = student, data, recipe, work, accelerator
+        self.student, self.data, self.recipe, self.work, self.accelerator = (
+            student,
+            data,
+            recipe,
+            work,
+            accelerator,
+        )
         self.parameters = [p for p in student.module.parameters() if p.requires_grad]
-        self.optimiser = torch.optim.AdamW(self.parameters, lr=recipe.learning_rate, betas=(0.9, 0.95), weight_decay=0.01)
+        self.optimiser = torch.optim.AdamW(
+            self.parameters, lr=recipe.learning_rate, betas=(0.9, 0.95), weight_decay=0.01
+        )
         self.progress = Progress()
         self.indices, self.held_out = data.split(recipe.held_out, recipe.seed)
 
     @property
     def _conditions(self) -> dict[str, Any]:
-        """What must be the same for a run to go on: the recipe as JSON would have it, and the number of processes."""
-        return {**json.loads(json.dumps(asdict(self.recipe))), "processes": self.accelerator.num_processes}
+        """What must be the same for a run to go on: the recipe as JSON would have it, and the
+        number of processes."""
+        return {
+            **json.loads(json.dumps(asdict(self.recipe))),
+            "processes": self.accelerator.num_processes,
+        }
 
     @property
     def checkpoint(self) -> Path:
@@ -146,21 +175,31 @@ class Trainer:
         for name, value in saved["recipe"].items():
             if mine.get(name) != value:
                 raise InvalidInput(
-                    f"the checkpoint in {self.work} was trained with {name} {value}, not {mine.get(name)}: resume with the same, "
+                    f"the checkpoint in {self.work} was trained with {name} {value}, not "
+                    f"{mine.get(name)}: resume with the same, "
                     f"or take another --out"
                 )
         self.student.module.load_state_dict(saved["student"], strict=False)
         self.optimiser.load_state_dict(saved["optimiser"])
         self.progress = Progress(**saved["progress"])
 
-    def train(self, log: Callable[[Progress], None] = lambda _: None, stop: Callable[[], bool] = lambda: False) -> bool:
-        """Train up to recipe.tokens; whether that was reached. `stop` is asked at every checkpoint; `log` after every step."""
+    def train(
+        self,
+        log: Callable[[Progress], None] = lambda _: None,
+        stop: Callable[[], bool] = lambda: False,
+    ) -> bool:
+        """Train up to recipe.tokens; whether that was reached. `stop` is asked at every checkpoint;
+        `log` after every step."""
         self.work.mkdir(parents=True, exist_ok=True)
         recipe, progress, shares = self.recipe, self.progress, self.accelerator.num_processes
         began, resumed = time.perf_counter() - progress.seconds, progress.step
         while progress.tokens < recipe.tokens:
             groups = self.data.epoch(self.indices, recipe.batch_tokens, recipe.seed, progress.epoch)
-            groups = groups[: max(1, len(groups) // shares) * shares] if len(groups) >= shares else groups * shares
+            groups = (
+                groups[: max(1, len(groups) // shares) * shares]
+                if len(groups) >= shares
+                else groups * shares
+            )
             for start in range(progress.done, len(groups) - shares + 1, shares):
                 self._step(groups[start + self.accelerator.process_index])
                 progress.done = start + shares
@@ -183,7 +222,11 @@ class Trainer:
         """Whether any process wants to stop; all ask at the same step, and all stop or none."""
         if self.accelerator.num_processes == 1:
             return wants
-        return bool(self.accelerator.reduce(torch.tensor(float(wants), device=self.accelerator.device), "sum").item())
+        return bool(
+            self.accelerator.reduce(
+                torch.tensor(float(wants), device=self.accelerator.device), "sum"
+            ).item()
+        )
 
     def _step(self, group: Ids) -> None:
         recipe, progress = self.recipe, self.progress
@@ -197,18 +240,30 @@ class Trainer:
             for parameter in self.parameters:
                 assert parameter.grad is not None
                 parameter.grad = self.accelerator.reduce(parameter.grad, "mean")
-            facts = self.accelerator.reduce(facts.to(self.accelerator.device, torch.float32), "sum").cpu()
+            facts = self.accelerator.reduce(
+                facts.to(self.accelerator.device, torch.float32), "sum"
+            ).cpu()
             facts[0] /= self.accelerator.num_processes
         torch.nn.utils.clip_grad_norm_(self.parameters, 1.0)
         self.optimiser.step()
         self.optimiser.zero_grad(set_to_none=True)
         progress.step, progress.tokens = progress.step + 1, progress.tokens + int(facts[1])
-        progress.recent = float(facts[0]) if progress.step == 1 else 0.95 * progress.recent + 0.05 * float(facts[0])
+        progress.recent = (
+            float(facts[0])
+            if progress.step == 1
+            else 0.95 * progress.recent + 0.05 * float(facts[0])
+        )
 
     def _note(self) -> None:
         """Measure on what was held out, and write the checkpoint."""
-        counts = [self.student.agreement(group) for group in self.data.batches(self.held_out, self.recipe.batch_tokens)]
-        shares = [sum(c[n][0] for c in counts) / max(1, sum(c[n][1] for c in counts)) for n in range(len(counts[0]))]
+        counts = [
+            self.student.agreement(group)
+            for group in self.data.batches(self.held_out, self.recipe.batch_tokens)
+        ]
+        shares = [
+            sum(c[n][0] for c in counts) / max(1, sum(c[n][1] for c in counts))
+            for n in range(len(counts[0]))
+        ]
         point = {
             "tokens": self.progress.tokens,
             "loss": round(self.progress.recent, 4),
@@ -218,8 +273,16 @@ class Trainer:
         if not self.accelerator.is_main_process:
             return
         trained = {name for name, p in self.student.module.named_parameters() if p.requires_grad}
-        state = {name: value for name, value in self.student.module.state_dict().items() if name in trained}
+        state = {
+            name: value
+            for name, value in self.student.module.state_dict().items()
+            if name in trained
+        }
         scratch = self.work / "checkpoint.tmp"
-        saved = {"student": state, "optimiser": self.optimiser.state_dict(), "recipe": self._conditions}
+        saved = {
+            "student": state,
+            "optimiser": self.optimiser.state_dict(),
+            "recipe": self._conditions,
+        }
         torch.save({**saved, "progress": asdict(self.progress)}, scratch)
         scratch.replace(self.checkpoint)

@@ -20,9 +20,14 @@ from ouroboros_core.training.teacher import Teacher
 
 
 def make_student(
-    target: PreTrainedModel, sources: Sequence[Conversations], recipe: Recipe, answers: Path, accelerator: Accelerator
+    target: PreTrainedModel,
+    sources: Sequence[Conversations],
+    recipe: Recipe,
+    answers: Path,
+    accelerator: Accelerator,
 ) -> DraftStudent | EagleStudent:
-    """The student of a recipe, not yet trained; `answers` is the folder where the target's are kept."""
+    """The student of a recipe, not yet trained; `answers` is the folder where the target's are
+    kept."""
     torch.manual_seed(recipe.seed)
     share = f"process-{accelerator.process_index}" if accelerator.num_processes > 1 else "."
     teacher = Teacher(target, sources, answers / share, features=isinstance(recipe, EagleRecipe))
@@ -35,15 +40,29 @@ def make_student(
 
 
 def watch(trainer: Trainer, stop: Callable[[], bool]) -> bool:
-    """Train with a progress bar; on a pipe a line at each checkpoint instead. Whether the end was reached."""
-    columns = rich.BarColumn(), rich.MofNCompleteColumn(), rich.TextColumn("{task.description}"), rich.TimeRemainingColumn()
+    """Train with a progress bar; on a pipe a line at each checkpoint instead. Whether the end was
+    reached."""
+    columns = (
+        rich.BarColumn(),
+        rich.MofNCompleteColumn(),
+        rich.TextColumn("{task.description}"),
+        rich.TimeRemainingColumn(),
+    )
     seen = len(trainer.progress.curve)
-    with rich.Progress(*columns, disable=not trainer.accelerator.is_main_process or not sys.stderr.isatty()) as bar:
-        task = bar.add_task("tokens", total=trainer.recipe.tokens, completed=trainer.progress.tokens)
+    with rich.Progress(
+        *columns, disable=not trainer.accelerator.is_main_process or not sys.stderr.isatty()
+    ) as bar:
+        task = bar.add_task(
+            "tokens", total=trainer.recipe.tokens, completed=trainer.progress.tokens
+        )
 
         def log(progress: Progress) -> None:
             nonlocal seen
-            shown = ", ".join(f"{a:.1%}" for a in progress.curve[-1]["agreement"]) if progress.curve else "-"
+            shown = (
+                ", ".join(f"{a:.1%}" for a in progress.curve[-1]["agreement"])
+                if progress.curve
+                else "-"
+            )
             text = f"tokens, loss {progress.recent:.3f}, agreement {shown}"
             bar.update(task, completed=progress.tokens, description=text)
             if len(progress.curve) > seen and bar.disable and trainer.accelerator.is_main_process:

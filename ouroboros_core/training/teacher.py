@@ -16,7 +16,8 @@ from ouroboros_core.models.eagle import signature
 from ouroboros_core.training.corpus import Conversations, Ids, join
 
 TOP_K = 16
-"""How many of the target's most probable tokens are kept at each position; the rest of the mass is left out."""
+"""How many of the target's most probable tokens are kept at each position; the rest of the mass is
+left out."""
 
 
 def _memmap(path: Path, dtype: Any, shape: tuple[int, ...]) -> Any:
@@ -30,22 +31,34 @@ def _memmap(path: Path, dtype: Any, shape: tuple[int, ...]) -> Any:
 
 @torch.inference_mode()
 def _check_logits(target: PreTrainedModel) -> None:
-    """Raise UnsupportedModel unless logits are the output matrix times the last hidden state, and nothing more."""
-    ids = torch.arange(8, device=target.device)[None] % target.config.get_text_config(decoder=True).vocab_size
+    """Raise UnsupportedModel unless logits are the output matrix times the last hidden state, and
+    nothing more."""
+    ids = (
+        torch.arange(8, device=target.device)[None]
+        % target.config.get_text_config(decoder=True).vocab_size
+    )
     logits = target(input_ids=ids, use_cache=False).logits.float()
-    simple = target.get_output_embeddings()(target.base_model(ids, use_cache=False).last_hidden_state).float()
+    simple = target.get_output_embeddings()(
+        target.base_model(ids, use_cache=False).last_hidden_state
+    ).float()
     if not (logits - simple).norm() <= 0.02 * logits.norm():
         raise UnsupportedModel(
-            f"a target of type {target.config.model_type} scales or caps its logits behind the output matrix: no draft is "
+            f"a target of type {target.config.model_type} scales or caps its logits behind the "
+            "output matrix: no draft is "
             f"trained for it"
         )
 
 
 class _Store:
-    """Rows of numbers for the tokens of several files of conversations, one file of numbers for each."""
+    """Rows of numbers for the tokens of several files of conversations, one file of numbers for
+    each."""
 
-    def __init__(self, folders: Sequence[Path], lengths: Sequence[int], name: str, dtype: Any, width: int) -> None:
-        self._arrays = [_memmap(f / name, dtype, (n, width)) for f, n in zip(folders, lengths, strict=True)]
+    def __init__(
+        self, folders: Sequence[Path], lengths: Sequence[int], name: str, dtype: Any, width: int
+    ) -> None:
+        self._arrays = [
+            _memmap(f / name, dtype, (n, width)) for f, n in zip(folders, lengths, strict=True)
+        ]
         self._starts = np.cumsum([0, *lengths])
         self._empty = np.zeros((0, width), dtype)
 
@@ -70,25 +83,42 @@ class _Store:
 class Teacher:
     """Asks the target for what is not yet known.
 
-    laws      ids and probabilities [places, TOP_K] of the likeliest next tokens, at the places from which an answer goes on
+    laws      ids and probabilities [places, TOP_K] of the likeliest next tokens, at the places from
+              which an answer goes on
     features  last hidden states [places, width] in bfloat16, kept only if wanted
 
-    Kept by target and contents of each file of conversations: further data leave what is known of the old.
+    Kept by target and contents of each file of conversations: further data leave what is known of
+    the old.
     """
 
-    def __init__(self, target: PreTrainedModel, sources: Sequence[Conversations], folder: Path, *, features: bool) -> None:
-        """sources: the files of conversations, each a collection; places count through all of them."""
+    def __init__(
+        self,
+        target: PreTrainedModel,
+        sources: Sequence[Conversations],
+        folder: Path,
+        *,
+        features: bool,
+    ) -> None:
+        """sources: the files of conversations, each a collection; places count through all of
+        them."""
         mine = hashlib.sha256(repr((signature(target), str(target.dtype))).encode()).hexdigest()[:8]
         folders = [folder / f"{mine}-{part.digest}" for part in sources]
         for one in folders:
             one.mkdir(parents=True, exist_ok=True)
         self.target, self.data = target, join(sources)
         _check_logits(target)
-        lengths, config = [len(part.tokens) for part in sources], target.config.get_text_config(decoder=True)
+        lengths, config = (
+            [len(part.tokens) for part in sources],
+            target.config.get_text_config(decoder=True),
+        )
         self._kept = min(TOP_K, config.vocab_size)
         self._ids = _Store(folders, lengths, "ids.npy", np.int32, self._kept)
         self._probabilities = _Store(folders, lengths, "probabilities.npy", np.float16, self._kept)
-        self._features = _Store(folders, lengths, "features.npy", np.uint16, config.hidden_size) if features else None
+        self._features = (
+            _Store(folders, lengths, "features.npy", np.uint16, config.hidden_size)
+            if features
+            else None
+        )
 
     @torch.inference_mode()
     def ask(self, group: Ids) -> None:
@@ -96,15 +126,23 @@ class Teacher:
         data, device = self.data, self.target.device
         rows, places = data.answer_rows(group)
         known = (self._probabilities.read(places)[:, 0] > 0).all()
-        if known and (self._features is None or self._features.read(data.offsets[group]).any(1).all()):
+        if known and (
+            self._features is None or self._features.read(data.offsets[group]).any(1).all()
+        ):
             return
         ids = data.pad(group)
-        hidden = self.target.base_model(ids.to(device), use_cache=False).last_hidden_state.flatten(0, 1)
+        hidden = self.target.base_model(ids.to(device), use_cache=False).last_hidden_state.flatten(
+            0, 1
+        )
         if self._features is not None:
-            real = np.concatenate([n * ids.shape[1] + np.arange(data.length(i)) for n, i in enumerate(group)])
+            real = np.concatenate(
+                [n * ids.shape[1] + np.arange(data.length(i)) for n, i in enumerate(group)]
+            )
             every = np.concatenate([np.arange(data.offsets[i], data.offsets[i + 1]) for i in group])
             kept = hidden[torch.from_numpy(real).to(device)]
-            self._features.write(every, kept.to("cpu", torch.bfloat16).view(torch.int16).numpy().view(np.uint16))
+            self._features.write(
+                every, kept.to("cpu", torch.bfloat16).view(torch.int16).numpy().view(np.uint16)
+            )
         hidden = hidden[torch.from_numpy(rows).to(device)]
         for start in range(0, len(places), 512):
             part = places[start : start + 512]

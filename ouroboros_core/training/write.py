@@ -1,9 +1,10 @@
 """Let the target write what its drafts are trained on: a user turn, then the answer.
 
-Nothing of any benchmark comes in: the target writes the user turn itself, behind its chat template's empty user turn (as in
-Magpie, arXiv 2406.08464) or behind a few words that set the kind of task. The articles to summarise and the passages to read are
-pieces of its own earlier answers, or of texts that people wrote, where some are given: those are full of names and words that a
-draft has to copy, which a model's own texts are not.
+Nothing of any benchmark comes in: the target writes the user turn itself, behind its chat
+template's empty user turn (as in Magpie, arXiv 2406.08464) or behind a few words that set the kind
+of task. The articles to summarise and the passages to read are pieces of its own earlier answers,
+or of texts that people wrote, where some are given: those are full of names and words that a draft
+has to copy, which a model's own texts are not.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ class Kind:
     """A kind of task.
 
     openings  words with which the user turn begins, one of them each time
-    longest   tokens that the target adds to the user turn, at most; 0 where it is put together from earlier answers
+    longest   tokens that the target adds to the user turn, at most; 0 where it is put together from
+              earlier answers
     weight    how often it is chosen
     """
 
@@ -84,12 +86,15 @@ class Library:
 
     @classmethod
     def read(cls, passages: Sequence[Path], foreign: Sequence[str]) -> Library:
-        """From files of paragraphs with blank lines between them, `foreign` as LANGUAGE=FILE; raises InvalidInput."""
+        """From files of paragraphs with blank lines between them, `foreign` as LANGUAGE=FILE;
+        raises InvalidInput."""
         works = []
         for text in foreign:
             language, equals, path = text.partition("=")
             if not equals:
-                raise InvalidInput(f"foreign must name the language, as in German=book.txt, got {text}")
+                raise InvalidInput(
+                    f"foreign must name the language, as in German=book.txt, got {text}"
+                )
             works.append((language, _paragraphs(Path(path))))
         return cls(tuple(map(_paragraphs, passages)), tuple(works))
 
@@ -103,11 +108,15 @@ def _paragraphs(path: Path) -> tuple[str, ...]:
 
 
 def choose_kinds(names: str | None) -> list[Kind]:
-    """The kinds of tasks in a list with commas, or all; raises InvalidInput for one that there is not."""
+    """The kinds of tasks in a list with commas, or all; raises InvalidInput for one that there is
+    not."""
     wanted = [name.strip() for name in names.split(",")] if names else [kind.name for kind in KINDS]
     unknown = sorted(set(wanted) - {kind.name for kind in KINDS})
     if unknown:
-        raise InvalidInput(f"kinds must be some of {', '.join(kind.name for kind in KINDS)}, got {', '.join(unknown)}")
+        raise InvalidInput(
+            f"kinds must be some of {', '.join(kind.name for kind in KINDS)}, got "
+            f"{', '.join(unknown)}"
+        )
     return [kind for kind in KINDS if kind.name in wanted]
 
 
@@ -122,7 +131,13 @@ class Author:
         kinds: Sequence[Kind] = KINDS,
         library: Library = Library(),
     ) -> None:
-        self.writer, self.seed, self.answer_tokens, self.kinds, self.library = writer, seed, answer_tokens, kinds, library
+        self.writer, self.seed, self.answer_tokens, self.kinds, self.library = (
+            writer,
+            seed,
+            answer_tokens,
+            kinds,
+            library,
+        )
         self.answers: list[str] = []
 
     def _can(self, kind: Kind) -> bool:
@@ -133,7 +148,10 @@ class Author:
     def remember(self, conversations: Conversations) -> None:
         """Earlier answers, from which articles and passages are put together."""
         for index in range(len(conversations)):
-            start, stop = conversations.offsets[index] + conversations.answer_start[index], conversations.offsets[index + 1]
+            start, stop = (
+                conversations.offsets[index] + conversations.answer_start[index],
+                conversations.offsets[index + 1],
+            )
             if stop - start >= LONG:
                 self._keep(conversations.tokens[start:stop].tolist())
 
@@ -141,8 +159,9 @@ class Author:
         self.answers.append(self.writer.tokenizer.decode(answer, skip_special_tokens=True).strip())
 
     def batches(self, first: int = 0) -> Iterator[tuple[int, str, Conversations]]:
-        """Number, kind and conversations of one batch after the other, without end; the n-th depends on seed and n, and on what
-        is remembered. A batch in which the target has nothing to say is left out."""
+        """Number, kind and conversations of one batch after the other, without end; the n-th
+        depends on seed and n, and on what is remembered. A batch in which the target has nothing to
+        say is left out."""
         number = first
         while True:
             rng = random.Random(f"{self.seed}-{number}")
@@ -150,7 +169,9 @@ class Author:
             number += 1
             kinds = [k for k in self.kinds if self._can(k)]
             if not kinds:
-                raise InvalidInput("these kinds need texts: give --passages or --foreign, or leave --kinds out")
+                raise InvalidInput(
+                    "these kinds need texts: give --passages or --foreign, or leave --kinds out"
+                )
             kind = rng.choices(kinds, [k.weight for k in kinds])[0]
             prompts = self._prompts(kind, rng, generator)
             choice = GREEDY if rng.random() < 0.75 else ANSWERING
@@ -162,15 +183,23 @@ class Author:
             if conversations is not None:
                 yield number - 1, kind.name, conversations
 
-    def _prompts(self, kind: Kind, rng: random.Random, generator: torch.Generator) -> list[list[int]]:
+    def _prompts(
+        self, kind: Kind, rng: random.Random, generator: torch.Generator
+    ) -> list[list[int]]:
         writer = self.writer
         tail = writer.ids(writer.after)
         if kind.longest:
             starts = [writer.ids(writer.before + rng.choice(kind.openings)) for _ in range(BATCH)]
             turns = writer.write(starts, kind.longest, ASKING, generator)
-            return [[*s, *(t for t in turn if t not in writer.stop), *tail] for s, turn in zip(starts, turns, strict=True)]
+            return [
+                [*s, *(t for t in turn if t not in writer.stop), *tail]
+                for s, turn in zip(starts, turns, strict=True)
+            ]
         if kind.name == "translation":
-            return [writer.ids(writer.before + self._sentence(kind, rng) + writer.after) for _ in range(BATCH)]
+            return [
+                writer.ids(writer.before + self._sentence(kind, rng) + writer.after)
+                for _ in range(BATCH)
+            ]
         length = rng.randrange(1, 4) if self.library.passages else rng.randrange(2, 8)
         make = self._article if kind.name == "summary" else self._passages
         texts = [rng.choice(kind.openings) + make(length, rng) for _ in range(BATCH)]
@@ -203,7 +232,15 @@ class Author:
         words = rng.choice(passages).split()
         start = rng.randrange(max(1, len(words) - 5))
         about = " ".join(words[start : start + rng.randrange(2, 6)]).strip(".,:;*#")
-        question = rng.choice(("What is said about {}?", "What is {}?", "Why {}?", "Who or what is {}?", "How does {} matter?"))
+        question = rng.choice(
+            (
+                "What is said about {}?",
+                "What is {}?",
+                "Why {}?",
+                "Who or what is {}?",
+                "How does {} matter?",
+            )
+        )
         return "\n\n".join(passages) + "\n" + question.format(about)
 
 
@@ -220,4 +257,6 @@ def _conversations(prompts: list[list[int]], answers: list[list[int]]) -> Conver
         return None
     texts = [np.array([*p, *a], dtype=np.int64) for p, a in pairs]
     offsets = np.cumsum([0, *map(len, texts)])
-    return Conversations(np.concatenate(texts), offsets, np.array([len(p) for p, _ in pairs], dtype=np.int64))
+    return Conversations(
+        np.concatenate(texts), offsets, np.array([len(p) for p, _ in pairs], dtype=np.int64)
+    )

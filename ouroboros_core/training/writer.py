@@ -18,7 +18,8 @@ from ouroboros_core.verify import until_stop
 
 @dataclass(frozen=True)
 class Choice:
-    """How the next token is chosen: greedily at temperature 0, otherwise among the `top_k` likeliest."""
+    """How the next token is chosen: greedily at temperature 0, otherwise among the `top_k`
+    likeliest."""
 
     temperature: float = 0.0
     top_k: int = 50
@@ -30,9 +31,15 @@ GREEDY = Choice()
 
 
 def _grouped(
-    module: Any, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attention_mask: torch.Tensor | None, **options: Any
+    module: Any,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    **options: Any,
 ) -> tuple[torch.Tensor, None]:
-    """Attention whose one new row per text reads keys and values once for all the heads that share them.
+    """Attention whose one new row per text reads keys and values once for all the heads that share
+    them.
 
     query [texts, heads, rows, width], key and value [texts, shared heads, length, width].
     """
@@ -42,7 +49,9 @@ def _grouped(
         key, value = (x.repeat_interleave(heads // shared, 1) for x in (key, value))
     else:
         query = query.reshape(texts, shared, heads // shared, width)
-    mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=attention_mask, scale=options.get("scaling"))
+    mixed = F.scaled_dot_product_attention(
+        query, key, value, attn_mask=attention_mask, scale=options.get("scaling")
+    )
     return mixed.reshape(texts, heads, rows, width).transpose(1, 2).contiguous(), None
 
 
@@ -50,18 +59,22 @@ AttentionInterface.register("grouped", _grouped)
 
 
 class Writer:
-    """Continues many texts at once; the model's own `generate` copies its whole cache at every token."""
+    """Continues many texts at once; the model's own `generate` copies its whole cache at every
+    token."""
 
     def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
         """Raises InvalidInput for a tokenizer without a chat template."""
         if not getattr(tokenizer, "chat_template", None):
             raise InvalidInput(
-                "the target's tokenizer has no chat template, so it cannot write conversations: train with --texts"
+                "the target's tokenizer has no chat template, so it cannot write conversations: "
+                "train with --texts"
             )
         self.model, self.tokenizer = model.eval(), tokenizer
         model.set_attn_implementation("grouped")
         self.stop = stop_tokens(model, tokenizer)
-        marked = tokenizer.apply_chat_template([{"role": "user", "content": "\x00"}], tokenize=False, add_generation_prompt=True)
+        marked = tokenizer.apply_chat_template(
+            [{"role": "user", "content": "\x00"}], tokenize=False, add_generation_prompt=True
+        )
         self.before, self.after = str(marked).split("\x00")
 
     def ids(self, text: str) -> list[int]:
@@ -70,7 +83,11 @@ class Writer:
 
     @torch.inference_mode()
     def write(
-        self, prompts: Sequence[Sequence[int]], longest: int, choice: Choice, generator: torch.Generator
+        self,
+        prompts: Sequence[Sequence[int]],
+        longest: int,
+        choice: Choice,
+        generator: torch.Generator,
     ) -> list[list[int]]:
         """Up to `longest` tokens behind each prompt, a stop token at the end included."""
         width = max(map(len, prompts))
@@ -88,11 +105,20 @@ class Writer:
         ended: set[int] = set()
         places = (real[:, :width].cumsum(1) - 1).clamp_(min=0)
         causal = torch.ones(width, width, dtype=torch.bool, device=device).tril()
-        sees = causal & real[:, None, None, :width] | torch.eye(width, dtype=torch.bool, device=device)
+        sees = causal & real[:, None, None, :width] | torch.eye(
+            width, dtype=torch.bool, device=device
+        )
         for count in range(longest):
-            mask = torch.zeros(sees.shape, dtype=self.model.dtype, device=device).masked_fill_(~sees, lowest)
+            mask = torch.zeros(sees.shape, dtype=self.model.dtype, device=device).masked_fill_(
+                ~sees, lowest
+            )
             logits = self.model(
-                input_ids=ids, attention_mask=mask, position_ids=places, past_key_values=cache, use_cache=True, logits_to_keep=1
+                input_ids=ids,
+                attention_mask=mask,
+                position_ids=places,
+                past_key_values=cache,
+                use_cache=True,
+                logits_to_keep=1,
             ).logits[:, -1]
             tokens = _choose(logits, choice, generator)
             for row, token in zip(alive, tokens.tolist(), strict=True):
@@ -118,5 +144,7 @@ def _choose(logits: torch.Tensor, choice: Choice, generator: torch.Generator) ->
     if not choice.temperature:
         return logits.argmax(-1)
     top = logits.float().topk(min(choice.top_k, logits.shape[-1]))
-    drawn = torch.multinomial(F.softmax(top.values / choice.temperature, -1).cpu(), 1, generator=generator)
+    drawn = torch.multinomial(
+        F.softmax(top.values / choice.temperature, -1).cpu(), 1, generator=generator
+    )
     return top.indices.gather(1, drawn.to(logits.device))[:, 0]

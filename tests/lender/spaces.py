@@ -1,7 +1,9 @@
-"""A stand-in for the package `spaces` on ZeroGPU, in what matters to us: a call is carried out in a worker process.
+"""A stand-in for the package `spaces` on ZeroGPU, in what matters to us: a call is carried out in a
+worker process.
 
-The worker is forked from the process that serves, what goes in and comes out is pickled, what it changes is lost, and of an error
-only the name of its class comes back. Written after the behaviour of spaces 0.51 (zero/wrappers.py); it lends no GPU.
+The worker is forked from the process that serves, what goes in and comes out is pickled, what it
+changes is lost, and of an error only the name of its class comes back. Written after the behaviour
+of spaces 0.51 (zero/wrappers.py); it lends no GPU.
 """
 
 from __future__ import annotations
@@ -25,7 +27,9 @@ def GPU(task: Callable[..., Any], duration: Any = None) -> Callable[..., Any]:
         seconds = duration(*args, **kwargs) if callable(duration) else duration or 60
         here, there = multiprocessing.get_context("fork").Pipe()
         given = pickle.dumps((args, kwargs))
-        worker = multiprocessing.get_context("fork").Process(target=work, args=(task, given, there), daemon=True)
+        worker = multiprocessing.get_context("fork").Process(
+            target=work, args=(task, given, there), daemon=True
+        )
         worker.start()
         there.close()
         try:

@@ -1,11 +1,14 @@
 """The page's header, and with it the script of the page's address.
 
-Each tab has an address: the page's own with #race, #sweep, #learn, #traces or #drafts behind it, #generate for the first. It
-stands behind the # because what stands there never reaches the server and makes the browser load nothing; the query before it
-belongs to the links that hold a run's inputs (`visualize.permalink`), and both go together. Gradio's tabs know of no address,
-so the script writes one into the browser's history when a tab is opened, and opens the tab when the history is gone through.
+Each tab has an address: the page's own with #race, #sweep, #learn, #traces or #drafts behind it,
+#generate for the first. It stands behind the # because what stands there never reaches the server
+and makes the browser load nothing; the query before it belongs to the links that hold a run's
+inputs (`visualize.permalink`), and both go together. Gradio's tabs know of no address, so the
+script writes one into the browser's history when a tab is opened, and opens the tab when the
+history is gone through.
 
-What a visitor has written is kept in the browser's session storage while the page is loaded anew; nothing of it is sent.
+What a visitor has written is kept in the browser's session storage while the page is loaded anew;
+nothing of it is sent.
 """
 
 from __future__ import annotations
@@ -35,17 +38,20 @@ def opened(tab: str) -> str:
 
 
 def named(tabs: Sequence[str]) -> str:
-    """A function in the browser: the tab that the address names, as an update of the tabs; the first one where it names none."""
+    """A function in the browser: the tab that the address names, as an update of the tabs; the
+    first one where it names none."""
     found = f"{json.dumps(list(tabs))}.find((tab) => location.hash === '#' + tab)"
     return f"() => [{{ __type__: 'update', selected: {found} || {json.dumps(tabs[0])} }}]"
 
 
 def changed() -> str:
-    """For inputs that are changed: a function in the browser that hands their values to the script."""
+    """For inputs that are changed: a function in the browser that hands their values to the
+    script."""
     return '(...values) => { document.dispatchEvent(new CustomEvent("ouro:inputs", { detail: values })); return []; }'
 
 
 def kept(inputs: int, charts: int, blank: dict[str, Any]) -> str:
-    """For a page that was loaded anew: a function in the browser that gives what was kept to inputs, view and charts."""
+    """For a page that was loaded anew: a function in the browser that gives what was kept to
+    inputs, view and charts."""
     facts = {"key": KEY, "inputs": inputs, "charts": charts, "blank": blank}
     return f"() => (\n{script('kept.js')}\n)({json.dumps(facts)})"

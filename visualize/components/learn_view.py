@@ -14,15 +14,27 @@ from visualize.views import legend
 
 
 def run(request: Any) -> str:
-    """What the lessons ask of the server: the view of a recorded run, by its name, as JSON; null where there is none."""
+    """What the lessons ask of the server: the view of a recorded run, by its name, as JSON; null
+    where there is none."""
     name = request.get("name") if isinstance(request, dict) else None
-    return json.dumps(gallery.view(name) if isinstance(name, str) and name in gallery.runs() else None)
+    return json.dumps(
+        gallery.view(name) if isinstance(name, str) and name in gallery.runs() else None
+    )
 
 
 class LearnView(JsonHTML):
-    """Value: {chapters, questions}, see `visualize.learn`; a chapter's run is fetched when it is opened."""
+    """Value: {chapters, questions}, see `visualize.learn`; a chapter's run is fetched when it is
+    opened."""
 
     def __init__(self, **more: Any) -> None:
         value = {"chapters": learn.chapters(), "questions": learn.questions()}
         texts = words.under("learn.", "theory.", "view.", "plot.")
-        super().__init__(value, LEARN_VIEW, looks=legend(), words=texts, plotly=PLOTLY, server_functions=[run], **more)
+        super().__init__(
+            value,
+            LEARN_VIEW,
+            looks=legend(),
+            words=texts,
+            plotly=PLOTLY,
+            server_functions=[run],
+            **more,
+        )

@@ -1,4 +1,5 @@
-"""Views without a life of their own: saving and opening runs, the gallery, the difference of two runs."""
+"""Views without a life of their own: saving and opening runs, the gallery, the difference of two
+runs."""
 
 from __future__ import annotations
 
@@ -9,11 +10,20 @@ from ouroboros_core import words
 from ouroboros_core.decoding.trace_io import MAX_BYTES
 from visualize import gallery
 from visualize.components.base import JsonHTML
-from visualize.markup import ASK_VIEW, DIFF_VIEW, GALLERY_VIEW, LINK_VIEW, OPEN_VIEW, SWEEP_VIEW, save_buttons
+from visualize.markup import (
+    ASK_VIEW,
+    DIFF_VIEW,
+    GALLERY_VIEW,
+    LINK_VIEW,
+    OPEN_VIEW,
+    SWEEP_VIEW,
+    save_buttons,
+)
 
 
 class SaveView(JsonHTML):
-    """Value: {seq, name, type, text}, a file for the browser; {seq, link}; or {seq, problem}. Triggers `save_run` with a kind."""
+    """Value: {seq, name, type, text}, a file for the browser; {seq, link}; or {seq, problem}.
+    Triggers `save_run` with a kind."""
 
     def __init__(self, kinds: Sequence[str], **more: Any) -> None:
         """kinds: of the buttons, in their order."""
@@ -21,8 +31,8 @@ class SaveView(JsonHTML):
 
 
 class AskView(JsonHTML):
-    """Beside the buttons of a prompt: Enter asks, an empty prompt is pointed out, and either Generate or Stop is there. Whatever
-    a visitor does to the text triggers `prompt_edit`."""
+    """Beside the buttons of a prompt: Enter asks, an empty prompt is pointed out, and either
+    Generate or Stop is there. Whatever a visitor does to the text triggers `prompt_edit`."""
 
     def __init__(self, field: str, **more: Any) -> None:
         """field: the id of the prompt's box."""
@@ -37,7 +47,8 @@ class OpenView(JsonHTML):
 
 
 class LinkView(JsonHTML):
-    """Value: {lines, offer}: what there is to say of a link, and whether to offer its run, which the button of that id starts."""
+    """Value: {lines, offer}: what there is to say of a link, and whether to offer its run, which
+    the button of that id starts."""
 
     def __init__(self, button: str, **more: Any) -> None:
         super().__init__(None, LINK_VIEW, button=button, **more)
@@ -47,7 +58,9 @@ class GalleryView(JsonHTML):
     """The recorded runs; a choice triggers `open_recorded` with a name."""
 
     def __init__(self, **more: Any) -> None:
-        super().__init__({"entries": gallery.entries()}, GALLERY_VIEW, words=words.under("gallery."), **more)
+        super().__init__(
+            {"entries": gallery.entries()}, GALLERY_VIEW, words=words.under("gallery."), **more
+        )
 
 
 class DiffView(JsonHTML):
@@ -58,7 +71,8 @@ class DiffView(JsonHTML):
 
 
 class SweepView(JsonHTML):
-    """Value: {seq, sweep, status, done, total, left, lines?, head?, rows?, finished?}; {seq, stopped}. Triggers `open_cell`."""
+    """Value: {seq, sweep, status, done, total, left, lines?, head?, rows?, finished?}; {seq,
+    stopped}. Triggers `open_cell`."""
 
     def __init__(self, value: dict[str, Any], **more: Any) -> None:
         super().__init__(value, SWEEP_VIEW, words=words.under("sweep."), **more)

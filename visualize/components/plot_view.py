@@ -13,8 +13,8 @@ from visualize.markup import PLOTLY_JS, plot_view
 from visualize.views import legend
 
 PLOTLY = f"gradio_api/plotly-{plotly.__version__}.min.js"
-"""Where the page has the charts' library, beside its own address. Below gradio_api, because with SSR, as on Spaces, a server of
-Gradio's own stands before this one and hands on what it knows."""
+"""Where the page has the charts' library, beside its own address. Below gradio_api, because with
+SSR, as on Spaces, a server of Gradio's own stands before this one and hands on what it knows."""
 FOREVER = {"Cache-Control": "public, max-age=31536000, immutable"}
 
 
@@ -24,7 +24,8 @@ def library() -> FileResponse:
 
 
 class PlotView(JsonHTML):
-    """Value: {seq, run?, figure: {data, layout}}; plotly.js is the one that plotly.py was made for, served by this page."""
+    """Value: {seq, run?, figure: {data, layout}}; plotly.js is the one that plotly.py was made for,
+    served by this page."""
 
     def __init__(
         self,
@@ -36,9 +37,11 @@ class PlotView(JsonHTML):
         later: dict[str, Any] | None = None,
         **more: Any,
     ) -> None:
-        """axis: what lies on the x axis, 'step', 'token' or 'seconds', where the chart shares the cursor of a run.
+        """axis: what lies on the x axis, 'step', 'token' or 'seconds', where the chart shares the
+        cursor of a run.
 
-        later: the figure that is shown while a run is under way, where the chart is drawn at its end
+        later: the figure that is shown while a run is under way, where the chart is drawn at its
+        end
         """
         super().__init__(
             value,

@@ -10,7 +10,8 @@ from visualize.markup import RACE_VIEW
 
 
 class RaceView(JsonHTML):
-    """Value: {seq, race, lanes: [{name, steps, row}], status, badge, title, done, play?}; lanes come one after the other."""
+    """Value: {seq, race, lanes: [{name, steps, row}], status, badge, title, done, play?}; lanes
+    come one after the other."""
 
     def __init__(self, value: dict[str, Any] | None = None, **more: Any) -> None:
         super().__init__(value, RACE_VIEW, words=words.under("view.", "race."), **more)

@@ -1,4 +1,5 @@
-"""The token view: the text, each token in the colour of who wrote it, with legend, counts and headline numbers."""
+"""The token view: the text, each token in the colour of who wrote it, with legend, counts and
+headline numbers."""
 
 from __future__ import annotations
 
@@ -11,13 +12,21 @@ from visualize.views import legend
 
 
 class TokenView(JsonHTML):
-    """Value: {seq, run, from, steps, prompt?, chat?, badge?, title?, tiles?, notices?, numbers?, status?, done?}, see
-    `views.run_view`.
+    """Value: {seq, run, from, steps, prompt?, chat?, badge?, title?, tiles?, notices?, numbers?,
+    status?, done?}, see `views.run_view`.
 
-    `steps` are those from index `from` on, so a stream sends each step once; another `run` starts anew. A chosen token triggers
-    `token_select` with its data, the button of a notice `run_again` with its act. With `asks`, the run that is shown is marked as
-    the old one as soon as another is asked for.
+    `steps` are those from index `from` on, so a stream sends each step once; another `run` starts
+    anew. A chosen token triggers `token_select` with its data, the button of a notice `run_again`
+    with its act. With `asks`, the run that is shown is marked as the old one as soon as another is
+    asked for.
     """
 
     def __init__(self, value: dict[str, Any] | None = None, **more: Any) -> None:
-        super().__init__(value, TOKEN_VIEW, looks=legend(), words=words.under("view.", "keep."), keep=True, **more)
+        super().__init__(
+            value,
+            TOKEN_VIEW,
+            looks=legend(),
+            words=words.under("view.", "keep."),
+            keep=True,
+            **more,
+        )

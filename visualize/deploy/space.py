@@ -1,4 +1,5 @@
-"""The folder to push as a Hugging Face Space with the Gradio SDK, and the rules for the front matter of its README.
+"""The folder to push as a Hugging Face Space with the Gradio SDK, and the rules for the front
+matter of its README.
 
 python -m visualize.deploy.space FOLDER [--hardware cpu|zero]
 """
@@ -26,7 +27,8 @@ from ouroboros_core.locations import assets
 from visualize.deploy.static_site import make_way
 
 PARTS = ("app.py", "LICENSE", "ouroboros_core", "visualize", "assets")
-"""What is copied as it is; of assets/screenshots only the pictures that the Space's README shows."""
+"""What is copied as it is; of assets/screenshots only the pictures that the Space's README
+shows."""
 MARK = "pairs.json"
 """The pairs on offer, which app.py reads; a folder that has it was written by this module."""
 TORCH = "torch>=2.8,<2.12"
@@ -37,10 +39,12 @@ SPACES: dict[str, dict[str, str]] = {
     "cpu": {"suggested_hardware": "cpu-basic"},
     "zero": {"suggested_hardware": "zero-a10g", "startup_duration_timeout": "1h"},
 }
-"""Hardware -> fields of the front matter. They suggest; the hardware is chosen in the settings of the Space."""
+"""Hardware -> fields of the front matter. They suggest; the hardware is chosen in the settings of
+the Space."""
 FILES = "config.json,generation_config.json,model.safetensors,tokenizer.json,tokenizer_config.json"
 PRELOADED = {f"HuggingFaceTB/SmolLM2-{size}-Instruct": FILES for size in ("135M", "360M")}
-"""Hub id -> the files to preload, where the repository holds the same weights in other formats, too; else all are."""
+"""Hub id -> the files to preload, where the repository holds the same weights in other formats,
+too; else all are."""
 SECTION = """## This Space
 
 It offers these pairs of a target and a draft model; visitors choose among them and cannot name others.
@@ -65,21 +69,44 @@ def _emoji(value: str) -> str:
 
 Text = Annotated[str, Field(min_length=1)]
 HubId = Annotated[str, Field(pattern=rf"^({REPOSITORY}|[A-Za-z0-9][A-Za-z0-9_.-]*)$")]
-Preload = Annotated[str, Field(pattern=rf"^({REPOSITORY}|[A-Za-z0-9][\w.-]*)( [^\s,]+(,[^\s,]+)*( [0-9a-f]{{40}})?)?$")]
+Preload = Annotated[
+    str,
+    Field(pattern=rf"^({REPOSITORY}|[A-Za-z0-9][\w.-]*)( [^\s,]+(,[^\s,]+)*( [0-9a-f]{{40}})?)?$"),
+]
 Colour = Literal["red", "yellow", "green", "blue", "indigo", "purple", "pink", "gray"]
 Shared = Literal["cpu-basic", "cpu-upgrade", "zero-a10g"]
 Older = Literal["t4-small", "t4-medium", "a10g-small", "a10g-large", "a10g-largex2", "a10g-largex4"]
 Newer = Literal["l4x1", "l4x4", "l40sx1", "l40sx4", "l40sx8", "a100-large", "a100x4", "a100x8"]
-Person = Literal["openid", "profile", "email", "read-billing", "read-memberships", "inference-api", "jobs", "webhooks"]
-Repositories = Literal["read-repos", "gated-repos", "contribute-repos", "write-repos", "manage-repos", "write-discussions"]
+Person = Literal[
+    "openid",
+    "profile",
+    "email",
+    "read-billing",
+    "read-memberships",
+    "inference-api",
+    "jobs",
+    "webhooks",
+]
+Repositories = Literal[
+    "read-repos",
+    "gated-repos",
+    "contribute-repos",
+    "write-repos",
+    "manage-repos",
+    "write-discussions",
+]
 Others = Literal["read-collections", "write-collections", "read-endpoints", "write-endpoints"]
-Header = Literal["cross-origin-embedder-policy", "cross-origin-opener-policy", "cross-origin-resource-policy"]
+Header = Literal[
+    "cross-origin-embedder-policy", "cross-origin-opener-policy", "cross-origin-resource-policy"
+]
 
 
 class FrontMatter(BaseModel):
-    """The fields that Spaces documents as of August 2026; license and duplicated_from are those of any card on the Hub.
+    """The fields that Spaces documents as of August 2026; license and duplicated_from are those of
+    any card on the Hub.
 
-    zero-a10g, ZeroGPU, is in huggingface_hub's list of hardware only; that 60 characters are the limit the Hub says on a push.
+    zero-a10g, ZeroGPU, is in huggingface_hub's list of hardware only; that 60 characters are the
+    limit the Hub says on a push.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True)
@@ -117,13 +144,19 @@ class FrontMatter(BaseModel):
     duplicated_from: HubId = ""
 
 
-ONLY_FOR = {"app_port": ("docker",), "app_build_command": ("static",), "base_path": ("gradio", "docker")}
+ONLY_FOR = {
+    "app_port": ("docker",),
+    "app_build_command": ("static",),
+    "base_path": ("gradio", "docker"),
+}
 
 
 def check_front_matter(text: str, requirements: str | None = None) -> None:
-    """Raise InvalidInput unless a README begins with front matter that Spaces accepts; the message names the first fault.
+    """Raise InvalidInput unless a README begins with front matter that Spaces accepts; the message
+    names the first fault.
 
-    requirements  the text of the requirements.txt beside it, whose gradio has to include sdk_version; None: this checkout's
+    requirements  the text of the requirements.txt beside it, whose gradio has to include
+                  sdk_version; None: this checkout's
     """
     front = read_front_matter(text)
     try:
@@ -132,10 +165,15 @@ def check_front_matter(text: str, requirements: str | None = None) -> None:
         raise InvalidInput(f"front matter: {_explain(dict(error.errors()[0]))}") from None
     for name, kinds in ONLY_FOR.items():
         if name in front and front["sdk"] not in kinds:
-            raise InvalidInput(f"front matter: {name} is for sdk {' or '.join(kinds)} only, got sdk {front['sdk']}")
+            raise InvalidInput(
+                f"front matter: {name} is for sdk {' or '.join(kinds)} only, got sdk {front['sdk']}"
+            )
     allowed, version = _gradio_range(requirements), front.get("sdk_version")
     if front["sdk"] == "gradio" and (version is None or version not in allowed):
-        raise InvalidInput(f"front matter: sdk_version must be in gradio{allowed} of requirements.txt, got {version}")
+        raise InvalidInput(
+            f"front matter: sdk_version must be in gradio{allowed} of requirements.txt, got "
+            f"{version}"
+        )
 
 
 def _explain(error: dict[str, Any]) -> str:
@@ -149,12 +187,15 @@ def _explain(error: dict[str, Any]) -> str:
 
 
 def read_front_matter(text: str) -> dict[str, Any]:
-    """The fields of a README's front matter; raises InvalidInput where it is missing, malformed, or names a field twice."""
+    """The fields of a README's front matter; raises InvalidInput where it is missing, malformed, or
+    names a field twice."""
     block = _block(text)[1]
     try:
         node, front = yaml.compose(block, yaml.SafeLoader), yaml.safe_load(block)
     except yaml.YAMLError as error:
-        raise InvalidInput(f"front matter: not YAML ({error}): write one `name: value` a line") from None
+        raise InvalidInput(
+            f"front matter: not YAML ({error}): write one `name: value` a line"
+        ) from None
     if not isinstance(front, dict):
         raise InvalidInput(f"front matter: it must be lines of `name: value`, got {block!r}")
     assert node is not None, "what is a mapping has a node"
@@ -168,15 +209,24 @@ def read_front_matter(text: str) -> dict[str, Any]:
 def _block(text: str) -> re.Match[str]:
     found = re.match(r"---\n(.*?\n)---(\n|$)", text, re.DOTALL)
     if not found:
-        raise InvalidInput(f"front matter: a README must begin with lines between two lines `---`, got {text[:40]!r}")
+        raise InvalidInput(
+            "front matter: a README must begin with lines between two lines `---`, got "
+            f"{text[:40]!r}"
+        )
     return found
 
 
 def _gradio_range(requirements: str | None) -> SpecifierSet:
-    text = (assets().parent / "requirements.txt").read_text(encoding="utf-8") if requirements is None else requirements
+    text = (
+        (assets().parent / "requirements.txt").read_text(encoding="utf-8")
+        if requirements is None
+        else requirements
+    )
     line = re.search(r"^gradio(?![\w.-])[^#\n]*", text, re.MULTILINE)
     if not line:
-        raise InvalidInput("requirements.txt names no gradio: add it, with the range that the page was tested with")
+        raise InvalidInput(
+            "requirements.txt names no gradio: add it, with the range that the page was tested with"
+        )
     return Requirement(line[0]).specifier
 
 
@@ -186,15 +236,20 @@ def write_space(folder: Path, hardware: str = "cpu", source: Path | None = None)
     hardware  cpu, or zero for ZeroGPU: decides which pairs are offered and preloaded
     source    the checkout to copy from; None is the one that this module lies in
 
-    An earlier Space there is replaced. Raises InvalidInput for a folder that holds anything else, for front matter that Spaces
-    would refuse, for a link of the README to what is not in the folder, and for a file of more than 10 MB.
+    An earlier Space there is replaced. Raises InvalidInput for a folder that holds anything else,
+    for front matter that Spaces would refuse, for a link of the README to what is not in the
+    folder, and for a file of more than 10 MB.
     """
     root, place = (source or assets().parent).resolve(), folder.resolve()
     if hardware not in SPACES:
         raise InvalidInput(f"hardware must be one of {', '.join(SPACES)}, got {hardware!r}")
     if not (root / "app.py").is_file():
         raise InvalidInput(f"{root} has no app.py: a Space is written from a checkout")
-    if place == root or place in root.parents or any(place.is_relative_to(root / part) for part in PARTS):
+    if (
+        place == root
+        or place in root.parents
+        or any(place.is_relative_to(root / part) for part in PARTS)
+    ):
         raise InvalidInput(f"{folder} holds what is copied: name another folder, as in build/space")
     pairs = root / "assets" / "pairs" / f"{hardware}.json"
     requirements = _requirements((root / "requirements.txt").read_text(encoding="utf-8"))
@@ -203,7 +258,11 @@ def write_space(folder: Path, hardware: str = "cpu", source: Path | None = None)
     readme = _readme(original, hardware, read_pairs(pairs))
     check_front_matter(readme, requirements)
     files = _files(root, links(readme))
-    made = {"README.md": readme, "requirements.txt": requirements, ".gitattributes": _attributes(root, files)}
+    made = {
+        "README.md": readme,
+        "requirements.txt": requirements,
+        ".gitattributes": _attributes(root, files),
+    }
     made[MARK] = pairs.read_text(encoding="utf-8")
     make_way(folder, MARK)
     for name in files:
@@ -217,21 +276,40 @@ def write_space(folder: Path, hardware: str = "cpu", source: Path | None = None)
 def _requirements(text: str) -> str:
     changed, count = re.subn(r"^torch(?![\w.-]).*$", TORCH, text, flags=re.MULTILINE)
     if count != 1:
-        raise InvalidInput(f"requirements.txt has {count} lines for torch: it must have one, which becomes {TORCH}")
+        raise InvalidInput(
+            f"requirements.txt has {count} lines for torch: it must have one, which becomes {TORCH}"
+        )
     return changed
 
 
 def _readme(text: str, hardware: str, pairs: Sequence[Choice]) -> str:
-    """The repository's introduction, what this Space offers, and the citations, under the front matter of the Space."""
+    """The repository's introduction, what this Space offers, and the citations, under the front
+    matter of the Space."""
     kept = read_front_matter(text).items()
-    front = {name: value for name, value in kept if name not in (*SPACES["zero"], "preload_from_hub")}
-    preloaded = [_preload(name) for pair in pairs for name in (pair.target, pair.draft) if name not in (None, "none")]
-    front["models"] = list(dict.fromkeys([*front.get("models", []), *(entry.split()[0] for entry in preloaded)]))
+    front = {
+        name: value for name, value in kept if name not in (*SPACES["zero"], "preload_from_hub")
+    }
+    preloaded = [
+        _preload(name)
+        for pair in pairs
+        for name in (pair.target, pair.draft)
+        if name not in (None, "none")
+    ]
+    front["models"] = list(
+        dict.fromkeys([*front.get("models", []), *(entry.split()[0] for entry in preloaded)])
+    )
     front |= {**SPACES[hardware], "preload_from_hub": list(dict.fromkeys(preloaded))}
-    introduction, *sections = re.split(r"^(?=## )", text[_block(text).end() :].strip(), flags=re.MULTILINE)
+    introduction, *sections = re.split(
+        r"^(?=## )", text[_block(text).end() :].strip(), flags=re.MULTILINE
+    )
     citation = next((section for section in sections if section.startswith("## Citation\n")), "")
-    shown = [(p.name, p.target or "embedded", p.draft or ("none" if p.target else "embedded")) for p in pairs]
-    section = SECTION.format(rows="\n".join(f"| {' | '.join(row)} |" for row in shown), hardware=hardware)
+    shown = [
+        (p.name, p.target or "embedded", p.draft or ("none" if p.target else "embedded"))
+        for p in pairs
+    ]
+    section = SECTION.format(
+        rows="\n".join(f"| {' | '.join(row)} |" for row in shown), hardware=hardware
+    )
     block = yaml.safe_dump(front, sort_keys=False, allow_unicode=True, width=1000)
     return f"---\n{block}---\n\n{introduction.strip()}\n\n{section}{citation.strip()}\n"
 
@@ -240,39 +318,61 @@ def _preload(name: str | None) -> str:
     """The entry of preload_from_hub for a Hub id or `repository:file.gguf`."""
     repository, _, file = str(name).partition(":")
     if not re.fullmatch(REPOSITORY, repository):
-        raise InvalidInput(f"a Space offers the embedded pair and models of the Hub, named owner/model, got {name}")
+        raise InvalidInput(
+            f"a Space offers the embedded pair and models of the Hub, named owner/model, got {name}"
+        )
     return f"{repository} {file or PRELOADED.get(repository, '')}".strip()
 
 
 def links(markdown: str) -> list[str]:
     """What a README links to or shows by a relative path."""
-    return [link.split("#")[0] for link in re.findall(r"\]\(([^)\s]+)\)", markdown) if not re.match(r"\w+:|#", link)]
+    return [
+        link.split("#")[0]
+        for link in re.findall(r"\]\(([^)\s]+)\)", markdown)
+        if not re.match(r"\w+:|#", link)
+    ]
 
 
 def _files(root: Path, linked: Sequence[str]) -> list[str]:
-    """The names of the files to copy, checked: those that git tracks, or all but by-products where there is no git."""
+    """The names of the files to copy, checked: those that git tracks, or all but by-products where
+    there is no git."""
     shots = Path("assets", "screenshots")
     files = {name for name in _candidates(root) if not Path(name).is_relative_to(shots)}
-    files |= {link for link in linked if Path(link).is_relative_to(shots) and (root / link).is_file()}
+    files |= {
+        link for link in linked if Path(link).is_relative_to(shots) and (root / link).is_file()
+    }
     for link in linked:
         if not any(name == link or name.startswith(link.rstrip("/") + "/") for name in files):
-            raise InvalidInput(f"the README links to {link}, which is not in the folder: mend the link, or add the file")
+            raise InvalidInput(
+                f"the README links to {link}, which is not in the folder: mend the link, or add "
+                "the file"
+            )
     for name in sorted(files):
         size = (root / name).stat().st_size
         if size > LARGEST:
-            raise InvalidInput(f"{name} has {size / 1e6:.1f} MB, a Space takes up to {LARGEST / 1e6:.0f} without LFS: split it")
+            raise InvalidInput(
+                f"{name} has {size / 1e6:.1f} MB, a Space takes up to {LARGEST / 1e6:.0f} without "
+                "LFS: split it"
+            )
     return sorted(files)
 
 
 def _candidates(root: Path) -> list[str]:
-    """Names of files, without caches, hidden files, and the stubs that Gradio writes beside components."""
+    """Names of files, without caches, hidden files, and the stubs that Gradio writes beside
+    components."""
     git = ["git", "-C", str(root), "ls-files", "-z", "--", *PARTS]
     try:
-        found = subprocess.run(git, capture_output=True, encoding="utf-8", check=True).stdout.split("\0")[:-1]
+        found = subprocess.run(git, capture_output=True, encoding="utf-8", check=True).stdout.split(
+            "\0"
+        )[:-1]
     except (OSError, subprocess.CalledProcessError):
         found = []
     if not found:
-        found = [path.relative_to(root).as_posix() for part in PARTS for path in (root / part, *(root / part).rglob("*"))]
+        found = [
+            path.relative_to(root).as_posix()
+            for part in PARTS
+            for path in (root / part, *(root / part).rglob("*"))
+        ]
     by_product = re.compile(r"(^|/)(\.|__pycache__/)|\.py[ci]$")
     return [name for name in found if (root / name).is_file() and not by_product.search(name)]
 
@@ -286,16 +386,23 @@ def _attributes(root: Path, files: Sequence[str]) -> str:
 def main(argv: Sequence[str] | None = None) -> None:
     """The command; a refusal ends it with its message and status 1."""
     parser = argparse.ArgumentParser(
-        prog="python -m visualize.deploy.space", description="Write a folder to push.", allow_abbrev=False
+        prog="python -m visualize.deploy.space",
+        description="Write a folder to push.",
+        allow_abbrev=False,
     )
     parser.add_argument("folder", type=Path, help="empty, missing, or an earlier Space")
-    parser.add_argument("--hardware", choices=list(SPACES), default="cpu", help="default: cpu; zero is ZeroGPU")
+    parser.add_argument(
+        "--hardware", choices=list(SPACES), default="cpu", help="default: cpu; zero is ZeroGPU"
+    )
     arguments = parser.parse_args(argv)
     try:
         written = write_space(arguments.folder, arguments.hardware)
     except InvalidInput as error:
         sys.exit(f"error: {error}")
-    print(f"{len(written)} files, {sum(file.stat().st_size for file in written) / 1e6:.1f} MB, in {arguments.folder}")
+    print(
+        f"{len(written)} files, {sum(file.stat().st_size for file in written) / 1e6:.1f} MB, in "
+        f"{arguments.folder}"
+    )
 
 
 if __name__ == "__main__":

@@ -1,6 +1,8 @@
-"""What stands alone: the replay of a run in one HTML file, and the gallery that any web server serves without Python.
+"""What stands alone: the replay of a run in one HTML file, and the gallery that any web server
+serves without Python.
 
-Both mount the views of the page, with the same scripts. `python -m visualize.deploy.static_site FOLDER` writes the gallery.
+Both mount the views of the page, with the same scripts. `python -m visualize.deploy.static_site
+FOLDER` writes the gallery.
 """
 
 from __future__ import annotations
@@ -19,21 +21,37 @@ from ouroboros_core.errors import InvalidInput
 from ouroboros_core.locations import assets
 from ouroboros_core.words import say
 from visualize import gallery, learn, palette, views
-from visualize.markup import GALLERY_VIEW, LEARN_VIEW, PLOTLY_JS, THEORY_VIEW, TOKEN_VIEW, Markup, script
+from visualize.markup import (
+    GALLERY_VIEW,
+    LEARN_VIEW,
+    PLOTLY_JS,
+    THEORY_VIEW,
+    TOKEN_VIEW,
+    Markup,
+    script,
+)
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
 """Of a replay: it may ask nobody for anything."""
-PAGES = {"index": ("learn", LEARN_VIEW), "traces": ("gallery", GALLERY_VIEW), "theory": ("theory", THEORY_VIEW)}
+PAGES = {
+    "index": ("learn", LEARN_VIEW),
+    "traces": ("gallery", GALLERY_VIEW),
+    "theory": ("theory", THEORY_VIEW),
+}
 """Of the static gallery: the place that site.js fills, and with which view."""
 
 
-def replay_html(trace: Trace, baseline: Trace | None = None, difference: Divergence | None = None) -> str:
+def replay_html(
+    trace: Trace, baseline: Trace | None = None, difference: Divergence | None = None
+) -> str:
     """The replay of a run as one file: it opens from disk, with the network off.
 
     baseline    its plain run, for the speedup and the comparison of texts
     difference  where the two texts first differ, judged
     """
-    view = views.run_view(trace, baseline, run="replay", seq=1, badge_text=views.badge(trace), difference=difference)
+    view = views.run_view(
+        trace, baseline, run="replay", seq=1, badge_text=views.badge(trace), difference=difference
+    )
     facts = {"value": json.dumps(view), "looks": views.legend(), "words": words.under("view.")}
     mount = f"{TOKEN_VIEW.function('ouroTokens')}\n{script('replay.js')}"
     body = (
@@ -57,7 +75,9 @@ def _json(value: Any) -> str:
 
 def _css() -> str:
     folder = assets() / "css"
-    return "\n".join([(folder / "standalone.css").read_text(), (folder / "page.css").read_text(), palette.css()])
+    return "\n".join(
+        [(folder / "standalone.css").read_text(), (folder / "page.css").read_text(), palette.css()]
+    )
 
 
 def _page(title: str, body: str, head: str) -> str:
@@ -71,12 +91,19 @@ def _page(title: str, body: str, head: str) -> str:
 def make_way(folder: Path, mark: str) -> None:
     """Remove a folder that an earlier run wrote, which the file `mark` in it tells.
 
-    Raises InvalidInput for a file, for a folder that holds anything else, and for one that has a history in git.
+    Raises InvalidInput for a file, for a folder that holds anything else, and for one that has a
+    history in git.
     """
     if folder.exists() and not folder.is_dir():
         raise InvalidInput(f"{folder} is a file: name an empty folder, or one that does not exist")
-    if folder.exists() and any(folder.iterdir()) and (not (folder / mark).exists() or (folder / ".git").exists()):
-        raise InvalidInput(f"{folder} holds other files: name an empty folder, or one that does not exist")
+    if (
+        folder.exists()
+        and any(folder.iterdir())
+        and (not (folder / mark).exists() or (folder / ".git").exists())
+    ):
+        raise InvalidInput(
+            f"{folder} holds other files: name an empty folder, or one that does not exist"
+        )
     if folder.exists():
         shutil.rmtree(folder)
 
@@ -95,8 +122,13 @@ def write_gallery(folder: Path) -> list[Path]:
         "data.js": f"window.ouroSite = {_json(_data())};\n",
         "README.md": say("static.front"),
     }
-    files |= {f"{name}.html": _site_page(name, place, view) for name, (place, view) in PAGES.items()}
-    files |= {f"runs/{name}.js": f"ouroRun({json.dumps(name)}, {_json(gallery.view(name))});\n" for name in gallery.runs()}
+    files |= {
+        f"{name}.html": _site_page(name, place, view) for name, (place, view) in PAGES.items()
+    }
+    files |= {
+        f"runs/{name}.js": f"ouroRun({json.dumps(name)}, {_json(gallery.view(name))});\n"
+        for name in gallery.runs()
+    }
     for name, text in files.items():
         (folder / name).write_text(text, encoding="utf-8")
     shutil.copyfile(PLOTLY_JS, folder / "plotly.min.js")
@@ -104,7 +136,12 @@ def write_gallery(folder: Path) -> list[Path]:
 
 
 def _functions() -> list[str]:
-    views_of = {"ouroTokens": TOKEN_VIEW, "ouroLearn": LEARN_VIEW, "ouroTheory": THEORY_VIEW, "ouroGallery": GALLERY_VIEW}
+    views_of = {
+        "ouroTokens": TOKEN_VIEW,
+        "ouroLearn": LEARN_VIEW,
+        "ouroTheory": THEORY_VIEW,
+        "ouroGallery": GALLERY_VIEW,
+    }
     return [view.function(name) for name, view in views_of.items()]
 
 
@@ -141,4 +178,7 @@ if __name__ == "__main__":
         written = write_gallery(Path(sys.argv[1]))
     except InvalidInput as error:
         sys.exit(f"error: {error}")
-    print(f"{len(written)} files, {sum(file.stat().st_size for file in written) / 1e6:.1f} MB, in {sys.argv[1]}")
+    print(
+        f"{len(written)} files, {sum(file.stat().st_size for file in written) / 1e6:.1f} MB, in "
+        f"{sys.argv[1]}"
+    )

@@ -1,1 +1,2 @@
-"""What a public page needs: the job runner, its queue, limits, sessions, baselines, the endpoint, the log."""
+"""What a public page needs: the job runner, its queue, limits, sessions, baselines, the endpoint,
+the log."""

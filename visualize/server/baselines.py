@@ -19,7 +19,8 @@ BASELINES_KEPT = 64
 
 
 class Baselines:
-    """Plain runs, kept for ten minutes at most, by what decides their tokens and their speed; the key is a hash."""
+    """Plain runs, kept for ten minutes at most, by what decides their tokens and their speed; the
+    key is a hash."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -31,8 +32,17 @@ class Baselines:
         """Prompt, length, sampling, models, dtype, device and threads, and whose it is."""
         place = pair.environment
         plain = task.plain()
-        facts = (visitor, plain, pair.fingerprint, pair.target.name, pair.target.vocabulary, pair.target.model.num_parameters())
-        return hashlib.sha256(repr((*facts, place.dtype, place.device, place.threads)).encode()).hexdigest()
+        facts = (
+            visitor,
+            plain,
+            pair.fingerprint,
+            pair.target.name,
+            pair.target.vocabulary,
+            pair.target.model.num_parameters(),
+        )
+        return hashlib.sha256(
+            repr((*facts, place.dtype, place.device, place.threads)).encode()
+        ).hexdigest()
 
     def get(self, key: str) -> Trace | None:
         with self._lock:
@@ -47,5 +57,7 @@ class Baselines:
 
     def _forget(self) -> None:
         old = self._clock() - BASELINE_SECONDS
-        while self._kept and (next(iter(self._kept.values()))[0] < old or len(self._kept) > BASELINES_KEPT):
+        while self._kept and (
+            next(iter(self._kept.values()))[0] < old or len(self._kept) > BASELINES_KEPT
+        ):
             self._kept.popitem(last=False)

@@ -1,4 +1,5 @@
-"""Runs and races, as generators of plain data: they may be carried out in another process (see `lent`)."""
+"""Runs and races, as generators of plain data: they may be carried out in another process (see
+`lent`)."""
 
 from __future__ import annotations
 
@@ -19,15 +20,16 @@ if TYPE_CHECKING:
 
 TEXT_INTERVAL = 1 / 16
 TEXT_PAUSE, CHART_PAUSE = 0.02, 0.12
-"""No clock runs meanwhile: so that sending an update, and on one's own machine drawing it, slows no step down."""
+"""No clock runs meanwhile: so that sending an update, and on one's own machine drawing it, slows no
+step down."""
 STATUS_INTERVAL = 1 / 2
 
 Update = dict[str, Any]
 
 
 def draw_anew(steps: int, drawn: int) -> bool:
-    """Whether charts of the first `drawn` steps are to be drawn anew: once there are twice as many, so that all drawings of a
-    run together send and cost about twice what the last one does."""
+    """Whether charts of the first `drawn` steps are to be drawn anew: once there are twice as many,
+    so that all drawings of a run together send and cost about twice what the last one does."""
     return steps >= max(4, 2 * drawn)
 
 
@@ -38,23 +40,47 @@ class Compute:
         self._models = models
 
     def run(
-        self, pair: str, task: Task, name: str, compare: bool, charts: bool, pool: PhrasePool | None, known: Trace | None
+        self,
+        pair: str,
+        task: Task,
+        name: str,
+        compare: bool,
+        charts: bool,
+        pool: PhrasePool | None,
+        known: Trace | None,
     ) -> Generator[Update, None, None]:
-        """A task and then plain decoding, unless it is known already and was measured while the machine was as idle as now.
+        """A task and then plain decoding, unless it is known already and was measured while the
+        machine was as idle as now.
 
-        Updates are those of `Studio.run`; the first has `begun`, the trace without a step, the others `grown`, what there is
-        more: steps, texts, and the pieces of tokens; `written` is the trace before it is compared. First and last have `pool`.
+        Updates are those of `Studio.run`; the first has `begun`, the trace without a step, the
+        others `grown`, what there is more: steps, texts, and the pieces of tokens; `written` is the
+        trace before it is compared. First and last have `pool`.
         """
         from ouroboros_core.decoding.generation import Generation
 
         generation = Generation(self._models.loaded(pair), task, pool)
         begun = generation.trace()
-        title = views.describe(begun.method, begun.hyperparameters, begun.target, begun.draft, begun.corpus)
-        common = {"run": name, "badge": say("view.live"), "title": title, "prompt": task.prompt, "chat": task.chat}
+        title = views.describe(
+            begun.method, begun.hyperparameters, begun.target, begun.draft, begun.corpus
+        )
+        common = {
+            "run": name,
+            "badge": say("view.live"),
+            "title": title,
+            "prompt": task.prompt,
+            "chat": task.chat,
+        }
         yield {
             "begun": begun,
             "pool": pool,
-            "view": {**common, "seq": 1, "from": 0, "steps": [], "status": say("generate.prompt"), "tiles": []},
+            "view": {
+                **common,
+                "seq": 1,
+                "from": 0,
+                "steps": [],
+                "status": say("generate.prompt"),
+                "tiles": [],
+            },
             "charts": dict.fromkeys(growing(()), figures.empty(say("generate.first"))),
         }
         seq, shown, text_due, drawn = 2, 0, 0.0, 0
@@ -63,9 +89,17 @@ class Compute:
             if now < text_due:
                 continue
             text_due = now + TEXT_INTERVAL
-            steps = views.steps_view(generation.steps, generation.texts, task.sampling, generation.piece, shown)
-            status = say("generate.status", n=step.index + 1, tokens=several("run.tokens", len(generation.texts)))
-            update: Update = {"view": {"run": name, "seq": seq, "from": shown, "steps": steps, "status": status}}
+            steps = views.steps_view(
+                generation.steps, generation.texts, task.sampling, generation.piece, shown
+            )
+            status = say(
+                "generate.status",
+                n=step.index + 1,
+                tokens=several("run.tokens", len(generation.texts)),
+            )
+            update: Update = {
+                "view": {"run": name, "seq": seq, "from": shown, "steps": steps, "status": status}
+            }
             update["grown"] = _grown(generation, shown)
             if charts and draw_anew(len(generation.steps), drawn):
                 drawn = len(generation.steps)
@@ -77,22 +111,40 @@ class Compute:
         trace = generation.trace()
         baseline = None
         if compare and trace.steps and task.method != "autoregressive":
-            waiting = views.run_view(trace, None, run=name, seq=seq, badge_text=say("view.live"), start=shown)
+            waiting = views.run_view(
+                trace, None, run=name, seq=seq, badge_text=say("view.live"), start=shown
+            )
             told = say("generate.comparing", status=waiting["status"], plain=task.sampling.kind)
             waiting |= {"status": told, "done": False}
             drawn_now = growing(trace.steps) if charts else {}
-            yield {"view": waiting, "charts": drawn_now, "grown": _grown(generation, shown), "written": trace}
+            yield {
+                "view": waiting,
+                "charts": drawn_now,
+                "grown": _grown(generation, shown),
+                "written": trace,
+            }
             usable = known is not None and metrics.busy(trace, known) is None
             baseline = known if usable else (yield from _baseline(generation))
         difference = judge(generation, trace, baseline) if baseline else None
         badge = say("view.live")
-        view = views.run_view(trace, baseline, run=name, seq=seq + 1, badge_text=badge, difference=difference, live=True)
+        view = views.run_view(
+            trace,
+            baseline,
+            run=name,
+            seq=seq + 1,
+            badge_text=badge,
+            difference=difference,
+            live=True,
+        )
         finished = all_charts(trace, baseline) if charts else {}
         ended = {"trace": trace, "baseline": baseline, "difference": difference, "pool": pool}
         yield {"view": view, "charts": finished, **ended}
 
-    def race(self, pair: str, tasks: Sequence[tuple[str, Task]], name: str) -> Generator[Update, None, None]:
-        """Named tasks in turn, the first of them plain decoding; yields what the race view shows, and `trace` of a lane's end."""
+    def race(
+        self, pair: str, tasks: Sequence[tuple[str, Task]], name: str
+    ) -> Generator[Update, None, None]:
+        """Named tasks in turn, the first of them plain decoding; yields what the race view shows,
+        and `trace` of a lane's end."""
         from ouroboros_core.decoding.generation import Generation
 
         here = self._models.loaded(pair)
@@ -100,13 +152,19 @@ class Compute:
         view: dict[str, Any] = {"race": name, "badge": say("view.live"), "title": title}
         lanes: list[dict[str, Any]] = []
         baseline, due = None, 0.0
-        generations = [(lane, Generation(here, task)) for lane, task in tasks]  # what cannot run is said before anything does
+        generations = [
+            (lane, Generation(here, task)) for lane, task in tasks
+        ]  # what cannot run is said before anything does
         for number, (lane, generation) in enumerate(generations, 1):
             for step in generation:
                 now = time.monotonic()
                 if now >= due:
                     due = now + STATUS_INTERVAL
-                    facts = {"lane": lane, "step": step.index + 1, "tokens": several("run.tokens", len(generation.texts))}
+                    facts = {
+                        "lane": lane,
+                        "step": step.index + 1,
+                        "tokens": several("run.tokens", len(generation.texts)),
+                    }
                     status = say("race.status", n=number, all=len(tasks), **facts)
                     yield {"view": {**view, "seq": time.time_ns(), "status": status, "done": False}}
             trace = generation.trace()
@@ -116,7 +174,14 @@ class Compute:
             over = number == len(tasks)
             told = say("race.over.busy") if any(one["busy"] for one in lanes) else say("race.over")
             status = told if over else say("race.lane.over", n=number, all=len(tasks))
-            shown = {**view, "seq": time.time_ns(), "lanes": list(lanes), "status": status, "done": over, "play": over}
+            shown = {
+                **view,
+                "seq": time.time_ns(),
+                "lanes": list(lanes),
+                "status": status,
+                "done": over,
+                "play": over,
+            }
             yield {"view": shown, "trace": trace}
 
 
@@ -132,8 +197,11 @@ def _baseline(generation: Generation) -> Generator[Update, None, Trace]:
     return plain.trace()
 
 
-def _grown(generation: Generation, start: int) -> tuple[tuple[Step, ...], tuple[str, ...], dict[int, str]]:
-    """Steps from `start` on, the texts of their tokens, and the pieces of all tokens that occur in them."""
+def _grown(
+    generation: Generation, start: int
+) -> tuple[tuple[Step, ...], tuple[str, ...], dict[int, str]]:
+    """Steps from `start` on, the texts of their tokens, and the pieces of all tokens that occur in
+    them."""
     steps = tuple(generation.steps[start:])
     count = sum(len(step.tokens) for step in steps)
     pieces = {token: generation.piece(token) for step in steps for token in step.occurring}
@@ -144,7 +212,11 @@ def judge(generation: Generation, trace: Trace, baseline: Trace) -> Divergence |
     """The first difference from plain decoding, where the two ought to be equal."""
     from ouroboros_core.decoding.equality import divergence
 
-    return divergence(generation.pair.target, trace, baseline) if generation.repeats_plain_text else None
+    return (
+        divergence(generation.pair.target, trace, baseline)
+        if generation.repeats_plain_text
+        else None
+    )
 
 
 def growing(steps: Sequence[Step]) -> dict[str, Any]:

@@ -1,4 +1,5 @@
-"""Whatever goes wrong in an event becomes a sentence on the page; what is not the visitor's to mend is logged with a number."""
+"""Whatever goes wrong in an event becomes a sentence on the page; what is not the visitor's to mend
+is logged with a number."""
 
 from __future__ import annotations
 
@@ -42,7 +43,8 @@ def sent(event: gr.EventData, name: str) -> Any:
 
 
 def field(event: gr.EventData, name: str, kind: type[T]) -> T:
-    """What an event of the page's own scripts carries under a name; raises InvalidInput where it is missing or no such thing."""
+    """What an event of the page's own scripts carries under a name; raises InvalidInput where it is
+    missing or no such thing."""
     value = sent(event, name)
     if not isinstance(value, kind):
         raise InvalidInput(say("fault.event", name=name))
@@ -50,11 +52,16 @@ def field(event: gr.EventData, name: str, kind: type[T]) -> T:
 
 
 def describe(error: Exception, memory: str = "") -> str:
-    """What a visitor is told of an error that nobody foresaw; `memory`: where it is that there is none left."""
+    """What a visitor is told of an error that nobody foresaw; `memory`: where it is that there is
+    none left."""
     if isinstance(error, MemoryError) or any(part in str(error).lower() for part in MEMORY):
-        log.error("out of memory: %s", str(error).splitlines()[0] if str(error) else type(error).__name__)
+        log.error(
+            "out of memory: %s", str(error).splitlines()[0] if str(error) else type(error).__name__
+        )
         return memory or say("fault.memory")
     number = uuid.uuid4().hex[:8]
-    frames = "".join(traceback.format_tb(error.__traceback__))  # and not what it says: that may hold a visitor's text
+    frames = "".join(
+        traceback.format_tb(error.__traceback__)
+    )  # and not what it says: that may hold a visitor's text
     log.error("fault %s, Traceback of a %s:\n%s", number, type(error).__name__, frames)
     return say("fault.unforeseen", kind=type(error).__name__, number=number)

@@ -23,8 +23,9 @@ VISITORS = 10_000
 
 @dataclass(frozen=True)
 class Limits:
-    """new_tokens: of one answer; sweep_minutes: of one sweep; tokens, sweep_seconds: of a visitor in an hour, None: any number;
-    own_models: whether a visitor may name models by path or Hub id."""
+    """new_tokens: of one answer; sweep_minutes: of one sweep; tokens, sweep_seconds: of a visitor
+    in an hour, None: any number; own_models: whether a visitor may name models by path or Hub
+    id."""
 
     new_tokens: int = 1024
     sweep_minutes: float = 30
@@ -39,14 +40,17 @@ PUBLIC = Limits(new_tokens=256, sweep_minutes=3, tokens=8192, sweep_seconds=600,
 class Budget:
     """What each visitor has had of one thing in the last hour."""
 
-    def __init__(self, most: int | None, what: str, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, most: int | None, what: str, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         """what: the word table's key below `budget.`."""
         self.most, self._what, self._clock = most, what, clock
         self._spent: OrderedDict[str, deque[tuple[float, float]]] = OrderedDict()
         self._lock = threading.Lock()
 
     def admit(self, visitor: str, wanted: float) -> None:
-        """Raise InvalidInput, saying when there will be enough, if a visitor has not so much left."""
+        """Raise InvalidInput, saying when there will be enough, if a visitor has not so much
+        left."""
         if self.most is None:
             return
         with self._lock:
@@ -62,7 +66,11 @@ class Budget:
         had = sum(amount for _, amount in spent)
         facts = {"most": f"{self.most:,}", "had": f"{had:,.0f}", "wanted": f"{wanted:,.0f}"}
         key = "budget.never" if wanted > self.most else "budget.spent"
-        raise InvalidInput(say(key, what=say(f"budget.{self._what}"), minutes=max(1, math.ceil(back / 60)), **facts))
+        raise InvalidInput(
+            say(
+                key, what=say(f"budget.{self._what}"), minutes=max(1, math.ceil(back / 60)), **facts
+            )
+        )
 
     def spend(self, visitor: str, amount: float) -> None:
         if self.most is None or not amount:
@@ -81,13 +89,15 @@ class Budget:
 
 
 PROXIED = bool(os.environ.get("SPACE_ID"))
-"""Behind a proxy that names a visitor's address in X-Forwarded-For, as on Spaces. Whoever speaks to it may add to that line, so a
-budget is a courtesy to the others; what holds against everybody is the one lane and the bounded queue."""
+"""Behind a proxy that names a visitor's address in X-Forwarded-For, as on Spaces. Whoever speaks to
+it may add to that line, so a budget is a courtesy to the others; what holds against everybody is
+the one lane and the bounded queue."""
 _SALT = secrets.token_bytes(16)
 
 
 def who(request: Any, *, proxied: bool = PROXIED) -> str:
-    """Who asks, as a hash of the address that holds for this process only; '' where nobody can tell."""
+    """Who asks, as a hash of the address that holds for this process only; '' where nobody can
+    tell."""
     client = getattr(request, "client", None)
     address = getattr(client, "host", None) or ""
     if proxied:

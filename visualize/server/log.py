@@ -1,4 +1,5 @@
-"""One line a run, as JSON on the standard error: what was run and how it ended, and nothing that a visitor wrote."""
+"""One line a run, as JSON on the standard error: what was run and how it ended, and nothing that a
+visitor wrote."""
 
 from __future__ import annotations
 
@@ -47,16 +48,32 @@ class Entry:
         now = time.monotonic()
         waited = (self._begun or now) - self._asked
         ran = now - self._begun if self._begun else 0.0
-        counts = {"tokens": self.tokens, "steps": self.steps, "waited_s": round(waited, 2), "ran_s": round(ran, 2)}
+        counts = {
+            "tokens": self.tokens,
+            "steps": self.steps,
+            "waited_s": round(waited, 2),
+            "ran_s": round(ran, 2),
+        }
         return json.dumps(self.facts | counts)
 
 
 @contextmanager
-def entry(kind: str, *, pair: str, task: Task | None = None, methods: list[str] | None = None) -> Iterator[Entry]:
+def entry(
+    kind: str, *, pair: str, task: Task | None = None, methods: list[str] | None = None
+) -> Iterator[Entry]:
     """Around a run: its line is written however it ends."""
-    facts: dict[str, Any] = {"id": uuid.uuid4().hex[:8], "kind": kind, "pair": pair, "ending": "stopped"}
+    facts: dict[str, Any] = {
+        "id": uuid.uuid4().hex[:8],
+        "kind": kind,
+        "pair": pair,
+        "ending": "stopped",
+    }
     if task is not None:
-        facts |= {"method": task.method, "knobs": task.hyperparameters.model_dump(), "max_new_tokens": task.max_new_tokens}
+        facts |= {
+            "method": task.method,
+            "knobs": task.hyperparameters.model_dump(),
+            "max_new_tokens": task.max_new_tokens,
+        }
         facts |= {"temperature": task.sampling.temperature, "chat": task.chat}
     if methods is not None:
         facts["methods"] = methods

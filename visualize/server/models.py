@@ -1,4 +1,5 @@
-"""The pairs of models that the page offers, each loaded in the background when it is first wanted."""
+"""The pairs of models that the page offers, each loaded in the background when it is first
+wanted."""
 
 from __future__ import annotations
 
@@ -26,15 +27,20 @@ WARM_UP_TOKENS = 8
 
 
 class Models:
-    """A pair stays in memory once it is loaded; of those that a visitor typed, only the last one does."""
+    """A pair stays in memory once it is loaded; of those that a visitor typed, only the last one
+    does."""
 
-    def __init__(self, load: Callable[[Choice], Pair], choices: Sequence[Choice] = (), *, own: bool = True) -> None:
+    def __init__(
+        self, load: Callable[[Choice], Pair], choices: Sequence[Choice] = (), *, own: bool = True
+    ) -> None:
         """
         choices  the first is there from the beginning; none: the embedded pair
         own      whether others may be named, by path or Hub id
         """
         self._load = load
-        self.choices = {choice.name: choice for choice in choices or [Choice(name=say("models.embedded"))]}
+        self.choices = {
+            choice.name: choice for choice in choices or [Choice(name=say("models.embedded"))]
+        }
         self.own = own
         self._loading: dict[str, Future[Pair]] = {}
         self._lock = threading.Lock()
@@ -44,17 +50,21 @@ class Models:
         return next(iter(self.choices))
 
     def choice(self, name: object) -> Choice:
-        """The pair of that name, '' for the first; raises InvalidInput for one that is not offered."""
+        """The pair of that name, '' for the first; raises InvalidInput for one that is not
+        offered."""
         if not name:
             return self.choices[self.first]
         if isinstance(name, str) and name in self.choices:
             return self.choices[name]
         if self.own and isinstance(name, str):
             return typed(name)
-        raise InvalidInput(say("models.unlisted", name=str(name)[:80], names=", ".join(self.choices)))
+        raise InvalidInput(
+            say("models.unlisted", name=str(name)[:80], names=", ".join(self.choices))
+        )
 
     def start(self) -> None:
-        """Load the first pair in the background; all of them, and at once, where the GPU is lent to other processes only."""
+        """Load the first pair in the background; all of them, and at once, where the GPU is lent to
+        other processes only."""
         for name in self.choices if ZERO else (self.first,):
             wanted = self.ask(name)
             if ZERO:
@@ -70,7 +80,9 @@ class Models:
             for other in set(self._loading) - set(self.choices):
                 del self._loading[other]
             wanted = self._loading[choice.name] = Future()
-        threading.Thread(target=self._run, args=(choice, wanted), name="load-models", daemon=True).start()
+        threading.Thread(
+            target=self._run, args=(choice, wanted), name="load-models", daemon=True
+        ).start()
         return wanted
 
     def _run(self, choice: Choice, wanted: Future[Pair]) -> None:
@@ -83,13 +95,19 @@ class Models:
             log.error("the models could not be loaded: %s", error)
             wanted.set_exception(error)
         except BaseException as error:
-            reason = describe(error, say("fault.memory.models")) if isinstance(error, Exception) else type(error).__name__
+            reason = (
+                describe(error, say("fault.memory.models"))
+                if isinstance(error, Exception)
+                else type(error).__name__
+            )
             wanted.set_exception(InvalidInput(reason))
 
     def there(self, name: str = "") -> Pair | None:
         """The pair, if it is in memory."""
         known = self._loading.get(self.choice(name).name)
-        return known.result() if known is not None and known.done() and not known.exception() else None
+        return (
+            known.result() if known is not None and known.done() and not known.exception() else None
+        )
 
     def loaded(self, name: str) -> Pair:
         """The pair that is in memory."""
@@ -130,17 +148,31 @@ class Models:
             return say("models.failed", error=known.exception())
         pair = known.result()
         parts = ("draft", pair.draft), ("head", pair.head), ("corpus", pair.corpus)
-        beside = ", ".join(say(f"models.{what}", name=part.name) for what, part in parts if part) or say("models.none")
-        return say("models.ready", target=pair.target.name, beside=beside, where=pair.environment.where)
+        beside = ", ".join(
+            say(f"models.{what}", name=part.name) for what, part in parts if part
+        ) or say("models.none")
+        return say(
+            "models.ready", target=pair.target.name, beside=beside, where=pair.environment.where
+        )
 
     def check_draft(self, pair: str, draft: str) -> None:
-        """Raise InvalidInput for a draft, by path or Hub id, that a sweep with this pair may not load."""
+        """Raise InvalidInput for a draft, by path or Hub id, that a sweep with this pair may not
+        load."""
         target = self.choice(pair).target
-        offered = {"none", *(choice.draft for choice in self.choices.values() if choice.target == target and choice.draft)}
+        offered = {
+            "none",
+            *(
+                choice.draft
+                for choice in self.choices.values()
+                if choice.target == target and choice.draft
+            ),
+        }
         if (there := self.there(pair)) is not None and there.draft is not None:
             offered.add(there.draft.name)
         if not self.own and draft not in offered:
-            raise InvalidInput(say("models.undrafted", name=draft[:80], names=", ".join(sorted(offered))))
+            raise InvalidInput(
+                say("models.undrafted", name=draft[:80], names=", ".join(sorted(offered)))
+            )
 
 
 def _warm_up(pair: Pair) -> None:
@@ -150,4 +182,6 @@ def _warm_up(pair: Pair) -> None:
     for method in methods.available().values():
         knobs = method.Hyperparameters()
         if lacking(pair, method, knobs) is None:
-            Generation(pair, Task("Hello", method.id, knobs, Sampling(), WARM_UP_TOKENS, chat=False)).run()
+            Generation(
+                pair, Task("Hello", method.id, knobs, Sampling(), WARM_UP_TOKENS, chat=False)
+            ).run()

@@ -1,4 +1,5 @@
-"""The line of those who want to compute: one does, the others wait in the order in which they came."""
+"""The line of those who want to compute: one does, the others wait in the order in which they
+came."""
 
 from __future__ import annotations
 

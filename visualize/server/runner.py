@@ -1,4 +1,5 @@
-"""What the tabs share on the server: the models, one lane in which one run computes at a time, and what is said of each run."""
+"""What the tabs share on the server: the models, one lane in which one run computes at a time, and
+what is said of each run."""
 
 from __future__ import annotations
 
@@ -36,12 +37,17 @@ class Studio:
     def __init__(self, models: Models, limits: Limits = Limits(), waiting: int = 1000) -> None:  # noqa: B008 - frozen
         """waiting: how many may wait while one computes."""
         self.models, self.limits = models, limits
-        self.tokens, self.seconds = Budget(limits.tokens, "tokens"), Budget(limits.sweep_seconds, "seconds")
+        self.tokens, self.seconds = (
+            Budget(limits.tokens, "tokens"),
+            Budget(limits.sweep_seconds, "seconds"),
+        )
         self._baselines = Baselines()
         self._lane = Lane(waiting)
         compute = Compute(models)
         self._compute = lent(compute.run, lambda _, task, *__: _lent_seconds([task, task]))
-        self._race = lent(compute.race, lambda _, tasks, __: _lent_seconds([task for _, task in tasks]))
+        self._race = lent(
+            compute.race, lambda _, tasks, __: _lent_seconds([task for _, task in tasks])
+        )
 
     def run(
         self,
@@ -56,29 +62,45 @@ class Studio:
     ) -> Generator[Update, None, None]:
         """Run a task and then, unless already measured, plain decoding; yields what is new.
 
-        Each update may have a `view` for the token view and `charts` that changed. The first of the run has `begun`, its trace
-        without steps, later ones `grown`, what there is more, and the last `trace`, `baseline`, `difference` and `pool`. While
-        models load or another run computes, the updates only say so.
+        Each update may have a `view` for the token view and `charts` that changed. The first of the
+        run has `begun`, its trace without steps, later ones `grown`, what there is more, and the
+        last `trace`, `baseline`, `difference` and `pool`. While models load or another run
+        computes, the updates only say so.
 
-        pool     gives the phrases of the visitor's earlier runs, for a warm start; those in the last update have learned more
+        pool     gives the phrases of the visitor's earlier runs, for a warm start; those in the
+                 last update have learned more
         fresh    whether plain decoding is measured anew, even where it was already
         pair     the models' name; visitor: whose budget it is
         Raises InvalidInput for what cannot run, before anything does.
         """
         self.tokens.admit(visitor, task.max_new_tokens)
         name = uuid.uuid4().hex
-        waiting = {"seq": 0, "run": f"{name} waits", "from": 0, "steps": [], "badge": say("view.waiting"), "tiles": []}
-        with entry("run", pair=self.models.choice(pair).name, task=task) as log, self._turn() as turn:
+        waiting = {
+            "seq": 0,
+            "run": f"{name} waits",
+            "from": 0,
+            "steps": [],
+            "badge": say("view.waiting"),
+            "tiles": [],
+        }
+        with (
+            entry("run", pair=self.models.choice(pair).name, task=task) as log,
+            self._turn() as turn,
+        ):
             for status in turn(pair):
                 yield {"view": {**waiting, "status": status}}
-            self.tokens.admit(visitor, task.max_new_tokens)  # meanwhile others of the same visitor may have run
+            self.tokens.admit(
+                visitor, task.max_new_tokens
+            )  # meanwhile others of the same visitor may have run
             here = self.models.loaded(pair)
             log.begin()
             key = Baselines.key(here, task, visitor)
             known = self._baselines.get(key) if compare and not fresh else None
             try:
                 learned = pool(here) if pool else None
-                with closing(self._compute(pair, task, name, compare, charts, learned, known)) as updates:
+                with closing(
+                    self._compute(pair, task, name, compare, charts, learned, known)
+                ) as updates:
                     for update in updates:
                         log.grow(update)
                         yield update
@@ -93,13 +115,19 @@ class Studio:
         if baseline not in (None, known) and metrics.busy(update["trace"], baseline) is None:
             self._baselines.put(key, baseline)
 
-    def race(self, tasks: Sequence[tuple[str, Task]], *, pair: str = "", visitor: str = "") -> Iterator[dict[str, Any]]:
-        """Run named tasks in turn, the first of them plain decoding; yields what the race view shows, lane by lane."""
+    def race(
+        self, tasks: Sequence[tuple[str, Task]], *, pair: str = "", visitor: str = ""
+    ) -> Iterator[dict[str, Any]]:
+        """Run named tasks in turn, the first of them plain decoding; yields what the race view
+        shows, lane by lane."""
         self.tokens.admit(visitor, sum(task.max_new_tokens for _, task in tasks))
         name = uuid.uuid4().hex
         waiting = {"race": name, "lanes": [], "badge": say("view.waiting"), "done": False}
         ids = [task.method for _, task in tasks]
-        with entry("race", pair=self.models.choice(pair).name, methods=ids) as log, self._turn() as turn:
+        with (
+            entry("race", pair=self.models.choice(pair).name, methods=ids) as log,
+            self._turn() as turn,
+        ):
             for seq, status in enumerate(turn(pair)):
                 yield {**waiting, "seq": seq, "status": status}
             self.tokens.admit(visitor, sum(task.max_new_tokens for _, task in tasks))
@@ -117,7 +145,8 @@ class Studio:
     def sweep(
         self, make: Callable[[Pair], Sweep], *, pair: str = "", visitor: str = ""
     ) -> Iterator[tuple[str, Sweep | None, Run | None]]:
-        """Make a sweep and do what is left of it; yields what is measured now, the sweep, and a run that has just ended."""
+        """Make a sweep and do what is left of it; yields what is measured now, the sweep, and a run
+        that has just ended."""
         if ZERO:
             raise InvalidInput(say("sweep.lent"))
         with entry("sweep", pair=self.models.choice(pair).name) as log, self._turn() as turn:
@@ -144,9 +173,11 @@ class Studio:
 
     @contextmanager
     def _turn(self) -> Iterator[Callable[[str], Iterator[str]]]:
-        """A turn on the one compute lane: what is given waits for it and for the models, saying what it waits for.
+        """A turn on the one compute lane: what is given waits for it and for the models, saying
+        what it waits for.
 
-        Neither knows of a run that was stopped until its pass has ended; only then its place is free.
+        Neither knows of a run that was stopped until its pass has ended; only then its place is
+        free.
         """
         tickets: list[object] = []
 

@@ -1,4 +1,5 @@
-"""What stands between the network and the page: how much may come in, what is not served, and the log."""
+"""What stands between the network and the page: how much may come in, what is not served, and the
+log."""
 
 from __future__ import annotations
 
@@ -20,13 +21,16 @@ if TYPE_CHECKING:
 MOST_BYTES = 48 * 2**20
 """Of one request: more than the greatest trace that may be opened, as JSON in JSON."""
 UNUSED = re.compile(
-    r"/+(gradio_api/+)?(upload|process_recording|deep_link|proxy=.*|file=/*https?:.*|stream/.*|run-history/.*)/*$", re.IGNORECASE
+    r"/+(gradio_api/+)?(upload|process_recording|deep_link|proxy=.*|file=/*https?:.*|stream/.*|run-history/.*)/*$",
+    re.IGNORECASE,
 )
-"""Ways of Gradio's by which files come in or other servers are asked. The page needs none: files are read in the browser."""
+"""Ways of Gradio's by which files come in or other servers are asked. The page needs none: files
+are read in the browser."""
 
 
 class Gate:
-    """ASGI middleware: refuses what is too large (413), and files and addresses of others (403), before anything is read."""
+    """ASGI middleware: refuses what is too large (413), and files and addresses of others (403),
+    before anything is read."""
 
     def __init__(self, app: ASGIApp, most_bytes: int = MOST_BYTES) -> None:
         self.app, self.most_bytes = app, most_bytes
@@ -36,7 +40,9 @@ class Gate:
             await self.app(scope, receive, send)
             return
         headers = dict(scope["headers"])
-        if UNUSED.match(str(scope["path"])) or headers.get(b"content-type", b"").lower().startswith(b"multipart/"):
+        if UNUSED.match(str(scope["path"])) or headers.get(b"content-type", b"").lower().startswith(
+            b"multipart/"
+        ):
             await JSONResponse({"detail": say("service.uploads")}, 403)(scope, receive, send)
             return
         told = JSONResponse({"detail": say("service.large", most=self.most_bytes // 2**20)}, 413)
@@ -57,7 +63,8 @@ class Gate:
 
 
 class Packed:
-    """ASGI middleware: compresses what Gradio leaves as it is, which is all whose address has no ending, the page itself first.
+    """ASGI middleware: compresses what Gradio leaves as it is, which is all whose address has no
+    ending, the page itself first.
 
     Streams of events pass as they come: they must not wait until there is enough to pack.
     """
@@ -71,7 +78,8 @@ class Packed:
 
 
 async def malformed(_: Request, error: Exception) -> JSONResponse:
-    """An envelope that is none: where and why, without the value, which need not be JSON (NaN, half a surrogate pair)."""
+    """An envelope that is none: where and why, without the value, which need not be JSON (NaN, half
+    a surrogate pair)."""
     problems = error.errors() if isinstance(error, RequestValidationError) else ()
     told = [{"where": ".".join(map(str, one["loc"])), "why": str(one["msg"])} for one in problems]
     return JSONResponse({"detail": told}, 422)

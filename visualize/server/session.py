@@ -1,4 +1,5 @@
-"""What belongs to one visitor: one session of one browser has one of these, and nobody else sees it."""
+"""What belongs to one visitor: one session of one browser has one of these, and nobody else sees
+it."""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ class Swept:
 
 @dataclass
 class Asked:
-    """A run that a visitor asked for: what and how, and the name under which its text is on the screen, empty until it is."""
+    """A run that a visitor asked for: what and how, and the name under which its text is on the
+    screen, empty until it is."""
 
     task: Task
     pair: str = ""
@@ -43,8 +45,9 @@ class Asked:
 
 @dataclass
 class Visit:
-    """pools: phrases by method, n-gram size and tokenizer; kept: runs by what they are called; asked: the run under way; ran: the
-    last one that began; begun, steps, texts, pieces: of a run that has not ended; the rest: what Generate shows."""
+    """pools: phrases by method, n-gram size and tokenizer; kept: runs by what they are called;
+    asked: the run under way; ran: the last one that began; begun, steps, texts, pieces: of a run
+    that has not ended; the rest: what Generate shows."""
 
     pools: dict[Any, PhrasePool] = field(default_factory=dict)
     kept: dict[str, Trace] = field(default_factory=dict)
@@ -60,7 +63,8 @@ class Visit:
     swept: Swept | None = None
 
     def begin(self, begun: Trace) -> None:
-        """A run has begun; until it ends, or if it is stopped, what it has written so far is what is shown."""
+        """A run has begun; until it ends, or if it is stopped, what it has written so far is what
+        is shown."""
         self.show(None, None)
         self.begun = begun
 
@@ -75,7 +79,8 @@ class Visit:
         self.asked = asked
 
     def take(self, update: Mapping[str, Any], asked: Asked) -> None:
-        """What an update of `Studio.run` says of a run that this visitor asked for, unless it was left meanwhile."""
+        """What an update of `Studio.run` says of a run that this visitor asked for, unless it was
+        left meanwhile."""
         if self.asked is not asked:
             return
         asked.run = update.get("view", {}).get("run", asked.run)
@@ -95,7 +100,8 @@ class Visit:
             self.pools[self._pool_key(run.method, update["pool"])] = update["pool"]
 
     def leave(self) -> Asked | None:
-        """The run under way is stopped or has failed: what it has written stays, and is what is shown."""
+        """The run under way is stopped or has failed: what it has written stays, and is what is
+        shown."""
         asked, self.asked = self.asked, None
         if asked is not None and asked is self.ran and self.trace is not None:
             self.keep(self.trace)
@@ -113,13 +119,16 @@ class Visit:
     def _pool_key(method: str, pool: PhrasePool) -> tuple[str, int, str]:
         return method, pool.ngram_size, pool.fingerprint
 
-    def show(self, trace: Trace | None, baseline: Trace | None, difference: Divergence | None = None) -> None:
+    def show(
+        self, trace: Trace | None, baseline: Trace | None, difference: Divergence | None = None
+    ) -> None:
         """A finished run is shown."""
         self.begun, self.steps, self.texts, self.pieces = None, [], [], {}
         self.trace, self.baseline, self.difference = trace, baseline, difference
 
     def keep(self, trace: Trace) -> None:
-        """Remember a run of this visitor, or from a file, to be compared with others; the oldest are forgotten."""
+        """Remember a run of this visitor, or from a file, to be compared with others; the oldest
+        are forgotten."""
         name = views.describe(trace.method, trace.hyperparameters, trace.target)
         self.kept[say("traces.kept", time=trace.created[11:19], name=name)] = trace
         while len(self.kept) > KEPT:
@@ -133,10 +142,13 @@ class Visit:
 
     @property
     def shown(self) -> tuple[Trace, Trace | None] | None:
-        """The run in Generate with its plain one; None as long as the first, recorded one is there."""
+        """The run in Generate with its plain one; None as long as the first, recorded one is
+        there."""
         if self.trace is not None:
             return self.trace, self.baseline
         if self.begun is None:
             return None
         pieces = dict(sorted(self.pieces.items()))
-        return replace(self.begun, steps=tuple(self.steps), texts=tuple(self.texts), pieces=pieces), None
+        return replace(
+            self.begun, steps=tuple(self.steps), texts=tuple(self.texts), pieces=pieces
+        ), None

@@ -1,4 +1,5 @@
-"""The tab Drafts: how the embedded drafts were made, from the recorded runs, and which shape is fastest."""
+"""The tab Drafts: how the embedded drafts were made, from the recorded runs, and which shape is
+fastest."""
 
 from __future__ import annotations
 
@@ -23,7 +24,9 @@ def records() -> dict[str, dict[str, Any]]:
 
 def _facts(name: str, record: dict[str, Any]) -> str:
     last = record["curve"][-1]
-    agreement = ", ".join(say("drafts.ahead", share=share, n=n) for n, share in enumerate(agreement_of(last), 1))
+    agreement = ", ".join(
+        say("drafts.ahead", share=share, n=n) for n, share in enumerate(agreement_of(last), 1)
+    )
     facts = {name: record[name] for name in ("shape", "machine", "command")}
     return say("drafts.facts", name=name, tokens=last["tokens"] / 1e6, agreement=agreement, **facts)
 

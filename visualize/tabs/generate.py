@@ -1,4 +1,5 @@
-"""The tab Generate: a prompt, a method with its knobs, and the text as it comes, each token in the colour of its origin."""
+"""The tab Generate: a prompt, a method with its knobs, and the text as it comes, each token in the
+colour of its origin."""
 
 from __future__ import annotations
 
@@ -45,7 +46,8 @@ CHARTS = {
 GROWING = "acceptance"
 """The chart that grows while a run is under way."""
 SETTINGS = f'<details class="ouro-settings"><summary>{text("page.settings")}</summary></details>'
-"""Before the settings: where the page is narrow, they are seen as long as this is open (page.css)."""
+"""Before the settings: where the page is narrow, they are seen as long as this is open
+(page.css)."""
 RECORDED = "heap-ouroboros"
 """On screen before any model is loaded."""
 CHAT = "chat"
@@ -63,16 +65,22 @@ class GeneratePanel:
         self.inputs = RunInputs(studio.limits.new_tokens)
         self.first = trace, baseline = gallery.trace(RECORDED), gallery.baseline(RECORDED)
         charts = all_charts(trace, baseline)
-        shown = views.run_view(trace, baseline, run="recorded", seq=0, badge_text=views.badge(trace))
+        shown = views.run_view(
+            trace, baseline, run="recorded", seq=0, badge_text=views.badge(trace)
+        )
         self.visit, self.drawn = gr.State(Visit()), gr.State({})
         with gr.Row(elem_classes="ouro-main"):
             with gr.Column(min_width=0, elem_classes="ouro-inputs"):
                 self.inputs.build_prompt()
                 with gr.Row(elem_classes="ouro-buttons"):
-                    self.go = gr.Button(say("generate.go"), variant="primary", elem_id="generate", min_width=0)
+                    self.go = gr.Button(
+                        say("generate.go"), variant="primary", elem_id="generate", min_width=0
+                    )
                     self.stop = gr.Button(say("page.stop"), elem_id="stop", min_width=0)
                     self.ask = AskView("prompt", elem_id="ask-view")
-                self.models = gr.Markdown(self.studio.models.state(), elem_id="models", elem_classes="ouro-note")
+                self.models = gr.Markdown(
+                    self.studio.models.state(), elem_id="models", elem_classes="ouro-note"
+                )
             with gr.Column(min_width=0, elem_classes="ouro-knobs"):
                 gr.HTML(SETTINGS, elem_classes="ouro-settings-place")
                 self.inputs.build_knobs()
@@ -94,16 +102,31 @@ class GeneratePanel:
     def _wire(self) -> None:
         private: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
         self.inputs.wire(self.ask.prompt_edit)
-        inputs = [self.visit, self.pair, self.inputs.record, self.inputs.warm, *self.inputs.components]
+        inputs = [
+            self.visit,
+            self.pair,
+            self.inputs.record,
+            self.inputs.warm,
+            *self.inputs.components,
+        ]
         rest = [self.charts[name] for name in CHARTS if name != GROWING]
         # While it runs only what changes is an output: each costs the browser time at every update.
         changing = [self.view, self.charts[GROWING], self.drawn]
         runs = []
         for event in (self.go.click, self.view.run_again):
-            running = event(self._generate, inputs, changing, concurrency_limit=None, trigger_mode="once", **private)
+            running = event(
+                self._generate,
+                inputs,
+                changing,
+                concurrency_limit=None,
+                trigger_mode="once",
+                **private,
+            )
             running.then(self.studio.models.state, self.pair, self.models, queue=False, **private)
             running.success(self._rest, self.drawn, rest, **private)
-            running.failure(self._left, self.visit, [self.view, *self.charts.values()], queue=False, **private)
+            running.failure(
+                self._left, self.visit, [self.view, *self.charts.values()], queue=False, **private
+            )
             for after in (running.then, running.failure):  # the first is not told of errors
                 after(None, js=ENDED, **private)
             runs.append(running)
@@ -125,14 +148,21 @@ class GeneratePanel:
         yield models.state()
 
     def show(self, visit: Visit, trace: Trace, baseline: Trace | None) -> list[Any]:
-        """The values of `outputs` that show a run which is there already, with its inputs; the visit remembers it."""
+        """The values of `outputs` that show a run which is there already, with its inputs; the
+        visit remembers it."""
         visit.show(trace, baseline)
         run, seq = uuid.uuid4().hex, time.time_ns()
         view = views.run_view(trace, baseline, run=run, seq=seq, badge_text=views.badge(trace))
         charts = all_charts(trace, baseline)
         inputs = permalink.of(trace)
-        written = self.inputs.write(inputs) if inputs else [gr.skip() for _ in self.inputs.components]
-        return [view, *({"seq": seq, "run": run, "figure": charts[name]} for name in CHARTS), *written]
+        written = (
+            self.inputs.write(inputs) if inputs else [gr.skip() for _ in self.inputs.components]
+        )
+        return [
+            view,
+            *({"seq": seq, "run": run, "figure": charts[name]} for name in CHARTS),
+            *written,
+        ]
 
     @property
     def outputs(self) -> list[Any]:
@@ -140,20 +170,32 @@ class GeneratePanel:
         return [self.view, *self.charts.values(), *self.inputs.components]
 
     def _generate(
-        self, request: gr.Request, event: gr.EventData, visit: Visit, pair: str, record: bool, warm: bool, *values: Any
+        self,
+        request: gr.Request,
+        event: gr.EventData,
+        visit: Visit,
+        pair: str,
+        record: bool,
+        warm: bool,
+        *values: Any,
     ) -> Iterator[Any]:
-        """What the inputs describe; or once more what was run last, measured anew, where the view asked for that."""
+        """What the inputs describe; or once more what was run last, measured anew, where the view
+        asked for that."""
         with told():
             act, last = sent(event, "act"), visit.ran
             if act is None or last is None:
                 asked = Asked(self.inputs.read(values, record), pair, warm)
             else:
-                asked = Asked(replace(last.task, chat=last.task.chat or act == CHAT), last.pair, last.warm)
+                asked = Asked(
+                    replace(last.task, chat=last.task.chat or act == CHAT), last.pair, last.warm
+                )
             visit.ask(asked)
             task = asked.task
             pool = partial(visit.pool, task) if asked.warm and learns(task.method) else None
             fresh = act is not None
-            updates = self.studio.run(task, compare=True, pool=pool, fresh=fresh, pair=asked.pair, visitor=who(request))
+            updates = self.studio.run(
+                task, compare=True, pool=pool, fresh=fresh, pair=asked.pair, visitor=who(request)
+            )
             try:
                 yield from self._stream(updates, visit, asked)
             except Exception:
@@ -167,14 +209,16 @@ class GeneratePanel:
 
     @staticmethod
     def _stream(updates: Iterator[Update], visit: Visit, asked: Asked) -> Iterator[Any]:
-        """Outputs that did not change are yielded again as they were: the difference that Gradio sends is then empty."""
+        """Outputs that did not change are yielded again as they were: the difference that Gradio
+        sends is then empty."""
         view: dict[str, Any] = {}
         drawn: dict[str, Any] = {name: {} for name in CHARTS}
         for seq, update in enumerate(updates, 1):
             view = update.get("view", view)
             visit.take(update, asked)
             drawn = drawn | {
-                name: {"seq": seq, "run": view["run"], "figure": figure} for name, figure in update.get("charts", {}).items()
+                name: {"seq": seq, "run": view["run"], "figure": figure}
+                for name, figure in update.get("charts", {}).items()
             }
             yield view, drawn[GROWING], drawn
 
@@ -184,7 +228,8 @@ class GeneratePanel:
         return [(drawn or {}).get(name, gr.skip()) for name in CHARTS if name != GROWING]
 
     def _left(self, visit: Visit) -> list[Any]:
-        """What is shown after a run that was stopped or has failed: all that is known of it, or else what was there before."""
+        """What is shown after a run that was stopped or has failed: all that is known of it, or
+        else what was there before."""
         asked = visit.leave()
         if asked is None or not asked.run:
             return [gr.skip() for _ in (self.view, *self.charts)]
@@ -192,10 +237,32 @@ class GeneratePanel:
         trace, baseline = visit.shown or self.first
         whole = begun and visit.trace is not None
         how = "failed" if asked.failed else "stopped"
-        what = "whole" if whole else "begun" if begun and trace.steps else "nothing" if begun else "waiting"
+        what = (
+            "whole"
+            if whole
+            else "begun"
+            if begun and trace.steps
+            else "nothing"
+            if begun
+            else "waiting"
+        )
         status = say(f"generate.{how}.{what}", status=views.status_of(trace))
-        run, badge = (asked.run, say("view.live")) if begun else (f"{asked.run} left", views.badge(trace))
-        view = views.run_view(trace, baseline, run=run, seq=seq, badge_text=badge, difference=visit.difference, live=begun)
+        run, badge = (
+            (asked.run, say("view.live")) if begun else (f"{asked.run} left", views.badge(trace))
+        )
+        view = views.run_view(
+            trace,
+            baseline,
+            run=run,
+            seq=seq,
+            badge_text=badge,
+            difference=visit.difference,
+            live=begun,
+        )
         view |= {"status": status} | ({"tiles": []} if not trace.steps else {})
-        charts = all_charts(trace, baseline) if trace.steps else dict.fromkeys(CHARTS, figures.empty(say("generate.before")))
+        charts = (
+            all_charts(trace, baseline)
+            if trace.steps
+            else dict.fromkeys(CHARTS, figures.empty(say("generate.before")))
+        )
         return [view, *({"seq": seq, "run": run, "figure": charts[name]} for name in CHARTS)]

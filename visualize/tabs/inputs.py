@@ -1,4 +1,5 @@
-"""What a run is described by: prompt, method, its knobs, length and sampling; read from the page, and written to it by a link."""
+"""What a run is described by: prompt, method, its knobs, length and sampling; read from the page,
+and written to it by a link."""
 
 from __future__ import annotations
 
@@ -20,7 +21,13 @@ from visualize.permalink import Inputs
 from visualize.server.endpoint import make_task
 from visualize.server.faults import told
 from visualize.tabs.examples import EXAMPLES, HEAP, Example
-from visualize.tabs.settings import knob_component, knob_label, method_name, method_summary, sampling_component
+from visualize.tabs.settings import (
+    knob_component,
+    knob_label,
+    method_name,
+    method_summary,
+    sampling_component,
+)
 
 if TYPE_CHECKING:
     from ouroboros_core.decoding.generation import Task
@@ -44,27 +51,53 @@ class RunInputs:
         """Prompt, example chips and method; above them, what a link holds."""
         self.link = LinkView("generate", elem_id="link-view")
         hint = say("page.prompt.hint")
-        self.prompt = gr.Textbox(HEAP, label=say("page.prompt"), placeholder=hint, lines=4, max_lines=10, elem_id="prompt")
+        self.prompt = gr.Textbox(
+            HEAP,
+            label=say("page.prompt"),
+            placeholder=hint,
+            lines=4,
+            max_lines=10,
+            elem_id="prompt",
+        )
         with gr.Row(elem_classes="ouro-chips"):
-            self.chips = [gr.Button(e.label, size="sm", elem_classes="ouro-chip", min_width=0) for e in EXAMPLES]
+            self.chips = [
+                gr.Button(e.label, size="sm", elem_classes="ouro-chip", min_width=0)
+                for e in EXAMPLES
+            ]
         self.note = gr.Markdown(_note(EXAMPLES[0]), elem_classes="ouro-note")
         choices = [(method_name(m), m.id) for m in methods.available().values()]
-        self.method = gr.Dropdown(choices, value=methods.DEFAULT, label=say("page.method"), elem_id="method")
+        self.method = gr.Dropdown(
+            choices, value=methods.DEFAULT, label=say("page.method"), elem_id="method"
+        )
 
     def build_knobs(self) -> None:
-        """The knobs of all methods, those of the chosen one shown; length, chat template, recording, warm start; sampling."""
+        """The knobs of all methods, those of the chosen one shown; length, chat template,
+        recording, warm start; sampling."""
         self.groups = []
         for method in methods.available().values():
-            with gr.Column(visible=method.id == methods.DEFAULT, elem_classes="ouro-group") as group:
-                gr.Markdown(f"**{method_name(method)}.** {method_summary(method)}", elem_classes="ouro-note")
-                settable = {name for name, knob in method.Hyperparameters.knobs().items() if knob.fixed is not None}
+            with gr.Column(
+                visible=method.id == methods.DEFAULT, elem_classes="ouro-group"
+            ) as group:
+                gr.Markdown(
+                    f"**{method_name(method)}.** {method_summary(method)}", elem_classes="ouro-note"
+                )
+                settable = {
+                    name
+                    for name, knob in method.Hyperparameters.knobs().items()
+                    if knob.fixed is not None
+                }
                 if settable:
                     names = ", ".join(knob_label(name) for name in sorted(settable))
                     self.automatic[method.id] = gr.Checkbox(
-                        True, label=say("generate.auto"), info=say("generate.auto.note", names=names), elem_id=f"auto-{method.id}"
+                        True,
+                        label=say("generate.auto"),
+                        info=say("generate.auto.note", names=names),
+                        elem_id=f"auto-{method.id}",
                     )
                 for knob in method.Hyperparameters.knobs().values():
-                    self.knobs[method.id, knob.name] = knob_component(knob, automatic=knob.fixed is not None)
+                    self.knobs[method.id, knob.name] = knob_component(
+                        knob, automatic=knob.fixed is not None
+                    )
                 if Need.EXPECTED_TEXT in method.uses:
                     self.predictions[method.id] = gr.Textbox(
                         "",
@@ -76,9 +109,20 @@ class RunInputs:
                     )
             self.groups.append(group)
         few, most = permalink.FEWEST, min(permalink.MOST, self.most)
-        self.count = gr.Slider(few, most, value=128, step=8, label=say("generate.count"), info=say("generate.count.note"))
-        self.chat = gr.Checkbox(EXAMPLES[0].chat, label=say("page.chat"), info=say("page.chat.note"), elem_id="chat")
-        self.record = gr.Checkbox(True, label=say("generate.record"), info=say("generate.record.note"), elem_id="record")
+        self.count = gr.Slider(
+            few,
+            most,
+            value=128,
+            step=8,
+            label=say("generate.count"),
+            info=say("generate.count.note"),
+        )
+        self.chat = gr.Checkbox(
+            EXAMPLES[0].chat, label=say("page.chat"), info=say("page.chat.note"), elem_id="chat"
+        )
+        self.record = gr.Checkbox(
+            True, label=say("generate.record"), info=say("generate.record.note"), elem_id="record"
+        )
         self.warm = gr.Checkbox(
             False,
             label=say("generate.warm"),
@@ -87,13 +131,21 @@ class RunInputs:
             visible=learns(methods.DEFAULT),
         )
         with gr.Accordion(say("page.sampling"), open=False):
-            self.sampling = {name: sampling_component(knob) for name, knob in Sampling.knobs().items()}
+            self.sampling = {
+                name: sampling_component(knob) for name, knob in Sampling.knobs().items()
+            }
 
     @property
     def components(self) -> list[Any]:
         """What `read` is given the values of, in this order."""
         given = (self.sampling, self.predictions, self.automatic, self.knobs)
-        return [self.prompt, self.method, self.chat, self.count, *(one for group in given for one in group.values())]
+        return [
+            self.prompt,
+            self.method,
+            self.chat,
+            self.count,
+            *(one for group in given for one in group.values()),
+        ]
 
     def wire(self, edited: Callable[..., Any]) -> None:
         """edited: the event of a visitor's writing in the prompt."""
@@ -105,18 +157,24 @@ class RunInputs:
                 queue=False,
                 **private,
             )
-        # Decided in the browser, so that no run can come before it: a raw prompt and the words on it are those of an example.
+        # Decided in the browser, so that no run can come before it: a raw prompt and the words on
+        # it are those of an example.
         edited(None, None, [self.chat, self.note], js=EDITED, **private)
         ids = list(methods.available())
         self.method.change(
-            lambda chosen: [*(gr.Group(visible=chosen == i) for i in ids), gr.update(visible=learns(chosen))],
+            lambda chosen: [
+                *(gr.Group(visible=chosen == i) for i in ids),
+                gr.update(visible=learns(chosen)),
+            ],
             self.method,
             [*self.groups, self.warm],
             queue=False,
             **private,
         )
         for owner, box in self.automatic.items():
-            settable = [self.knobs[owner, name] for name in methods.get(owner).Hyperparameters.fixed()]
+            settable = [
+                self.knobs[owner, name] for name in methods.get(owner).Hyperparameters.fixed()
+            ]
             box.change(_switch(len(settable)), box, settable, queue=False, **private)
 
     def read(self, values: Sequence[Any], record: bool = False) -> Task:
@@ -126,22 +184,46 @@ class RunInputs:
         sampling = {name: next(remaining) for name in self.sampling}
         predictions = {name: next(remaining) for name in self.predictions}
         automatic = {name: next(remaining) for name in self.automatic}
-        knobs = {name: value for (owner, name), value in zip(self.knobs, remaining, strict=True) if owner == method}
+        knobs = {
+            name: value
+            for (owner, name), value in zip(self.knobs, remaining, strict=True)
+            if owner == method
+        }
         if automatic.get(method):
             knobs |= dict.fromkeys(methods.get(method).Hyperparameters.fixed(), AUTO)
-        return make_task(prompt, method, knobs, chat, count, sampling, predictions.get(method, ""), record, self.most)
+        return make_task(
+            prompt,
+            method,
+            knobs,
+            chat,
+            count,
+            sampling,
+            predictions.get(method, ""),
+            record,
+            self.most,
+        )
 
     def write(self, inputs: Inputs) -> list[Any]:
-        """Updates of the inputs, in their order, that make them those of a link; what it does not name keeps its value."""
+        """Updates of the inputs, in their order, that make them those of a link; what it does not
+        name keeps its value."""
         method = inputs.method
         settable = methods.get(method).Hyperparameters.fixed()
         fixed = any(inputs.knobs.get(name, AUTO) != AUTO for name in settable)
         updates: list[Any] = [gr.update(value=inputs.prompt) if inputs.prompt else gr.skip()]
         updates += [gr.update(value=value) for value in (method, inputs.chat)]
-        updates.append(gr.skip() if inputs.max_new_tokens > self.most else gr.update(value=inputs.max_new_tokens))
-        updates += [gr.update(value=inputs.sampling.get(name, knob.default)) for name, knob in Sampling.knobs().items()]
+        updates.append(
+            gr.skip()
+            if inputs.max_new_tokens > self.most
+            else gr.update(value=inputs.max_new_tokens)
+        )
+        updates += [
+            gr.update(value=inputs.sampling.get(name, knob.default))
+            for name, knob in Sampling.knobs().items()
+        ]
         updates += [gr.skip() for _ in self.predictions]
-        updates += [gr.update(value=not fixed) if owner == method else gr.skip() for owner in self.automatic]
+        updates += [
+            gr.update(value=not fixed) if owner == method else gr.skip() for owner in self.automatic
+        ]
         for owner, name in self.knobs:
             value = inputs.knobs.get(name, AUTO) if owner == method else AUTO
             free = fixed or name not in settable
@@ -149,37 +231,71 @@ class RunInputs:
         return updates
 
     def attach(self, blocks: gr.Blocks, view: Any, charts: Sequence[Any]) -> None:
-        """When the page is opened, take over the inputs of a link, whose run nobody has made yet: it is offered, not begun.
+        """When the page is opened, take over the inputs of a link, whose run nobody has made yet:
+        it is offered, not begun.
 
         When it is loaded anew, what was kept in the browser comes back, in the browser.
         """
-        private: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden", "queue": False}
+        private: dict[str, Any] = {
+            "api_visibility": "private",
+            "show_progress": "hidden",
+            "queue": False,
+        }
 
         def linked(request: gr.Request) -> Any:
             return self._linked(request, len(charts))
 
         settings = [*self.components, self.record, self.warm]
         shown = [view, *charts]
-        loaded = blocks.load(linked, outputs=[self.link, self.note, *self.components, *shown], **private)
+        loaded = blocks.load(
+            linked, outputs=[self.link, self.note, *self.components, *shown], **private
+        )
         blank = {"seq": 1, "run": "", "figure": figures.empty(say("keep.charts"))}
         back = kept(len(settings), len(charts), blank)
         loaded.then(None, js=back, outputs=[*settings, *shown, self.link, self.note], **private)
         gr.on([one.change for one in settings], None, js=changed(), inputs=settings, **private)
 
     def _linked(self, request: gr.Request, charts: int) -> Any:
-        """What the link view, the note on an example, the inputs, the token view and so many charts show."""
+        """What the link view, the note on an example, the inputs, the token view and so many charts
+        show."""
         found = permalink.read(dict(request.query_params), self.most)
         if found is None:
             return [gr.skip() for _ in range(3 + len(self.components) + charts)]
         inputs, wrong = found
         lines = [say("link.done"), *(say("link.wrong", error=error) for error in wrong)]
         if not inputs.prompt:
-            return [{"lines": lines[1:], "offer": False}, gr.skip(), *self.write(inputs), *(gr.skip() for _ in range(1 + charts))]
+            return [
+                {"lines": lines[1:], "offer": False},
+                gr.skip(),
+                *self.write(inputs),
+                *(gr.skip() for _ in range(1 + charts)),
+            ]
         seq = time.time_ns()
         chart = {"seq": seq, "run": "", "figure": figures.empty(say("generate.before"))}
-        empty = {"seq": seq, "run": "linked", "from": 0, "steps": [], "done": True, "unsaved": True, "tiles": [], "numbers": []}
-        told = {"prompt": inputs.prompt, "chat": inputs.chat, "badge": "", "title": "", "status": say("generate.before")}
-        return [{"lines": lines, "offer": True}, "", *self.write(inputs), {**empty, **told}, *[chart] * charts]
+        empty = {
+            "seq": seq,
+            "run": "linked",
+            "from": 0,
+            "steps": [],
+            "done": True,
+            "unsaved": True,
+            "tiles": [],
+            "numbers": [],
+        }
+        told = {
+            "prompt": inputs.prompt,
+            "chat": inputs.chat,
+            "badge": "",
+            "title": "",
+            "status": say("generate.before"),
+        }
+        return [
+            {"lines": lines, "offer": True},
+            "",
+            *self.write(inputs),
+            {**empty, **told},
+            *[chart] * charts,
+        ]
 
 
 @told()

@@ -1,4 +1,5 @@
-"""The tab Race: two to four lanes, greedy one of them, run in turn and replayed together on one clock."""
+"""The tab Race: two to four lanes, greedy one of them, run in turn and replayed together on one
+clock."""
 
 from __future__ import annotations
 
@@ -34,7 +35,11 @@ def _help(method: str) -> str:
     if method == NONE:
         return ""
     knobs = methods.get(method).Hyperparameters.knobs().values()
-    return say("race.knobs", knobs="; ".join(f"`{knob.name}`: {knob.allowed}" for knob in knobs) or say("race.knobs.none"))
+    return say(
+        "race.knobs",
+        knobs="; ".join(f"`{knob.name}`: {knob.allowed}" for knob in knobs)
+        or say("race.knobs.none"),
+    )
 
 
 class RacePanel:
@@ -55,20 +60,36 @@ class RacePanel:
         return {"seq": 0, "race": "", "lanes": [], "status": say("race.before"), "done": False}
 
     def _build_inputs(self) -> None:
-        self.prompt = gr.Textbox(EXAMPLES[1].prompt, label=say("page.prompt"), lines=3, max_lines=8, elem_id="race-prompt")
+        self.prompt = gr.Textbox(
+            EXAMPLES[1].prompt,
+            label=say("page.prompt"),
+            lines=3,
+            max_lines=8,
+            elem_id="race-prompt",
+        )
         with gr.Row(elem_classes="ouro-chips"):
-            self.chips = [gr.Button(e.label, size="sm", elem_classes="ouro-chip", min_width=0) for e in EXAMPLES]
+            self.chips = [
+                gr.Button(e.label, size="sm", elem_classes="ouro-chip", min_width=0)
+                for e in EXAMPLES
+            ]
         with gr.Row(elem_classes="ouro-buttons"):
             self.go = gr.Button(say("race.go"), variant="primary", elem_id="race", min_width=0)
             self.stop = gr.Button(say("page.stop"), elem_id="race-stop", min_width=0)
-        self.count = gr.Slider(8, self.most, value=64, step=8, label=say("race.length"), info=say("race.length.note"))
+        self.count = gr.Slider(
+            8, self.most, value=64, step=8, label=say("race.length"), info=say("race.length.note")
+        )
         self.chat = gr.Checkbox(True, label=say("page.chat"), info=say("page.chat.note"))
         gr.Markdown(say("race.first"), elem_classes="ouro-note")
         choices = [(method_name(m), m.id) for m in methods.available().values() if m.proposes]
         self.lanes, self.knobs, self.helps = [], [], []
         for number, chosen in enumerate(LANES, 2):
             optional = [(say("race.none"), NONE)] if number > 2 else []
-            lane = gr.Dropdown([*optional, *choices], value=chosen, label=say("race.lane", n=number), elem_id=f"lane-{number}")
+            lane = gr.Dropdown(
+                [*optional, *choices],
+                value=chosen,
+                label=say("race.lane", n=number),
+                elem_id=f"lane-{number}",
+            )
             label, default = say("race.lane.knobs", n=number), say("race.lane.default")
             typed = gr.Textbox("", label=label, placeholder=default, elem_id=f"knobs-{number}")
             self.lanes.append(lane)
@@ -76,40 +97,88 @@ class RacePanel:
             self.helps.append(gr.Markdown(_help(chosen), elem_classes="ouro-note"))
         with gr.Accordion(say("page.sampling"), open=False):
             knobs = Sampling.knobs()
-            self.temperature, self.seed = sampling_component(knobs["temperature"]), sampling_component(knobs["seed"])
+            self.temperature, self.seed = (
+                sampling_component(knobs["temperature"]),
+                sampling_component(knobs["seed"]),
+            )
 
     def _wire(self) -> None:
         private: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
         for chip, example in zip(self.chips, EXAMPLES, strict=True):
-            chip.click(lambda e=example: (e.prompt, e.chat), outputs=[self.prompt, self.chat], queue=False, **private)
+            chip.click(
+                lambda e=example: (e.prompt, e.chat),
+                outputs=[self.prompt, self.chat],
+                queue=False,
+                **private,
+            )
         for lane, note in zip(self.lanes, self.helps, strict=True):
             lane.change(_help, lane, note, queue=False, **private)
-        inputs = [self.pair, self.prompt, self.count, self.chat, self.temperature, self.seed, *self.lanes, *self.knobs]
-        running = self.go.click(self._race, inputs, self.view, concurrency_limit=None, trigger_mode="once", **private)
+        inputs = [
+            self.pair,
+            self.prompt,
+            self.count,
+            self.chat,
+            self.temperature,
+            self.seed,
+            *self.lanes,
+            *self.knobs,
+        ]
+        running = self.go.click(
+            self._race, inputs, self.view, concurrency_limit=None, trigger_mode="once", **private
+        )
         self.stop.click(
-            lambda: {"seq": time.time_ns(), "stopped": True}, outputs=self.view, cancels=[running], queue=False, **private
+            lambda: {"seq": time.time_ns(), "stopped": True},
+            outputs=self.view,
+            cancels=[running],
+            queue=False,
+            **private,
         )
 
     def _race(self, request: gr.Request, pair: str, *values: Any) -> Iterator[Any]:
         with told():
             prompt, count, chat, temperature, seed, *chosen = values
-            lanes = [(method, knobs) for method, knobs in zip(chosen[: len(LANES)], chosen[len(LANES) :], strict=True)]
-            tasks = self._tasks(prompt, count, chat, {"temperature": temperature, "seed": seed}, lanes)
+            lanes = [
+                (method, knobs)
+                for method, knobs in zip(chosen[: len(LANES)], chosen[len(LANES) :], strict=True)
+            ]
+            tasks = self._tasks(
+                prompt, count, chat, {"temperature": temperature, "seed": seed}, lanes
+            )
             yield from self.studio.race(tasks, pair=pair, visitor=who(request))
 
     def _tasks(
-        self, prompt: str, count: float, chat: bool, sampling: dict[str, Any], lanes: Sequence[tuple[str, str]]
+        self,
+        prompt: str,
+        count: float,
+        chat: bool,
+        sampling: dict[str, Any],
+        lanes: Sequence[tuple[str, str]],
     ) -> list[tuple[str, Any]]:
-        """(name, task) of each lane, plain decoding first; equal lanes are told apart by their number."""
-        tasks = [("autoregressive", make_task(prompt, "autoregressive", {}, chat, count, sampling, most=self.most))]
+        """(name, task) of each lane, plain decoding first; equal lanes are told apart by their
+        number."""
+        tasks = [
+            (
+                "autoregressive",
+                make_task(prompt, "autoregressive", {}, chat, count, sampling, most=self.most),
+            )
+        ]
         for number, (method, text) in enumerate(lanes, 2):
             if method == NONE:
                 continue
             try:
                 knobs = read_knobs(text or "")
-                name = method + (f"[{', '.join(f'{k}={v}' for k, v in knobs.items())}]" if knobs else "")
-                tasks.append((name, make_task(prompt, method, knobs, chat, count, sampling, most=self.most)))
+                name = method + (
+                    f"[{', '.join(f'{k}={v}' for k, v in knobs.items())}]" if knobs else ""
+                )
+                tasks.append(
+                    (name, make_task(prompt, method, knobs, chat, count, sampling, most=self.most))
+                )
             except InvalidInput as error:
-                raise InvalidInput(say("race.wrong", n=number, method=method, error=error)) from None
+                raise InvalidInput(
+                    say("race.wrong", n=number, method=method, error=error)
+                ) from None
         names = [name for name, _ in tasks]
-        return [(f"{name} ({n})" if names.count(name) > 1 else name, task) for n, (name, task) in enumerate(tasks, 1)]
+        return [
+            (f"{name} ({n})" if names.count(name) > 1 else name, task)
+            for n, (name, task) in enumerate(tasks, 1)
+        ]

@@ -1,4 +1,5 @@
-"""Saving a run from the tab Generate: trace, replay and table as files that the browser makes, and a link to the inputs."""
+"""Saving a run from the tab Generate: trace, replay and table as files that the browser makes, and
+a link to the inputs."""
 
 from __future__ import annotations
 
@@ -43,13 +44,20 @@ class Saving:
             return {"seq": time.time_ns(), **done}
 
         self.view.save_run(
-            save, [self.visit, *inputs.components], self.view, queue=False, api_visibility="private", show_progress="hidden"
+            save,
+            [self.visit, *inputs.components],
+            self.view,
+            queue=False,
+            api_visibility="private",
+            show_progress="hidden",
         )
 
     @staticmethod
     def _link(task: Task) -> dict[str, Any]:
         knobs, sampling = task.hyperparameters.model_dump(), task.sampling.model_dump()
-        inputs = permalink.Inputs(task.prompt, task.method, task.chat, task.max_new_tokens, knobs, sampling)
+        inputs = permalink.Inputs(
+            task.prompt, task.method, task.chat, task.max_new_tokens, knobs, sampling
+        )
         return {"link": permalink.query(inputs)}
 
     def file(self, kind: str, visit: Visit) -> dict[str, Any]:

@@ -31,15 +31,26 @@ def method_summary(method: type[Method]) -> str:
 
 
 def knob_component(knob: Knob, automatic: bool = False) -> Any:
-    """automatic: whether the method sets the knob by itself, so that there is nothing to see or to move."""
+    """automatic: whether the method sets the knob by itself, so that there is nothing to see or to
+    move."""
     label = knob_label(knob.name)
     if knob.choices:
-        return gr.Dropdown(list(knob.choices), value=knob.default, label=label, info=knob_help(knob))
+        return gr.Dropdown(
+            list(knob.choices), value=knob.default, label=label, info=knob_help(knob)
+        )
     if knob.kind is bool:
         return gr.Checkbox(value=bool(knob.default), label=label, info=knob_help(knob))
     step = 1 if knob.kind is int else 0.05
     value = knob.default if knob.fixed is None else knob.fixed
-    return gr.Slider(knob.low, knob.high, value=value, step=step, label=label, info=knob_help(knob), visible=not automatic)
+    return gr.Slider(
+        knob.low,
+        knob.high,
+        value=value,
+        step=step,
+        label=label,
+        info=knob_help(knob),
+        visible=not automatic,
+    )
 
 
 def sampling_component(knob: Knob) -> Any:
@@ -47,6 +58,15 @@ def sampling_component(knob: Knob) -> Any:
     if knob.choices:
         return knob_component(knob)
     if knob.name in ("seed", "top_k"):
-        return gr.Number(knob.default, precision=0, minimum=knob.low, maximum=knob.high, label=label, info=knob_help(knob))
+        return gr.Number(
+            knob.default,
+            precision=0,
+            minimum=knob.low,
+            maximum=knob.high,
+            label=label,
+            info=knob_help(knob),
+        )
     low = 0.05 if knob.low_is_open else knob.low
-    return gr.Slider(low, knob.high, value=knob.default, step=0.05, label=label, info=knob_help(knob))
+    return gr.Slider(
+        low, knob.high, value=knob.default, step=0.05, label=label, info=knob_help(knob)
+    )

@@ -1,4 +1,5 @@
-"""The tab Sweep: one or two hyperparameters varied, measured cell by cell, stopped and resumed; a cell opens in Generate."""
+"""The tab Sweep: one or two hyperparameters varied, measured cell by cell, stopped and resumed; a
+cell opens in Generate."""
 
 from __future__ import annotations
 
@@ -40,7 +41,9 @@ NONE = ""
 MOST_PROMPTS, MOST_REPEATS, MOST = 100, 5, 256
 """Prompts of a sweep, runs of each, and tokens of a run."""
 DEFAULT = ("speculative", "gamma", "1,2,4,6")
-PROMPTS = "\n".join(e.prompt for e in EXAMPLES if e.chat and "\n" not in e.prompt and len(e.prompt) < 110)
+PROMPTS = "\n".join(
+    e.prompt for e in EXAMPLES if e.chat and "\n" not in e.prompt and len(e.prompt) < 110
+)
 
 
 class SweepPanel:
@@ -65,31 +68,72 @@ class SweepPanel:
                 self.view = SweepView(before, elem_id="sweep-view")
                 self.saving = SaveView(("json", "csv"), elem_id="sweep-save")
                 empty = {"seq": 0, "figure": figures.empty(say("sweep.empty"))}
-                self.chart = PlotView(empty, label=say("sweep.chart"), height=380, elem_id="chart-sweep")
-                self.parallel = PlotView(empty, label=say("sweep.parallel"), height=320, elem_id="chart-parallel")
+                self.chart = PlotView(
+                    empty, label=say("sweep.chart"), height=380, elem_id="chart-sweep"
+                )
+                self.parallel = PlotView(
+                    empty, label=say("sweep.parallel"), height=320, elem_id="chart-parallel"
+                )
         self._wire(tabs)
 
     def _build_inputs(self) -> None:
         gr.Markdown(say("sweep.intro"), elem_classes="ouro-note")
         able = [(method_name(m), m.id) for m in methods.available().values() if m.proposes]
         method, axis, values = DEFAULT
-        self.method = gr.Dropdown(able, value=method, label=say("sweep.method"), elem_id="sweep-method")
+        self.method = gr.Dropdown(
+            able, value=method, label=say("sweep.method"), elem_id="sweep-method"
+        )
         self.axes, self.values = [], []
         for number, (name, text) in enumerate(((axis, values), (NONE, "")), 1):
             with gr.Row():
                 choices = _names(method, optional=number == 2)
-                self.axes.append(gr.Dropdown(choices, value=name, label=say(f"sweep.axis{number}"), elem_id=f"axis-{number}"))
+                self.axes.append(
+                    gr.Dropdown(
+                        choices,
+                        value=name,
+                        label=say(f"sweep.axis{number}"),
+                        elem_id=f"axis-{number}",
+                    )
+                )
                 note = say("sweep.values.note")
                 self.values.append(
-                    gr.Textbox(text, label=f"{say('sweep.values')} {number}", placeholder=note, elem_id=f"values-{number}")
+                    gr.Textbox(
+                        text,
+                        label=f"{say('sweep.values')} {number}",
+                        placeholder=note,
+                        elem_id=f"values-{number}",
+                    )
                 )
-        self.knobs = gr.Textbox("", label=say("sweep.knobs"), placeholder=say("sweep.knobs.note"), elem_id="sweep-knobs")
-        self.prompts = gr.Textbox(
-            PROMPTS, label=say("sweep.prompts"), info=say("sweep.prompts.note"), lines=4, max_lines=8, elem_id="sweep-prompts"
+        self.knobs = gr.Textbox(
+            "", label=say("sweep.knobs"), placeholder=say("sweep.knobs.note"), elem_id="sweep-knobs"
         )
-        self.repeats = gr.Slider(1, MOST_REPEATS, value=1, step=1, label=say("sweep.repeats"), info=say("sweep.repeats.note"))
-        self.count = gr.Slider(8, self.most, value=48, step=8, label=say("sweep.count.label"), info=say("sweep.count.note"))
-        self.estimate = gr.Markdown(say("sweep.unready"), elem_id="sweep-estimate", elem_classes="ouro-note")
+        self.prompts = gr.Textbox(
+            PROMPTS,
+            label=say("sweep.prompts"),
+            info=say("sweep.prompts.note"),
+            lines=4,
+            max_lines=8,
+            elem_id="sweep-prompts",
+        )
+        self.repeats = gr.Slider(
+            1,
+            MOST_REPEATS,
+            value=1,
+            step=1,
+            label=say("sweep.repeats"),
+            info=say("sweep.repeats.note"),
+        )
+        self.count = gr.Slider(
+            8,
+            self.most,
+            value=48,
+            step=8,
+            label=say("sweep.count.label"),
+            info=say("sweep.count.note"),
+        )
+        self.estimate = gr.Markdown(
+            say("sweep.unready"), elem_id="sweep-estimate", elem_classes="ouro-note"
+        )
         with gr.Row(elem_classes="ouro-buttons"):
             self.go = gr.Button(say("sweep.start"), variant="primary", elem_id="sweep", min_width=0)
             self.stop = gr.Button(say("sweep.stop"), elem_id="sweep-stop", min_width=0)
@@ -97,9 +141,21 @@ class SweepPanel:
 
     def _wire(self, tabs: Tabs) -> None:
         private: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
-        self.inputs = [self.pair, self.method, *self.axes, *self.values, self.knobs, self.prompts, self.repeats, self.count]
+        self.inputs = [
+            self.pair,
+            self.method,
+            *self.axes,
+            *self.values,
+            self.knobs,
+            self.prompts,
+            self.repeats,
+            self.count,
+        ]
         self.method.change(
-            lambda method: [gr.update(choices=_names(method, optional=n == 1), value=_first(method, n)) for n in range(2)],
+            lambda method: [
+                gr.update(choices=_names(method, optional=n == 1), value=_first(method, n))
+                for n in range(2)
+            ],
             self.method,
             self.axes,
             queue=False,
@@ -110,12 +166,25 @@ class SweepPanel:
         outputs = [self.view, self.chart, self.parallel]
         computing: dict[str, Any] = {"concurrency_limit": None, "trigger_mode": "once", **private}
         visit = self.generate.visit
-        running = gr.on([self.go.click, self.resume.click], self._start, [visit, *self.inputs], outputs, **computing)
+        running = gr.on(
+            [self.go.click, self.resume.click],
+            self._start,
+            [visit, *self.inputs],
+            outputs,
+            **computing,
+        )
         self.stop.click(
-            lambda: {"seq": time.time_ns(), "stopped": True}, outputs=self.view, cancels=[running], queue=False, **private
+            lambda: {"seq": time.time_ns(), "stopped": True},
+            outputs=self.view,
+            cancels=[running],
+            queue=False,
+            **private,
         )
         shown = [tabs, *self.generate.outputs]
-        refusing: dict[str, Any] = {"concurrency_limit": None, **private}  # in the queue, so that a refusal is shown
+        refusing: dict[str, Any] = {
+            "concurrency_limit": None,
+            **private,
+        }  # in the queue, so that a refusal is shown
         self.view.open_cell(self._open, visit, shown, **refusing)
         self.chart.point_select(self._picked, visit, shown, **refusing)
         self.saving.save_run(self._save, visit, self.saving, **refusing)
@@ -126,7 +195,11 @@ class SweepPanel:
         from ouroboros_core.benchmark.prompts import Question
 
         pair, method, first, second, texts, others, knobs, prompts, repeats, count = values
-        axes: list[Axis] = [read_axis(f"{name}={text}") for name, text in ((first, texts), (second, others)) if name != NONE]
+        axes: list[Axis] = [
+            read_axis(f"{name}={text}")
+            for name, text in ((first, texts), (second, others))
+            if name != NONE
+        ]
         lines = [line.strip() for line in str(prompts).splitlines() if line.strip()]
         if not 1 <= len(lines) <= MOST_PROMPTS:
             raise InvalidInput(say("sweep.unprompted", most=MOST_PROMPTS, n=len(lines)))
@@ -155,15 +228,23 @@ class SweepPanel:
         except OuroborosError as error:
             return str(error)
         runs = len(grid.cells) * len(questions) * repeats
-        told = say("sweep.seconds", n=round(seconds)) if seconds < 90 else say("sweep.minutes", n=round(seconds / 60))
+        told = (
+            say("sweep.seconds", n=round(seconds))
+            if seconds < 90
+            else say("sweep.minutes", n=round(seconds / 60))
+        )
         plain = plain_runs(grid) * len(questions) * repeats
         return say("sweep.estimate", runs=runs, tokens=count, plain=plain, time=told)
 
-    def _start(self, request: gr.Request, event: gr.EventData, visit: Visit, *values: Any) -> Iterator[Any]:
+    def _start(
+        self, request: gr.Request, event: gr.EventData, visit: Visit, *values: Any
+    ) -> Iterator[Any]:
         """Both buttons are one event: of two, Stop would not end the one that runs."""
         with told():
             make = self._again(visit) if event.target is self.resume else self._new(*values)
-            yield from self._run(visit, self.studio.sweep(make, pair=values[0], visitor=who(request)))
+            yield from self._run(
+                visit, self.studio.sweep(make, pair=values[0], visitor=who(request))
+            )
 
     def _new(self, *values: Any) -> Callable[[Pair], Sweep]:
         from ouroboros_core.benchmark.sweep import Sweep, estimate
@@ -185,7 +266,9 @@ class SweepPanel:
             raise InvalidInput(say("sweep.nothing"))
         return lambda _: swept.sweep
 
-    def _run(self, visit: Visit, running: Iterator[tuple[str, Sweep | None, Run | None]]) -> Iterator[Any]:
+    def _run(
+        self, visit: Visit, running: Iterator[tuple[str, Sweep | None, Run | None]]
+    ) -> Iterator[Any]:
         """What is left of a sweep; the visit keeps it, so that it can be stopped at any time."""
         drawn: list[Any] = [gr.skip(), gr.skip()]
         known: dict[str, Any] = {}
@@ -193,7 +276,17 @@ class SweepPanel:
         turn = uuid.uuid4().hex  # a stopped one is not the one that goes on
         for what, sweep, done in running:
             if sweep is None:
-                yield {"seq": time.time_ns(), "sweep": turn, "status": what, "done": 0, "total": 0, "left": 0}, *drawn
+                yield (
+                    {
+                        "seq": time.time_ns(),
+                        "sweep": turn,
+                        "status": what,
+                        "done": 0,
+                        "total": 0,
+                        "left": 0,
+                    },
+                    *drawn,
+                )
                 continue
             swept = visit.sweep(sweep)
             if done is not None:
@@ -237,9 +330,20 @@ class SweepPanel:
 
         rate = "–" if row.acceptance_rate is None else f"{row.acceptance_rate:.0%}"
         speedup = f"{row.speedup:.2f}×{interval(row)}"
-        numbers = [f"{row.acceptance_length:.2f}", rate, f"{row.tokens_per_second:.1f}", speedup, equality(row)]
+        numbers = [
+            f"{row.acceptance_length:.2f}",
+            rate,
+            f"{row.tokens_per_second:.1f}",
+            speedup,
+            equality(row),
+        ]
         texts = [*map(show, row.coordinates), *numbers]
-        return {"cell": row.cell, "name": grid.describe(row.coordinates), "texts": texts, "best": best}
+        return {
+            "cell": row.cell,
+            "name": grid.describe(row.coordinates),
+            "texts": texts,
+            "best": best,
+        }
 
     def _picked(self, event: gr.EventData, visit: Visit) -> list[Any]:
         """A click on a chart; marks of theory belong to no cell."""
@@ -267,13 +371,29 @@ class SweepPanel:
         if visit.swept is None or not visit.swept.sweep.points:
             return {"seq": time.time_ns(), "problem": say("sweep.before")}
         sweep = visit.swept.sweep
-        rows, ideals = cells.summary(sweep.points, sweep.grid), cells.ideal(sweep.points, sweep.grid)
+        rows, ideals = (
+            cells.summary(sweep.points, sweep.grid),
+            cells.ideal(sweep.points, sweep.grid),
+        )
         name = f"sweep-{sweep.grid.method}"
         if field(event, "kind", str) == "csv":
-            return {"seq": time.time_ns(), "name": f"{name}.csv", "type": "text/csv", "text": cells.to_csv(rows, sweep.grid.axes)}
-        report = {"rows": [asdict(row) for row in rows], "ideal": [asdict(found) for found in ideals]}
+            return {
+                "seq": time.time_ns(),
+                "name": f"{name}.csv",
+                "type": "text/csv",
+                "text": cells.to_csv(rows, sweep.grid.axes),
+            }
+        report = {
+            "rows": [asdict(row) for row in rows],
+            "ideal": [asdict(found) for found in ideals],
+        }
         text = sweep.store.text(report)
-        return {"seq": time.time_ns(), "name": f"{name}.json", "type": "application/json", "text": text}
+        return {
+            "seq": time.time_ns(),
+            "name": f"{name}.json",
+            "type": "application/json",
+            "text": text,
+        }
 
 
 @told()
@@ -282,7 +402,10 @@ def _names(method: str, *, optional: bool) -> list[tuple[str, str]]:
     from ouroboros_core.sampling import Sampling
 
     names = [*methods.get(method).Hyperparameters.knobs(), *Sampling.knobs(), "draft"]
-    return [*([(say("sweep.none"), NONE)] if optional else []), *((knob_label(name), name) for name in names)]
+    return [
+        *([(say("sweep.none"), NONE)] if optional else []),
+        *((knob_label(name), name) for name in names),
+    ]
 
 
 def _first(method: str, axis: int) -> str:

@@ -36,14 +36,25 @@ class TracesPanel:
         self.gallery = GalleryView(elem_id="gallery")
         self.open = OpenView(elem_id="open-view")
         gr.Markdown(f"## {say('traces.diff')}\n\n{say('traces.diff.note')}")
-        recorded = [(say(f"gallery.{entry['name']}.title"), entry["name"]) for entry in gallery.entries()]
+        recorded = [
+            (say(f"gallery.{entry['name']}.title"), entry["name"]) for entry in gallery.entries()
+        ]
         with gr.Row(elem_classes="ouro-pair"):
-            self.first = gr.Dropdown(recorded, value="heap-autoregressive", label=say("traces.first"), elem_id="diff-first")
-            self.second = gr.Dropdown(recorded, value="heap-ouroboros", label=say("traces.second"), elem_id="diff-second")
+            self.first = gr.Dropdown(
+                recorded,
+                value="heap-autoregressive",
+                label=say("traces.first"),
+                elem_id="diff-first",
+            )
+            self.second = gr.Dropdown(
+                recorded, value="heap-ouroboros", label=say("traces.second"), elem_id="diff-second"
+            )
         self.compare = gr.Button(say("traces.compare"), elem_id="compare")
         self.diff = DiffView(elem_id="diff-view")
         self.chart = PlotView(
-            {"seq": 0, "figure": figures.empty(say("traces.empty"))}, label=say("traces.chart"), elem_id="chart-diff"
+            {"seq": 0, "figure": figures.empty(say("traces.empty"))},
+            label=say("traces.chart"),
+            elem_id="chart-diff",
         )
         self._wire(tabs, tab, recorded)
 
@@ -53,14 +64,25 @@ class TracesPanel:
         visit = self.generate.visit
 
         def choices(visit: Visit) -> list[Any]:
-            return [gr.update(choices=[*((name, name) for name in reversed(visit.kept)), *recorded])] * 2
+            return [
+                gr.update(choices=[*((name, name) for name in reversed(visit.kept)), *recorded])
+            ] * 2
 
-        # Where there is no place of its own for a refusal, the event goes through the queue: from others Gradio shows none.
-        self.gallery.open_recorded(self._open_recorded, visit, shown, concurrency_limit=None, **private)
+        # Where there is no place of its own for a refusal, the event goes through the queue: from
+        # others Gradio shows none.
+        self.gallery.open_recorded(
+            self._open_recorded, visit, shown, concurrency_limit=None, **private
+        )
         self.open.open_file(self._open_file, visit, shown, concurrency_limit=None, **private)
         tab.select(choices, visit, [self.first, self.second], queue=False, **private)
         compared = [self.diff, self.chart]
-        self.compare.click(self._compare, [self.first, self.second, visit], compared, concurrency_limit=None, **private)
+        self.compare.click(
+            self._compare,
+            [self.first, self.second, visit],
+            compared,
+            concurrency_limit=None,
+            **private,
+        )
 
     def _open_recorded(self, event: gr.EventData, visit: Visit) -> list[Any]:
         with told():
@@ -73,12 +95,20 @@ class TracesPanel:
         try:
             trace, baseline = read_run(text)
         except OuroborosError as error:
-            return [gr.skip(), _told(f"{name}: {error}"), *(gr.skip() for _ in self.generate.outputs)]
+            return [
+                gr.skip(),
+                _told(f"{name}: {error}"),
+                *(gr.skip() for _ in self.generate.outputs),
+            ]
         visit.keep(trace)
         return self._shown(visit, trace, baseline, say("open.done", name=name))
 
     def _shown(self, visit: Visit, trace: Trace, baseline: Trace | None, said: str) -> list[Any]:
-        return [gr.Tabs(selected=GENERATE), _told(said), *self.generate.show(visit, trace, baseline)]
+        return [
+            gr.Tabs(selected=GENERATE),
+            _told(said),
+            *self.generate.show(visit, trace, baseline),
+        ]
 
     @staticmethod
     def _compare(first: str, second: str, visit: Visit) -> tuple[Any, Any]:
