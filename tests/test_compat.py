@@ -262,13 +262,13 @@ def test_window_and_guess_set_need_not_be_equal_and_the_draft_may_have_any_depth
     ("call", "message"),
     [
         (
-            lambda t, d: ouroboros([1, 2], d, t),
+            lambda t, d: ouroboros([1, 2], d, t),  # type: ignore[arg-type]
             r"prefix must be a tensor of the shape \[1, tokens\], got a list",
-        ),  # type: ignore[arg-type]
+        ),
         (
-            lambda t, d: speculative_generate(torch.tensor([[1]]), d, t),
+            lambda t, d: speculative_generate(torch.tensor([[1]]), d, t),  # type: ignore[arg-type]
             "inputs must be a list of token ids, got a tensor",
-        ),  # type: ignore[arg-type]
+        ),
         (
             lambda t, d: ouroboros(torch.tensor([1, 2]), d, t),
             r"prefix must have the shape \[1, tokens\], got \[2\]",
