@@ -16,9 +16,11 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
+from dataclasses import replace
 from pathlib import Path
 
 from ouroboros_core import methods
+from ouroboros_core.adaptive.profiler import read_costs
 from ouroboros_core.benchmark.entrants import BASELINE, MethodEntrant, parse
 from ouroboros_core.benchmark.prompts import own_prompts, read, spread
 from ouroboros_core.cli import options
@@ -56,8 +58,11 @@ def main() -> None:
     parser.add_argument("--limit", type=int, default=12)
     parser.add_argument("--max-new-tokens", type=int, default=32)
     parser.add_argument("--json", metavar="FILE", help="writes the figures of every prompt")
+    parser.add_argument("--costs", metavar="FILE", help="costs that were measured elsewhere or idle")
     arguments = parser.parse_args()
     pair = options.load_pair(arguments)
+    if arguments.costs:
+        pair = replace(pair, costs=read_costs(json.loads(Path(arguments.costs).read_text())))
     questions = read(Path(arguments.prompts)) if arguments.prompts else own_prompts()
     questions = spread(questions, arguments.limit)
     entrants = [MethodEntrant(pair, spec) for spec in parse(arguments.methods, Sampling())]

@@ -78,6 +78,10 @@ def tile(page: Any, label: str) -> str:
 
 
 def set_count(page: Any, count: int) -> None:
+    """On a narrow screen the settings are opened first."""
+    closed = page.locator(".ouro-settings:not([open]) summary")
+    if closed.is_visible():
+        closed.click()
     page.get_by_label("number input for max new tokens").fill(str(count))
     page.keyboard.press("Tab")
 

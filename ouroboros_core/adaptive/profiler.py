@@ -176,7 +176,7 @@ def costs_of(
     key = hashlib.sha256(repr((asdict(environment), names)).encode()).hexdigest()[:16]
     file = cache_folder() / "costs" / f"{key}.json"
     try:
-        return _read(json.loads(file.read_text()))
+        return read_costs(json.loads(file.read_text()))
     except (OSError, ValueError, KeyError, TypeError):
         pass
     costs = measure(target, draft, head)
@@ -189,7 +189,8 @@ def costs_of(
     return costs
 
 
-def _read(data: dict[str, Any]) -> Costs:
+def read_costs(data: dict[str, Any]) -> Costs:
+    """What `costs_of` keeps as JSON; raises KeyError, TypeError or ValueError for anything else."""
     parts = [data[name] for name in ("target", "draft", "head")]
     target, draft, head = (_part(p) for p in parts)
     if target is None or not all(s > 0 for p in (target, draft, head) if p for s in p.seconds):
