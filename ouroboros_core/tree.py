@@ -13,7 +13,6 @@ the proposals `c d` and `c e`:
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
@@ -82,7 +81,7 @@ class Provenance:
         if self.match is not None:
             length = self.match + depth - 1
             return length / (length + 2) / (1 + rank) / (1 + rank)
-        return 0.45 / (1 + rank) / math.sqrt(1 + rank)
+        return 0.35 / (1 + rank) / (1 + rank)
 
 
 ROOT = Provenance(Source.CONTEXT)

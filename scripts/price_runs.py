@@ -58,7 +58,7 @@ def main() -> None:
     parser.add_argument("--limit", type=int, default=12)
     parser.add_argument("--max-new-tokens", type=int, default=32)
     parser.add_argument("--json", metavar="FILE", help="writes the figures of every prompt")
-    parser.add_argument("--costs", metavar="FILE", help="costs that were measured elsewhere or idle")
+    parser.add_argument("--costs", metavar="FILE", help="costs that were measured before")
     arguments = parser.parse_args()
     pair = options.load_pair(arguments)
     if arguments.costs:

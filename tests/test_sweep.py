@@ -447,7 +447,7 @@ def test_theory_is_asked_for_every_value_of_the_other_axis() -> None:
     )
     rows = cells.summary(points, grid)
     assert cells.conclusions(rows, [cold], grid) == [
-        "Measured best: gamma=2, temperature=0.0, 4.00x.",
+        "Measured best: gamma=2, temperature=0.0, 4.00×.",
         f"By theory, at temperature=0.0 (alpha 0.62, c 0.07): gamma {cold.gamma}, "
         f"{cold.speedup:.2f}x.",
     ]

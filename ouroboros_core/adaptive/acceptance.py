@@ -18,12 +18,15 @@ from ouroboros_core.tree import Provenance, TokenTree
 MEMORY = 0.97
 """What the evidence of a step still counts for at the next one."""
 
-WEIGHT = 2.0
+WEIGHT = 1.0
 """Accepted tokens that the prior counts for."""
 
 HIT, HIT_WEIGHT = 0.75, 2.0
 """How often one of a draft's tokens is accepted where it is asked, as long as nothing is known, and
 the steps that counts for. Hopeful on purpose: a draft that is not asked can teach nothing."""
+
+KNOWN = 1.0
+"""Steps with a draft, as far as they still count, before its own account of itself is trusted."""
 
 SUREST = 0.98
 
@@ -48,6 +51,12 @@ class Acceptance:
     def hit(self) -> float:
         """The probability that one of a draft's tokens is accepted behind a node that is."""
         return (self._hits + HIT_WEIGHT * HIT) / (self._asked + HIT_WEIGHT)
+
+    @property
+    def unknown(self) -> bool:
+        """Whether too little is known of the draft for its own account to be trusted: at the
+        beginning, and where it was not asked for long."""
+        return self._asked < KNOWN
 
     def alone(self, tree: TokenTree) -> list[float]:
         """For each node the probability that it is accepted if its parent is; of several who agree,

@@ -26,6 +26,7 @@ from ouroboros_core.methods.base import (
     TokenizedPrompt,
     VerificationResult,
 )
+from ouroboros_core.sources import Source
 from ouroboros_core.tree import TokenTree
 
 PRIOR_STEPS = 8
@@ -162,7 +163,8 @@ class Controller(Method):
     def _choose(self, tree: TokenTree) -> list[int]:
         """The nodes that are worth checking, ascending.
 
-        Those that were drawn at random all are: under rejection sampling it must not depend on the
+        So are the first drafts, whatever they cost: what is not checked can teach nothing. So is
+        everything that was drawn at random: under rejection sampling it must not depend on the
         token that was drawn whether it is judged.
         """
         fixed = self._plan
@@ -174,6 +176,8 @@ class Controller(Method):
             if not fixed.checking or tree.provenance[node].source in fixed.always
         }
         always |= {node for node in proposals if tree.drawn_from(node) is not None}
+        if self.acceptance.unknown:
+            always |= set(_likeliest_draft(tree))
         always |= {above for node in always for above in tree.path_to(node)}
         # The likeliest first; sorting is stable, so that of equals the parent comes first.
         nodes = sorted(
@@ -219,6 +223,15 @@ class Controller(Method):
         self.member.learn(
             result if whole else result.of(tree, {node: place for place, node in enumerate(nodes)})
         )
+
+
+def _likeliest_draft(tree: TokenTree) -> list[int]:
+    """The chain of a draft's first choices, the root left out."""
+    chain, node = [], 0
+    while drafted := [n for n in tree.children(node) if tree.provenance[n].source is Source.DRAFT]:
+        node = drafted[0]
+        chain.append(node)
+    return chain
 
 
 def controlled(method: Method, costs: Costs) -> Method:
