@@ -40,7 +40,7 @@ from visualize.components.plot_view import PLOTLY, library
 from visualize.server.endpoint import add_endpoint
 from visualize.server.limits import PUBLIC, Limits
 from visualize.server.models import Models
-from visualize.server.runner import Studio
+from visualize.server.runner import Runner
 from visualize.server.service import Gate, Packed, malformed, write_log
 from visualize.tabs.drafts import DraftsPanel
 from visualize.tabs.generate import GeneratePanel
@@ -79,29 +79,29 @@ def theme() -> Any:
     )
 
 
-def build(studio: Studio, max_queue: int = MAX_QUEUE) -> gr.Blocks:
+def build(runner: Runner, max_queue: int = MAX_QUEUE) -> gr.Blocks:
     """The page, not yet launched."""
     with gr.Blocks(title=say("page.window"), analytics_enabled=False, fill_width=True) as page:
         with gr.Row(elem_classes="ouro-top"):
             header = PageHeader(TABS)
-            pair = choose_pair(studio.models)
+            pair = choose_pair(runner.models)
         with gr.Tabs() as tabs:
             generate, race, swept, learn, traces, drafts = (
                 gr.Tab(say(f"tab.{tab}"), id=tab) for tab in TABS
             )
             with generate:
-                panel = GeneratePanel(studio, pair)
+                panel = GeneratePanel(runner, pair)
             with race:
-                RacePanel(studio, pair)
+                RacePanel(runner, pair)
             with swept:
-                sweep = SweepPanel(studio, panel, tabs)
+                sweep = SweepPanel(runner, panel, tabs)
             with learn:
                 LearnPanel()
             with traces:
                 TracesPanel(panel, tabs, traces)
             with drafts:
                 DraftsPanel()
-        add_endpoint(studio)
+        add_endpoint(runner)
         address_tabs(page, header, tabs, (generate, race, swept, learn, traces, drafts))
         panel.attach_loading(page)
         sweep.attach(page)
@@ -213,10 +213,10 @@ def load(arguments: argparse.Namespace, choice: Choice) -> Any:
     )
 
 
-def health(studio: Studio) -> JSONResponse:
+def health(runner: Runner) -> JSONResponse:
     """For whoever watches over the server: 200 while it serves, 503 if the models could not be
     loaded."""
-    state = studio.models.health
+    state = runner.models.health
     return JSONResponse({"status": state}, 503 if state == "failed" else 200)
 
 
@@ -230,15 +230,15 @@ def main() -> None:
         sys.exit(f"error: {error}")
     write_log()
     limits = PUBLIC if arguments.public else Limits()
-    studio = Studio(
+    runner = Runner(
         Models(partial(load, arguments), choices, own=limits.own_models), limits, max_queue
     )
-    page = build(studio, max_queue)
-    studio.models.start()
+    page = build(runner, max_queue)
+    runner.models.start()
     try:
         where = {"server_name": arguments.host, "server_port": arguments.port}
         routes = [
-            APIRoute("/healthz", partial(health, studio)),
+            APIRoute("/healthz", partial(health, runner)),
             APIRoute(f"/{PLOTLY}", library),
         ]  # there from the first answer on
         between = [Middleware(Gate), Middleware(Packed)]

@@ -23,7 +23,8 @@ from ouroboros_core.locations import assets
 from visualize import views
 from visualize.server import compute
 from visualize.server import models
-from visualize.server import runner as studio
+from visualize.server import runner
+from visualize.server.updates import Finished, Progress, Started
 
 recorded = read_trace((assets() / "traces" / "heap-ouroboros.json").read_bytes())
 steps, texts = [], []
@@ -32,26 +33,27 @@ while len(texts) < {TOKENS}:
     texts += recorded.texts
 trace = replace(recorded, steps=tuple(steps), texts=tuple(texts))
 
-class Stream(studio.Studio):
+class Stream(runner.Runner):
     def run(self, task, compare, charts=True, pool=None, **_):
         common = {{"run": "stream", "badge": "live", "title": "a stream", "prompt": "", "chat": False}}
-        yield {{"view": {{**common, "seq": 1, "from": 0, "steps": [], "status": "begun", "tiles": []}}}}
+        view = {{**common, "seq": 1, "from": 0, "steps": [], "status": "begun", "tiles": []}}
+        yield Started("stream", replace(trace, steps=(), texts=()), None, view)
         drawn = 0
         ends = list(accumulate(len(step.tokens) for step in steps))
         for seq, shown in enumerate(range(0, len(steps), 3), 2):
             end = min(shown + 3, len(steps))
             first = ends[shown - 1] if shown else 0
-            part = views.steps_view(steps[shown:end], texts[first : ends[end - 1]], task.sampling, views.piece_of(trace))
-            yield {{
-                "view": {{"run": "stream", "seq": seq, "from": shown, "steps": part, "status": f"step {{end}}"}},
-                "charts": compute.growing(steps[:end]) if compute.draw_anew(end, drawn) else {{}},
-            }}
+            new = texts[first : ends[end - 1]]
+            part = views.steps_view(steps[shown:end], new, task.sampling, views.piece_of(trace))
+            view = {{"run": "stream", "seq": seq, "from": shown, "steps": part, "status": f"step {{end}}"}}
+            charts = compute.growing(steps[:end]) if compute.draw_anew(end, drawn) else {{}}
+            yield Progress(tuple(steps[shown:end]), tuple(new), {{}}, view, charts)
             drawn = end if compute.draw_anew(end, drawn) else drawn
             time.sleep(1 / 20)
         view = views.run_view(trace, None, run="stream", seq=10**6, badge_text="live")
-        yield {{"view": view, "charts": compute.all_charts(trace, None), "trace": trace, "baseline": None, "difference": None}}
+        yield Finished(trace, None, None, None, view, compute.all_charts(trace, None))
 
-studio.Studio = Stream
+runner.Runner = Stream
 models.Models.start = lambda self: None
 models.Models.ready = True
 models.Models.state = lambda self, name="": "Ready: a recorded run."

@@ -46,7 +46,7 @@ def test_a_parameter_that_is_wrong_costs_only_itself() -> None:
     found = permalink.read(query)
     assert found is not None
     inputs, wrong = found
-    assert (inputs.prompt, inputs.method, inputs.knobs, inputs.sampling) == (
+    assert (inputs.prompt, inputs.method, inputs.settings, inputs.sampling) == (
         "Hi",
         "speculative",
         {},

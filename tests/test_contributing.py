@@ -35,8 +35,8 @@ from visualize.tabs.inputs import RunInputs
 with gradio.Blocks():
     inputs = RunInputs(256)
     inputs.build_prompt()
-    inputs.build_knobs()
-knob = inputs.knobs["echo", "num_tokens"]
+    inputs.build_settings()
+knob = inputs.settings["echo", "num_tokens"]
 shown = [type(knob).__name__, knob.label, knob.minimum, knob.maximum, knob.value, knob.info]
 print(json.dumps({"methods": inputs.method.choices, "knob": shown}))
 """

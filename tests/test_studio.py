@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import pickle
 import threading
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, get_args
 
 import gradio as gr
 import pytest
 
 from ouroboros_core import methods
+from ouroboros_core.benchmark.grid import Axis, Grid
+from ouroboros_core.benchmark.prompts import Question
+from ouroboros_core.benchmark.sweep import Sweep
 from ouroboros_core.decoding import metrics
 from ouroboros_core.decoding.generation import Task
+from ouroboros_core.decoding.trace import Trace
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.loading.pairs import Pair, make_pair
 from ouroboros_core.sampling import Sampling
@@ -22,8 +28,21 @@ from tests.test_trace import typed_trace
 from visualize.server.baselines import BASELINE_SECONDS, BASELINES_KEPT, Baselines
 from visualize.server.limits import Limits
 from visualize.server.models import Models
-from visualize.server.runner import Studio
-from visualize.server.session import Visit
+from visualize.server.runner import Runner
+from visualize.server.session import Session
+from visualize.server.updates import (
+    Comparing,
+    Finished,
+    LaneFinished,
+    Progress,
+    RaceUpdate,
+    RunUpdate,
+    Started,
+    SweepProgress,
+    SweepStarted,
+    Waiting,
+    Written,
+)
 from visualize.tabs import race, sweep
 from visualize.tabs.generate import CHARTS
 from visualize.tabs.inputs import learns
@@ -39,6 +58,9 @@ def make_task(prompt: str = "the cat sat", method: str = "speculative", **more: 
     )
 
 
+QUESTION = Question(1, "own", ("the cat sat",))
+
+
 def small_pair() -> Pair:
     """Tiny models with a real tokenizer, wide enough for its ids."""
     import transformers
@@ -51,9 +73,22 @@ def small_pair() -> Pair:
     return make_pair(target, draft, tokenizer("bytes"))
 
 
+def ending(updates: Iterable[RunUpdate]) -> Finished:
+    """How a run ends."""
+    *_, last = updates
+    assert isinstance(last, Finished)
+    return last
+
+
+def said(update: RunUpdate) -> str:
+    """What it waits for."""
+    assert isinstance(update, Waiting)
+    return update.status
+
+
 @pytest.fixture(scope="module")
-def studio() -> Studio:
-    made = Studio(Models(lambda _: small_pair()))
+def runner() -> Runner:
+    made = Runner(Models(lambda _: small_pair()))
     made.models.ask("").result()
     return made
 
@@ -73,10 +108,10 @@ def test_a_baseline_is_forgotten_after_ten_minutes_and_when_there_are_too_many()
 
 
 def test_plain_decoding_runs_once_for_a_task_and_again_for_another(
-    studio: Studio, monkeypatch: pytest.MonkeyPatch
+    runner: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def baseline(**more: Any) -> Any:
-        return list(studio.run(make_task(**more), compare=True))[-1]["baseline"]
+        return ending(runner.run(make_task(**more), compare=True)).baseline
 
     monkeypatch.setattr(metrics, "busy", lambda *_: None)  # whatever else this machine is doing
     first = baseline()
@@ -89,17 +124,21 @@ def test_plain_decoding_runs_once_for_a_task_and_again_for_another(
 
 
 def test_plain_decoding_measured_on_a_busy_machine_is_measured_again(
-    studio: Studio, monkeypatch: pytest.MonkeyPatch
+    runner: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is kept is made a thousand times as slow: one more run replaces it, by one that was
     measured; and what was measured while the machine was busy is not kept."""
-    monkeypatch.setattr(
-        metrics, "busy", metrics.slowed
-    )  # its other signs depend on what else this machine is doing
+
+    def by_far(trace: Trace, baseline: Trace) -> tuple[str, float] | None:
+        """Whatever else this machine is doing makes nothing a hundred times as slow."""
+        ratio = metrics.slowed(trace, baseline)
+        return ("slowed", ratio) if ratio and ratio > 100 else None
+
+    monkeypatch.setattr(metrics, "busy", by_far)
     task = make_task(prompt="the cat was busy")
-    list(studio.run(task, compare=True))
-    key = Baselines.key(studio.models.loaded(""), task)
-    kept = studio._baselines.get(key)
+    list(runner.run(task, compare=True))
+    key = Baselines.key(runner.models.loaded(""), task)
+    kept = runner._baselines.get(key)
     assert kept is not None
     slow = replace(
         kept,
@@ -108,82 +147,132 @@ def test_plain_decoding_measured_on_a_busy_machine_is_measured_again(
             for s in kept.steps
         ),
     )
-    studio._baselines.put(key, slow)
-    used = list(studio.run(task, compare=True))[-1]["baseline"]
+    runner._baselines.put(key, slow)
+    used = ending(runner.run(task, compare=True)).baseline
+    assert used is not None
     assert metrics.plain_step_seconds(used) < metrics.plain_step_seconds(slow) / 10
     assert used.tokens == slow.tokens
-    assert studio._baselines.get(key) is used
-    assert list(studio.run(task, compare=True))[-1]["baseline"] is used
-    again = list(studio.run(task, compare=True, fresh=True))[-1]["baseline"]
+    assert runner._baselines.get(key) is used
+    assert ending(runner.run(task, compare=True)).baseline is used
+    again = ending(runner.run(task, compare=True, fresh=True)).baseline
     assert again is not used, "one may ask for it"
     monkeypatch.setattr(metrics, "busy", lambda *_: ("unsteady", 1.0))
-    assert list(studio.run(task, compare=True))[-1]["baseline"] is not again
-    assert studio._baselines.get(key) is again
+    assert ending(runner.run(task, compare=True)).baseline is not again
+    assert runner._baselines.get(key) is again
 
 
-def test_a_run_streams_every_step_once_and_ends_with_everything(studio: Studio) -> None:
-    updates = list(studio.run(make_task(max_new_tokens=40), compare=True))
+def test_a_run_streams_every_step_once_and_ends_with_everything(runner: Runner) -> None:
+    updates = list(runner.run(make_task(max_new_tokens=40), compare=True))
     seen = 0
-    for update in updates[:-2]:
-        view = update.get("view", {})
-        if view.get("steps") and "tiles" not in view:
-            assert view["from"] == seen
-            seen += len(view["steps"])
+    for update in updates:
+        if isinstance(update, Progress):
+            assert update.view["from"] == seen
+            assert len(update.view["steps"]) == len(update.steps)
+            seen += len(update.steps)
     last = updates[-1]
-    assert [s["index"] for s in last["view"]["steps"]] == list(range(len(last["trace"].steps)))
-    assert last["view"]["done"]
-    assert last["view"]["tiles"][-1]["value"] == "yes"
-    assert set(last["charts"]) == set(CHARTS)
-    assert last["trace"].tokens == last["baseline"].tokens
+    assert isinstance(last, Finished) and last.baseline is not None
+    assert [s["index"] for s in last.view["steps"]] == list(range(len(last.trace.steps)))
+    assert last.view["done"]
+    assert last.view["tiles"][-1]["value"] == "yes"
+    assert set(last.charts) == set(CHARTS)
+    assert last.trace.tokens == last.baseline.tokens
 
 
-def last_update(studio: Studio, **more: Any) -> Any:
-    return list(studio.run(make_task(**more), compare=True))[-1]
+def test_a_run_starts_once_and_ends_once_whoever_waits_says_so_before(runner: Runner) -> None:
+    """Also where one waits, where it is not compared, and where it is stopped."""
+    alone = [type(update) for update in runner.run(make_task(), compare=False)]
+    assert (alone[0], alone[-1]) == (Started, Finished)
+    assert set(alone[1:-1]) == {Progress}
+    blocking = runner.run(make_task(), compare=False)
+    next(blocking)
+    waiting = runner.run(make_task(prompt="the mat was there first"), compare=True, fresh=True)
+    assert isinstance(next(waiting), Waiting)
+    blocking.close()
+    kinds = [type(update) for update in waiting]
+    kinds = kinds[kinds.index(Started) :]
+    assert (kinds.count(Started), kinds.count(Written), kinds.count(Finished)) == (1, 1, 1)
+    written = kinds.index(Written)
+    assert set(kinds[1:written]) == {Progress}
+    assert set(kinds[written + 1 :]) == {Comparing, Finished}
+    assert kinds[-1] is Finished
 
 
-def test_what_need_not_be_identical_is_not_called_a_difference(studio: Studio) -> None:
+def test_what_a_worker_yields_is_pickled_and_comes_back_equal(runner: Runner) -> None:
+    """Of runs and races, every kind; of a sweep, which is never lent, all but the sweep itself."""
+    learning = make_task(method="ouroboros")
+    pool = partial(Session().pool, learning)
+    blocking = runner.run(make_task(), compare=False)
+    next(blocking)
+    running = runner.run(learning, compare=True, pool=pool, fresh=True)
+    updates: list[Any] = [next(running)]
+    blocking.close()
+    updates += running
+    tasks = [(method, make_task(method=method)) for method in ("autoregressive", "speculative")]
+    updates += runner.race(tasks)
+    assert {type(update) for update in updates} == {*get_args(RunUpdate), *get_args(RaceUpdate)}
+    grid = Grid("speculative", (Axis("gamma", (2,)),))
+    sweeping = list(runner.sweep(lambda pair: Sweep(pair, grid, [QUESTION], 1, 8)))
+    assert [type(update) for update in sweeping[:2]] == [SweepStarted, SweepProgress]
+    updates += sweeping[1:]
+    for update in updates:
+        back = pickle.loads(pickle.dumps(update))
+        if isinstance(update, Started | Finished) and update.pool is not None:
+            assert back.pool.fingerprint == update.pool.fingerprint
+            back = replace(back, pool=update.pool)
+        assert back == update
+
+
+def test_a_race_ends_with_each_lane_and_shows_all_of_them(runner: Runner) -> None:
+    tasks = [(method, make_task(method=method)) for method in ("autoregressive", "speculative")]
+    ended = [update for update in runner.race(tasks) if isinstance(update, LaneFinished)]
+    assert [update.view["done"] for update in ended] == [False, True]
+    assert [len(update.view["lanes"]) for update in ended] == [1, 2]
+    assert ended[0].trace.tokens == ended[1].trace.tokens, "the oracle: plain decoding"
+
+
+def last_update(runner: Runner, **more: Any) -> Any:
+    return ending(runner.run(make_task(**more), compare=True))
+
+
+def test_what_need_not_be_identical_is_not_called_a_difference(runner: Runner) -> None:
     """A draft model that writes alone, and rejection sampling: another text, but no error."""
-    alone = last_update(studio, method="draft_only")
-    assert alone["trace"].tokens != alone["baseline"].tokens
-    assert alone["difference"] is None
-    assert (
-        alone["view"]["tiles"][-1]["note"] == "The draft model wrote this alone; nobody checked it."
-    )
-    assert {t["look"] for s in alone["view"]["steps"] for t in s["tokens"]} == {"draft"}
+    alone = last_update(runner, method="draft_only")
+    assert alone.trace.tokens != alone.baseline.tokens
+    assert alone.difference is None
+    assert alone.view["tiles"][-1]["note"] == "The draft model wrote this alone; nobody checked it."
+    assert {t["look"] for s in alone.view["steps"] for t in s["tokens"]} == {"draft"}
     rejecting = Sampling(temperature=1.0, seed=1, acceptance="rejection")
-    alone = last_update(studio, method="draft_only", sampling=rejecting)
-    assert (
-        alone["view"]["tiles"][-1]["note"] == "The draft model wrote this alone; nobody checked it."
-    )
-    sampled = last_update(studio, sampling=rejecting)
-    assert sampled["trace"].tokens != sampled["baseline"].tokens
-    assert sampled["difference"] is None
-    assert sampled["view"]["tiles"][-1]["value"] == "in distribution"
-    greedy = last_update(studio, sampling=Sampling(acceptance="rejection"))
-    assert greedy["view"]["tiles"][-1]["value"] == "yes"
+    alone = last_update(runner, method="draft_only", sampling=rejecting)
+    assert alone.view["tiles"][-1]["note"] == "The draft model wrote this alone; nobody checked it."
+    sampled = last_update(runner, sampling=rejecting)
+    assert sampled.trace.tokens != sampled.baseline.tokens
+    assert sampled.difference is None
+    assert sampled.view["tiles"][-1]["value"] == "in distribution"
+    greedy = last_update(runner, sampling=Sampling(acceptance="rejection"))
+    assert greedy.view["tiles"][-1]["value"] == "yes"
 
 
-def test_a_second_run_waits_until_a_stopped_one_has_left(studio: Studio) -> None:
+def test_a_second_run_waits_until_a_stopped_one_has_left(runner: Runner) -> None:
     """As after Stop: the first generator is dropped while its thread may still be inside a pass."""
-    first = studio.run(make_task(max_new_tokens=64), compare=False)
+    first = runner.run(make_task(max_new_tokens=64), compare=False)
     next(first)
-    second = studio.run(make_task(prompt="the mat"), compare=False)
-    assert next(second)["view"]["status"] == "Waiting for another run to end …"
+    second = runner.run(make_task(prompt="the mat"), compare=False)
+    assert said(next(second)) == "Waiting for another run to end …"
     threading.Timer(0.3, first.close).start()
-    assert list(second)[-1]["trace"].prompt.text == "the mat"
+    assert ending(second).trace.prompt.text == "the mat"
 
 
-def test_a_task_that_cannot_run_frees_the_lane(studio: Studio) -> None:
+def test_a_task_that_cannot_run_frees_the_lane(runner: Runner) -> None:
     with pytest.raises(InvalidInput, match="has room for 256"):
-        list(studio.run(make_task(max_new_tokens=300), compare=True))
-    assert list(studio.run(make_task(), compare=False))[-1]["trace"].steps
+        list(runner.run(make_task(max_new_tokens=300), compare=True))
+    assert ending(runner.run(make_task(), compare=False)).trace.steps
 
 
 def test_models_that_do_not_load_are_an_answer_not_a_hang() -> None:
     def fail() -> Pair:
         raise MemoryError("no room")
 
-    broken = Studio(Models(lambda _: fail()))
+    broken = Runner(Models(lambda _: fail()))
     broken.models.start()
     with pytest.raises(InvalidInput, match="these models do not fit into the memory"):
         list(broken.run(make_task(), compare=True))
@@ -194,7 +283,7 @@ def test_models_that_do_not_load_are_an_answer_not_a_hang() -> None:
 
 def test_who_comes_when_too_many_wait_is_told_so_whichever_way() -> None:
     """Two places: one computes, one waits."""
-    small = Studio(Models(lambda _: small_pair()), waiting=1)
+    small = Runner(Models(lambda _: small_pair()), waiting=1)
     small.models.ask("").result()
     first, second, third = (
         small.run(make_task(max_new_tokens=64), compare=False) for _ in range(3)
@@ -204,46 +293,46 @@ def test_who_comes_when_too_many_wait_is_told_so_whichever_way() -> None:
     with pytest.raises(InvalidInput, match="the queue is full: a run is waiting already"):
         next(third)
     first.close()
-    assert list(second)[-1]["trace"].steps
-    assert list(small.run(make_task(), compare=False))[-1]["trace"].steps
+    assert ending(second).trace.steps
+    assert ending(small.run(make_task(), compare=False)).trace.steps
 
 
 def test_who_waits_is_served_in_the_order_of_coming_and_told_how_many_come_first(
-    studio: Studio,
+    runner: Runner,
 ) -> None:
-    runs = [studio.run(make_task(max_new_tokens=64), compare=False) for _ in range(4)]
-    assert "begun" in next(runs[0])
-    said = [next(run)["view"]["status"] for run in runs[1:]]
-    assert said == [
+    runs = [runner.run(make_task(max_new_tokens=64), compare=False) for _ in range(4)]
+    assert isinstance(next(runs[0]), Started)
+    told = [said(next(run)) for run in runs[1:]]
+    assert told == [
         "Waiting for another run to end …",
         *(f"Waiting for a turn: {n} runs come first …" for n in (2, 3)),
     ]
     runs[1].close()
-    assert next(runs[3])["view"]["status"] == "Waiting for a turn: 2 runs come first …"
+    assert said(next(runs[3])) == "Waiting for a turn: 2 runs come first …"
     runs[0].close()
-    assert "begun" in next(runs[2])
-    assert next(runs[3])["view"]["status"] == "Waiting for another run to end …"
+    assert isinstance(next(runs[2]), Started)
+    assert said(next(runs[3])) == "Waiting for another run to end …"
     runs[2].close()
-    assert "begun" in next(runs[3])
+    assert isinstance(next(runs[3]), Started)
     runs[3].close()
 
 
 def test_runs_that_wait_at_once_do_not_spend_one_budget_twice() -> None:
-    studio = Studio(Models(lambda _: small_pair()), Limits(tokens=20))
-    studio.models.ask("").result()
-    first, second = (studio.run(make_task(), compare=False, visitor="a") for _ in range(2))
+    runner = Runner(Models(lambda _: small_pair()), Limits(tokens=20))
+    runner.models.ask("").result()
+    first, second = (runner.run(make_task(), compare=False, visitor="a") for _ in range(2))
     next(first)
     next(second)
     list(first)
     with pytest.raises(InvalidInput, match="may have 20 tokens in an hour; you have had 12"):
         list(second)
-    assert list(studio.run(make_task(), compare=False, visitor="b"))[-1]["trace"].steps
+    assert ending(runner.run(make_task(), compare=False, visitor="b")).trace.steps
 
 
 @pytest.mark.parametrize("name", [[], None, {"a": 1}, 3])
 def test_an_event_that_names_nothing_is_answered_with_words(name: Any) -> None:
-    with pytest.raises(gr.Error, match="Choose two runs to compare"):
-        TracesPanel._compare(name, "heap-ouroboros", Visit())
+    shown, _ = TracesPanel._compare(name, "heap-ouroboros", Session())
+    assert shown["problem"].startswith("Choose two runs to compare")
     for answer in (race._help, learns, partial(sweep._names, optional=True)):
         with pytest.raises(gr.Error, match="method must be one of"):
             answer(name)

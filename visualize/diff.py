@@ -259,7 +259,7 @@ def _lane(name: str, trace: Trace, steps: int, seconds: float) -> View:
     how = sampling.kind
     if sampling.temperature:
         changed = sampling.model_dump(exclude_defaults=True)
-        how = ", ".join(f"{knob} {value}" for knob, value in changed.items())
+        how = ", ".join(f"{setting} {value}" for setting, value in changed.items())
     settings = describe(
         trace.method, trace.hyperparameters, trace.target, trace.draft, trace.corpus
     )

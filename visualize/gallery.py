@@ -20,7 +20,7 @@ PLAIN = "autoregressive"
 
 @cache
 def runs() -> dict[str, dict[str, Any]]:
-    """What was recorded, by name: prompt, method, knobs; see `scripts.record`."""
+    """What was recorded, by name: prompt, method, settings; see `scripts.record`."""
     found: dict[str, dict[str, Any]] = json.loads(
         (assets() / "traces" / "gallery.json").read_text()
     )["runs"]

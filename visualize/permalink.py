@@ -25,30 +25,30 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Inputs:
-    """What a run is asked for with. knobs and sampling: the values that are given, validated;
+    """What a run is asked for with. settings and sampling: the values that are given, validated;
     others have their defaults."""
 
     prompt: str
     method: str = methods.DEFAULT
     chat: bool = True
     max_new_tokens: int = 128
-    knobs: dict[str, Any] = field(default_factory=dict)
+    settings: dict[str, Any] = field(default_factory=dict)
     sampling: dict[str, Any] = field(default_factory=dict)
 
 
 def of(trace: Trace) -> Inputs | None:
-    """The inputs that a run was made of; None where the page has no such method, knobs or
+    """The inputs that a run was made of; None where the page has no such method, settings or
     length."""
     try:
         kind = methods.get(trace.method)
-        knobs = kind.Hyperparameters.parse(trace.hyperparameters).model_dump()
+        settings = kind.Hyperparameters.parse(trace.hyperparameters).model_dump()
         sampling = Sampling.parse(trace.sampling).model_dump()
     except InvalidInput:
         return None
     if not FEWEST <= trace.max_new_tokens <= MOST:
         return None
     return Inputs(
-        trace.prompt.text, kind.id, trace.prompt.chat, trace.max_new_tokens, knobs, sampling
+        trace.prompt.text, kind.id, trace.prompt.chat, trace.max_new_tokens, settings, sampling
     )
 
 
@@ -60,9 +60,9 @@ def query(inputs: Inputs) -> str:
             f"a link can hold a prompt of {LONGEST} characters, this one has {len(inputs.prompt)}: "
             "save the trace"
         )
-    knobs = {**methods.get(inputs.method).Hyperparameters.knobs(), **Sampling.knobs()}
-    defaults = {name: knob.default for name, knob in knobs.items()}
-    given = {**inputs.knobs, **inputs.sampling}
+    offered = {**methods.get(inputs.method).Hyperparameters.knobs(), **Sampling.knobs()}
+    defaults = {name: knob.default for name, knob in offered.items()}
+    given = {**inputs.settings, **inputs.sampling}
     more = {name: value for name, value in given.items() if value != defaults.get(name)}
     facts = {
         "prompt": inputs.prompt,

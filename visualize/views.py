@@ -181,11 +181,11 @@ def badge(trace: Trace) -> str:
     return say("run.badge", where=place.where, day=trace.created[:10])
 
 
-def describe(method: str, knobs: Mapping[str, Any], target: str, *others: str | None) -> str:
-    """Method, knobs and models in one line; others: draft model or head, and corpus, where they are
-    there."""
+def describe(method: str, settings: Mapping[str, Any], target: str, *others: str | None) -> str:
+    """Method, settings and models in one line; others: draft model or head, and corpus, where there
+    are such."""
     listed = ", ".join(
-        f"{name} {value}" for name, value in knobs.items() if not isinstance(value, bool)
+        f"{name} {value}" for name, value in settings.items() if not isinstance(value, bool)
     )
     beside = say("run.and").join(name for name in others if name)
     run = say("run.title", method=f"{method} ({listed})" if listed else method, target=target)

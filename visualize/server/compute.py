@@ -5,12 +5,25 @@ from __future__ import annotations
 
 import time
 from collections.abc import Generator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ouroboros_core.decoding import metrics
 from ouroboros_core.words import say, several
 from visualize import figures, views
 from visualize.server.models import Models
+from visualize.server.updates import (
+    Charts,
+    Comparing,
+    Finished,
+    LaneFinished,
+    Progress,
+    RaceProgress,
+    RaceUpdate,
+    RunUpdate,
+    Started,
+    View,
+    Written,
+)
 
 if TYPE_CHECKING:
     from ouroboros_core.decoding.equality import Divergence
@@ -23,8 +36,6 @@ TEXT_PAUSE, CHART_PAUSE = 0.02, 0.12
 """No clock runs meanwhile: so that sending an update, and on one's own machine drawing it, slows no
 step down."""
 STATUS_INTERVAL = 1 / 2
-
-Update = dict[str, Any]
 
 
 def draw_anew(steps: int, drawn: int) -> bool:
@@ -48,109 +59,36 @@ class Compute:
         charts: bool,
         pool: PhrasePool | None,
         known: Trace | None,
-    ) -> Generator[Update, None, None]:
+    ) -> Generator[RunUpdate, None, None]:
         """A task and then plain decoding, unless it is known already and was measured while the
         machine was as idle as now.
 
-        Updates are those of `Studio.run`; the first has `begun`, the trace without a step, the
-        others `grown`, what there is more: steps, texts, and the pieces of tokens; `written` is the
-        trace before it is compared. First and last have `pool`.
+        pool  what the run starts with; Finished has it again, with what it has learned
         """
         from ouroboros_core.decoding.generation import Generation
 
         generation = Generation(self._models.loaded(pair), task, pool)
-        begun = generation.trace()
-        title = views.describe(
-            begun.method, begun.hyperparameters, begun.target, begun.draft, begun.corpus
-        )
-        common = {
-            "run": name,
-            "badge": say("view.live"),
-            "title": title,
-            "prompt": task.prompt,
-            "chat": task.chat,
-        }
-        yield {
-            "begun": begun,
-            "pool": pool,
-            "view": {
-                **common,
-                "seq": 1,
-                "from": 0,
-                "steps": [],
-                "status": say("generate.prompt"),
-                "tiles": [],
-            },
-            "charts": dict.fromkeys(growing(()), figures.empty(say("generate.first"))),
-        }
-        seq, shown, text_due, drawn = 2, 0, 0.0, 0
-        for step in generation:
-            now = time.monotonic()
-            if now < text_due:
-                continue
-            text_due = now + TEXT_INTERVAL
-            steps = views.steps_view(
-                generation.steps, generation.texts, task.sampling, generation.piece, shown
-            )
-            status = say(
-                "generate.status",
-                n=step.index + 1,
-                tokens=several("run.tokens", len(generation.texts)),
-            )
-            update: Update = {
-                "view": {"run": name, "seq": seq, "from": shown, "steps": steps, "status": status}
-            }
-            update["grown"] = _grown(generation, shown)
-            if charts and draw_anew(len(generation.steps), drawn):
-                drawn = len(generation.steps)
-                update["charts"] = growing(generation.steps)
-            shown, seq = len(generation.steps), seq + 1
-            yield update
-            if charts:
-                time.sleep(CHART_PAUSE if "charts" in update else TEXT_PAUSE)
+        live = _Live(generation, name, charts)
+        yield live.started(pool)
+        yield from live.progress()
         trace = generation.trace()
         baseline = None
         if compare and trace.steps and task.method != "autoregressive":
-            waiting = views.run_view(
-                trace, None, run=name, seq=seq, badge_text=say("view.live"), start=shown
-            )
-            told = say("generate.comparing", status=waiting["status"], plain=task.sampling.kind)
-            waiting |= {"status": told, "done": False}
-            drawn_now = growing(trace.steps) if charts else {}
-            yield {
-                "view": waiting,
-                "charts": drawn_now,
-                "grown": _grown(generation, shown),
-                "written": trace,
-            }
+            yield live.written(trace)
             usable = known is not None and metrics.busy(trace, known) is None
             baseline = known if usable else (yield from _baseline(generation))
-        difference = judge(generation, trace, baseline) if baseline else None
-        badge = say("view.live")
-        view = views.run_view(
-            trace,
-            baseline,
-            run=name,
-            seq=seq + 1,
-            badge_text=badge,
-            difference=difference,
-            live=True,
-        )
-        finished = all_charts(trace, baseline) if charts else {}
-        ended = {"trace": trace, "baseline": baseline, "difference": difference, "pool": pool}
-        yield {"view": view, "charts": finished, **ended}
+        yield live.finished(trace, baseline, pool)
 
     def race(
         self, pair: str, tasks: Sequence[tuple[str, Task]], name: str
-    ) -> Generator[Update, None, None]:
-        """Named tasks in turn, the first of them plain decoding; yields what the race view shows,
-        and `trace` of a lane's end."""
+    ) -> Generator[RaceUpdate, None, None]:
+        """Named tasks in turn, the first of them plain decoding."""
         from ouroboros_core.decoding.generation import Generation
 
         here = self._models.loaded(pair)
         title = say("race.title", target=here.target.name, where=here.environment.where)
-        view: dict[str, Any] = {"race": name, "badge": say("view.live"), "title": title}
-        lanes: list[dict[str, Any]] = []
+        view: View = {"race": name, "badge": say("view.live"), "title": title}
+        lanes: list[View] = []
         baseline, due = None, 0.0
         generations = [
             (lane, Generation(here, task)) for lane, task in tasks
@@ -166,26 +104,136 @@ class Compute:
                         "tokens": several("run.tokens", len(generation.texts)),
                     }
                     status = say("race.status", n=number, all=len(tasks), **facts)
-                    yield {"view": {**view, "seq": time.time_ns(), "status": status, "done": False}}
+                    yield RaceProgress(
+                        {**view, "seq": time.time_ns(), "status": status, "done": False}
+                    )
             trace = generation.trace()
             baseline = baseline or trace
             difference = judge(generation, trace, baseline) if number > 1 else None
             lanes.append(views.lane_view(lane, trace, baseline, difference))
-            over = number == len(tasks)
-            told = say("race.over.busy") if any(one["busy"] for one in lanes) else say("race.over")
-            status = told if over else say("race.lane.over", n=number, all=len(tasks))
-            shown = {
-                **view,
-                "seq": time.time_ns(),
-                "lanes": list(lanes),
-                "status": status,
-                "done": over,
-                "play": over,
-            }
-            yield {"view": shown, "trace": trace}
+            yield LaneFinished(trace, view | _lanes_view(lanes, len(tasks)))
 
 
-def _baseline(generation: Generation) -> Generator[Update, None, Trace]:
+class _Live:
+    """Makes the updates of one run; of steps, those that were not sent yet."""
+
+    def __init__(self, generation: Generation, name: str, charts: bool) -> None:
+        self._generation, self._name, self._charts = generation, name, charts
+        self._seq, self._sent = 1, 0
+
+    def started(self, pool: PhrasePool | None) -> Started:
+        begun, task = self._generation.trace(), self._generation.task
+        title = views.describe(
+            begun.method, begun.hyperparameters, begun.target, begun.draft, begun.corpus
+        )
+        view = {
+            "run": self._name,
+            "badge": say("view.live"),
+            "title": title,
+            "prompt": task.prompt,
+            "chat": task.chat,
+            "seq": self._seq,
+            "from": 0,
+            "steps": [],
+            "status": say("generate.prompt"),
+            "tiles": [],
+        }
+        charts = dict.fromkeys(growing(()), figures.empty(say("generate.first")))
+        return Started(self._name, begun, pool, view, charts)
+
+    def progress(self) -> Generator[Progress, None, None]:
+        """Generates; an update as often as the text is to move, and a pause behind it where there
+        are charts."""
+        steps, due, drawn = self._generation.steps, 0.0, 0
+        for _ in self._generation:
+            now = time.monotonic()
+            if now < due:
+                continue
+            due = now + TEXT_INTERVAL
+            charts: Charts = {}
+            if self._charts and draw_anew(len(steps), drawn):
+                drawn = len(steps)
+                charts = growing(steps)
+            yield self._new_steps(charts)
+            if self._charts:
+                time.sleep(CHART_PAUSE if charts else TEXT_PAUSE)
+
+    def _new_steps(self, charts: Charts) -> Progress:
+        generation = self._generation
+        status = say(
+            "generate.status",
+            n=len(generation.steps),
+            tokens=several("run.tokens", len(generation.texts)),
+        )
+        self._seq += 1
+        view = {
+            "run": self._name,
+            "seq": self._seq,
+            "from": self._sent,
+            "steps": views.steps_view(
+                generation.steps,
+                generation.texts,
+                generation.task.sampling,
+                generation.piece,
+                self._sent,
+            ),
+            "status": status,
+        }
+        steps, texts, pieces = _grown(generation, self._sent)
+        self._sent = len(generation.steps)
+        return Progress(steps, texts, pieces, view, charts)
+
+    def written(self, trace: Trace) -> Written:
+        self._seq += 1
+        view = views.run_view(
+            trace,
+            None,
+            run=self._name,
+            seq=self._seq,
+            badge_text=say("view.live"),
+            start=self._sent,
+        )
+        plain = self._generation.task.sampling.kind
+        view |= {
+            "status": say("generate.comparing", status=view["status"], plain=plain),
+            "done": False,
+        }
+        return Written(trace, view, growing(trace.steps) if self._charts else {})
+
+    def finished(self, trace: Trace, baseline: Trace | None, pool: PhrasePool | None) -> Finished:
+        difference = judge(self._generation, trace, baseline) if baseline else None
+        view = views.run_view(
+            trace,
+            baseline,
+            run=self._name,
+            seq=self._seq + 1,
+            badge_text=say("view.live"),
+            difference=difference,
+            live=True,
+        )
+        charts = all_charts(trace, baseline) if self._charts else {}
+        return Finished(trace, baseline, difference, pool, view, charts)
+
+
+def _lanes_view(lanes: Sequence[View], count: int) -> View:
+    """What a race shows when a lane of so many has ended."""
+    over = len(lanes) == count
+    if not over:
+        status = say("race.lane.over", n=len(lanes), all=count)
+    elif any(lane["busy"] for lane in lanes):
+        status = say("race.over.busy")
+    else:
+        status = say("race.over")
+    return {
+        "seq": time.time_ns(),
+        "lanes": list(lanes),
+        "status": status,
+        "done": over,
+        "play": over,
+    }
+
+
+def _baseline(generation: Generation) -> Generator[Comparing, None, Trace]:
     """The plain run of the same task. A generator, so that Stop reaches it."""
     plain = type(generation)(generation.pair, generation.task.plain())
     due = 0.0
@@ -193,7 +241,7 @@ def _baseline(generation: Generation) -> Generator[Update, None, Trace]:
         now = time.monotonic()
         if now >= due:
             due = now + STATUS_INTERVAL
-            yield {}
+            yield Comparing()
     return plain.trace()
 
 
@@ -219,12 +267,12 @@ def judge(generation: Generation, trace: Trace, baseline: Trace) -> Divergence |
     )
 
 
-def growing(steps: Sequence[Step]) -> dict[str, Any]:
+def growing(steps: Sequence[Step]) -> Charts:
     """The chart that grows with a run; the others are drawn at its end."""
     return {"acceptance": figures.acceptance_length(steps)}
 
 
-def all_charts(trace: Trace, baseline: Trace | None) -> dict[str, Any]:
+def all_charts(trace: Trace, baseline: Trace | None) -> Charts:
     """The charts of a finished run."""
     speedup = (
         figures.speedup_by_token(trace, baseline)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import gradio as gr
@@ -13,7 +14,8 @@ from ouroboros_core.sampling import Sampling
 from ouroboros_core.words import say
 from visualize.server.faults import told
 from visualize.server.limits import Limits, who
-from visualize.server.runner import Studio
+from visualize.server.runner import Runner
+from visualize.server.updates import Finished, Progress, RunUpdate
 
 if TYPE_CHECKING:
     from ouroboros_core.decoding.generation import Task
@@ -24,7 +26,7 @@ LONGEST_PREDICTION = 100_000
 def make_task(
     prompt: str,
     method: str,
-    knobs: dict[str, Any],
+    settings: dict[str, Any],
     chat: bool,
     count: Any,
     sampling: dict[str, Any],
@@ -56,7 +58,7 @@ def make_task(
     return Task(
         prompt,
         method,
-        kind.Hyperparameters.parse(knobs),
+        kind.Hyperparameters.parse(settings),
         chosen,
         whole("max_new_tokens", count, most),
         **more,
@@ -82,7 +84,7 @@ def flag(name: str, value: Any) -> bool:
     return value
 
 
-def add_endpoint(studio: Studio) -> None:
+def add_endpoint(runner: Runner) -> None:
     """The endpoint /generate, for programs."""
 
     def generate(
@@ -109,10 +111,6 @@ def add_endpoint(studio: Studio) -> None:
         rejection sampling); difference (where, and whether rounding explains it); and trace, one
         JSON object with `steps`.
         """
-        import json
-
-        from ouroboros_core.decoding import metrics
-
         sampling = {
             "temperature": temperature,
             "top_k": top_k,
@@ -121,46 +119,54 @@ def add_endpoint(studio: Studio) -> None:
             "acceptance": acceptance,
         }
         with told():
-            text = ""
-            most = studio.limits.new_tokens
-            task = make_task(
-                prompt,
-                method,
-                knobs or {},
-                chat,
-                max_new_tokens,
-                sampling,
-                prediction,
-                record,
-                most,
+            most = runner.limits.new_tokens
+            how = (knobs or {}, chat, max_new_tokens, sampling, prediction, record, most)
+            task = make_task(prompt, method, *how)
+            compared = flag("compare", compare)
+            yield from _answers(
+                runner.run(task, compared, charts=False, pair=pair, visitor=who(request)), task
             )
-            for update in studio.run(
-                task, flag("compare", compare), charts=False, pair=pair, visitor=who(request)
-            ):
-                if "trace" in update:
-                    trace, baseline, difference = (
-                        update[name] for name in ("trace", "baseline", "difference")
-                    )
-                    comparable = baseline is not None and not task.sampling.rejects
-                    yield {
-                        "text": trace.text,
-                        "done": True,
-                        "tokens_per_second": metrics.tokens_per_second(trace),
-                        "speedup": metrics.speedup(trace, baseline) if baseline else None,
-                        "identical": trace.tokens == baseline.tokens if comparable else None,
-                        "difference": difference.sentence(trace.pieces | baseline.pieces)
-                        if difference
-                        else None,
-                        "trace": json.loads(trace.to_json()),
-                    }
-                elif update.get("view", {}).get("steps") and not update["view"].get("tiles"):
-                    text += "".join(
-                        token["text"]
-                        for step in update["view"]["steps"]
-                        for token in step["tokens"]
-                    )
-                    yield {"text": text, "done": False}
 
     gr.api(
         generate, api_name="generate", concurrency_limit=None
-    )  # one at a time computes all the same: see `lane`
+    )  # one at a time computes all the same: see `Turns`
+
+
+def _answers(
+    updates: Generator[RunUpdate, None, None], task: Task
+) -> Generator[dict[str, Any], None, None]:
+    """What the endpoint yields of a run: the text so far whenever there is more, then the whole."""
+    text = ""
+    with closing(updates):
+        for update in updates:
+            match update:
+                case Progress(texts=texts):
+                    text += "".join(texts)
+                    yield {"text": text, "done": False}
+                case Finished():
+                    yield _whole_answer(update, task)
+
+
+def _whole_answer(run: Finished, task: Task) -> dict[str, Any]:
+    """The last value of the endpoint."""
+    import json
+
+    from ouroboros_core.decoding import metrics
+
+    trace, baseline, difference = run.trace, run.baseline, run.difference
+    answer = {
+        "text": trace.text,
+        "done": True,
+        "tokens_per_second": metrics.tokens_per_second(trace),
+        "speedup": None,
+        "identical": None,
+        "difference": None,
+        "trace": json.loads(trace.to_json()),
+    }
+    if baseline is not None:
+        answer["speedup"] = metrics.speedup(trace, baseline)
+        if not task.sampling.rejects:
+            answer["identical"] = trace.tokens == baseline.tokens
+        if difference is not None:
+            answer["difference"] = difference.sentence(trace.pieces | baseline.pieces)
+    return answer

@@ -91,7 +91,7 @@ class Budget:
 PROXIED = bool(os.environ.get("SPACE_ID"))
 """Behind a proxy that names a visitor's address in X-Forwarded-For, as on Spaces. Whoever speaks to
 it may add to that line, so a budget is a courtesy to the others; what holds against everybody is
-the one lane and the bounded queue."""
+that one run computes at a time, and the bounded queue."""
 _SALT = secrets.token_bytes(16)
 
 

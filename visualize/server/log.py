@@ -12,6 +12,16 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ouroboros_core.errors import OuroborosError
+from visualize.server.updates import (
+    Finished,
+    LaneFinished,
+    Progress,
+    Started,
+    SweepProgress,
+    SweepStarted,
+    Update,
+    Written,
+)
 
 if TYPE_CHECKING:
     from ouroboros_core.decoding.generation import Task
@@ -31,28 +41,40 @@ class Entry:
         """It computes now; until now it waited."""
         self._begun = time.monotonic()
 
-    def grow(self, update: dict[str, Any]) -> None:
+    @property
+    def seconds(self) -> float:
+        """Since it began to compute."""
+        return time.monotonic() - self._begun if self._begun else 0.0
+
+    def count(self, update: Update) -> None:
         """Count what an update brings."""
-        if "begun" in update:
-            self.facts["prompt_tokens"] = len(update["begun"].prompt.tokens)
-        steps, texts, _ = update.get("grown", ((), (), ()))
-        self.steps, self.tokens = self.steps + len(steps), self.tokens + len(texts)
-        trace = update.get("trace")
-        if trace is not None:
-            lanes = "prompt_tokens" not in self.facts  # of a race, whose updates bring whole runs
-            self.tokens = self.tokens + len(trace.tokens) if lanes else len(trace.tokens)
-            self.steps = self.steps + len(trace.steps) if lanes else len(trace.steps)
-            self.facts["ending"] = "done" if lanes else trace.ending
+        match update:
+            case Started(trace=trace):
+                self.facts["prompt_tokens"] = len(trace.prompt.tokens)
+            case Progress(steps=steps, texts=texts):
+                self._add(len(texts), len(steps))
+            case Written(trace=trace):
+                self.tokens, self.steps = len(trace.tokens), len(trace.steps)
+            case Finished(trace=trace):
+                self.tokens, self.steps = len(trace.tokens), len(trace.steps)
+                self.facts["ending"] = trace.ending
+            case LaneFinished(trace=trace):
+                self._add(len(trace.tokens), len(trace.steps))
+            case SweepStarted(sweep=sweep):
+                self.facts["method"] = sweep.grid.method
+            case SweepProgress(done=(_, trace, _)):
+                self._add(len(trace.tokens), 0)
+
+    def _add(self, tokens: int, steps: int) -> None:
+        self.tokens, self.steps = self.tokens + tokens, self.steps + steps
 
     def line(self) -> str:
         now = time.monotonic()
-        waited = (self._begun or now) - self._asked
-        ran = now - self._begun if self._begun else 0.0
         counts = {
             "tokens": self.tokens,
             "steps": self.steps,
-            "waited_s": round(waited, 2),
-            "ran_s": round(ran, 2),
+            "waited_s": round((self._begun or now) - self._asked, 2),
+            "ran_s": round(self.seconds, 2),
         }
         return json.dumps(self.facts | counts)
 

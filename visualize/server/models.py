@@ -180,8 +180,8 @@ def _warm_up(pair: Pair) -> None:
     from ouroboros_core.decoding.generation import Generation, Task, lacking
 
     for method in methods.available().values():
-        knobs = method.Hyperparameters()
-        if lacking(pair, method, knobs) is None:
+        settings = method.Hyperparameters()
+        if lacking(pair, method, settings) is None:
             Generation(
-                pair, Task("Hello", method.id, knobs, Sampling(), WARM_UP_TOKENS, chat=False)
+                pair, Task("Hello", method.id, settings, Sampling(), WARM_UP_TOKENS, chat=False)
             ).run()

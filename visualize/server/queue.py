@@ -1,4 +1,4 @@
-"""The line of those who want to compute: one does, the others wait in the order in which they
+"""The queue of those who want to compute: one does, the others wait in the order in which they
 came."""
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from ouroboros_core.errors import InvalidInput
 from ouroboros_core.words import several
 
 
-class Lane:
-    """A bounded line; whoever stands first may compute."""
+class RunQueue:
+    """A bounded queue; whoever stands first may compute."""
 
     def __init__(self, waiting: int) -> None:
         """waiting: how many may stand behind the one who computes."""
@@ -20,7 +20,7 @@ class Lane:
         self._changed = threading.Condition()
 
     def join(self) -> object:
-        """A place at the end, to be left again; raises InvalidInput where the line is full."""
+        """A place at the end, to leave later; raises InvalidInput where the queue is full."""
         with self._changed:
             if len(self._line) >= self._most:
                 raise InvalidInput(several("generate.full", self._most - 1))
@@ -29,7 +29,7 @@ class Lane:
             return ticket
 
     def before(self, ticket: object) -> int:
-        """How many come first; with 0 it is one's turn."""
+        """How many come first; with 0, the turn has come."""
         with self._changed:
             return self._line.index(ticket)
 

@@ -10,9 +10,18 @@ from typing import TYPE_CHECKING, Any
 from ouroboros_core.decoding.trace import Trace
 from ouroboros_core.words import say
 from visualize import views
+from visualize.server.updates import (
+    Comparing,
+    Finished,
+    Progress,
+    RunUpdate,
+    Started,
+    Waiting,
+    Written,
+)
 
 if TYPE_CHECKING:
-    from ouroboros_core.benchmark.sweep import Sweep
+    from ouroboros_core.benchmark.sweep import Run, Sweep
     from ouroboros_core.decoding.equality import Divergence
     from ouroboros_core.decoding.generation import Task
     from ouroboros_core.decoding.trace import Step
@@ -30,6 +39,11 @@ class Swept:
     sweep: Sweep
     traces: dict[int, tuple[Trace, Trace]] = field(default_factory=dict)
 
+    def add(self, run: Run) -> None:
+        """A run has ended."""
+        point, trace, plain = run
+        self.traces[point.cell] = trace, plain
+
 
 @dataclass
 class Asked:
@@ -44,7 +58,7 @@ class Asked:
 
 
 @dataclass
-class Visit:
+class Session:
     """pools: phrases by method, n-gram size and tokenizer; kept: runs by what they are called;
     asked: the run under way; ran: the last one that began; begun, steps, texts, pieces: of a run
     that has not ended; the rest: what Generate shows."""
@@ -78,26 +92,34 @@ class Visit:
         """A run is asked for; what any other one still says no longer counts."""
         self.asked = asked
 
-    def take(self, update: Mapping[str, Any], asked: Asked) -> None:
-        """What an update of `Studio.run` says of a run that this visitor asked for, unless it was
-        left meanwhile."""
+    def take(self, update: RunUpdate, asked: Asked) -> None:
+        """What an update says of a run that this visitor asked for, unless it was left
+        meanwhile."""
         if self.asked is not asked:
             return
-        asked.run = update.get("view", {}).get("run", asked.run)
-        if "begun" in update:
-            self.ran = asked
-            self.begin(update["begun"])
-        if "grown" in update:
-            self.grow(*update["grown"])
-        if "written" in update:
-            self.show(update["written"], None)
-        if "trace" in update:
-            self.asked = None
-            self.show(update["trace"], update["baseline"], update["difference"])
-            self.keep(update["trace"])
-        if update.get("pool") is not None:
-            run = update.get("trace") or update["begun"]
-            self.pools[self._pool_key(run.method, update["pool"])] = update["pool"]
+        match update:
+            case Waiting(name=name):
+                asked.run = name
+            case Started():
+                asked.run, self.ran = update.name, asked
+                self.begin(update.trace)
+                self._learn(update.trace.method, update.pool)
+            case Progress():
+                self.grow(update.steps, update.texts, update.pieces)
+            case Written(trace=trace):
+                self.show(trace, None)
+            case Comparing():
+                pass
+            case Finished():
+                self.asked = None
+                self.show(update.trace, update.baseline, update.difference)
+                self.keep(update.trace)
+                self._learn(update.trace.method, update.pool)
+
+    def _learn(self, method: str, pool: PhrasePool | None) -> None:
+        """Keep the phrases of a run for the next one, where it has some."""
+        if pool is not None:
+            self.pools[self._pool_key(method, pool)] = pool
 
     def leave(self) -> Asked | None:
         """The run under way is stopped or has failed: what it has written stays, and is what is
@@ -111,8 +133,8 @@ class Visit:
         """This visitor's own phrases for a method, n-gram size and tokenizer."""
         from ouroboros_core.lookup.phrase_pool import PhrasePool
 
-        knobs: Any = task.hyperparameters
-        fresh = PhrasePool(knobs.ngram_size, knobs.guess_set_size, fingerprint=pair.fingerprint)
+        chosen: Any = task.hyperparameters
+        fresh = PhrasePool(chosen.ngram_size, chosen.guess_set_size, fingerprint=pair.fingerprint)
         return self.pools.get(self._pool_key(task.method, fresh), fresh)
 
     @staticmethod

@@ -1,5 +1,5 @@
-"""The tab Generate: a prompt, a method with its knobs, and the text as it comes, each token in the
-colour of its origin."""
+"""The tab Generate: a prompt, a method with its settings, and the text as it comes, each token in
+the colour of its origin."""
 
 from __future__ import annotations
 
@@ -19,11 +19,21 @@ from visualize.components.plain_views import AskView
 from visualize.components.plot_view import PlotView
 from visualize.components.token_view import TokenView
 from visualize.markup import text
-from visualize.server.compute import Update, all_charts
+from visualize.server.compute import all_charts
 from visualize.server.faults import sent, told
 from visualize.server.limits import who
-from visualize.server.runner import Studio
-from visualize.server.session import Asked, Visit
+from visualize.server.runner import Runner
+from visualize.server.session import Asked, Session
+from visualize.server.updates import (
+    Comparing,
+    Finished,
+    Progress,
+    RunUpdate,
+    Started,
+    View,
+    Waiting,
+    Written,
+)
 from visualize.tabs.inputs import RunInputs, learns
 from visualize.tabs.saving import Saving
 
@@ -57,18 +67,18 @@ ENDED = "() => { document.dispatchEvent(new CustomEvent('ouro:ended')); }"
 
 
 class GeneratePanel:
-    """Builds the tab inside an open gr.Blocks and wires it to the studio."""
+    """Builds the tab inside an open gr.Blocks and wires it to the runner."""
 
-    def __init__(self, studio: Studio, pair: Any) -> None:
+    def __init__(self, runner: Runner, pair: Any) -> None:
         """pair: the component in which the models are chosen, for all tabs."""
-        self.studio, self.pair = studio, pair
-        self.inputs = RunInputs(studio.limits.new_tokens)
+        self.runner, self.pair = runner, pair
+        self.inputs = RunInputs(runner.limits.new_tokens)
         self.first = trace, baseline = gallery.trace(RECORDED), gallery.baseline(RECORDED)
         charts = all_charts(trace, baseline)
         shown = views.run_view(
             trace, baseline, run="recorded", seq=0, badge_text=views.badge(trace)
         )
-        self.visit, self.drawn = gr.State(Visit()), gr.State({})
+        self.session, self.drawn = gr.State(Session()), gr.State({})
         with gr.Row(elem_classes="ouro-main"):
             with gr.Column(min_width=0, elem_classes="ouro-inputs"):
                 self.inputs.build_prompt()
@@ -79,14 +89,14 @@ class GeneratePanel:
                     self.stop = gr.Button(say("page.stop"), elem_id="stop", min_width=0)
                     self.ask = AskView("prompt", elem_id="ask-view")
                 self.models = gr.Markdown(
-                    self.studio.models.state(), elem_id="models", elem_classes="ouro-note"
+                    self.runner.models.state(), elem_id="models", elem_classes="ouro-note"
                 )
             with gr.Column(min_width=0, elem_classes="ouro-knobs"):
                 gr.HTML(SETTINGS, elem_classes="ouro-settings-place")
-                self.inputs.build_knobs()
+                self.inputs.build_settings()
             with gr.Column(min_width=0, elem_classes="ouro-result"):
                 self.view = TokenView(shown, asks=True, elem_id="token-view")
-                self.saving = Saving(self.visit, self.first)
+                self.saving = Saving(self.session, self.first)
                 with gr.Row(elem_classes="ouro-charts"):
                     self.charts = {name: self._chart(name, charts) for name in CHARTS}
         self._wire()
@@ -103,7 +113,7 @@ class GeneratePanel:
         private: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
         self.inputs.wire(self.ask.prompt_edit)
         inputs = [
-            self.visit,
+            self.session,
             self.pair,
             self.inputs.record,
             self.inputs.warm,
@@ -122,10 +132,10 @@ class GeneratePanel:
                 trigger_mode="once",
                 **private,
             )
-            running.then(self.studio.models.state, self.pair, self.models, queue=False, **private)
+            running.then(self.runner.models.state, self.pair, self.models, queue=False, **private)
             running.success(self._rest, self.drawn, rest, **private)
             running.failure(
-                self._left, self.visit, [self.view, *self.charts.values()], queue=False, **private
+                self._left, self.session, [self.view, *self.charts.values()], queue=False, **private
             )
             for after in (running.then, running.failure):  # the first is not told of errors
                 after(None, js=ENDED, **private)
@@ -138,19 +148,19 @@ class GeneratePanel:
         """Say when the models are there; take over the inputs of a link."""
         private: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
         blocks.load(self._wait, outputs=self.models, concurrency_limit=None, **private)
-        self.pair.change(self.studio.models.state, self.pair, self.models, queue=False, **private)
+        self.pair.change(self.runner.models.state, self.pair, self.models, queue=False, **private)
         self.inputs.attach(blocks, self.view, list(self.charts.values()))
 
     async def _wait(self) -> AsyncIterator[str]:
-        models = self.studio.models
+        models = self.runner.models
         yield models.state()
         await models.until_ready()
         yield models.state()
 
-    def show(self, visit: Visit, trace: Trace, baseline: Trace | None) -> list[Any]:
+    def show(self, session: Session, trace: Trace, baseline: Trace | None) -> list[Any]:
         """The values of `outputs` that show a run which is there already, with its inputs; the
-        visit remembers it."""
-        visit.show(trace, baseline)
+        session remembers it."""
+        session.show(trace, baseline)
         run, seq = uuid.uuid4().hex, time.time_ns()
         view = views.run_view(trace, baseline, run=run, seq=seq, badge_text=views.badge(trace))
         charts = all_charts(trace, baseline)
@@ -173,7 +183,7 @@ class GeneratePanel:
         self,
         request: gr.Request,
         event: gr.EventData,
-        visit: Visit,
+        session: Session,
         pair: str,
         record: bool,
         warm: bool,
@@ -182,22 +192,22 @@ class GeneratePanel:
         """What the inputs describe; or once more what was run last, measured anew, where the view
         asked for that."""
         with told():
-            act, last = sent(event, "act"), visit.ran
+            act, last = sent(event, "act"), session.ran
             if act is None or last is None:
                 asked = Asked(self.inputs.read(values, record), pair, warm)
             else:
                 asked = Asked(
                     replace(last.task, chat=last.task.chat or act == CHAT), last.pair, last.warm
                 )
-            visit.ask(asked)
+            session.ask(asked)
             task = asked.task
-            pool = partial(visit.pool, task) if asked.warm and learns(task.method) else None
+            pool = partial(session.pool, task) if asked.warm and learns(task.method) else None
             fresh = act is not None
-            updates = self.studio.run(
+            updates = self.runner.run(
                 task, compare=True, pool=pool, fresh=fresh, pair=asked.pair, visitor=who(request)
             )
             try:
-                yield from self._stream(updates, visit, asked)
+                yield from self._stream(updates, session, asked)
             except Exception:
                 asked.failed = True
                 raise
@@ -208,18 +218,24 @@ class GeneratePanel:
         return True if sent(event, "act") == CHAT else gr.skip()
 
     @staticmethod
-    def _stream(updates: Iterator[Update], visit: Visit, asked: Asked) -> Iterator[Any]:
+    def _stream(updates: Iterator[RunUpdate], session: Session, asked: Asked) -> Iterator[Any]:
         """Outputs that did not change are yielded again as they were: the difference that Gradio
         sends is then empty."""
-        view: dict[str, Any] = {}
+        view: View = {}
         drawn: dict[str, Any] = {name: {} for name in CHARTS}
         for seq, update in enumerate(updates, 1):
-            view = update.get("view", view)
-            visit.take(update, asked)
-            drawn = drawn | {
-                name: {"seq": seq, "run": view["run"], "figure": figure}
-                for name, figure in update.get("charts", {}).items()
-            }
+            session.take(update, asked)
+            match update:
+                case Waiting(name=name, status=status):
+                    view = _waiting_view(name, status)
+                case Started() | Progress() | Written() | Finished():
+                    view = update.view
+                    drawn = drawn | {
+                        name: {"seq": seq, "run": view["run"], "figure": figure}
+                        for name, figure in update.charts.items()
+                    }
+                case Comparing():
+                    pass
             yield view, drawn[GROWING], drawn
 
     @staticmethod
@@ -227,15 +243,15 @@ class GeneratePanel:
         """The charts that are drawn at the end of a run."""
         return [(drawn or {}).get(name, gr.skip()) for name in CHARTS if name != GROWING]
 
-    def _left(self, visit: Visit) -> list[Any]:
+    def _left(self, session: Session) -> list[Any]:
         """What is shown after a run that was stopped or has failed: all that is known of it, or
         else what was there before."""
-        asked = visit.leave()
+        asked = session.leave()
         if asked is None or not asked.run:
             return [gr.skip() for _ in (self.view, *self.charts)]
-        seq, begun = time.time_ns(), asked is visit.ran
-        trace, baseline = visit.shown or self.first
-        whole = begun and visit.trace is not None
+        seq, begun = time.time_ns(), asked is session.ran
+        trace, baseline = session.shown or self.first
+        whole = begun and session.trace is not None
         how = "failed" if asked.failed else "stopped"
         what = (
             "whole"
@@ -256,7 +272,7 @@ class GeneratePanel:
             run=run,
             seq=seq,
             badge_text=badge,
-            difference=visit.difference,
+            difference=session.difference,
             live=begun,
         )
         view |= {"status": status} | ({"tiles": []} if not trace.steps else {})
@@ -266,3 +282,16 @@ class GeneratePanel:
             else dict.fromkeys(CHARTS, figures.empty(say("generate.before")))
         )
         return [view, *({"seq": seq, "run": run, "figure": charts[name]} for name in CHARTS)]
+
+
+def _waiting_view(name: str, status: str) -> View:
+    """What the token view shows before a run has begun."""
+    return {
+        "seq": 0,
+        "run": f"{name} waits",
+        "from": 0,
+        "steps": [],
+        "badge": say("view.waiting"),
+        "tiles": [],
+        "status": status,
+    }

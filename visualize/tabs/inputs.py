@@ -1,5 +1,5 @@
-"""What a run is described by: prompt, method, its knobs, length and sampling; read from the page,
-and written to it by a link."""
+"""What a run is described by: prompt, method, its settings, length and sampling; read from the
+page, and written to it by a link."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import gradio as gr
 
 from ouroboros_core import methods
 from ouroboros_core.hyperparameters import AUTO
-from ouroboros_core.methods.base import Need
+from ouroboros_core.methods.base import Method, Need
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.words import say
 from visualize import figures, permalink
@@ -22,11 +22,11 @@ from visualize.server.endpoint import make_task
 from visualize.server.faults import told
 from visualize.tabs.examples import EXAMPLES, HEAP, Example
 from visualize.tabs.settings import (
-    knob_component,
-    knob_label,
     method_name,
     method_summary,
     sampling_component,
+    setting_component,
+    setting_label,
 )
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class RunInputs:
     def __init__(self, most: int) -> None:
         """most: tokens of an answer."""
         self.most = most
-        self.knobs: dict[tuple[str, str], Any] = {}
+        self.settings: dict[tuple[str, str], Any] = {}
         self.predictions: dict[str, Any] = {}
         self.automatic: dict[str, Any] = {}
 
@@ -70,43 +70,15 @@ class RunInputs:
             choices, value=methods.DEFAULT, label=say("page.method"), elem_id="method"
         )
 
-    def build_knobs(self) -> None:
-        """The knobs of all methods, those of the chosen one shown; length, chat template,
+    def build_settings(self) -> None:
+        """The settings of all methods, those of the chosen one shown; length, chat template,
         recording, warm start; sampling."""
         self.groups = []
         for method in methods.available().values():
             with gr.Column(
                 visible=method.id == methods.DEFAULT, elem_classes="ouro-group"
             ) as group:
-                gr.Markdown(
-                    f"**{method_name(method)}.** {method_summary(method)}", elem_classes="ouro-note"
-                )
-                settable = {
-                    name
-                    for name, knob in method.Hyperparameters.knobs().items()
-                    if knob.fixed is not None
-                }
-                if settable:
-                    names = ", ".join(knob_label(name) for name in sorted(settable))
-                    self.automatic[method.id] = gr.Checkbox(
-                        True,
-                        label=say("generate.auto"),
-                        info=say("generate.auto.note", names=names),
-                        elem_id=f"auto-{method.id}",
-                    )
-                for knob in method.Hyperparameters.knobs().values():
-                    self.knobs[method.id, knob.name] = knob_component(
-                        knob, automatic=knob.fixed is not None
-                    )
-                if Need.EXPECTED_TEXT in method.uses:
-                    self.predictions[method.id] = gr.Textbox(
-                        "",
-                        label=say("generate.expected"),
-                        info=say("generate.expected.note"),
-                        lines=3,
-                        max_lines=8,
-                        elem_id=f"prediction-{method.id}",
-                    )
+                self._build_method(method)
             self.groups.append(group)
         few, most = permalink.FEWEST, min(permalink.MOST, self.most)
         self.count = gr.Slider(
@@ -135,10 +107,40 @@ class RunInputs:
                 name: sampling_component(knob) for name, knob in Sampling.knobs().items()
             }
 
+    def _build_method(self, method: type[Method]) -> None:
+        """The settings of one method."""
+        gr.Markdown(
+            f"**{method_name(method)}.** {method_summary(method)}", elem_classes="ouro-note"
+        )
+        settable = {
+            name for name, knob in method.Hyperparameters.knobs().items() if knob.fixed is not None
+        }
+        if settable:
+            names = ", ".join(setting_label(name) for name in sorted(settable))
+            self.automatic[method.id] = gr.Checkbox(
+                True,
+                label=say("generate.auto"),
+                info=say("generate.auto.note", names=names),
+                elem_id=f"auto-{method.id}",
+            )
+        for knob in method.Hyperparameters.knobs().values():
+            self.settings[method.id, knob.name] = setting_component(
+                knob, automatic=knob.fixed is not None
+            )
+        if Need.EXPECTED_TEXT in method.uses:
+            self.predictions[method.id] = gr.Textbox(
+                "",
+                label=say("generate.expected"),
+                info=say("generate.expected.note"),
+                lines=3,
+                max_lines=8,
+                elem_id=f"prediction-{method.id}",
+            )
+
     @property
     def components(self) -> list[Any]:
         """What `read` is given the values of, in this order."""
-        given = (self.sampling, self.predictions, self.automatic, self.knobs)
+        given = (self.sampling, self.predictions, self.automatic, self.settings)
         return [
             self.prompt,
             self.method,
@@ -173,7 +175,7 @@ class RunInputs:
         )
         for owner, box in self.automatic.items():
             settable = [
-                self.knobs[owner, name] for name in methods.get(owner).Hyperparameters.fixed()
+                self.settings[owner, name] for name in methods.get(owner).Hyperparameters.fixed()
             ]
             box.change(_switch(len(settable)), box, settable, queue=False, **private)
 
@@ -184,17 +186,17 @@ class RunInputs:
         sampling = {name: next(remaining) for name in self.sampling}
         predictions = {name: next(remaining) for name in self.predictions}
         automatic = {name: next(remaining) for name in self.automatic}
-        knobs = {
+        chosen = {
             name: value
-            for (owner, name), value in zip(self.knobs, remaining, strict=True)
+            for (owner, name), value in zip(self.settings, remaining, strict=True)
             if owner == method
         }
         if automatic.get(method):
-            knobs |= dict.fromkeys(methods.get(method).Hyperparameters.fixed(), AUTO)
+            chosen |= dict.fromkeys(methods.get(method).Hyperparameters.fixed(), AUTO)
         return make_task(
             prompt,
             method,
-            knobs,
+            chosen,
             chat,
             count,
             sampling,
@@ -208,7 +210,7 @@ class RunInputs:
         name keeps its value."""
         method = inputs.method
         settable = methods.get(method).Hyperparameters.fixed()
-        fixed = any(inputs.knobs.get(name, AUTO) != AUTO for name in settable)
+        fixed = any(inputs.settings.get(name, AUTO) != AUTO for name in settable)
         updates: list[Any] = [gr.update(value=inputs.prompt) if inputs.prompt else gr.skip()]
         updates += [gr.update(value=value) for value in (method, inputs.chat)]
         updates.append(
@@ -224,8 +226,8 @@ class RunInputs:
         updates += [
             gr.update(value=not fixed) if owner == method else gr.skip() for owner in self.automatic
         ]
-        for owner, name in self.knobs:
-            value = inputs.knobs.get(name, AUTO) if owner == method else AUTO
+        for owner, name in self.settings:
+            value = inputs.settings.get(name, AUTO) if owner == method else AUTO
             free = fixed or name not in settable
             updates.append(gr.skip() if value == AUTO else gr.update(value=value, visible=free))
         return updates

@@ -18,7 +18,8 @@ from visualize.components.race_view import RaceView
 from visualize.server.endpoint import make_task
 from visualize.server.faults import told
 from visualize.server.limits import who
-from visualize.server.runner import Studio
+from visualize.server.runner import Runner
+from visualize.server.updates import LaneFinished, RaceProgress, View, Waiting
 from visualize.tabs.examples import EXAMPLES
 from visualize.tabs.settings import method_name, sampling_component
 
@@ -31,23 +32,23 @@ LANES = ("union", "speculative", NONE)
 
 @told()
 def _help(method: str) -> str:
-    """The knobs of a method, with what they may be."""
+    """The settings of a method, with what they may be."""
     if method == NONE:
         return ""
-    knobs = methods.get(method).Hyperparameters.knobs().values()
+    settings = methods.get(method).Hyperparameters.knobs().values()
     return say(
         "race.knobs",
-        knobs="; ".join(f"`{knob.name}`: {knob.allowed}" for knob in knobs)
+        knobs="; ".join(f"`{setting.name}`: {setting.allowed}" for setting in settings)
         or say("race.knobs.none"),
     )
 
 
 class RacePanel:
-    """Builds the tab inside an open gr.Blocks and wires it to the studio."""
+    """Builds the tab inside an open gr.Blocks and wires it to the runner."""
 
-    def __init__(self, studio: Studio, pair: Any) -> None:
-        self.studio, self.pair = studio, pair
-        self.most = min(MOST, studio.limits.new_tokens)
+    def __init__(self, runner: Runner, pair: Any) -> None:
+        self.runner, self.pair = runner, pair
+        self.most = min(MOST, runner.limits.new_tokens)
         with gr.Row(elem_classes="ouro-main"):
             with gr.Column(min_width=0, elem_classes="ouro-inputs"):
                 self._build_inputs()
@@ -81,7 +82,7 @@ class RacePanel:
         self.chat = gr.Checkbox(True, label=say("page.chat"), info=say("page.chat.note"))
         gr.Markdown(say("race.first"), elem_classes="ouro-note")
         choices = [(method_name(m), m.id) for m in methods.available().values() if m.proposes]
-        self.lanes, self.knobs, self.helps = [], [], []
+        self.lanes, self.settings, self.helps = [], [], []
         for number, chosen in enumerate(LANES, 2):
             optional = [(say("race.none"), NONE)] if number > 2 else []
             lane = gr.Dropdown(
@@ -93,13 +94,13 @@ class RacePanel:
             label, default = say("race.lane.knobs", n=number), say("race.lane.default")
             typed = gr.Textbox("", label=label, placeholder=default, elem_id=f"knobs-{number}")
             self.lanes.append(lane)
-            self.knobs.append(typed)
+            self.settings.append(typed)
             self.helps.append(gr.Markdown(_help(chosen), elem_classes="ouro-note"))
         with gr.Accordion(say("page.sampling"), open=False):
-            knobs = Sampling.knobs()
+            sampling = Sampling.knobs()
             self.temperature, self.seed = (
-                sampling_component(knobs["temperature"]),
-                sampling_component(knobs["seed"]),
+                sampling_component(sampling["temperature"]),
+                sampling_component(sampling["seed"]),
             )
 
     def _wire(self) -> None:
@@ -121,7 +122,7 @@ class RacePanel:
             self.temperature,
             self.seed,
             *self.lanes,
-            *self.knobs,
+            *self.settings,
         ]
         running = self.go.click(
             self._race, inputs, self.view, concurrency_limit=None, trigger_mode="once", **private
@@ -138,13 +139,19 @@ class RacePanel:
         with told():
             prompt, count, chat, temperature, seed, *chosen = values
             lanes = [
-                (method, knobs)
-                for method, knobs in zip(chosen[: len(LANES)], chosen[len(LANES) :], strict=True)
+                (method, settings)
+                for method, settings in zip(chosen[: len(LANES)], chosen[len(LANES) :], strict=True)
             ]
             tasks = self._tasks(
                 prompt, count, chat, {"temperature": temperature, "seed": seed}, lanes
             )
-            yield from self.studio.race(tasks, pair=pair, visitor=who(request))
+            updates = self.runner.race(tasks, pair=pair, visitor=who(request))
+            for seq, update in enumerate(updates):
+                match update:
+                    case Waiting(name=name, status=status):
+                        yield _waiting_view(name, status, seq)
+                    case RaceProgress(view=view) | LaneFinished(view=view):
+                        yield view
 
     def _tasks(
         self,
@@ -166,12 +173,15 @@ class RacePanel:
             if method == NONE:
                 continue
             try:
-                knobs = read_knobs(text or "")
+                settings = read_knobs(text or "")
                 name = method + (
-                    f"[{', '.join(f'{k}={v}' for k, v in knobs.items())}]" if knobs else ""
+                    f"[{', '.join(f'{k}={v}' for k, v in settings.items())}]" if settings else ""
                 )
                 tasks.append(
-                    (name, make_task(prompt, method, knobs, chat, count, sampling, most=self.most))
+                    (
+                        name,
+                        make_task(prompt, method, settings, chat, count, sampling, most=self.most),
+                    )
                 )
             except InvalidInput as error:
                 raise InvalidInput(
@@ -182,3 +192,10 @@ class RacePanel:
             (f"{name} ({n})" if names.count(name) > 1 else name, task)
             for n, (name, task) in enumerate(tasks, 1)
         ]
+
+
+def _waiting_view(name: str, status: str, seq: int) -> View:
+    """What the race view shows before a race has begun."""
+    badge = say("view.waiting")
+    shown: View = {"race": name, "lanes": [], "badge": badge, "done": False}
+    return shown | {"seq": seq, "status": status}

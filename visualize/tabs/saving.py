@@ -15,7 +15,7 @@ from visualize import export, permalink
 from visualize.components.plain_views import SaveView
 from visualize.deploy.static_site import replay_html
 from visualize.server.faults import field
-from visualize.server.session import Visit
+from visualize.server.session import Session
 from visualize.tabs.inputs import RunInputs
 
 if TYPE_CHECKING:
@@ -28,24 +28,26 @@ TYPES = {"json": "application/json", "html": "text/html", "csv": "text/csv"}
 class Saving:
     """The row of buttons below a run; `first` is the one on screen when the page opens."""
 
-    def __init__(self, visit: gr.State, first: Run) -> None:
-        self.visit, self._first = visit, first
+    def __init__(self, session: gr.State, first: Run) -> None:
+        self.session, self._first = session, first
         self.view = SaveView((*TYPES, "link"), elem_id="save-view")
 
     def wire(self, inputs: RunInputs) -> None:
         """inputs: what a link describes."""
 
-        def save(event: gr.EventData, visit: Visit, *values: Any) -> dict[str, Any]:
+        def save(event: gr.EventData, session: Session, *values: Any) -> dict[str, Any]:
             try:
                 kind = field(event, "kind", str)
-                done = self._link(inputs.read(values)) if kind == "link" else self.file(kind, visit)
+                done = (
+                    self._link(inputs.read(values)) if kind == "link" else self.file(kind, session)
+                )
             except OuroborosError as error:
                 done = {"problem": str(error)}
             return {"seq": time.time_ns(), **done}
 
         self.view.save_run(
             save,
-            [self.visit, *inputs.components],
+            [self.session, *inputs.components],
             self.view,
             queue=False,
             api_visibility="private",
@@ -54,15 +56,15 @@ class Saving:
 
     @staticmethod
     def _link(task: Task) -> dict[str, Any]:
-        knobs, sampling = task.hyperparameters.model_dump(), task.sampling.model_dump()
+        settings, sampling = task.hyperparameters.model_dump(), task.sampling.model_dump()
         inputs = permalink.Inputs(
-            task.prompt, task.method, task.chat, task.max_new_tokens, knobs, sampling
+            task.prompt, task.method, task.chat, task.max_new_tokens, settings, sampling
         )
         return {"link": permalink.query(inputs)}
 
-    def file(self, kind: str, visit: Visit) -> dict[str, Any]:
+    def file(self, kind: str, session: Session) -> dict[str, Any]:
         """Name, type and text of a file of the run that is shown."""
-        trace, baseline = visit.shown or self._first
+        trace, baseline = session.shown or self._first
         if kind not in TYPES or not trace.steps:
             return {"problem": say("save.nothing")}
         if kind == "json":
@@ -70,6 +72,6 @@ class Saving:
         elif kind == "csv":
             text = export.to_csv(trace, baseline)
         else:
-            text = replay_html(trace, baseline, visit.difference)
+            text = replay_html(trace, baseline, session.difference)
         stamp = trace.created[:19].replace(":", "").replace("-", "")
         return {"name": f"{trace.method}-{stamp}.{kind}", "type": TYPES[kind], "text": text}

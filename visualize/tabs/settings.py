@@ -1,4 +1,4 @@
-"""A knob becomes what a visitor moves: bounds, default and help come from its declaration."""
+"""A setting becomes what a visitor moves: its declaration gives bounds, default and help."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from ouroboros_core.methods.base import Method
 from ouroboros_core.words import known
 
 
-def knob_label(name: str) -> str:
-    """What a knob is called on the page: its name, unless the table of words has another."""
+def setting_label(name: str) -> str:
+    """What a setting is called on the page: its name, unless the table of words has another."""
     return known(f"knob.{name}", name.replace("_", " "))
 
 
-def knob_help(knob: Knob) -> str:
+def setting_help(setting: Knob) -> str:
     """What its declaration says of it, unless the table of words has another text."""
-    return known(f"knob.{knob.name}.help", knob.help)
+    return known(f"knob.{setting.name}.help", setting.help)
 
 
 def method_name(method: type[Method]) -> str:
@@ -30,43 +30,43 @@ def method_summary(method: type[Method]) -> str:
     return known(f"method.{method.id}.summary", method.summary)
 
 
-def knob_component(knob: Knob, automatic: bool = False) -> Any:
-    """automatic: whether the method sets the knob by itself, so that there is nothing to see or to
+def setting_component(setting: Knob, automatic: bool = False) -> Any:
+    """automatic: whether the method sets this by itself, so that there is nothing to see or to
     move."""
-    label = knob_label(knob.name)
-    if knob.choices:
+    label = setting_label(setting.name)
+    if setting.choices:
         return gr.Dropdown(
-            list(knob.choices), value=knob.default, label=label, info=knob_help(knob)
+            list(setting.choices), value=setting.default, label=label, info=setting_help(setting)
         )
-    if knob.kind is bool:
-        return gr.Checkbox(value=bool(knob.default), label=label, info=knob_help(knob))
-    step = 1 if knob.kind is int else 0.05
-    value = knob.default if knob.fixed is None else knob.fixed
+    if setting.kind is bool:
+        return gr.Checkbox(value=bool(setting.default), label=label, info=setting_help(setting))
+    step = 1 if setting.kind is int else 0.05
+    value = setting.default if setting.fixed is None else setting.fixed
     return gr.Slider(
-        knob.low,
-        knob.high,
+        setting.low,
+        setting.high,
         value=value,
         step=step,
         label=label,
-        info=knob_help(knob),
+        info=setting_help(setting),
         visible=not automatic,
     )
 
 
-def sampling_component(knob: Knob) -> Any:
-    label = knob_label(knob.name)
-    if knob.choices:
-        return knob_component(knob)
-    if knob.name in ("seed", "top_k"):
+def sampling_component(setting: Knob) -> Any:
+    label = setting_label(setting.name)
+    if setting.choices:
+        return setting_component(setting)
+    if setting.name in ("seed", "top_k"):
         return gr.Number(
-            knob.default,
+            setting.default,
             precision=0,
-            minimum=knob.low,
-            maximum=knob.high,
+            minimum=setting.low,
+            maximum=setting.high,
             label=label,
-            info=knob_help(knob),
+            info=setting_help(setting),
         )
-    low = 0.05 if knob.low_is_open else knob.low
+    low = 0.05 if setting.low_is_open else setting.low
     return gr.Slider(
-        low, knob.high, value=knob.default, step=0.05, label=label, info=knob_help(knob)
+        low, setting.high, value=setting.default, step=0.05, label=label, info=setting_help(setting)
     )

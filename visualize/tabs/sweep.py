@@ -21,11 +21,12 @@ from visualize.components.plot_view import PlotView
 from visualize.server.endpoint import whole
 from visualize.server.faults import field, sent, told
 from visualize.server.limits import who
-from visualize.server.runner import Studio
-from visualize.server.session import Visit
+from visualize.server.runner import Runner
+from visualize.server.session import Session, Swept
+from visualize.server.updates import SweepProgress, SweepStarted, SweepUpdate, Waiting
 from visualize.tabs.examples import EXAMPLES
 from visualize.tabs.generate import GeneratePanel
-from visualize.tabs.settings import knob_label, method_name
+from visualize.tabs.settings import method_name, setting_label
 from visualize.tabs.traces import GENERATE
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from ouroboros_core.benchmark.cells import CellRow
     from ouroboros_core.benchmark.grid import Grid
     from ouroboros_core.benchmark.prompts import Question
-    from ouroboros_core.benchmark.sweep import Run, Sweep
+    from ouroboros_core.benchmark.sweep import Sweep
     from ouroboros_core.loading.pairs import Pair
 
 NONE = ""
@@ -49,9 +50,9 @@ PROMPTS = "\n".join(
 class SweepPanel:
     """Builds the tab inside an open gr.Blocks; runs are opened in the panel that shows them."""
 
-    def __init__(self, studio: Studio, generate: GeneratePanel, tabs: Tabs) -> None:
-        self.studio, self.generate, self.pair = studio, generate, generate.pair
-        self.most = min(MOST, studio.limits.new_tokens)
+    def __init__(self, runner: Runner, generate: GeneratePanel, tabs: Tabs) -> None:
+        self.runner, self.generate, self.pair = runner, generate, generate.pair
+        self.most = min(MOST, runner.limits.new_tokens)
         with gr.Row(elem_classes="ouro-main"):
             with gr.Column(min_width=0, elem_classes="ouro-inputs"):
                 self._build_inputs()
@@ -83,28 +84,8 @@ class SweepPanel:
         self.method = gr.Dropdown(
             able, value=method, label=say("sweep.method"), elem_id="sweep-method"
         )
-        self.axes, self.values = [], []
-        for number, (name, text) in enumerate(((axis, values), (NONE, "")), 1):
-            with gr.Row():
-                choices = _names(method, optional=number == 2)
-                self.axes.append(
-                    gr.Dropdown(
-                        choices,
-                        value=name,
-                        label=say(f"sweep.axis{number}"),
-                        elem_id=f"axis-{number}",
-                    )
-                )
-                note = say("sweep.values.note")
-                self.values.append(
-                    gr.Textbox(
-                        text,
-                        label=f"{say('sweep.values')} {number}",
-                        placeholder=note,
-                        elem_id=f"values-{number}",
-                    )
-                )
-        self.knobs = gr.Textbox(
+        self._build_axes(method, axis, values)
+        self.settings = gr.Textbox(
             "", label=say("sweep.knobs"), placeholder=say("sweep.knobs.note"), elem_id="sweep-knobs"
         )
         self.prompts = gr.Textbox(
@@ -139,6 +120,30 @@ class SweepPanel:
             self.stop = gr.Button(say("sweep.stop"), elem_id="sweep-stop", min_width=0)
             self.resume = gr.Button(say("sweep.resume"), elem_id="sweep-resume", min_width=0)
 
+    def _build_axes(self, method: str, axis: str, values: str) -> None:
+        """What is varied, and over which values; of two, the second is free."""
+        self.axes, self.values = [], []
+        for number, (name, text) in enumerate(((axis, values), (NONE, "")), 1):
+            with gr.Row():
+                choices = _names(method, optional=number == 2)
+                self.axes.append(
+                    gr.Dropdown(
+                        choices,
+                        value=name,
+                        label=say(f"sweep.axis{number}"),
+                        elem_id=f"axis-{number}",
+                    )
+                )
+                note = say("sweep.values.note")
+                self.values.append(
+                    gr.Textbox(
+                        text,
+                        label=f"{say('sweep.values')} {number}",
+                        placeholder=note,
+                        elem_id=f"values-{number}",
+                    )
+                )
+
     def _wire(self, tabs: Tabs) -> None:
         private: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
         self.inputs = [
@@ -146,7 +151,7 @@ class SweepPanel:
             self.method,
             *self.axes,
             *self.values,
-            self.knobs,
+            self.settings,
             self.prompts,
             self.repeats,
             self.count,
@@ -165,11 +170,11 @@ class SweepPanel:
             one.change(self._estimate, self.inputs, self.estimate, queue=False, **private)
         outputs = [self.view, self.chart, self.parallel]
         computing: dict[str, Any] = {"concurrency_limit": None, "trigger_mode": "once", **private}
-        visit = self.generate.visit
+        session = self.generate.session
         running = gr.on(
             [self.go.click, self.resume.click],
             self._start,
-            [visit, *self.inputs],
+            [session, *self.inputs],
             outputs,
             **computing,
         )
@@ -185,16 +190,16 @@ class SweepPanel:
             "concurrency_limit": None,
             **private,
         }  # in the queue, so that a refusal is shown
-        self.view.open_cell(self._open, visit, shown, **refusing)
-        self.chart.point_select(self._picked, visit, shown, **refusing)
-        self.saving.save_run(self._save, visit, self.saving, **refusing)
+        self.view.open_cell(self._open, session, shown, **refusing)
+        self.chart.point_select(self._picked, session, shown, **refusing)
+        self.saving.save_run(self._save, session, self.saving, **refusing)
 
     def _plan(self, *values: Any) -> tuple[Grid, list[Question], int, int]:
         """Grid, prompts, repeats and length that the inputs describe; raises InvalidInput."""
         from ouroboros_core.benchmark.grid import Axis, Grid, read_axis
         from ouroboros_core.benchmark.prompts import Question
 
-        pair, method, first, second, texts, others, knobs, prompts, repeats, count = values
+        pair, method, first, second, texts, others, settings, prompts, repeats, count = values
         axes: list[Axis] = [
             read_axis(f"{name}={text}")
             for name, text in ((first, texts), (second, others))
@@ -204,23 +209,23 @@ class SweepPanel:
         if not 1 <= len(lines) <= MOST_PROMPTS:
             raise InvalidInput(say("sweep.unprompted", most=MOST_PROMPTS, n=len(lines)))
         questions = [Question(number, "own", (line,)) for number, line in enumerate(lines, 1)]
-        grid = Grid(str(method), tuple(axes), read_knobs(str(knobs)))
+        grid = Grid(str(method), tuple(axes), read_knobs(str(settings)))
         for draft in {cell.draft for cell in grid.cells} - {None}:
-            self.studio.models.check_draft(pair, str(draft))
+            self.runner.models.check_draft(pair, str(draft))
         counts = whole("repeats", repeats, MOST_REPEATS), whole("max_new_tokens", count, self.most)
         return grid, questions, *counts
 
     def attach(self, blocks: gr.Blocks) -> None:
         """Estimate once the models are there, and then whenever something changes."""
         private: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
-        ready = blocks.load(self.studio.models.until_ready, concurrency_limit=None, **private)
+        ready = blocks.load(self.runner.models.until_ready, concurrency_limit=None, **private)
         ready.then(self._estimate, self.inputs, self.estimate, queue=False, **private)
 
     def _estimate(self, *values: Any) -> str:
         from ouroboros_core.benchmark.sweep import estimate, plain_runs
 
         try:
-            here = self.studio.models.there(values[0])
+            here = self.runner.models.there(values[0])
             if here is None:
                 return say("sweep.unready")
             grid, questions, repeats, count = self._plan(*values)
@@ -237,19 +242,19 @@ class SweepPanel:
         return say("sweep.estimate", runs=runs, tokens=count, plain=plain, time=told)
 
     def _start(
-        self, request: gr.Request, event: gr.EventData, visit: Visit, *values: Any
+        self, request: gr.Request, event: gr.EventData, session: Session, *values: Any
     ) -> Iterator[Any]:
         """Both buttons are one event: of two, Stop would not end the one that runs."""
         with told():
-            make = self._again(visit) if event.target is self.resume else self._new(*values)
+            make = self._again(session) if event.target is self.resume else self._new(*values)
             yield from self._run(
-                visit, self.studio.sweep(make, pair=values[0], visitor=who(request))
+                session, self.runner.sweep(make, pair=values[0], visitor=who(request))
             )
 
     def _new(self, *values: Any) -> Callable[[Pair], Sweep]:
         from ouroboros_core.benchmark.sweep import Sweep, estimate
 
-        plan, most = self._plan(*values), self.studio.limits.sweep_minutes
+        plan, most = self._plan(*values), self.runner.limits.sweep_minutes
 
         def make(pair: Pair) -> Sweep:
             minutes = estimate(pair, *plan) / 60
@@ -260,43 +265,35 @@ class SweepPanel:
         return make
 
     @staticmethod
-    def _again(visit: Visit) -> Callable[[Pair], Sweep]:
-        swept = visit.swept
+    def _again(session: Session) -> Callable[[Pair], Sweep]:
+        swept = session.swept
         if swept is None:
             raise InvalidInput(say("sweep.nothing"))
         return lambda _: swept.sweep
 
-    def _run(
-        self, visit: Visit, running: Iterator[tuple[str, Sweep | None, Run | None]]
-    ) -> Iterator[Any]:
-        """What is left of a sweep; the visit keeps it, so that it can be stopped at any time."""
+    def _run(self, session: Session, updates: Iterator[SweepUpdate]) -> Iterator[Any]:
+        """What is left of a sweep; the session keeps it, so that it can be stopped at any time."""
         drawn: list[Any] = [gr.skip(), gr.skip()]
-        known: dict[str, Any] = {}
+        known: dict[str, Any] = {"done": 0, "total": 0, "left": 0}
         counted = -1
         turn = uuid.uuid4().hex  # a stopped one is not the one that goes on
-        for what, sweep, done in running:
-            if sweep is None:
-                yield (
-                    {
-                        "seq": time.time_ns(),
-                        "sweep": turn,
-                        "status": what,
-                        "done": 0,
-                        "total": 0,
-                        "left": 0,
-                    },
-                    *drawn,
-                )
-                continue
-            swept = visit.sweep(sweep)
-            if done is not None:
-                point, trace, plain = done
-                swept.traces[point.cell] = trace, plain
-            if len(sweep.points) != counted:  # else only the status is another
-                counted = len(sweep.points)
-                known, *drawn = self._measured(sweep)
-            under = say("sweep.under", what=what) if what else say("sweep.begun")
-            status = say("sweep.done") if known["finished"] else under
+        swept: Swept | None = None
+        for update in updates:
+            match update:
+                case Waiting():
+                    status = update.status
+                case SweepStarted():
+                    swept, status = session.sweep(update.sweep), say("sweep.begun")
+                case SweepProgress():
+                    what = update.status
+                    status = say("sweep.under", what=what) if what else say("sweep.begun")
+                    if swept is not None and update.done is not None:
+                        swept.add(update.done)
+            if swept is not None and len(swept.sweep.points) != counted:
+                counted = len(swept.sweep.points)  # else only the status is another
+                known, *drawn = self._measured(swept.sweep)
+            if known.get("finished"):
+                status = say("sweep.done")
             yield known | {"seq": time.time_ns(), "sweep": turn, "status": status}, *drawn
 
     def _measured(self, sweep: Sweep) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
@@ -345,32 +342,32 @@ class SweepPanel:
             "best": best,
         }
 
-    def _picked(self, event: gr.EventData, visit: Visit) -> list[Any]:
+    def _picked(self, event: gr.EventData, session: Session) -> list[Any]:
         """A click on a chart; marks of theory belong to no cell."""
         cell = sent(event, "data")
         if not isinstance(cell, int):
             return [gr.skip() for _ in range(1 + len(self.generate.outputs))]
         with told():
-            return self._shown_cell(cell, visit)
+            return self._shown_cell(cell, session)
 
-    def _open(self, event: gr.EventData, visit: Visit) -> list[Any]:
+    def _open(self, event: gr.EventData, session: Session) -> list[Any]:
         with told():
-            return self._shown_cell(field(event, "cell", int), visit)
+            return self._shown_cell(field(event, "cell", int), session)
 
-    def _shown_cell(self, cell: int, visit: Visit) -> list[Any]:
-        found = visit.swept.traces.get(cell) if visit.swept else None
+    def _shown_cell(self, cell: int, session: Session) -> list[Any]:
+        found = session.swept.traces.get(cell) if session.swept else None
         if found is None:
             raise InvalidInput(say("sweep.gone"))
-        visit.keep(found[0])
-        return [gr.Tabs(selected=GENERATE), *self.generate.show(visit, *found)]
+        session.keep(found[0])
+        return [gr.Tabs(selected=GENERATE), *self.generate.show(session, *found)]
 
     @staticmethod
-    def _save(event: gr.EventData, visit: Visit) -> dict[str, Any]:
+    def _save(event: gr.EventData, session: Session) -> dict[str, Any]:
         from ouroboros_core.benchmark import cells
 
-        if visit.swept is None or not visit.swept.sweep.points:
+        if session.swept is None or not session.swept.sweep.points:
             return {"seq": time.time_ns(), "problem": say("sweep.before")}
-        sweep = visit.swept.sweep
+        sweep = session.swept.sweep
         rows, ideals = (
             cells.summary(sweep.points, sweep.grid),
             cells.ideal(sweep.points, sweep.grid),
@@ -404,7 +401,7 @@ def _names(method: str, *, optional: bool) -> list[tuple[str, str]]:
     names = [*methods.get(method).Hyperparameters.knobs(), *Sampling.knobs(), "draft"]
     return [
         *([(say("sweep.none"), NONE)] if optional else []),
-        *((knob_label(name), name) for name in names),
+        *((setting_label(name), name) for name in names),
     ]
 
 

@@ -15,7 +15,7 @@ from visualize import diff, diff_figures, figures, gallery
 from visualize.components.plain_views import DiffView, GalleryView, OpenView
 from visualize.components.plot_view import PlotView
 from visualize.server.faults import field, told
-from visualize.server.session import Visit
+from visualize.server.session import Session
 from visualize.tabs.generate import GeneratePanel
 
 if TYPE_CHECKING:
@@ -61,35 +61,35 @@ class TracesPanel:
     def _wire(self, tabs: Tabs, tab: Tab, recorded: Sequence[tuple[str, str]]) -> None:
         private: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
         shown = [tabs, self.open, *self.generate.outputs]
-        visit = self.generate.visit
+        session = self.generate.session
 
-        def choices(visit: Visit) -> list[Any]:
+        def choices(session: Session) -> list[Any]:
             return [
-                gr.update(choices=[*((name, name) for name in reversed(visit.kept)), *recorded])
+                gr.update(choices=[*((name, name) for name in reversed(session.kept)), *recorded])
             ] * 2
 
         # Where there is no place of its own for a refusal, the event goes through the queue: from
         # others Gradio shows none.
         self.gallery.open_recorded(
-            self._open_recorded, visit, shown, concurrency_limit=None, **private
+            self._open_recorded, session, shown, concurrency_limit=None, **private
         )
-        self.open.open_file(self._open_file, visit, shown, concurrency_limit=None, **private)
-        tab.select(choices, visit, [self.first, self.second], queue=False, **private)
+        self.open.open_file(self._open_file, session, shown, concurrency_limit=None, **private)
+        tab.select(choices, session, [self.first, self.second], queue=False, **private)
         compared = [self.diff, self.chart]
         self.compare.click(
             self._compare,
-            [self.first, self.second, visit],
+            [self.first, self.second, session],
             compared,
             concurrency_limit=None,
             **private,
         )
 
-    def _open_recorded(self, event: gr.EventData, visit: Visit) -> list[Any]:
+    def _open_recorded(self, event: gr.EventData, session: Session) -> list[Any]:
         with told():
             name = field(event, "name", str)
-            return self._shown(visit, gallery.trace(name), gallery.baseline(name), "")
+            return self._shown(session, gallery.trace(name), gallery.baseline(name), "")
 
-    def _open_file(self, event: gr.EventData, visit: Visit) -> list[Any]:
+    def _open_file(self, event: gr.EventData, session: Session) -> list[Any]:
         with told():
             name, text = field(event, "name", str)[:100], field(event, "text", str)
         try:
@@ -100,34 +100,36 @@ class TracesPanel:
                 _told(f"{name}: {error}"),
                 *(gr.skip() for _ in self.generate.outputs),
             ]
-        visit.keep(trace)
-        return self._shown(visit, trace, baseline, say("open.done", name=name))
+        session.keep(trace)
+        return self._shown(session, trace, baseline, say("open.done", name=name))
 
-    def _shown(self, visit: Visit, trace: Trace, baseline: Trace | None, said: str) -> list[Any]:
+    def _shown(
+        self, session: Session, trace: Trace, baseline: Trace | None, said: str
+    ) -> list[Any]:
         return [
             gr.Tabs(selected=GENERATE),
             _told(said),
-            *self.generate.show(visit, trace, baseline),
+            *self.generate.show(session, trace, baseline),
         ]
 
     @staticmethod
-    def _compare(first: str, second: str, visit: Visit) -> tuple[Any, Any]:
+    def _compare(first: str, second: str, session: Session) -> tuple[Any, Any]:
         """The comparison, or why there is none; either takes the place of the one before."""
         seq = time.time_ns()
         with told():
             try:
-                a, b = (_chosen(name, visit) for name in (first, second))
+                a, b = (_chosen(name, session) for name in (first, second))
                 shown, figure = diff.view(diff.diff(a, b)), diff_figures.steps_against_tokens(a, b)
             except OuroborosError as error:
                 shown, figure = {"problem": str(error)}, figures.empty(say("traces.empty"))
             return {"seq": seq, **shown}, {"seq": seq, "run": "", "figure": figure}
 
 
-def _chosen(name: Any, visit: Visit) -> Trace:
-    """A run of this visit, or a recorded one; raises InvalidInput for what is neither."""
+def _chosen(name: Any, session: Session) -> Trace:
+    """A run of this session, or a recorded one; raises InvalidInput for what is neither."""
     if not isinstance(name, str):
         raise InvalidInput(say("traces.choose"))
-    return visit.kept[name] if name in visit.kept else gallery.trace(name)
+    return session.kept[name] if name in session.kept else gallery.trace(name)
 
 
 def _told(words: str) -> dict[str, Any]:
