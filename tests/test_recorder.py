@@ -67,7 +67,7 @@ def test_the_targets_opinion_is_that_of_a_plain_pass(method: str, rule: str) -> 
 def test_the_drafts_opinion_is_that_of_a_plain_pass_of_the_draft(method: str, rule: str) -> None:
     models, sampling = tiny.pair("llama", "sdpa"), RULES[rule]
     # Copies of the corpus are so sure here that union asks no draft beside them.
-    alone = {"copying": False} if method == "union" else {}
+    alone: dict[str, Any] = {"copying": False} if method == "union" else {}
     seen = 0
     for step, judged, text, _ in places(
         prompt(), run(models, method, prompt(), 40, sampling, record=True, **alone)
