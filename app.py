@@ -36,6 +36,7 @@ from ouroboros_core.locations import assets
 from ouroboros_core.words import say
 from visualize import palette
 from visualize.components.address import PageHeader, named, opened
+from visualize.components.modules import module, place, preloaded
 from visualize.components.plot_view import PLOTLY, library
 from visualize.server.endpoint import add_endpoint
 from visualize.server.limits import PUBLIC, Limits
@@ -51,6 +52,8 @@ from visualize.tabs.traces import GENERATE, TracesPanel
 
 TABS = (GENERATE, "race", "sweep", "learn", "traces", "drafts")
 """The ids of the tabs, which their addresses name, in their order."""
+FIRST = ("address", "token_view", "ask_view", "link_view", "save_view", "plot_view")
+"""The modules of what the page shows at first."""
 MAX_QUEUE = 20
 """Runs that may wait; who comes then is told so."""
 
@@ -134,8 +137,9 @@ def choose_pair(models: Models) -> Any:
 def launch_options() -> dict[str, Any]:
     """What belongs to launch() in Gradio 6: theme, styles, no traffic to anybody."""
     style = (assets() / "css" / "page.css").read_text() + "\n" + palette.css()
-    shown = {"theme": theme(), "css": style, "footer_links": ["api"], "show_error": True}
-    return {**shown, "run_history": False, "state_session_capacity": SESSIONS}
+    head = preloaded(*FIRST, "kept")
+    shown = {"theme": theme(), "css": style, "head": head, "footer_links": ["api"]}
+    return {**shown, "show_error": True, "run_history": False, "state_session_capacity": SESSIONS}
 
 
 def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
@@ -240,6 +244,7 @@ def main() -> None:
         routes = [
             APIRoute("/healthz", partial(health, runner)),
             APIRoute(f"/{PLOTLY}", library),
+            APIRoute(f"/{place()}/{{name}}", module),
         ]  # there from the first answer on
         between = [Middleware(Gate), Middleware(Packed)]
         more = {

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from visualize.deploy import bundle
 
 ROOT = Path(__file__).parents[1]
 GROUND = {
@@ -157,3 +160,27 @@ def test_nothing_of_a_visitor_is_ever_markup() -> None:
             "new Function",
         ):
             assert trap not in source, f"{path.name} uses {trap}"
+
+
+SCRIPTS = {path.stem: path.read_text("utf-8") for path in (ROOT / "assets" / "js").glob("*.js")}
+WRITTEN = re.compile(r"//[^\n]*|\"(?:[^\"\\\n]|\\.)*\"|^import .*$", re.MULTILINE)
+"""Of a script: comments, texts, and what it imports."""
+
+
+@pytest.mark.parametrize("name", sorted(SCRIPTS))
+def test_a_script_uses_of_the_others_what_it_imports_and_leaves_nothing_on_window(
+    name: str,
+) -> None:
+    source = SCRIPTS[name]
+    code = WRITTEN.sub("", source)
+    taken = {
+        one.split(" as ")[-1] for names, _ in bundle.imports(source) for one in names.split(", ")
+    }
+    exported = {one for other in SCRIPTS.values() for one in bundle.EXPORT.findall(other)}
+    declared = set(re.findall(r"\b(?:class|function|const|let)\s+(\w+)", code))
+    for some in re.findall(r"\b(?:const|let) [^;]*;|\([^()]*\) (?:=>|\{)", code):
+        declared |= set(re.findall(r"[({,]\s*(\w+)\s*(?=[,=})])", some))
+    own = {one for one in exported if re.search(rf"(?<![\w.-]){one}\b(?=[(.,;)])", code)}
+    assert own - declared - taken == set()
+    assert {one for one in taken if not re.search(rf"\b{one}\b", code)} == set()
+    assert set(re.findall(r"\b(?:window|globalThis)\.(\w+)", code)) <= {"Plotly"}

@@ -1,4 +1,4 @@
-"""What the views in the browser consist of: fixed markup, and scripts that lie in assets.
+"""What the views in the browser consist of: fixed markup, and modules that lie in assets/js.
 
 The page, the replay that stands alone and the static gallery all mount the same parts.
 """
@@ -7,48 +7,27 @@ from __future__ import annotations
 
 import html
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 import plotly
 
-from ouroboros_core.locations import assets
 from ouroboros_core.words import say
 
 PLOTLY_JS = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
 """The plotly.js that plotly.py was made for."""
 
 
-@cache
-def script(*names: str) -> str:
-    """Files of assets/js one behind the other."""
-    return "\n".join((assets() / "js" / name).read_text() for name in names)
-
-
 @dataclass(frozen=True)
 class Markup:
-    """A view: its template, which no text of a visitor ever enters, and its scripts, the last of
-    which mounts it.
+    """A view: its template, which no text of a visitor ever enters, and the module of assets/js
+    that mounts it.
 
-    inside  views that the script mounts in places of its own, by the name of the function that does
-            so
+    events  what the module tells the server
     """
 
     template: str
-    scripts: tuple[str, ...]
-    inside: tuple[tuple[str, Markup], ...] = ()
-
-    @property
-    def body(self) -> str:
-        """What runs when the view is mounted, given `element`, `props`, `watch`, `trigger` and
-        `server`."""
-        return "\n".join(
-            [*(view.function(name) for name, view in self.inside), script(*self.scripts)]
-        )
-
-    def function(self, name: str) -> str:
-        """The mounting as a function of that name."""
-        return f"const {name} = (element, props, watch, trigger, server) => {{\n{self.body}\n}};"
+    module: str
+    events: tuple[str, ...] = ()
 
 
 def safe(text: str) -> str:
@@ -92,15 +71,8 @@ TOKEN_VIEW = Markup(
   <details class="ouro-meaning"><summary>{text("view.meaning")}</summary><dl></dl></details>
 </section>
 """,
-    (
-        "dom.js",
-        "token_text.js",
-        "player.js",
-        "timeline.js",
-        "tree_view.js",
-        "token_card.js",
-        "token_view.js",
-    ),
+    "token_view",
+    ("token_select", "run_again"),
 )
 
 RACE_VIEW = Markup(
@@ -115,7 +87,7 @@ RACE_VIEW = Markup(
   <p class="ouro-said" role="status" aria-live="polite"></p>
 </section>
 """,
-    ("dom.js", "token_text.js", "player.js", "race_view.js"),
+    "race_view",
 )
 
 
@@ -124,7 +96,8 @@ def plot_view(label: str, height: int) -> Markup:
     return Markup(
         f'<figure class="ouro-figure"><figcaption>{safe(label)}</figcaption>'
         f'<div class="ouro-plot" role="group" {_chart(label)} style="height:{height}px"></div></figure>',
-        ("dom.js", "plot.js", "plot_view.js"),
+        "plot_view",
+        ("point_select",),
     )
 
 
@@ -140,7 +113,7 @@ THEORY_VIEW = Markup(
   <p class="ouro-theory-runs ouro-small"></p>
 </section>
 """,
-    ("dom.js", "plot.js", "theory_view.js"),
+    "theory_view",
 )
 
 LEARN_VIEW = Markup(
@@ -172,14 +145,14 @@ LEARN_VIEW = Markup(
   <details class="ouro-learn-questions"><summary>{text("learn.questions")}</summary><ol class="ouro-learn-ten"></ol></details>
 </section>
 """,
-    ("dom.js", "learn_view.js"),
-    (("mountRun", TOKEN_VIEW), ("mountTheory", THEORY_VIEW)),
+    "learn_view",
 )
 
 
 ADDRESS = Markup(
     f'<header class="ouro-header"><h1>{text("page.title")}</h1><p>{text("page.motto")}</p></header>',
-    ("dom.js", "address.js"),
+    "address",
+    ("go",),
 )
 
 LINK_VIEW = Markup(
@@ -189,10 +162,10 @@ LINK_VIEW = Markup(
   <button type="button" class="ouro-link-run" hidden>{text("link.run")}</button>
 </section>
 """,
-    ("dom.js", "link_view.js"),
+    "link_view",
 )
 
-GALLERY_VIEW = Markup('<ul class="ouro-gallery"></ul>', ("dom.js", "gallery_view.js"))
+GALLERY_VIEW = Markup('<ul class="ouro-gallery"></ul>', "gallery_view", ("open_recorded",))
 
 DIFF_VIEW = Markup(
     """
@@ -208,10 +181,10 @@ DIFF_VIEW = Markup(
   </div>
 </section>
 """,
-    ("dom.js", "diff_view.js"),
+    "diff_view",
 )
 
-ASK_VIEW = Markup('<p class="ouro-ask" role="status"></p>', ("dom.js", "ask_view.js"))
+ASK_VIEW = Markup('<p class="ouro-ask" role="status"></p>', "ask_view", ("prompt_edit",))
 
 OPEN_VIEW = Markup(
     f"""
@@ -220,7 +193,8 @@ OPEN_VIEW = Markup(
   <p class="ouro-open-said ouro-small" role="status"></p>
 </section>
 """,
-    ("dom.js", "open_view.js"),
+    "open_view",
+    ("open_file",),
 )
 
 SWEEP_VIEW = Markup(
@@ -235,7 +209,8 @@ SWEEP_VIEW = Markup(
   </div>
 </section>
 """,
-    ("dom.js", "sweep_view.js"),
+    "sweep_view",
+    ("open_cell",),
 )
 
 
@@ -254,5 +229,6 @@ def save_buttons(*kinds: str) -> Markup:
   <span class="ouro-save-said ouro-small" role="status"></span>
 </section>
 """,
-        ("dom.js", "save_view.js"),
+        "save_view",
+        ("save_run",),
     )

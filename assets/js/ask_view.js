@@ -1,70 +1,76 @@
-// Beside the buttons of a prompt: how one asks, and whether a run of this visitor is under way. Needs dom.js.
+// Beside the buttons of a prompt: how one asks, and whether a run of this visitor is under way.
 // What is decided here is decided at once, before the server answers.
-const panel = element.closest(".ouro-main");
-const told = element.querySelector(".ouro-ask");
-const buttons = panel.querySelector(".ouro-buttons");
-const field = () => panel.querySelector(`#${props.field} textarea`);
-const button = (id) => panel.querySelector("#" + id); // mounted later than this
-const DOUBLE_CLICK_MS = 500; // its second click is no wish to stop
-let since = 0;
+import { tell } from "./dom.js";
+import { wording } from "./words.js";
 
-const busy = () => buttons.dataset.busy !== undefined;
-const hold = (event) => {
-  event.preventDefault();
-  event.stopPropagation();
-};
+export function mount(element, props, watch, trigger) {
+  const { say } = wording(props.words);
+  const panel = element.closest(".ouro-main");
+  const told = element.querySelector(".ouro-ask");
+  const buttons = panel.querySelector(".ouro-buttons");
+  const field = () => panel.querySelector(`#${props.field} textarea`);
+  const button = (id) => panel.querySelector("#" + id); // mounted later than this
+  const DOUBLE_CLICK_MS = 500; // its second click is no wish to stop
+  let since = 0;
 
-function asked() {
-  const focused = document.activeElement === button("generate");
-  since = performance.now();
-  buttons.dataset.busy = "";
-  told.textContent = "";
-  if (focused) button("stop").focus();
-}
+  const busy = () => buttons.dataset.busy !== undefined;
+  const hold = (event) => {
+    event.preventDefault();
+    event.stopPropagation();
+  };
 
-function ended() {
-  const focused = document.activeElement === button("stop");
-  delete buttons.dataset.busy;
-  if (focused) button("generate").focus();
-}
+  function asked() {
+    const focused = document.activeElement === button("generate");
+    since = performance.now();
+    buttons.dataset.busy = "";
+    told.textContent = "";
+    if (focused) button("stop").focus();
+  }
 
-// Before anybody else hears of the click.
-panel.addEventListener(
-  "click",
-  (event) => {
-    if (event.target.closest("#stop")) {
-      if (performance.now() - since < DOUBLE_CLICK_MS) hold(event);
-      else tell("ouro:stop");
-    } else if (event.target.closest("#generate")) {
-      if (busy()) hold(event);
-      else if (field().value.trim()) tell("ouro:asked");
-      else {
-        hold(event);
-        told.textContent = say("ask.empty");
-        field().focus();
-      }
-    }
-  },
-  true,
-);
+  function ended() {
+    const focused = document.activeElement === button("stop");
+    delete buttons.dataset.busy;
+    if (focused) button("generate").focus();
+  }
 
-// Enter asks; with Shift it breaks the line, as it does by itself. Gradio's field has it the other way round.
-for (const kind of ["keydown", "keypress"])
+  // Before anybody else hears of the click.
   panel.addEventListener(
-    kind,
+    "click",
     (event) => {
-      if (event.key !== "Enter" || event.isComposing || event.target !== field()) return;
-      if (event.shiftKey) return event.stopPropagation();
-      hold(event);
-      if (kind === "keydown" && !event.repeat && !busy()) button("generate").click();
+      if (event.target.closest("#stop")) {
+        if (performance.now() - since < DOUBLE_CLICK_MS) hold(event);
+        else tell("ouro:stop");
+      } else if (event.target.closest("#generate")) {
+        if (busy()) hold(event);
+        else if (field().value.trim()) tell("ouro:asked");
+        else {
+          hold(event);
+          told.textContent = say("ask.empty");
+          field().focus();
+        }
+      }
     },
     true,
   );
-// Gradio tells of keys only, not of what is pasted or cut.
-panel.addEventListener("input", (event) => {
-  if (event.target !== field()) return;
-  told.textContent = "";
-  trigger("prompt_edit", {});
-});
-document.addEventListener("ouro:asked", asked);
-document.addEventListener("ouro:ended", ended);
+
+  // Enter asks; with Shift it breaks the line, as it does by itself. Gradio's field has it the other way round.
+  for (const kind of ["keydown", "keypress"])
+    panel.addEventListener(
+      kind,
+      (event) => {
+        if (event.key !== "Enter" || event.isComposing || event.target !== field()) return;
+        if (event.shiftKey) return event.stopPropagation();
+        hold(event);
+        if (kind === "keydown" && !event.repeat && !busy()) button("generate").click();
+      },
+      true,
+    );
+  // Gradio tells of keys only, not of what is pasted or cut.
+  panel.addEventListener("input", (event) => {
+    if (event.target !== field()) return;
+    told.textContent = "";
+    trigger("prompt_edit", {});
+  });
+  document.addEventListener("ouro:asked", asked);
+  document.addEventListener("ouro:ended", ended);
+}

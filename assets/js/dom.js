@@ -1,30 +1,27 @@
 // Small things that every view shares. Text of prompt and model is data: it reaches the page through textContent only.
-const make = (tag, className, content) => {
+export const make = (tag, className, content) => {
   const node = document.createElement(tag);
   if (className) node.className = className;
   if (content !== undefined) node.textContent = content;
   return node;
 };
-const draw = (tag, attributes, content) => {
+export const draw = (tag, attributes, content) => {
   const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
   for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, String(value));
   if (content !== undefined) node.textContent = content;
   return node;
 };
-const visible = (text) => (text === "" ? "∅" : text.replace(/\n/g, "↵").replace(/\t/g, "⇥").replace(/^ | $/g, "␣"));
-const tell = (name, detail) => document.dispatchEvent(new CustomEvent(name, { detail }));
+export const visible = (text) => (text === "" ? "∅" : text.replace(/\n/g, "↵").replace(/\t/g, "⇥").replace(/^ | $/g, "␣"));
+export const tell = (name, detail) => document.dispatchEvent(new CustomEvent(name, { detail }));
 // On a narrow page the result lies below the fold: show it to who has just asked for it.
-const bring = (root) => {
+export const bring = (root) => {
   if (root.getBoundingClientRect().top < innerHeight * 0.7) return;
   const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
   root.scrollIntoView({ behavior: still ? "auto" : "smooth", block: "start" });
 };
-const percent = (value) => (value === 0 ? "0" : value < 0.001 ? "<0.1%" : (100 * value).toFixed(value < 0.1 ? 1 : 0) + "%");
-// A text of the page, `{facts}` filled in; `props` is that of the view, and brings the texts it needs.
-const say = (key, facts = {}) => (props.words[key] || key).replace(/\{(\w+)\}/g, (_, name) => String(facts[name]));
-const several = (key, n) => say(key + (n === 1 ? ".one" : ".many"), { n });
+export const percent = (value) => (value === 0 ? "0" : value < 0.001 ? "<0.1%" : (100 * value).toFixed(value < 0.1 ? 1 : 0) + "%");
 // A paragraph in which *words* stand out; whatever else it holds is text.
-const paragraph = (text, className) => {
+export const paragraph = (text, className) => {
   const node = make("p", className);
   text.split("*").forEach((part, n) => node.append(n % 2 ? make("strong", "", part) : part));
   return node;

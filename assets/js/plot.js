@@ -1,12 +1,14 @@
 // A Plotly chart in a place of its own: updated in place, the theme followed, with a cursor that charts of one run share.
-// Needs dom.js, and Plotly: from the page's head, or from the address `props.plotly`.
-class Plot {
-  // looks: Map of look by key; axis: what lies on the x axis, where the chart shares the cursor of a run; click: told of a point.
-  constructor(place, looks, axis, click = () => {}) {
-    Object.assign(this, { place, looks, axis, click, latest: null, moment: undefined, listening: false });
+import { make, tell } from "./dom.js";
+
+export class Plot {
+  // looks: Map of look by key; library: the address of Plotly, where the page's head has not loaded it; axis: what lies on the x
+  // axis, where the chart shares the cursor of a run; click: told of a point.
+  constructor(place, looks, { say }, library, axis, click = () => {}) {
+    Object.assign(this, { place, looks, say, library, axis, click, latest: null, moment: undefined, listening: false });
     this.cursor = make("div", "ouro-cursor");
     this.cursor.hidden = true;
-    if (!window.Plotly && props.plotly) Plot.painted().then(() => this.await());
+    if (!window.Plotly && library) Plot.painted().then(() => this.await());
     new ResizeObserver(() => {
       if (this.latest && window.Plotly && place.clientWidth) window.Plotly.Plots.resize(place).then(() => this.point());
     }).observe(place);
@@ -29,7 +31,7 @@ class Plot {
   paint() {
     if (!this.latest) return;
     if (!window.Plotly) return; // it is painted when the library is there
-    const options = { displaylogo: false, showSendToCloud: false, responsive: true, displayModeBar: "hover", ...Plot.saving(this) };
+    const options = { displaylogo: false, showSendToCloud: false, responsive: true, displayModeBar: "hover", ...this.saving() };
     window.Plotly.react(this.place, this.recoloured(), this.themed(), options);
     if (!this.place.contains(this.cursor)) this.place.append(this.cursor);
     this.point();
@@ -55,18 +57,18 @@ class Plot {
     const near = new IntersectionObserver((seen) => seen.some((one) => one.isIntersecting) && begin(), { rootMargin: "300px" });
     const begin = () => {
       near.disconnect();
-      Plot.library(() => Plot.idle(() => this.paint()));
+      this.load(() => Plot.idle(() => this.paint()));
     };
     near.observe(this.place);
     Plot.idle(begin);
   }
 
   // One script for all charts of the page.
-  static library(act) {
+  load(act) {
     if (window.Plotly) return act();
     let script = document.querySelector("script[data-plotly]");
     if (!script) {
-      script = Object.assign(make("script"), { src: props.plotly, fetchPriority: "low" });
+      script = Object.assign(make("script"), { src: this.library, fetchPriority: "low" });
       script.dataset.plotly = "";
       script.addEventListener("error", () => script.remove()); // the next chart tries again
       document.head.append(script);
@@ -80,13 +82,13 @@ class Plot {
   }
 
   // PNG is Plotly's own button; SVG is one more.
-  static saving(plot) {
-    const name = (plot.place.dataset.label || "chart").replace(/[^\p{L}\p{N}]+/gu, "-").toLowerCase();
+  saving() {
+    const name = (this.place.dataset.label || "chart").replace(/[^\p{L}\p{N}]+/gu, "-").toLowerCase();
     const image = (format) => ({ format, filename: name, width: 900, height: 420 });
     const svg = {
-      name: say("plot.svg"),
+      name: this.say("plot.svg"),
       icon: window.Plotly.Icons.disk,
-      click: () => window.Plotly.downloadImage(plot.place, image("svg")),
+      click: () => window.Plotly.downloadImage(this.place, image("svg")),
     };
     return { toImageButtonOptions: { ...image("png"), scale: 2 }, modeBarButtonsToAdd: [svg] };
   }

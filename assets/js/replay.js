@@ -1,6 +1,6 @@
 // Mounts the one run of a replay that stands alone.
-const dark = matchMedia("(prefers-color-scheme: dark)");
-const dress = () => document.body.classList.toggle("dark", dark.matches);
+import { dress, facts } from "./alone.js";
+import { mount } from "./token_view.js";
+
 dress();
-dark.addEventListener("change", dress);
-ouroTokens(document.getElementById("run"), JSON.parse(document.getElementById("facts").textContent), () => {}, () => {});
+mount(document.getElementById("run"), facts(), () => {}, () => {});

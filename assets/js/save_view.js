@@ -1,41 +1,47 @@
-// Saving a run: what the server hands over becomes a file in the browser, so that none of it lies on the server. Needs dom.js.
-const root = element.querySelector(".ouro-save");
-const links = root.querySelector(".ouro-save-links");
-const told = root.querySelector(".ouro-save-said");
+// Saving a run: what the server hands over becomes a file in the browser, so that none of it lies on the server.
+import { make } from "./dom.js";
+import { wording } from "./words.js";
 
-for (const button of root.querySelectorAll("button"))
-  button.addEventListener("click", () => {
-    told.textContent = say("save.wait");
-    trigger("save_run", { kind: button.dataset.kind });
-  });
+export function mount(element, props, watch, trigger) {
+  const { say } = wording(props.words);
+  const root = element.querySelector(".ouro-save");
+  const links = root.querySelector(".ouro-save-links");
+  const told = root.querySelector(".ouro-save-said");
 
-const sized = (bytes) => (bytes < 1e6 ? Math.ceil(bytes / 1e3) + " kB" : (bytes / 1e6).toFixed(1) + " MB");
+  for (const button of root.querySelectorAll("button"))
+    button.addEventListener("click", () => {
+      told.textContent = say("save.wait");
+      trigger("save_run", { kind: button.dataset.kind });
+    });
 
-function paint() {
-  const value = props.value && JSON.parse(props.value);
-  if (!value) return;
-  for (const old of links.querySelectorAll("a")) URL.revokeObjectURL(old.href);
-  links.replaceChildren();
-  told.textContent = value.problem || "";
-  if (value.link !== undefined) return share(value.link);
-  if (!value.text) return;
-  const blob = new Blob([value.text], { type: value.type });
-  const link = make("a", "ouro-save-link", say("save.file", { name: value.name, size: sized(blob.size) }));
-  Object.assign(link, { href: URL.createObjectURL(blob), download: value.name });
-  links.append(link);
-  link.click();
+  const sized = (bytes) => (bytes < 1e6 ? Math.ceil(bytes / 1e3) + " kB" : (bytes / 1e6).toFixed(1) + " MB");
+
+  function paint() {
+    const value = props.value && JSON.parse(props.value);
+    if (!value) return;
+    for (const old of links.querySelectorAll("a")) URL.revokeObjectURL(old.href);
+    links.replaceChildren();
+    told.textContent = value.problem || "";
+    if (value.link !== undefined) return share(value.link);
+    if (!value.text) return;
+    const blob = new Blob([value.text], { type: value.type });
+    const link = make("a", "ouro-save-link", say("save.file", { name: value.name, size: sized(blob.size) }));
+    Object.assign(link, { href: URL.createObjectURL(blob), download: value.name });
+    links.append(link);
+    link.click();
+  }
+
+  // In a frame of another site the page's own address is not that of the frame's parent, which a script may not read.
+  function share(query) {
+    const address = location.origin + location.pathname + query;
+    const field = make("input", "ouro-save-address");
+    Object.assign(field, { type: "text", readOnly: true, value: address });
+    field.setAttribute("aria-label", say("save.address"));
+    links.append(field);
+    field.focus();
+    field.select();
+    if (navigator.clipboard) navigator.clipboard.writeText(address).then(() => (told.textContent = say("save.copied")), () => {});
+  }
+
+  watch("value", paint);
 }
-
-// In a frame of another site the page's own address is not that of the frame's parent, which a script may not read.
-function share(query) {
-  const address = location.origin + location.pathname + query;
-  const field = make("input", "ouro-save-address");
-  Object.assign(field, { type: "text", readOnly: true, value: address });
-  field.setAttribute("aria-label", say("save.address"));
-  links.append(field);
-  field.focus();
-  field.select();
-  if (navigator.clipboard) navigator.clipboard.writeText(address).then(() => (told.textContent = say("save.copied")), () => {});
-}
-
-watch("value", paint);

@@ -1,17 +1,16 @@
-// The static gallery: which views a page has, and where they get what they show. Needs nothing but the bundle before it.
-const dark = matchMedia("(prefers-color-scheme: dark)");
-const dress = () => document.body.classList.toggle("dark", dark.matches);
-dress();
-dark.addEventListener("change", dress);
+// The static gallery: which views a page has, and where they get what they show.
+import { dress, facts } from "./alone.js";
+import { mount as mountGallery } from "./gallery_view.js";
+import { mount as mountLearn } from "./learn_view.js";
+import { mount as mountTheory } from "./theory_view.js";
+import { mount as mountRun } from "./token_view.js";
 
 const still = () => {};
-const given = window.ouroSite;
+const given = facts();
 const waiting = new Map();
 
-// Runs are scripts, because a page that was opened from disk may fetch nothing else.
-window.ouroRun = (name, run) => {
-  waiting.get(name)(run);
-};
+// Runs are scripts, because a page that was opened from disk may fetch nothing else; each tells its run in an event.
+document.addEventListener("ouro:recorded", ({ detail }) => waiting.get(detail.name)(detail.run));
 function load(name) {
   return new Promise((resolve, reject) => {
     waiting.set(name, resolve);
@@ -25,21 +24,23 @@ function load(name) {
 const props = (value) => ({ value: value && JSON.stringify(value), looks: given.looks, words: given.words });
 const place = (name) => document.getElementById(name);
 
-if (place("learn")) ouroLearn(place("learn"), { ...props({ chapters: given.chapters, questions: given.questions }), load }, still, still);
-if (place("theory")) ouroTheory(place("theory"), props(null), still, still);
-if (place("gallery")) {
+function mountTraces() {
   const view = { props: props(null), changed: still };
-  ouroTokens(place("run"), view.props, (_, changed) => (view.changed = changed), still);
-  const open = async ({ name }) => {
+  mountRun(place("run"), view.props, (_, changed) => (view.changed = changed), still);
+  const show = async ({ name }) => {
     view.props.value = JSON.stringify(await load(name));
     view.changed();
-    history.replaceState(null, "", "#" + name);
+  };
+  const open = async (entry) => {
+    await show(entry);
+    history.replaceState(null, "", "#" + entry.name);
     place("run").scrollIntoView({ block: "start" });
   };
-  ouroGallery(place("gallery"), { ...props({ entries: given.entries }), open }, still, still);
-  const first = given.entries.find((entry) => entry.name === location.hash.slice(1)) || given.entries[1];
-  load(first.name).then((run) => {
-    view.props.value = JSON.stringify(run);
-    view.changed();
-  });
+  mountGallery(place("gallery"), { ...props({ entries: given.entries }), open }, still, still);
+  show(given.entries.find((entry) => entry.name === location.hash.slice(1)) || given.entries[1]);
 }
+
+dress();
+if (place("learn")) mountLearn(place("learn"), { ...props({ chapters: given.chapters, questions: given.questions }), load }, still, still);
+if (place("theory")) mountTheory(place("theory"), props(null), still, still);
+if (place("gallery")) mountTraces();

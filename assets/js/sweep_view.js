@@ -1,53 +1,59 @@
-// A sweep under way or done: how far it is, its cells as a table, and what follows. Needs dom.js. A cell triggers `open_cell`.
-const root = element.querySelector(".ouro-sweep");
-const part = (name) => root.querySelector(".ouro-sweep-" + name);
-const state = { sweep: "", stopped: "" };
+// A sweep under way or done: how far it is, its cells as a table, and what follows. A cell triggers `open_cell`.
+import { make } from "./dom.js";
+import { wording } from "./words.js";
 
-const duration = (seconds) =>
-  seconds < 90 ? say("sweep.seconds", { n: Math.max(1, Math.round(seconds)) }) : say("sweep.minutes", { n: Math.round(seconds / 60) });
+export function mount(element, props, watch, trigger) {
+  const { say } = wording(props.words);
+  const root = element.querySelector(".ouro-sweep");
+  const part = (name) => root.querySelector(".ouro-sweep-" + name);
+  const state = { sweep: "", stopped: "" };
 
-function paint() {
-  const value = props.value && JSON.parse(props.value);
-  if (!value) return;
-  if (value.stopped) {
-    if (root.dataset.done === "true" || !state.sweep) return;
-    state.stopped = state.sweep;
-    root.dataset.done = "true";
-    part("status").textContent = say("sweep.stopped");
-    return;
+  const duration = (seconds) =>
+    seconds < 90 ? say("sweep.seconds", { n: Math.max(1, Math.round(seconds)) }) : say("sweep.minutes", { n: Math.round(seconds / 60) });
+
+  function paint() {
+    const value = props.value && JSON.parse(props.value);
+    if (!value) return;
+    if (value.stopped) {
+      if (root.dataset.done === "true" || !state.sweep) return;
+      state.stopped = state.sweep;
+      root.dataset.done = "true";
+      part("status").textContent = say("sweep.stopped");
+      return;
+    }
+    if (value.sweep && value.sweep === state.stopped) return; // what was under way when it was stopped comes late
+    state.sweep = value.sweep;
+    state.stopped = "";
+    root.dataset.done = String(Boolean(value.finished));
+    part("status").textContent = value.status;
+    part("bar").max = value.total || 1;
+    part("bar").value = value.done;
+    part("count").textContent = value.total ? say("sweep.count", { done: value.done, total: value.total }) : "";
+    if (value.total && value.left > 0) part("count").textContent += ", " + say("sweep.left", { time: duration(value.left) });
+    part("said").replaceChildren(...(value.lines || []).map((line) => make("p", "", line)));
+    if (value.rows) table(value.head, value.rows);
   }
-  if (value.sweep && value.sweep === state.stopped) return; // what was under way when it was stopped comes late
-  state.sweep = value.sweep;
-  state.stopped = "";
-  root.dataset.done = String(Boolean(value.finished));
-  part("status").textContent = value.status;
-  part("bar").max = value.total || 1;
-  part("bar").value = value.done;
-  part("count").textContent = value.total ? say("sweep.count", { done: value.done, total: value.total }) : "";
-  if (value.total && value.left > 0) part("count").textContent += ", " + say("sweep.left", { time: duration(value.left) });
-  part("said").replaceChildren(...(value.lines || []).map((line) => make("p", "", line)));
-  if (value.rows) table(value.head, value.rows);
-}
 
-function table(head, rows) {
-  const focused = document.activeElement && document.activeElement.dataset ? document.activeElement.dataset.cell : undefined;
-  const body = part("table"), first = make("tr");
-  body.replaceChildren(first);
-  for (const name of [...head, ""]) first.append(make("th", "", name));
-  for (const row of rows) {
-    const line = make("tr"), cell = make("td"), button = make("button", "ouro-gallery-open", say("sweep.open"));
-    button.type = "button";
-    button.dataset.cell = row.cell;
-    button.setAttribute("aria-label", say("sweep.openCell", { cell: row.name }));
-    button.addEventListener("click", () => trigger("open_cell", { cell: row.cell }));
-    if (row.best) line.className = "ouro-chosen";
-    for (const text of row.texts) line.append(make("td", "", text));
-    cell.append(button);
-    line.append(cell);
-    body.append(line);
-    if (String(row.cell) === focused) button.focus();
+  function table(head, rows) {
+    const focused = document.activeElement && document.activeElement.dataset ? document.activeElement.dataset.cell : undefined;
+    const body = part("table"), first = make("tr");
+    body.replaceChildren(first);
+    for (const name of [...head, ""]) first.append(make("th", "", name));
+    for (const row of rows) {
+      const line = make("tr"), cell = make("td"), button = make("button", "ouro-gallery-open", say("sweep.open"));
+      button.type = "button";
+      button.dataset.cell = row.cell;
+      button.setAttribute("aria-label", say("sweep.openCell", { cell: row.name }));
+      button.addEventListener("click", () => trigger("open_cell", { cell: row.cell }));
+      if (row.best) line.className = "ouro-chosen";
+      for (const text of row.texts) line.append(make("td", "", text));
+      cell.append(button);
+      line.append(cell);
+      body.append(line);
+      if (String(row.cell) === focused) button.focus();
+    }
   }
-}
 
-paint();
-watch("value", paint);
+  paint();
+  watch("value", paint);
+}

@@ -1,15 +1,19 @@
-// The moments of one run: its steps, or their verdicts, or every draft token. Needs dom.js, token_text.js, player.js.
+// The moments of one run: its steps, or their verdicts, or every draft token.
+import { make } from "./dom.js";
+import { Player } from "./player.js";
+import { TokenText } from "./token_text.js";
+
 const GRAINS = ["token", "verify", "commit"];
 
-class Timeline extends Player {
+export class Timeline extends Player {
   // show(step, phase) is called whenever the cursor moves.
-  constructor(place, show) {
-    super(place);
+  constructor(place, wording, show) {
+    super(place, wording);
     this.show = show;
     this.grain = "commit";
     const grain = make("select", "ouro-grain");
-    grain.setAttribute("aria-label", say("view.grain"));
-    for (const value of GRAINS) grain.append(new Option(say("view.grain." + value), value, false, value === "commit"));
+    grain.setAttribute("aria-label", this.say("view.grain"));
+    for (const value of GRAINS) grain.append(new Option(this.say("view.grain." + value), value, false, value === "commit"));
     grain.addEventListener("change", () => this.setGrain(grain.value));
     place.append(grain);
     this.chooser = grain;
@@ -31,8 +35,8 @@ class Timeline extends Player {
   }
 
   told(step, stage, phase, seconds) {
-    const said = stage && say("view.moment." + stage, { n: phase });
-    return say("view.moment", { step: step + 1, all: this.steps.length, stage: said, seconds: seconds.toFixed(2) });
+    const said = stage && this.say("view.moment." + stage, { n: phase });
+    return this.say("view.moment", { step: step + 1, all: this.steps.length, stage: said, seconds: seconds.toFixed(2) });
   }
 
   // In any granularity.

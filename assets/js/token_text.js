@@ -1,6 +1,8 @@
-// The text of one run, each token in the look of who wrote it, as it stood at any moment. Needs dom.js.
+// The text of one run, each token in the look of who wrote it, as it stood at any moment.
 // A moment is (step, phase): phase 1..depth shows so many proposed tokens of the step, then comes the verdict, then the commit.
-class TokenText {
+import { make } from "./dom.js";
+
+export class TokenText {
   constructor(place) {
     this.place = place;
     this.clear();
@@ -9,6 +11,7 @@ class TokenText {
   clear() {
     this.steps = [];
     this.spans = [];
+    this.ends = []; // how many tokens there are after each step
     this.tokens = 0;
     this.counts = new Map();
     this.shown = 0; // steps that are not hidden
@@ -53,6 +56,7 @@ class TokenText {
       for (const token of own) span.append(this.token(token, step));
       this.steps.push(step);
       this.spans.push(span);
+      this.ends.push(this.tokens);
       fragment.append(span);
     }
     this.place.append(fragment);

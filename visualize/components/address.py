@@ -18,7 +18,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from visualize.components.base import JsonHTML
-from visualize.markup import ADDRESS, script
+from visualize.components.modules import imported
+from visualize.markup import ADDRESS
 
 KEY = "ouroboros"
 """In the session storage."""
@@ -34,7 +35,8 @@ class PageHeader(JsonHTML):
 
 def opened(tab: str) -> str:
     """For a tab that is opened: a function in the browser that tells the script so."""
-    return f'() => {{ document.dispatchEvent(new CustomEvent("ouro:tab", {{ detail: {json.dumps(tab)} }})); return []; }}'
+    told = f"(await {imported('address')}).opened({json.dumps(tab)})"
+    return f"async () => {{ {told}; return []; }}"
 
 
 def named(tabs: Sequence[str]) -> str:
@@ -47,11 +49,12 @@ def named(tabs: Sequence[str]) -> str:
 def changed() -> str:
     """For inputs that are changed: a function in the browser that hands their values to the
     script."""
-    return '(...values) => { document.dispatchEvent(new CustomEvent("ouro:inputs", { detail: values })); return []; }'
+    told = f"(await {imported('address')}).changed(values)"
+    return f"async (...values) => {{ {told}; return []; }}"
 
 
 def kept(inputs: int, charts: int, blank: dict[str, Any]) -> str:
     """For a page that was loaded anew: a function in the browser that gives what was kept to
     inputs, view and charts."""
     facts = {"key": KEY, "inputs": inputs, "charts": charts, "blank": blank}
-    return f"() => (\n{script('kept.js')}\n)({json.dumps(facts)})"
+    return f"async () => (await {imported('kept')}).kept({json.dumps(facts)})"

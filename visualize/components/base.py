@@ -8,7 +8,32 @@ from typing import Any
 
 import gradio as gr
 
+from visualize.components.modules import imported
 from visualize.markup import Markup
+
+MOUNT = """
+const view = { ...props }, early = [];
+let hear = (value) => early.push(value);
+watch("value", () => hear(props.value));
+MODULE.then(({ mount }) => {
+  const acts = [];
+  mount(element, view, (_, act) => acts.push(act), trigger, server);
+  hear = (value) => {
+    view.value = value;
+    for (const act of acts) act();
+  };
+  early.forEach(hear);
+});
+"""
+"""Mounts a view whose module comes later than its template; values that come before it wait. The
+view sees each value by itself, because a stream sends differences."""
+
+
+def mounting(markup: Markup) -> str:
+    """What gr.HTML runs when the view is there. Gradio finds a view's events by their names in
+    it."""
+    named = f"// tells: {json.dumps(markup.events)}" if markup.events else ""
+    return named + MOUNT.replace("MODULE", imported(markup.module))
 
 
 class JsonHTML(gr.HTML):
@@ -18,7 +43,7 @@ class JsonHTML(gr.HTML):
     def __init__(self, value: Any, markup: Markup, **more: Any) -> None:
         options = {
             "html_template": markup.template,
-            "js_on_load": markup.body,
+            "js_on_load": mounting(markup),
             "apply_default_css": False,
         }
         super().__init__(value=value, **options, **more)

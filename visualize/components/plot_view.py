@@ -9,13 +9,13 @@ from fastapi.responses import FileResponse
 
 from ouroboros_core import words
 from visualize.components.base import JsonHTML
+from visualize.components.modules import FOREVER
 from visualize.markup import PLOTLY_JS, plot_view
 from visualize.views import legend
 
 PLOTLY = f"gradio_api/plotly-{plotly.__version__}.min.js"
 """Where the page has the charts' library, beside its own address. Below gradio_api, because with
 SSR, as on Spaces, a server of Gradio's own stands before this one and hands on what it knows."""
-FOREVER = {"Cache-Control": "public, max-age=31536000, immutable"}
 
 
 def library() -> FileResponse:

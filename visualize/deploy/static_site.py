@@ -21,6 +21,7 @@ from ouroboros_core.errors import InvalidInput
 from ouroboros_core.locations import assets
 from ouroboros_core.words import say
 from visualize import gallery, learn, palette, views
+from visualize.deploy.bundle import bundle
 from visualize.markup import (
     GALLERY_VIEW,
     LEARN_VIEW,
@@ -28,7 +29,6 @@ from visualize.markup import (
     THEORY_VIEW,
     TOKEN_VIEW,
     Markup,
-    script,
 )
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
@@ -53,11 +53,10 @@ def replay_html(
         trace, baseline, run="replay", seq=1, badge_text=views.badge(trace), difference=difference
     )
     facts = {"value": json.dumps(view), "looks": views.legend(), "words": words.under("view.")}
-    mount = f"{TOKEN_VIEW.function('ouroTokens')}\n{script('replay.js')}"
     body = (
         f'<main class="ouro-site">{_header()}<div id="run">{TOKEN_VIEW.template}</div>'
         f'<p class="ouro-site-foot">{html.escape(say("replay.foot"))}</p></main>'
-        f'<script type="application/json" id="facts">{_json(facts)}</script><script>{mount}</script>'
+        f"{_facts(facts)}<script>{bundle('replay')}</script>"
     )
     policy = f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
     return _page(say("replay.title", method=trace.method), body, f"{policy}<style>{_css()}</style>")
@@ -71,6 +70,11 @@ def _header() -> str:
 def _json(value: Any) -> str:
     """JSON that may stand inside a script element: no text in it can end the element."""
     return json.dumps(value).replace("<", "\\u003c")
+
+
+def _facts(value: Any) -> str:
+    """What the scripts of a page show, for alone.js."""
+    return f'<script type="application/json" id="facts">{_json(value)}</script>'
 
 
 def _css() -> str:
@@ -113,46 +117,37 @@ def write_gallery(folder: Path) -> list[Path]:
 
     An earlier gallery there is replaced; raises InvalidInput for a folder that holds anything else.
     """
-    make_way(folder, "data.js")
+    make_way(folder, "site.js")
     (folder / "runs").mkdir(parents=True)
     files = {
         "site.css": _css(),
-        "views.js": "\n".join(_functions()),
-        "site.js": f"(() => {{\n{script('site.js')}\n}})();\n",
-        "data.js": f"window.ouroSite = {_json(_data())};\n",
+        "site.js": bundle("site"),
         "README.md": say("static.front"),
     }
     files |= {
         f"{name}.html": _site_page(name, place, view) for name, (place, view) in PAGES.items()
     }
-    files |= {
-        f"runs/{name}.js": f"ouroRun({json.dumps(name)}, {_json(gallery.view(name))});\n"
-        for name in gallery.runs()
-    }
+    files |= {f"runs/{name}.js": _told(name) for name in gallery.runs()}
     for name, text in files.items():
         (folder / name).write_text(text, encoding="utf-8")
     shutil.copyfile(PLOTLY_JS, folder / "plotly.min.js")
     return sorted(path for path in folder.rglob("*") if path.is_file())
 
 
-def _functions() -> list[str]:
-    views_of = {
-        "ouroTokens": TOKEN_VIEW,
-        "ouroLearn": LEARN_VIEW,
-        "ouroTheory": THEORY_VIEW,
-        "ouroGallery": GALLERY_VIEW,
-    }
-    return [view.function(name) for name, view in views_of.items()]
+def _told(name: str) -> str:
+    """A recorded run as a script that tells it: a page opened from disk may fetch nothing else."""
+    detail = _json({"name": name, "run": gallery.view(name)})
+    return f'document.dispatchEvent(new CustomEvent("ouro:recorded", {{ detail: {detail} }}));\n'
 
 
-def _data() -> dict[str, Any]:
-    return {
-        "chapters": learn.chapters(),
-        "questions": learn.questions(),
-        "entries": gallery.entries(),
-        "looks": views.legend(),
-        "words": words.under("view.", "learn.", "theory.", "gallery.", "plot."),
+def _data(name: str) -> dict[str, Any]:
+    """What the scripts of a page show beside runs."""
+    own: dict[str, Any] = {
+        "index": {"chapters": learn.chapters(), "questions": learn.questions()},
+        "traces": {"entries": gallery.entries()},
     }
+    texts = words.under("view.", "learn.", "theory.", "gallery.", "plot.")
+    return {**own.get(name, {}), "looks": views.legend(), "words": texts}
 
 
 def _site_page(name: str, place: str, view: Markup) -> str:
@@ -165,7 +160,7 @@ def _site_page(name: str, place: str, view: Markup) -> str:
         f'<main class="ouro-site">{_header()}<nav class="ouro-site-nav" aria-label="{say("static.pages")}">{links}</nav>'
         f'<div id="{place}">{view.template}</div>{run}'
         f'<p class="ouro-site-foot">{html.escape(say("static.foot"))}</p></main>'
-        '<script src="data.js"></script><script src="views.js"></script><script src="site.js"></script>'
+        f'{_facts(_data(name))}<script src="site.js"></script>'
     )
     head = '<link rel="stylesheet" href="site.css"><script src="plotly.min.js"></script>'
     return _page(f"{say('page.title')}: {say(f'static.{name}')}", body, head)

@@ -1,0 +1,150 @@
+// A run at a moment: the timeline moves the text, the tree and the charts' cursor together, and a token's card stands before them.
+import { tell } from "./dom.js";
+import { Timeline } from "./timeline.js";
+import { TokenCard } from "./token_card.js";
+import { TokenFacts } from "./token_facts.js";
+import { TokenHands } from "./token_hands.js";
+import { describeStep, drawLegend } from "./token_summary.js";
+import { TokenText } from "./token_text.js";
+import { TreeView } from "./tree_view.js";
+
+const ASIDE_EVERY_MS = 250;
+let stages = 0; // there may be several on a page
+
+export class TokenStage {
+  // root: of the view; looks: by their keys; status: a TokenStatus; chosen(node) is called where a token of the text is chosen.
+  constructor(root, looks, wording, status, chosen) {
+    Object.assign(this, { root, looks, wording, status, chosen, run: null, drawn: 0, atEnd: true });
+    this.place = this.part("text");
+    this.part("card").id = "ouro-card-" + ++stages;
+    this.text = new TokenText(this.place);
+    this.card = new TokenCard(this.part("card"), root, looks, wording, () => this.restore());
+    this.facts = new TokenFacts(this.text, wording, (step) => this.jump(step));
+    this.tree = new TreeView(this.part("tree"), looks, wording, (node, under) => this.card.show(this.facts.node(this.tree.step, node), under, true));
+    this.timeline = new Timeline(this.part("timeline"), wording, (step, phase) => this.moment(step, phase));
+    this.hands = new TokenHands(root, this.place, this.card, this.facts, (node) => this.lock(node));
+    this.place.addEventListener("scroll", () => {
+      this.atEnd = this.place.scrollHeight - this.place.scrollTop - this.place.clientHeight < 40;
+      this.card.place();
+    });
+    this.part("stage").addEventListener("toggle", () => this.timeline.at >= 0 && this.picture());
+    document.addEventListener("ouro:seek", (event) => this.seek(event.detail));
+  }
+
+  part(name) {
+    return this.root.querySelector(".ouro-" + name);
+  }
+
+  start(run, prompt) {
+    Object.assign(this, { run, atEnd: true });
+    this.hands.stop = null;
+    this.text.clear();
+    this.timeline.clear();
+    for (const name of ["legend", "tree", "tree-note"]) this.part(name).replaceChildren();
+    this.card.hide();
+    if (prompt) this.text.prompt(prompt);
+  }
+
+  append(steps) {
+    const { text, timeline, place } = this;
+    text.append(steps);
+    timeline.append(steps);
+    if (!timeline.follow) {
+      if (timeline.at >= 0) text.show(...timeline.frames[timeline.at]);
+      else text.show(-1, 0);
+    } else {
+      if (performance.now() - this.drawn > ASIDE_EVERY_MS) this.aside();
+      if (this.atEnd) requestAnimationFrame(() => (place.scrollTop = place.scrollHeight)); // measured where it is laid out anyway
+    }
+  }
+
+  // What stands beside a text that is being written; it need not keep up with every token.
+  aside() {
+    this.drawn = performance.now();
+    drawLegend(this.part("legend"), this.looks, this.text.counts);
+    if (this.timeline.follow && !this.card.locked) this.picture(this.text.steps.length - 1, Infinity);
+  }
+
+  // The end of a stream may complete the last token's text.
+  finish(steps, ended) {
+    const last = steps.length && steps[steps.length - 1].tokens.slice(-1)[0], shown = [...this.place.querySelectorAll(".ouro-token")].pop();
+    if (last && shown && shown.textContent !== last.text) shown.textContent = last.text;
+    if (ended && shown) shown.dataset.end = "";
+    this.aside();
+  }
+
+  get shown() {
+    return this.timeline.frames[this.timeline.at] || [this.text.steps.length - 1, Infinity];
+  }
+
+  // The cursor has moved: text, tree and charts follow.
+  moment(step, phase) {
+    const { text, timeline } = this;
+    if (this.card.locked) this.card.hide(); // it is of another moment
+    if (step < 0) text.show(-1, 0);
+    if (!text.steps[step]) return;
+    if (timeline.follow) text.showAll();
+    else text.show(step, phase);
+    this.picture(step, phase);
+    this.follow(step);
+    this.hands.rove();
+    this.point(step, timeline.seconds);
+    if (timeline.timer === undefined || this.status.due) this.status.speak(describeStep(text.steps[step], this.wording));
+  }
+
+  // Where the charts' cursor stands.
+  point(step, seconds) {
+    tell("ouro:cursor", { run: this.run, step: step + 1, token: this.text.ends[step], seconds });
+  }
+
+  // Keep the current step in the text's own window, without moving the page.
+  follow(step) {
+    const { place } = this, span = this.text.spans[step];
+    if (place.scrollHeight <= place.clientHeight) return;
+    const top = span.offsetTop - place.offsetTop;
+    if (top < place.scrollTop || top + span.offsetHeight > place.scrollTop + place.clientHeight)
+      place.scrollTop = Math.max(0, top - place.clientHeight / 2);
+  }
+
+  picture(number = this.shown[0], phase = this.shown[1]) {
+    const step = this.text.steps[number];
+    if (!step || !this.part("stage").open) return;
+    if (this.root.dataset.done !== "true" && this.part("tree").querySelector("svg :focus")) return; // somebody is looking at this one
+    this.tree.show(step, phase);
+    this.part("tree-note").textContent = describeStep(step, this.wording);
+    this.part("windowed").hidden = !step.window && !this.text.steps.some((one) => one.window);
+  }
+
+  // The card of a token stays until it is closed; tree and charts show the token's step meanwhile, the text stays as it is.
+  lock(node) {
+    const step = Number(node.dataset.step), [shown, phase] = this.shown;
+    this.picture(step, step === shown ? phase : Infinity);
+    this.point(step, this.timeline.ends[step + 1]);
+    this.card.show(this.facts.of(node), node, true);
+    this.card.uncover();
+    if (node.dataset.node) this.tree.select(Number(node.dataset.node));
+    if (node.dataset.index !== undefined) this.chosen(node);
+  }
+
+  // Tree and charts go back to the moment of the timeline.
+  restore() {
+    const [step, phase] = this.shown;
+    if (!this.text.steps[step]) return;
+    this.picture(step, phase);
+    this.tree.select(-1);
+    this.point(step, this.timeline.seconds);
+  }
+
+  jump(step) {
+    this.timeline.goToStep(step);
+    this.hands.stop.focus({ preventScroll: true });
+  }
+
+  seek({ run, step, token, seconds }) {
+    const { timeline, text } = this;
+    if (!text.steps.length || run !== this.run) return;
+    if (step !== undefined) timeline.goToStep(step - 1);
+    else if (token !== undefined) timeline.goToStep(text.ends.findIndex((end) => end >= token));
+    else timeline.go(Math.max(0, timeline.frames.findLastIndex((frame) => frame[2] <= seconds + 1e-4)));
+  }
+}

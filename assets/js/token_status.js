@@ -1,0 +1,49 @@
+// What a run says of itself: badge, title and status, and the line that is read out; and that it is the old one, while another
+// one was asked for and the server has not answered yet.
+const SPEAK_EVERY_MS = 5000;
+
+export class TokenStatus {
+  constructor(root, { say }) {
+    const [badge, title, line, said] = ["badge", "title", "status", "said"].map((name) => root.querySelector(".ouro-" + name));
+    Object.assign(this, { root, say, badge, title, line, said, old: null, spoken: 0 });
+  }
+
+  show({ badge, title }) {
+    if (badge !== undefined) this.badge.textContent = badge;
+    if (title !== undefined) this.title.textContent = title;
+  }
+
+  get due() {
+    return Date.now() - this.spoken > SPEAK_EVERY_MS;
+  }
+
+  speak(words) {
+    this.spoken = Date.now();
+    this.said.textContent = words;
+  }
+
+  announce(words, now) {
+    this.line.textContent = words;
+    if (now || this.due) this.speak(words);
+  }
+
+  // Another run was asked for: until the server answers, what is shown is the one before it.
+  age() {
+    this.old = { badge: this.badge.textContent, status: this.line.textContent };
+    this.root.dataset.old = "";
+    this.badge.textContent = this.say("view.old");
+    this.announce(this.say("view.asked"), true);
+  }
+
+  renew() {
+    delete this.root.dataset.old;
+    this.old = null;
+  }
+
+  // It has come to nothing.
+  restore() {
+    this.badge.textContent = this.old.badge;
+    this.announce(this.old.status, true);
+    this.renew();
+  }
+}

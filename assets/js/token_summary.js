@@ -1,0 +1,83 @@
+// What stands around the text of a run: tiles, notices, legend, numbers, the meaning of the looks, a step in words.
+import { make } from "./dom.js";
+
+export function drawLegend(place, looks, counts) {
+  place.replaceChildren();
+  for (const [key, look] of looks) {
+    const count = counts.get(key);
+    if (!count) continue;
+    const item = make("li", "ouro-key");
+    item.dataset.look = key;
+    const glyph = make("span", "ouro-glyph", look.glyph);
+    glyph.setAttribute("aria-hidden", "true");
+    item.append(glyph, make("span", "ouro-sample", look.label), make("b", "", String(count)));
+    place.append(item);
+  }
+}
+
+export function drawMeaning(place, looks) {
+  for (const [key, look] of looks) {
+    const name = make("dt", "ouro-key"), glyph = make("span", "ouro-glyph", look.glyph);
+    name.dataset.look = key;
+    name.append(glyph, make("span", "ouro-sample", look.label));
+    place.append(name, make("dd", "", look.sentence));
+  }
+}
+
+export function drawTiles(place, list) {
+  place.replaceChildren();
+  for (const tile of list) {
+    const box = make("div", "ouro-tile");
+    box.title = tile.note;
+    box.append(make("dt", "", tile.label), make("dd", "", tile.value));
+    if (tile.mark) box.append(make("dd", "ouro-tile-mark", tile.mark));
+    place.append(box);
+  }
+}
+
+// What must be known of a run before it is believed, and what one can do about it: again(act).
+export function drawNotices(place, list, again) {
+  place.replaceChildren();
+  for (const notice of list) {
+    const box = make("p", "ouro-notice", notice.words);
+    if (notice.act) {
+      const button = make("button", "ouro-toggle ouro-again", notice.label);
+      button.type = "button";
+      button.addEventListener("click", () => again(notice.act));
+      box.append(" ", button);
+    }
+    place.append(box);
+  }
+}
+
+export function drawNumbers(place, sections) {
+  place.replaceChildren();
+  for (const section of sections) {
+    const box = make("section", "ouro-section");
+    box.append(make("h2", "", section.title));
+    for (const line of section.lines) box.append(make("p", "", line));
+    if (section.rows) box.append(table(section));
+    place.append(box);
+  }
+}
+
+function table({ head, rows }) {
+  const body = make("table"), first = make("tr");
+  for (const name of head) first.append(make("th", "", name));
+  body.append(first);
+  for (const row of rows) {
+    const line = make("tr");
+    for (const value of row) line.append(make("td", "", String(value)));
+    body.append(line);
+  }
+  return body;
+}
+
+export function describeStep(step, { say, several }) {
+  const accepted = step.tokens.filter((token) => token.node !== undefined).length, own = step.tokens.find((token) => token.node === undefined);
+  const nodes = step.nodes.length, proposals = nodes ? say("view.step.checked", { nodes, accepted }) : say("view.step.unchecked");
+  const who = own && (own.source === "draft" ? "draft" : own.kind || "target");
+  const last = own ? say("view.own." + who, { text: JSON.stringify(own.text) }) : "";
+  const rows = several("view.rows", step.width), passes = several("view.passes", step.passes);
+  return say("view.step", { n: step.index + 1, proposals, own: last, rows, passes });
+}

@@ -1,0 +1,81 @@
+"""One script out of a module and all that it imports: a page that is opened from disk loads no
+modules.
+
+Each module becomes a function that returns what it exports, so that names of two modules never
+meet. What is understood is the part of the language in which assets/js is written: imports of names
+from a file beside, one to a line at the top, and exports where something is declared.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+
+from ouroboros_core.locations import assets
+
+IMPORT = re.compile(r'import \{ ([\w, ]+) \} from "\./(\w+)\.js";')
+EXPORT = re.compile(r"export (?:const|class|function|async function) (\w+)\b")
+RENAMED = re.compile(r"(\w+) as (\w+)")
+NAMES = re.compile(r"\w+(?: as \w+)?(?:, \w+(?: as \w+)?)*")
+LATER = re.compile(r"\bimport\s*\(|\bimport\.meta\b")
+
+
+@cache
+def bundle(name: str, folder: Path | None = None) -> str:
+    """The script that does what the module `name` does.
+
+    folder  where the modules lie; the page's own, where it is left out
+
+    Raises ValueError for an import or export that is written in another way, for a name that its
+    module does not export, and for modules that import each other.
+    """
+    written: dict[str, list[str]] = {}
+    parts: list[str] = []
+    _add(name, folder or assets() / "js", (), written, parts)
+    return '(() => {\n"use strict";\n' + "\n".join(parts) + "\n})();\n"
+
+
+def imports(source: str) -> list[tuple[str, str]]:
+    """Of a module: the names that it imports as they are written, and from which module."""
+    return IMPORT.findall(source)
+
+
+def _add(
+    name: str, folder: Path, above: tuple[str, ...], written: dict[str, list[str]], parts: list[str]
+) -> None:
+    """Write a module behind those that it imports; `written` has what each of them exports."""
+    if name in above:
+        raise ValueError(f"{' imports '.join((*above, name))}: modules may not import each other")
+    if name in written:
+        return
+    lines: list[str] = []
+    exported: list[str] = []
+    for number, line in enumerate((folder / f"{name}.js").read_text("utf-8").split("\n"), 1):
+        where = f"{name}.js, line {number}"
+        if found := IMPORT.fullmatch(line):
+            names, other = found.groups()
+            if not NAMES.fullmatch(names):
+                raise ValueError(f"{where}: these are not names to import: {names}")
+            _add(other, folder, (*above, name), written, parts)
+            asked = [part.split(" as ")[0] for part in names.split(", ")]
+            if missing := [one for one in asked if one not in written[other]]:
+                raise ValueError(f"{where}: {other}.js does not export {', '.join(missing)}")
+            taken = RENAMED.sub(r"\1: \2", names)
+            lines.append(f"const {{ {taken} }} = module_{other};")
+        elif line.startswith("import") or LATER.search(line):
+            wanted = 'import { a, b as c } from "./file.js";'
+            raise ValueError(f"{where}: write an import as {wanted}, got {line.strip()}")
+        elif found := EXPORT.match(line):
+            exported.append(found[1])
+            lines.append(line.removeprefix("export "))
+        elif line.startswith("export"):
+            wanted = "const, class, function or async function"
+            raise ValueError(f"{where}: what may be exported is a {wanted}, got {line.strip()}")
+        else:
+            lines.append(line)
+    written[name] = exported
+    body = "\n".join(lines).rstrip("\n")
+    parts.append(
+        f"const module_{name} = (() => {{\n{body}\nreturn {{ {', '.join(exported)} }};\n}})();"
+    )
