@@ -24,13 +24,13 @@ export function mount(element, props, watch, trigger) {
     since = performance.now();
     buttons.dataset.busy = "";
     told.textContent = "";
-    if (focused) button("stop").focus();
+    if (focused) button("stop").focus({ preventScroll: true });
   }
 
   function ended() {
     const focused = document.activeElement === button("stop");
     delete buttons.dataset.busy;
-    if (focused) button("generate").focus();
+    if (focused) button("generate").focus({ preventScroll: true });
   }
 
   // Before anybody else hears of the click.

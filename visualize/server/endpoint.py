@@ -14,6 +14,7 @@ from ouroboros_core.sampling import Sampling
 from ouroboros_core.words import say
 from visualize.server.faults import told
 from visualize.server.limits import Limits, who
+from visualize.server.models import import_core
 from visualize.server.runner import Runner
 from visualize.server.updates import Finished, Progress, RunUpdate
 
@@ -35,6 +36,7 @@ def make_task(
     most: int = Limits.new_tokens,
 ) -> Task:
     """What is asked for, checked; raises InvalidInput. most: tokens of an answer."""
+    import_core()
     from ouroboros_core.decoding.generation import Task
 
     if not isinstance(prompt, str) or not prompt:

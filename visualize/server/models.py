@@ -4,6 +4,7 @@ wanted."""
 from __future__ import annotations
 
 import asyncio
+import importlib
 import logging
 import threading
 from collections.abc import Callable, Sequence
@@ -87,6 +88,7 @@ class Models:
 
     def _run(self, choice: Choice, wanted: Future[Pair]) -> None:
         try:
+            import_core()
             pair = self._load(choice)
             if not ZERO:
                 _warm_up(pair)
@@ -173,6 +175,16 @@ class Models:
             raise InvalidInput(
                 say("models.undrafted", name=draft[:80], names=", ".join(sorted(offered)))
             )
+
+
+_IMPORTING = threading.Lock()
+
+
+def import_core() -> None:
+    """Import what computes, in one thread at a time: a visitor may ask while the models' thread
+    imports transformers, whose lazy modules fail where two threads import them at once."""
+    with _IMPORTING:
+        importlib.import_module("ouroboros_core.decoding.generation")
 
 
 def _warm_up(pair: Pair) -> None:
