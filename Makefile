@@ -9,7 +9,7 @@ PIP := $(PYTHON) -m pip --disable-pip-version-check
 export HF_HUB_DISABLE_TELEMETRY = 1
 export GRADIO_ANALYTICS_ENABLED = False
 
-.PHONY: run setup weights test lint types unit exact browser traces static space docker-check fresh soak fuzz table bench shapes page-speed screenshots clean
+.PHONY: run setup weights test lint types unit check exact browser traces static space docker-check fresh soak fuzz table bench shapes page-speed screenshots clean
 
 run: setup
 	$(PYTHON) app.py --host $(ADDRESS) --port $(PORT)
@@ -42,12 +42,17 @@ types: .venv/ready-dev
 	rm -f visualize/components/*.pyi
 	$(PYTHON) -m mypy
 
-# First what needs neither server nor browser, one process a core, then the page, which needs them all.
+# First what needs neither server nor browser, one process a core, then the page, which needs them all. Tests that are slow by
+# nature - distributions, training, fresh environments, soak, every corner of the page - are those of `make check`.
+TESTED := not exact and not slow
 unit: setup browser
-	OMP_NUM_THREADS=1 $(PYTHON) -m pytest -m "not exact and not served" --numprocesses auto --dist loadfile
-	$(PYTHON) -m pytest -m "not exact and served"
+	OMP_NUM_THREADS=1 $(PYTHON) -m pytest -m "$(TESTED) and not served" --numprocesses auto --dist loadfile
+	$(PYTHON) -m pytest -m "$(TESTED) and served"
 
 test: lint types unit
+
+check:
+	$(MAKE) unit TESTED="not exact and slow"
 
 # The full matrices: every method, eight architectures, eager and sdpa, greedy and three seeds; and the embedded pair.
 exact: setup .venv/ready-dev

@@ -11,7 +11,7 @@ import pytest
 from tests.browser import chromium, server
 from tests.visitor import ask, generate, open_tab
 
-pytestmark = [pytest.mark.browser, pytest.mark.embedded]
+pytestmark = [pytest.mark.browser, pytest.mark.embedded, pytest.mark.slow]
 
 BARE = """
 import sys

@@ -19,7 +19,7 @@ from visualize import permalink
 
 __all__ = ["browser", "page", "url"]  # fixtures
 
-pytestmark = [pytest.mark.browser, pytest.mark.embedded]
+pytestmark = [pytest.mark.browser, pytest.mark.embedded, pytest.mark.slow]
 
 OPEN = "document.querySelector('[role=tab][aria-selected=true]')?.dataset.tabId"
 """The tab that is open; on a narrow screen it is among those that are seen."""

@@ -22,6 +22,8 @@ from ouroboros_core.cli import build_parser
 from ouroboros_core.sampling import Sampling
 from tests.test_architecture import GROUND, MAY_USE, TORCH_ROOMS
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[1]
 GUIDE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 PROSE = re.sub(r"^```.*?^```$", "", GUIDE, flags=re.MULTILINE | re.DOTALL)

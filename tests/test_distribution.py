@@ -29,6 +29,8 @@ from ouroboros_core.tree import Learned, Provenance, TokenTree, TreeBuilder
 from ouroboros_core.verify import rejection_sampling
 from tests import tiny
 
+pytestmark = pytest.mark.slow
+
 P = np.array([1.2, 0.3, -0.5, 2.0, 0.0, 1.0])
 Q = np.array([1.0, 0.9, 0.2, 1.2, -1.0, 0.4])
 CHI_SQUARE = {1: 19.5, 2: 23.0, 3: 25.9, 4: 28.5, 5: 30.9}

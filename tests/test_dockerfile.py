@@ -24,6 +24,8 @@ from tests.dockerfile_parser import (
     words,
 )
 
+pytestmark = pytest.mark.slow
+
 SMALL = r"""# syntax=docker/dockerfile:1
 FROM python:3.12-slim
 

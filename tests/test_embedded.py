@@ -27,7 +27,7 @@ from scripts import phrases, record
 from tests import tiny
 from visualize import gallery
 
-pytestmark = pytest.mark.embedded
+pytestmark = [pytest.mark.embedded, pytest.mark.slow]
 
 ALONE = tuple(m.id for m in methods.available().values() if not m.proposes)
 TEXTS = tuple(

@@ -17,7 +17,7 @@ from tests.browser import server
 from tests.test_operations import wait_until_ready
 from tests.visitor import client
 
-pytestmark = pytest.mark.embedded
+pytestmark = [pytest.mark.embedded, pytest.mark.slow]
 
 SECRET = "xylophone-quokka-7781"
 BROKEN = """

@@ -13,7 +13,7 @@ from tests.visitor import browser, url
 
 __all__ = ["browser", "url"]  # fixtures
 
-pytestmark = [pytest.mark.browser, pytest.mark.embedded]
+pytestmark = [pytest.mark.browser, pytest.mark.embedded, pytest.mark.slow]
 
 SHIFTS = """
 new PerformanceObserver((list) => {

@@ -11,6 +11,8 @@ import pytest
 
 from tests import fresh
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.embedded
 @pytest.mark.skipif(

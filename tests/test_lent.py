@@ -14,7 +14,7 @@ from tests.browser import ROOT, chromium, server
 from tests.test_operations import wait_until_ready
 from tests.visitor import ask, choose, client, generate, open_tab
 
-pytestmark = pytest.mark.embedded
+pytestmark = [pytest.mark.embedded, pytest.mark.slow]
 
 LENDER = ROOT / "tests" / "lender"
 

@@ -20,7 +20,7 @@ from visualize.deploy import static_site as standalone
 
 __all__ = ["browser", "page", "url"]  # fixtures
 
-pytestmark = [pytest.mark.browser, pytest.mark.embedded]
+pytestmark = [pytest.mark.browser, pytest.mark.embedded, pytest.mark.slow]
 
 HOSTILE = "<script>window.hacked = true</script>{{value}}${alert(1)}"
 

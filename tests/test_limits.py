@@ -27,6 +27,8 @@ from visualize.server.limits import VISITORS, WINDOW, Budget, who
 from visualize.server.models import Models
 from visualize.server.service import Gate
 
+pytestmark = pytest.mark.slow
+
 
 def asked(**more: Any) -> Task:
     kind = methods.get("speculative")

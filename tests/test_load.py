@@ -11,7 +11,7 @@ import pytest
 from scripts import fuzz, soak
 from tests.browser import ROOT
 
-pytestmark = pytest.mark.embedded
+pytestmark = [pytest.mark.embedded, pytest.mark.slow]
 
 
 Served = tuple[str, Path]

@@ -21,7 +21,7 @@ import pytest
 from tests.browser import ROOT, free_port, server
 from tests.visitor import client
 
-pytestmark = pytest.mark.embedded
+pytestmark = [pytest.mark.embedded, pytest.mark.slow]
 
 PROGRAM = """
 import runpy, sys, threading

@@ -17,7 +17,7 @@ from tests.test_operations import wait_until_ready
 from tests.test_pairs import save
 from tests.visitor import ask, choose, client, generate, open_tab
 
-pytestmark = pytest.mark.embedded
+pytestmark = [pytest.mark.embedded, pytest.mark.slow]
 
 SECRETS = ("xylophone-quokka-7781", "marmalade-axolotl-4242")
 """Words that stand in one visitor's prompt, and nowhere else."""

@@ -22,7 +22,7 @@ from visualize.deploy import static_site as standalone
 
 __all__ = ["browser", "url"]  # fixtures
 
-pytestmark = [pytest.mark.browser, pytest.mark.embedded]
+pytestmark = [pytest.mark.browser, pytest.mark.embedded, pytest.mark.slow]
 
 DESK, PHONE = (1440, 900), (390, 844)
 BREAKS = ["\n", "\t", "\r\n", "\u2028"]

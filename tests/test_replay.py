@@ -14,7 +14,7 @@ from ouroboros_core.decoding.trace_io import read_trace
 from tests.browser import chromium, server
 from tests.visitor import ask, choose, client, generate, visit
 
-pytestmark = [pytest.mark.browser, pytest.mark.embedded]
+pytestmark = [pytest.mark.browser, pytest.mark.embedded, pytest.mark.slow]
 
 PROMPT = "Count from one to ten in words."
 

@@ -18,6 +18,8 @@ from ouroboros_core.errors import InvalidInput
 from ouroboros_core.loading.allowed import read_pairs
 from visualize.deploy import space
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[1]
 PLAIN: dict[str, Any] = {"title": "A page", "sdk": "gradio", "sdk_version": "6.31.0"}
 

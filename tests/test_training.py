@@ -36,6 +36,8 @@ from ouroboros_core.tree import Provenance, TreeBuilder
 from tests import tiny
 from tests.test_pairs import save
 
+pytestmark = pytest.mark.slow
+
 TEMPLATE = "{% for m in messages %}[{{ m['role'] }}]{{ m['content'] }}{% endfor %}{% if add_generation_prompt %}[assistant]{% endif %}"
 
 

@@ -23,6 +23,8 @@ from ouroboros_core.errors import WeightsUnavailable
 from ouroboros_core.loading import embedded, manifest
 from tests.browser import ROOT
 
+pytestmark = pytest.mark.slow
+
 START = "import runpy; runpy.run_module('ouroboros_core.loading.embedded', run_name='__main__')"
 NOBODY = (
     "import os, filelock, numpy; from ouroboros_core.models import embedded; os.geteuid() or "

@@ -14,6 +14,8 @@ from ouroboros_core import words
 from tests.browser import ROOT, chromium, server
 from visualize.palette import LOOKS
 
+pytestmark = pytest.mark.slow
+
 WORDS: dict[str, str] = json.loads(
     (ROOT / "assets" / "words" / "en.json").read_text(encoding="utf-8")
 )
