@@ -94,7 +94,7 @@ def test_the_first_question_of_ones_own_is_answered_and_a_raw_prompt_is_an_examp
     assert page.locator(CHAT).is_checked()
     assert page.locator("#prompt textarea").input_value() == HEAP + "x"
     page.goto(f"{url}?prompt=Tell me&chat=0")
-    page.get_by_text("The inputs are those of the link").wait_for()
+    page.get_by_text("the settings are those of the link").wait_for()
     assert not page.locator(CHAT).is_checked()
     page.locator("#prompt textarea").press_sequentially(" more")
     assert page.locator(CHAT).is_checked()
