@@ -174,7 +174,7 @@ class Fault:
 
 HEADS = rb"(?m)^(?P<margin>[ |+]*)(Exception Group )?Traceback \(most recent call last\):\n|Traceback of a (?P<name>\w+):\n"
 """As Python writes a traceback, and as this project's own handler of unforeseen errors does."""
-FRAME = rb'File "([^"]+)", line (\d+), in (\S+)(\n[ |]*await self\.app\()?'
+FRAME = rb'File "([^"]+)", line (\d+), in (\S+)(\n[ |]*await self\.(?:app|packed)\()?'
 """Path, line, function; and where something between network and page only hands a request on, as
 each ASGI application does."""
 CHAINS = b"During handling of the above", b"the direct cause of", b"+-+---"

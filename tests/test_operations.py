@@ -61,7 +61,10 @@ def wait_until_ready(url: str) -> None:
 )
 def test_health_tells_loading_from_failed(body: str, status: int, word: str) -> None:
     with server(program=PROGRAM.format(body=body)) as url:
-        time.sleep(1)
+        for _ in range(300):
+            if health(url)[1]["status"] == word:
+                break
+            time.sleep(0.2)
         assert health(url) == (status, {"status": word})
 
 

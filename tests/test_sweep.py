@@ -449,7 +449,7 @@ def test_theory_is_asked_for_every_value_of_the_other_axis() -> None:
     assert cells.conclusions(rows, [cold], grid) == [
         "Measured best: gamma=2, temperature=0.0, 4.00×.",
         f"By theory, at temperature=0.0 (alpha 0.62, c 0.07): gamma {cold.gamma}, "
-        f"{cold.speedup:.2f}x.",
+        f"{cold.speedup:.2f}×.",
     ]
 
 
@@ -652,7 +652,7 @@ def test_the_command_prints_writes_and_resumes(
     assert [row.speedup for row in rows] == [row["speedup"] for row in data["rows"]]
     best = max(rows, key=lambda row: row.speedup)
     assert f"* {best.speedup:.2f}x {best.acceptance_length:.2f}" in out.out
-    assert f"Measured best: {grid.describe(best.coordinates)}, {best.speedup:.2f}x" in out.out
+    assert f"Measured best: {grid.describe(best.coordinates)}, {best.speedup:.2f}×" in out.out
     assert "By theory, at seed=1 (alpha 1.00" in out.out
     assert len(list(csv.DictReader(io.StringIO(paths["csv"].read_text())))) == 4
     assert "parcoords" in paths["html"].read_text()

@@ -74,7 +74,10 @@ class Packed:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         plain = scope["type"] != "http" or "." in str(scope["path"]).rsplit("/", 1)[-1]
-        await (self.app if plain else self.packed)(scope, receive, send)
+        if plain:
+            await self.app(scope, receive, send)
+        else:
+            await self.packed(scope, receive, send)
 
 
 async def malformed(_: Request, error: Exception) -> JSONResponse:
