@@ -89,7 +89,7 @@ def test_a_sweep_is_stopped_and_resumed_and_a_cell_opens_in_generate(page: Any) 
         if value is not None
     )
     assert (
-        f"gamma={(1, 2, 4)[best[1]]}, temperature={(0.0, 0.5, 1.0)[best[2]]}, {best[0]:.2f}x"
+        f"gamma={(1, 2, 4)[best[1]]}, temperature={(0.0, 0.5, 1.0)[best[2]]}, {best[0]:.2f}×"
         in page.locator(".ouro-sweep-said").inner_text()
     )
     page.wait_for_selector("#chart-parallel .parcoords", state="attached")

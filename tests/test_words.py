@@ -200,7 +200,6 @@ def data() -> set[str]:
         for knob in knobs
         for text in (knob.name, knob.name.replace("_", " "), knob.help, *(knob.choices or ()))
     }
-    names |= {text for look in LOOKS.values() for text in (look.label, look.sentence, look.who)}
     return names | {text for m in methods.available().values() for text in (m.id, m.name)}
 
 
@@ -228,6 +227,12 @@ def test_a_translated_page_says_nothing_in_english(tmp_path: Path) -> None:
     table = {
         key: wrapped(text, cuts[key]) for key, text in WORDS.items() if not NO_PROSE.fullmatch(key)
     }
+    for key, look in LOOKS.items():  # declared with the sources; a translation may name them
+        table |= {
+            f"look.{key}": wrapped(look.label),
+            f"look.{key}.sentence": wrapped(look.sentence),
+        }
+        table[f"look.{key}.who"] = wrapped(look.who)
     file.write_text(json.dumps(table), encoding="utf-8")
     with (
         server("--dtype", "float32", environment={"OUROBOROS_LANGUAGE": str(file)}) as url,
