@@ -15,7 +15,7 @@ export const visible = (text) => (text === "" ? "∅" : text.replace(/\n/g, "↵
 export const tell = (name, detail) => document.dispatchEvent(new CustomEvent(name, { detail }));
 // On a narrow page the result lies below the fold: show it to who has just asked for it.
 export const bring = (root) => {
-  if (root.getBoundingClientRect().top < innerHeight * 0.7) return;
+  if (root.getBoundingClientRect().top < innerHeight * 0.4) return;
   const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
   root.scrollIntoView({ behavior: still ? "auto" : "smooth", block: "start" });
 };
