@@ -27,7 +27,7 @@ pytestmark = pytest.mark.slow
 
 START = "import runpy; runpy.run_module('ouroboros_core.loading.embedded', run_name='__main__')"
 NOBODY = (
-    "import os, filelock, numpy; from ouroboros_core.models import embedded; os.geteuid() or "
+    "import os, filelock, numpy; from ouroboros_core.loading import embedded; os.geteuid() or "
     "os.seteuid(65534)"
 )
 MAIN = "import sys; sys.exit(embedded.main())"
