@@ -100,6 +100,15 @@ def test_the_first_question_of_ones_own_is_answered_and_a_raw_prompt_is_an_examp
     assert page.locator(CHAT).is_checked()
 
 
+def test_in_a_race_too_a_raw_prompt_is_an_examples_alone(page: Any) -> None:
+    page.get_by_role("tab", name="Race", exact=True).click()
+    page.locator(".ouro-chips:visible").get_by_role("button", name=EXAMPLES[0].label).click()
+    page.wait_for_function("!document.querySelector('#race-chat input').checked")
+    page.locator("#race-prompt textarea").press_sequentially("x")
+    page.wait_for_function("document.querySelector('#race-chat input').checked")
+    assert page.locator("#race-prompt textarea").input_value() == HEAP + "x"
+
+
 def test_an_empty_answer_says_why_and_one_click_mends_it(page: Any) -> None:
     ask(page, QUESTION, 16)
     page.locator(CHAT).uncheck()

@@ -79,7 +79,9 @@ class RacePanel:
         self.count = gr.Slider(
             8, self.most, value=64, step=8, label=say("race.length"), info=say("race.length.note")
         )
-        self.chat = gr.Checkbox(True, label=say("page.chat"), info=say("page.chat.note"))
+        self.chat = gr.Checkbox(
+            True, label=say("page.chat"), info=say("page.chat.note"), elem_id="race-chat"
+        )
         gr.Markdown(say("race.first"), elem_classes="ouro-note")
         choices = [(method_name(m), m.id) for m in methods.available().values() if m.proposes]
         self.lanes, self.settings, self.helps = [], [], []
@@ -112,6 +114,8 @@ class RacePanel:
                 queue=False,
                 **private,
             )
+        # Decided in the browser, as in Generate: a raw prompt is an example's alone.
+        self.prompt.input(None, None, self.chat, js="() => true", **private)
         for lane, note in zip(self.lanes, self.helps, strict=True):
             lane.change(_help, lane, note, queue=False, **private)
         inputs = [
