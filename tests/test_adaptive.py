@@ -511,6 +511,27 @@ def test_union_does_without_the_draft_where_a_copy_is_sure() -> None:
     assert per_token[0] < per_token[1]
 
 
+def test_a_heads_pass_is_timed_without_the_targets() -> None:
+    """The target has read the context already: what is timed makes no pass of its."""
+    target = CausalLM(tiny.target("llama", "sdpa"), "llama")
+    head = tiny.drafter(target)
+    made: list[int] = []
+    forward = target._forward
+
+    def counted(tokens: Any, *more: Any) -> Any:
+        made.append(len(tokens))
+        return forward(tokens, *more)
+
+    target._forward = counted  # type: ignore[method-assign]
+    for rows in (1, 4):
+        timed = profiler._level(head, rows, 20)
+        timed()
+        made.clear()
+        before = head.passes
+        timed()
+        assert not made and head.passes > before
+
+
 class Clock:
     """A model whose passes take as long as they should, on a clock of its own."""
 
