@@ -232,7 +232,9 @@ def test_the_live_view_shows_the_end_of_a_long_line_and_control_characters_as_pi
     embedded_pair: Pair,
 ) -> None:
     kind = methods.get("speculative")
-    settings = kind.Hyperparameters(gamma=4)  # a draft in every step, whatever passes cost here
+    settings = kind.Hyperparameters.parse(
+        {"gamma": 4}
+    )  # a draft in every step, whatever passes cost here
     task = Task("Write one long sentence about the sea.", kind.id, settings, max_new_tokens=40)
     generation = Generation(embedded_pair, task)
     screen = Console(
