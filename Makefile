@@ -73,12 +73,12 @@ space: setup
 
 # The Dockerfile's own instructions in a clean root, and the page served out of it: where there is no container daemon. As root, on Debian.
 docker-check: setup .venv/ready-dev
-	$(PYTHON) -m tests.dockerfile
+	$(PYTHON) -m scripts.dockerfile
 
 # A new environment from requirements.txt alone serves the page, on Python 3.11 and 3.12: make fresh PYTHONS=python3.12 for one.
 PYTHONS ?= python3.11 python3.12
 fresh:
-	$(BASE_PYTHON) -m tests.fresh $(PYTHONS)
+	$(BASE_PYTHON) -m scripts.fresh $(PYTHONS)
 
 # Visitors by the hundred, and ten thousand calls that are mostly wrong. Figures: SECURITY.md.
 soak: setup .venv/ready-dev

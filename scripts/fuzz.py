@@ -31,7 +31,8 @@ import psutil
 
 from scripts.payloads import API, TEXTS, Maker, Payload, dump, follow, junk, opened
 from scripts.soak import Page, Refused, environment, process_of
-from tests.browser import ROOT, server
+from tests import ROOT
+from tests.browser import server
 
 PROGRAM = """import os, runpy
 log = os.open(os.environ["FUZZ_LOG"], os.O_WRONLY | os.O_APPEND)

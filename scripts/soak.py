@@ -32,7 +32,8 @@ import psutil
 from ouroboros_core import methods
 from ouroboros_core.methods.base import Need
 from scripts.payloads import API, PROMPTS, SAMPLINGS, follow, knobs_of, opened
-from tests.browser import ROOT, server
+from tests import ROOT
+from tests.browser import server
 
 COUNTS, STOPPED_COUNT = (8, 16, 32), 96
 """New tokens of a run; of one that is stopped so many that it is not over before."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import socket
@@ -9,13 +10,15 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[1]
+from tests import ROOT
+
 FLAGS = [
     "--headless",
     "--no-sandbox",
@@ -103,6 +106,24 @@ def server(
         finally:
             process.terminate()
             process.wait(20)
+
+
+def health(url: str) -> tuple[int, Any]:
+    try:
+        with urllib.request.urlopen(f"{url}/healthz", timeout=10) as answer:
+            return answer.status, json.loads(answer.read())
+    except urllib.error.HTTPError as error:
+        return error.code, json.loads(error.read())
+
+
+def wait_until_ready(url: str) -> None:
+    for _ in range(600):
+        word = health(url)[1]["status"]
+        assert word != "failed", "the models could not be loaded"
+        if word == "ready":
+            return
+        time.sleep(0.2)
+    raise AssertionError("the models did not arrive")
 
 
 @contextmanager

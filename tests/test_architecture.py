@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from tests import ROOT
 from visualize.deploy import bundle
 
-ROOT = Path(__file__).parents[1]
 GROUND = {
     "interfaces",
     "sources",

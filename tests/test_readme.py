@@ -10,7 +10,6 @@ import re
 import shlex
 import tomllib
 from importlib.metadata import version
-from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
@@ -21,10 +20,10 @@ from ouroboros_core.benchmark.report import Row
 from ouroboros_core.cli import build_parser
 from ouroboros_core.cli.methods import describe
 from ouroboros_core.training.record import agreement_of
+from tests import ROOT
 from visualize.palette import LOOKS
 from visualize.tabs.drafts import records
 
-ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
 
 

@@ -1,0 +1,71 @@
+"""Tiny models with a real tokenizer: as a folder that can be loaded, and as a pair."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import torch
+import transformers
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import PreTrainedTokenizerFast
+
+from ouroboros_core.loading.pairs import Pair, make_pair
+from tests import tiny
+
+SAMPLES = [
+    "Grüße, 你好, naïve café 🙂🙃 ",
+    "def f(x):\n    return x ** 2  # ∑\n",
+    "the cat sat on the mat. ",
+] * 20
+
+
+@cache
+def tokenizer(kind: str) -> PreTrainedTokenizerFast:
+    """Two families: byte-level (GPT-2, Llama 3, Qwen), where a token may be half a character, and
+    Metaspace (Llama 2, Gemma)."""
+    raw = Tokenizer(models.BPE(byte_fallback=kind == "metaspace", unk_token=None))
+    if kind == "bytes":
+        raw.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        raw.decoder = decoders.ByteLevel()
+        alphabet = pre_tokenizers.ByteLevel.alphabet()
+    else:
+        raw.pre_tokenizer = pre_tokenizers.Metaspace()
+        raw.decoder = decoders.Sequence(
+            [
+                decoders.Replace("▁", " "),
+                decoders.ByteFallback(),
+                decoders.Fuse(),
+                decoders.Strip(" ", 1, 0),
+            ]
+        )
+        alphabet = []
+    special = [f"<0x{b:02X}>" for b in range(256)] if kind == "metaspace" else ["<|end|>"]
+    raw.train_from_iterator(
+        SAMPLES,
+        trainers.BpeTrainer(vocab_size=600, initial_alphabet=alphabet, special_tokens=special),
+    )
+    return PreTrainedTokenizerFast(tokenizer_object=raw)
+
+
+def save(
+    folder: Path, kind: str = "bytes", seed: int = 0, family: str = "llama", **changes: object
+) -> str:
+    """A tiny random model with a real tokenizer, as a folder."""
+    words: PreTrainedTokenizerFast = tokenizer(kind)
+    settings = {**tiny._SIZES, "vocab_size": len(words), "eos_token_id": [3, 4], **changes}
+    torch.manual_seed(seed)
+    config = transformers.AutoConfig.for_model(family, **settings)
+    transformers.AutoModelForCausalLM.from_config(config).save_pretrained(folder)
+    words.save_pretrained(folder)
+    return str(folder)
+
+
+def small_pair() -> Pair:
+    """Tiny models with a real tokenizer, wide enough for its ids."""
+    settings = {**tiny._SIZES, "vocab_size": len(tokenizer("bytes"))}
+    target, draft = (
+        transformers.AutoModelForCausalLM.from_config(transformers.LlamaConfig(**settings)).double()
+        for _ in range(2)
+    )
+    return make_pair(target, draft, tokenizer("bytes"))

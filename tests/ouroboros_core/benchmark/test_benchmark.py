@@ -1,0 +1,788 @@
+"""The benchmark: what it reads, what it counts, and that an interrupted one loses nothing."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import signal
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from ouroboros_core import methods
+from ouroboros_core.adaptive.cost_model import Costs, PassCosts
+from ouroboros_core.benchmark import entrants, peers, prompts, report, store
+from ouroboros_core.benchmark.entrants import MethodEntrant
+from ouroboros_core.benchmark.runner import Runner
+from ouroboros_core.benchmark.store import Measurement, Settings, Share, Store
+from ouroboros_core.decoding import metrics
+from ouroboros_core.decoding.equality import Divergence
+from ouroboros_core.decoding.generation import Generation, Task
+from ouroboros_core.decoding.trace import Seconds
+from ouroboros_core.errors import InvalidInput
+from ouroboros_core.loading.pairs import Pair, load_pair
+from ouroboros_core.sampling import Sampling
+from scripts import copies
+from scripts.profile_steps import profile, table
+from tests import ROOT
+from tests.folders import save
+
+COUNTS = (
+    "method",
+    "setting",
+    "repeat",
+    "question",
+    "turn",
+    "group",
+    "tokens",
+    "passes",
+    "rows",
+    "draft_passes",
+    "compared",
+)
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
+    """A tiny pair on disk; the draft is the target, so that drafts are accepted."""
+    folder = tmp_path_factory.mktemp("pair")
+    return save(folder / "target"), save(folder / "draft")
+
+
+@pytest.fixture(scope="module")
+def pair(folders: tuple[str, str]) -> Pair:
+    return load_pair(*folders, device="cpu", dtype="float32")
+
+
+def write_prompts(path: Path, count: int = 6) -> Path:
+    categories = ("writing", "qa", "rag")
+    lines = [
+        {
+            "question_id": n,
+            "category": categories[n % 3],
+            "turns": [f"the cat {'sat on ' * n}the mat", "def f(x):"],
+        }
+        for n in range(count)
+    ]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+# ---------------------------------------------------------------- prompts
+
+
+def test_the_projects_own_prompts_are_as_spec_bench_has_them() -> None:
+    questions = prompts.own_prompts()
+    assert [q.id for q in questions] == list(range(1, 49))
+    assert [q.group for q in questions] == [group for group in prompts.GROUPS for _ in range(8)]
+    assert tuple(q.category for q in questions[:8]) == prompts.MT_BENCH
+    assert {len(q.turns) for q in questions[:8]} == {2}
+    lengths = [len(q.turns[0].split()) for q in questions if q.group in ("summarization", "rag")]
+    assert min(lengths) >= 300
+    assert max(lengths) <= 600
+    assert [q.group for q in prompts.own_prompts(8)] == [
+        *("mt_bench", "mt_bench", "translation", "translation"),
+        *prompts.GROUPS[2:],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "field", "expected"),
+    [
+        ({"question_id": 7, "category": "qa", "turns": ["a", "b"]}, None, (7, "qa", ("a", "b"))),
+        (
+            {"task_id": "HumanEval/0", "prompt": "def f():"},
+            None,
+            ("HumanEval/0", "HumanEval", ("def f():",)),
+        ),
+        ({"task_id": 2, "text": "Write f."}, None, (2, "MBPP", ("Write f.",))),
+        ({"question": "How many?", "answer": "4"}, None, (1, "GSM8K", ("How many?",))),
+        ({"id": "x", "article": "News."}, None, ("x", "CNN/DM", ("Summarize: News.",))),
+        (
+            {"translation": {"de": "Ja", "en": "Yes"}},
+            None,
+            (1, "WMT", ("Translate from de to en: Ja",)),
+        ),
+        (
+            {"translation": {"de": "Ja", "en": "Yes"}},
+            "translation.de",
+            (1, "translation.de", ("Ja",)),
+        ),
+        ({"article": "News.", "story": "Once"}, "story", (1, "story", ("Once",))),
+        (
+            {"prompt": "one\u2028two\u0085three"},
+            None,
+            (1, "HumanEval", ("one\u2028two\u0085three",)),
+        ),
+    ],
+)
+@pytest.mark.parametrize("zipped", [False, True])
+def test_files_of_known_benchmarks_are_understood(
+    line: dict[str, Any], field: str | None, expected: tuple[Any, ...], zipped: bool, tmp_path: Path
+) -> None:
+    path = tmp_path / ("p.jsonl.gz" if zipped else "p.jsonl")
+    content = (json.dumps(line, ensure_ascii=False) + "\n\n").encode()
+    path.write_bytes(gzip.compress(content) if zipped else content)
+    (question,) = prompts.read(path, field)
+    assert (question.id, question.category, question.turns) == expected
+
+
+@pytest.mark.parametrize(
+    ("content", "field", "message"),
+    [
+        (
+            '{"turns": ["a"]}\n{"a": 1}',
+            None,
+            "line 2: no prompt in any of the fields turns, prompt, .*; there is a. Name a field "
+            "with --field",
+        ),
+        ('{"turns": []}', None, "line 1: no prompt"),
+        ('{"prompt": 5}', None, "line 1: no prompt"),
+        ('{"prompt": "a"}', "text", "line 1: no prompt in the field text"),
+        ("[1]", None, "line 1: no prompt in .*; there is no object"),
+        ("{", None, "line 1 is not JSON"),
+        ("", None, "holds no prompts"),
+        (
+            '{"id": 1, "prompt": "a"}\n{"id": 1, "prompt": "b"}',
+            None,
+            "1 questions have an id that another one has",
+        ),
+    ],
+)
+def test_a_file_without_prompts_is_refused(
+    content: str, field: str | None, message: str, tmp_path: Path
+) -> None:
+    (tmp_path / "p.jsonl").write_text(content)
+    with pytest.raises(InvalidInput, match=message):
+        prompts.read(tmp_path / "p.jsonl", field)
+    with pytest.raises(InvalidInput, match="there is no file"):
+        prompts.read(tmp_path / "none.jsonl")
+    with pytest.raises(InvalidInput, match="cannot be read as JSON lines"):
+        prompts.read(tmp_path)
+
+
+# ---------------------------------------------------------------- methods
+
+
+def test_commas_in_brackets_do_not_split_and_the_baseline_is_added() -> None:
+    text = (
+        "ouroboros[gamma=6,top_k_suffixes=3], "
+        "lookahead[warm=true],speculative[acceptance=rejection]"
+    )
+    specs = entrants.parse(text, Sampling(temperature=0.5, seed=3))
+    assert [spec.text for spec in specs] == ["autoregressive", *entrants.split(text)]
+    assert specs[1].hyperparameters.model_dump()["gamma"] == 6
+    assert [spec.warm for spec in specs] == [False, False, True, False]
+    assert specs[3].sampling == Sampling(temperature=0.5, seed=3, acceptance="rejection")
+    assert entrants.split("sam[auxiliary=speculative[gamma=2,x=1]],b") == [
+        "sam[auxiliary=speculative[gamma=2,x=1]]",
+        "b",
+    ]
+    assert [s.text for s in entrants.parse("draft_only,autoregressive", Sampling())] == [
+        "draft_only",
+        "autoregressive",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("telepathy", "method must be one of .*, got telepathy"),
+        ("speculative[gamma=99]", "gamma must be auto, or between 1 and 32, got 99"),
+        ("speculative[gamma]", "expected knob=value, got gamma"),
+        ("speculative[gamma=2", "the bracket is not closed"),
+        ("speculative[gamma=2,gamma=3]", "gamma is set twice"),
+        ("speculative[warm=true]", "speculative has no phrase pool that could be warm"),
+        ("ouroboros[warm=maybe]", "warm must be true or false, got maybe"),
+        ("ouroboros[acceptance=never]", "acceptance must be one of match, rejection, got never"),
+        ("speculative,speculative", "speculative is named twice"),
+    ],
+)
+def test_a_wrong_list_of_methods_is_refused(text: str, message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        entrants.parse(text, Sampling())
+
+
+# ---------------------------------------------------------------- running
+
+
+def make_settings(**more: Any) -> Settings:
+    values: dict[str, Any] = {
+        "methods": ["autoregressive", "speculative", "ouroboros[warm=true,gamma=3]", "draft_only"],
+        "peers": [],
+        "prompts": "x",
+        "questions": 6,
+        "max_new_tokens": 12,
+        "sampling": Sampling().model_dump(),
+        "turns": True,
+        "repeats": 2,
+        "target": "t",
+        "draft": "d",
+        "environment": {"dtype": "float32"},
+    }
+    return Settings(**values | more)
+
+
+def make_runner(
+    pair: Pair, path: Path | None, folder: Path, *, resume: bool = False, mine: Share | None = None
+) -> Runner:
+    mine, settings = mine or Share(), make_settings()
+    specs = entrants.parse(",".join(settings.methods), Sampling())
+    store = mine.open(settings, path, resume=resume)
+    return Runner(
+        pair,
+        [MethodEntrant(pair, spec) for spec in specs],
+        prompts.read(write_prompts(folder / "p.jsonl")),
+        store,
+        mine,
+    )
+
+
+def counts(store: Store) -> list[tuple[Any, ...]]:
+    return [tuple(getattr(m, name) for name in COUNTS) for m in store.measurements]
+
+
+def without_history(pair: Pair) -> Pair:
+    """The tiny tokenizer has no chat template, and raw prompts have no earlier turns; this one has
+    a template."""
+    pair.tokenizer.chat_template = "{% for m in messages %}<{{ m.content }}>{% endfor %}"
+    return pair
+
+
+def test_a_resumed_benchmark_has_the_counts_of_an_uninterrupted_one(
+    pair: Pair, tmp_path: Path
+) -> None:
+    without_history(pair)
+    whole = make_runner(pair, None, tmp_path)
+    assert len(list(whole.run())) == 12
+    assert len(whole.store.measurements) == 12 * 2 * 4
+    path = tmp_path / "out.json"
+    first = make_runner(pair, path, tmp_path)
+    for done, _ in enumerate(first.run(), 1):
+        if done == 5:
+            break
+    assert len(json.loads(path.read_text())["units"]) == 5
+    second = make_runner(pair, path, tmp_path, resume=True)
+    assert len(second.left) == 7
+    assert len(list(second.run())) == 7
+    assert counts(second.store) == counts(whole.store)
+    warm = [m for m in whole.store.measurements if "warm" in m.method]
+    by_repeat = [
+        sum(m.passes + m.draft_passes for m in warm if m.repeat == repeat) for repeat in (0, 1)
+    ]
+    assert by_repeat[1] < by_repeat[0], "the pool was not kept from prompt to prompt"
+
+
+def test_counts_are_those_of_the_traces(pair: Pair, tmp_path: Path) -> None:
+    cheap = Costs(PassCosts((1, 64), (1.0, 1.0001)), PassCosts((1,), (1e-6,)))
+    pair = replace(pair, costs=cheap)  # by its own, a draft as large as its target does not pay
+    without_history(pair)
+    work = make_runner(pair, None, tmp_path)
+    list(work.run())
+    entrant = next(e for e in work.entrants if e.label == "speculative")
+    assert isinstance(entrant, MethodEntrant)
+    trace = entrant.trace("the cat the mat", (), 12)
+    run = next(
+        m
+        for m in work.store.measurements
+        if (m.method, m.question, m.turn, m.repeat) == ("speculative", 0, 0, 0)
+    )
+    assert (run.tokens, run.passes, run.rows) == (
+        metrics.new_tokens(trace),
+        len(trace.steps),
+        sum(step.width for step in trace.steps),
+    )
+    assert run.draft_passes == sum(step.draft_passes for step in trace.steps) > 0
+    assert run.passes < run.tokens, "the draft is the target's copy: drafts must have been accepted"
+    assert run.peak_memory_mb > 10
+    plain = [m for m in work.store.measurements if m.method == "autoregressive"]
+    assert all(
+        m.tokens == m.passes == m.rows and m.difference is None and m.compared for m in plain
+    )
+    alone = [m for m in work.store.measurements if m.method == "draft_only"]
+    assert not any(m.compared or m.passes or m.rows for m in alone)
+    assert all(m.draft_passes == m.tokens for m in alone)
+
+
+@pytest.mark.parametrize("method", ["autoregressive", "speculative", "ouroboros"])
+def test_the_profile_of_a_step_is_of_the_runs_that_are_made(
+    pair: Pair, tmp_path: Path, method: str
+) -> None:
+    """Rows and tokens are those of the traces without their first steps; the parts are no more than
+    the whole."""
+    pair = replace(
+        without_history(pair), costs=Costs(PassCosts((1,), (1.0,)), PassCosts((1,), (0.01,)))
+    )
+    questions = prompts.read(write_prompts(tmp_path / "p.jsonl", 2))
+    share = profile(pair, method, questions, 12)
+    tasks = (
+        Task(q.turns[0], method, methods.get(method).Hyperparameters(), max_new_tokens=12)
+        for q in questions
+    )
+    steps = [step for task in tasks for step in Generation(pair, task).run().steps[1:]]
+    assert share.rows == pytest.approx(sum(step.width for step in steps) / len(steps))
+    assert share.tokens == pytest.approx(sum(len(step.tokens) for step in steps) / len(steps))
+    assert (
+        share.target > 0 and (share.draft > 0) == (method != "autoregressive") and share.host >= 0
+    )
+    assert table([share]).splitlines()[-1].startswith(f"| `{method}` | ")
+
+
+def test_the_order_rotates_so_that_none_is_always_first(pair: Pair, tmp_path: Path) -> None:
+    without_history(pair)
+    work = make_runner(pair, None, tmp_path)
+    list(work.run())
+    firsts = [run.method for run in work.store.measurements if run.turn == 0][::4]
+    assert set(firsts) == {entrant.label for entrant in work.entrants}
+
+
+def test_shares_cover_the_work_once_and_merge(pair: Pair, tmp_path: Path) -> None:
+    """Two shares, each in its own file; the main one is begun anew with --resume and then all is
+    there."""
+    without_history(pair)
+    path = tmp_path / "out.json"
+    halves = [make_runner(pair, path, tmp_path, mine=Share(rank, 2)) for rank in (0, 1)]
+    for half in halves:
+        list(half.run())
+    assert sorted(u for half in halves for u in half.store.units) == sorted(
+        (r, q) for r in (0, 1) for q in range(6)
+    )
+    stray = tmp_path / "out.json.part1.writing"
+    stray.touch()
+    with pytest.raises(
+        InvalidInput, match=r"out\.json\.part1 is left of an interrupted benchmark: add --resume"
+    ):
+        make_runner(pair, path, tmp_path)
+    for _ in range(2):  # interrupted again before the parts were merged
+        alone = make_runner(pair, path, tmp_path, resume=True)
+        assert alone.left == []
+        assert len(alone.store.measurements) == 12 * 2 * 4
+        alone.store.save({})
+    store.gather(alone.store, Share())
+    assert len(alone.store.measurements) == 12 * 2 * 4
+    store.remove_parts(path, Share())
+    assert stray.exists()
+    assert not (tmp_path / "out.json.part1").exists()
+    again = make_runner(pair, path, tmp_path, resume=True, mine=Share(1, 2))
+    assert again.left == []
+
+
+def test_a_question_that_cannot_run_is_named_before_any_work(pair: Pair, tmp_path: Path) -> None:
+    without_history(pair)
+    entrants_ = [MethodEntrant(pair, spec) for spec in entrants.parse("", Sampling())]
+    long = [prompts.Question("x", "qa", ("the cat " * 200,))]
+    with pytest.raises(InvalidInput, match=r"question x, turn 1: the prompt has \d+ tokens"):
+        Runner(pair, entrants_, long, Store(make_settings()), Share())
+    template, pair.tokenizer.chat_template = pair.tokenizer.chat_template, None
+    with pytest.raises(
+        InvalidInput, match="no chat template, which later turns need: leave --turns out"
+    ):
+        Runner(
+            pair,
+            entrants_,
+            [prompts.Question(1, "qa", ("a", "b"))],
+            Store(make_settings()),
+            Share(),
+        )
+    pair.tokenizer.chat_template = template
+
+
+def test_the_baseline_matches_whatever_the_others_do() -> None:
+    specs = entrants.parse(
+        "speculative,autoregressive", Sampling(temperature=0.7, acceptance="rejection")
+    )
+    assert [spec.sampling.acceptance for spec in specs] == ["rejection", "match"]
+
+
+def test_nothing_is_lost_or_mixed(pair: Pair, tmp_path: Path) -> None:
+    path = tmp_path / "out.json"
+    store = Store(make_settings(), path)
+    store.add((0, 1), [], {})
+    with pytest.raises(
+        InvalidInput, match=r"interrupted benchmark \(1 questions done\): add --resume"
+    ):
+        Store.open(make_settings(), path, resume=False)
+    with pytest.raises(
+        InvalidInput, match="measured with max_new_tokens 12, not 13: resume with the same"
+    ):
+        Store.open(make_settings(max_new_tokens=13), path, resume=True)
+    store.complete = True
+    store.save({"rows": []})
+    assert Store.open(make_settings(), path, resume=False).units == []
+    path.write_text('{"version": 2}')
+    with pytest.raises(InvalidInput, match="has version 2, this program reads 1"):
+        Store.open(make_settings(), path, resume=True)
+    for wrong in ("{}", "not JSON", '{"version": 1, "complete": false, "settings": {}}'):
+        path.write_text(wrong)
+        with pytest.raises(InvalidInput, match="is not a benchmark's JSON"):
+            Store.open(make_settings(), path, resume=True)
+
+
+# ---------------------------------------------------------------- the report
+
+
+def run_of(method: str, question: int, seconds: float, **more: Any) -> Measurement:
+    values: dict[str, Any] = {
+        "setting": "",
+        "repeat": 0,
+        "turn": 0,
+        "group": "qa",
+        "tokens": 10,
+        "passes": 5,
+        "rows": 20,
+    }
+    values |= {"draft_passes": 4, "peak_memory_mb": 100.0, "compared": True}
+    timed = Seconds(prefill=0.2 * seconds, draft=0.3 * seconds, verify=0.5 * seconds)
+    return Measurement(method=method, question=question, seconds=timed, **values | more)
+
+
+def test_rows_are_the_formulas_of_their_docstring() -> None:
+    tie, error = (Divergence(3, 1, 2, gap, gap, "float32") for gap in (1.0, 9.0))
+    runs = [run_of("autoregressive", q, 2.0, passes=10, rows=10, draft_passes=0) for q in (1, 2)]
+    runs += [run_of("autoregressive", 3, 4.0, passes=10, rows=10, draft_passes=0, group="rag")]
+    runs += [
+        run_of("fast", 1, 1.0),
+        run_of("fast", 2, 1.0, difference=tie),
+        run_of("fast", 3, 1.0, group="rag", difference=error),
+    ]
+    runs += [
+        run_of("hf-greedy", q, 4.0, group="rag" if q == 3 else "qa", compared=False)
+        for q in (1, 2, 3)
+    ]
+    table = {(row.method, row.group): row for row in report.rows(runs)}
+    assert list(table) == [
+        (m, g) for m in ("autoregressive", "fast", "hf-greedy") for g in ("qa", "rag", "overall")
+    ]
+    row = table["fast", "overall"]
+    assert (row.tokens_per_pass, row.rows_per_token, row.draft_passes_per_token) == (2.0, 2.0, 0.4)
+    assert row.tokens_per_second == pytest.approx(10.0)
+    assert row.decode_tokens_per_second == pytest.approx(30 / 2.4)
+    assert row.speedup == pytest.approx(8 / 3)
+    assert row.speedup_hf == pytest.approx(4.0)
+    assert (row.equal, row.ties, row.differences, row.largest_ulps) == (1, 1, 1, 9.0)
+    assert row.ci95[0] == pytest.approx(2.0)
+    assert row.ci95[1] == pytest.approx(4.0)
+    assert row.seconds == pytest.approx(
+        {"prefill": 0.6, "draft": 0.9, "verify": 1.5, "learn": 0, "host": 0}
+    )
+    assert table["fast", "qa"].speedup == pytest.approx(2.0)
+    assert table["fast", "rag"].ci95 == pytest.approx((4.0, 4.0))
+    assert table["hf-greedy", "qa"].equal is None
+    assert table["autoregressive", "overall"].speedup == 1.0
+
+
+def test_repeats_count_by_their_median_and_a_peers_best_setting_is_named() -> None:
+    runs = [
+        run_of("autoregressive", 1, seconds, repeat=n)
+        for n, seconds in enumerate((2.0, 100.0, 2.0))
+    ]
+    runs += [
+        run_of("hf-assisted", 1, 4.0, setting="slow"),
+        run_of("hf-assisted", 1, 1.0, setting="quick"),
+    ]
+    rows = {row.method: row for row in report.rows(runs) if row.group == "overall"}
+    assert rows["autoregressive"].tokens_per_second == pytest.approx(5.0)
+    assert rows["hf-assisted"].setting == "quick"
+    assert rows["hf-assisted"].speedup == pytest.approx(2.0)
+    assert "| `hf-assisted` (quick) | 2.00 |" in report.markdown(report.rows(runs))
+
+
+def test_the_widest_tie_and_every_difference_are_said_in_words() -> None:
+    ties = [Divergence(3, 1, 2, gap, gap, "float32") for gap in (0.5, 1.5)]
+    runs = [
+        run_of("fast", q, 1.0, difference=tie, explanation=f"tie {tie.ulps}")
+        for q, tie in enumerate(ties)
+    ]
+    assert report.explanations(runs) == ["fast, question 1: tie 1.5"]
+    runs.append(
+        run_of(
+            "fast",
+            7,
+            1.0,
+            difference=Divergence(0, 1, 2, 9.0, 9.0, "float32"),
+            explanation="differs",
+        )
+    )
+    assert report.explanations(runs) == ["fast, question 7: differs"]
+
+
+def test_the_figure_has_a_bar_for_every_group_and_leaves_out_what_makes_no_target_pass() -> None:
+    from visualize import record_figures
+
+    runs = [
+        run_of(method, 1, 2.0, passes=0 if method == "draft_only" else 5)
+        for method in ("autoregressive", "fast", "draft_only")
+    ]
+    figure = record_figures.speedups_by_group(report.rows(runs), "here")
+    assert [bar.name for bar in figure.data] == ["autoregressive", "fast"]
+    assert [tuple(bar.x) for bar in figure.data] == [("qa", "overall")] * 2
+    assert figure.data[1].y == (1.0, 1.0)
+
+
+def test_csv_has_a_column_for_every_number() -> None:
+    table = report.rows([run_of("autoregressive", 1, 2.0)])
+    lines = list(csv.DictReader(io.StringIO(report.to_csv(table))))
+    assert len(lines) == 2
+    assert float(lines[0]["tokens_per_pass"]) == 2.0
+    assert float(lines[0]["ci95_low"]) == 1.0
+    assert float(lines[0]["verify_seconds"]) == 1.0
+
+
+# ---------------------------------------------------------------- the command
+
+
+def bench(
+    folders: tuple[str, str], *arguments: str, launch: tuple[str, ...] = (), **options: Any
+) -> list[str]:
+    command = [
+        sys.executable,
+        *launch,
+        "-m",
+        "ouroboros_core",
+        "bench",
+        "--target",
+        folders[0],
+        "--draft",
+        folders[1],
+    ]
+    return [*command, "--dtype", "float32", "--device", "cpu", "--max-new-tokens", "24", *arguments]
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def result_of(command: list[str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False
+    )
+
+
+def facts(path: Path) -> Any:
+    """Everything in the file that does not depend on time."""
+    timed = {
+        "seconds",
+        "peak_memory_mb",
+        "tokens_per_second",
+        "decode_tokens_per_second",
+        "speedup",
+        "speedup_hf",
+        "ci95",
+        "setting",
+    }
+    data = json.loads(path.read_text())
+    rows = [{k: v for k, v in row.items() if k not in timed} for row in data["rows"]]
+    runs = [{k: v for k, v in run.items() if k not in timed - {"setting"}} for run in data["runs"]]
+    return rows, sorted(runs, key=str)
+
+
+def test_the_command_measures_methods_and_peers_alone_and_on_two_processes(
+    folders: tuple[str, str], tmp_path: Path
+) -> None:
+    path = str(write_prompts(tmp_path / "p.jsonl"))
+    common: tuple[str, ...] = (
+        "--prompts",
+        path,
+        "--methods",
+        "speculative,ouroboros[gamma=3,top_k_suffixes=2],draft_only",
+    )
+    common += ("--peers", "hf-greedy,hf-assisted,hf-prompt-lookup")
+    outs = {name: str(tmp_path / name) for name in ("a.json", "a.csv", "a.html", "b.json")}
+    files = ("--json", outs["a.json"], "--csv", outs["a.csv"], "--figure", outs["a.html"])
+    alone = result_of(bench(folders, *common, *files))
+    assert alone.returncode == 0, alone.stderr
+    assert "ouroboros[gamma=3,top_k_suffixes=2]" in alone.stdout
+    data = json.loads((tmp_path / "a.json").read_text())
+    names = ["autoregressive", "speculative", "ouroboros[gamma=3,top_k_suffixes=2]", "draft_only"]
+    names += ["hf-greedy", "hf-assisted", "hf-prompt-lookup"]
+    assert [(row["method"], row["group"]) for row in data["rows"]] == [
+        (name, group) for name in names for group in ("mt_bench", "qa", "rag", "overall")
+    ]
+    overall = {row["method"]: row for row in data["rows"] if row["group"] == "overall"}
+    for name, row in overall.items():
+        assert row["differences"] == (None if name == "draft_only" else 0), row
+        assert row["speedup_hf"] > 0
+    assert overall["hf-greedy"]["tokens_per_pass"] == overall["hf-greedy"]["rows_per_token"] == 1
+    assert overall["hf-assisted"]["tokens_per_pass"] > 1
+    assert overall["hf-assisted"]["draft_passes_per_token"] > 0
+    assert overall["autoregressive"]["tokens"] == overall["hf-greedy"]["tokens"]
+    assert data["environment"]["dtype"] == "float32"
+    assert len(list(csv.DictReader(io.StringIO((tmp_path / "a.csv").read_text())))) == len(
+        data["rows"]
+    )
+    assert "plotly" in (tmp_path / "a.html").read_text()
+    launch: tuple[str, ...] = (
+        "-m",
+        "accelerate.commands.launch",
+        "--multi_gpu",
+        "--num_processes",
+        "2",
+        "--num_machines",
+        "1",
+    )
+    launch += (
+        "--mixed_precision",
+        "no",
+        "--dynamo_backend",
+        "no",
+        "--main_process_port",
+        str(free_port()),
+    )
+    both = result_of(bench(folders, *common, "--json", outs["b.json"], launch=launch))
+    assert both.returncode == 0, both.stderr
+    assert json.loads((tmp_path / "b.json").read_text())["environment"]["processes"] == 2
+    assert facts(tmp_path / "b.json")[1] == facts(tmp_path / "a.json")[1]
+    assert not list(tmp_path.glob("*.part*"))
+
+
+def test_ctrl_c_keeps_what_is_done_and_resume_goes_on(
+    folders: tuple[str, str], tmp_path: Path
+) -> None:
+    path = str(write_prompts(tmp_path / "p.jsonl", 40))
+    command = bench(
+        folders,
+        "--prompts",
+        path,
+        "--methods",
+        "speculative,lookahead",
+        "--json",
+        str(tmp_path / "a.json"),
+    )
+    before = signal.signal(
+        signal.SIGINT, signal.default_int_handler
+    )  # a shell that put us in the background made us ignore it
+    process = subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    signal.signal(signal.SIGINT, before)
+    for _ in range(1200):
+        if (tmp_path / "a.json").exists() or process.poll() is not None:
+            break
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    stdout, stderr = process.communicate(timeout=60)
+    assert process.returncode == 130, stderr
+    done = len(json.loads((tmp_path / "a.json").read_text())["units"])
+    assert 0 < done < 40
+    assert f"stopped after {done} of 40 questions" in stderr
+    assert "speculative" in stdout
+    other = result_of([*command, "--limit", "7", "--resume"])
+    assert "was measured with questions 40, not 7" in other.stderr
+    refused = result_of(command)
+    assert (refused.returncode, "add --resume" in refused.stderr) == (2, True)
+    resumed = result_of([*command, "--resume"])
+    assert resumed.returncode == 0, resumed.stderr
+    assert f"going on after {done} of 40 questions" in resumed.stderr
+    whole = result_of([*command[:-1], str(tmp_path / "b.json")])
+    assert whole.returncode == 0
+    assert facts(tmp_path / "a.json") == facts(tmp_path / "b.json")
+
+
+def test_without_a_draft_the_methods_that_need_none_run(
+    folders: tuple[str, str], tmp_path: Path
+) -> None:
+    path, out = str(write_prompts(tmp_path / "p.jsonl")), tmp_path / "a.json"
+    result = result_of(
+        bench(folders, "--prompts", path, "--limit", "2", "--draft", "none", "--json", str(out))
+    )
+    assert result.returncode == 0, result.stderr
+    data = json.loads(out.read_text())
+    assert {row["method"] for row in data["rows"]} == {
+        m.id for m in methods.available().values() if not methods.needed(m, m.Hyperparameters())
+    }
+    assert {run["question"] for run in data["runs"]} == {0, 1}, (
+        "one of each of the first two groups"
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--methods", "telepathy"], "method must be one of"),
+        (
+            ["--peers", "hf-magic"],
+            "peers must be among hf-greedy, hf-assisted, hf-prompt-lookup, got hf-magic",
+        ),
+        (["--prompts", "nowhere.jsonl"], "there is no file nowhere.jsonl"),
+        (["--resume"], "--resume goes on with what is in a file: name it with --json"),
+        (
+            ["--json", "no/such/folder.json"],
+            "the folder of no/such/folder.json does not exist: make it first",
+        ),
+        (["--limit", "0"], "limit must be a whole number of at least 1, got 0"),
+        (["--draft", "none", "--methods", "speculative"], "speculative needs a draft model"),
+        (
+            ["--draft", "none", "--methods", "lookahead", "--peers", "hf-assisted"],
+            "hf-assisted needs a draft model",
+        ),
+    ],
+)
+def test_bad_input_is_refused_before_anything_runs(
+    folders: tuple[str, str], arguments: list[str], message: str
+) -> None:
+    result = result_of(bench(folders, *arguments))
+    assert (result.returncode, result.stdout) == (2, "")
+    assert message in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+@pytest.mark.embedded
+def test_peers_write_what_transformers_writes_and_count_its_passes(embedded_pair: Pair) -> None:
+    """The oracle counts by itself: a wrapper around the model's forward."""
+    ids = torch.tensor([embedded_pair.encode("Name three birds.", chat=True)])
+    model = embedded_pair.target.model
+    config = model.generation_config
+    rows: list[int] = []
+    forward = model.forward
+
+    def counted(*positional: Any, **named: Any) -> Any:
+        rows.append(named["input_ids"].shape[1])
+        return forward(*positional, **named)
+
+    model.forward = counted
+    try:
+        expected = model.generate(
+            ids,
+            attention_mask=torch.ones_like(ids),
+            do_sample=False,
+            max_new_tokens=16,
+            prompt_lookup_num_tokens=3,
+        )
+    finally:
+        model.forward = forward
+    config.repetition_penalty = 1.5  # as some checkpoints come: not what greedy means here
+    peer = next(
+        p
+        for p in peers.peers(["hf-prompt-lookup"], embedded_pair, Sampling())
+        if p.setting == "num_tokens=3"
+    )
+    try:
+        outcome = peer.run("Name three birds.", (), 16)
+        assert (model.generation_config, config.repetition_penalty) == (config, 1.5)
+    finally:
+        config.repetition_penalty = None
+    assert outcome.tokens == tuple(expected[0, ids.shape[1] :].tolist())
+    assert (outcome.passes, outcome.rows) == (len(rows), sum(rows) - ids.shape[1] + 1)
+    assert outcome.seconds.prefill > 0
+    assert outcome.seconds.verify > 0
+    assert replace(outcome.seconds, host=0) != Seconds()
+
+
+def test_what_could_be_copied_is_counted_by_hand() -> None:
+    """The worked example, and a text of one repeated token."""
+    assert copies.copyable([1, 2, 3], [1, 2, 3], 2) == 1
+    assert copies.copyable([1, 2, 3], [1, 2, 3], 1) == 2
+    assert copies.copyable([1, 2, 3], [3, 2, 1], 2) == 0
+    assert copies.copyable([7, 7, 7], [7, 7], 1) == 2
+    assert "| rag | 50% | 25% | 0% | 0% |" in copies.table({"rag": [4, 2, 1, 0, 0]})

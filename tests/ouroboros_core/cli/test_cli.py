@@ -1,0 +1,294 @@
+"""The command line as a person uses it: a process, its output, its exit code."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ouroboros_core import methods
+from ouroboros_core.cli import main
+from ouroboros_core.decoding.trace_io import read_trace
+from ouroboros_core.loading.pairs import Pair
+from ouroboros_core.lookup.corpus import Corpus
+from ouroboros_core.lookup.phrase_pool import PhrasePool
+from ouroboros_core.sources import Source
+from ouroboros_core.tree import Learned
+from tests import ROOT
+
+
+def ouroboros(*arguments: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "ouroboros_core", *arguments]
+    return subprocess.run(
+        command, cwd=ROOT, input=stdin, capture_output=True, text=True, timeout=300, check=False
+    )
+
+
+def test_methods_are_listed_with_their_knobs_and_the_default() -> None:
+    listed = json.loads(ouroboros("methods", "--json").stdout)
+    assert [m["id"] for m in listed] == list(methods.available())
+    assert [m["id"] for m in listed if m["default"]] == [methods.DEFAULT]
+    gamma = {
+        "type": "int",
+        "default": "auto",
+        "min": 1,
+        "max": 32,
+        "choices": [],
+        "help": "Draft tokens per step.",
+    }
+    gamma |= {"auto": True, "fixed": 2}
+    assert listed[-1]["knobs"]["gamma"] == gamma
+    text = ouroboros("methods").stdout
+    assert all(m["id"] in text for m in listed)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["--method", "speculative", "--gamma", "99"],
+            "gamma must be auto, or between 1 and 32, got 99",
+        ),
+        (
+            ["--method", "speculative", "--gamma", "4.5"],
+            "gamma must be auto, or between 1 and 32, got 4.5",
+        ),
+        (
+            ["--method", "ouroboros", "--ngram-size", "2"],
+            "ngram_size must be between 3 and 10, got 2",
+        ),
+        (
+            ["--method", "speculative", "--window-size", "3"],
+            "window_size is not a knob of speculative; its knobs are gamma",
+        ),
+        (
+            ["--method", "telepathy"],
+            f"method must be one of {', '.join(methods.available())}, got telepathy",
+        ),
+        (["--temperature", "-1"], "temperature must be between 0 and 2, got -1"),
+        (["--max-new-tokens", "x"], "max_new_tokens must be a whole number of at least 0, got x"),
+        (["--target", "./nowhere"], "there is no model folder or GGUF file ./nowhere"),
+        (["--device", "cuda:77"], "device must be one this machine has, such as cpu, got cuda:77"),
+        (["--prompt", ""], "the prompt is empty; write at least one character"),
+        (["--method", "autoregressive", "--pool", "p.json"], "autoregressive has no phrase pool"),
+        (["--method", "ouroboros", "--pool", "README.md"], "this is not a phrase pool"),
+        (["--max-new-tokens", "9000"], "has room for 8192"),
+    ],
+)
+def test_bad_input_is_refused_with_what_is_allowed_and_no_traceback(
+    arguments: list[str], message: str
+) -> None:
+    prompt = [] if "--prompt" in arguments else ["--prompt", "Hello"]
+    result = ouroboros("generate", *prompt, *arguments)
+    assert result.returncode == 2
+    assert result.stderr.splitlines()[-1].startswith("error: ")
+    assert message in result.stderr
+    assert "Traceback" not in result.stderr
+    assert result.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["generate"],
+            "the following arguments are required: --prompt (python -m ouroboros_core generate "
+            "--help lists",
+        ),
+        (
+            ["generate", "--prompt", "x", "--speed", "9"],
+            "unrecognized arguments: --speed 9 (python -m ouroboros_core --help",
+        ),
+        ([], "the following arguments are required: COMMAND"),
+    ],
+)
+def test_a_wrong_command_line_is_answered_in_a_line(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(arguments)
+    said = capsys.readouterr().err
+    assert left.value.code == 2
+    assert said.startswith(f"error: {message}")
+    assert said.count("\n") == 1
+
+
+@pytest.mark.embedded
+def test_generate_writes_text_numbers_and_a_trace(tmp_path: Path) -> None:
+    trace_file, pool_file = tmp_path / "trace.json", tmp_path / "pool.json"
+    options = [
+        "--raw",
+        "--max-new-tokens",
+        "24",
+        "--dtype",
+        "float32",
+        "--method",
+        "ouroboros",
+        "--gamma",
+        "3",
+        "--top-k-suffixes",
+        "3",
+        "--json",
+        str(trace_file),
+        "--pool",
+        str(pool_file),
+    ]
+    result = ouroboros(
+        "generate", "--prompt", "-", *options, "--compare", stdin="a\tb\ta\tb\ta\tb\ta\t"
+    )
+    assert result.returncode == 0, result.stderr
+    trace = read_trace(trace_file.read_bytes())
+    assert result.stdout == trace.text + "\n"
+    assert len(trace.tokens) == 24
+    assert trace.prompt.text == "a\tb\ta\tb\ta\tb\ta\t"
+    assert "\t" in trace.text, "the case must contain a tab, which a terminal library might widen"
+    assert not trace.prompt.chat
+    assert trace.hyperparameters["gamma"] == 3
+    assert "identical to plain decoding, token by token" in result.stderr
+    assert "speedup" in result.stderr
+    pool = PhrasePool.load(pool_file)
+    assert len(pool) > 0
+    warm = ouroboros("generate", "--prompt", trace.prompt.text, *options, "--record")
+    assert warm.returncode == 0, warm.stderr
+    again = read_trace(trace_file.read_bytes())
+    assert again.tokens == trace.tokens
+    origins = {p.learned for step in again.steps for p in step.tree.provenance}
+    assert Learned.HISTORY in origins, "what the pool file brought was proposed"
+    assert all(step.judged for step in again.steps) and not any(step.judged for step in trace.steps)
+
+
+@pytest.mark.embedded
+def test_sampling_is_reproducible_and_the_same_whatever_the_method() -> None:
+    texts = set()
+    for method in ("autoregressive", "ouroboros", methods.DEFAULT):
+        options = [
+            "--dtype",
+            "float32",
+            "--temperature",
+            "0.8",
+            "--top-p",
+            "0.9",
+            "--seed",
+            "7",
+            "--max-new-tokens",
+            "20",
+        ]
+        result = ouroboros("generate", "--prompt", "Tell me a story.", "--method", method, *options)
+        assert result.returncode == 0, result.stderr
+        texts.add(result.stdout)
+    assert len(texts) == 1
+    assert len(texts.pop()) > 20
+
+
+@pytest.mark.embedded
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--method", "draft_only"], "the draft model wrote this alone"),
+        (
+            ["--method", "speculative", "--temperature", "0.8", "--acceptance", "rejection"],
+            "the same distribution as plain sampling",
+        ),
+    ],
+)
+def test_a_comparison_says_what_may_differ_and_why(arguments: list[str], message: str) -> None:
+    options = [
+        "--prompt",
+        "Tell me a story.",
+        "--max-new-tokens",
+        "24",
+        "--dtype",
+        "float32",
+        "--compare",
+    ]
+    result = ouroboros("generate", *options, *arguments)
+    assert result.returncode == 0, result.stderr
+    assert message in result.stderr
+    assert "identical" not in result.stderr
+    assert ("24 draft passes, no target pass" in result.stderr) == ("draft_only" in arguments)
+
+
+@pytest.mark.embedded
+def test_a_corpus_is_built_used_and_refused(tmp_path: Path) -> None:
+    text, lines, corpus = tmp_path / "a.txt", tmp_path / "b.jsonl", tmp_path / "corpus.npz"
+    text.write_text("The quick brown fox jumps over the lazy dog. " * 3)
+    lines.write_text('{"prompt": "one document"}\n{"prompt": "and another"}\n')
+    built = ouroboros("sam", "build", str(text), str(lines), "--out", str(corpus))
+    assert built.returncode == 0, built.stderr
+    assert built.stdout.startswith("documents: 3, tokens: ")
+    assert "µs a token; a lookup takes" in built.stdout
+    trace_file = tmp_path / "trace.json"
+    common = ["--raw", "--max-new-tokens", "16", "--dtype", "float32", "--json", str(trace_file)]
+    fixed = ["--method", "rest", "--tree-size", "6"]
+    used = ouroboros(
+        "generate",
+        "--prompt",
+        "Once more: The quick brown",
+        *fixed,
+        "--corpus",
+        str(corpus),
+        *common,
+    )
+    assert used.returncode == 0, used.stderr
+    trace = read_trace(trace_file.read_bytes())
+    assert Source.CORPUS in {p.source for step in trace.steps for p in step.tree.provenance}
+    other = Corpus.build([[1, 2]], "another")
+    other.save(corpus)
+    refused = ouroboros("generate", "--prompt", "Hi", "--method", "rest", "--corpus", str(corpus))
+    assert refused.returncode == 2
+    assert "made with another tokenizer" in refused.stderr
+    none = ouroboros("generate", "--prompt", "Hi", "--method", "rest", "--corpus", "none")
+    assert (
+        "rest needs a corpus: name one with --corpus, make one (sam build), or choose another "
+        "method" in none.stderr
+    )
+
+
+@pytest.mark.embedded
+def test_the_target_answers_prompts_for_a_corpus(tmp_path: Path, embedded_pair: Pair) -> None:
+    prompts, corpus = tmp_path / "prompts.jsonl", tmp_path / "corpus.npz"
+    prompts.write_text(
+        '{"prompt": "Name a colour."}\n{"prompt": "What is a heap in computer science?"}\n'
+    )
+    result = ouroboros(
+        "sam", "corpus", "--prompts", str(prompts), "--out", str(corpus), "--max-new-tokens", "8"
+    )
+    assert result.returncode == 0, result.stderr
+    found = Corpus.load(corpus, embedded_pair.fingerprint)
+    assert found.documents == 2
+    assert (
+        found.find(embedded_pair.encode("What is a heap in computer science?", chat=False))
+        is not None
+    )
+    assert len(found) > 2 * 8
+
+
+@pytest.mark.embedded
+def test_an_expected_text_is_copied_and_refused_where_it_is_of_no_use(tmp_path: Path) -> None:
+    trace_file, expected = tmp_path / "trace.json", tmp_path / "expected.txt"
+    options = [
+        "--prompt",
+        "Count from one to ten in words.",
+        "--max-new-tokens",
+        "24",
+        "--dtype",
+        "float32",
+    ]
+    first = ouroboros("generate", *options, "--method", "autoregressive")
+    expected.write_text(first.stdout.rstrip("\n"))
+    options += ["--prediction", str(expected)]
+    again = ouroboros("generate", *options, "--method", "sam", "--json", str(trace_file))
+    assert again.returncode == 0, again.stderr
+    assert again.stdout == first.stdout
+    trace = read_trace(trace_file.read_bytes())
+    assert len(trace.steps) <= 6
+    assert trace.prediction == expected.read_text()
+    refused = ouroboros("generate", *options, "--method", "ouroboros")
+    assert refused.returncode == 2
+    assert (
+        "ouroboros has no use for a prediction; leave --prediction out, or choose sam"
+        in refused.stderr
+    )

@@ -1,0 +1,222 @@
+"""Loading pairs: local folders, what does not fit, what is damaged; and the embedded weights on
+their way into the cache."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+import torch
+import transformers
+
+from ouroboros_core import methods
+from ouroboros_core.cli import main
+from ouroboros_core.decoding.generation import Generation, Task
+from ouroboros_core.errors import (
+    InvalidInput,
+    UnsupportedModel,
+    VocabularyMismatch,
+    WeightsUnavailable,
+)
+from ouroboros_core.loading import embedded
+from ouroboros_core.loading.machine import available_threads
+from ouroboros_core.loading.pairs import Pair, fingerprint, load_pair
+from tests import tiny
+from tests.folders import save, tokenizer
+
+
+def test_a_pair_of_local_folders_is_loaded_and_runs(tmp_path: Path) -> None:
+    target, draft = save(tmp_path / "target"), save(tmp_path / "draft", seed=1)
+    for device_map in (None, "auto"):
+        pair = load_pair(target, draft, device="cpu", dtype="float32", device_map=device_map)
+        assert (pair.target.name, pair.draft and pair.draft.name) == ("target", "draft")
+        assert pair.stop_tokens == {3, 4}
+        assert (pair.environment.device, pair.environment.dtype) == ("cpu", "float32")
+        assert pair.fingerprint == fingerprint(tokenizer("bytes"))
+        kind = methods.get("speculative")
+        task = Task("the cat", kind.id, kind.Hyperparameters(), max_new_tokens=8, chat=False)
+        trace = Generation(pair, task).run()
+        plain = tiny.plain(pair.target.model, trace.prompt.tokens, 8, stop=pair.stop_tokens)
+        assert list(trace.tokens) == plain
+        with pytest.raises(InvalidInput, match="target has no chat template: send the prompt raw"):
+            pair.encode("Hi", chat=True)
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="malloc_trim is glibc's, which PyTorch's wheels for Linux need"
+)
+def test_a_reset_gives_memory_back_to_the_system(tmp_path: Path) -> None:
+    """The system's own count of what the process has: pieces under one that is still in use are
+    given back, too."""
+    pair, process = (
+        load_pair(save(tmp_path / "target"), device="cpu", dtype="float32"),
+        psutil.Process(),
+    )
+    pieces = [bytearray(50_000) for _ in range(2000)]
+    above = bytearray(50_000)
+    full = process.memory_info().rss
+    pieces.clear()
+    pair.reset()
+    assert full - process.memory_info().rss > 0.7 * 2000 * len(above)
+
+
+@pytest.mark.embedded
+def test_another_local_pair_runs_by_the_same_command_and_is_tuned_for_itself(
+    embedded_pair: Pair, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = save(tmp_path / "target", family="qwen2", num_hidden_layers=4)
+    draft = save(tmp_path / "draft", seed=1, family="qwen2", num_hidden_layers=1)
+    command = [
+        "bench",
+        "--target",
+        target,
+        "--draft",
+        draft,
+        "--methods",
+        "speculative,ouroboros,union",
+        "--dtype",
+        "float32",
+    ]
+    assert (
+        main(
+            [
+                *command,
+                "--limit",
+                "2",
+                "--max-new-tokens",
+                "12",
+                "--json",
+                str(tmp_path / "out.json"),
+            ]
+        )
+        == 0
+    )
+    result = json.loads((tmp_path / "out.json").read_text())
+    assert result["environment"]["passes"] == "compact", "Qwen2 is of the family"
+    assert all(row["differences"] == 0 for row in result["rows"])
+    mine, theirs = load_pair(target, draft, dtype="float32").costs, embedded_pair.costs
+    assert (
+        mine.target.of(1) < theirs.target.of(1)
+        and mine.draft is not None
+        and theirs.draft is not None
+    )
+    assert mine.draft.of(1) / mine.target.of(1) != theirs.draft.of(1) / theirs.target.of(1)
+
+
+@pytest.mark.parametrize(
+    ("files", "threads"),
+    [
+        ({}, None),
+        ({"cpu.max": "max 100000\n"}, None),
+        ({"cpu.max": "100000 100000\n"}, 1),
+        ({"cpu.max": "50000 100000\n"}, 1),
+        ({"cpu.max": "99900000 100000\n"}, None),
+        ({"cpu/cpu.cfs_quota_us": "100000\n", "cpu/cpu.cfs_period_us": "100000\n"}, 1),
+        ({"cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "100000\n"}, None),
+    ],
+)
+def test_threads_are_those_of_the_containers_limit(
+    files: dict[str, str], threads: int | None, tmp_path: Path
+) -> None:
+    """None: as many as there are processors."""
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert available_threads(tmp_path) == (threads or available_threads(tmp_path / "nothing"))
+
+
+def test_transformers_own_passes_can_be_asked_for(tmp_path: Path) -> None:
+    target = save(tmp_path / "target")
+    assert load_pair(target, dtype="float32").environment.passes == "compact"
+    assert (
+        load_pair(target, dtype="float32", passes="transformers").environment.passes
+        == "transformers"
+    )
+
+
+def test_quantizing_needs_a_gpu_and_weights_that_are_not_quantized_yet(tmp_path: Path) -> None:
+    target = save(tmp_path / "target")
+    with pytest.raises(
+        InvalidInput, match="quantize 4bit needs an NVIDIA GPU, the device is cpu: leave it out"
+    ):
+        load_pair(target, device="cpu", quantize="4bit")
+    (tmp_path / "model.gguf").touch()
+    with pytest.raises(
+        InvalidInput, match=r"model\.gguf is a GGUF file, which is quantized already"
+    ):
+        load_pair(str(tmp_path / "model.gguf"), device="cpu", quantize="8bit")
+
+
+def test_a_target_of_ones_own_has_no_draft_unless_one_is_named(tmp_path: Path) -> None:
+    target = save(tmp_path / "target")
+    assert load_pair(target, dtype="float32", device="cpu").draft is None
+    assert load_pair(target, "none", dtype="float32", device="cpu").draft is None
+
+
+def test_a_draft_with_another_vocabulary_is_refused(tmp_path: Path) -> None:
+    target = save(tmp_path / "target")
+    with pytest.raises(
+        VocabularyMismatch, match=r"has 31 tokens, target target has .* Pairs that fit"
+    ):
+        load_pair(target, save(tmp_path / "small", vocab_size=31), dtype="float32", device="cpu")
+    size = max(len(tokenizer(kind)) for kind in ("bytes", "metaspace"))
+    target = save(tmp_path / "wide", vocab_size=size)
+    with pytest.raises(VocabularyMismatch, match="and they differ at"):
+        load_pair(
+            target,
+            save(tmp_path / "other", "metaspace", vocab_size=size),
+            dtype="float32",
+            device="cpu",
+        )
+
+
+def test_a_draft_made_for_another_target_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(
+        VocabularyMismatch, match="was made for a target with hidden_size 576, this one has 32"
+    ):
+        load_pair(
+            save(tmp_path / "target"), str(embedded.draft_folder()), dtype="float32", device="cpu"
+        )
+
+
+def test_what_cannot_be_loaded_says_why(tmp_path: Path) -> None:
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    with pytest.raises(UnsupportedModel, match="empty is not a causal language model"):
+        load_pair(str(empty), device="cpu")
+    damaged = Path(save(tmp_path / "damaged"))
+    (damaged / "model.safetensors").write_bytes(b"not weights")
+    with pytest.raises(WeightsUnavailable, match="damaged could not be loaded"):
+        load_pair(str(damaged), device="cpu")
+    with pytest.raises(InvalidInput, match=r"there is no model folder or GGUF file \./nowhere"):
+        load_pair("./nowhere", device="cpu")
+    unknown = Path(save(tmp_path / "unknown"))
+    (unknown / "config.json").write_text(json.dumps({"model_type": "oracle"}))
+    with pytest.raises((UnsupportedModel, WeightsUnavailable), match="oracle"):
+        load_pair(str(unknown), device="cpu")
+
+
+def test_code_out_of_a_model_folder_is_never_run(tmp_path: Path) -> None:
+    folder = Path(save(tmp_path / "code"))
+    config = json.loads((folder / "config.json").read_text())
+    config |= {
+        "model_type": "mine",
+        "auto_map": {"AutoConfig": "mine.Config", "AutoModelForCausalLM": "mine.Model"},
+    }
+    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "mine.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
+    with pytest.raises((UnsupportedModel, WeightsUnavailable)):
+        load_pair(str(folder), device="cpu")
+    assert not (tmp_path / "ran").exists()
+
+
+def test_pickled_weights_are_not_read(tmp_path: Path) -> None:
+    folder = Path(save(tmp_path / "pickled"))
+    state = transformers.AutoModelForCausalLM.from_pretrained(folder).state_dict()
+    (folder / "model.safetensors").unlink()
+    torch.save(state, folder / "pytorch_model.bin")
+    with pytest.raises(WeightsUnavailable):
+        load_pair(str(folder), device="cpu")

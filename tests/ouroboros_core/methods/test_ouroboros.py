@@ -1,0 +1,277 @@
+"""What is Ouroboros' own: the shape of its proposals, and where its phrases come from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ouroboros_core import methods
+from ouroboros_core.decoding.trace import Step
+from ouroboros_core.methods.base import (
+    Context,
+    Resources,
+    StepBudget,
+    TokenizedPrompt,
+    VerificationResult,
+)
+from ouroboros_core.sampling import Sampling
+from ouroboros_core.sources import Source
+from ouroboros_core.tree import Learned, Provenance, TokenTree, TreeBuilder, chain
+from tests import tiny
+from tests.ouroboros_core.test_tree import picture
+from tests.tiny import prompt, run
+
+
+class Scripted:
+    """A language model that says after each text what a table says: the answer to a text's last
+    token."""
+
+    name, vocabulary, max_length = "scripted", 1000, 1000
+
+    def __init__(self, follows: dict[int, int]) -> None:
+        self.follows = follows
+        self.passes = 0
+        self.trees: list[TokenTree] = []
+
+    def forget(self) -> None: ...
+
+    def reserve(self, tokens: int) -> None: ...
+
+    def prefill(self, context: Any, candidates: int = 0) -> Any:
+        return {}
+
+    def plain(self, _: Any) -> Any: ...
+
+    def extend(self, _: Any, tree: TokenTree) -> Any: ...
+
+    def evaluate(self, _: Any, tree: TokenTree) -> Any:
+        self.passes += 1
+        self.trees.append(tree)
+        return Said([self.follows.get(token, 0) for token in tree.tokens])
+
+
+class Said:
+    def __init__(self, said: list[int]) -> None:
+        self.said = said
+
+    def argmax(self) -> list[int]:
+        return self.said
+
+    def confidence(self, node: int, token: int) -> float:
+        return float(self.said[node] == token)
+
+    def likeliest(self, k: int) -> Any:
+        return {node: [token] for node, token in enumerate(self.said)}
+
+    def scored(self, nodes: Any, k: int) -> Any: ...
+
+    def logits(self, node: int) -> Any:
+        return np.eye(1000)[self.said[node]]
+
+
+def make(follows: dict[int, int], **knobs: Any) -> Any:
+    kind = methods.get("ouroboros")
+    chosen = kind.Hyperparameters(**kind.Hyperparameters.fixed(**{"text_phrases": False, **knobs}))
+    ouroboros = kind(chosen, Resources(draft_model=Scripted(follows)))
+    ouroboros.start(TokenizedPrompt((1, 2, 3)), 100)
+    return ouroboros
+
+
+def test_suffixes_hang_at_the_tip_newest_first_and_equal_prefixes_are_merged() -> None:
+    ouroboros = make(
+        {n: n + 1 for n in range(100)},
+        gamma=2,
+        ngram_size=4,
+        top_k_suffixes=3,
+        lookahead_phrases=False,
+    )
+    for phrase in ((90, 91, 92), (5, 7, 8), (6, 9, 10), (6, 9, 11)):
+        ouroboros.pool.insert(5, phrase, Learned.LOOKAHEAD, 0)
+    tree = ouroboros.propose(Context((1, 2, 3), 50, 0))
+    assert tree.tokens == (3, 4, 5, 6, 9, 11, 10, 5, 7, 8), (
+        "draft 4 5, then suffixes (6 9 11), (6 9 10), (5 7 8)"
+    )
+    assert picture(tree) == [
+        "#.........",
+        "##........",
+        "###.......",
+        "####......",
+        "#####.....",
+        "######....",
+        "#####.#...",
+        "###....#..",
+        "###....##.",
+        "###....###",
+    ]
+    assert [p.source for p in tree.provenance[1:]] == [Source.DRAFT] * 2 + [Source.SUFFIX] * 7
+
+
+def test_a_phrase_lets_one_draft_pass_write_several_tokens() -> None:
+    ouroboros = make(
+        {n: n + 1 for n in range(100)},
+        gamma=4,
+        ngram_size=4,
+        top_k_suffixes=0,
+        lookahead_phrases=False,
+    )
+    ouroboros.pool.insert(3, (4, 5, 6), Learned.VERIFICATION, 0)
+    tree = ouroboros.propose(Context((1, 2, 3), 50, 0))
+    assert tree.tokens == (3, 4, 5, 6, 7)
+    assert ouroboros.draft.model.passes == 1
+    assert {p.source for p in tree.provenance[1:]} == {Source.DRAFT}, (
+        "the draft model wrote them, phrase or not"
+    )
+
+
+def test_fragments_of_the_discarded_draft_that_the_target_agrees_with_are_learned() -> None:
+    """N = 4. Draft 10 11 12 13 14 15, rejected at 11; the target says of the rest what makes 12 ->
+    (13, 14, 99) a phrase."""
+    ouroboros = make(
+        {9: 10, **{n: n + 1 for n in range(10, 20)}},
+        gamma=6,
+        ngram_size=4,
+        top_k_suffixes=0,
+        lookahead_phrases=False,
+    )
+    context = Context((1, 9), 50, 7)
+    tree = ouroboros.propose(context)
+    assert tree.tokens == (9, 10, 11, 12, 13, 14, 15)
+    said = [
+        10,
+        77,
+        88,
+        13,
+        14,
+        99,
+        16,
+    ]  # after 9: 10 (accepted), after 10: 77, after 11: 88, after 12: 13, ...
+    ouroboros.learn(VerificationResult.whole_step(context, tree, Said(said), (1,), 77))
+    assert [
+        (k, p.tokens, p.learned, p.step)
+        for k in ouroboros.pool.keys
+        for p in ouroboros.pool.newest(k, 9)
+    ] == [(12, (13, 14, 99), Learned.VERIFICATION, 7)], (
+        "11 is not followed by what the target says, 13 has too few successors"
+    )
+
+
+def test_checked_suffixes_are_replaced_by_what_the_target_says() -> None:
+    ouroboros = make({3: 4}, gamma=1, ngram_size=3, top_k_suffixes=2, lookahead_phrases=False)
+    ouroboros.pool.insert(4, (5, 6), Learned.LOOKAHEAD, 0)
+    context = Context((1, 3), 50, 2)
+    tree = ouroboros.propose(context)
+    assert tree.tokens == (3, 4, 5, 6)
+    ouroboros.learn(VerificationResult.whole_step(context, tree, Said([4, 50, 60, 70]), (1,), 50))
+    assert [(p.tokens, p.learned) for p in ouroboros.pool.newest(4, 9)] == [
+        ((50, 60), Learned.VERIFICATION)
+    ]
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_the_text_is_learned_as_it_is_written_whoever_proposed(own: bool) -> None:
+    """N = 3: every three tokens that end in one of this step, the bonus among them, and nothing
+    that was rejected."""
+    ouroboros = make(
+        {3: 4, 4: 5},
+        gamma=2,
+        ngram_size=3,
+        prompt_phrases=False,
+        lookahead_phrases=False,
+        text_phrases=True,
+    )
+    context = Context((1, 2, 3), 50, 6)
+    tree = ouroboros.propose(context) if own else chain(3, (4, 5), Provenance(Source.COPY))
+    assert tree.tokens[:3] == (3, 4, 5)
+    result = VerificationResult.whole_step(
+        context, tree, Said([4, 9, 0, *[0] * len(tree)]), (1,), 9
+    )
+    ouroboros.learn(result if own else result.of(TreeBuilder(3).build(), {0: 0}))
+    known = {
+        (k, p.tokens, p.step)
+        for k in ouroboros.pool.keys
+        for p in ouroboros.pool.newest(k, 9)
+        if p.learned is Learned.TEXT
+    }
+    assert known == {(2, (3, 4), 6), (3, (4, 9), 6)}
+    assert VerificationResult.whole_step(context, tree, Said([]), (1,), None).emitted == (4,), (
+        "where the budget ended before a token of the target's"
+    )
+
+
+def test_no_draft_is_asked_for_what_a_phrase_has_proposed_already() -> None:
+    """K auto: phrases of the last token are checked in any case, and a draft would most likely say
+    the same."""
+    heard: list[int] = []
+
+    class Listening(StepBudget):
+        def beside(self, trees: Any) -> StepBudget:
+            heard.extend(tree.tokens[1] for tree in trees if len(tree) > 1)
+            return self
+
+        def allows_pass(self, reach: float = 1.0, rows: int = 1) -> bool:
+            return not heard
+
+    def passes(known: bool) -> int:
+        ouroboros = make(
+            {3: 4}, gamma="auto", top_k_suffixes="auto", ngram_size=3, lookahead_phrases=False
+        )
+        if known:
+            ouroboros.pool.insert(3, (4, 5), Learned.LOOKAHEAD, 0)
+        ouroboros.propose(Context((1, 2, 3), 50, 0, Listening()))
+        return int(ouroboros.draft.model.passes)
+
+    assert passes(known=False) > 0 and not heard
+    assert passes(known=True) == 0 and heard == [4]
+
+
+def test_a_fully_matched_suffix_is_followed_by_the_bonus() -> None:
+    """The reference throws the free token away."""
+    models = tiny.pair("llama", "sdpa")
+    steps = [
+        s
+        for seed in range(5, 15)
+        for s in run(models, "ouroboros", prompt(seed=seed), 60, gamma=2, ngram_size=3)
+    ]
+    whole = [s for s in steps if len(s.path) == 2 + 2]
+    assert whole, "the case must contain a fully matched suffix"
+    assert all(s.kind == "bonus" and len(s.tokens) == 5 for s in whole)
+
+
+def accepted_suffixes(steps: list[Step]) -> set[Learned | None]:
+    origins = (s.tree.provenance[n] for s in steps for n in s.path)
+    return {p.learned for p in origins if p.source is Source.SUFFIX}
+
+
+def test_each_source_of_phrases_can_be_switched_off() -> None:
+    models = tiny.pair("llama", "sdpa")
+
+    def learned(**knobs: Any) -> set[Learned | None]:
+        steps: list[Step] = []
+        chosen = {"ngram_size": 3, "prompt_phrases": False, "text_phrases": False, **knobs}
+        for seed in range(5, 25):
+            sampling = Sampling(temperature=0.5, seed=seed)
+            steps += run(models, "ouroboros", prompt(seed=seed), 60, sampling, gamma=3, **chosen)
+        return accepted_suffixes(steps)
+
+    assert {Learned.LOOKAHEAD, Learned.VERIFICATION} <= learned()
+    assert learned(verification_phrases=False) == {Learned.LOOKAHEAD}
+    assert learned(lookahead_phrases=False) == {Learned.VERIFICATION}
+    assert learned(lookahead_phrases=False, verification_phrases=False) == set()
+    assert Learned.PROMPT in learned(prompt_phrases=True)
+    assert Learned.TEXT in learned(text_phrases=True)
+    assert learned(top_k_suffixes=0) == set()
+
+
+def test_window_and_guess_set_are_independent() -> None:
+    for width, size in ((2, 9), (9, 2)):
+        ouroboros = make(
+            {n: n % 7 for n in range(1000)}, window_size=width, guess_set_size=size, ngram_size=4
+        )
+        for _ in range(40):
+            ouroboros.propose(Context((1, 2, 3), 50, 0))
+        assert [len(level) for level in ouroboros.window.levels] == [width - 1, width, width]
+        for n in range(20):
+            ouroboros.pool.insert(3, (n, n, n), Learned.LOOKAHEAD, 0)
+        assert len(ouroboros.pool.newest(3, 99)) == size

@@ -1,0 +1,680 @@
+"""Training as a person starts it: the commands, on a tiny target with a real tokenizer."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from safetensors.torch import load_file
+
+from ouroboros_core import cli, methods
+from ouroboros_core.decoding.generation import Generation, Task
+from ouroboros_core.errors import InvalidInput, UnsupportedModel, VocabularyMismatch
+from ouroboros_core.loading.pairs import load_pair
+from ouroboros_core.models.causal_lm import CausalLM
+from ouroboros_core.sources import Source
+from ouroboros_core.training.corpus import Conversations, join, plain_texts
+from ouroboros_core.training.draft import choose_layers, make_student
+from ouroboros_core.training.loop import (
+    Columns,
+    Recipe,
+    learning_rate,
+    output_vocabulary,
+    soft_cross_entropy,
+)
+from ouroboros_core.tree import Provenance, TreeBuilder
+from tests import tiny
+from tests.folders import save
+
+pytestmark = pytest.mark.slow
+
+TEMPLATE = "{% for m in messages %}[{{ m['role'] }}]{{ m['content'] }}{% endfor %}{% if add_generation_prompt %}[assistant]{% endif %}"
+
+
+@pytest.fixture(scope="module")
+def target(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A tiny Llama with a chat template, whose layers and logits matter: its weights are larger
+    than a fresh model's."""
+    folder = tmp_path_factory.mktemp("models") / "target"
+    save(folder, initializer_range=0.15)
+    words = transformers.AutoTokenizer.from_pretrained(folder)
+    words.chat_template = TEMPLATE
+    words.save_pretrained(folder)
+    return str(folder)
+
+
+@pytest.fixture(scope="module")
+def written(target: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Conversations that the tiny target wrote, by the real command."""
+    out = tmp_path_factory.mktemp("data") / "written"
+    assert (
+        train(
+            "data",
+            "--target",
+            target,
+            "--out",
+            str(out),
+            "--tokens",
+            "4000",
+            "--answer-tokens",
+            "24",
+        )
+        == 0
+    )
+    return out
+
+
+def train(*arguments: str) -> int:
+    return cli.main(
+        [
+            "train",
+            arguments[0],
+            *arguments[1:],
+            *(["--device", "cpu", "--dtype", "float32"] if arguments[0] != "export" else []),
+        ]
+    )
+
+
+def weights(folder: Path) -> dict[str, torch.Tensor]:
+    return {
+        k: v for file in sorted(folder.glob("*.safetensors")) for k, v in load_file(file).items()
+    }
+
+
+COMMON = (
+    "--tokens",
+    "3000",
+    "--batch-tokens",
+    "512",
+    "--outputs",
+    "24",
+    "--held-out",
+    "8",
+    "--seed",
+    "3",
+)
+
+
+def test_the_target_writes_conversations_and_goes_on_where_it_stopped(
+    target: str, written: Path, tmp_path: Path
+) -> None:
+    files = sorted(written.glob("*.npz"))
+    data = Conversations.load(files)
+    assert data.written.sum() >= 4000
+    lengths = data.offsets[1:] - data.offsets[:-1] - data.answer_start
+    assert lengths.min() > 1 and lengths.max() <= 24
+    stops = {3, 4}
+    for n in range(len(data)):
+        answer = data.tokens[data.offsets[n] + data.answer_start[n] : data.offsets[n + 1]].tolist()
+        assert not stops & set(answer[:-1])
+    out = tmp_path / "again"
+    few = ("--target", target, "--answer-tokens", "64", "--kinds", "free,summary,reading")
+    assert train("data", *few, "--out", str(tmp_path / "whole"), "--tokens", "30000") == 0
+    parts = sorted((tmp_path / "whole").glob("*.npz"))
+    kinds = {file.stem.split("-")[1] for file in parts}
+    assert "free" in kinds and kinds & {"summary", "reading"}
+    here = (*few, "--out", str(out))
+    assert train("data", *here, "--tokens", "1") == 0
+    assert len(list(out.glob("*.npz"))) == 1
+    assert train("data", *here, "--tokens", "16000", "--resume") == 0
+    assert train("data", *here, "--tokens", "30000") == 2
+    assert train("data", *here, "--tokens", "30000", "--resume") == 0
+    assert Conversations.load(sorted(out.glob("*.npz"))).digest == Conversations.load(parts).digest
+
+
+def test_a_greedy_answer_is_the_one_that_transformers_writes(target: str) -> None:
+    from ouroboros_core.training.writer import GREEDY, Writer
+
+    model = transformers.AutoModelForCausalLM.from_pretrained(target, dtype=torch.float64)
+    words = transformers.AutoTokenizer.from_pretrained(target)
+    rng = random.Random(0)
+    prompts = [[rng.randrange(5, len(words)) for _ in range(n)] for n in (3, 9, 1, 14, 6, 6, 2)]
+    expected = [tiny.plain(model, p, 20, stop=frozenset({3, 4})) for p in prompts]
+    assert Writer(model, words).write(prompts, 20, GREEDY, torch.Generator()) == expected
+    assert len({len(e) for e in expected}) > 1, "some must end early"
+
+
+def test_articles_and_sentences_are_taken_from_the_texts_that_are_given(
+    target: str, tmp_path: Path
+) -> None:
+    book, foreign, out = tmp_path / "book.txt", tmp_path / "german.txt", tmp_path / "out"
+    paragraphs = [f"the cat number {n} sat on the mat. it was late" for n in range(20)]
+    book.write_text("\n\n".join(paragraphs))
+    foreign.write_text("Grüße von der Katze\n\nDie Matte ist nass")
+    texts = (
+        "--passages",
+        str(book),
+        "--foreign",
+        f"German={foreign}",
+        "--kinds",
+        "summary,reading,translation",
+    )
+    assert (
+        train(
+            "data",
+            "--target",
+            target,
+            "--out",
+            str(out),
+            "--tokens",
+            "9000",
+            "--answer-tokens",
+            "8",
+            *texts,
+        )
+        == 0
+    )
+    words = transformers.AutoTokenizer.from_pretrained(target)
+    kinds = set()
+    for file in sorted(out.glob("*.npz")):
+        data, kind = Conversations.load([file]), file.stem.split("-")[1]
+        kinds.add(kind)
+        for n in range(len(data)):
+            prompt = words.decode(
+                data.tokens[data.offsets[n] : data.offsets[n] + data.answer_start[n]]
+            )
+            if kind == "translation":
+                assert any(text in prompt for text in ("Grüße von der Katze", "Die Matte ist nass"))
+                assert "to English: " in prompt
+            else:
+                used = [p for p in paragraphs if p in prompt]
+                assert 1 <= len(used) <= 3, "neighbouring paragraphs of the book"
+                assert paragraphs.index(used[-1]) - paragraphs.index(used[0]) == len(used) - 1
+    assert kinds == {"summary", "reading", "translation"}
+
+
+@pytest.mark.parametrize("kind", ["draft", "eagle"])
+def test_training_goes_from_nothing_to_something_that_drafts(
+    kind: str,
+    target: str,
+    written: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The card and the record say what was done; the loss falls; the result decodes exactly, and is
+    accepted at times."""
+    monkeypatch.setattr("ouroboros_core.training.loop.CHECKPOINT_STEPS", 10)
+    out = tmp_path / "made"
+    assert (
+        train(
+            kind,
+            "--target",
+            target,
+            "--data",
+            str(written),
+            "--out",
+            str(out),
+            *COMMON,
+            "--tokens",
+            "12000",
+        )
+        == 0
+    )
+    assert "held-out agreement" in capsys.readouterr().out
+    record = json.loads((out / "training.json").read_text())
+    assert record["kind"] == kind and record["recipe"]["seed"] == 3
+    curve = record["curve"]
+    assert curve[-1]["tokens"] >= 12000
+    assert curve[-1]["loss"] < curve[0]["loss"]
+    card = (out / "README.md").read_text()
+    assert all(
+        part in card
+        for part in ("24 output tokens", "held-out", "seed 3", "| tokens |", f"train {kind}")
+    )
+    assert str(tmp_path) not in card + (out / "training.json").read_text(), "no path of a machine"
+    named: dict[str, Any] = {"draft" if kind == "draft" else "head": str(out)}
+    pair = load_pair(target, device="cpu", dtype="float32", **named)
+    method = methods.get("speculative" if kind == "draft" else "eagle2")
+    knobs = method.Hyperparameters(**method.Hyperparameters.fixed())
+    task = Task("the cat sat", method.id, knobs, max_new_tokens=60, chat=False)
+    trace = Generation(pair, task).run()
+    assert list(trace.tokens) == tiny.plain(
+        pair.target.model, trace.prompt.tokens, 60, stop=pair.stop_tokens
+    )
+    assert any(step.path for step in trace.steps)
+    drafted = {step.tree.tokens[n] for step in trace.steps for n in range(1, len(step.tree))}
+    assert drafted <= set(weights(out)["outputs"].tolist())
+    assert trace.draft == "made"
+
+
+@pytest.mark.parametrize("kind", ["draft", "eagle"])
+def test_an_interrupted_training_ends_with_the_weights_of_an_unbroken_one(
+    kind: str, target: str, written: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ouroboros_core.training import loop
+
+    monkeypatch.setattr(loop, "CHECKPOINT_STEPS", 4)
+    common = (kind, "--target", target, "--data", str(written), *COMMON)
+    assert train(*common, "--out", str(tmp_path / "whole")) == 0
+    broken = (*common, "--out", str(tmp_path / "broken"))
+    asked = 0
+
+    def stopper(_: Any) -> Any:
+        def stop() -> bool:
+            nonlocal asked
+            asked += 1
+            return asked == 2
+
+        return stop
+
+    monkeypatch.setattr("ouroboros_core.cli.train._stopper", stopper)
+    assert train(*broken) == 0
+    part = weights(tmp_path / "broken")
+    assert train(*broken) == 2, "without --resume an old checkpoint is not overwritten"
+    assert train(*broken, "--resume") == 0
+    whole, resumed = weights(tmp_path / "whole"), weights(tmp_path / "broken")
+    assert whole.keys() == resumed.keys()
+    assert all(torch.equal(whole[name], resumed[name]) for name in whole)
+    assert any(not torch.equal(whole[name], part[name]) for name in whole)
+    curves = [
+        json.loads((tmp_path / name / "training.json").read_text())["curve"]
+        for name in ("whole", "broken")
+    ]
+    assert [(p["tokens"], p["loss"], p["agreement"]) for p in curves[0]] == [
+        (p["tokens"], p["loss"], p["agreement"]) for p in curves[1]
+    ]
+
+
+def test_a_checkpoint_of_another_recipe_is_not_gone_on_from(
+    target: str, written: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    common = (
+        "draft",
+        "--target",
+        target,
+        "--data",
+        str(written),
+        *COMMON,
+        "--out",
+        str(tmp_path / "d"),
+    )
+    assert train(*common, "--layers", "1") == 0
+    assert train(*common, "--layers", "2", "--resume") == 2
+    assert "was trained with layers" in capsys.readouterr().err
+
+
+def test_a_narrow_draft_has_matrices_of_its_own(target: str, written: Path, tmp_path: Path) -> None:
+    out = tmp_path / "narrow"
+    assert (
+        train(
+            "draft",
+            "--target",
+            target,
+            "--data",
+            str(written),
+            "--out",
+            str(out),
+            *COMMON,
+            "--hidden",
+            "16",
+            "--layers",
+            "2",
+        )
+        == 0
+    )
+    pair = load_pair(target, str(out), device="cpu", dtype="float32")
+    assert pair.draft is not None
+    assert pair.draft.model.config.hidden_size == 16
+    assert (
+        pair.draft.model.get_input_embeddings().weight
+        is not pair.target.model.get_input_embeddings().weight
+    )
+
+
+@pytest.mark.parametrize("kind", ["draft", "eagle"])
+def test_training_can_go_on_from_a_finished_one(
+    kind: str, target: str, written: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It begins where that one ended: with a learning rate of almost nothing it stays the same."""
+    common = (kind, "--target", target, "--data", str(written), *COMMON)
+    first, second = tmp_path / "first", tmp_path / "second"
+    assert train(*common, "--out", str(first)) == 0
+    still = ("--tokens", "500", "--learning-rate", "1e-12")
+    assert train(*common, *still, "--out", str(second), "--start", str(first)) == 0
+    before, after = weights(first), weights(second)
+    assert all(torch.equal(before[name], after[name]) for name in before)
+    curves = [
+        json.loads((folder / "training.json").read_text())["curve"] for folder in (first, second)
+    ]
+    assert curves[1][: len(curves[0])] == curves[0]
+    assert curves[1][-1]["tokens"] > curves[0][-1]["tokens"]
+    assert "earlier run" in (second / "README.md").read_text()
+    other = "eagle" if kind == "draft" else "draft"
+    assert train(other, *common[1:], "--out", str(tmp_path / "x"), "--start", str(first)) == 2
+    assert "to go on from" in capsys.readouterr().err
+
+
+def test_a_finished_folder_is_not_written_over(
+    target: str, written: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "model.safetensors").touch()
+    assert (
+        train(
+            "draft",
+            "--target",
+            target,
+            "--data",
+            str(written),
+            "--out",
+            str(tmp_path / "full"),
+            *COMMON,
+        )
+        == 2
+    )
+    assert "is there already" in capsys.readouterr().err
+
+
+def test_more_data_is_not_taken_for_the_same(
+    target: str, written: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Otherwise what was held out would be trained on."""
+    more = tmp_path / "more"
+    shutil.copytree(written, more)
+    common = (
+        "draft",
+        "--target",
+        target,
+        "--data",
+        str(more),
+        *COMMON,
+        "--out",
+        str(tmp_path / "d"),
+        "--layers",
+        "1",
+    )
+    assert train(*common) == 0
+    shutil.copy(sorted(more.glob("*.npz"))[0], more / "99999-free.npz")
+    assert train(*common, "--resume") == 2
+    assert "was trained with digest" in capsys.readouterr().err
+
+
+def test_an_exported_draft_is_a_model_that_transformers_loads(
+    target: str, written: Path, tmp_path: Path
+) -> None:
+    made, exported = tmp_path / "made", tmp_path / "exported"
+    assert (
+        train(
+            "draft",
+            "--target",
+            target,
+            "--data",
+            str(written),
+            "--out",
+            str(made),
+            *COMMON,
+            "--layers",
+            "1",
+        )
+        == 0
+    )
+    assert train("export", "--target", target, "--draft", str(made), "--out", str(exported)) == 0
+    model = transformers.AutoModelForCausalLM.from_pretrained(exported, dtype=torch.float32)
+    big = transformers.AutoModelForCausalLM.from_pretrained(target, dtype=torch.float32)
+    ours = load_pair(target, str(made), device="cpu", dtype="bfloat16")
+    assert ours.draft is not None
+    ids = torch.arange(5, 25)[None]
+    assert torch.equal(model(ids).logits, ours.draft.model.float()(ids).logits)
+    options: dict[str, Any] = {
+        "do_sample": False,
+        "max_new_tokens": 20,
+        "attention_mask": torch.ones_like(ids),
+        "pad_token_id": 0,
+    }
+    assert torch.equal(
+        big.generate(ids, assistant_model=model, **options), big.generate(ids, **options)
+    )
+
+
+def test_a_head_refuses_another_target(target: str, written: Path, tmp_path: Path) -> None:
+    out = tmp_path / "head"
+    assert (
+        train("eagle", "--target", target, "--data", str(written), "--out", str(out), *COMMON) == 0
+    )
+    other = save(tmp_path / "other", seed=9)
+    with pytest.raises(
+        VocabularyMismatch,
+        match="head was trained for target and reads its features, but this target is another",
+    ):
+        load_pair(other, head=str(out), device="cpu", dtype="float32")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["draft"], "there is nothing to train on: name conversations with --data"),
+        (["draft", "--data", "nowhere.npz"], "there is no file or folder nowhere.npz"),
+        (["draft", "--data", "README.md"], "README.md is not a file of conversations"),
+        (
+            ["draft", "--data", "DATA", "--layers", "40"],
+            "layers must be how many there are to be, 1 to 2, or which",
+        ),
+        (
+            ["draft", "--data", "DATA", "--layers", "0,7"],
+            "layers must be how many there are to be, 1 to 2, or which",
+        ),
+        (
+            ["draft", "--data", "DATA", "--layers", "0,1,l5"],
+            "layers must be how many there are to be, 1 to 2, or which",
+        ),
+        (["draft", "--data", "assets"], "there are no conversations in the folder assets"),
+        (["draft", "--texts", "nowhere.txt"], "nowhere.txt cannot be read"),
+        (
+            ["draft", "--texts", "assets/screenshots/benchmark.png"],
+            "benchmark.png is not UTF-8 text",
+        ),
+        (
+            ["draft", "--data", "DATA", "--hidden", "5"],
+            "hidden must be a multiple of the target's head width 8",
+        ),
+        (
+            ["draft", "--data", "DATA", "--tokens", "-1"],
+            "tokens must be a whole number of at least 1, got -1",
+        ),
+        (["data", "--kinds", "poem"], "kinds must be some of free, writing"),
+        (
+            ["data", "--kinds", "translation"],
+            "these kinds need texts: give --passages or --foreign",
+        ),
+        (
+            ["data", "--foreign", "book.txt"],
+            "foreign must name the language, as in German=book.txt, got book.txt",
+        ),
+        (
+            ["eagle", "--data", "DATA", "--learning-rate", "x"],
+            "learning_rate must be above 0 and at most 1, got x",
+        ),
+        (["eagle", "--data", "DATA", "--held-out", "99999"], "held_out must be between 1 and"),
+        (["eagle", "--data", "DATA", "--start", "nowhere"], "nowhere holds no head"),
+    ],
+)
+def test_bad_input_is_refused_with_what_is_allowed(
+    arguments: list[str],
+    message: str,
+    target: str,
+    written: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    given = [str(written) if a == "DATA" else a for a in arguments]
+    assert train(given[0], "--target", target, "--out", str(tmp_path / "o"), *given[1:]) == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", ["draft", "eagle"])
+def test_two_processes_share_the_batches(
+    kind: str, target: str, written: Path, tmp_path: Path
+) -> None:
+    """As many tokens as one process sees in about half as many steps."""
+    start = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--nproc_per_node",
+        "2",
+        "--master_port",
+        "29517",
+    ]
+    arguments = [
+        "train",
+        kind,
+        "--target",
+        target,
+        "--data",
+        str(written),
+        *COMMON,
+        "--device",
+        "cpu",
+        "--dtype",
+        "float32",
+    ]
+    command = [*start, "-m", "ouroboros_core", *arguments, "--out", str(tmp_path / "two")]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
+    assert result.returncode == 0, result.stderr
+    assert cli.main([*arguments, "--out", str(tmp_path / "one")]) == 0
+    files = [tmp_path / f"{name}.work" / "checkpoint.pt" for name in ("two", "one")]
+    two, one = (torch.load(file, weights_only=True)["progress"] for file in files)
+    assert min(two["tokens"], one["tokens"]) >= 3000
+    assert 0.35 < two["step"] / one["step"] < 0.7
+
+
+def test_a_draft_is_only_made_for_the_llama_family() -> None:
+    with pytest.raises(
+        UnsupportedModel, match="this one is gpt2; an EAGLE head can be trained for it"
+    ):
+        make_student(tiny.target("gpt2"), (0,))
+
+
+@pytest.mark.parametrize(
+    ("text", "layers"),
+    [
+        ("1", (0,)),
+        ("2", (0, 29)),
+        ("3", (0, 14, 29)),
+        ("4", (0, 1, 15, 29)),
+        ("6", (0, 1, 8, 15, 22, 29)),
+        ("3,5", (3, 5)),
+    ],
+)
+def test_a_number_of_layers_is_spread_over_the_target(text: str, layers: tuple[int, ...]) -> None:
+    assert choose_layers(text, 30) == layers
+
+
+def test_the_loss_is_the_cross_entropy_over_what_the_student_can_write() -> None:
+    """Against a plain sum: of the target's tokens 7 cannot be written and weighs nothing."""
+    columns = Columns([2, 3, 5], 9)
+    ids, p = torch.tensor([[3, 7], [5, 2]]), torch.tensor([[0.6, 0.3], [0.5, 0.25]])
+    logits = torch.tensor([[0.1, 1.0, -2.0], [0.0, 3.0, 1.5]])
+    log_q = logits.log_softmax(-1)
+    expected = -(0.6 * log_q[0, 1] + 0.5 * log_q[1, 2] + 0.25 * log_q[1, 0]) / 2
+    assert soft_cross_entropy(logits, columns.of(ids), p).item() == pytest.approx(expected.item())
+
+
+def test_the_output_vocabulary_is_what_answers_use_most_and_where_they_end() -> None:
+    data = Conversations(
+        np.array([8, 8, 8, 1, 1, 2, 8, 1, 3]), np.array([0, 6, 9]), np.array([3, 1])
+    )
+    assert output_vocabulary(data, 2, 10) == [1, 2]
+    assert output_vocabulary(data, 2, 10, always=[9]) == [1, 9]
+    assert output_vocabulary(data, 0, 10) == list(range(10))
+
+
+def test_conversations_survive_a_file_and_batches_hold_each_once(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    lengths = rng.integers(4, 40, 50)
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    data = Conversations(rng.integers(0, 99, offsets[-1]), offsets, rng.integers(1, 3, 50))
+    data.save(tmp_path / "a.npz")
+    again = Conversations.load([tmp_path / "a.npz", tmp_path / "a.npz"])
+    assert len(again) == 100
+    assert again.tokens.tolist() == [*data.tokens.tolist()] * 2
+    assert again.offsets.tolist() == join([data, data]).offsets.tolist()
+    trained, held_out = data.split(8, 0)
+    assert sorted([*trained, *held_out]) == list(range(50))
+    groups = data.epoch(trained, 200, 0, 1)
+    assert sorted(n for g in groups for n in g.tolist()) == sorted(trained.tolist())
+    assert all(len(g) == 1 or len(g) * max(data.length(i) for i in g) <= 200 for g in groups)
+    for ahead in (0, 1, 2):
+        rows, places = data.answer_rows(groups[0], ahead)
+        width = max(data.length(i) for i in groups[0])
+        for row, place in zip(rows, places, strict=True):
+            text = groups[0][row // width]
+            assert place == data.offsets[text] + row % width + ahead
+            assert data.written[place + 1], "the token behind the place is an answer's"
+    pieces = plain_texts([[1, 2, 3, 4, 5], [6]], 3)
+    assert (pieces.tokens.tolist(), pieces.offsets.tolist(), pieces.answer_start.tolist()) == (
+        [1, 2, 3, 4, 5],
+        [0, 3, 5],
+        [1, 1],
+    )
+
+
+def test_the_learning_rate_warms_up_stays_and_falls() -> None:
+    recipe = Recipe("t", (), tokens=1000, learning_rate=1.0, warmup_steps=10, cooldown=0.5)
+    rates = [
+        learning_rate(recipe, step, tokens)
+        for step, tokens in ((0, 0), (9, 100), (50, 500), (75, 750), (100, 1000))
+    ]
+    assert rates == [0.1, 1.0, 1.0, 0.5, 0.0]
+
+
+def test_somebody_must_be_left_to_train_on() -> None:
+    with pytest.raises(
+        InvalidInput, match="held_out must be between 1 and 1, the conversations but one, got 2"
+    ):
+        plain_texts([[1, 2, 3, 4, 5, 6]], 3).split(2, 0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_what_a_head_learns_to_do_is_what_it_does_when_it_drafts(dtype: torch.dtype) -> None:
+    """Training's steps over a whole text give the guesses that the drafter makes at every place,
+    cold and after other texts.
+
+    In half precision, too, where the frequencies of rotary positions must not be rounded.
+    """
+    from ouroboros_core.training.eagle import EagleRecipe, EagleStudent
+    from ouroboros_core.training.teacher import Teacher
+
+    model = tiny.target("llama", "sdpa", dtype)
+    texts = [tiny.prompt(200, seed=n) for n in (1, 2)]
+    data = Conversations(np.concatenate(texts), np.array([0, 200, 400]), np.array([4, 4]))
+    head = tiny.drafter(CausalLM(model, "llama"))
+    with tempfile.TemporaryDirectory() as folder:
+        teacher = Teacher(model, [data], Path(folder), features=True)
+        student = EagleStudent(
+            model, teacher, EagleRecipe("llama", (), outputs=0), range(tiny.VOCABULARY)
+        )
+    student.head.load_state_dict(tiny.head("llama").state_dict())
+    with torch.inference_mode():
+        features = model.base_model(torch.tensor(texts)).last_hidden_state
+        steps = student._steps(torch.tensor(texts), features.to(torch.bfloat16), 2)
+        wanted = [student._logits(guessed).float().log_softmax(-1) for guessed in steps]
+    apart = []
+    for row, text in enumerate(texts):
+        for end in (3, 4, 30, 31, 120, 190):
+            tree = TreeBuilder(text[end - 1])
+            evaluation = head.evaluate(text[:end], tree.build())
+            tree.add(text[end], 0, Provenance(Source.DRAFT))
+            said = (
+                *evaluation.scored([0], tiny.VOCABULARY),
+                *head.extend(evaluation, tree.build()).scored([1], tiny.VOCABULARY),
+            )
+            for depth, guesses in enumerate(said):
+                assert len(guesses) == tiny.VOCABULARY
+                apart += [
+                    abs(score - float(wanted[depth][row, end - 2, token]))
+                    for token, score in guesses
+                ]
+    assert np.median(apart) < 0.05
+    assert np.quantile(apart, 0.95) < 0.3

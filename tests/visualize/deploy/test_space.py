@@ -1,0 +1,445 @@
+"""The folder for a Space is what Spaces accepts, complete, and holds nothing else."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from huggingface_hub import SpaceHardware
+from packaging.requirements import Requirement
+
+from ouroboros_core.errors import InvalidInput
+from ouroboros_core.loading.allowed import read_pairs
+from tests import ROOT
+from visualize.deploy import space
+
+pytestmark = pytest.mark.slow
+
+PLAIN: dict[str, Any] = {"title": "A page", "sdk": "gradio", "sdk_version": "6.31.0"}
+
+
+def written(front: dict[str, Any]) -> str:
+    return f"---\n{yaml.safe_dump(front, allow_unicode=True)}---\n\n# A page\n"
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    places = {
+        hardware: tmp_path_factory.mktemp("spaces") / hardware for hardware in ("cpu", "zero")
+    }
+    for hardware, place in places.items():
+        space.write_space(place, hardware)
+    return places
+
+
+@pytest.fixture(scope="module", params=["cpu", "zero"])
+def hardware(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def folder(hardware: str, folders: dict[str, Path]) -> Path:
+    return folders[hardware]
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A small project, not under git."""
+    files = {
+        "app.py": "print('a page')\n",
+        "README.md": written(PLAIN) + "\nSee [the data](assets/data.json).\n",
+        "requirements.txt": "gradio>=6.31,<6.32\ntorch>=2.8,<=2.13.0\n",
+        "assets/data.json": "{}",
+        "assets/pairs/cpu.json": '[{"name": "own", "target": null, "draft": null}]',
+        "assets/screenshots/page.png": "\0picture",
+        "visualize/__init__.py": "",
+    }
+    root = tmp_path / "checkout"
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    return root
+
+
+def names(place: Path) -> set[str]:
+    return {path.relative_to(place).as_posix() for path in place.rglob("*") if path.is_file()}
+
+
+def test_the_front_matter_of_the_repository_and_of_every_space_is_valid(
+    folder: Path, hardware: str
+) -> None:
+    space.check_front_matter((ROOT / "README.md").read_text())
+    space.check_front_matter(
+        (folder / "README.md").read_text(), (folder / "requirements.txt").read_text()
+    )
+    front = space.read_front_matter((folder / "README.md").read_text())
+    assert front.items() >= space.SPACES[hardware].items()
+    assert front["suggested_hardware"] in {
+        kind.value for kind in SpaceHardware if hardware in kind.value
+    }
+    assert front["python_version"].startswith("3.12")  # which ZeroGPU has
+    ours = space.read_front_matter((ROOT / "README.md").read_text())
+    assert {name: value for name, value in front.items() if name in ours} == {
+        **ours,
+        "models": front["models"],
+    }
+
+
+WRONG: dict[str, tuple[Any, ...]] = {
+    "colour": ("red",),
+    "color_from": ("red",),
+    "title": ("", 7),
+    "emoji": ("snake", "🐍 snake"),
+    "colorFrom": ("orange",),
+    "colorTo": ("black", 3),
+    "sdk": ("streamlit",),
+    "python_version": (3.12, ">=3.12", "2.7"),
+    "sdk_version": (6.31, "latest", "6.30.0", "6.32.0"),
+    "suggested_hardware": ("h200",),
+    "suggested_storage": ("huge",),
+    "app_file": ("/app.py", "../app.py", ""),
+    "app_build_command": ("",),
+    "app_port": ("7860", 0, 65536, True),
+    "base_path": ("page",),
+    "fullWidth": ("yes",),
+    "header": ("large",),
+    "short_description": ("x" * 61, ""),
+    "models": ("owner/name", ["https://example.org/owner/name"]),
+    "datasets": (["a/b/c"],),
+    "tags": ("one", ["one", 2]),
+    "thumbnail": ("picture.png",),
+    "pinned": (1,),
+    "hf_oauth": ("true",),
+    "hf_oauth_scopes": (["everything"],),
+    "hf_oauth_expiration_minutes": (43201, 0, "480"),
+    "hf_oauth_authorized_org": (3, [3]),
+    "disable_embedding": ("no",),
+    "startup_duration_timeout": (30, "half an hour"),
+    "custom_headers": ({"x-frame-options": "deny"}, {"cross-origin-opener-policy": "Same-Origin"}),
+    "preload_from_hub": (
+        "owner/name",
+        ["owner/name file another file"],
+        ["owner/name config.json main"],
+    ),
+    "license": ("Apache 2.0",),
+    "duplicated_from": ("a/b/c",),
+}
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [(field, value) for field, values in WRONG.items() for value in values]
+)
+def test_what_spaces_does_not_document_is_refused_by_field_and_value(
+    field: str, value: Any
+) -> None:
+    space.check_front_matter(written(PLAIN))
+    with pytest.raises(InvalidInput) as refused:
+        space.check_front_matter(written({**PLAIN, field: value}))
+    parts = (
+        [*value, *value.values()]
+        if isinstance(value, dict)
+        else value
+        if isinstance(value, list)
+        else [value]
+    )
+    assert field in str(refused.value)
+    assert any(str(part) in str(refused.value) for part in parts)
+
+
+def test_every_field_has_a_value_that_is_refused() -> None:
+    assert {field.alias or name for name, field in space.FrontMatter.model_fields.items()} <= set(
+        WRONG
+    )
+
+
+@pytest.mark.parametrize(
+    ("field", "sdk"),
+    [("app_port", "gradio"), ("app_build_command", "gradio"), ("base_path", "static")],
+)
+def test_a_field_of_another_sdk_is_refused(field: str, sdk: str) -> None:
+    value = {"app_port": 7860, "app_build_command": "make", "base_path": "/x"}[field]
+    with pytest.raises(InvalidInput, match=f"{field} is for sdk .*got sdk {sdk}"):
+        space.check_front_matter(written({**PLAIN, "sdk": sdk, field: value}))
+
+
+@pytest.mark.parametrize(
+    "front",
+    [
+        {
+            "emoji": "🧑‍🚀",
+            "colorFrom": "indigo",
+            "header": "mini",
+            "fullWidth": False,
+            "python_version": "3.12.4",
+        },
+        {
+            "preload_from_hub": ["gpt2", "a/b x.json,y/*.bin", f"a/b x.json {'0' * 40}"],
+            "models": ["a/b"],
+            "tags": ["c"],
+        },
+        {"hf_oauth": True, "hf_oauth_scopes": ["email"], "hf_oauth_authorized_org": ["one", "two"]},
+        {
+            "custom_headers": {"cross-origin-opener-policy": "same-origin"},
+            "startup_duration_timeout": "1h",
+            "base_path": "/x",
+        },
+        {
+            "sdk": "docker",
+            "app_port": 7860,
+            "hf_oauth_authorized_org": "one",
+            "suggested_hardware": "l40sx1",
+        },
+        {
+            "sdk": "static",
+            "app_file": "dist/index.html",
+            "app_build_command": "npm run build",
+            "short_description": "x" * 60,
+        },
+    ],
+)
+def test_what_spaces_documents_is_accepted(front: dict[str, Any]) -> None:
+    space.check_front_matter(written({**PLAIN, **front}))
+
+
+@pytest.mark.parametrize("field", ["title", "sdk", "sdk_version"])
+def test_a_field_that_a_space_needs_is_missed(field: str) -> None:
+    with pytest.raises(InvalidInput, match=field):
+        space.check_front_matter(
+            written({name: value for name, value in PLAIN.items() if name != field})
+        )
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("# A page\n", "must begin with"),
+        ("---\ntitle: [\n---\n", "not YAML"),
+        ("---\n- title\n---\n", "lines of `name: value`"),
+        ("---\ntitle: A\nsdk: static\ntitle: B\n---\n", "title is there twice"),
+    ],
+)
+def test_front_matter_that_cannot_be_read_is_refused(text: str, said: str) -> None:
+    with pytest.raises(InvalidInput, match=said):
+        space.check_front_matter(text)
+
+
+def test_every_file_fits_and_none_is_a_by_product(folder: Path) -> None:
+    found = names(folder)
+    assert {
+        "app.py",
+        "requirements.txt",
+        "README.md",
+        "LICENSE",
+        "pairs.json",
+        "assets/js/dom.js",
+    } <= found
+    assert not {name.split("/")[0] for name in found} & {
+        "tests",
+        ".git",
+        ".ci",
+        "Makefile",
+        "Dockerfile",
+        "pyproject.toml",
+    }
+    assert not [name for name in found if "__pycache__" in name or name.endswith((".pyi", ".pyc"))]
+    assert max((folder / name).stat().st_size for name in found) <= 10_000_000
+    shown = {
+        link
+        for link in space.links((folder / "README.md").read_text())
+        if link.startswith("assets/screenshots/")
+    }
+    assert {name for name in found if name.startswith("assets/screenshots/")} == shown
+    for kind in ("safetensors", "npz", "png"):
+        assert f"*.{kind} filter=lfs" in (folder / ".gitattributes").read_text()
+
+
+def test_every_link_of_the_readme_leads_somewhere(folder: Path) -> None:
+    linked = space.links((folder / "README.md").read_text())
+    assert "LICENSE" in linked
+    assert [link for link in linked if not (folder / link).exists()] == []
+
+
+def test_torch_is_what_zerogpu_supports_and_the_rest_is_as_it_was(folder: Path) -> None:
+    ours, theirs = (
+        (place / "requirements.txt").read_text().splitlines() for place in (ROOT, folder)
+    )
+    assert [line for line in ours if not line.startswith("torch>")] == [
+        line for line in theirs if not line.startswith("torch>")
+    ]
+    needed = {
+        wanted.name: wanted.specifier for wanted in map(Requirement, theirs[1:])
+    }  # behind the comment
+    tried = ("2.7.1", "2.8", "2.8.0", "2.9.1", "2.11.0", "2.12", "2.12.1")
+    assert [version for version in tried if version in needed["torch"]] == [
+        "2.8",
+        "2.8.0",
+        "2.9.1",
+        "2.11.0",
+    ]
+    assert "spaces" not in needed
+
+
+def test_the_pairs_on_offer_are_the_models_that_are_preloaded(folder: Path, hardware: str) -> None:
+    assert (folder / "pairs.json").read_text() == (
+        ROOT / "assets" / "pairs" / f"{hardware}.json"
+    ).read_text()
+    pairs = read_pairs(folder / "pairs.json")
+    ids = {
+        name for pair in pairs for name in (pair.target, pair.draft) if name not in (None, "none")
+    }
+    front = space.read_front_matter((folder / "README.md").read_text())
+    assert {entry.split()[0] for entry in front["preload_from_hub"]} == ids
+    assert ids and ids <= set(front["models"])
+    files = [
+        entry.split()[1].split(",") for entry in front["preload_from_hub"] if "SmolLM2" in entry
+    ]
+    assert all(
+        {"config.json", "model.safetensors", "tokenizer.json"} <= set(names) for names in files
+    )  # and not all of onnx
+    assert [pair.target is None for pair in pairs] == (
+        [True, False] if hardware == "cpu" else [False, True]
+    )
+
+
+def test_the_page_of_the_folder_starts_without_the_repository(folders: dict[str, Path]) -> None:
+    plain = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    command = [sys.executable, "-B", "app.py", "--help"]
+    ended = subprocess.run(
+        command, cwd=folders["cpu"], env=plain, capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert "--port" in ended.stdout
+
+
+def test_a_file_beyond_ten_megabytes_is_refused_by_name_and_nothing_is_written(
+    checkout: Path, tmp_path: Path
+) -> None:
+    with (checkout / "assets" / "big.bin").open("wb") as file:
+        file.truncate(10_400_000)
+    with pytest.raises(InvalidInput, match=r"assets/big\.bin has 10\.4 MB"):
+        space.write_space(tmp_path / "out", source=checkout)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_link_to_what_is_not_copied_is_refused(checkout: Path, tmp_path: Path) -> None:
+    with (checkout / "README.md").open("a") as file:
+        file.write("[tests](tests/visualize/deploy/test_space.py)")
+    with pytest.raises(InvalidInput, match=r"tests/visualize/deploy/test_space\.py"):
+        space.write_space(tmp_path / "out", source=checkout)
+
+
+def test_without_git_all_but_by_products_is_copied(checkout: Path, tmp_path: Path) -> None:
+    for name in (
+        "visualize/__pycache__/a.pyc",
+        "visualize/a.pyi",
+        "assets/.cache/x",
+        "tests/test_a.py",
+        "notes.txt",
+    ):
+        (checkout / name).parent.mkdir(parents=True, exist_ok=True)
+        (checkout / name).write_text("left")
+    space.write_space(tmp_path / "out", source=checkout)
+    made = {"README.md", "requirements.txt", "pairs.json", ".gitattributes"}
+    assert (
+        names(tmp_path / "out")
+        == {"app.py", "assets/data.json", "assets/pairs/cpu.json", "visualize/__init__.py"} | made
+    )
+
+
+def test_what_git_does_not_track_stays_behind(checkout: Path, tmp_path: Path) -> None:
+    subprocess.run(["git", "init", "-q", str(checkout)], check=True)
+    subprocess.run(["git", "-C", str(checkout), "add", "."], check=True)
+    (checkout / "assets" / "private.txt").write_text("mine")
+    (checkout / "visualize" / "__init__.py").unlink()
+    space.write_space(tmp_path / "out", source=checkout)
+    assert {"app.py", "assets/data.json"} <= names(tmp_path / "out")
+    assert not {"assets/private.txt", "visualize/__init__.py"} & names(tmp_path / "out")
+
+
+def test_an_earlier_space_is_replaced_and_other_files_never_are(
+    checkout: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    space.write_space(out, source=checkout)
+    (out / "assets" / "old.txt").write_text("of an earlier version")
+    space.write_space(out, source=checkout)
+    assert "assets/old.txt" not in names(out)
+    (out / ".git").mkdir()
+    with pytest.raises(InvalidInput, match="holds other files"):
+        space.write_space(out, source=checkout)
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis" / "thesis.txt").write_text("years of work")
+    with pytest.raises(InvalidInput, match="holds other files"):
+        space.write_space(tmp_path / "thesis", source=checkout)
+    with pytest.raises(InvalidInput, match="is a file"):
+        space.write_space(tmp_path / "thesis" / "thesis.txt", source=checkout)
+    assert (tmp_path / "thesis" / "thesis.txt").read_text() == "years of work"
+
+
+@pytest.mark.parametrize("place", [".", "..", "assets", "visualize/space"])
+def test_a_space_is_never_written_over_what_it_is_copied_from(checkout: Path, place: str) -> None:
+    (checkout / "pairs.json").write_text("[]")
+    before = names(checkout)
+    with pytest.raises(InvalidInput, match="holds what is copied"):
+        space.write_space(checkout / place, source=checkout)
+    assert names(checkout) == before
+
+
+def test_a_space_is_written_from_a_space(
+    folders: dict[str, Path], folder: Path, hardware: str, tmp_path: Path
+) -> None:
+    """Who duplicates one has what it takes to write another."""
+    space.write_space(tmp_path / "again", hardware, source=folder)
+    assert names(tmp_path / "again") == names(folder)
+    assert (tmp_path / "again" / "README.md").read_text() == (folder / "README.md").read_text()
+    space.write_space(tmp_path / "other", hardware, source=folders["zero"])
+    front = space.read_front_matter((tmp_path / "other" / "README.md").read_text())
+    assert front.keys() == space.read_front_matter((folder / "README.md").read_text()).keys()
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"requirements.txt": "gradio>=6.31,<6.32\ntorchvision\n"}, "0 lines for torch"),
+        ({"requirements.txt": "torch>=2.8\n"}, "no gradio"),
+        ({"assets/pairs/cpu.json": '[{"name": "a", "target": "/home/me/model"}]'}, "owner/model"),
+        ({"assets/pairs/cpu.json": "[]"}, "lists no pair"),
+        ({"README.md": written({**PLAIN, "models": "ab"})}, "models"),
+    ],
+)
+def test_a_checkout_that_cannot_be_a_space_is_refused(
+    checkout: Path, tmp_path: Path, change: dict[str, str], said: str
+) -> None:
+    for name, text in change.items():
+        (checkout / name).write_text(text)
+    with pytest.raises(InvalidInput, match=said):
+        space.write_space(tmp_path / "out", source=checkout)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_pair_of_one_gguf_file_preloads_that_file_alone(checkout: Path, tmp_path: Path) -> None:
+    pairs = [
+        {"name": "a", "target": "owner/model:q4.gguf", "draft": "none"},
+        {"name": "b", "target": "owner/other"},
+    ]
+    (checkout / "assets" / "pairs" / "cpu.json").write_text(json.dumps(pairs))
+    space.write_space(tmp_path / "out", source=checkout)
+    front = space.read_front_matter((tmp_path / "out" / "README.md").read_text())
+    assert front["preload_from_hub"] == ["owner/model q4.gguf", "owner/other"]
+    assert front["models"] == ["owner/model", "owner/other"]
+
+
+def test_the_command_says_what_it_wrote_and_ends_with_a_message(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    space.main([str(tmp_path / "out"), "--hardware", "zero"])
+    assert "MB, in" in capsys.readouterr().out
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(SystemExit, match=r"error: .*is a file"):
+        space.main([str(tmp_path / "file")])

@@ -1,0 +1,106 @@
+"""A page whose GPU is lent to worker processes: everything works across the border. With a stand-in
+for the package `spaces`."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests import ROOT
+from tests.browser import chromium, server, wait_until_ready
+from tests.visitor import ask, choose, client, generate, open_tab
+
+pytestmark = [pytest.mark.embedded, pytest.mark.slow]
+
+LENDER = ROOT / "tests" / "lender"
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("lender") / "log"
+
+
+@pytest.fixture(scope="module")
+def url(log: Path) -> Iterator[str]:
+    """One thread, because a process that has computed on several cannot be forked."""
+    paths = os.pathsep.join([str(LENDER), os.environ.get("PYTHONPATH", "")])
+    variables = {
+        "SPACES_ZERO_GPU": "true",
+        "PYTHONPATH": paths,
+        "LENDER_LOG": str(log),
+        "OMP_NUM_THREADS": "1",
+    }
+    with server("--dtype", "float32", "--device", "cpu", environment=variables) as address:
+        wait_until_ready(address)
+        yield address
+
+
+def test_a_run_is_carried_out_by_a_worker_and_comes_back_whole(url: str, log: Path) -> None:
+    """Oracle: plain decoding, in another worker."""
+    answer = client(url).predict(
+        "Count to five.", "speculative", max_new_tokens=16, api_name="/generate"
+    )
+    plain = client(url).predict(
+        "Count to five.", "autoregressive", max_new_tokens=16, compare=False, api_name="/generate"
+    )
+    assert answer["text"] == plain["text"]
+    assert answer["identical"] is True
+    assert answer["trace"]["environment"]["passes"] == "transformers"
+    served = [line.split() for line in log.read_text().splitlines()]
+    assert len(served) == 2
+    assert all(parent != worker for parent, _, worker, *_ in served)
+    assert [float(line[-1]) for line in served] == [pytest.approx(18.2)] * 2, (
+        "15 seconds, and 0.1 for each token of both runs"
+    )
+
+
+def test_what_cannot_run_is_said_in_the_workers_own_words(url: str) -> None:
+    """The lender itself gives back no more than the name of an exception's class."""
+    with pytest.raises(Exception, match="has room for 8192"):
+        client(url).predict("word " * 8190, "speculative", max_new_tokens=16, api_name="/generate")
+
+
+@pytest.mark.browser
+def test_phrases_a_stopped_run_and_a_race_cross_the_border(url: str) -> None:
+    with chromium() as browser:
+        page = browser.new_page(viewport={"width": 1440, "height": 1000})
+        page.goto(url)
+        page.get_by_label("number input for max new tokens").wait_for()
+        choose(page, "Ouroboros")
+        ask(page, "The quokka sings: the quokka sings, and again", 32)
+        page.locator("#warm input").check()
+        traces = []
+        for _ in range(2):
+            generate(page)
+            with page.expect_download() as download:
+                page.locator('#save-view [data-kind="json"]').click()
+            traces.append(json.dumps(json.loads(Path(download.value.path()).read_text())))
+        assert ['"history"' in trace for trace in traces] == [False, True], (
+            "the pool came back from the first worker"
+        )
+        ask(page, "Count to a thousand.", 256)
+        page.click("#generate")
+        page.wait_for_function(
+            'document.querySelectorAll(\'#token-view .ouro-run[data-done="false"] '
+            ".ouro-token').length > 5",
+            timeout=60_000,
+        )
+        page.click("#stop")
+        page.get_by_text("Stopped").first.wait_for()
+        with page.expect_download() as download:
+            page.locator('#save-view [data-kind="json"]').click()
+        stopped = json.loads(Path(download.value.path()).read_text())
+        assert stopped["ending"] == "cancelled"
+        assert 5 < len(stopped["texts"]) < 256
+        open_tab(page, "Sweep")
+        page.click("#sweep")
+        page.get_by_text("the GPU of this page is lent for a minute at a time").first.wait_for()
+        open_tab(page, "Race")
+        page.locator("input[type=number]:visible").first.fill("16")
+        page.click("#race")
+        page.wait_for_selector('#race-view [data-done="true"]', timeout=120_000)
+        page.close()

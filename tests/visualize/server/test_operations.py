@@ -1,0 +1,129 @@
+"""Running the page as a service: health, a bounded queue, an orderly end. Real processes, a real
+HTTP client."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import nullcontext
+from pathlib import Path
+
+import pytest
+
+from tests import ROOT
+from tests.browser import free_port, health, server, wait_until_ready
+from tests.visitor import client
+
+pytestmark = [pytest.mark.embedded, pytest.mark.slow]
+
+PROGRAM = """
+import runpy, sys, threading
+from ouroboros_core.cli import options
+from ouroboros_core.errors import InvalidInput
+def load(_):
+    {body}
+options.load_pair = load
+runpy.run_path("app.py", run_name="__main__")
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "word"),
+    [
+        ("threading.Event().wait()", 200, "loading"),
+        ("raise InvalidInput('no such model')", 503, "failed"),
+    ],
+)
+def test_health_tells_loading_from_failed(body: str, status: int, word: str) -> None:
+    with server(program=PROGRAM.format(body=body)) as url:
+        for _ in range(300):
+            if health(url)[1]["status"] == word:
+                break
+            time.sleep(0.2)
+        assert health(url) == (status, {"status": word})
+
+
+def test_a_full_queue_is_said_and_those_in_it_are_served() -> None:
+    with server("--dtype", "float32", "--max-queue", "1") as url:
+        wait_until_ready(url)
+        said: list[str] = []
+        done: list[int] = []
+
+        def ask() -> None:
+            try:
+                answer = client(url).predict(
+                    "Count to ten.", max_new_tokens=48, compare=False, api_name="/generate"
+                )
+                done.append(len(answer["trace"]["steps"]))
+            except Exception as error:
+                said.append(str(error))
+
+        visitors = [threading.Thread(target=ask) for _ in range(4)]
+        for visitor in visitors:
+            visitor.start()
+            time.sleep(0.3)
+        for visitor in visitors:
+            visitor.join(120)
+        assert len(done) + len(said) == 4
+        assert done and said and all("queue is full" in word.lower() for word in said), said
+
+
+def test_the_end_of_the_process_is_orderly() -> None:
+    port = free_port()
+    command = [sys.executable, "app.py", "--port", str(port), "--dtype", "float32"]
+    process = subprocess.Popen(
+        command,
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env={**os.environ},
+    )
+    try:
+        for _ in range(200):
+            try:
+                if health(f"http://127.0.0.1:{port}")[1]["status"] == "ready":
+                    break
+            except OSError:
+                pass
+            time.sleep(0.2)
+        process.send_signal(signal.SIGTERM)
+        out, _ = process.communicate(timeout=30)
+        assert process.returncode == 0, out
+        assert "Traceback" not in out
+    finally:
+        process.kill()
+
+
+def test_a_queue_without_room_is_refused() -> None:
+    command = [sys.executable, "app.py", "--max-queue", "0"]
+    result = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert result.returncode == 1
+    assert "max_queue must be a whole number of at least 1, got 0" in result.stderr
+
+
+@pytest.mark.parametrize("offline", [True, False])
+def test_offline_nobody_is_asked_for_anything(tmp_path: Path, offline: bool) -> None:
+    """The guard refuses every connection to elsewhere and says so in the log; without the flag
+    there is one."""
+    log = tmp_path / "log"
+    flags = ["--target", "nobody/no-such-model", *(["--offline"] if offline else [])]
+    asked = "refused: a connection to"
+    with (
+        pytest.raises(AssertionError, match=asked) if not offline else nullcontext(),
+        server(*flags, log_file=log) as url,
+    ):
+        for _ in range(300):
+            if asked in log.read_text() or health(url) == (503, {"status": "failed"}):
+                break
+            time.sleep(0.2)
+        if offline:
+            assert health(url) == (503, {"status": "failed"})
+    assert (asked in log.read_text()) is not offline
+    assert ("nobody/no-such-model could not be loaded" in log.read_text()) is offline

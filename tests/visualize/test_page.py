@@ -1,0 +1,324 @@
+"""The page in a real browser, on the embedded pair: what a visitor does, and what a visitor
+sees."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from ouroboros_core import methods
+from ouroboros_core.decoding.trace_io import read_trace
+from ouroboros_core.locations import assets
+from ouroboros_core.training.record import agreement_of
+from tests import ROOT
+from tests.browser import server
+from tests.visitor import DONE, ask, browser, choose, client, generate, page, tile, tokens, url
+from visualize.palette import LOOKS
+from visualize.tabs.drafts import records
+from visualize.tabs.examples import HEAP
+
+__all__ = ["browser", "page", "url"]  # fixtures
+
+pytestmark = [pytest.mark.browser, pytest.mark.embedded]
+
+HOSTILE = '<img src=x onerror="window.pwned=1"> ${1+1} {{value}} C:\\users </textarea><script>window.pwned=2</script>'
+HANGING = """
+import runpy, sys, threading
+from ouroboros_core.cli import options
+options.load_pair = lambda _: threading.Event().wait()
+runpy.run_path("app.py", run_name="__main__")
+"""
+
+
+def test_a_recorded_run_is_there_before_anything_is_loaded(browser: Any) -> None:
+    """The models never arrive here: what should load them hangs."""
+    recorded = read_trace((assets() / "traces" / "heap-ouroboros.json").read_bytes())
+    with server(program=HANGING) as url:
+        page = browser.new_page()
+        page.goto(url)
+        page.wait_for_selector("#token-view .ouro-token")
+        assert "Loading the models" in page.locator("#models").inner_text()
+        shown = tokens(page)
+        assert "".join(t["text"] for t in shown) == recorded.text
+        badge = page.locator(".ouro-badge").inner_text()
+        assert badge.startswith("recorded on ")
+        assert recorded.created[:10] in badge
+        assert {"draft", "suffix", "target"} <= {t["source"] for t in shown}
+        assert page.locator("h1").inner_text() == "Ouroboros"
+        page.wait_for_selector("#chart-acceptance .bars path")
+        page.click("#generate")
+        page.get_by_text("Waiting for the models to load").first.wait_for()
+        page.close()
+
+
+def test_a_visitor_generates_the_papers_example_and_sees_who_wrote_each_token(
+    page: Any, url: str
+) -> None:
+    """With fixed knobs, so that the draft is always asked and suffixes always hang behind it."""
+    page.get_by_role("button", name="Java heap").click()
+    choose(page, "Ouroboros")
+    page.locator("#auto-ouroboros input").uncheck()
+    generate(page)
+    shown = tokens(page)
+    assert len(shown) == 128
+    assert [int(t["index"]) for t in shown] == list(range(128))
+    steps = [int(t["step"]) for t in shown]
+    assert steps == sorted(steps)
+    assert {t["source"] for t in shown} == {"draft", "suffix", "target"}, "the three origins"
+    assert all(
+        t.get("kind") in ("correction", "bonus", None) for t in shown if t["source"] == "target"
+    )
+    assert all("kind" not in t for t in shown if t["source"] != "target")
+    for step in set(steps):
+        sources = [t["source"] for t in shown if int(t["step"]) == step]
+        assert sources.count("target") <= 1
+        assert "target" not in sources[:-1], "the target's token ends a step"
+        ranks = [("draft", "suffix", "target").index(s) for s in sources]
+        assert ranks == sorted(ranks), "draft, then suffix, then the target's own"
+    knobs = methods.get("ouroboros").Hyperparameters.fixed()
+    trace = client(url).predict(
+        HEAP, "ouroboros", knobs, chat=False, compare=False, api_name="/generate"
+    )["trace"]
+    emitted = [t for s in read_trace(json.dumps(trace)).steps for t in s.tokens]
+    assert [int(t["id"]) for t in shown] == emitted, "what is shown is what was written"
+    assert "".join(t["text"] for t in shown) == "".join(trace["texts"])
+    legend = {
+        i.get_attribute("data-look"): int(i.locator("b").inner_text())
+        for i in page.locator(".ouro-legend .ouro-key").all()
+    }
+    assert legend == {
+        look: sum(t["look"] == look for t in shown) for look in {t["look"] for t in shown}
+    }
+    assert tile(page, "Identical") == "yes"
+    assert float(tile(page, "Tokens per second")) > 0
+    assert tile(page, "Speedup").endswith("×")
+    assert float(tile(page, "Mean acceptance")) == pytest.approx(128 / (max(steps) + 1), abs=0.01)
+    assert page.locator(".ouro-badge").inner_text() == "live"
+    backgrounds = page.eval_on_selector_all(
+        "#token-view .ouro-token",
+        "nodes => nodes.map(n => [n.dataset.look, getComputedStyle(n).backgroundColor])",
+    )
+    assert len({colour for _, colour in backgrounds}) == len({look for look, _ in backgrounds}) >= 3
+    underlines = page.eval_on_selector_all(
+        "#token-view .ouro-token",
+        "nodes => nodes.map(n => [n.dataset.look, getComputedStyle(n).textDecorationStyle])",
+    )
+    assert dict(underlines) == {
+        look: LOOKS[look].underline for look in {t["look"] for t in shown}
+    }, "a sign besides colour"
+    for chart in ("acceptance", "time", "speedup"):
+        page.wait_for_selector(f"#chart-{chart} :is(.bars path, .js-line)", state="attached")
+    page.locator("#chart-choices").get_by_text("Knobs were fixed").wait_for()
+    bars = page.evaluate(
+        "document.querySelector('#chart-acceptance .ouro-plot').data.map(d => [...d.y])"
+    )
+    assert sum(map(sum, bars)) == 128
+    lines = page.evaluate(
+        "document.querySelector('#chart-speedup .ouro-plot').layout.shapes.map(s => s.y0)"
+    )
+    assert lines == [1]
+
+
+def test_what_a_method_chooses_is_drawn_and_one_click_fixes_it(page: Any, url: str) -> None:
+    slider = page.get_by_label("number input for tree size").locator("visible=true")
+    assert slider.count() == 0, "auto is the default, and leaves nothing to set"
+    ask(page, "Count from one to ten in words.", 32)
+    generate(page)
+    page.wait_for_selector("#chart-choices .bars path", state="attached")
+    drawn = page.evaluate(
+        "document.querySelector('#chart-choices .ouro-plot').data.map(d => [...d.y])"
+    )
+    trace = client(url).predict(
+        "Count from one to ten in words.", max_new_tokens=32, compare=False, api_name="/generate"
+    )
+    steps = read_trace(json.dumps(trace["trace"])).steps
+    assert drawn[0] == [len(step.tree) - 1 for step in steps]
+    assert "tokens expected" in page.evaluate(
+        "document.querySelector('#chart-choices .ouro-plot').data[0].customdata[0]"
+    )
+    page.locator("#auto-union input").uncheck()
+    slider.wait_for()
+    assert slider.is_enabled()
+    slider.fill("3")
+    slider.blur()
+    generate(page)
+    assert "tree_size 3" in page.locator("#token-view .ouro-title").inner_text()
+
+
+def test_hover_and_keyboard_show_step_position_and_id(page: Any) -> None:
+    page.locator("#token-view .ouro-token").nth(3).hover()
+    first = tokens(page)[3]
+    card = page.locator("#token-view .ouro-card")
+    assert f"step {int(first['step']) + 1}" in card.inner_text()
+    assert f"position {int(first['index']) + 1}" in card.inner_text()
+    assert f"id {first['id']}" in card.inner_text()
+    page.locator('#token-view .ouro-token[tabindex="0"]').focus()
+    for key, index in (("ArrowRight", 1), ("ArrowRight", 2), ("ArrowLeft", 1), ("Home", 0)):
+        page.keyboard.press(key)
+        assert page.evaluate("document.activeElement.dataset.index") == str(index)
+        assert f"position {index + 1}" in card.inner_text()
+    page.keyboard.press("Escape")
+    assert card.is_hidden()
+
+
+def test_a_run_can_be_stopped_half_way_and_the_next_one_is_whole(page: Any) -> None:
+    ask(page, "Tell me everything about bread.", 256)
+    page.get_by_label("chat template").check()
+    page.click("#generate")
+    page.wait_for_function(
+        "document.querySelector('.ouro-badge').textContent === 'live' && "
+        "document.querySelectorAll('.ouro-token').length > 5",
+        timeout=60_000,
+    )
+    page.click("#stop")
+    page.get_by_text("Stopped after").first.wait_for()
+    stopped = len(tokens(page))
+    page.wait_for_timeout(1500)
+    assert 0 < len(tokens(page)) == stopped < 256
+    assert page.locator(".ouro-run").get_attribute("data-done") == "true"
+    ask(page, "What is two and two?", 16)
+    generate(page)
+    assert 0 < len(tokens(page)) <= 16
+    assert tile(page, "Identical") == "yes"
+
+
+def test_hostile_prompt_and_output_are_text(page: Any) -> None:
+    """The raw prompt repeats the string, so that the model goes on repeating it: input and output
+    are both hostile."""
+    prompt = "\n".join([HOSTILE] * 4) + "\n"
+    ask(page, prompt, 96)
+    page.get_by_label("chat template").uncheck()
+    generate(page)
+    page.wait_for_timeout(500)
+    written = "".join(t["text"] for t in tokens(page))
+    assert "<img src=x onerror=" in written, "the output must be hostile, too"
+    assert "${1+1}" in written
+    assert "{{value}}" in written
+    assert page.locator(".ouro-prompt").inner_text() == prompt
+    assert page.evaluate("window.pwned") is None
+    assert page.locator("#token-view img, #token-view script").count() == 0
+
+
+def test_knobs_follow_the_method_and_bad_values_are_refused(page: Any) -> None:
+    page.locator("#auto-union input").uncheck()
+    page.get_by_label("number input for window size").locator("visible=true").wait_for()
+    choose(page, "Speculative decoding")
+    group = page.locator(".ouro-group").locator("visible=true")
+    group.filter(has_text="gamma").wait_for()
+    page.wait_for_function(
+        "[...document.querySelectorAll('.ouro-group')].filter(g => g.offsetParent).length === 1"
+    )
+    assert "window size" not in group.inner_text()
+    page.locator("#prompt textarea").fill("a " * 9000)
+    page.click("#generate")
+    page.get_by_text("has room for 8192").wait_for()
+    page.locator("#prompt textarea").fill("")
+    page.click("#generate")
+    page.get_by_text("the prompt is empty; write at least one character").wait_for()
+
+
+def test_an_expected_text_is_copied_and_each_copy_says_from_where(page: Any, url: str) -> None:
+    prompt = "Count from one to ten in words."
+    asked = {"max_new_tokens": 32, "method": "autoregressive", "compare": False}
+    written = client(url).predict(prompt, **asked, api_name="/generate")["text"]
+    choose(page, "SAM-Decoding")
+    page.locator("#prediction-sam textarea").fill(written)
+    page.get_by_label("chat template").check()
+    ask(page, prompt, 32)
+    generate(page)
+    assert "".join(token["text"] for token in tokens(page)) == written
+    assert tile(page, "Identical to greedy") == "yes"
+    copied = [token for token in tokens(page) if token.get("learned") == "prediction"]
+    assert len(copied) > 16
+    page.locator('#token-view .ouro-token[data-learned="prediction"]').first.hover()
+    card = page.locator("#token-view .ouro-card").inner_text()
+    assert f"copied from token {int(copied[0]['place']) + 1} of the expected text" in card
+    choose(page, "Prompt lookup")
+    page.locator("#prediction-sam").wait_for(state="hidden")
+    generate(page)
+    assert "".join(token["text"] for token in tokens(page)) == written, (
+        "a method without the field ignores what is in it"
+    )
+
+
+def test_the_endpoint_generate_needs_a_prompt_only_and_ends_in_the_trace(url: str) -> None:
+    from gradio_client.exceptions import AppError
+
+    job = client(url).submit("What is two and two?", max_new_tokens=12, api_name="/generate")
+    last = job.result(timeout=120)
+    trace = read_trace(json.dumps(last["trace"]))
+    assert last["text"] == trace.text
+    assert last["identical"] is True
+    assert len(trace.steps) == len(last["trace"]["steps"]) > 0
+    assert job.outputs()[-1] == last
+    assert client(url).predict("Hi", api_name="/generate")["trace"]["max_new_tokens"] == 128
+    with pytest.raises(AppError, match="gamma must be auto, or between 1 and 32, got 99"):
+        client(url).predict("Hi", "speculative", {"gamma": 99}, api_name="/generate")
+
+
+def test_the_papers_colours_are_one_click_away_and_reach_text_and_charts(page: Any) -> None:
+    page.wait_for_selector("#chart-acceptance .bars path", state="attached")
+    before = page.evaluate(
+        "document.querySelector('#chart-acceptance .ouro-plot').data.map(d => d.marker.color)"
+    )
+    page.get_by_role("button", name="the paper's colours").click()
+    page.wait_for_timeout(300)
+    after = page.evaluate(
+        "document.querySelector('#chart-acceptance .ouro-plot').data.map(d => d.marker.color)"
+    )
+    assert after[0] == "#1f5fd0" != before[0]
+    tone = page.evaluate(
+        "getComputedStyle(document.querySelector('.ouro-token[data-look=draft]')).getPropertyValue('--tone')"
+    )
+    assert tone == "#1f5fd0"
+
+
+def test_two_visitors_take_turns_and_see_their_own_text(browser: Any, url: str) -> None:
+    pages = [browser.new_page() for _ in range(2)]
+    for number, visitor in enumerate(pages):
+        visitor.goto(url)
+        visitor.wait_for_selector("#token-view .ouro-token")
+        ask(visitor, f"Count from {number}0 to {number}9.", 24)
+    for visitor in pages:
+        visitor.click("#generate")
+    for number, visitor in enumerate(pages):
+        visitor.locator(".ouro-prompt", has_text=f"Count from {number}0").wait_for(timeout=60_000)
+        visitor.wait_for_selector(DONE, timeout=120_000)
+        assert f"Count from {number}0" in visitor.locator(".ouro-prompt").inner_text()
+        assert tile(visitor, "Identical") == "yes"
+        visitor.close()
+
+
+def test_the_guard_of_these_tests_refuses_what_leaves_this_machine() -> None:
+    code = "import socket; socket.create_connection(('192.0.2.1', 80), 1)"
+    script = ROOT / ".pytest_cache" / "leave.py"
+    script.parent.mkdir(exist_ok=True)
+    script.write_text(code)
+    result = subprocess.run(
+        [sys.executable, "-m", "tests.loopback", str(script)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode != 0
+    assert "refused: a connection to" in result.stderr
+
+
+def test_the_tab_drafts_tells_how_they_were_made(page: Any) -> None:
+    """A chart of agreement and one of loss for each recorded run, without any model."""
+    page.get_by_role("tab", name="Drafts").click()
+    page.get_by_text("How this draft was made").wait_for()
+    assert {record["kind"] for record in records().values()} == {"draft", "eagle"}
+    for name, record in records().items():
+        page.wait_for_selector(f"#agreement-{name} .scatterlayer .trace", state="attached")
+        lines = page.locator(f"#agreement-{name} .scatterlayer .trace").count()
+        assert lines == len(agreement_of(record["curve"][-1]))
+        page.wait_for_selector(f"#loss-{name} .scatterlayer .trace", state="attached")
+    rows = page.locator("#shapes tbody tr")
+    assert rows.count() >= 5
+    assert "c" in page.locator("#shapes thead").inner_text()
