@@ -9,6 +9,7 @@ import json
 import re
 import shlex
 import tomllib
+from collections.abc import Iterable
 from importlib.metadata import version
 
 import pytest
@@ -69,7 +70,14 @@ def bench_section() -> str:
         f"{where} {place['transformers']}, Python {place['python']}; "
         f"{data['settings']['max_new_tokens']} new tokens at most"
     )
-    return f"{report.markdown(table)}\n`{data['command']}` - {where}.\n"
+    shown = report.markdown(table, unmeasured(row.method for row in table))
+    return f"{shown}\n`{data['command']}` - {where}.\n"
+
+
+def unmeasured(measured: Iterable[str]) -> list[str]:
+    """The methods that have no row, under any setting."""
+    known = {name.partition("[")[0] for name in measured}
+    return [name for name in methods.available() if name not in known]
 
 
 SEED_TABLE = {
@@ -140,7 +148,7 @@ def test_the_tables_of_drafts_are_generated() -> None:
     assert sum(sizes) < 40_000_000
 
 
-def test_the_benchmarks_table_is_generated_and_complete() -> None:
+def test_the_benchmarks_table_is_generated_from_a_whole_benchmark() -> None:
     assert section("bench") == bench_section(), "run: python -m tests.test_readme"
     data = json.loads((ROOT / "assets" / "benchmark.json").read_text())
     assert data["complete"]
@@ -148,8 +156,23 @@ def test_the_benchmarks_table_is_generated_and_complete() -> None:
         "the prompts have changed: make bench"
     )
     overall = {row["method"]: row for row in data["rows"] if row["group"] == report.OVERALL}
-    assert set(overall) >= {*methods.available(), *peers.SETTINGS}
+    assert set(overall) >= {methods.DEFAULT, *peers.SETTINGS}
     assert not any(row["differences"] for row in overall.values()), "more than a rounding tie"
+
+
+def test_a_method_that_was_not_measured_has_dashes_in_the_benchmarks_table(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The oracle is the table of those that were: it loses no line and gets one."""
+    there = bench_section().splitlines()
+    known = methods.available()
+    monkeypatch.setattr(methods, "available", lambda: {**known, "new": known[methods.DEFAULT]})
+    with_one = bench_section().splitlines()
+    (added,) = (line for line in with_one if line not in there)
+    assert [line for line in with_one if line != added] == there
+    assert added.startswith("| `new` | – |") and added.count("|") == there[0].count("|")
+    assert set(added.split(" | ")[1:-1]) == {"–"}
+    assert with_one[with_one.index(added) + 1].startswith("| `hf-"), "the peers come last"
 
 
 def test_the_table_of_sam_decoding_is_generated() -> None:

@@ -22,7 +22,11 @@ from ouroboros_core.decoding.trace import Seconds
 from ouroboros_core.words import say, several
 
 OVERALL = "overall"
-HF_GREEDY = "hf-greedy"
+PEER = "hf-"
+"""What the names of transformers' own modes of decoding begin with."""
+HF_GREEDY = f"{PEER}greedy"
+ABSENT = "–"
+"""In a table, for a number that was not measured or does not apply."""
 RESAMPLES = 2000
 Turn = tuple[int | str, int]
 """Question id and number of the turn."""
@@ -133,7 +137,7 @@ def _in_order(measurements: Sequence[Measurement]) -> list[Measurement]:
     """The baseline first, the peers last, otherwise as they come in the first unit - whose order
     was not rotated."""
     return sorted(
-        measurements, key=lambda run: (run.method != BASELINE, run.method.startswith("hf-"))
+        measurements, key=lambda run: (run.method != BASELINE, run.method.startswith(PEER))
     )
 
 
@@ -220,10 +224,13 @@ def to_csv(table: Sequence[Row]) -> str:
     return out.getvalue()
 
 
-def markdown(table: Sequence[Row]) -> str:
-    """The README's table: overall numbers, and the speedup on each group."""
+def markdown(table: Sequence[Row], unmeasured: Sequence[str] = ()) -> str:
+    """The README's table: overall numbers, and the speedup on each group.
+
+    unmeasured  methods that have no row; each is named before the peers, with dashes for numbers
+    """
     groups = list(dict.fromkeys(row.group for row in table if row.group != OVERALL))
-    cells = {(row.method, row.group): row for row in table}
+    speedups = {(row.method, row.group): row.speedup for row in table}
     hf = any(row.speedup_hf is not None for row in table)
     head = [
         "method",
@@ -234,24 +241,31 @@ def markdown(table: Sequence[Row]) -> str:
         "speedup [95%]",
     ]
     head += [*(["over hf-greedy"] if hf else []), "text", *groups]
-    lines = ["| " + " | ".join(head) + " |", "|---" + "|---:" * (len(head) - 1) + "|"]
+    ours: list[list[str]] = []
+    peers: list[list[str]] = []
     for row in table:
-        if row.group != OVERALL:
-            continue
-        name = f"`{row.method}`" + (f" ({row.setting})" if row.setting else "")
-        counts = row.tokens_per_pass, row.rows_per_token, row.draft_passes_per_token
-        numbers = [
-            f"{number:.{digits}f}" if number else "–"
-            for number, digits in zip(counts, (2, 1, 2), strict=True)
-        ]
-        numbers += [
-            f"{row.tokens_per_second:.1f}",
-            f"{row.speedup:.2f} [{row.ci95[0]:.2f}, {row.ci95[1]:.2f}]",
-        ]
-        numbers += [f"{row.speedup_hf:.2f}" if row.speedup_hf else "–"] if hf else []
-        by_group = [f"{cells[row.method, group].speedup:.2f}" for group in groups]
-        lines.append("| " + " | ".join([name, *numbers, equality(row), *by_group]) + " |")
+        if row.group == OVERALL:
+            by_group = [f"{speedups[row.method, group]:.2f}" for group in groups]
+            cells = [*_cells(row, hf), *by_group]
+            (peers if row.method.startswith(PEER) else ours).append(cells)
+    ours += [[f"`{name}`", *[ABSENT] * (len(head) - 1)] for name in unmeasured]
+    lines = ["| " + " | ".join(head) + " |", "|---" + "|---:" * (len(head) - 1) + "|"]
+    lines += ["| " + " | ".join(cells) + " |" for cells in (*ours, *peers)]
     return "\n".join(lines) + "\n"
+
+
+def _cells(row: Row, hf: bool) -> list[str]:
+    """The overall numbers of a row, in the columns' order."""
+    name = f"`{row.method}`" + (f" ({row.setting})" if row.setting else "")
+    counts = row.tokens_per_pass, row.rows_per_token, row.draft_passes_per_token
+    numbers = [
+        f"{number:.{digits}f}" if number else ABSENT
+        for number, digits in zip(counts, (2, 1, 2), strict=True)
+    ]
+    low, high = row.ci95
+    numbers += [f"{row.tokens_per_second:.1f}", f"{row.speedup:.2f} [{low:.2f}, {high:.2f}]"]
+    numbers += [f"{row.speedup_hf:.2f}" if row.speedup_hf else ABSENT] if hf else []
+    return [name, *numbers, equality(row)]
 
 
 class Compared(Protocol):
