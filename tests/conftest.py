@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Iterator
 from functools import cache
 from types import ModuleType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tests.commands import Ask
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
@@ -47,6 +52,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if isinstance(item, pytest.Function) and serves(item.module):
             item.add_marker("served")
+
+
+@pytest.fixture
+def ouroboros(capsys: pytest.CaptureFixture[str]) -> Iterator[Ask]:
+    """The command line, in this process."""
+    from tests.commands import asking
+
+    with asking(capsys) as ask:
+        yield ask
 
 
 @pytest.fixture(scope="session")

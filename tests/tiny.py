@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
@@ -198,30 +199,49 @@ def plain(
     sampling: Sampling | None = None,
     stop: frozenset[int] = frozenset(),
 ) -> list[int]:
-    """The oracle: one token at a time, the whole text anew each time, no cache, no wrapper."""
+    """The oracle: one token at a time, the whole text anew each time, no cache, no wrapper. What it
+    has written of a text before is not computed again."""
     sampling = sampling or Sampling()
-    ids = list(text)
-    for _ in range(count):
-        logits = model(input_ids=torch.tensor([ids]), use_cache=False).logits[0, -1]
-        if sampling.temperature == 0:
-            token = int(logits.argmax())
-        else:
-            noise = Sampler(sampling, model.config.vocab_size).noise(len(ids))
-            token = int((process(logits.numpy(), sampling) + noise).argmax())
-        ids.append(token)
-        if token in stop:
-            break
-    return ids[len(text) :]
+    known = _written.setdefault(model, {}).setdefault((tuple(text), sampling), [])
+    found: list[int] = []
+    while len(found) < count and not (found and found[-1] in stop):
+        if len(found) == len(known):
+            known.append(_next(model, [*text, *known], sampling))
+        found.append(known[len(found)])
+    return found
+
+
+_Texts = dict[tuple[tuple[int, ...], Sampling], list[int]]
+_written: WeakKeyDictionary[PreTrainedModel, _Texts] = WeakKeyDictionary()
+"""Of each model, what plain decoding writes behind a text."""
+
+
+def _next(model: PreTrainedModel, ids: list[int], sampling: Sampling) -> int:
+    """The token that plain decoding writes behind a text."""
+    logits = model(input_ids=torch.tensor([ids]), use_cache=False).logits[0, -1]
+    if sampling.temperature == 0:
+        return int(logits.argmax())
+    noise = Sampler(sampling, model.config.vocab_size).noise(len(ids))
+    return int((process(logits.numpy(), sampling) + noise).argmax())
 
 
 @torch.inference_mode()
 def generated(model: PreTrainedModel, text: Sequence[int], count: int) -> list[int]:
     """What transformers' own greedy generation writes."""
-    ids = torch.tensor([list(text)])
-    options = {"do_sample": False, "max_new_tokens": count, "eos_token_id": None, "pad_token_id": 0}
-    output = model.generate(ids, attention_mask=torch.ones_like(ids), **options)
-    result: list[int] = output[0, len(text) :].tolist()
-    return result
+    known = _generated.setdefault(model, {})
+    if (tuple(text), count) not in known:
+        ids = torch.tensor([list(text)])
+        options = {"do_sample": False, "eos_token_id": None, "pad_token_id": 0}
+        mask = torch.ones_like(ids)
+        output = model.generate(ids, attention_mask=mask, max_new_tokens=count, **options)
+        known[tuple(text), count] = output[0, len(text) :].tolist()
+    return list(known[tuple(text), count])
+
+
+_generated: WeakKeyDictionary[PreTrainedModel, dict[tuple[tuple[int, ...], int], list[int]]] = (
+    WeakKeyDictionary()
+)
+"""Of each model, what `generated` has found."""
 
 
 def run(

@@ -34,6 +34,7 @@ from ouroboros_core.sampling import Sampling
 from scripts import copies
 from scripts.profile_steps import profile, table
 from tests import ROOT
+from tests.commands import Ask
 from tests.folders import save
 
 COUNTS = (
@@ -540,21 +541,15 @@ def test_csv_has_a_column_for_every_number() -> None:
 # ---------------------------------------------------------------- the command
 
 
-def bench(
-    folders: tuple[str, str], *arguments: str, launch: tuple[str, ...] = (), **options: Any
-) -> list[str]:
-    command = [
-        sys.executable,
-        *launch,
-        "-m",
-        "ouroboros_core",
-        "bench",
-        "--target",
-        folders[0],
-        "--draft",
-        folders[1],
-    ]
-    return [*command, "--dtype", "float32", "--device", "cpu", "--max-new-tokens", "24", *arguments]
+def options(folders: tuple[str, str], *arguments: str) -> list[str]:
+    """Of the command `bench` on the tiny pair."""
+    pair = ["bench", "--target", folders[0], "--draft", folders[1]]
+    return [*pair, "--dtype", "float32", "--device", "cpu", "--max-new-tokens", "24", *arguments]
+
+
+def bench(folders: tuple[str, str], *arguments: str, launch: tuple[str, ...] = ()) -> list[str]:
+    """The command in a process of its own."""
+    return [sys.executable, *launch, "-m", "ouroboros_core", *options(folders, *arguments)]
 
 
 def free_port() -> int:
@@ -587,20 +582,19 @@ def facts(path: Path) -> Any:
     return rows, sorted(runs, key=str)
 
 
-def test_the_command_measures_methods_and_peers_alone_and_on_two_processes(
-    folders: tuple[str, str], tmp_path: Path
+FIELD = (
+    *("--methods", "speculative,ouroboros[gamma=3,top_k_suffixes=2],draft_only"),
+    *("--peers", "hf-greedy,hf-assisted,hf-prompt-lookup"),
+)
+
+
+def test_the_command_measures_methods_and_peers(
+    ouroboros: Ask, folders: tuple[str, str], tmp_path: Path
 ) -> None:
-    path = str(write_prompts(tmp_path / "p.jsonl"))
-    common: tuple[str, ...] = (
-        "--prompts",
-        path,
-        "--methods",
-        "speculative,ouroboros[gamma=3,top_k_suffixes=2],draft_only",
-    )
-    common += ("--peers", "hf-greedy,hf-assisted,hf-prompt-lookup")
-    outs = {name: str(tmp_path / name) for name in ("a.json", "a.csv", "a.html", "b.json")}
+    common = ("--prompts", str(write_prompts(tmp_path / "p.jsonl")), *FIELD)
+    outs = {name: str(tmp_path / name) for name in ("a.json", "a.csv", "a.html")}
     files = ("--json", outs["a.json"], "--csv", outs["a.csv"], "--figure", outs["a.html"])
-    alone = result_of(bench(folders, *common, *files))
+    alone = ouroboros(*options(folders, *common, *files))
     assert alone.returncode == 0, alone.stderr
     assert "ouroboros[gamma=3,top_k_suffixes=2]" in alone.stdout
     data = json.loads((tmp_path / "a.json").read_text())
@@ -622,6 +616,16 @@ def test_the_command_measures_methods_and_peers_alone_and_on_two_processes(
         data["rows"]
     )
     assert "plotly" in (tmp_path / "a.html").read_text()
+
+
+@pytest.mark.slow
+def test_two_processes_measure_what_one_does(
+    ouroboros: Ask, folders: tuple[str, str], tmp_path: Path
+) -> None:
+    """The real launcher; the oracle is the command in this process."""
+    common = ("--prompts", str(write_prompts(tmp_path / "p.jsonl")), *FIELD)
+    alone = ouroboros(*options(folders, *common, "--json", str(tmp_path / "a.json")))
+    assert alone.returncode == 0, alone.stderr
     launch: tuple[str, ...] = (
         "-m",
         "accelerate.commands.launch",
@@ -639,13 +643,14 @@ def test_the_command_measures_methods_and_peers_alone_and_on_two_processes(
         "--main_process_port",
         str(free_port()),
     )
-    both = result_of(bench(folders, *common, "--json", outs["b.json"], launch=launch))
+    both = result_of(bench(folders, *common, "--json", str(tmp_path / "b.json"), launch=launch))
     assert both.returncode == 0, both.stderr
     assert json.loads((tmp_path / "b.json").read_text())["environment"]["processes"] == 2
     assert facts(tmp_path / "b.json")[1] == facts(tmp_path / "a.json")[1]
     assert not list(tmp_path.glob("*.part*"))
 
 
+@pytest.mark.slow
 def test_ctrl_c_keeps_what_is_done_and_resume_goes_on(
     folders: tuple[str, str], tmp_path: Path
 ) -> None:
@@ -690,12 +695,11 @@ def test_ctrl_c_keeps_what_is_done_and_resume_goes_on(
 
 
 def test_without_a_draft_the_methods_that_need_none_run(
-    folders: tuple[str, str], tmp_path: Path
+    ouroboros: Ask, folders: tuple[str, str], tmp_path: Path
 ) -> None:
     path, out = str(write_prompts(tmp_path / "p.jsonl")), tmp_path / "a.json"
-    result = result_of(
-        bench(folders, "--prompts", path, "--limit", "2", "--draft", "none", "--json", str(out))
-    )
+    more = ("--prompts", path, "--limit", "2", "--draft", "none", "--json", str(out))
+    result = ouroboros(*options(folders, *more))
     assert result.returncode == 0, result.stderr
     data = json.loads(out.read_text())
     assert {row["method"] for row in data["rows"]} == {
@@ -729,9 +733,9 @@ def test_without_a_draft_the_methods_that_need_none_run(
     ],
 )
 def test_bad_input_is_refused_before_anything_runs(
-    folders: tuple[str, str], arguments: list[str], message: str
+    ouroboros: Ask, folders: tuple[str, str], arguments: list[str], message: str
 ) -> None:
-    result = result_of(bench(folders, *arguments))
+    result = ouroboros(*options(folders, *arguments))
     assert (result.returncode, result.stdout) == (2, "")
     assert message in result.stderr
     assert "Traceback" not in result.stderr

@@ -721,6 +721,7 @@ def test_bad_input_is_refused_before_anything_runs(
     assert (out.out, message in out.err) == ("", True), out.err
 
 
+@pytest.mark.slow
 def test_two_launched_processes_measure_what_one_does(
     folders: dict[str, str], tmp_path: Path
 ) -> None:

@@ -378,6 +378,7 @@ def terminal(tmp_path: Path) -> Iterator[Terminal]:
     os.close(started.master)
 
 
+@pytest.mark.slow
 @pytest.mark.embedded
 def test_in_a_terminal_lines_are_edited_and_tokens_have_colours(
     terminal: Terminal, tmp_path: Path

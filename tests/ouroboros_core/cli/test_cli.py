@@ -1,4 +1,4 @@
-"""The command line as a person uses it: a process, its output, its exit code."""
+"""The command line as a person uses it: what it prints, its exit code."""
 
 from __future__ import annotations
 
@@ -18,17 +18,18 @@ from ouroboros_core.lookup.phrase_pool import PhrasePool
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Learned
 from tests import ROOT
+from tests.commands import Answer, Ask
 
 
-def ouroboros(*arguments: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
+def process(*arguments: str) -> Answer:
     command = [sys.executable, "-m", "ouroboros_core", *arguments]
     return subprocess.run(
-        command, cwd=ROOT, input=stdin, capture_output=True, text=True, timeout=300, check=False
+        command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False
     )
 
 
 def test_methods_are_listed_with_their_knobs_and_the_default() -> None:
-    listed = json.loads(ouroboros("methods", "--json").stdout)
+    listed = json.loads(process("methods", "--json").stdout)
     assert [m["id"] for m in listed] == list(methods.available())
     assert [m["id"] for m in listed if m["default"]] == [methods.DEFAULT]
     gamma = {
@@ -41,7 +42,7 @@ def test_methods_are_listed_with_their_knobs_and_the_default() -> None:
     }
     gamma |= {"auto": True, "fixed": 2}
     assert listed[-1]["knobs"]["gamma"] == gamma
-    text = ouroboros("methods").stdout
+    text = process("methods").stdout
     assert all(m["id"] in text for m in listed)
 
 
@@ -79,7 +80,7 @@ def test_methods_are_listed_with_their_knobs_and_the_default() -> None:
     ],
 )
 def test_bad_input_is_refused_with_what_is_allowed_and_no_traceback(
-    arguments: list[str], message: str
+    ouroboros: Ask, arguments: list[str], message: str
 ) -> None:
     prompt = [] if "--prompt" in arguments else ["--prompt", "Hello"]
     result = ouroboros("generate", *prompt, *arguments)
@@ -88,6 +89,12 @@ def test_bad_input_is_refused_with_what_is_allowed_and_no_traceback(
     assert message in result.stderr
     assert "Traceback" not in result.stderr
     assert result.stdout == ""
+
+
+def test_a_process_ends_with_the_exit_code_and_says_why() -> None:
+    result = process("generate", "--prompt", "a", "--method", "speculative", "--gamma", "99")
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr == "error: gamma must be auto, or between 1 and 32, got 99\n"
 
 
 @pytest.mark.parametrize(
@@ -117,7 +124,7 @@ def test_a_wrong_command_line_is_answered_in_a_line(
 
 
 @pytest.mark.embedded
-def test_generate_writes_text_numbers_and_a_trace(tmp_path: Path) -> None:
+def test_generate_writes_text_numbers_and_a_trace(ouroboros: Ask, tmp_path: Path) -> None:
     trace_file, pool_file = tmp_path / "trace.json", tmp_path / "pool.json"
     options = [
         "--raw",
@@ -161,7 +168,7 @@ def test_generate_writes_text_numbers_and_a_trace(tmp_path: Path) -> None:
 
 
 @pytest.mark.embedded
-def test_sampling_is_reproducible_and_the_same_whatever_the_method() -> None:
+def test_sampling_is_reproducible_and_the_same_whatever_the_method(ouroboros: Ask) -> None:
     texts = set()
     for method in ("autoregressive", "ouroboros", methods.DEFAULT):
         options = [
@@ -194,7 +201,9 @@ def test_sampling_is_reproducible_and_the_same_whatever_the_method() -> None:
         ),
     ],
 )
-def test_a_comparison_says_what_may_differ_and_why(arguments: list[str], message: str) -> None:
+def test_a_comparison_says_what_may_differ_and_why(
+    ouroboros: Ask, arguments: list[str], message: str
+) -> None:
     options = [
         "--prompt",
         "Tell me a story.",
@@ -212,7 +221,7 @@ def test_a_comparison_says_what_may_differ_and_why(arguments: list[str], message
 
 
 @pytest.mark.embedded
-def test_a_corpus_is_built_used_and_refused(tmp_path: Path) -> None:
+def test_a_corpus_is_built_used_and_refused(ouroboros: Ask, tmp_path: Path) -> None:
     text, lines, corpus = tmp_path / "a.txt", tmp_path / "b.jsonl", tmp_path / "corpus.npz"
     text.write_text("The quick brown fox jumps over the lazy dog. " * 3)
     lines.write_text('{"prompt": "one document"}\n{"prompt": "and another"}\n')
@@ -248,7 +257,9 @@ def test_a_corpus_is_built_used_and_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.embedded
-def test_the_target_answers_prompts_for_a_corpus(tmp_path: Path, embedded_pair: Pair) -> None:
+def test_the_target_answers_prompts_for_a_corpus(
+    ouroboros: Ask, tmp_path: Path, embedded_pair: Pair
+) -> None:
     prompts, corpus = tmp_path / "prompts.jsonl", tmp_path / "corpus.npz"
     prompts.write_text(
         '{"prompt": "Name a colour."}\n{"prompt": "What is a heap in computer science?"}\n'
@@ -267,7 +278,9 @@ def test_the_target_answers_prompts_for_a_corpus(tmp_path: Path, embedded_pair: 
 
 
 @pytest.mark.embedded
-def test_an_expected_text_is_copied_and_refused_where_it_is_of_no_use(tmp_path: Path) -> None:
+def test_an_expected_text_is_copied_and_refused_where_it_is_of_no_use(
+    ouroboros: Ask, tmp_path: Path
+) -> None:
     trace_file, expected = tmp_path / "trace.json", tmp_path / "expected.txt"
     options = [
         "--prompt",

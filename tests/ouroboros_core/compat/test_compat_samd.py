@@ -38,6 +38,8 @@ PROMPT = (
     '"What is your opinion on hand dryers?"\n\nASSISTANT: '
 )
 """The example of the reference's script (hyx1999/SAM-Decoding, tests)."""
+NEW = 32
+"""Tokens of an answer."""
 
 
 def script(args: argparse.Namespace, inputs: Any, model: Any, tokenizer: Any) -> Outputs:
@@ -70,7 +72,7 @@ def test_the_references_script_equals_generate(
     args = argparse.Namespace(
         sam_path=sam_path,
         samd_n_predicts=15,
-        max_new_tokens=64,
+        max_new_tokens=NEW,
         max_cache_len=2048,
         tree_method=tree_method,
         tree_model_path=embedded.head_folder(),
@@ -79,7 +81,7 @@ def test_the_references_script_equals_generate(
     )
     inputs = tokenizer([PROMPT], padding=True, return_tensors="pt")
     outputs = script(args, inputs, model, tokenizer)
-    expected = model.generate(**inputs, do_sample=False, max_new_tokens=64)
+    expected = model.generate(**inputs, do_sample=False, max_new_tokens=NEW)
     assert outputs.output_ids == expected.tolist()
     assert (
         outputs.decode_tokens
@@ -95,7 +97,7 @@ def test_the_references_script_equals_generate(
         sam_path=sam_path,
         tree_method=tree_method,
         tree_model_path=embedded.head_folder(),
-        max_new_tokens=64,
+        max_new_tokens=NEW,
     )
     assert again == outputs
 

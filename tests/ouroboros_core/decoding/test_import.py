@@ -43,7 +43,6 @@ BASES = (
     ("draft_only", "match"),
     ("ngram", "greedy"),
 )
-MUTANTS = 2_000
 
 
 @cache
@@ -280,7 +279,8 @@ def mutant(base: bytes, chance: random.Random) -> bytes:
     return json.dumps(data, ensure_ascii=chance.random() < 0.5).encode("utf-8", "surrogatepass")
 
 
-def test_a_changed_file_is_refused_or_everything_computed_from_it_works() -> None:
+@pytest.mark.parametrize("mutants", [400, pytest.param(2_000, marks=pytest.mark.slow)])
+def test_a_changed_file_is_refused_or_everything_computed_from_it_works(mutants: int) -> None:
     chance = random.Random(8)
     bases = [recorded(method, rule).to_json().encode() for method, rule in BASES]
     bases += [json.dumps(heap("ouroboros", 12)).encode()]
@@ -288,7 +288,7 @@ def test_a_changed_file_is_refused_or_everything_computed_from_it_works() -> Non
     others: list[Trace | None] = [None, plain]
     said: list[str] = []
     worked = 0
-    for _ in range(MUTANTS):
+    for _ in range(mutants):
         text = mutant(chance.choice(bases), chance)
         try:
             trace = read_trace(text)
@@ -298,7 +298,7 @@ def test_a_changed_file_is_refused_or_everything_computed_from_it_works() -> Non
         worked += 1
         compute(trace, chance.choice(others), drawn=worked % 12 == 0)
         others = [None, plain, trace]
-    assert worked > MUTANTS / 4 and len(said) > MUTANTS / 4, worked
+    assert min(worked, len(said)) > mutants / 4, worked
     assert all(len(message) < 400 and not {*"<>$&\x00\n"} & {*message} for message in said)
 
 

@@ -125,8 +125,8 @@ def test_a_text_may_fill_the_model_to_its_last_position(method: str) -> None:
 def test_the_text_ends_at_the_first_stop_token_wherever_it_arrives(
     method: str, sampling: Sampling
 ) -> None:
-    """Every token of a text is tried as the stop token, on text after text until every kind of
-    place was among them."""
+    """The first and every third token of a text is tried as the stop token, on text after text
+    until every kind of place was among them."""
     models = tiny.pair("llama", "sdpa")
     knobs: dict[str, Any] = (
         {"gamma": 2} if "gamma" in methods.get(method).Hyperparameters.knobs() else {}
@@ -136,7 +136,7 @@ def test_the_text_ends_at_the_first_stop_token_wherever_it_arrives(
     for seed in range(5, 40):
         text = prompt(seed=seed)
         whole = plain(writer(models, method).model, text, 40, sampling)
-        for stop in sorted(set(whole)):
+        for stop in {whole[0], *sorted(set(whole))[::3]}:
             stops = frozenset(
                 {stop, text[0]}
             )  # two, of which one is in the prompt, where it stops nothing

@@ -1,0 +1,52 @@
+"""The command line in this process: what it prints and its exit code, without the seconds in which
+a new process imports torch and loads a pair."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from ouroboros_core.cli import main
+from ouroboros_core.loading import pairs
+from ouroboros_core.loading.pairs import Pair
+from tests import ROOT
+
+Answer = subprocess.CompletedProcess[str]
+Ask = Callable[..., Answer]
+
+_load = pairs.load_pair
+_loaded: dict[str, Pair] = {}
+
+
+def load_once(*positional: Any, **named: Any) -> Pair:
+    """The pair that these arguments have loaded before, or load now."""
+    key = repr((positional, sorted(named.items())))
+    if key not in _loaded:
+        _loaded[key] = _load(*positional, **named)
+    return _loaded[key]
+
+
+@contextmanager
+def asking(capsys: pytest.CaptureFixture[str]) -> Iterator[Ask]:
+    """Gives the function that runs a command line: its arguments, and `stdin`."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pairs, "load_pair", load_once)
+        patch.chdir(ROOT)
+
+        def ask(*arguments: str, stdin: str = "") -> Answer:
+            patch.setattr(sys, "stdin", io.StringIO(stdin))
+            capsys.readouterr()
+            try:
+                code: Any = main(arguments)
+            except SystemExit as left:
+                code = left.code
+            said = capsys.readouterr()
+            return Answer(list(arguments), code, said.out, said.err)
+
+        yield ask
