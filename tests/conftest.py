@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterator
 from functools import cache
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tests.commands import Ask
@@ -36,6 +36,9 @@ torch.set_num_threads(max(1, len(os.sched_getaffinity(0)) // WORKERS))
 SERVING = ("tests.browser", "tests.visitor", "scripts.soak", "scripts.fuzz")
 
 
+FIXTURES = {"url", "browser", "page"}
+
+
 @cache
 def serves(module: ModuleType) -> bool:
     """Whether a module of tests has imported what starts the page or a browser."""
@@ -47,11 +50,39 @@ def serves(module: ModuleType) -> bool:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The page and a browser need all cores: the tests of a module that starts them run one at a
-    time."""
+    """The page and a browser need all cores: tests that have them, and the others of a module that
+    starts them, run one at a time."""
     for item in items:
-        if isinstance(item, pytest.Function) and serves(item.module):
+        if isinstance(item, pytest.Function) and (
+            serves(item.module) or FIXTURES & set(item.fixturenames)
+        ):
             item.add_marker("served")
+
+
+@pytest.fixture(scope="session")
+def url() -> Iterator[str]:
+    """The page, as most tests have it; one that needs another starts its own."""
+    from tests.browser import server
+
+    with server("--dtype", "float32") as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """A browser, closed with the module: outside of it others may start their own."""
+    from tests.browser import chromium
+
+    with chromium() as started:
+        yield started
+
+
+@pytest.fixture
+def page(browser: Any, url: str) -> Iterator[Any]:
+    """A fresh visitor."""
+    from tests.visitor import visit
+
+    yield from visit(browser, url)
 
 
 @pytest.fixture

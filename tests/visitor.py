@@ -1,27 +1,12 @@
-"""A visitor of the page: a server, a browser, a page in it, and what a person does there."""
+"""A visitor of the page, and what a person does there; the page itself and a browser are fixtures
+of all tests."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
 
-import pytest
-
-from tests.browser import chromium, server
-
 DONE = '#token-view .ouro-run[data-done="true"]'
-
-
-@pytest.fixture(scope="module")
-def url() -> Iterator[str]:
-    with server("--dtype", "float32") as address:
-        yield address
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with chromium() as started:
-        yield started
 
 
 def watch(page: Any) -> tuple[list[str], list[str]]:
@@ -51,12 +36,6 @@ def visit(browser: Any, url: str) -> Iterator[Any]:
         u for u in asked if not u.startswith((url, "data:", "blob:", url.replace("http", "ws")))
     ] == []
     context.close()
-
-
-@pytest.fixture
-def page(browser: Any, url: str) -> Iterator[Any]:
-    """A fresh visitor."""
-    yield from visit(browser, url)
 
 
 def tokens(page: Any) -> list[dict[str, str]]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.browser import chromium, server
+from tests.browser import server
 from tests.visitor import ask, generate, open_tab
 
 pytestmark = [pytest.mark.browser, pytest.mark.embedded, pytest.mark.slow]
@@ -35,12 +35,6 @@ OURS = (
     ".ouro-run, .ouro-figure, .ouro-header, .ouro-learn, .ouro-gallery, .ouro-save, .ouro-open, "
     ".ouro-diff"
 )
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with chromium() as started:
-        yield started
 
 
 def findings(page: Any) -> list[tuple[str, str]]:
@@ -73,12 +67,6 @@ def known(browser: Any) -> set[tuple[str, str]]:
             found |= {(scheme, rule) for rule, _ in findings(page)}
             page.close()
     return found
-
-
-@pytest.fixture(scope="module")
-def url() -> Iterator[str]:
-    with server("--dtype", "float32") as address:
-        yield address
 
 
 def visit_tabs(page: Any) -> Iterator[str]:

@@ -9,10 +9,6 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.visitor import browser, url
-
-__all__ = ["browser", "url"]  # fixtures
-
 pytestmark = [pytest.mark.browser, pytest.mark.embedded, pytest.mark.slow]
 
 SHIFTS = """

@@ -12,23 +12,8 @@ import pytest
 from ouroboros_core.decoding import metrics
 from ouroboros_core.decoding.trace_io import read_run
 from tests.browser import server
-from tests.visitor import (
-    DONE,
-    ask,
-    browser,
-    choose,
-    generate,
-    open_tab,
-    page,
-    set_count,
-    tile,
-    tokens,
-    url,
-    visit,
-)
+from tests.visitor import DONE, ask, choose, generate, open_tab, set_count, tile, tokens, visit
 from visualize.tabs.examples import EXAMPLES, HEAP
-
-__all__ = ["browser", "page", "url"]  # fixtures
 
 pytestmark = [pytest.mark.browser, pytest.mark.embedded]
 

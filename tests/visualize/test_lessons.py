@@ -14,11 +14,9 @@ import pytest
 from ouroboros_core.decoding.trace_io import read_trace
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.words import say
-from tests.visitor import ask, browser, choose, generate, page, set_count, tile, tokens, url, watch
+from tests.visitor import ask, choose, generate, set_count, tile, tokens, watch
 from visualize import gallery, learn
 from visualize.deploy import static_site as standalone
-
-__all__ = ["browser", "page", "url"]  # fixtures
 
 pytestmark = [pytest.mark.browser, pytest.mark.embedded, pytest.mark.slow]
 

@@ -16,12 +16,10 @@ from ouroboros_core.locations import assets
 from ouroboros_core.training.record import agreement_of
 from tests import ROOT
 from tests.browser import server
-from tests.visitor import DONE, ask, browser, choose, client, generate, page, tile, tokens, url
+from tests.visitor import DONE, ask, choose, client, generate, tile, tokens
 from visualize.palette import LOOKS
 from visualize.tabs.drafts import records
 from visualize.tabs.examples import HEAP
-
-__all__ = ["browser", "page", "url"]  # fixtures
 
 pytestmark = [pytest.mark.browser, pytest.mark.embedded]
 

@@ -16,11 +16,9 @@ import pytest
 
 from ouroboros_core.decoding.trace import Trace
 from ouroboros_core.decoding.trace_io import read_trace
-from tests.visitor import browser, open_tab, url, watch
+from tests.visitor import open_tab, watch
 from visualize import gallery, learn
 from visualize.deploy import static_site as standalone
-
-__all__ = ["browser", "url"]  # fixtures
 
 pytestmark = [pytest.mark.browser, pytest.mark.embedded, pytest.mark.slow]
 

@@ -11,7 +11,7 @@ import pytest
 
 from ouroboros_core.decoding.trace import Trace
 from ouroboros_core.decoding.trace_io import read_trace
-from tests.browser import chromium, server
+from tests.browser import server
 from tests.visitor import ask, choose, client, generate, visit
 
 pytestmark = [pytest.mark.browser, pytest.mark.embedded, pytest.mark.slow]
@@ -23,17 +23,6 @@ PROMPT = "Count from one to ten in words."
 def url(request: Any) -> Iterator[str]:
     with server("--dtype", "float32", environment={"GRADIO_SSR_MODE": request.param}) as address:
         yield address
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with chromium() as started:
-        yield started
-
-
-@pytest.fixture
-def page(browser: Any, url: str) -> Iterator[Any]:
-    yield from visit(browser, url)
 
 
 def shown(page: Any) -> str:

@@ -14,10 +14,8 @@ import pytest
 from ouroboros_core import methods
 from ouroboros_core.words import say
 from tests import ROOT
-from tests.visitor import DONE, browser, choose, open_tab, page, set_count, tokens, url, watch
+from tests.visitor import DONE, choose, open_tab, set_count, tokens, watch
 from visualize import permalink
-
-__all__ = ["browser", "page", "url"]  # fixtures
 
 pytestmark = [pytest.mark.browser, pytest.mark.embedded, pytest.mark.slow]
 

@@ -11,13 +11,11 @@ import httpx
 import pytest
 
 from ouroboros_core.locations import assets
-from tests.visitor import browser, url, watch
+from tests.visitor import watch
 from visualize import markup
 from visualize.components.base import mounting
 from visualize.components.modules import imported, modules, place, preloaded
 from visualize.deploy.bundle import bundle
-
-__all__ = ["browser", "url"]  # fixtures
 
 VIEWS = [
     *(view for view in vars(markup).values() if isinstance(view, markup.Markup)),

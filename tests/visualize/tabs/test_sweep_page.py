@@ -11,9 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.visitor import browser, page, tokens, url
-
-__all__ = ["browser", "page", "url"]  # fixtures
+from tests.visitor import tokens
 
 pytestmark = [pytest.mark.browser, pytest.mark.embedded]
 
