@@ -147,17 +147,24 @@ def test_what_does_not_compute_alike_keeps_the_general_pass(
     assert pair.draft is not None and not pair.draft.fused
 
 
-def test_features_are_the_last_hidden_states_of_every_token_but_the_last() -> None:
-    """Kept along with the cache, through compaction and a change of text, by both passes."""
+@pytest.mark.parametrize("depths", [(), (1,)])
+def test_features_are_the_hidden_states_of_every_token_but_the_last(
+    depths: tuple[int, ...],
+) -> None:
+    """The last ones and those between the layers, as transformers gives them; kept along with the
+    cache, through compaction and a change of text, by both passes."""
     made = model("llama")
     for fused in (True, False):
         wrapper = CausalLM(made, "llama", fused=fused)
-        wrapper.keep_features()
+        wrapper.keep_features(depths)
         text = tiny.prompt(40)
         for context in (text, [*text, 4, 7, 3], [*text[:20], 5, 6]):
             wrapper.evaluate(context[:-1], bush(context[-2]))
             with torch.inference_mode():
-                expected = made.model(torch.tensor([context[:-1]])).last_hidden_state[0]
+                states = made.model(
+                    torch.tensor([context[:-1]]), output_hidden_states=True
+                ).hidden_states
+            expected = torch.cat([states[depth][0] for depth in (-1, *depths)], -1)
             found = wrapper.features(context)
             assert found.shape == expected.shape and torch.allclose(
                 found, expected, rtol=1e-4, atol=1e-4

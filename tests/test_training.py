@@ -7,7 +7,6 @@ import random
 import shutil
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -495,6 +494,11 @@ def test_a_head_refuses_another_target(target: str, written: Path, tmp_path: Pat
             ["eagle", "--data", "DATA", "--learning-rate", "x"],
             "learning_rate must be above 0 and at most 1, got x",
         ),
+        (
+            ["eagle", "--data", "DATA", "--noise", "-1"],
+            "noise must be a number from 0 to 100, got -1",
+        ),
+        (["eagle", "--data", "DATA", "--depths", "1,99"], "depths must be different numbers of"),
         (["eagle", "--data", "DATA", "--held-out", "99999"], "held_out must be between 1 and"),
         (["eagle", "--data", "DATA", "--start", "nowhere"], "nowhere holds no head"),
     ],
@@ -573,7 +577,7 @@ def test_a_number_of_layers_is_spread_over_the_target(text: str, layers: tuple[i
 
 def test_the_loss_is_the_cross_entropy_over_what_the_student_can_write() -> None:
     """Against a plain sum: of the target's tokens 7 cannot be written and weighs nothing."""
-    columns = Columns([2, 3, 5], 9)
+    columns = Columns([2, 3, 5], 9, torch.device("cpu"))
     ids, p = torch.tensor([[3, 7], [5, 2]]), torch.tensor([[0.6, 0.3], [0.5, 0.25]])
     logits = torch.tensor([[0.1, 1.0, -2.0], [0.0, 3.0, 1.5]])
     log_q = logits.log_softmax(-1)
@@ -637,7 +641,10 @@ def test_somebody_must_be_left_to_train_on() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
-def test_what_a_head_learns_to_do_is_what_it_does_when_it_drafts(dtype: torch.dtype) -> None:
+@pytest.mark.parametrize("depths", [(), (1,)])
+def test_what_a_head_learns_to_do_is_what_it_does_when_it_drafts(
+    dtype: torch.dtype, depths: tuple[int, ...]
+) -> None:
     """Training's steps over a whole text give the guesses that the drafter makes at every place,
     cold and after other texts.
 
@@ -649,16 +656,14 @@ def test_what_a_head_learns_to_do_is_what_it_does_when_it_drafts(dtype: torch.dt
     model = tiny.target("llama", "sdpa", dtype)
     texts = [tiny.prompt(200, seed=n) for n in (1, 2)]
     data = Conversations(np.concatenate(texts), np.array([0, 200, 400]), np.array([4, 4]))
-    head = tiny.drafter(CausalLM(model, "llama"))
-    with tempfile.TemporaryDirectory() as folder:
-        teacher = Teacher(model, [data], Path(folder), features=True)
-        student = EagleStudent(
-            model, teacher, EagleRecipe("llama", (), outputs=0), range(tiny.VOCABULARY)
-        )
-    student.head.load_state_dict(tiny.head("llama").state_dict())
-    with torch.inference_mode():
-        features = model.base_model(torch.tensor(texts)).last_hidden_state
-        steps = student._steps(torch.tensor(texts), features.to(torch.bfloat16), 2)
+    head = tiny.drafter(CausalLM(model, "llama"), depths)
+    teacher = Teacher(model, [data], features=True, depths=depths)
+    recipe = EagleRecipe("llama", (), outputs=0, depths=depths)
+    student = EagleStudent(model, teacher, recipe, range(tiny.VOCABULARY))
+    student.head.load_state_dict(tiny.head("llama", depths).state_dict())
+    teacher.ask(np.array([0, 1]))
+    with torch.no_grad():
+        steps = student._steps(torch.tensor(texts), teacher.features(np.array([0, 1])), 2)
         wanted = [student._logits(guessed).float().log_softmax(-1) for guessed in steps]
     apart = []
     for row, text in enumerate(texts):
@@ -678,3 +683,33 @@ def test_what_a_head_learns_to_do_is_what_it_does_when_it_drafts(dtype: torch.dt
                 ]
     assert np.median(apart) < 0.05
     assert np.quantile(apart, 0.95) < 0.3
+
+
+def test_what_the_target_says_is_the_same_computed_anew_and_read_from_files(
+    tmp_path: Path,
+) -> None:
+    """Of batches asked for in any order, and again from the files alone."""
+    from ouroboros_core.training.teacher import StoredTeacher, Teacher
+
+    model = tiny.target("llama", "sdpa", torch.float32)
+    texts = [tiny.prompt(length, seed=length) for length in (9, 30, 14)]
+    offsets = np.cumsum([0, *map(len, texts)])
+    data = Conversations(np.concatenate(texts), offsets, np.array([4, 3, 5]))
+    anew = Teacher(model, [data], features=True, depths=(1,))
+    for _ in range(2):
+        stored = StoredTeacher(model, [data], tmp_path, features=True, depths=(1,))
+        for group in (np.array([2, 0]), np.array([1])):
+            for teacher in (anew, stored):
+                teacher.ask(group)
+            places = data.answer_rows(group, ahead=1)[1]
+            ids, probabilities = anew.likeliest(places)
+            kept_ids, kept = stored.likeliest(places)
+            assert torch.equal(ids, kept_ids)
+            torch.testing.assert_close(probabilities, kept, rtol=1e-3, atol=1e-6)
+            expected = model(torch.tensor([texts[group[0]]])).logits[0].softmax(-1)
+            first = int(data.answer_start[group[0]]) - 1  # its next token is the answer's first
+            torch.testing.assert_close(probabilities[0, 0], expected[first].max())
+            for row, index in enumerate(group):
+                length = data.length(index)
+                features = [teacher.features(group)[row, :length] for teacher in (anew, stored)]
+                assert torch.equal(*features)

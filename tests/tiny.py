@@ -138,7 +138,7 @@ def prompt(length: int = 12, seed: int = 5) -> list[int]:
 
 
 @cache
-def head(architecture: str) -> EagleHead:
+def head(architecture: str, depths: tuple[int, ...] = ()) -> EagleHead:
     """A head for the target, trained for a few seconds on what it writes."""
     from accelerate import Accelerator
 
@@ -160,12 +160,22 @@ def head(architecture: str) -> EagleHead:
     offsets = np.arange(0, count * length + 1, length)
     data = Conversations(texts.flatten().numpy(), offsets, np.full(count, 4))
     recipe = EagleRecipe(
-        architecture, (), outputs=0, tokens=60_000, batch_tokens=768, learning_rate=4e-3, held_out=8
+        architecture,
+        (),
+        outputs=0,
+        tokens=60_000,
+        batch_tokens=768,
+        learning_rate=4e-3,
+        held_out=8,
+        depths=depths,
     )
     with tempfile.TemporaryDirectory() as folder:
         torch.manual_seed(0)
         student = EagleStudent(
-            model, Teacher(model, [data], Path(folder), features=True), recipe, range(VOCABULARY)
+            model,
+            Teacher(model, [data], features=True, depths=depths),
+            recipe,
+            range(VOCABULARY),
         )
         student.prepare()
         Trainer(student, data, recipe, Path(folder), Accelerator(cpu=True)).train()
@@ -180,9 +190,9 @@ def corpus(architecture: str) -> Corpus:
     return Corpus.build([*written, *(prompt(40, seed=seed) for seed in range(50, 60))])
 
 
-def drafter(model: CausalLM) -> EagleDrafter:
+def drafter(model: CausalLM, depths: tuple[int, ...] = ()) -> EagleDrafter:
     """The trained head of a target that is named after its architecture, in the target's dtype."""
-    return EagleDrafter(copy.deepcopy(head(model.name)).to(model.dtype), model)
+    return EagleDrafter(copy.deepcopy(head(model.name, depths)).to(model.dtype), model)
 
 
 def writer(models: tuple[CausalLM, CausalLM], method: str) -> CausalLM:

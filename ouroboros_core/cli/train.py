@@ -63,6 +63,9 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="texts in paragraphs to translate",
     )
     data.add_argument("--kinds", metavar="LIST", help="only these kinds of tasks (default: all)")
+    data.add_argument(
+        "--batch", default="96", metavar="N", help="texts written side by side (default: 96)"
+    )
     _add_common(data)
     for name, text in (("draft", "distil a small draft model"), ("eagle", "train an EAGLE head")):
         sub = what.add_parser(name, help=text, allow_abbrev=False)
@@ -136,6 +139,21 @@ def add(parser: argparse.ArgumentParser) -> None:
                 metavar="N",
                 help="how far the head learns to go on from its own guesses (default: 2)",
             )
+            sub.add_argument(
+                "--depths",
+                metavar="LIST",
+                help="layers behind which the target's states are read, too, such as 10,20",
+            )
+            sub.add_argument(
+                "--feature-weight",
+                metavar="R",
+                help="of the loss on features, beside that on tokens (default: 0.2)",
+            )
+            sub.add_argument(
+                "--noise",
+                metavar="R",
+                help="on the target's features, as a share of their size (default: 0.1)",
+            )
         _add_common(sub)
     export = what.add_parser(
         "export", help="write a draft that any program can load", allow_abbrev=False
@@ -204,7 +222,8 @@ def _data(arguments: argparse.Namespace) -> None:
     target, tokenizer = pairs.load_target(
         arguments.target, device=arguments.device, dtype=arguments.dtype
     )
-    author = Author(Writer(target.model, tokenizer), seed, answer_tokens, kinds, library)
+    batch = options.whole_number(arguments.batch, "batch", 4)
+    author = Author(Writer(target.model, tokenizer), seed, answer_tokens, kinds, library, batch)
     if pieces is not None:
         author.remember(pieces)
     done, first = 0, 0
@@ -329,6 +348,11 @@ def _recipe(
         "start": arguments.start.name if arguments.start else "",
     }
     if arguments.what == "eagle":
+        for name in ("feature_weight", "noise"):
+            if getattr(arguments, name) is not None:
+                given[name] = _weight(getattr(arguments, name), name)
+        if arguments.depths:
+            given["depths"] = _depths(arguments.depths, depth)
         return EagleRecipe(target, data, **given)
     hidden = options.whole_number(arguments.hidden, "hidden", 0)
     return DraftRecipe(
@@ -340,14 +364,37 @@ def _recipe(
     )
 
 
-def _rate(text: str) -> float:
+def _float(text: str) -> float:
     try:
-        value = float(text)
+        return float(text)
     except ValueError:
-        value = 0.0
+        return float("nan")
+
+
+def _rate(text: str) -> float:
+    value = _float(text)
     if not 0 < value <= 1:
         raise InvalidInput(f"learning_rate must be above 0 and at most 1, got {text}")
     return value
+
+
+def _weight(text: str, name: str) -> float:
+    value = _float(text)
+    if not 0 <= value <= 100:
+        raise InvalidInput(f"{name} must be a number from 0 to 100, got {text}")
+    return value
+
+
+def _depths(text: str, layers: int) -> tuple[int, ...]:
+    """The layers meant by `10,20`, ascending."""
+    parts = [part.strip() for part in text.split(",")]
+    numbers = {int(part) for part in parts if part.isdecimal()}
+    if len(numbers) < len(parts) or not all(0 < number < layers for number in numbers):
+        raise InvalidInput(
+            f"depths must be different numbers of layers, 1 to {layers - 1}, with commas between "
+            f"them, got {text}"
+        )
+    return tuple(sorted(numbers))
 
 
 def _bare(word: str) -> str:

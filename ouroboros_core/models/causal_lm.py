@@ -9,7 +9,7 @@ a walk down the old tree. Nobody rolls back, crops or confirms.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -85,8 +85,8 @@ class CausalLM:
         self._fused: FusedDecoder | None = None
         if fused:
             self._fused, self._project = FusedDecoder(model.base_model), self._projection()
-        self._keeps_features = False
-        self._seen: torch.Tensor | None = None
+        self._depths: tuple[int, ...] | None = None
+        self._seen: dict[int, torch.Tensor] = {}
         self.reset()
 
     def _projection(self) -> Product:
@@ -127,7 +127,7 @@ class CausalLM:
 
     def reset(self) -> None:
         """Forget every token and give the cache's memory back."""
-        self._cache = TreeCache(self.layers + self._keeps_features)
+        self._cache = TreeCache(self.layers + (self._depths is not None))
         self._context: tuple[int, ...] = ()
         self._tree: TokenTree | None = None
 
@@ -148,20 +148,48 @@ class CausalLM:
     def reserve(self, tokens: int) -> None:
         self._cache.reserve(tokens + TREE_ROOM)
 
-    def keep_features(self) -> None:
-        """From now on remember the last hidden state of every row, as one more layer of the
-        cache."""
-        if not self._keeps_features:
-            self._keeps_features = True
+    def keep_features(self, depths: Sequence[int] = ()) -> None:
+        """From now on remember the features of every row, as one more layer of the cache: the last
+        hidden state, and the states after so many layers.
+
+        depths  numbers of layers, ascending, each below the model's own number
+        """
+        if self._depths != tuple(depths):
+            self._depths = tuple(depths)
             self.reset()
 
-    def _take(self, _: Any, __: Any, output: Any) -> None:
-        self._seen = output.last_hidden_state[0]
+    def _watch(self, depth: int, states: torch.Tensor) -> None:
+        if self._depths is not None and depth in self._depths:
+            self._seen[depth] = states
+
+    @contextlib.contextmanager
+    def _watching(self) -> Iterator[None]:
+        """Hooks on a transformers model that note what `keep_features` asks for."""
+        if self._depths is None:
+            yield
+            return
+        body: Any = self.model.get_decoder()
+
+        def note(depth: int, output: Any) -> None:
+            if isinstance(output, tuple):  # a layer's, before transformers 5
+                output = output[0]
+            states: torch.Tensor = getattr(output, "last_hidden_state", output)
+            self._seen[depth] = states[0]
+
+        hooks = [body.register_forward_hook(lambda _, __, out: note(self.layers, out))]
+        for depth in self._depths:
+            hook = partial(lambda depth, _, __, out: note(depth, out), depth)
+            hooks.append(body.layers[depth - 1].register_forward_hook(hook))
+        try:
+            yield
+        finally:
+            for one in hooks:
+                one.remove()
 
     @torch.inference_mode()
     def features(self, context: Sequence[int]) -> torch.Tensor:
-        """Last hidden states [len(context) - 1, width] of all tokens but the last; needs
-        `keep_features`."""
+        """Features [len(context) - 1, width * (1 + depths)] of all tokens but the last: the last
+        hidden state, then those of the depths; needs `keep_features`."""
         context = tuple(context)
         kept = self._rewind(context)
         if kept < len(context) - 1:
@@ -323,12 +351,11 @@ class CausalLM:
             mask = None if plain else masks()[0, 0]
             embedded = self.model.get_input_embeddings()(torch.tensor(tokens, device=device))
             longest = min(self._cache.room, self.max_length)
-            hidden = self._seen = self._fused.run(embedded, places[0], longest, mask, self._cache)
+            hidden = self._fused.run(embedded, places[0], longest, mask, self._cache, self._watch)
+            self._seen[self.layers] = hidden
             self._note_features(past)
             return self._project(hidden if len(wanted) == len(tokens) else hidden[wanted])
-        with contextlib.ExitStack() as watching:
-            if self._keeps_features:
-                watching.callback(self.model.get_decoder().register_forward_hook(self._take).remove)
+        with self._watching():
             output = self.model(
                 input_ids=torch.tensor([tokens], device=device),
                 attention_mask=masks(),
@@ -342,11 +369,12 @@ class CausalLM:
         return logits if self._outputs is None else logits[:, self._outputs]
 
     def _note_features(self, past: int) -> None:
-        if self._keeps_features:
-            assert self._seen is not None and self._cache.layers[self.layers].length == past
-            rows = self._seen[None, None]
-            self._cache.layers[self.layers].update(rows, rows[..., :0])
-        self._seen = None
+        if self._depths is not None:
+            layer = self._cache.layers[self.layers]
+            assert layer.length == past
+            rows = torch.cat([self._seen[d] for d in (self.layers, *self._depths)], -1)[None, None]
+            layer.update(rows, rows[..., :0])
+        self._seen.clear()
 
 
 def _agreement(a: tuple[int, ...], b: tuple[int, ...]) -> int:

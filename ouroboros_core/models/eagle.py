@@ -5,13 +5,14 @@ A feature is the target's last hidden state at a position, from which its output
 logits. The head takes the feature at position i and the token at i + 1, and guesses the feature at
 i + 1 (EAGLE, arXiv 2401.15077, section 4.1); embeddings and output matrix are the target's. From
 its guesses it goes on by itself, and grows a tree whose nodes are chosen by cumulative probability
-(EAGLE-2, arXiv 2406.16858, section 4).
+(EAGLE-2, arXiv 2406.16858, section 4). A feature can also hold states from between the target's
+layers, which a matrix of the head adds to the last one (EAGLE-3, arXiv 2503.01840, section 3.1).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from typing import Any
 import torch
 from safetensors import SafetensorError
 from torch import nn
+from torch.nn import functional as F
 from transformers import LlamaConfig, LlamaModel, PreTrainedModel
 
 from ouroboros_core.errors import InvalidInput, VocabularyMismatch, WeightsUnavailable
@@ -40,6 +42,7 @@ class HeadConfig:
     target       the target's name, for messages
     signature    some of the target's weights: a head fits no other target
     eps          of the norms
+    depths       layers of the target behind which its states are read, beside the last one's
     """
 
     width: int
@@ -51,6 +54,7 @@ class HeadConfig:
     signature: tuple[float, ...]
     rope_theta: float = 10_000.0
     eps: float = 1e-6
+    depths: tuple[int, ...] = ()
 
 
 def signature(target: PreTrainedModel) -> tuple[float, ...]:
@@ -78,6 +82,10 @@ class EagleHead(nn.Module):
         super().__init__()
         self.config = config
         self.join = nn.Linear(config.width + config.embedding, config.width, bias=False)
+        self.deeper: nn.Linear | None = None
+        if config.depths:
+            self.deeper = nn.Linear(len(config.depths) * config.width, config.width, bias=False)
+            nn.init.zeros_(self.deeper.weight)
         self.register_buffer("outputs", torch.tensor(sorted(outputs), dtype=torch.int32))
         self.body = LlamaModel(
             LlamaConfig(
@@ -132,7 +140,8 @@ class EagleHead(nn.Module):
             data: dict[str, Any] = json.loads((folder / "head.json").read_text())
             if data.pop("kind") != "eagle":
                 raise ValueError("it is no EAGLE head")
-            config = HeadConfig(**{**data, "signature": tuple(data["signature"])})
+            data |= {name: tuple(data.get(name, ())) for name in ("signature", "depths")}
+            config = HeadConfig(**data)
             state = load_file(folder / FILE)
         except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
             raise WeightsUnavailable(f"{folder} holds no EAGLE head: {error}") from None
@@ -149,6 +158,23 @@ class EagleHead(nn.Module):
         return head.to(device=weight.device, dtype=weight.dtype).eval()
 
 
+def head_input(
+    features: torch.Tensor,
+    config: HeadConfig,
+    deeper: Callable[[torch.Tensor], torch.Tensor] | None,
+) -> torch.Tensor:
+    """What the head reads [..., width] of features [..., width * (1 + depths)]: the last hidden
+    state, and what `deeper` makes of the others, each divided by its own size first."""
+    last = features[..., : config.width]
+    if deeper is None:
+        return last
+    between = [
+        F.rms_norm(part, (config.width,), eps=config.eps)
+        for part in torch.split(features[..., config.width :], config.width, -1)
+    ]
+    return last + deeper(torch.cat(between, -1))
+
+
 class HeadEvaluation(TorchEvaluation):
     """Also the features [nodes, width] that the head guesses after each node, and the nodes' rows
     behind the context's in its cache, by which they can be extended."""
@@ -161,7 +187,7 @@ class EagleDrafter:
     read."""
 
     def __init__(self, head: EagleHead, target: CausalLM, name: str = "eagle") -> None:
-        target.keep_features()
+        target.keep_features(head.config.depths)
         self.head, self.target, self.name = head, target, name
         self.passes = 0
         device = head.join.weight.device
@@ -174,6 +200,7 @@ class EagleDrafter:
         head.body.rotary_emb = type(head.body.rotary_emb)(config=head.body.config).to(device)
         self._embed = target.model.get_input_embeddings()
         self._join = product(head.join.weight)
+        self._deeper = None if head.deeper is None else product(head.deeper.weight)
         self._body = FusedDecoder(head.body)
         self.reset()
 
@@ -280,9 +307,8 @@ class EagleDrafter:
                 ).triu(1)
                 mask[:, start:].masked_fill_(later, torch.finfo(mask.dtype).min)
             positions = torch.arange(start, stop, device=features.device)
-            guessed = self._pass(
-                features[start:stop], list(tokens[start + 1 : stop + 1]), positions, mask
-            )
+            given = head_input(features[start:stop], self.head.config, self._deeper)
+            guessed = self._pass(given, list(tokens[start + 1 : stop + 1]), positions, mask)
         self._tokens = tokens
         return guessed[-1:]
 

@@ -165,6 +165,7 @@ class FusedDecoder:
         longest: int,
         mask: torch.Tensor | None,
         cache: TreeCache,
+        watch: Callable[[int, torch.Tensor], None] = lambda depth, states: None,
     ) -> torch.Tensor:
         """Normalised last hidden states [rows, width] of rows appended to the cache.
 
@@ -172,10 +173,12 @@ class FusedDecoder:
         positions  [rows], all below `longest`
         mask       additive [rows, cached + rows]; None: every row sees everything, which is right
                    for a single one
+        watch      is told the hidden states [rows, width] after so many layers, one at least
         """
         cos, sin = self._turn(positions, longest)
         tiled = None if mask is None else mask.repeat(self.groups, 1)[None, None]
         for index, layer in enumerate(self.layers):
             keys, values, past = cache.append(index, len(x), layer.shared, layer.width, x)
             x = layer.run(x, cos, sin, tiled, keys, values, past)
+            watch(index + 1, x)
         return self.norm(x)

@@ -137,26 +137,22 @@ class DraftStudent(Student):
             self.model.get_output_embeddings().weight is target.get_output_embeddings().weight
         )
         self.outputs = list(outputs)
-        self._columns = Columns(outputs, target.config.vocab_size)
         matrix = target.get_output_embeddings().weight.detach()
-        self._matrix = (
-            matrix[self._columns.ids.to(matrix.device)].contiguous() if self.shared else None
-        )
+        self._columns = Columns(outputs, target.config.vocab_size, matrix.device)
+        self._matrix = matrix[self._columns.ids].contiguous() if self.shared else None
         self.module = self.model
         self.module.train()
 
     def loss(self, group: Ids, rng: np.random.Generator) -> tuple[torch.Tensor, int]:
         logits, places = self._logits(group)
-        wanted, p = self.teacher.laws(places)
-        return soft_cross_entropy(
-            logits, self._columns.of(wanted).to(logits.device), p.to(logits.device)
-        ), len(places)
+        wanted, p = self.teacher.likeliest(places)
+        return soft_cross_entropy(logits, self._columns.of(wanted), p), len(places)
 
     @torch.no_grad()
     def agreement(self, group: Ids) -> list[tuple[int, int]]:
         logits, places = self._logits(group)
-        choice = self._columns.ids[logits.argmax(-1).cpu()]
-        return [(int((choice == self.teacher.laws(places)[0][:, 0]).sum()), len(places))]
+        choice = self._columns.ids[logits.argmax(-1)]
+        return [(int((choice == self.teacher.likeliest(places)[0][:, 0]).sum()), len(places))]
 
     def _logits(self, group: Ids) -> tuple[torch.Tensor, Ids]:
         """Logits [places, outputs] where an answer's token comes next, and those places."""
@@ -169,7 +165,7 @@ class DraftStudent(Student):
             ).last_hidden_state
             hidden = hidden.flatten(0, 1)[torch.from_numpy(rows).to(device)]
             matrix = (
-                self.model.get_output_embeddings().weight[self._columns.ids.to(device)]
+                self.model.get_output_embeddings().weight[self._columns.ids]
                 if self._matrix is None
                 else self._matrix
             )

@@ -114,10 +114,10 @@ def soft_cross_entropy(
 class Columns:
     """Where each token id stands in a trimmed output vocabulary."""
 
-    def __init__(self, outputs: Sequence[int], vocabulary: int) -> None:
-        self.ids = torch.tensor(outputs)
-        self._column = torch.full((vocabulary,), -1)
-        self._column[self.ids] = torch.arange(len(outputs))
+    def __init__(self, outputs: Sequence[int], vocabulary: int, device: torch.device) -> None:
+        self.ids = torch.tensor(outputs, device=device)
+        self._column = torch.full((vocabulary,), -1, device=device)
+        self._column[self.ids] = torch.arange(len(outputs), device=device)
 
     def of(self, ids: torch.Tensor) -> torch.Tensor:
         return self._column[ids]

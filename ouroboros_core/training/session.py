@@ -16,7 +16,7 @@ from ouroboros_core.training.corpus import Conversations
 from ouroboros_core.training.draft import DraftRecipe, DraftStudent
 from ouroboros_core.training.eagle import EagleRecipe, EagleStudent
 from ouroboros_core.training.loop import Progress, Recipe, Trainer, output_vocabulary
-from ouroboros_core.training.teacher import Teacher
+from ouroboros_core.training.teacher import StoredTeacher, Teacher
 
 
 def make_student(
@@ -27,10 +27,16 @@ def make_student(
     accelerator: Accelerator,
 ) -> DraftStudent | EagleStudent:
     """The student of a recipe, not yet trained; `answers` is the folder where the target's are
-    kept."""
+    kept, if it computes on a CPU."""
     torch.manual_seed(recipe.seed)
     share = f"process-{accelerator.process_index}" if accelerator.num_processes > 1 else "."
-    teacher = Teacher(target, sources, answers / share, features=isinstance(recipe, EagleRecipe))
+    features = isinstance(recipe, EagleRecipe)
+    depths = recipe.depths if isinstance(recipe, EagleRecipe) else ()
+    teacher: Teacher
+    if target.device.type == "cpu":
+        teacher = StoredTeacher(target, sources, answers / share, features=features, depths=depths)
+    else:
+        teacher = Teacher(target, sources, features=features, depths=depths)
     always = sorted(stop_tokens(target, None))
     outputs = output_vocabulary(teacher.data, recipe.outputs, target.config.vocab_size, always)
     if isinstance(recipe, DraftRecipe):

@@ -1,4 +1,4 @@
-"""The target's answers to the training texts, computed once and kept on disk."""
+"""The target's answers to the training texts: computed for each batch, or once and kept on disk."""
 
 from __future__ import annotations
 
@@ -18,6 +18,9 @@ from ouroboros_core.training.corpus import Conversations, Ids, join
 TOP_K = 16
 """How many of the target's most probable tokens are kept at each position; the rest of the mass is
 left out."""
+
+PROJECTED = 4096
+"""Rows that meet the output matrix at once."""
 
 
 def _memmap(path: Path, dtype: Any, shape: tuple[int, ...]) -> Any:
@@ -81,15 +84,77 @@ class _Store:
 
 
 class Teacher:
-    """Asks the target for what is not yet known.
+    """Asks the target about each batch anew, which is fastest on a GPU."""
 
-    laws      ids and probabilities [places, TOP_K] of the likeliest next tokens, at the places from
-              which an answer goes on
-    features  last hidden states [places, width] in bfloat16, kept only if wanted
+    def __init__(
+        self,
+        target: PreTrainedModel,
+        sources: Sequence[Conversations],
+        *,
+        features: bool,
+        depths: Sequence[int] = (),
+    ) -> None:
+        """sources: the files of conversations, each a collection; places count through all of them.
 
-    Kept by target and contents of each file of conversations: further data leave what is known of
-    the old.
-    """
+        features  whether hidden states are wanted: the last ones, and those after `depths` layers
+        """
+        self.target, self.data = target, join(sources)
+        self._wants_features, self._depths = features, tuple(depths)
+        _check_logits(target)
+        self._kept = min(TOP_K, target.config.get_text_config(decoder=True).vocab_size)
+
+    @property
+    def device(self) -> torch.device:
+        device: torch.device = self.target.device
+        return device
+
+    def ask(self, group: Ids) -> None:
+        """Make sure that everything is known of these conversations."""
+        ids, probabilities, features = self._answer(group)
+        places = self.data.answer_rows(group)[1]
+        order = np.argsort(places)
+        self._places, self._order = places[order], order
+        self._ids, self._probabilities = ids, probabilities
+        self._latest = features
+
+    def likeliest(self, places: Ids) -> tuple[torch.Tensor, torch.Tensor]:
+        """The ids [places, TOP_K] of the likeliest next tokens at places from which an answer goes
+        on, and their probabilities, which sum to at most 1."""
+        found = self._order[np.searchsorted(self._places, places)]
+        rows = torch.from_numpy(found).to(self.device)
+        return self._ids[rows], self._probabilities[rows]
+
+    def features(self, group: Ids) -> torch.Tensor:
+        """Features [batch, length, width * (1 + depths)] in bfloat16 of the conversations that were
+        asked about last."""
+        return self._latest
+
+    @torch.no_grad()
+    def _answer(self, group: Ids) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Ids and probabilities [places, TOP_K], features [batch, length, width * (1 + depths)]."""
+        rows = torch.from_numpy(self.data.answer_rows(group)[0]).to(self.device)
+        output = self.target.base_model(
+            self.data.pad(group).to(self.device),
+            use_cache=False,
+            output_hidden_states=bool(self._depths),
+        )
+        last = output.last_hidden_state
+        hidden = last.flatten(0, 1)[rows]
+        ids = torch.empty(len(rows), self._kept, dtype=torch.long, device=self.device)
+        probabilities = torch.empty(len(rows), self._kept, device=self.device)
+        for part in torch.split(torch.arange(len(rows), device=self.device), PROJECTED):
+            logits = self.target.get_output_embeddings()(hidden[part]).float()
+            top = (logits - logits.logsumexp(-1, keepdim=True)).topk(self._kept)
+            ids[part], probabilities[part] = top.indices, top.values.exp()
+        if not self._wants_features:
+            return ids, probabilities, last[..., :0]
+        between = [output.hidden_states[depth] for depth in self._depths]
+        return ids, probabilities, torch.cat([last, *between], -1).bfloat16()
+
+
+class StoredTeacher(Teacher):
+    """Asks the target once and keeps its answers in files, by target and contents of each file of
+    conversations: further data leave what is known of the old."""
 
     def __init__(
         self,
@@ -98,72 +163,53 @@ class Teacher:
         folder: Path,
         *,
         features: bool,
+        depths: Sequence[int] = (),
     ) -> None:
-        """sources: the files of conversations, each a collection; places count through all of
-        them."""
+        super().__init__(target, sources, features=features, depths=depths)
         mine = hashlib.sha256(repr((signature(target), str(target.dtype))).encode()).hexdigest()[:8]
         folders = [folder / f"{mine}-{part.digest}" for part in sources]
         for one in folders:
             one.mkdir(parents=True, exist_ok=True)
-        self.target, self.data = target, join(sources)
-        _check_logits(target)
-        lengths, config = (
-            [len(part.tokens) for part in sources],
-            target.config.get_text_config(decoder=True),
-        )
-        self._kept = min(TOP_K, config.vocab_size)
-        self._ids = _Store(folders, lengths, "ids.npy", np.int32, self._kept)
-        self._probabilities = _Store(folders, lengths, "probabilities.npy", np.float16, self._kept)
-        self._features = (
-            _Store(folders, lengths, "features.npy", np.uint16, config.hidden_size)
-            if features
-            else None
+        lengths = [len(part.tokens) for part in sources]
+        self._stored_ids = _Store(folders, lengths, "ids.npy", np.int32, self._kept)
+        self._stored = _Store(folders, lengths, "probabilities.npy", np.float16, self._kept)
+        width = target.config.get_text_config(decoder=True).hidden_size * (1 + len(self._depths))
+        name = "-".join(["features", *map(str, self._depths)]) + ".npy"
+        self._stored_features = (
+            _Store(folders, lengths, name, np.uint16, width) if features else None
         )
 
-    @torch.inference_mode()
     def ask(self, group: Ids) -> None:
-        """Make sure that everything is known of these conversations."""
-        data, device = self.data, self.target.device
-        rows, places = data.answer_rows(group)
-        known = (self._probabilities.read(places)[:, 0] > 0).all()
-        if known and (
-            self._features is None or self._features.read(data.offsets[group]).any(1).all()
-        ):
+        data = self.data
+        places = data.answer_rows(group)[1]
+        known = (self._stored.read(places)[:, 0] > 0).all()
+        stored = self._stored_features
+        if known and (stored is None or stored.read(data.offsets[group]).any(1).all()):
             return
-        ids = data.pad(group)
-        hidden = self.target.base_model(ids.to(device), use_cache=False).last_hidden_state.flatten(
-            0, 1
-        )
-        if self._features is not None:
-            real = np.concatenate(
-                [n * ids.shape[1] + np.arange(data.length(i)) for n, i in enumerate(group)]
-            )
-            every = np.concatenate([np.arange(data.offsets[i], data.offsets[i + 1]) for i in group])
-            kept = hidden[torch.from_numpy(real).to(device)]
-            self._features.write(
-                every, kept.to("cpu", torch.bfloat16).view(torch.int16).numpy().view(np.uint16)
-            )
-        hidden = hidden[torch.from_numpy(rows).to(device)]
-        for start in range(0, len(places), 512):
-            part = places[start : start + 512]
-            logits = self.target.get_output_embeddings()(hidden[start : start + 512]).float()
-            top = (logits - logits.logsumexp(-1, keepdim=True)).topk(self._kept)
-            self._ids.write(part, top.indices.cpu().numpy())
-            self._probabilities.write(part, np.maximum(top.values.exp().cpu().numpy(), 6e-8))
+        ids, probabilities, features = self._answer(group)
+        self._stored_ids.write(places, ids.cpu().numpy())
+        self._stored.write(places, np.maximum(probabilities.cpu().numpy(), 6e-8))
+        if stored is not None:
+            rows = torch.cat([features[n, : data.length(i)] for n, i in enumerate(group)]).cpu()
+            stored.write(self._tokens_of(group), rows.view(torch.int16).numpy().view(np.uint16))
 
-    def laws(self, places: Ids) -> tuple[torch.Tensor, torch.Tensor]:
-        """ids [places, TOP_K] and probabilities, which sum to at most 1."""
-        p = torch.from_numpy(self._probabilities.read(places).astype(np.float32))
-        return torch.from_numpy(self._ids.read(places).astype(np.int64)), p
+    def likeliest(self, places: Ids) -> tuple[torch.Tensor, torch.Tensor]:
+        p = torch.from_numpy(self._stored.read(places).astype(np.float32))
+        ids = torch.from_numpy(self._stored_ids.read(places).astype(np.int64))
+        return ids.to(self.device), p.to(self.device)
 
     def features(self, group: Ids) -> torch.Tensor:
-        """Features [batch, length, width] in bfloat16, zero behind a conversation's end."""
-        assert self._features is not None
-        data = self.data
-        lengths = [data.length(i) for i in group]
-        every = np.concatenate([np.arange(data.offsets[i], data.offsets[i + 1]) for i in group])
-        rows = torch.from_numpy(self._features.read(every).view(np.int16)).view(torch.bfloat16)
+        """Of any conversations; zero behind a conversation's end."""
+        assert self._stored_features is not None
+        lengths = [self.data.length(i) for i in group]
+        held = self._stored_features.read(self._tokens_of(group)).view(np.int16)
+        rows = torch.from_numpy(held).view(torch.bfloat16)
         found = torch.zeros(len(group), max(lengths), rows.shape[1], dtype=torch.bfloat16)
         for row, part in enumerate(torch.split(rows, lengths)):
             found[row, : len(part)] = part
-        return found
+        return found.to(self.device)
+
+    def _tokens_of(self, group: Ids) -> Ids:
+        """The places of all tokens of these conversations, one after the other."""
+        offsets = self.data.offsets
+        return np.concatenate([np.arange(offsets[i], offsets[i + 1]) for i in group])

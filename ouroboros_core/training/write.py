@@ -25,10 +25,10 @@ LONG = 60
 """Tokens from which on an answer can become part of an article."""
 
 BATCH = 96
-"""Texts written side by side at most."""
+"""Texts written side by side at most, on a CPU."""
 
-BATCH_TOKENS = 16_384
-"""Prompt tokens in one batch at most."""
+PROMPT_TOKENS = 170
+"""Prompt tokens in one batch at most, for each of its texts."""
 
 
 @dataclass(frozen=True)
@@ -130,14 +130,11 @@ class Author:
         answer_tokens: int = 136,
         kinds: Sequence[Kind] = KINDS,
         library: Library = Library(),
+        batch: int = BATCH,
     ) -> None:
-        self.writer, self.seed, self.answer_tokens, self.kinds, self.library = (
-            writer,
-            seed,
-            answer_tokens,
-            kinds,
-            library,
-        )
+        """batch: texts written side by side at most."""
+        self.writer, self.seed, self.answer_tokens = writer, seed, answer_tokens
+        self.kinds, self.library, self.batch = kinds, library, batch
         self.answers: list[str] = []
 
     def _can(self, kind: Kind) -> bool:
@@ -189,7 +186,9 @@ class Author:
         writer = self.writer
         tail = writer.ids(writer.after)
         if kind.longest:
-            starts = [writer.ids(writer.before + rng.choice(kind.openings)) for _ in range(BATCH)]
+            starts = [
+                writer.ids(writer.before + rng.choice(kind.openings)) for _ in range(self.batch)
+            ]
             turns = writer.write(starts, kind.longest, ASKING, generator)
             return [
                 [*s, *(t for t in turn if t not in writer.stop), *tail]
@@ -198,13 +197,13 @@ class Author:
         if kind.name == "translation":
             return [
                 writer.ids(writer.before + self._sentence(kind, rng) + writer.after)
-                for _ in range(BATCH)
+                for _ in range(self.batch)
             ]
         length = rng.randrange(1, 4) if self.library.passages else rng.randrange(2, 8)
         make = self._article if kind.name == "summary" else self._passages
-        texts = [rng.choice(kind.openings) + make(length, rng) for _ in range(BATCH)]
+        texts = [rng.choice(kind.openings) + make(length, rng) for _ in range(self.batch)]
         prompts = [writer.ids(writer.before + text + writer.after) for text in texts]
-        return prompts[: max(4, BATCH_TOKENS // max(map(len, prompts)))]
+        return prompts[: max(4, self.batch * PROMPT_TOKENS // max(map(len, prompts)))]
 
     def _sentence(self, kind: Kind, rng: random.Random) -> str:
         """A sentence to translate, at times two."""
