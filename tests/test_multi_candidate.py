@@ -138,7 +138,7 @@ def test_drafted_corrected_and_bonus_tokens_follow_the_target(rule: str, config:
     for (name, last), seen in counts.items():
         p = softmax(target.after(last))
         if seen.total() * p.min() > 5:
-            assert chi_square([seen[t] for t in range(6)], seen.total() * p) < CHI_SQUARE[5]
+            assert chi_square([seen[t] for t in range(6)], list(seen.total() * p)) < CHI_SQUARE[5]
             held[name] += 1
     assert min(held[name] for name in ("first", "later", "bonus")) > 3
 
