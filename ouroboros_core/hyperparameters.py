@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import Any, Literal, Union, get_args, get_origin
 
 import annotated_types
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, ValidationError
 from pydantic.fields import FieldInfo
+from pydantic_core import core_schema
 
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.words import say
@@ -26,6 +27,47 @@ AUTO: Auto = "auto"
 def upto(value: int | Auto, most: int) -> int:
     """A knob's value, or where the method sets it by itself, the most that it may choose."""
     return most if value == AUTO else value
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Rule for a knob that is a list of whole numbers in a text, such as `4,2,2`: the branches of a
+    tree, level by level. `4x2x2` is read, too, for places where commas separate other things.
+
+    length  numbers at most
+    most    each of them is between 1 and this
+    nodes   of the tree at most, the root left out
+    """
+
+    length: int
+    most: int
+    nodes: int
+
+    @staticmethod
+    def read(text: str) -> tuple[int, ...]:
+        """The numbers of a valid text."""
+        return tuple(int(part) for part in text.split(","))
+
+    def check(self, text: str) -> str:
+        """The text with commas; raises ValueError."""
+        parts = [part.strip() for part in text.replace("x", ",").split(",")]
+        if not all(part.isascii() and part.isdigit() and len(part) < 4 for part in parts):
+            raise ValueError("not a list of whole numbers")
+        numbers = [int(part) for part in parts]
+        level, nodes = 1, 0
+        for number in numbers:
+            level *= number
+            nodes += level
+        if len(numbers) > self.length or not all(1 <= n <= self.most for n in numbers):
+            raise ValueError("too many numbers, or one that is too large or too small")
+        if nodes > self.nodes:
+            raise ValueError("too large a tree")
+        return ",".join(map(str, numbers))
+
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> core_schema.CoreSchema:
+        return core_schema.no_info_after_validator_function(self.check, handler(source))
 
 
 def read_knobs(text: str) -> dict[str, str]:
@@ -57,6 +99,8 @@ class Knob:
     fixed: Value | None = None
     """For a knob that may be 'auto': the fixed value that a slider begins at; None for one that may
     not."""
+    counts: Counts | None = None
+    """For a knob that is a list of whole numbers in a text: what it may hold."""
 
     @property
     def allowed(self) -> str:
@@ -69,6 +113,9 @@ class Knob:
             return say("allowed.bool")
         if self.choices:
             return say("allowed.choices", choices=", ".join(self.choices))
+        if self.counts:
+            longest, most, nodes = self.counts.length, self.counts.most, self.counts.nodes
+            return say("allowed.counts", longest=longest, most=most, nodes=nodes)
         kind = say("allowed.whole" if self.kind is int else "allowed.number")
         low, high = _short(self.low), _short(self.high)
         if self.low is not None and self.high is not None:
@@ -137,15 +184,15 @@ def _knob(name: str, info: FieldInfo) -> Knob:
             low, is_open = rule.gt, True
         elif isinstance(rule, annotated_types.Le):
             high = rule.le
+    counts = next((rule for rule in rules if isinstance(rule, Counts)), None)
     choices: tuple[str, ...] = ()
     if get_origin(kind) is Literal:
         kind, choices = str, get_args(kind)
     if get_origin(kind) in (Union, types.UnionType):
         kind = get_args(kind)[0]
     assert kind in (bool, int, float, str), f"{name}: a knob is a bool, int, float or str"
-    return Knob(
-        name, kind, info.default, info.description or "", low, high, is_open, choices, fixed
-    )
+    about = info.description or ""
+    return Knob(name, kind, info.default, about, low, high, is_open, choices, fixed, counts)
 
 
 def _explain(cls: type[Hyperparameters], error: Any) -> str:

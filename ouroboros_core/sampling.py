@@ -49,18 +49,19 @@ class Sampling(Hyperparameters):
         le=2**32 - 1,
         description="Seed of the noise, and of the lookahead window's first tokens.",
     )
-    acceptance: Literal["match", "rejection"] = Field(
+    acceptance: Literal["match", "rejection", "block"] = Field(
         "match",
         description=(
             "How a sampled draft is judged: match keeps what the target draws, too; rejection "
-            "keeps it by min(1, p/q)."
+            "keeps each token by min(1, p/q); block judges a drafted chain as a whole."
         ),
     )
 
     @property
     def rejects(self) -> bool:
-        """Whether drafts are judged by rejection sampling; greedy, both rules are one."""
-        return self.acceptance == "rejection" and self.temperature > 0
+        """Whether drafts are judged by the probabilities that they were drawn from, by rejection
+        sampling or as a block; greedy, all rules are one."""
+        return self.acceptance != "match" and self.temperature > 0
 
     @property
     def kind(self) -> str:
@@ -169,3 +170,28 @@ class Sampler:
             return int(np.argmax(scores + self.noise(position, draw)[: len(scores)]))
 
         return choose
+
+    def ranker(
+        self, evaluation: Evaluation, tree: TokenTree, root_position: int, k: int, draw: int = 0
+    ) -> Callable[[int], list[int]]:
+        """The function from a node to k different tokens after it, fewer where fewer are possible;
+        the first is what `chooser` would choose.
+
+        Greedy, they are the likeliest ones. Sampled, they are the largest by log-probability plus
+        noise: drawn one after the other without replacement (the Gumbel-top-k trick, Kool et al.,
+        arXiv 1903.06059).
+        """
+        if self.sampling.temperature == 0:
+            return evaluation.likeliest(k).__getitem__
+
+        def rank(node: int) -> list[int]:
+            scores = process(evaluation.logits(node), self.sampling)
+            position = root_position + tree.depths[node] + 1
+            perturbed = scores + self.noise(position, draw)[: len(scores)]
+            count = min(k, len(scores))
+            best = np.argpartition(-perturbed, count - 1)[:count]
+            ordered = best[np.argsort(-perturbed[best], kind="stable")]
+            possible: list[int] = ordered[softmax(scores)[ordered] > 0].tolist()
+            return possible
+
+        return rank

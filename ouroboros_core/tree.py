@@ -170,6 +170,17 @@ class TokenTree:
         it was chosen otherwise."""
         return None
 
+    def turns(self, node: int) -> tuple[int, ...]:
+        """Which of the independent draws after its parent gave the node, from 0; empty where its
+        token was not drawn so."""
+        return ()
+
+    def draws(self, node: int) -> list[int]:
+        """The children of `node` in the order in which they were drawn, independently of each
+        other; one that was drawn several times is there as often."""
+        turns = [(turn, child) for child in self.children(node) for turn in self.turns(child)]
+        return [child for _, child in sorted(turns)]
+
     def draft_output(self, node: int) -> Output | None:
         """What the draft said after a node, from which the node's children come; None where no
         draft was asked."""
@@ -223,11 +234,13 @@ class Notes:
 
     drawn    the draft's probabilities that its token was drawn from, where rejection sampling asks
              for them
+    turns    which of several independent draws gave it
     outputs  what the draft said after it
     origins  who proposed it, where there are several
     """
 
     drawn: dict[int, Probabilities] = field(default_factory=dict)
+    turns: dict[int, tuple[int, ...]] = field(default_factory=dict)
     outputs: dict[int, Output] = field(default_factory=dict)
     origins: dict[int, tuple[Provenance, ...]] = field(default_factory=dict)
 
@@ -236,6 +249,8 @@ class Notes:
         already, only what is new."""
         if (drawn := tree.drawn_from(node)) is not None:
             self.drawn.setdefault(place, drawn)
+        if turns := tree.turns(node):
+            self.turns.setdefault(place, turns)
         if (output := tree.draft_output(node)) is not None:
             self.outputs.setdefault(place, output)
         if len(tree.origins(node)) > 1:
@@ -256,6 +271,9 @@ class AnnotatedTree(TokenTree):
 
     def drawn_from(self, node: int) -> Probabilities | None:
         return self.notes.drawn.get(node)
+
+    def turns(self, node: int) -> tuple[int, ...]:
+        return self.notes.turns.get(node, ())
 
     def draft_output(self, node: int) -> Output | None:
         return self.notes.outputs.get(node)
@@ -280,6 +298,7 @@ class TreeBuilder:
         self._silent: set[int] = set()
         self._notes = Notes()
         self._known: dict[tuple[int, int], int] = {}
+        self._drawn_before: dict[tuple[int, int], int] = {}
         self._window_began = False
 
     def __len__(self) -> int:
@@ -348,6 +367,24 @@ class TreeBuilder:
             self._notes.drawn[node] = drawn_from
         return node
 
+    def draw(
+        self, token: int, parent: int, provenance: Provenance, turn: int, law: Probabilities
+    ) -> int | None:
+        """The node for a token that was drawn after `parent` independently of those drawn there
+        before: the same one for equal tokens, so that they take one row. None where it would lie
+        too deep.
+
+        turn: its number among these draws, rising from 0; law: the probabilities [vocabulary] that
+        all of them were drawn from.
+        """
+        node = self._drawn_before.get((parent, token))
+        if node is None:
+            node = self.add(token, parent, provenance, law)
+        if node is not None:
+            self._drawn_before[parent, token] = node
+            self._notes.turns[node] = (*self._notes.turns.get(node, ()), turn)
+        return node
+
     def note_output(self, node: int, output: Output) -> None:
         """Note what the draft said after a node."""
         self._notes.outputs[node] = output
@@ -395,7 +432,7 @@ class TreeBuilder:
 
     def build(self) -> TokenTree:
         notes = replace(self._notes)
-        for name in ("drawn", "outputs", "origins"):
+        for name in ("drawn", "turns", "outputs", "origins"):
             setattr(notes, name, dict(getattr(notes, name)))
         tree = TokenTree(
             tuple(self._tokens),

@@ -185,7 +185,8 @@ def knobs_of(method: Any, rng: random.Random) -> dict[str, Any]:
                 if knob.low is None
                 else (knob.low, min(knob.high or 0, knob.low + 5), knob.default)
             )
-            drawn[name] = rng.choice(numbers or knob.choices or (True, False))
+            texts = knob.choices or (("4,2,2", "1,1") if knob.counts else ())
+            drawn[name] = rng.choice(numbers or texts or (True, False))
     try:
         method.Hyperparameters.parse(drawn)
     except InvalidInput:
@@ -228,7 +229,7 @@ class Maker:
         }
         how = {
             "temperature": rng.choice((0, 0, 0.8)),
-            "acceptance": rng.choice(("match", "rejection")),
+            "acceptance": rng.choice(("match", "rejection", "block")),
         }
         return {**self.defaults, **few, **more, **how, "knobs": {}}
 

@@ -44,6 +44,8 @@ def methods_table() -> str:
         for name, knob in method["knobs"].items():
             default = str(knob["default"]).lower() if knob["type"] == "bool" else knob["default"]
             bounds = f"; {knob['min']}-{knob['max']}" if knob["min"] is not None else ""
+            if knob["type"] == "str" and knob["auto"]:
+                bounds = f"; such as {knob['fixed']}"
             bounds = f"{bounds} or auto" if knob["auto"] else bounds
             bounds = f"; {', '.join(knob['choices'])}" if knob["choices"] else bounds
             knobs.append(f"`{name}` ({default}{bounds})")

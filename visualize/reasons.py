@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 
-from ouroboros_core.decoding.trace import Judged, Step
+from ouroboros_core.decoding.trace import Judged, Step, Trial
 from ouroboros_core.methods.base import Decision
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.sources import Source
@@ -114,7 +114,7 @@ class Reasons:
         if judged is not None and judged.trials:
             return say("reason.accepted.trial", trial=self._trial(judged, node))
         if self.sampling.rejects:
-            return say("reason.accepted.unrecorded", unrecorded=NOT_RECORDED)
+            return say("reason.accepted.unrecorded", rule=self._rule, unrecorded=NOT_RECORDED)
         return say("reason.accepted", who=self._who(node), choice=self._choice(before, token))
 
     def _corrected(self, before: int, candidates: list[int], token: int) -> str:
@@ -131,7 +131,7 @@ class Reasons:
             trial = self._trial(judged, judged.trials[-1].node)
             return say("reason.corrected.trial", trial=trial, token=self.quoted(token), drawn=drawn)
         if self.sampling.rejects:
-            return say("reason.corrected.unrecorded", unrecorded=NOT_RECORDED)
+            return say("reason.corrected.unrecorded", rule=self._rule, unrecorded=NOT_RECORDED)
         how = say("reason.argmax" if self.sampling.temperature == 0 else "reason.draws")
         return say("reason.corrected", how=how, choice=self._choice(before, token), said=said)
 
@@ -144,10 +144,15 @@ class Reasons:
         if judged is not None and judged.trials:
             return say("reason.before")
         if self.sampling.rejects:
-            return say("reason.rejected.unrecorded", unrecorded=NOT_RECORDED)
+            return say("reason.rejected.unrecorded", rule=self._rule, unrecorded=NOT_RECORDED)
         wanted, said = self._choice(above, chosen), self._said(judged, node, token)
         self._rejected.add(node)
         return say("reason.rejected", wanted=wanted, who=self._who(node), said=said)
+
+    @property
+    def _rule(self) -> str:
+        """What the rule of acceptance is called."""
+        return say(f"reason.rule.{self.sampling.acceptance}")
 
     def _choice(self, before: int, token: int) -> str:
         """The token that the target chose, with what made it the choice."""
@@ -174,9 +179,12 @@ class Reasons:
         return f"{self.quoted(token)} ({chance})"
 
     def _trial(self, judged: Judged, node: int) -> str:
-        trial = next(trial for trial in judged.trials if trial.node == node)
+        # Of a node that was drawn several times the last draw tells: only it may be accepted.
+        trial = next(trial for trial in reversed(judged.trials) if trial.node == node)
         name = self.quoted(self.step.tree.tokens[node])
         sign = "<" if trial.accepted else "≥"
+        if trial.chance is not None:
+            return self._other_trial(trial, name, trial.chance)
         if trial.q is None:
             return say("reason.trial.looked", token=name, u=trial.u, sign=sign, p=trial.p)
         if not trial.q:
@@ -185,6 +193,17 @@ class Reasons:
         return say(
             "reason.trial", token=name, u=trial.u, sign=sign, p=trial.p, q=trial.q, ratio=ratio
         )
+
+    @staticmethod
+    def _other_trial(trial: Trial, token: str, chance: float) -> str:
+        """A candidate that was not judged by min(1, p/q)."""
+        if trial.rule == "k-seq":
+            sign = "<" if trial.accepted else "≥"
+            return say("reason.trial.draws", token=token, u=trial.u, sign=sign, chance=chance)
+        if trial.accepted and trial.u >= chance:
+            return say("reason.trial.later", token=token)
+        sign = "<" if trial.accepted else "≥"
+        return say("reason.trial.block", token=token, u=trial.u, sign=sign, chance=chance)
 
     @staticmethod
     def _value(judged: Judged, column: tuple[float, ...], token: int) -> float:

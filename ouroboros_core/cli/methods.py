@@ -56,6 +56,8 @@ def run(arguments: argparse.Namespace) -> None:
         console.print(f"  {method['summary']}")
         for name, knob in method["knobs"].items():
             bounds = f" {knob['min']}-{knob['max']}" if knob["min"] is not None else ""
+            if knob["type"] == "str" and knob["auto"]:
+                bounds = f" {knob['fixed']}"
             bounds += " or auto" if knob["auto"] else ""
             bounds = bounds or (f" {'|'.join(knob['choices'])}" if knob["choices"] else "")
             console.print(

@@ -14,7 +14,7 @@ from ouroboros_core.interfaces import Evaluation, LanguageModel
 from ouroboros_core.methods.base import Context, Method, TokenizedPrompt, VerificationResult
 from ouroboros_core.sampling import Sampler
 from ouroboros_core.tree import TokenTree
-from ouroboros_core.verify import rejection_sampling, truncate, verify
+from ouroboros_core.verify import SAMPLED_RULES, truncate, verify
 
 
 def check_room(prompt: Sequence[int], max_new_tokens: int, model: LanguageModel) -> None:
@@ -126,7 +126,7 @@ def _judge(
     that of the context."""
     if not sampler.sampling.rejects:
         return verify(tree, sampler.chooser(evaluation, tree, length - 1))
-    return rejection_sampling(
+    return SAMPLED_RULES[sampler.sampling.acceptance](
         tree,
         lambda node: sampler.probabilities(evaluation, node),
         lambda node: sampler.generator(length + tree.depths[node]),

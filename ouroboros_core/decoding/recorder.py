@@ -3,6 +3,7 @@ every clock."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from ouroboros_core.decoding.trace import Judged, Trial
 from ouroboros_core.interfaces import Evaluation
 from ouroboros_core.sampling import Sampler, softmax
 from ouroboros_core.tree import Probabilities, TokenTree
-from ouroboros_core.verify import rejection_sampling, residual
+from ouroboros_core.verify import SAMPLED_RULES, Judgement
 
 TOP = 10
 """Tokens kept of each model, the likeliest; those that were proposed or chosen are kept beside
@@ -37,14 +38,12 @@ class Recorder:
     ) -> tuple[Judged, ...]:
         """Every place of the walk, the root first; `length` is that of the context. Where the text
         ended, nothing was judged."""
-        trials = self._trials(tree, evaluation, length) if self.sampler.sampling.rejects else {}
+        draws = self._draws(tree, evaluation, length)
         chosen = [tree.tokens[node] for node in path] + (
             [] if target_token is None else [target_token]
         )
         return tuple(
-            self._judged(
-                tree, evaluation, node, token, length + tree.depths[node], trials.get(node, ())
-            )
+            self._judged(tree, evaluation, node, token, length + tree.depths[node], draws)
             for node, token in zip((0, *path), chosen, strict=False)
         )
 
@@ -55,12 +54,11 @@ class Recorder:
         node: int,
         chosen: int,
         position: int,
-        trials: tuple[Trial, ...],
+        draws: _Draws,
     ) -> Judged:
         p = self._probabilities(evaluation, node)
         draft = tree.draft_output(node)
         q = self._probabilities(*draft) if draft else None
-        left = _left(p, trials, tree) if trials else None
         proposed = [tree.tokens[child] for child in tree.children(node)]
         tokens = dict.fromkeys([*_top(p), *(_top(q) if q is not None else []), *proposed, chosen])
         rows = np.array([token for token in tokens if token < len(p)])
@@ -73,8 +71,8 @@ class Recorder:
             target=_column(p, rows),
             draft=_column(q, rows),
             noise=_column(noise, rows),
-            trials=trials,
-            left=_column(left, rows),
+            trials=tuple(draws.trials.get(node, ())),
+            left=_column(draws.over.get(node), rows),
         )
 
     def _probabilities(self, evaluation: Evaluation, node: int) -> Probabilities:
@@ -84,34 +82,38 @@ class Recorder:
             return self.sampler.probabilities(evaluation, node)
         return softmax(evaluation.logits(node).astype(np.float64))
 
-    def _trials(
-        self, tree: TokenTree, evaluation: Evaluation, length: int
-    ) -> dict[int, tuple[Trial, ...]]:
-        """The draws of rejection sampling, made once more from the same randomness."""
-        found: dict[int, list[Trial]] = {}
-
-        def note(
-            node: int, child: int, u: float, p: float, q: float | None, accepted: bool
-        ) -> None:
-            kept = (round(u, DIGITS), round(p, DIGITS), None if q is None else round(q, DIGITS))
-            found.setdefault(node, []).append(Trial(child, *kept, accepted))
-
-        rejection_sampling(
-            tree,
-            lambda node: self.sampler.probabilities(evaluation, node),
-            lambda node: self.sampler.generator(length + tree.depths[node]),
-            note,
-        )
-        return {node: tuple(trials) for node, trials in found.items()}
+    def _draws(self, tree: TokenTree, evaluation: Evaluation, length: int) -> _Draws:
+        """The draws by which the tree was judged, made once more from the same randomness."""
+        draws = _Draws()
+        if self.sampler.sampling.rejects:
+            SAMPLED_RULES[self.sampler.sampling.acceptance](
+                tree,
+                lambda node: self.sampler.probabilities(evaluation, node),
+                lambda node: self.sampler.generator(length + tree.depths[node]),
+                draws,
+            )
+        return draws
 
 
-def _left(p: Probabilities, trials: tuple[Trial, ...], tree: TokenTree) -> Probabilities | None:
-    """What is left of p after the last candidate was rejected; None where one was accepted."""
-    if trials[-1].accepted:
-        return None
-    for trial in trials:
-        p = residual(p, tree.tokens[trial.node], tree.drawn_from(trial.node))
-    return p
+class _Draws:
+    """By node, the candidates that were judged after it, and the p that was left where none was
+    accepted."""
+
+    def __init__(self) -> None:
+        self.trials: dict[int, list[Trial]] = {}
+        self.over: dict[int, Probabilities] = {}
+
+    def judged(self, judgement: Judgement) -> None:
+        q = None if judgement.q is None else round(judgement.q, DIGITS)
+        u, p = round(judgement.u, DIGITS), round(judgement.p, DIGITS)
+        trial = Trial(judgement.node, u, p, q, judgement.accepted)
+        if judgement.rule != "token":
+            chance = round(judgement.chance, DIGITS)
+            trial = replace(trial, chance=chance, rule=judgement.rule)
+        self.trials.setdefault(judgement.before, []).append(trial)
+
+    def left(self, node: int, p: Probabilities) -> None:
+        self.over[node] = p
 
 
 def _top(p: Probabilities) -> list[int]:

@@ -18,6 +18,7 @@ from ouroboros_core.environment import Environment
 from ouroboros_core.methods.base import Decision
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import TokenTree
+from ouroboros_core.verify import Rule
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -50,7 +51,10 @@ class Trial:
     """A candidate under rejection sampling: kept if u < min(1, p/q), or u < p where it was not
     drawn (q is None).
 
-    node  of the candidate
+    node    of the candidate
+    chance  what u was compared with, where another rule judged it
+    rule    `token`; `k-seq` for one of several independent draws, kept if u < min(1, p / (rho q));
+            `block` for a token of a block, which is kept, too, where a later one is
     """
 
     node: int
@@ -58,6 +62,8 @@ class Trial:
     p: float
     q: float | None
     accepted: bool
+    chance: float | None = None
+    rule: Rule = "token"
 
 
 @dataclass(frozen=True)
@@ -70,7 +76,7 @@ class Judged:
     draft   likewise the draft's; empty where it was not asked
     noise   the Gumbel noise of each: the token with the largest log-probability plus noise is
             chosen. Sampled by `match` only
-    trials  the candidates in the order in which they were judged. Rejection sampling only
+    trials  the candidates in the order in which they were judged. Not by `match`
     left    what was left of the target's probabilities after the last rejection, from which the
             correction was drawn
     """

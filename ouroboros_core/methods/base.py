@@ -309,8 +309,19 @@ class Resources:
         and further ones. For rejection sampling it draws anew at every step: of a draft that was
         discarded there may be traces in a pool, and what is offered now must not know what will be
         drawn."""
-        draw = (candidate << 32) + (1 + step if self.sampler.sampling.rejects else 0)
+        draw = self._draw(step, candidate)
         return self.sampler.chooser(evaluation, tree, root_position, draw)
+
+    def ranker(
+        self, evaluation: Evaluation, tree: TokenTree, root_position: int, step: int, k: int
+    ) -> Callable[[int], list[int]]:
+        """How a draft chooses k different tokens after a node, the first as by `chooser`; fewer
+        where fewer are possible. For rejection sampling they are drawn without replacement."""
+        return self.sampler.ranker(evaluation, tree, root_position, k, self._draw(step))
+
+    def _draw(self, step: int, candidate: int = 0) -> int:
+        """Which of the noises of a position a draft chooses with; 0 is the target's own."""
+        return (candidate << 32) + (1 + step if self.sampler.sampling.rejects else 0)
 
     def drawn_from(self, evaluation: Evaluation, node: int) -> Probabilities | None:
         """The probabilities from which the draft's token after a node is drawn, where the

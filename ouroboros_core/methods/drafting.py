@@ -3,9 +3,11 @@ tree."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from ouroboros_core.interfaces import Evaluation, LanguageModel
-from ouroboros_core.methods.base import Resources, TokenizedPrompt
-from ouroboros_core.tree import TokenTree
+from ouroboros_core.methods.base import Context, Resources, TokenizedPrompt
+from ouroboros_core.tree import TokenTree, TreeBuilder
 
 READING = 0.05
 """The share of the seconds of an autoregressive answer that the draft model may spend on reading
@@ -14,6 +16,12 @@ its end only, so that little is lost if no draft pays."""
 
 LEAST = 64
 """Tokens of the prompt that it reads in any case."""
+
+Frontier = dict[int, float]
+"""The nodes behind which a tree is to grow, with the probability of each path to them."""
+
+Level = tuple[Evaluation, TokenTree]
+"""What a draft pass says, and the tree that it says it of."""
 
 
 class DraftModel:
@@ -48,3 +56,28 @@ class DraftModel:
         """The outputs after every node of a tree behind the text, of which the draft model knows
         the part that it has read."""
         return self.model.evaluate(text[self._unread :], tree)
+
+    def levels(
+        self, context: Context, builder: TreeBuilder, frontier: Frontier, depth: int
+    ) -> Iterator[Level]:
+        """Draft a tree level by level, one draft pass for each: gives the outputs after the nodes
+        of `frontier`, and its user grows the tree there and puts the new nodes into it.
+
+        builder   the tree, with its root alone in the beginning
+        frontier  node -> the probability, by the draft's own account, that the text goes on through
+                  it; {0: 1.0} in the beginning. Where it is empty nothing more is drafted
+        depth     levels at most; fewer where the text ends or another pass is not worth its time
+        """
+        evaluation: Evaluation | None = None
+        for _ in range(min(depth, context.remaining - 1)):
+            reach = sum(frontier.values())
+            if not frontier or not context.budget.allows_pass(reach, len(frontier)):
+                return
+            tree = builder.build()
+            if evaluation is None:
+                evaluation = self.evaluate(context.tokens, tree)
+            else:
+                evaluation = self.model.extend(evaluation, tree)
+            for node in frontier:
+                builder.note_output(node, (evaluation, node))
+            yield evaluation, tree

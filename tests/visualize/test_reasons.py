@@ -120,9 +120,10 @@ def test_where_a_proposal_comes_from_is_told() -> None:
     ]
 
 
-@pytest.mark.parametrize("rule", ["greedy", "match", "rejection"])
+@pytest.mark.parametrize("rule", ["greedy", "match", "rejection", "block"])
 @pytest.mark.parametrize(
-    "method", ["speculative", "ouroboros", "eagle2", "union", "token_recycling", "lookahead"]
+    "method",
+    ["speculative", "ouroboros", "eagle2", "union", "token_recycling", "lookahead", "spectr"],
 )
 def test_every_token_and_every_node_of_a_real_run_has_its_sentence(method: str, rule: str) -> None:
     sampling = Sampling() if rule == "greedy" else Sampling(temperature=0.9, acceptance=rule)

@@ -110,8 +110,8 @@ def add_endpoint(runner: Runner) -> None:
 
         Each value is {text, done}. The last adds tokens_per_second; speedup over plain decoding,
         measured (null without compare); identical (to plain decoding; null under
-        rejection sampling); difference (where, and whether rounding explains it); and trace, one
-        JSON object with `steps`.
+        rejection sampling and block verification); difference (where, and whether rounding
+        explains it); and trace, one JSON object with `steps`.
         """
         sampling = {
             "temperature": temperature,

@@ -40,8 +40,16 @@ def setting_component(setting: Knob, automatic: bool = False) -> Any:
         )
     if setting.kind is bool:
         return gr.Checkbox(value=bool(setting.default), label=label, info=setting_help(setting))
-    step = 1 if setting.kind is int else 0.05
     value = setting.default if setting.fixed is None else setting.fixed
+    if setting.kind is str:
+        return gr.Textbox(
+            str(value),
+            label=label,
+            info=setting_help(setting),
+            visible=not automatic,
+            max_length=40,
+        )
+    step = 1 if setting.kind is int else 0.05
     return gr.Slider(
         setting.low,
         setting.high,

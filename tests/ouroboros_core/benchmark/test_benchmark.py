@@ -204,7 +204,10 @@ def test_commas_in_brackets_do_not_split_and_the_baseline_is_added() -> None:
         ("speculative[gamma=2,gamma=3]", "gamma is set twice"),
         ("speculative[warm=true]", "speculative has no phrase pool that could be warm"),
         ("ouroboros[warm=maybe]", "warm must be true or false, got maybe"),
-        ("ouroboros[acceptance=never]", "acceptance must be one of match, rejection, got never"),
+        (
+            "ouroboros[acceptance=never]",
+            "acceptance must be one of match, rejection, block, got never",
+        ),
         ("speculative,speculative", "speculative is named twice"),
     ],
 )

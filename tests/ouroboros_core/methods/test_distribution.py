@@ -1,5 +1,5 @@
 """Sampling changes no probability: counts at drafted, corrected and bonus slots against the known
-distribution, by both rules.
+distribution, by all rules.
 
 The model is a table: the same next-token probabilities p after every text. The draft proposes from
 another distribution q. What is emitted in a slot where a draft was tested, and in a bonus slot,
@@ -69,7 +69,9 @@ class Table:
     def extend(self, _: Any, tree: TokenTree) -> Any:
         return self.evaluate((), tree)
 
-    def scored(self, nodes: Sequence[int], k: int) -> Any: ...
+    def scored(self, nodes: Sequence[int], k: int) -> list[list[tuple[int, float]]]:
+        best = np.argsort(-self._logits)[:k].tolist()
+        return [[(token, float(np.log(self.confidence(0, token)))) for token in best]] * len(nodes)
 
     def likeliest(self, k: int) -> dict[int, list[int]]:
         return dict.fromkeys(self._nodes, np.argsort(-self._logits)[:k].tolist())
@@ -111,7 +113,7 @@ RULES = ("match", "rejection")
 @pytest.mark.parametrize(
     "method", [m for m in METHODS if m != "union"]
 )  # there, what is checked depends on what was drafted
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", [*RULES, "block"])
 @pytest.mark.parametrize(
     "sampling",
     [Sampling(temperature=0.9, seed=1), Sampling(temperature=1.3, top_k=4, top_p=0.9, seed=2)],
@@ -286,7 +288,9 @@ def _joint(
     return joint
 
 
-def check_whole_texts(architecture: str, method: str, *, warm: bool = False, **more: Any) -> None:
+def check_whole_texts(
+    architecture: str, method: str, *, warm: bool = False, rule: str = "rejection", **more: Any
+) -> None:
     """Counts of three-token texts over many seeds against their probabilities; the prompt repeats
     itself, so phrases apply.
 
@@ -307,6 +311,9 @@ def check_whole_texts(architecture: str, method: str, *, warm: bool = False, **m
         "max_matches": 8,
         "min_suffix": 1,
         "max_suffix": 1,
+        "k_config": "2,1",
+        "chains": 2,
+        "max_candidates": 2,
     }
     settable = methods.get(method).Hyperparameters.fixed() if more.get("automatic") else {}
     known = methods.get(method).Hyperparameters.knobs().keys() - settable.keys()
@@ -315,7 +322,7 @@ def check_whole_texts(architecture: str, method: str, *, warm: bool = False, **m
     accepted = rejected = 0
     runs = 900
     for seed in range(runs):
-        sampling = Sampling(temperature=1.1, top_k=3, seed=seed, acceptance="rejection")
+        sampling = Sampling(temperature=1.1, top_k=3, seed=seed, acceptance=rule)
         if (
             method == "eagle2"
         ):  # narrow trees for rejections, wide ones for acceptances: the law is the same
@@ -348,6 +355,17 @@ def check_whole_texts(architecture: str, method: str, *, warm: bool = False, **m
 @pytest.mark.parametrize("method", METHODS)
 def test_whole_texts_have_their_probability_under_rejection(method: str) -> None:
     check_whole_texts("llama", method)
+
+
+@pytest.mark.parametrize("method", ["speculative", "ouroboros", "spectr", "multi_candidate"])
+def test_whole_texts_have_their_probability_where_chains_are_judged_as_blocks(method: str) -> None:
+    """Alone, with suffixes behind them, and behind one of several candidates."""
+    check_whole_texts("llama", method, rule="block")
+
+
+def test_copies_merged_into_a_block_keep_the_law() -> None:
+    more: dict[str, Any] = {"auxiliary": "speculative", "merge": True, "len_threshold": 1}
+    check_whole_texts("llama", "sam", rule="block", **more)
 
 
 def test_a_warm_pool_does_not_bias_rejection_sampling() -> None:

@@ -1,0 +1,103 @@
+"""CaPE: a greedy chain from the draft model, with siblings where it is unsure (arXiv 2402.02082).
+
+Confidence-aware proposal expansion: the less probability the draft model gives its first choice,
+the more of its next choices stand beside it. They cost a row of the target's pass and
+no draft pass. The paper puts this on GliDe, a draft model that it trains; here it is on any draft
+model. The draft is greedy also when sampling.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated
+
+from annotated_types import Ge, Le
+from pydantic import Field
+
+from ouroboros_core import hyperparameters
+from ouroboros_core.hyperparameters import AUTO, Auto, upto
+from ouroboros_core.methods.base import (
+    Adjustable,
+    Context,
+    Method,
+    Need,
+    Resources,
+    TokenizedPrompt,
+)
+from ouroboros_core.methods.drafting import DraftModel
+from ouroboros_core.sources import Source
+from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder
+
+BINS = (8, 8, 8, 6, 6, 6, 4, 4, 2, 2, 2)
+"""Candidates at a place where the draft model gives its first choice a probability of at least 0,
+0.1, 0.2 ... 1.0; as published."""
+
+PUBLISHED = {"max_candidates": max(BINS)}
+"""All that the bins ask for."""
+
+LONGEST = 16
+"""Tokens of the chain at most where that is 'auto'."""
+
+
+class Cape(Method):
+    """The draft model is decoded greedily; each of its outputs gives one place its candidates."""
+
+    id = "cape"
+    name = "CaPE"
+    paper = "https://arxiv.org/abs/2402.02082"
+    summary = (
+        "A small draft model guesses a chain, and where it is unsure some alternatives beside it; "
+        "the target checks them all in one pass."
+    )
+    order = 21
+    needs = frozenset({Need.DRAFT_MODEL})
+
+    class Hyperparameters(hyperparameters.Hyperparameters):
+        gamma: Annotated[int, Ge(1), Le(32)] | Auto = Field(
+            AUTO, examples=[2], description="Draft tokens per step."
+        )
+        max_candidates: int = Field(
+            8,
+            ge=1,
+            le=8,
+            description="Candidates at a place at most, where the draft is least sure.",
+        )
+
+    def __init__(self, hyperparameters: Hyperparameters, resources: Resources) -> None:
+        super().__init__(hyperparameters, resources)
+        self.settings = hyperparameters
+        self.gamma = upto(hyperparameters.gamma, LONGEST)
+        self.draft = DraftModel(resources, adjustable=hyperparameters.gamma == AUTO)
+
+    @property
+    def adjustable(self) -> Adjustable | None:
+        return Adjustable() if self.settings.gamma == AUTO else None
+
+    def start(self, prompt: TokenizedPrompt, max_new_tokens: int) -> None:
+        self.draft.start(prompt, max_new_tokens)
+
+    def propose(self, context: Context) -> TokenTree:
+        builder = TreeBuilder(context.root)
+        text, reach, tip = context.tokens, 1.0, 0
+        for _ in range(min(self.gamma, context.remaining - 1)):
+            if not context.budget.allows_pass(reach):
+                break
+            evaluation = self.draft.evaluate(text, TreeBuilder(text[-1]).build())
+            (likeliest,) = evaluation.scored([0], self.settings.max_candidates)
+            builder.note_output(tip, (evaluation, 0))
+            first, score = likeliest[0]
+            above, tip = tip, len(builder)
+            count = candidates(math.exp(score))
+            for rank, (token, logarithm) in enumerate(likeliest[:count]):
+                share = round(math.exp(logarithm), 2)
+                origin = Provenance(Source.DRAFT, step=context.step, rank=rank, confidence=share)
+                builder.add(token, above, origin)
+            text, reach = (*text, first), reach * math.exp(score)
+            if first in self.resources.stop_tokens:
+                break
+        return builder.build()
+
+
+def candidates(confidence: float) -> int:
+    """How many tokens are proposed at a place where the first choice has this probability."""
+    return BINS[min(int(10 * confidence), len(BINS) - 1)]

@@ -1,0 +1,114 @@
+"""SpecTr: several independent chains from the draft model, judged together by K-SEQ (arXiv
+2310.15141).
+
+The chains hang in one tree, in which equal beginnings are one node. Rejection sampling judges the
+tokens that the chains have at a place in their order, each with probability min(1, p / (rho q));
+the chains that carry the accepted token go on (the rule is in `verify`).
+Under `match` the first chain is drawn with the target's own noise and the others with noise of
+their own. Greedy, all chains are one.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from annotated_types import Ge, Le
+from pydantic import Field
+
+from ouroboros_core import hyperparameters
+from ouroboros_core.hyperparameters import AUTO, Auto, upto
+from ouroboros_core.interfaces import Evaluation
+from ouroboros_core.methods.base import (
+    Adjustable,
+    Context,
+    Method,
+    Need,
+    Resources,
+    TokenizedPrompt,
+)
+from ouroboros_core.methods.drafting import DraftModel, Frontier, Level
+from ouroboros_core.sources import Source
+from ouroboros_core.tree import Probabilities, Provenance, TokenTree, TreeBuilder
+
+PUBLISHED = {"gamma": 8, "chains": 8}
+"""L and K of the paper's fastest runs."""
+
+LONGEST = 16
+"""Draft tokens of a chain at most where that is 'auto'."""
+
+
+class SpecTr(Method):
+    """The draft model is decoded level by level, over the tips of all chains in one pass."""
+
+    id = "spectr"
+    name = "SpecTr"
+    paper = "https://arxiv.org/abs/2310.15141"
+    summary = (
+        "A small draft model draws several chains independently; the target checks all of them in "
+        "one pass."
+    )
+    order = 23
+    needs = frozenset({Need.DRAFT_MODEL})
+
+    class Hyperparameters(hyperparameters.Hyperparameters):
+        gamma: Annotated[int, Ge(1), Le(32)] | Auto = Field(
+            AUTO, examples=[2], description="Draft tokens per step."
+        )
+        chains: int = Field(4, ge=1, le=8, description="Chains drawn independently (K).")
+
+    def __init__(self, hyperparameters: Hyperparameters, resources: Resources) -> None:
+        super().__init__(hyperparameters, resources)
+        self.settings = hyperparameters
+        self.gamma = upto(hyperparameters.gamma, LONGEST)
+        greedy = resources.sampler.sampling.temperature == 0
+        self.chains = 1 if greedy else hyperparameters.chains
+        self.draft = DraftModel(resources, adjustable=hyperparameters.gamma == AUTO)
+
+    @property
+    def adjustable(self) -> Adjustable | None:
+        return Adjustable() if self.settings.gamma == AUTO else None
+
+    def start(self, prompt: TokenizedPrompt, max_new_tokens: int) -> None:
+        self.draft.start(prompt, max_new_tokens)
+
+    def propose(self, context: Context) -> TokenTree:
+        builder = TreeBuilder(context.root)
+        frontier: Frontier = {0: 1.0}
+        tips = dict.fromkeys(range(self.chains), 0)
+        for level in self.draft.levels(context, builder, frontier, self.gamma):
+            parents = dict(frontier)
+            frontier.clear()
+            laws = {node: self.resources.drawn_from(level[0], node) for node in parents}
+            for chain, tip in list(tips.items()):
+                token, share = self._drawn(level, tip, chain, context)
+                origin = Provenance(Source.DRAFT, step=context.step, confidence=round(share, 2))
+                tips[chain] = _hang(builder, token, tip, origin, chain, laws[tip])
+                if token in self.resources.stop_tokens:
+                    del tips[chain]
+                else:
+                    frontier[tips[chain]] = parents[tip] * share
+        return builder.build()
+
+    def _drawn(self, level: Level, tip: int, chain: int, context: Context) -> tuple[int, float]:
+        """A chain's next token, and the draft's probability of it."""
+        evaluation: Evaluation = level[0]
+        position = len(context.tokens) - 1
+        token = self.resources.chooser(*level, position, context.step, chain)(tip)
+        return token, evaluation.confidence(tip, token)
+
+
+def _hang(
+    builder: TreeBuilder,
+    token: int,
+    tip: int,
+    origin: Provenance,
+    chain: int,
+    law: Probabilities | None,
+) -> int:
+    """The node of a chain's next token, which chains with equal beginnings share."""
+    if law is None:
+        node = builder.add(token, tip, origin)
+    else:
+        node = builder.draw(token, tip, origin, chain, law)
+    assert node is not None
+    return node

@@ -1,0 +1,270 @@
+"""Block verification: exact by enumeration, and never worse than token by token."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ouroboros_core import methods
+from ouroboros_core.decoding.engine import decode
+from ouroboros_core.methods.base import Resources
+from ouroboros_core.sampling import Sampler, Sampling
+from ouroboros_core.sources import Source
+from ouroboros_core.tree import Probabilities, Provenance, TokenTree, TreeBuilder
+from ouroboros_core.verify import (
+    Judgement,
+    block_chances,
+    block_verification,
+    rejection_sampling,
+)
+from tests.told import CHI_SQUARE, ToldModel, chi_square, fixed, keyed, law
+
+DRAFT = Provenance(Source.DRAFT)
+SIZE, LENGTH = 3, 3
+"""Tokens of the vocabulary, and of a drafted chain."""
+HIGH = float(np.nextafter(1.0, 0.0))
+"""The largest random number: only what is certain passes."""
+
+
+class Laws:
+    """Random p and q after every text, by seed."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+
+    def p(self, text: Sequence[int]) -> Probabilities:
+        return law((self.seed, 1, *text, 7), SIZE)
+
+    def q(self, text: Sequence[int]) -> Probabilities:
+        return law((self.seed, 2, *text, 7), SIZE)
+
+    def chain(self, tokens: Sequence[int]) -> TokenTree:
+        """A chain that was drawn from q."""
+        builder = TreeBuilder(0)
+        for n, token in enumerate(tokens):
+            builder.add(token, n, DRAFT, self.q(tokens[:n]))
+        return builder.build()
+
+    def after(self, tree: TokenTree) -> Any:
+        """The target's p after a node of a tree."""
+        return lambda node: self.p([tree.tokens[one] for one in tree.path_to(node)])
+
+    def drawn(self, tokens: Sequence[int]) -> float:
+        """The probability that the draft draws these."""
+        return float(np.prod([self.q(tokens[:n])[token] for n, token in enumerate(tokens)]))
+
+    def wanted(self, tokens: Sequence[int]) -> float:
+        """The probability that the target writes these."""
+        return float(np.prod([self.p(tokens[:n])[token] for n, token in enumerate(tokens)]))
+
+    def facts(self, tokens: Sequence[int]) -> tuple[list[float], list[float]]:
+        places = range(len(tokens))
+        p, q = ([one(tokens[:n]) for n in places] for one in (self.p, self.q))
+        return block_chances(p, q, tokens)
+
+
+class Seen:
+    """A witness that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.judgements: list[Judgement] = []
+        self.over: dict[int, Probabilities] = {}
+
+    def judged(self, judgement: Judgement) -> None:
+        self.judgements.append(judgement)
+
+    def left(self, node: int, p: Probabilities) -> None:
+        self.over[node] = p
+
+
+def emissions(laws: Laws) -> dict[tuple[int, ...], float]:
+    """The probability of everything that one step may emit: each draft, cut at each place by the
+    rule itself, with random numbers that cut it there."""
+    found: defaultdict[tuple[int, ...], float] = defaultdict(float)
+    for tokens in itertools.product(range(SIZE), repeat=LENGTH):
+        tree, (_, chances) = laws.chain(tokens), laws.facts(tokens)
+        for length in range(LENGTH + 1):
+            passes = [chances[length - 1]] if length else []
+            share = float(np.prod([*passes, *(1 - chance for chance in chances[length:])]))
+            if share < 1e-12:  # what is as good as certain passes HIGH, too
+                continue
+            numbers = [0.0 if n == length else HIGH for n in range(1, LENGTH + 1)]
+            seen = Seen()
+            path, _ = block_verification(
+                tree,
+                laws.after(tree),
+                fixed(*numbers),
+                seen,
+            )
+            assert len(path) == length
+            left = seen.over[length] if length < LENGTH else laws.p(tokens)
+            for token in range(SIZE):
+                chance = laws.drawn(tokens) * share * float(left[token])
+                found[(*tokens[:length], token)] += chance
+    return found
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_every_text_has_exactly_the_targets_probability(seed: int) -> None:
+    """Every draft, cut and correction is enumerated; what is emitted less is written on by the
+    target alone."""
+    laws = Laws(seed)
+    found = emissions(laws)
+    for text in itertools.product(range(SIZE), repeat=LENGTH + 1):
+        emitted = sum(
+            found[text[:n]] * laws.wanted(text) / laws.wanted(text[:n])
+            for n in range(1, LENGTH + 2)
+        )
+        assert emitted == pytest.approx(laws.wanted(text), rel=1e-9)
+
+
+def expected(laws: Laws) -> tuple[float, float]:
+    """Tokens of a draft that are accepted in expectation: as a block, and token by token."""
+    block = token = 0.0
+    for tokens in itertools.product(range(SIZE), repeat=LENGTH):
+        _, chances = laws.facts(tokens)
+        single = 1.0
+        for n in range(LENGTH):
+            single *= min(1.0, laws.p(tokens[:n])[tokens[n]] / laws.q(tokens[:n])[tokens[n]])
+            token += laws.drawn(tokens) * single
+            block += laws.drawn(tokens) * float(1 - np.prod([1 - c for c in chances[n:]]))
+    return block, token
+
+
+def test_a_block_never_has_fewer_accepted_tokens_in_expectation() -> None:
+    """Over random laws, by enumeration of all drafts (arXiv 2403.10444, theorem 2)."""
+    pairs = [expected(Laws(seed)) for seed in range(60)]
+    assert all(block > token - 1e-12 for block, token in pairs)
+    assert sum(block > token + 1e-6 for block, token in pairs) > 50
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_so_many_tokens_are_kept_with_the_probability_that_their_weight_says(seed: int) -> None:
+    """The identity that the proof rests on: of the drafts that begin with some tokens, the share
+    of which at least these are kept is their weight."""
+    laws = Laws(seed)
+    for n in range(1, LENGTH + 1):
+        for start in itertools.product(range(SIZE), repeat=n):
+            kept = 0.0
+            for rest in itertools.product(range(SIZE), repeat=LENGTH - n):
+                _, chances = laws.facts((*start, *rest))
+                share = laws.drawn((*start, *rest)) / laws.drawn(start)
+                kept += share * float(1 - np.prod([1 - c for c in chances[n - 1 :]]))
+            assert kept == pytest.approx(laws.facts(start)[0][n], rel=1e-9)
+
+
+def test_over_two_thousand_drafts_a_block_has_more_accepted_tokens() -> None:
+    """Both rules judge the same drafts, each of other random laws, twenty times."""
+    random = np.random.default_rng(1)
+    block = token = 0
+    for seed in range(2000):
+        laws, tokens = Laws(seed), tuple[int, ...]()
+        for _ in range(LENGTH):
+            tokens = (*tokens, int(random.choice(SIZE, p=laws.q(tokens))))
+        tree = laws.chain(tokens)
+        for _ in range(20):
+            block += len(block_verification(tree, laws.after(tree), lambda _: random)[0])
+            token += len(rejection_sampling(tree, laws.after(tree), lambda _: random)[0])
+    assert block > token
+
+
+def test_a_chain_is_judged_with_the_random_numbers_of_its_first_position_alone() -> None:
+    """A later position is judged again at the next step, if the chain is cut before it."""
+    laws = Laws(3)
+    asked: list[int] = []
+
+    def generator(node: int) -> Any:
+        asked.append(node)
+        return np.random.default_rng(len(asked))
+
+    for tokens in itertools.product(range(SIZE), repeat=LENGTH):
+        tree = laws.chain(tokens)
+        block_verification(tree, laws.after(tree), generator)
+    assert set(asked) == {0}
+
+
+@pytest.mark.parametrize("where", ["before", "beside", "behind"])
+def test_phrases_beside_a_block_and_behind_it_keep_the_targets_probabilities(where: str) -> None:
+    """Counts of the first two tokens over 30,000 drafts; a phrase stands before the drafted token,
+    beside it, or behind the chain."""
+    laws, random, runs = Laws(8), np.random.default_rng(2), 30_000
+    counts: Counter[tuple[int, int]] = Counter()
+    for _ in range(runs):
+        builder = TreeBuilder(0)
+        if where == "before":
+            builder.add_path([1, 2], 0, Provenance(Source.PHRASE))
+        first = int(random.choice(SIZE, p=laws.q(())))
+        node = builder.add(first, 0, DRAFT, laws.q(()))
+        assert node is not None
+        if where == "beside":
+            builder.add_path([1, 2], 0, Provenance(Source.PHRASE))
+        if where == "behind":
+            builder.add_path([0, 1], node, Provenance(Source.SUFFIX))
+        tree = builder.build()
+        path, token = block_verification(tree, laws.after(tree), lambda _: random)
+        text = [*(tree.tokens[one] for one in path), token]
+        while len(text) < 2:
+            text.append(int(random.choice(SIZE, p=laws.p(text))))
+        counts[text[0], text[1]] += 1
+    texts = [(first, second) for first in range(SIZE) for second in range(SIZE)]
+    wanted = [runs * laws.wanted(text) for text in texts]
+    assert chi_square([counts[text] for text in texts], wanted) < CHI_SQUARE[SIZE**2 - 1]
+
+
+def test_several_drawn_children_are_judged_as_by_rejection_sampling() -> None:
+    """The oracle is that rule with the same random numbers."""
+    laws, seeds = Laws(4), range(300)
+    builder = TreeBuilder(0)
+    for token in (0, 2):
+        builder.add(token, 0, DRAFT, laws.q(()))
+    tree = builder.build()
+    found = [
+        rule(tree, laws.after(tree), keyed(seed))
+        for rule in (block_verification, rejection_sampling)
+        for seed in seeds
+    ]
+    assert found[: len(seeds)] == found[len(seeds) :]
+    assert len(set(found)) > 2
+
+
+def test_greedy_the_rule_makes_no_difference() -> None:
+    """The oracle is `match`, which is plain decoding."""
+    texts = []
+    for rule in ("match", "block"):
+        sampler = Sampler(Sampling(acceptance=rule), 6)
+        kind = methods.get("speculative")
+        resources = Resources(sampler, ToldModel(1, noise=0.4))
+        method = kind(kind.Hyperparameters.parse({"gamma": 3}), resources)
+        steps = decode(ToldModel(1), method, [0], max_new_tokens=200, sampler=sampler)
+        texts.append([token for step in steps for token in step.tokens])
+    assert texts[0] == texts[1]
+
+
+def test_through_the_loop_a_block_has_more_accepted_tokens_and_the_targets_probabilities() -> None:
+    """Pairs of tokens, where they lie, against the target's own probabilities; the mean length
+    against rejection sampling's."""
+    target, accepted = ToldModel(5), {}
+    for rule in ("rejection", "block"):
+        sampler = Sampler(Sampling(temperature=1.0, seed=2, acceptance=rule), 6)
+        kind = methods.get("speculative")
+        resources = Resources(sampler, ToldModel(5, noise=0.9))
+        method = kind(kind.Hyperparameters.parse({"gamma": 4}), resources)
+        steps = list(decode(target, method, [0], max_new_tokens=20_000, sampler=sampler))
+        accepted[rule] = sum(len(step.path) for step in steps) / len(steps)
+    text = [0, *(token for step in steps for token in step.tokens)]
+    after: dict[tuple[int, int], Counter[int]] = {}
+    for n in range(2, len(text)):
+        after.setdefault((text[n - 2], text[n - 1]), Counter())[text[n]] += 1
+    worst = 0.0
+    for last, counts in after.items():
+        p = np.exp(target.after(last)) / np.exp(target.after(last)).sum()
+        if counts.total() * p.min() > 5:
+            found = chi_square([counts[t] for t in range(6)], counts.total() * p)
+            worst = max(worst, found)
+    assert 0 < worst < CHI_SQUARE[5]
+    assert accepted["block"] > accepted["rejection"]

@@ -1,0 +1,162 @@
+"""Multi-candidate speculative decoding: the shape of its trees, and drawing without replacement."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ouroboros_core import methods
+from ouroboros_core.decoding.engine import decode
+from ouroboros_core.errors import InvalidInput
+from ouroboros_core.hyperparameters import read_knobs
+from ouroboros_core.methods.base import Context, Resources, TokenizedPrompt
+from ouroboros_core.methods.multi_candidate import PUBLISHED, without
+from ouroboros_core.sampling import Sampler, Sampling, softmax
+from ouroboros_core.sources import Source
+from ouroboros_core.tree import Provenance, TreeBuilder
+from ouroboros_core.verify import Judgement, rejection_sampling
+from tests.told import CHI_SQUARE, ToldModel, chi_square, fixed, law
+
+KIND = methods.get("multi_candidate")
+HIGH = float(np.nextafter(1.0, 0.0))
+TEXT = (0, 1)
+REJECTING = Sampling(temperature=1.0, seed=4, acceptance="rejection")
+
+
+def method(sampling: Sampling, config: str, stop: frozenset[int] = frozenset()) -> Any:
+    resources = Resources(Sampler(sampling, 6), ToldModel(5, noise=0.7), stop)
+    made = KIND(KIND.Hyperparameters.parse({"k_config": config}), resources)
+    made.start(TokenizedPrompt(TEXT), 50)
+    return made
+
+
+@pytest.mark.parametrize("rule", ["greedy", "match", "rejection"])
+def test_the_tree_is_the_product_of_the_counts_and_siblings_differ(rule: str) -> None:
+    sampling = Sampling() if rule == "greedy" else Sampling(temperature=1.0, acceptance=rule)
+    made = method(sampling, "3,2,1")
+    tree = made.propose(Context(TEXT, 50, 0))
+    assert Counter(tree.depths) == {0: 1, 1: 3, 2: 6, 3: 6}
+    assert made.draft.model.passes == 3
+    for node in range(len(tree)):
+        tokens = [tree.tokens[child] for child in tree.children(node)]
+        assert len(tokens) == len(set(tokens)) == {0: 3, 1: 2, 2: 1, 3: 0}[tree.depths[node]]
+
+
+def test_greedy_the_candidates_are_the_drafts_likeliest_tokens_best_first() -> None:
+    """The oracle sorts the draft's logits after each node."""
+    made = method(Sampling(), "3,2")
+    tree = made.propose(Context(TEXT, 50, 0))
+    for node in range(len(tree)):
+        path = [tree.tokens[one] for one in tree.path_to(node)]
+        best = np.argsort(-made.draft.model.after((*TEXT, *path))).tolist()
+        children = [tree.tokens[child] for child in tree.children(node)]
+        assert children == best[: len(children)]
+
+
+def test_a_branch_ends_at_a_stop_token_and_at_the_end_of_the_text() -> None:
+    tree = method(Sampling(), "6,2", frozenset({3})).propose(Context(TEXT, 50, 0))
+    assert all(tree.children(n) for n in tree.children(0) if tree.tokens[n] != 3)
+    assert not any(tree.children(n) for n in tree.children(0) if tree.tokens[n] == 3)
+    short = method(Sampling(), "4,2,2").propose(Context(TEXT, 2, 0))
+    assert max(short.depths) == 1
+
+
+def test_candidates_are_drawn_without_replacement() -> None:
+    """Ordered pairs against q(a) q(b) / (1 - q(a)), over 20,000 steps."""
+    made, runs = method(REJECTING, "2"), 20_000
+    q = softmax(made.draft.model.after(TEXT))
+    counts: Counter[tuple[int, ...]] = Counter()
+    for step in range(runs):
+        tree = made.propose(Context(TEXT, 50, step))
+        first, second = tree.children(0)
+        counts[tree.tokens[first], tree.tokens[second]] += 1
+        if step < 50:
+            rest = without(q, tree.tokens[first])
+            assert tree.drawn_from(first) == pytest.approx(q)
+            assert tree.drawn_from(second) == pytest.approx(rest)
+            assert rest[tree.tokens[first]] == 0 and rest.sum() == pytest.approx(1)
+    pairs = list(itertools.permutations(range(6), 2))
+    wanted = [runs * q[a] * q[b] / (1 - q[a]) for a, b in pairs]
+    assert chi_square([counts[pair] for pair in pairs], wanted) < CHI_SQUARE[29]
+
+
+class Seen:
+    def __init__(self) -> None:
+        self.chances: list[tuple[int, float]] = []
+        self.over: Any = None
+
+    def judged(self, judgement: Judgement) -> None:
+        self.chances.append((judgement.node, judgement.chance))
+
+    def left(self, node: int, p: Any) -> None:
+        self.over = p
+
+
+@pytest.mark.parametrize(("seed", "count"), list(itertools.product(range(8), (1, 2, 3))))
+def test_the_emitted_token_has_exactly_the_targets_probability(seed: int, count: int) -> None:
+    """All orders in which candidates may be drawn are enumerated, each judged by the rule."""
+    size = 4
+    p, q = law((seed, 1), size), law((seed, 2), size)
+    emitted, accepted = np.zeros(size), 0.0
+    for tokens in itertools.permutations(range(size), count):
+        builder, chance, rest = TreeBuilder(9), 1.0, q
+        for token in tokens:
+            builder.add(token, 0, Provenance(Source.DRAFT), rest)
+            chance, rest = chance * float(rest[token]), without(rest, token)
+        tree, seen, numbers = builder.build(), Seen(), [HIGH] * count
+        rejection_sampling(tree, lambda _: p, fixed(*numbers), seen)
+        for node, kept in seen.chances:
+            emitted[tree.tokens[node]] += chance * kept
+            accepted += chance * kept
+            chance *= 1 - kept
+        if seen.over is not None:
+            emitted += chance * seen.over
+    assert emitted == pytest.approx(p, rel=1e-8)
+    assert accepted > np.minimum(p, q).sum() - 1e-9, "one candidate alone"
+
+
+@pytest.mark.parametrize("rule", ["rejection", "block"])
+@pytest.mark.parametrize("config", ["2,2", "1,2,1", "3,1,1"])
+def test_drafted_corrected_and_bonus_tokens_follow_the_target(rule: str, config: str) -> None:
+    """Counts by place in the step and by the two tokens before, which are all that the target's
+    probabilities depend on."""
+    sampling = REJECTING.model_copy(update={"acceptance": rule})
+    target, sampler = ToldModel(5), Sampler(sampling, 6)
+    counts: dict[tuple[str, tuple[int, ...]], Counter[int]] = {}
+    text = list(TEXT)
+    made = method(sampling, config)
+    for step in decode(target, made, text, max_new_tokens=30_000, sampler=sampler):
+        for place, token in enumerate(step.tokens):
+            name = "bonus" if place >= step.tested else ("first", "later")[min(place, 1)]
+            counts.setdefault((name, tuple(text[-2:])), Counter())[token] += 1
+            text.append(token)
+    held: Counter[str] = Counter()
+    for (name, last), seen in counts.items():
+        p = softmax(target.after(last))
+        if seen.total() * p.min() > 5:
+            assert chi_square([seen[t] for t in range(6)], list(seen.total() * p)) < CHI_SQUARE[5]
+            held[name] += 1
+    assert min(held[name] for name in ("first", "later", "bonus")) > 3
+
+
+def test_a_configuration_is_read_with_commas_or_crosses() -> None:
+    parse = KIND.Hyperparameters.parse
+    assert parse({}).model_dump() == {"k_config": "auto"}
+    assert parse({"k_config": " 4, 2 ,2"}).model_dump() == PUBLISHED
+    assert parse(read_knobs("k_config=4x2x2")).model_dump() == PUBLISHED
+
+
+@pytest.mark.parametrize(
+    "config", ["", "0", "9", "4,,2", "a", "4,-2", "1,1,1,1,1,1,1", "8,8", "4.5", "²"]
+)
+def test_another_configuration_is_refused_with_what_is_allowed(config: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        KIND.Hyperparameters.parse({"k_config": config})
+    assert str(caught.value) == (
+        "k_config must be auto, or one to 6 numbers between 1 and 8 for at most 63 nodes, as in "
+        f"4,2,2, got {config}"
+    )

@@ -1,0 +1,215 @@
+"""SpecTr: K-SEQ is exact by enumeration, and several chains are worth more than one."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ouroboros_core import methods
+from ouroboros_core.decoding.engine import decode
+from ouroboros_core.methods.base import Context, Resources, TokenizedPrompt
+from ouroboros_core.sampling import Sampler, Sampling
+from ouroboros_core.sources import Source
+from ouroboros_core.tree import Notes, Provenance, TokenTree, TreeBuilder
+from ouroboros_core.verify import Judgement, k_seq_residual, k_seq_rho, rejection_sampling
+from tests.told import CHI_SQUARE, ToldModel, chi_square, fixed, law
+
+DRAFT = Provenance(Source.DRAFT)
+HIGH = float(np.nextafter(1.0, 0.0))
+PAIRS = [(seed, draws) for seed in range(8) for draws in (2, 3, 4)]
+
+
+def drawn(tokens: Any, q: Any) -> TokenTree:
+    builder = TreeBuilder(9)
+    for turn, token in enumerate(tokens):
+        builder.draw(int(token), 0, DRAFT, turn, q)
+    return builder.build()
+
+
+class Seen:
+    def __init__(self) -> None:
+        self.chances: list[tuple[int, float]] = []
+        self.over: Any = None
+
+    def judged(self, judgement: Judgement) -> None:
+        self.chances.append((judgement.node, judgement.chance))
+
+    def left(self, node: int, p: Any) -> None:
+        self.over = p
+
+
+@pytest.mark.parametrize(("seed", "draws"), PAIRS)
+def test_the_emitted_token_has_exactly_the_targets_probability(seed: int, draws: int) -> None:
+    """All tuples of draws are enumerated, each judged by the rule itself."""
+    size = 4
+    p, q = law((seed, 1), size), law((seed, 2), size)
+    emitted = np.zeros(size)
+    for tokens in itertools.product(range(size), repeat=draws):
+        tree, seen = drawn(tokens, q), Seen()
+        numbers = [HIGH] * draws
+        rejection_sampling(tree, lambda _: p, fixed(*numbers), seen)
+        chance = float(np.prod(q[list(tokens)]))
+        for node, kept in seen.chances:
+            emitted[tree.tokens[node]] += chance * kept
+            chance *= 1 - kept
+        if seen.over is not None:
+            emitted += chance * seen.over
+    assert emitted == pytest.approx(p, rel=1e-8)
+
+
+@pytest.mark.parametrize(("seed", "draws"), PAIRS)
+def test_rho_is_the_smallest_factor_that_keeps_the_targets_probabilities(
+    seed: int, draws: int
+) -> None:
+    """The oracle tries a thousand factors: with too small a one some token comes too often."""
+    p, q = law((seed, 3), 5), law((seed, 4), 5)
+
+    def valid(rho: float) -> bool:
+        kept = np.minimum(q, p / rho)
+        beta = kept.sum()
+        return bool(np.all(kept * (1 - (1 - beta) ** draws) / beta <= p + 1e-12))
+
+    tried = np.linspace(1, draws, 1001)
+    smallest = next(rho for rho in tried if valid(rho))
+    found = k_seq_rho(p, q, draws)
+    assert smallest - (draws - 1) / 1000 - 1e-9 <= found <= smallest + 1e-9
+
+
+@pytest.mark.parametrize("draws", [1, 2, 5])
+def test_where_both_models_agree_or_never_do_nothing_is_lost(draws: int) -> None:
+    """The oracle is the definition: equal laws accept for sure, disjoint ones leave p as it is."""
+    p = law((1,), 5)
+    assert k_seq_rho(p, p, draws) == pytest.approx(1.0)
+    p, q = np.array([0.5, 0.5, 0.0]), np.array([0.0, 0.0, 1.0])
+    rho = k_seq_rho(p, q, draws)
+    assert 1 <= rho <= draws
+    assert k_seq_residual(p, q, draws, rho).tolist() == p.tolist()
+
+
+def test_more_draws_are_accepted_at_least_as_often_as_one() -> None:
+    """sum min(p, rho q) by K-SEQ against sum min(p, q) of one draw, over random laws; counts of
+    the rule agree with it."""
+    for seed in range(200):
+        p, q = law((seed, 5), 6), law((seed, 6), 6)
+        rates = [np.minimum(p, k_seq_rho(p, q, draws) * q).sum() for draws in (1, 2, 3, 4, 8)]
+        assert rates[0] == pytest.approx(np.minimum(p, q).sum())
+        assert all(low < high + 1e-9 for low, high in itertools.pairwise(rates))
+    random, runs = np.random.default_rng(1), 5000
+    trees = (drawn(random.choice(6, size=3, p=q), q) for _ in range(runs))
+    kept = sum(len(rejection_sampling(tree, lambda _: p, lambda _: random)[0]) for tree in trees)
+    rate = np.minimum(p, k_seq_rho(p, q, 3) * q).sum()
+    assert abs(kept / runs - rate) < 4 * (rate * (1 - rate) / runs) ** 0.5
+
+
+def test_tokens_per_pass_are_at_least_those_of_one_chain() -> None:
+    """Over 2,000 drafts of random laws, three places deep: four chains, and the first of them
+    alone."""
+    size, depth, random = 5, 3, np.random.default_rng(3)
+    together = alone = 0
+    for seed in range(2000):
+
+        def q(text: tuple[int, ...], seed: int = seed) -> Any:
+            return law((seed, 1, *text, 9), size)
+
+        def p(text: tuple[int, ...], seed: int = seed) -> Any:
+            return law((seed, 2, *text, 9), size)
+
+        trees = [TreeBuilder(9), TreeBuilder(9)]
+        for chain in range(4):
+            text, tips = tuple[int, ...](), [0, 0]
+            for _ in range(depth):
+                token = int(random.choice(size, p=q(text)))
+                for n, builder in enumerate(trees[: 2 if chain == 0 else 1]):
+                    node = builder.draw(token, tips[n], DRAFT, chain, q(text))
+                    assert node is not None
+                    tips[n] = node
+                text = (*text, token)
+        for n, builder in enumerate(trees):
+            tree = builder.build()
+
+            def after(node: int, tree: TokenTree = tree) -> Any:
+                return p(tuple(tree.tokens[one] for one in tree.path_to(node)))
+
+            path, _ = rejection_sampling(tree, after, lambda _: random)
+            together, alone = together + len(path) * (n == 0), alone + len(path) * (n == 1)
+    assert together > alone * 1.1
+
+
+def method(sampling: Sampling, **knobs: Any) -> Any:
+    kind = methods.get("spectr")
+    resources = Resources(Sampler(sampling, 6), ToldModel(5, noise=0.7))
+    return kind(kind.Hyperparameters.parse({"gamma": 3, **knobs}), resources)
+
+
+def test_chains_with_equal_beginnings_share_their_nodes_and_every_draw_is_noted() -> None:
+    """Of K chains K draws reach every depth, and siblings differ."""
+    one = method(Sampling(temperature=1.0, acceptance="rejection"), chains=6)
+    one.start(TokenizedPrompt((0, 1)), 50)
+    shared = 0
+    for step in range(20):
+        tree = one.propose(Context((0, 1), 50, step))
+        for node in range(len(tree)):
+            tokens = [tree.tokens[child] for child in tree.children(node)]
+            assert len(tokens) == len(set(tokens))
+            reaching = 6 if node == 0 else len(tree.turns(node))
+            assert len(tree.draws(node)) == (reaching if tree.depths[node] < 3 else 0)
+            shared += reaching > 1 and node > 0
+        assert one.draft.model.passes == 3 * (step + 1)
+    assert shared > 10
+
+
+def test_what_was_drawn_survives_cutting_and_merging_a_tree() -> None:
+    """The oracle is the tree before."""
+    q = law((1,), 6)
+    tree = drawn([3, 1, 3, 5], q)
+    assert [tree.tokens[node] for node in tree.draws(0)] == [3, 1, 3, 5]
+    kept = tree.only([1, 2, 3])
+    assert [kept.tokens[node] for node in kept.draws(0)] == [3, 1, 3, 5]
+    builder = TreeBuilder(9)
+    builder.add(1, 0, Provenance(Source.COPY))
+    builder.graft(tree)
+    merged = builder.build()
+    assert [merged.tokens[node] for node in merged.draws(0)] == [3, 1, 3, 5]
+    assert len(merged.children(0)) == 4, "the copy is judged beside the drawn token"
+    notes = Notes()
+    notes.take(tree, 1, 7)
+    assert notes.turns == {7: (0, 2)}
+
+
+def test_greedy_all_chains_are_one() -> None:
+    """The oracle is speculative decoding."""
+    kind = methods.get("speculative")
+    other = kind(
+        kind.Hyperparameters.parse({"gamma": 3}), Resources(draft_model=ToldModel(5, noise=0.7))
+    )
+    one = method(Sampling())
+    for drafter in (one, other):
+        drafter.start(TokenizedPrompt((0, 1)), 50)
+    trees = [drafter.propose(Context((0, 1), 50, 0)) for drafter in (one, other)]
+    assert trees[0].tokens == trees[1].tokens and trees[0].parents == trees[1].parents
+
+
+@pytest.mark.parametrize("rule", ["rejection", "block"])
+def test_drafted_corrected_and_bonus_tokens_follow_the_target(rule: str) -> None:
+    """Counts by place in the step and by the two tokens before, which are all that the target's
+    probabilities depend on."""
+    sampling = Sampling(temperature=1.0, seed=4, acceptance=rule)
+    target, sampler = ToldModel(5), Sampler(sampling, 6)
+    counts: dict[tuple[str, tuple[int, ...]], Counter[int]] = {}
+    text = [0, 1]
+    for step in decode(target, method(sampling), text, max_new_tokens=30_000, sampler=sampler):
+        for place, token in enumerate(step.tokens):
+            name = "bonus" if place >= step.tested else ("first", "later")[min(place, 1)]
+            counts.setdefault((name, tuple(text[-2:])), Counter())[token] += 1
+            text.append(token)
+    held: Counter[str] = Counter()
+    for (name, last), seen in counts.items():
+        p = np.exp(target.after(last)) / np.exp(target.after(last)).sum()
+        if seen.total() * p.min() > 5:
+            assert chi_square([seen[t] for t in range(6)], seen.total() * p) < CHI_SQUARE[5]
+            held[name] += 1
+    assert min(held[name] for name in ("first", "later", "bonus")) > 3

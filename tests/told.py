@@ -1,0 +1,118 @@
+"""Models and laws that a test knows by heart: probabilities of a few tokens, given the last two."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache, lru_cache
+from typing import Any
+
+import numpy as np
+
+from ouroboros_core.sampling import softmax
+from ouroboros_core.tree import Probabilities, TokenTree
+
+CHI_SQUARE = {1: 19.5, 2: 23.0, 3: 25.9, 4: 28.5, 5: 30.9, 8: 37.3, 29: 73.9}
+"""The 99.999% point by degrees of freedom; draws are seeded, verdicts repeat."""
+
+
+class ToldModel:
+    """A language model whose logits are random numbers, keyed by seed and last two tokens.
+
+    noise  how far it is off the model with the same seed and noise 0
+    """
+
+    name, max_length = "told", 10**9
+
+    def __init__(self, seed: int, vocabulary: int = 6, noise: float = 0.0) -> None:
+        self.vocabulary, self.passes = vocabulary, 0
+        self._seed, self._noise = seed, noise
+        self._after = cache(self._logits)
+
+    def _logits(self, last: tuple[int, ...]) -> Any:
+        own = np.random.default_rng([self._seed, *last]).normal(0, 1.2, self.vocabulary)
+        other = np.random.default_rng([self._seed, 999, *last]).normal(0, 1.0, self.vocabulary)
+        return own + self._noise * other
+
+    def after(self, text: Sequence[int]) -> Any:
+        """Logits [vocabulary] after a text."""
+        return self._after(tuple(text[-2:]))
+
+    def forget(self) -> None: ...
+
+    def reserve(self, tokens: int) -> None: ...
+
+    def prefill(self, context: Sequence[int], candidates: int = 0) -> Any:
+        return {}
+
+    def plain(self, context: Sequence[int]) -> Any:
+        return self.after(context)
+
+    def evaluate(self, context: Sequence[int], tree: TokenTree) -> Any:
+        self.passes += 1
+        return Told(self, tuple(context), tree)
+
+    def extend(self, evaluation: Any, tree: TokenTree) -> Any:
+        assert tree.begins_with(evaluation.tree)
+        return self.evaluate(evaluation.context, tree)
+
+
+class Told:
+    """The outputs of such a model after the nodes of a tree."""
+
+    def __init__(self, model: ToldModel, context: tuple[int, ...], tree: TokenTree) -> None:
+        self.model, self.context, self.tree = model, context, tree
+
+    def logits(self, node: int) -> Any:
+        path = (self.tree.tokens[one] for one in self.tree.path_to(node))
+        return self.model.after((*self.context, *path))
+
+    def argmax(self) -> list[int]:
+        return [int(self.logits(node).argmax()) for node in range(len(self.tree))]
+
+    def likeliest(self, k: int) -> dict[int, list[int]]:
+        return {node: np.argsort(-self.logits(node))[:k].tolist() for node in range(len(self.tree))}
+
+    def scored(self, nodes: Sequence[int], k: int) -> list[list[tuple[int, float]]]:
+        best = self.likeliest(k)
+        return [
+            [(token, float(np.log(self.confidence(node, token)))) for token in best[node]]
+            for node in nodes
+        ]
+
+    def confidence(self, node: int, token: int) -> float:
+        return float(softmax(self.logits(node))[token])
+
+
+class Numbers:
+    """Stands for a generator: gives the numbers it was told, and then one half."""
+
+    def __init__(self, *numbers: float) -> None:
+        self._numbers = list(numbers)
+
+    def random(self, size: int | None = None) -> Any:
+        if size is None:
+            return self._numbers.pop(0) if self._numbers else 0.5
+        return np.array([self.random() for _ in range(size)])
+
+
+def fixed(*numbers: float) -> Any:
+    """The generator of every position, each giving these numbers."""
+    return lambda _: Numbers(*numbers)
+
+
+def keyed(seed: int) -> Any:
+    """The generator of every position, a function of the seed and of the node."""
+    return lambda node: np.random.default_rng([seed, node])
+
+
+@lru_cache(100_000)
+def law(seed: tuple[int, ...], size: int) -> Probabilities:
+    """Random probabilities [size], a function of the seed; not to be changed."""
+    found: Probabilities = np.random.default_rng(list(seed)).dirichlet(np.ones(size))
+    found.setflags(write=False)
+    return found
+
+
+def chi_square(counts: Sequence[float], expected: Sequence[float]) -> float:
+    found, wanted = np.asarray(counts, float), np.asarray(expected, float)
+    return float(((found - wanted) ** 2 / wanted).sum())
