@@ -33,6 +33,8 @@ METHODS = tuple(methods.available())
 NEEDS = {m.id: methods.needed(m, m.Hyperparameters()) for m in methods.available().values()}
 ALONE = tuple(m.id for m in methods.available().values() if not m.proposes)
 """Methods that propose nothing."""
+NARROW: dict[str, dict[str, Any]] = {"cape": {"max_candidates": 2}}
+"""For methods whose candidates would else hold every token that the tiny targets may say."""
 SAMPLED = Sampling(temperature=0.7, top_k=20, top_p=0.95, seed=2)
 
 
@@ -43,7 +45,7 @@ def check_equal(architecture: str, attention: str, method: str, sampling: Sampli
     accepted = rejected = bonus = 0
     for seed in range(5, 13):
         text = prompt(seed=seed)
-        steps = run(models, method, text, 40, sampling)
+        steps = run(models, method, text, 40, sampling, **NARROW.get(method, {}))
         assert emitted(steps) == plain(writer(models, method).model, text, 40, sampling)
         if sampling.temperature == 0:
             assert emitted(steps) == tiny.generated(writer(models, method).model, text, 40)
@@ -132,6 +134,7 @@ def test_the_text_ends_at_the_first_stop_token_wherever_it_arrives(
         {"gamma": 2} if "gamma" in methods.get(method).Hyperparameters.knobs() else {}
     )
     wanted = {"first", "path", "correction", "bonus"} if knobs else {"first"}
+    knobs |= NARROW.get(method, {})
     where: set[str] = set()
     for seed in range(5, 40):
         text = prompt(seed=seed)
