@@ -344,19 +344,26 @@ def _check_place(judged: Judged, where: str) -> None:
 
 
 def _check_trials(judged: Judged, step: Step, where: str) -> None:
-    """Candidates are children of the place in the order of the tree; the one that is on the path
-    was accepted, and no other."""
+    """Candidates are children of the place: first those of a block or of several independent draws,
+    then the others in the order of the tree. The one that is on the path was accepted, and no
+    other."""
     children = step.tree.children(judged.node) if judged.trials else []
+    together = [trial.node for trial in judged.trials if trial.rule != "token"]
+    alone = [trial.node for trial in judged.trials if trial.rule == "token"]
     nodes = [trial.node for trial in judged.trials]
-    if nodes != children[: len(nodes)]:
+    expected = [node for node in children if node not in together][: len(alone)]
+    if nodes != [*together, *expected] or not set(together).issubset(children):
         raise refusal(
             f"{where}.trials",
             f"must be the first of the nodes below node {judged.node}, in their order",
         )
+    # Equal draws are one node, which may be rejected before it is accepted.
+    verdicts = {trial.node: number for number, trial in enumerate(judged.trials)}
     for number, trial in enumerate(judged.trials):
         for name in ("u", "p", "q"):
             _within(getattr(trial, name), f"{where}.trials.{number}.{name}", 0, 1)
-        if trial.accepted != (trial.node in step.path):
+        final = verdicts[trial.node] == number
+        if trial.accepted != (final and trial.node in step.path):
             raise refusal(
                 f"{where}.trials.{number}.accepted",
                 f"must say whether node {trial.node} is on the path",
