@@ -13,7 +13,6 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.fields import FieldInfo
 
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.words import say
 
 Value = bool | int | float | str
 
@@ -61,21 +60,23 @@ class Knob:
     @property
     def allowed(self) -> str:
         """The allowed values in words, such as 'between 1 and 16'."""
-        return say("allowed.auto", range=self._range) if self.fixed is not None else self._range
+        return f"auto, or {self._range}" if self.fixed is not None else self._range
 
     @property
     def _range(self) -> str:
         if self.kind is bool:
-            return say("allowed.bool")
+            return "true or false"
         if self.choices:
-            return say("allowed.choices", choices=", ".join(self.choices))
-        kind = say("allowed.whole" if self.kind is int else "allowed.number")
+            return "one of " + ", ".join(self.choices)
+        kind = "a whole number" if self.kind is int else "a number"
         low, high = _short(self.low), _short(self.high)
         if self.low is not None and self.high is not None:
-            return say(
-                "allowed.above" if self.low_is_open else "allowed.between", low=low, high=high
+            return (
+                f"above {low} and at most {high}"
+                if self.low_is_open
+                else f"between {low} and {high}"
             )
-        return say("allowed.least", kind=kind, low=low) if self.low is not None else kind
+        return f"{kind} of at least {low}" if self.low is not None else kind
 
 
 def _short(bound: float | None) -> str:

@@ -22,7 +22,6 @@ from pydantic import Field
 from ouroboros_core.hyperparameters import Hyperparameters
 from ouroboros_core.interfaces import Evaluation
 from ouroboros_core.tree import Probabilities, TokenTree
-from ouroboros_core.words import say
 
 Scores = npt.NDArray[np.float64]
 
@@ -65,7 +64,7 @@ class Sampling(Hyperparameters):
     @property
     def kind(self) -> str:
         """What plain decoding is called under these knobs."""
-        return say("sampling.greedy" if self.temperature == 0 else "sampling.plain")
+        return "greedy" if self.temperature == 0 else "plain sampling"
 
 
 TINY = 1e-100

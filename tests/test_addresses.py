@@ -76,12 +76,12 @@ def test_a_link_offers_the_run_it_names_and_one_click_makes_it(browser: Any, url
     visitor, faults = opened(
         browser, f"{url}/?prompt=Count+to+five.&method=speculative&gamma=99&tokens=8&chat=0"
     )
-    visitor.get_by_role("button", name=say("link.run")).wait_for()
+    visitor.get_by_role("button", name="Run this").wait_for()
     said = visitor.locator(".ouro-link").inner_text()
-    assert say("link.done") in said
+    assert "The prompt and the settings are those of the link. Nothing was run yet." in said
     assert "gamma must be auto, or between 1 and 32, got 99" in said
     assert tokens(visitor) == [], "no other run stands beside the inputs of a link"
-    assert visitor.locator("#token-view .ouro-status").inner_text() == say("generate.before")
+    assert visitor.locator("#token-view .ouro-status").inner_text() == "Nothing has run yet."
     assert visitor.locator("#save-view").is_hidden()
     assert visitor.get_by_label("number input for max new tokens").input_value() == "8"
     visitor.click(".ouro-link-run")
@@ -108,7 +108,7 @@ def test_each_tab_has_an_address_and_back_and_forward_go_through_the_tabs(
         visitor.wait_for_url(url + "/" + query + address)
 
     for name in ("race", "drafts", "learn"):
-        open_tab(visitor, say(f"tab.{name}"))
+        open_tab(visitor, name.capitalize())
         at(name, f"#{name}")
     for go, name in (
         ("go_back", "drafts"),
@@ -125,7 +125,7 @@ def test_each_tab_has_an_address_and_back_and_forward_go_through_the_tabs(
     visitor.reload()
     at("race", "#race")
     visitor.locator("#race-view").wait_for()
-    open_tab(visitor, say("tab.generate"))
+    open_tab(visitor, "Generate")
     at("generate", "#generate")
     visitor.close()
     left = (
@@ -139,7 +139,7 @@ def test_a_reload_in_mid_run_keeps_prompt_settings_and_what_was_written(
     browser: Any, url: str
 ) -> None:
     visitor, _ = opened(browser, f"{url}/?prompt=Hi&tokens=8")
-    visitor.get_by_role("button", name=say("link.run")).wait_for()
+    visitor.get_by_role("button", name="Run this").wait_for()
     visitor.locator("#prompt textarea").fill(
         "Tell me everything about bread, and begin with the flour."
     )
@@ -160,8 +160,9 @@ def test_a_reload_in_mid_run_keeps_prompt_settings_and_what_was_written(
     )
     back = "".join(token["text"] for token in tokens(visitor))
     assert back.startswith(written)
-    assert visitor.locator("#token-view .ouro-status").inner_text() == say(
-        "keep.stopped", tokens=len(tokens(visitor))
+    assert visitor.locator("#token-view .ouro-status").inner_text() == (
+        f"Stopped by a reload after {len(tokens(visitor))} tokens. What was written stays; "
+        "Generate starts anew."
     )
     assert (
         visitor.locator("#prompt textarea")
@@ -177,7 +178,7 @@ def test_a_reload_in_mid_run_keeps_prompt_settings_and_what_was_written(
     )
     assert visitor.get_by_label("number input for max new tokens").input_value() == "256"
     assert visitor.locator(".ouro-link").is_hidden()
-    assert visitor.locator("#token-view .ouro-badge").inner_text() == say("keep.badge")
+    assert visitor.locator("#token-view .ouro-badge").inner_text() == "from before the reload"
     assert visitor.locator("#save-view").is_hidden()
     assert not [body for body in sent if "bread" in body], (
         "it was kept in the browser, and nobody was told"
@@ -188,7 +189,7 @@ def test_a_reload_in_mid_run_keeps_prompt_settings_and_what_was_written(
 def test_a_refusal_reaches_the_page_and_takes_the_place_of_the_comparison(page: Any) -> None:
     """The one in Traces in its own place; one that has none, of a cell that is gone, as a message
     of the page's."""
-    open_tab(page, say("tab.traces"))
+    open_tab(page, "Traces")
     page.click("#compare")
     page.wait_for_selector("#diff-view .ouro-segment")
     page.wait_for_selector("#chart-diff .js-line", state="attached")
@@ -205,14 +206,14 @@ def test_a_refusal_reaches_the_page_and_takes_the_place_of_the_comparison(page: 
     page.click("#compare")
     page.wait_for_selector("#diff-view .ouro-segment")
     assert page.locator("#diff-view .ouro-diff-problem").is_hidden()
-    open_tab(page, say("tab.sweep"))
+    open_tab(page, "Sweep")
     page.wait_for_selector("#chart-sweep .main-svg", state="attached")
     emit = (
         "document.querySelector('#chart-sweep .ouro-plot').emit('plotly_click', "
         "{points: [{x: 0, y: 2, customdata: 6}]})"
     )
     page.evaluate(emit)
-    page.get_by_text(say("sweep.gone")).wait_for()
+    page.get_by_text("The run of this cell is no longer there: sweep again.").wait_for()
 
 
 STOP = """() => {

@@ -110,7 +110,7 @@ def test_every_view_runs_as_one_script_that_is_opened_from_disk(
     faults, asked = watch(page)
     for name in STANDING:
         file = tmp_path / f"{name}.html"
-        facts = '{"value": null, "looks": [], "words": {}}'
+        facts = '{"value": null, "looks": []}'
         run = f'<div id="run">{markup.TOKEN_VIEW.template}</div>'
         facts = f'<script type="application/json" id="facts">{facts}</script>'
         file.write_text(f"<meta charset=utf-8><body>{run}{facts}<script>{bundle(name)}</script>")

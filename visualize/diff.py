@@ -12,14 +12,14 @@ from ouroboros_core.decoding import metrics
 from ouroboros_core.decoding.trace import Trace
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.sampling import Sampling
-from ouroboros_core.words import say, several
+from ouroboros_core.words import counted
 from visualize.views import View, describe
 
 SHOWN = 6
 """Segments listed of those that saved steps, and of those that lost some."""
 QUOTED = 40
 """Characters of a segment's text in a sentence or a row."""
-HEAD = tuple(say("diff.head").split("|"))
+HEAD = ("tokens", "text", "steps of A", "steps of B", "saved")
 
 
 @dataclass(frozen=True)
@@ -192,47 +192,44 @@ def _merged(segments: Iterator[Segment]) -> Iterator[Segment]:
 def sentences(difference: Diff) -> list[str]:
     """The difference in words, the whole first."""
     if not difference.tokens:
-        return [say("diff.nothing", parting=_parting(difference)).rstrip()]
+        return [f"A and B have no token in common. {_parting(difference)}".rstrip()]
     gains, losses = difference.gains, difference.losses
     lines = [_whole(difference)]
     if gains and losses:
         won, lost = sum(s.saved for s in gains), -sum(s.saved for s in losses)
-        places = {
-            "gains": several("diff.place", len(gains)),
-            "losses": several("diff.place", len(losses)),
-        }
-        lines.append(
-            say(
-                "diff.balance",
-                won=several("diff.step", won),
-                lost=several("diff.step", lost),
-                **places,
-            )
-        )
+        saved = f"{counted(won, 'step')} in {counted(len(gains), 'place')}"
+        more = f"{counted(lost, 'step')} in {counted(len(losses), 'place')}"
+        lines.append(f"B saved {saved} and lost {more}.")
     mine, theirs = difference.seconds
     alike = difference.a.environment == difference.b.environment
-    note = "" if alike else say("diff.elsewhere")
-    lines.append(say("diff.seconds", a=mine, b=theirs, note=note))
+    note = (
+        ""
+        if alike
+        else (
+            " They were not measured in the same place, so the seconds tell nothing of the "
+            "settings."
+        )
+    )
+    lines.append(
+        f"That text was there after {mine:.2f} s in A and after {theirs:.2f} s in B, "
+        f"prefill included.{note}"
+    )
     parting = _parting(difference)
     return [*lines, parting] if parting else lines
 
 
 def _whole(difference: Diff) -> str:
     (a, b), saved = difference.steps, difference.saved
-    text = several("diff.text", difference.tokens)
+    text = "the same token" if difference.tokens == 1 else f"the same {difference.tokens} tokens"
     if not saved:
-        return say("diff.equal", steps=a, text=text)
+        return f"A and B needed as many steps, {a}, for {text}."
     best = (difference.gains if saved > 0 else difference.losses)[0]
-    part = say("diff.some" if abs(best.saved) < abs(saved) else "diff.most", n=abs(best.saved))
-    facts = {
-        "steps": several("diff.step", abs(saved)),
-        "text": text,
-        "a": a,
-        "b": b,
-        "part": part,
-        "quoted": best.quoted,
-    }
-    return say("diff.fewer" if saved > 0 else "diff.more", **facts)
+    most = abs(best.saved)
+    part = f"{most} of them" if most < abs(saved) else f"the most, {most},"
+    steps, more = counted(abs(saved), "step"), "fewer" if saved > 0 else "more"
+    return (
+        f"B needed {steps} {more} than A for {text} ({b} instead of {a}): {part} in {best.quoted}."
+    )
 
 
 def _parting(difference: Diff) -> str:
@@ -241,17 +238,21 @@ def _parting(difference: Diff) -> str:
     if not difference.parted:
         more = metrics.new_tokens(b) - metrics.new_tokens(a)
         longer = "B" if more > 0 else "A"
-        return say("diff.longer", name=longer, rest=several("diff.rest", abs(more))) if more else ""
+        rest = counted(abs(more), "more token")
+        return f"{longer} goes on for {rest}, which are not compared." if more else ""
     samplings = Sampling.model_validate(a.sampling), Sampling.model_validate(b.sampling)
     if any(sampling.rejects for sampling in samplings):
-        why = say("diff.why.rejection")
+        why = "under rejection sampling every setting draws a text of its own"
     elif samplings[0] != samplings[1]:
-        why = say("diff.why.sampling")
+        why = "the two were sampled in different ways"
     elif a.environment.dtype != b.environment.dtype or a.environment.passes != b.environment.passes:
-        why = say("diff.why.computed")
+        why = "the two were computed in different ways"
     else:
-        why = say("diff.why.rounding")
-    return say("diff.parting", n=difference.tokens + 1, why=why)
+        why = (
+            "as two nearly equal choices can, since passes over more or fewer tokens round "
+            "differently"
+        )
+    return f"The texts part at token {difference.tokens + 1}: {why}. What follows is not compared."
 
 
 def _lane(name: str, trace: Trace, steps: int, seconds: float) -> View:
@@ -281,7 +282,7 @@ def view(difference: Diff) -> View:
     )
     told = sentences(difference)
     return {
-        "title": say("diff.title"),
+        "title": "B compared with A: where steps were saved",
         "status": told[0],
         "lines": told[1:],
         "lanes": [_lane(*lane) for lane in lanes],

@@ -90,11 +90,10 @@ def entries() -> list[dict[str, Any]]:
     for name in runs():
         if f"gallery.{name}" in table():
             numbers = facts(name)
-            headline = (
-                say("gallery.headline", **numbers)
-                if "speedup" in numbers
-                else say("gallery.plain", **numbers)
-            )
+            headline = f"{numbers['tokens']} tokens in {numbers['steps']} target passes"
+            if "speedup" in numbers:
+                speed = f"{numbers['speedup']:.2f}× plain decoding"
+                headline += f", {numbers['length']:.2f} a pass, {speed}"
             words = say(f"gallery.{name}", **numbers)
             found.append(
                 {

@@ -4,8 +4,8 @@ import { make, tell } from "./dom.js";
 export class Plot {
   // looks: Map of look by key; library: the address of Plotly, where the page's head has not loaded it; axis: what lies on the x
   // axis, where the chart shares the cursor of a run; click: told of a point.
-  constructor(place, looks, { say }, library, axis, click = () => {}) {
-    Object.assign(this, { place, looks, say, library, axis, click, latest: null, moment: undefined, listening: false });
+  constructor(place, looks, library, axis, click = () => {}) {
+    Object.assign(this, { place, looks, library, axis, click, latest: null, moment: undefined, listening: false });
     this.cursor = make("div", "ouro-cursor");
     this.cursor.hidden = true;
     if (!window.Plotly && library) Plot.painted().then(() => this.await());
@@ -86,7 +86,7 @@ export class Plot {
     const name = (this.place.dataset.label || "chart").replace(/[^\p{L}\p{N}]+/gu, "-").toLowerCase();
     const image = (format) => ({ format, filename: name, width: 900, height: 420 });
     const svg = {
-      name: this.say("plot.svg"),
+      name: "Download plot as an SVG",
       icon: window.Plotly.Icons.disk,
       click: () => window.Plotly.downloadImage(this.place, image("svg")),
     };

@@ -21,7 +21,7 @@ function load(name) {
   });
 }
 
-const props = (value) => ({ value: value && JSON.stringify(value), looks: given.looks, words: given.words });
+const props = (value) => ({ value: value && JSON.stringify(value), looks: given.looks });
 const place = (name) => document.getElementById(name);
 
 function mountTraces() {

@@ -13,15 +13,15 @@ let stages = 0; // there may be several on a page
 
 export class TokenStage {
   // root: of the view; looks: by their keys; status: a TokenStatus; chosen(node) is called where a token of the text is chosen.
-  constructor(root, looks, wording, status, chosen) {
-    Object.assign(this, { root, looks, wording, status, chosen, run: null, drawn: 0, atEnd: true });
+  constructor(root, looks, status, chosen) {
+    Object.assign(this, { root, looks, status, chosen, run: null, drawn: 0, atEnd: true });
     this.place = this.part("text");
     this.part("card").id = "ouro-card-" + ++stages;
     this.text = new TokenText(this.place);
-    this.card = new TokenCard(this.part("card"), root, looks, wording, () => this.restore());
-    this.facts = new TokenFacts(this.text, wording, (step) => this.jump(step));
-    this.tree = new TreeView(this.part("tree"), looks, wording, (node, under) => this.card.show(this.facts.node(this.tree.step, node), under, true));
-    this.timeline = new Timeline(this.part("timeline"), wording, (step, phase) => this.moment(step, phase));
+    this.card = new TokenCard(this.part("card"), root, looks, () => this.restore());
+    this.facts = new TokenFacts(this.text, (step) => this.jump(step));
+    this.tree = new TreeView(this.part("tree"), looks, (node, under) => this.card.show(this.facts.node(this.tree.step, node), under, true));
+    this.timeline = new Timeline(this.part("timeline"), (step, phase) => this.moment(step, phase));
     this.hands = new TokenHands(root, this.place, this.card, this.facts, (node) => this.lock(node));
     this.place.addEventListener("scroll", () => {
       this.atEnd = this.place.scrollHeight - this.place.scrollTop - this.place.clientHeight < 40;
@@ -89,7 +89,7 @@ export class TokenStage {
     this.follow(step);
     this.hands.rove();
     this.point(step, timeline.seconds);
-    if (timeline.timer === undefined || this.status.due) this.status.speak(describeStep(text.steps[step], this.wording));
+    if (timeline.timer === undefined || this.status.due) this.status.speak(describeStep(text.steps[step]));
   }
 
   // Where the charts' cursor stands.
@@ -111,7 +111,7 @@ export class TokenStage {
     if (!step || !this.part("stage").open) return;
     if (this.root.dataset.done !== "true" && this.part("tree").querySelector("svg :focus")) return; // somebody is looking at this one
     this.tree.show(step, phase);
-    this.part("tree-note").textContent = describeStep(step, this.wording);
+    this.part("tree-note").textContent = describeStep(step);
     this.part("windowed").hidden = !step.window && !this.text.steps.some((one) => one.window);
   }
 

@@ -1,5 +1,5 @@
 // What stands around the text of a run: tiles, notices, legend, numbers, the meaning of the looks, a step in words.
-import { make } from "./dom.js";
+import { counted, make } from "./dom.js";
 
 export function drawLegend(place, looks, counts) {
   place.replaceChildren();
@@ -73,11 +73,17 @@ function table({ head, rows }) {
   return body;
 }
 
-export function describeStep(step, { say, several }) {
-  const accepted = step.tokens.filter((token) => token.node !== undefined).length, own = step.tokens.find((token) => token.node === undefined);
-  const nodes = step.nodes.length, proposals = nodes ? say("view.step.checked", { nodes, accepted }) : say("view.step.unchecked");
-  const who = own && (own.source === "draft" ? "draft" : own.kind || "target");
-  const last = own ? say("view.own." + who, { text: JSON.stringify(own.text) }) : "";
-  const rows = several("view.rows", step.width), passes = several("view.passes", step.passes);
-  return say("view.step", { n: step.index + 1, proposals, own: last, rows, passes });
+export function describeStep(step) {
+  const accepted = step.tokens.filter((token) => token.node !== undefined).length;
+  const nodes = step.nodes.length, proposals = nodes ? `${nodes} checked, ${accepted} accepted` : "nothing checked";
+  const own = step.tokens.find((token) => token.node === undefined);
+  const rows = counted(step.width, "row"), passes = counted(step.passes, "draft pass", "draft passes");
+  return `Step ${step.index + 1}: ${proposals}${own ? "; " + added(own) : ""}. ${rows} in the pass, ${passes}.`;
+}
+
+// The last token of a step, which nobody proposed.
+function added({ source, kind, text }) {
+  const quoted = JSON.stringify(text);
+  if (source === "draft") return `the draft model writes ${quoted}`;
+  return `the target adds ${quoted}` + (kind ? `, a ${kind}` : "");
 }

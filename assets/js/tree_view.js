@@ -3,8 +3,7 @@ import { draw, visible } from "./dom.js";
 import { TokenText } from "./token_text.js";
 
 export class TreeView {
-  constructor(place, looks, { say }, pick) {
-    this.say = say;
+  constructor(place, looks, pick) {
     this.place = place;
     this.windowed = false;
     this.looks = looks; // by their keys
@@ -64,7 +63,7 @@ export class TreeView {
     for (const part of this.place.querySelectorAll("[data-below]")) {
       const node = Number(part.dataset.below), on = path.includes(node);
       part.dataset.state = part.dataset.window !== undefined ? "window" : !verdict ? "pending" : on ? "accepted" : "rejected";
-      if (part.dataset.name) part.setAttribute("aria-label", part.dataset.name + ", " + this.say("view.state." + part.dataset.state));
+      if (part.dataset.name) part.setAttribute("aria-label", part.dataset.name + ", " + part.dataset.state);
     }
   }
 
@@ -76,7 +75,8 @@ export class TreeView {
     if (this.windowed) for (const [text, parent] of step.window || []) nodes.push({ text, parent, look: "phrase" });
     const { places, widths, starts, rows } = TreeView.layout(nodes);
     const high = 30, width = starts[starts.length - 1] - 18, height = rows * high + 8;
-    const svg = draw("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": this.say("view.tree.step", { n: step.index + 1 }) });
+    const label = `Token tree of step ${step.index + 1}`;
+    const svg = draw("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": label });
     const middle = (n) => 4 + places[n].row * high + high / 2;
     nodes.forEach((node, n) => {
       if (!n) return;

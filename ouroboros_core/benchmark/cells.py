@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from ouroboros_core.benchmark.grid import show
 from ouroboros_core.benchmark.report import Speeds, confidence, ratio
 from ouroboros_core.decoding import metrics
-from ouroboros_core.words import say
 
 if TYPE_CHECKING:
     from ouroboros_core.benchmark.grid import Axis, Grid
@@ -172,23 +171,19 @@ def conclusions(rows: Sequence[CellRow], ideals: Sequence[Ideal], grid: Grid) ->
     fastest = best(rows)
     if fastest is None:
         return []
-    slow = "" if fastest.speedup > 1 else say("swept.slow")
+    slow = "" if fastest.speedup > 1 else ": nothing here is faster than plain decoding"
     name, between = grid.describe(fastest.coordinates), interval(fastest)
-    lines = [say("swept.best", name=name, speedup=fastest.speedup, interval=between, slow=slow)]
+    lines = [f"Measured best: {name}, {fastest.speedup:.2f}×{between}{slow}."]
     rest = [axis.name for axis in grid.axes if axis.name != GAMMA]
     for found in ideals:
         where = ", ".join(
             f"{axis}={show(value)}" for axis, value in zip(rest, found.others, strict=True)
         )
-        slow = "" if found.speedup > 1 else say("swept.none")
-        at = say("swept.at", where=where) if where else ""
-        facts = {
-            "alpha": found.alpha,
-            "c": found.cost,
-            "gamma": found.gamma,
-            "speedup": found.speedup,
-        }
-        lines.append(say("swept.theory", at=at, slow=slow, **facts))
+        slow = "" if found.speedup > 1 else ", so that none pays"
+        at = f", at {where}" if where else ""
+        measured = f"(alpha {found.alpha:.2f}, c {found.cost:.2f})"
+        ideal = f"gamma {found.gamma}, {found.speedup:.2f}×"
+        lines.append(f"By theory{at} {measured}: {ideal}{slow}.")
     return lines
 
 

@@ -19,7 +19,7 @@ from ouroboros_core.benchmark.entrants import BASELINE
 from ouroboros_core.benchmark.prompts import GROUPS
 from ouroboros_core.benchmark.store import Measurement
 from ouroboros_core.decoding.trace import Seconds
-from ouroboros_core.words import say, several
+from ouroboros_core.words import counted
 
 OVERALL = "overall"
 HF_GREEDY = "hf-greedy"
@@ -268,12 +268,12 @@ class Compared(Protocol):
 def equality(row: Compared) -> str:
     """How the texts compare with the baseline's, in a few words."""
     if row.equal is None:
-        return say("equality.own")
-    parts = [say("equality.equal", n=row.equal)]
+        return "its own"
+    parts = [f"{row.equal} equal"]
     if row.ties:
-        parts.append(several("equality.ties", row.ties))
+        parts.append(counted(row.ties, "tie"))
     if row.differences:
-        parts.append(say("equality.differ", n=row.differences))
+        parts.append(f"{row.differences} DIFFER")
     return ", ".join(parts)
 
 

@@ -20,7 +20,6 @@ from ouroboros_core.decoding import metrics
 from ouroboros_core.decoding.equality import divergence
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.sources import Source
-from ouroboros_core.words import say
 from visualize.palette import LOOKS, key_of
 
 if TYPE_CHECKING:
@@ -219,12 +218,10 @@ def compare(pair: Pair, trace: Trace, baseline: Trace, notes: Console) -> None:
     speedup = metrics.speedup(trace, baseline)
     plain = f"autoregressive: {metrics.tokens_per_second(baseline):.1f} tokens/s"
     notes.print(f"{plain}; {trace.method}: speedup {speedup:.2f}x" if speedup else plain)
-    if busy := metrics.busy(trace, baseline):
-        sign, number = busy
-        notes.print(
-            f"measured on a busy machine: {say(f'run.busy.{sign}', n=number)}; measure again when "
-            "it is idle"
-        )
+    busy = metrics.busy(trace, baseline)
+    if busy is not None:
+        why = metrics.why_busy(*busy)
+        notes.print(f"measured on a busy machine: {why}; measure again when it is idle")
     if methods.get(trace.method).writer is not Source.TARGET:
         notes.print("the draft model wrote this alone: another text, which nobody checked")
         return

@@ -19,7 +19,6 @@ from ouroboros_core.decoding.trace import Trace
 from ouroboros_core.interfaces import LanguageModel
 from ouroboros_core.sampling import Sampler, Sampling, process
 from ouroboros_core.tree import TreeBuilder
-from ouroboros_core.words import say
 
 MANTISSA_BITS = {"bfloat16": 7, "float16": 10, "float32": 23, "float64": 52}
 TIE_ULPS = 2.0
@@ -61,18 +60,27 @@ class Divergence:
         """Where, which two tokens, how far apart, and what that means. `pieces` has the text of the
         two."""
         mine, theirs = (
-            repr(pieces.get(t, str(t))) if t is not None else say("tie.end")
+            repr(pieces.get(t, str(t))) if t is not None else "the end"
             for t in (self.token, self.other)
         )
-        where = say("tie.where", n=self.position + 1, mine=mine, theirs=theirs)
+        where = (
+            f"It differs from plain decoding from token {self.position + 1} on: {mine} "
+            f"here, {theirs} there"
+        )
         if math.isinf(self.ulps):
-            return say("tie.ended", where=where)
-        size = say("tie.size", gap=self.gap, ulps=self.ulps, dtype=self.dtype)
-        size += say("tie.moved", moved=self.moved) if self.moved else ""
+            return (
+                f"{where}. One text ends where the other goes on, which rounding does not explain."
+            )
+        size = f"{self.gap:.3g} logits, {self.ulps:.3g} ulp of {self.dtype}"
+        if self.moved:
+            size += f"; two passes over the same text differ there by up to {self.moved:.3g} logits"
         if not self.tie:
-            return say("tie.more", where=where, size=size)
-        advice = say("tie.advice") if self.dtype.endswith("16") else ""
-        return say("tie.tie", where=where, size=size, advice=advice)
+            return f"{where}, {size} below the best: more than rounding explains."
+        advice = " In float32 such ties are far rarer." if self.dtype.endswith("16") else ""
+        return (
+            f"{where}. The two tie ({size}), and a pass over many tokens rounds otherwise "
+            f"than one over one token.{advice}"
+        )
 
 
 def ulp(value: float, dtype: str) -> float:

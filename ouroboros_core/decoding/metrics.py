@@ -170,6 +170,24 @@ def pass_spread(trace: Trace) -> float | None:
     return high - low
 
 
+def why_busy(sign: Sign, number: float) -> str:
+    """What `busy` has found, in words."""
+    if sign == "slowed":
+        return (
+            f"passes of plain decoding took {number:.1f}× as long as passes of this run, which "
+            "check more"
+        )
+    if sign == "beyond":
+        return (
+            f"it is {number:.2f}× the tokens per pass, and a pass that checks more is never the "
+            "cheaper one"
+        )
+    return (
+        "passes that do the same work took unequally long, and the middle half of them spread over "
+        f"{number:.0%} of the usual time"
+    )
+
+
 def busy(trace: Trace, baseline: Trace) -> tuple[Sign, float] | None:
     """Why a speedup was measured on a machine busy with more and says little, with the number that
     tells; None if nothing does.

@@ -13,7 +13,6 @@ from typing import Any, TypeVar
 import gradio as gr
 
 from ouroboros_core.errors import InvalidInput, OuroborosError
-from ouroboros_core.words import say
 
 log = logging.getLogger("ouroboros.faults")
 
@@ -47,7 +46,7 @@ def field(event: gr.EventData, name: str, kind: type[T]) -> T:
     missing or no such thing."""
     value = sent(event, name)
     if not isinstance(value, kind):
-        raise InvalidInput(say("fault.event", name=name))
+        raise InvalidInput(f"the page sent no {name}: reload it")
     return value
 
 
@@ -58,10 +57,16 @@ def describe(error: Exception, memory: str = "") -> str:
         log.error(
             "out of memory: %s", str(error).splitlines()[0] if str(error) else type(error).__name__
         )
-        return memory or say("fault.memory")
+        return memory or (
+            "this run did not fit into the memory of this machine; it was given back. "
+            "Shorten the prompt or ask for fewer tokens"
+        )
     number = uuid.uuid4().hex[:8]
     frames = "".join(
         traceback.format_tb(error.__traceback__)
     )  # and not what it says: that may hold a visitor's text
     log.error("fault %s, Traceback of a %s:\n%s", number, type(error).__name__, frames)
-    return say("fault.unforeseen", kind=type(error).__name__, number=number)
+    return (
+        f"something of ours went wrong ({type(error).__name__}); your next click works "
+        f"as before. In the server's log it is fault {number}: please report it"
+    )

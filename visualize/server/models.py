@@ -15,7 +15,6 @@ from ouroboros_core import methods
 from ouroboros_core.errors import InvalidInput, OuroborosError
 from ouroboros_core.loading.allowed import Choice, typed
 from ouroboros_core.sampling import Sampling
-from ouroboros_core.words import say
 from visualize.server.faults import describe
 from visualize.server.lent import ZERO
 
@@ -25,6 +24,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 WARM_UP_TOKENS = 8
+EMBEDDED = "SmolLM2-135M with its own draft"
+"""The name of the pair that ships with the project."""
+TOO_LARGE = "these models do not fit into the memory of this machine: choose smaller ones"
 
 
 class Models:
@@ -39,9 +41,7 @@ class Models:
         own      whether others may be named, by path or Hub id
         """
         self._load = load
-        self.choices = {
-            choice.name: choice for choice in choices or [Choice(name=say("models.embedded"))]
-        }
+        self.choices = {choice.name: choice for choice in choices or [Choice(name=EMBEDDED)]}
         self.own = own
         self._loading: dict[str, Future[Pair]] = {}
         self._lock = threading.Lock()
@@ -60,7 +60,7 @@ class Models:
         if self.own and isinstance(name, str):
             return typed(name)
         raise InvalidInput(
-            say("models.unlisted", name=str(name)[:80], names=", ".join(self.choices))
+            f"{str(name)[:80]} is not offered here; choose one of: {', '.join(self.choices)}"
         )
 
     def start(self) -> None:
@@ -98,9 +98,7 @@ class Models:
             wanted.set_exception(error)
         except BaseException as error:
             reason = (
-                describe(error, say("fault.memory.models"))
-                if isinstance(error, Exception)
-                else type(error).__name__
+                describe(error, TOO_LARGE) if isinstance(error, Exception) else type(error).__name__
             )
             wanted.set_exception(InvalidInput(reason))
 
@@ -143,19 +141,16 @@ class Models:
             return str(error)
         known = self._loading.get(wanted)
         if known is None and wanted != self.first:
-            return say("models.later")
+            return "These models will be loaded when you first run something with them."
         if known is None or not known.done():
-            return say("models.loading")
+            return "Loading the models; meanwhile, this run was recorded earlier."
         if known.exception() is not None:
-            return say("models.failed", error=known.exception())
+            return f"The models could not be loaded: {known.exception()}"
         pair = known.result()
         parts = ("draft", pair.draft), ("head", pair.head), ("corpus", pair.corpus)
-        beside = ", ".join(
-            say(f"models.{what}", name=part.name) for what, part in parts if part
-        ) or say("models.none")
-        return say(
-            "models.ready", target=pair.target.name, beside=beside, where=pair.environment.where
-        )
+        named = [f"{what} {part.name}" for what, part in parts if part]
+        beside = ", ".join(named) or "no draft model"
+        return f"Ready: {pair.target.name} with {beside}, on {pair.environment.where}."
 
     def check_draft(self, pair: str, draft: str) -> None:
         """Raise InvalidInput for a draft, by path or Hub id, that a sweep with this pair may not
@@ -173,7 +168,8 @@ class Models:
             offered.add(there.draft.name)
         if not self.own and draft not in offered:
             raise InvalidInput(
-                say("models.undrafted", name=draft[:80], names=", ".join(sorted(offered)))
+                f"the draft {draft[:80]} is not offered here; choose one of: "
+                + ", ".join(sorted(offered))
             )
 
 

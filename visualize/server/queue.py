@@ -7,7 +7,6 @@ import threading
 from collections import deque
 
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.words import several
 
 
 class RunQueue:
@@ -23,7 +22,11 @@ class RunQueue:
         """A place at the end, to leave later; raises InvalidInput where the queue is full."""
         with self._changed:
             if len(self._line) >= self._most:
-                raise InvalidInput(several("generate.full", self._most - 1))
+                waiting = self._most - 1
+                runs = "a run is" if waiting == 1 else f"{waiting} runs are"
+                raise InvalidInput(
+                    f"the queue is full: {runs} waiting already. Try again in a minute"
+                )
             ticket = object()
             self._line.append(ticket)
             return ticket

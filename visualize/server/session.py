@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from ouroboros_core.decoding.trace import Trace
-from ouroboros_core.words import say
 from visualize import views
 from visualize.server.updates import (
     Comparing,
@@ -152,7 +151,7 @@ class Session:
         """Remember a run of this visitor, or from a file, to be compared with others; the oldest
         are forgotten."""
         name = views.describe(trace.method, trace.hyperparameters, trace.target)
-        self.kept[say("traces.kept", time=trace.created[11:19], name=name)] = trace
+        self.kept[f"{trace.created[11:19]} · {name}"] = trace
         while len(self.kept) > KEPT:
             del self.kept[next(iter(self.kept))]
 

@@ -9,7 +9,6 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ouroboros_core.words import say, several
 from visualize.server.compute import STATUS_INTERVAL
 from visualize.server.limits import Budget
 from visualize.server.log import Entry, entry
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from ouroboros_core.loading.pairs import Pair
 
 U = TypeVar("U", bound=Update)
+LOADING = "Waiting for the models to load …"
 
 
 @dataclass(frozen=True)
@@ -83,14 +83,19 @@ class Turn:
         models, queue = self._turns.models, self._turns.queue
         self._ticket = ticket = queue.join()
         while not models.ready:
-            yield Waiting(self.name, say("generate.loading"))
+            yield Waiting(self.name, LOADING)
             time.sleep(STATUS_INTERVAL)
         while first := queue.before(ticket):
-            yield Waiting(self.name, several("generate.turn", first))
+            waiting = (
+                "Waiting for another run to end …"
+                if first == 1
+                else f"Waiting for a turn: {first} runs come first …"
+            )
+            yield Waiting(self.name, waiting)
             queue.pause(STATUS_INTERVAL)
         loading = models.ask(self._pair)
         while not loading.done():
-            yield Waiting(self.name, say("generate.loading"))
+            yield Waiting(self.name, LOADING)
             time.sleep(STATUS_INTERVAL)
         loading.result()
 
