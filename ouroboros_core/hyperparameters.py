@@ -1,4 +1,4 @@
-"""A knob is declared once, as a field of a pydantic model: bounds, default, help; every user
+"""A setting is declared once, as a field of a pydantic model: bounds, default, help; every user
 interface reads it from there."""
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ from ouroboros_core.errors import InvalidInput
 Value = bool | int | float | str
 
 Auto = Literal["auto"]
-"""The value of a knob that the method sets by itself, step by step."""
+"""The value of a setting that the method sets by itself, step by step."""
 
 AUTO: Auto = "auto"
 
 
 def upto(value: int | Auto, most: int) -> int:
-    """A knob's value, or where the method sets it by itself, the most that it may choose."""
+    """A setting's value, or where the method sets it by itself, the most that it may choose."""
     return most if value == AUTO else value
 
 
-def read_knobs(text: str) -> dict[str, str]:
+def read_settings(text: str) -> dict[str, str]:
     """`gamma=6, top_k_suffixes=3` as names and values, not yet checked; raises InvalidInput for
     what is not written so."""
     found: dict[str, str] = {}
     for part in filter(None, (piece.strip() for piece in text.split(","))):
         name, equals, value = (piece.strip() for piece in part.partition("="))
         if not equals:
-            raise InvalidInput(f"expected knob=value, got {part}")
+            raise InvalidInput(f"expected setting=value, got {part}")
         if name in found:
             raise InvalidInput(f"{name} is set twice")
         found[name] = value
@@ -42,7 +42,7 @@ def read_knobs(text: str) -> dict[str, str]:
 
 
 @dataclass(frozen=True)
-class Knob:
+class Setting:
     """What a user interface needs to know of one field."""
 
     name: str
@@ -54,7 +54,7 @@ class Knob:
     low_is_open: bool = False
     choices: tuple[str, ...] = ()
     fixed: Value | None = None
-    """For a knob that may be 'auto': the fixed value that a slider begins at; None for one that may
+    """Of a setting that may be 'auto': the value that a slider begins at; None for one that may
     not."""
 
     @property
@@ -84,30 +84,32 @@ def _short(bound: float | None) -> str:
 
 
 class Hyperparameters(BaseModel):
-    """The base of every method's knobs."""
+    """The base of every method's settings."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
 
     @classmethod
-    def knobs(cls) -> dict[str, Knob]:
-        """The knobs by name, in the order of declaration."""
-        return {name: _knob(name, info) for name, info in cls.model_fields.items()}
+    def settings(cls) -> dict[str, Setting]:
+        """The settings by name, in the order of declaration."""
+        return {name: _setting(name, info) for name, info in cls.model_fields.items()}
 
     @classmethod
-    def fixed(cls, **knobs: Any) -> dict[str, Any]:
-        """Values for a run in which nothing adapts: those given, and one for every knob that would
-        be 'auto' otherwise."""
+    def fixed(cls, **settings: Any) -> dict[str, Any]:
+        """Values for a run in which nothing adapts: those given, and one for every setting that
+        would be 'auto' otherwise."""
         return {
-            name: knob.fixed for name, knob in cls.knobs().items() if knob.fixed is not None
-        } | knobs
+            name: setting.fixed
+            for name, setting in cls.settings().items()
+            if setting.fixed is not None
+        } | settings
 
     @classmethod
     def parse(cls, values: Mapping[str, Any]) -> Hyperparameters:
-        """Validated knobs; raises InvalidInput with what is wrong, the value and what is
+        """Validated settings; raises InvalidInput with what is wrong, the value and what is
         allowed."""
         if not isinstance(values, Mapping) or not all(isinstance(name, str) for name in values):
             raise InvalidInput(
-                f'knobs must be given by name, as in {{"gamma": 4}}, got {str(values)[:80]}'
+                f'settings must be given by name, as in {{"gamma": 4}}, got {str(values)[:80]}'
             )
         try:
             return cls.model_validate(dict(values))
@@ -117,7 +119,7 @@ class Hyperparameters(BaseModel):
             ) from None
 
 
-def _knob(name: str, info: FieldInfo) -> Knob:
+def _setting(name: str, info: FieldInfo) -> Setting:
     low: Any = None
     high: Any = None
     is_open = False
@@ -129,7 +131,7 @@ def _knob(name: str, info: FieldInfo) -> Knob:
         rules += bounds
         fixed = info.examples[0] if info.examples else None
         assert fixed is not None, (
-            f"{name}: a knob that may be auto names a fixed value in `examples`"
+            f"{name}: a setting that may be auto names a fixed value in `examples`"
         )
     for rule in rules:
         if isinstance(rule, annotated_types.Ge):
@@ -143,17 +145,17 @@ def _knob(name: str, info: FieldInfo) -> Knob:
         kind, choices = str, get_args(kind)
     if get_origin(kind) in (Union, types.UnionType):
         kind = get_args(kind)[0]
-    assert kind in (bool, int, float, str), f"{name}: a knob is a bool, int, float or str"
-    return Knob(
+    assert kind in (bool, int, float, str), f"{name}: a setting is a bool, int, float or str"
+    return Setting(
         name, kind, info.default, info.description or "", low, high, is_open, choices, fixed
     )
 
 
 def _explain(cls: type[Hyperparameters], error: Any) -> str:
-    knobs = cls.knobs()
+    settings = cls.settings()
     name = str(error["loc"][0]) if error["loc"] else ""
     if error["type"] == "extra_forbidden":
-        return f"{name} is not a knob here; the knobs are {', '.join(knobs) or 'none'}"
-    if name not in knobs:
+        return f"{name} is not a setting here; the settings are {', '.join(settings) or 'none'}"
+    if name not in settings:
         return str(error["msg"]).removeprefix("Value error, ")
-    return f"{name} must be {knobs[name].allowed}, got {error['input']}"
+    return f"{name} must be {settings[name].allowed}, got {error['input']}"

@@ -63,7 +63,7 @@ class Sampling(Hyperparameters):
 
     @property
     def kind(self) -> str:
-        """What plain decoding is called under these knobs."""
+        """What plain decoding is called under these settings."""
         return "greedy" if self.temperature == 0 else "plain sampling"
 
 

@@ -37,7 +37,7 @@ PROGRAM = """import os, runpy
 log = os.open(os.environ["FUZZ_LOG"], os.O_WRONLY | os.O_APPEND)
 os.dup2(log, 1), os.dup2(log, 2)
 runpy.run_path("app.py", run_name="__main__")"""
-NAMES = "run knobs shape event direct served upload file broken path"
+NAMES = "run settings shape event direct served upload file broken path"
 FAMILIES = dict(zip(NAMES.split(), (30, 14, 6, 22, 7, 4, 3, 6, 4, 4), strict=True))
 """What is made, and how often in a hundred."""
 PATIENCE, LEAVE = 60, 2

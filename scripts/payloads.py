@@ -174,18 +174,18 @@ def junk(rng: random.Random) -> Any:
     return value
 
 
-def knobs_of(method: Any, rng: random.Random) -> dict[str, Any]:
-    """Some of a method's knobs, in range and not expensive; none where those drawn do not go
+def settings_of(method: Any, rng: random.Random) -> dict[str, Any]:
+    """Some of a method's settings, in range and not expensive; none where those drawn do not go
     together."""
     drawn: dict[str, Any] = {}
-    for name, knob in method.Hyperparameters.knobs().items():
+    for name, setting in method.Hyperparameters.settings().items():
         if rng.random() < 0.4:
             numbers = (
                 ()
-                if knob.low is None
-                else (knob.low, min(knob.high or 0, knob.low + 5), knob.default)
+                if setting.low is None
+                else (setting.low, min(setting.high or 0, setting.low + 5), setting.default)
             )
-            drawn[name] = rng.choice(numbers or knob.choices or (True, False))
+            drawn[name] = rng.choice(numbers or setting.choices or (True, False))
     try:
         method.Hyperparameters.parse(drawn)
     except InvalidInput:
@@ -251,31 +251,31 @@ class Maker:
             refuse=refuse,
         )
 
-    def _knobs(self, rng: random.Random, _: str) -> Payload:
+    def _settings(self, rng: random.Random, _: str) -> Payload:
         method = rng.choice(list(methods.available().values()))
         given, refuse = self._arguments(rng) | {"method": method.id}, False
-        knobs = list({**method.Hyperparameters.knobs(), **Sampling.knobs()}.values())
-        knob = rng.choice(knobs)
+        settings = list({**method.Hyperparameters.settings(), **Sampling.settings()}.values())
+        setting = rng.choice(settings)
         value: Any = junk(rng)
-        if knob.low is not None and knob.high is not None and rng.random() < 0.8:
-            low, high = knob.low, knob.high
+        if setting.low is not None and setting.high is not None and rng.random() < 0.8:
+            low, high = setting.low, setting.high
             inside = [
-                (low, knob.low_is_open),
+                (low, setting.low_is_open),
                 (high, False),
                 (True, False),
                 (str(high), False),
-                ("auto", knob.fixed is None),
+                ("auto", setting.fixed is None),
             ]
             value, refuse = rng.choice(
                 [*inside, (low - 1, True), (high + 1, True), (None, True), ([low], True)]
             )
-        if knob.name in Sampling.knobs():
-            given[knob.name] = value
+        if setting.name in Sampling.settings():
+            given[setting.name] = value
         else:
-            given["knobs"] = {knob.name: value}
+            given["knobs"] = {setting.name: value}
         if rng.random() < 0.2:
             given["knobs"], refuse = (
-                rng.choice(({rng.choice(TEXTS): junk(rng)}, junk(rng), [[knob.name, value]])),
+                rng.choice(({rng.choice(TEXTS): junk(rng)}, junk(rng), [[setting.name, value]])),
                 False,
             )
         return self._call({"data": list(given.values())}, refuse=refuse)

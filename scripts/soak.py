@@ -31,16 +31,19 @@ import psutil
 
 from ouroboros_core import methods
 from ouroboros_core.methods.base import Need
-from scripts.payloads import API, PROMPTS, SAMPLINGS, follow, knobs_of, opened
+from scripts.payloads import API, PROMPTS, SAMPLINGS, follow, opened, settings_of
 from tests.browser import ROOT, server
 
 COUNTS, STOPPED_COUNT = (8, 16, 32), 96
 """New tokens of a run; of one that is stopped so many that it is not over before."""
 BAD: dict[str, tuple[dict[str, Any], str]] = {
     "no such method": ({"method": "magic"}, "method must be one of"),
-    "knob out of range": ({"method": "speculative", "knobs": {"gamma": 999}}, "gamma must be"),
-    "no such knob": ({"method": "speculative", "knobs": {"nonsense": 1}}, "nonsense is not a knob"),
-    "knobs of a wrong type": ({"method": "speculative", "knobs": [1, 2]}, "knobs"),
+    "setting out of range": ({"method": "speculative", "knobs": {"gamma": 999}}, "gamma must be"),
+    "no such setting": (
+        {"method": "speculative", "knobs": {"nonsense": 1}},
+        "nonsense is not a setting",
+    ),
+    "settings of a wrong type": ({"method": "speculative", "knobs": [1, 2]}, "settings"),
     "empty prompt": ({"prompt": ""}, "prompt"),
     "prompt of a wrong type": ({"prompt": 17}, "prompt"),
     "too many tokens": ({"max_new_tokens": 5000}, "max_new_tokens must be"),
@@ -153,7 +156,7 @@ def plan(runs: int, seed: int, counts: Sequence[int] = COUNTS) -> list[Run]:
         )
         inputs: dict[str, Any] = {"prompt": rng.choice(PROMPTS), "max_new_tokens": count}
         inputs |= {"acceptance": "match", "chat": rng.random() < 0.5, **rng.choice(SAMPLINGS)}
-        inputs |= {"method": method.id, "knobs": knobs_of(method, rng)}
+        inputs |= {"method": method.id, "knobs": settings_of(method, rng)}
         inputs |= {name: rng.random() < 0.3 for name in ("compare", "record")}
         if Need.EXPECTED_TEXT in method.uses and rng.random() < 0.3:
             inputs["prediction"] = "The sky is blue because"

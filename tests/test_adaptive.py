@@ -392,7 +392,7 @@ def test_equal_runs_decide_alike(method: str) -> None:
     ]
 
 
-def test_a_knob_is_auto_or_a_number_within_its_bounds() -> None:
+def test_a_setting_is_auto_or_a_number_within_its_bounds() -> None:
     kind = methods.get("speculative").Hyperparameters
     assert kind().model_dump() == {"gamma": AUTO}
     assert kind.parse({"gamma": "4"}).model_dump() == {"gamma": 4}
@@ -405,7 +405,7 @@ def test_a_knob_is_auto_or_a_number_within_its_bounds() -> None:
         assert AUTO not in fixed.model_dump().values()
 
 
-def test_a_knob_that_is_fixed_stays_so_beside_one_that_is_not() -> None:
+def test_a_setting_that_is_fixed_stays_so_beside_one_that_is_not() -> None:
     models, text = tiny.pair("llama", "sdpa"), prompt(seed=7)
     fixed = run(models, "ouroboros", text, 50, automatic=True, costs=DEAR, gamma=3)
     assert {step.draft_passes > 0 for step in fixed[:-1]} == {True}

@@ -218,7 +218,7 @@ def test_a_refusal_reaches_the_page_and_takes_the_place_of_the_comparison(page: 
 
 STOP = """() => {
   const node = document.activeElement, near = (selector) => node.closest(selector) !== null;
-  const where = {prompt: '#prompt', method: '#method', go: '#generate', settings: '.ouro-settings', knobs: '.ouro-knobs',
+  const where = {prompt: '#prompt', method: '#method', go: '#generate', settings: '.ouro-settings', options: '.ouro-options',
     result: '.ouro-result'};
   return [Object.keys(where).find((name) => near(where[name])) || 'other', near('.ouro-plot')];
 }"""
@@ -232,7 +232,7 @@ def test_tab_leads_from_the_prompt_through_the_settings_to_the_result_and_never_
     visitor.wait_for_selector("#chart-even .main-svg", state="attached")
     visitor.locator("#chart-acceptance .ouro-plot").hover()  # shows its toolbar
     if width < 900:
-        assert visitor.locator(".ouro-knobs input").locator("visible=true").count() == 0, (
+        assert visitor.locator(".ouro-options input").locator("visible=true").count() == 0, (
             "the settings are closed at first"
         )
         visitor.locator(".ouro-settings summary").click()
@@ -248,7 +248,7 @@ def test_tab_leads_from_the_prompt_through_the_settings_to_the_result_and_never_
         visitor.keyboard.press("Tab")
     assert plots == 0
     settings = ["settings"] if width < 900 else []
-    assert order == ["prompt", "method", "go", *settings, "knobs", "result"]
+    assert order == ["prompt", "method", "go", *settings, "options", "result"]
     visitor.close()
     assert faults == []
 

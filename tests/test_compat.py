@@ -57,14 +57,14 @@ def test_the_readme_example_of_ouroboros_equals_generate_in_what_is_generated(
     input_ids = tokenizer(PARAGRAPH, return_tensors="pt")["input_ids"]
     prompt = input_ids.shape[1]
     assert prompt > 64, "the reference's check would have compared prompt tokens only"
-    knobs: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "gamma": 12,
         "window_size": 20,
         "guess_set_size": 20,
         "lookahead_level": 7,
     }
     output = ouroboros(
-        input_ids, draft, target, max_len=64, eos_token_id=tokenizer.eos_token_id, **knobs
+        input_ids, draft, target, max_len=64, eos_token_id=tokenizer.eos_token_id, **settings
     )
     mask = torch.ones_like(input_ids)
     expected = target.generate(input_ids, attention_mask=mask, do_sample=False, max_new_tokens=64)
@@ -212,7 +212,7 @@ def test_a_cache_engine_warms_up_the_next_call_and_never_changes_the_text() -> N
     target, draft = models()
     text = torch.tensor([tiny.prompt()])
     engine = CacheEngine(4, 6)
-    knobs: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "max_len": 60,
         "gamma": 6,
         "window_size": 6,
@@ -228,7 +228,7 @@ def test_a_cache_engine_warms_up_the_next_call_and_never_changes_the_text() -> N
             calls += 1
 
         handles = [model.register_forward_hook(count) for model in (target, draft)]
-        output = ouroboros(text, draft, target, engine, eos_token_id=None, **knobs)
+        output = ouroboros(text, draft, target, engine, eos_token_id=None, **settings)
         for handle in handles:
             handle.remove()
         passes.append(calls)

@@ -38,9 +38,10 @@ with gradio.Blocks():
     inputs = RunInputs(256)
     inputs.build_prompt()
     inputs.build_settings()
-knob = inputs.settings["echo", "num_tokens"]
-shown = [type(knob).__name__, knob.label, knob.minimum, knob.maximum, knob.value, knob.info]
-print(json.dumps({"methods": inputs.method.choices, "knob": shown}))
+setting = inputs.settings["echo", "num_tokens"]
+bounds = [setting.minimum, setting.maximum, setting.value]
+shown = [type(setting).__name__, setting.label, *bounds, setting.info]
+print(json.dumps({"methods": inputs.method.choices, "setting": shown}))
 """
 """Prints what a visitor may choose, as JSON."""
 
@@ -162,13 +163,13 @@ def test_every_command_of_the_methods_section_succeeds(copy: Copy, command: str)
     assert answer.returncode == 0, answer.stdout[-3000:] + answer.stderr[-3000:]
 
 
-def test_the_method_is_listed_with_its_knob(copy: Copy) -> None:
+def test_the_method_is_listed_with_its_setting(copy: Copy) -> None:
     listed = {
         m["id"]: m
         for m in json.loads(copy.python("-m", "ouroboros_core", "methods", "--json").stdout)
     }
     assert listed.keys() == methods.available().keys() | {"echo"}
-    knob = {
+    setting = {
         "type": "int",
         "default": 3,
         "min": 1,
@@ -178,7 +179,7 @@ def test_the_method_is_listed_with_its_knob(copy: Copy) -> None:
         "fixed": None,
     }
     assert listed["echo"]["knobs"] == {
-        "num_tokens": knob | {"help": "Tokens copied from each place."}
+        "num_tokens": setting | {"help": "Tokens copied from each place."}
     }
     assert "echo: Echo" in copy.answer("ouroboros_core methods").stdout
 
@@ -197,12 +198,12 @@ def test_its_bounds_are_said_by_the_command_line(copy: Copy) -> None:
     assert "num_tokens must be between 1 and 16, got 99" in answer.stderr
 
 
-def test_the_page_lists_it_and_has_a_slider_for_its_knob(copy: Copy) -> None:
+def test_the_page_lists_it_and_has_a_slider_for_its_setting(copy: Copy) -> None:
     answer = copy.python("-c", PAGE)
     assert answer.returncode == 0, answer.stderr
     page = json.loads(answer.stdout)
     assert ["Echo", "echo"] in page["methods"]
-    assert page["knob"] == ["Slider", "num tokens", 1, 16, 3, "Tokens copied from each place."]
+    assert page["setting"] == ["Slider", "num tokens", 1, 16, 3, "Tokens copied from each place."]
 
 
 def test_the_tests_of_all_methods_are_run_on_it(copy: Copy) -> None:
@@ -280,12 +281,14 @@ def test_the_table_of_rooms_is_that_of_the_walls() -> None:
     assert set(NAMED.findall(torch)) == TORCH_ROOMS
 
 
-def test_the_knobs_it_names_are_knobs() -> None:
-    (named,) = re.findall(r"Knobs: (.+?)\. What has a name", PROSE, re.DOTALL)
+def test_the_settings_it_names_are_settings() -> None:
+    (named,) = re.findall(r"Settings: (.+?)\. What has a name", PROSE, re.DOTALL)
     known = {
-        name for method in methods.available().values() for name in method.Hyperparameters.knobs()
+        name
+        for method in methods.available().values()
+        for name in method.Hyperparameters.settings()
     }
-    assert set(NAMED.findall(named)) <= known | set(Sampling.knobs())
+    assert set(NAMED.findall(named)) <= known | set(Sampling.settings())
 
 
 def test_the_guide_is_one_page() -> None:

@@ -123,10 +123,10 @@ def test_every_slot_follows_the_targets_distribution(
     kind = methods.get(method)
     sampler = Sampler(sampling, len(P))
     target, draft = Table(P), Table(Q)
-    knobs = kind.Hyperparameters.fixed() | (
-        {"gamma": 2} if "gamma" in kind.Hyperparameters.knobs() else {}
+    settings = kind.Hyperparameters.fixed() | (
+        {"gamma": 2} if "gamma" in kind.Hyperparameters.settings() else {}
     )
-    chosen = kind.Hyperparameters.parse(knobs)
+    chosen = kind.Hyperparameters.parse(settings)
     has_draft = Need.DRAFT_MODEL in methods.needed(kind, chosen)
     instance = methods.create(
         kind, chosen, Resources(sampler, draft if has_draft else None, head=Bush(), corpus=CORPUS)
@@ -298,7 +298,7 @@ def check_whole_texts(architecture: str, method: str, *, warm: bool = False, **m
     text = [*start, *tiny.plain(models[0].model, start, 30), *start]
     if method == "eagle2":  # a place like those at which its head was trained
         text = text[:30]
-    knobs: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "gamma": 2,
         "prompt_phrases": True,
         "ngram_size": 3,
@@ -309,8 +309,8 @@ def check_whole_texts(architecture: str, method: str, *, warm: bool = False, **m
         "max_suffix": 1,
     }
     settable = methods.get(method).Hyperparameters.fixed() if more.get("automatic") else {}
-    known = methods.get(method).Hyperparameters.knobs().keys() - settable.keys()
-    knobs = {name: value for name, value in knobs.items() if name in known} | more
+    known = methods.get(method).Hyperparameters.settings().keys() - settable.keys()
+    settings = {name: value for name, value in settings.items() if name in known} | more
     counts: Counter[tuple[int, ...]] = Counter()
     accepted = rejected = 0
     runs = 900
@@ -319,16 +319,16 @@ def check_whole_texts(architecture: str, method: str, *, warm: bool = False, **m
         if (
             method == "eagle2"
         ):  # narrow trees for rejections, wide ones for acceptances: the law is the same
-            knobs |= {"tree_width": (2, 6, 16)[seed % 3], "tree_size": (4, 12, 60)[seed % 3]}
+            settings |= {"tree_width": (2, 6, 16)[seed % 3], "tree_size": (4, 12, 60)[seed % 3]}
         if method in ("token_recycling", "rest") and not settable:
-            knobs |= {"tree_size": (1 if method == "rest" else 2, 12)[seed % 2]}
+            settings |= {"tree_size": (1 if method == "rest" else 2, 12)[seed % 2]}
         pool = PhrasePool(3, 7) if warm else None
         if pool is not None:
-            first = tiny.emitted(tiny.run(models, method, text, 3, sampling, pool=pool, **knobs))
+            first = tiny.emitted(tiny.run(models, method, text, 3, sampling, pool=pool, **settings))
             pool.insert(
                 text[-1], tuple(first[:2]), Learned.HISTORY, None
             )  # the worst case: exactly what was drawn
-        steps = tiny.run(models, method, text, 3, sampling, pool=pool, **knobs)
+        steps = tiny.run(models, method, text, 3, sampling, pool=pool, **settings)
         counts[tuple(tiny.emitted(steps))] += 1
         accepted += sum(len(step.path) for step in steps)
         rejected += sum(step.kind == "correction" for step in steps)

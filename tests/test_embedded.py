@@ -81,12 +81,12 @@ def check_equal(
     """Prompt after prompt until an accepted, a rejected and a bonus step were among them; the
     oracle uses no cache."""
     kind = methods.get(method)
-    knobs = kind.Hyperparameters.fixed() | (
-        {"gamma": 2} if "gamma" in kind.Hyperparameters.knobs() else {}
+    settings = kind.Hyperparameters.fixed() | (
+        {"gamma": 2} if "gamma" in kind.Hyperparameters.settings() else {}
     )
     steps: list[Step] = []
     for question in questions:
-        task = Task(question, method, kind.Hyperparameters.parse(knobs), sampling, count)
+        task = Task(question, method, kind.Hyperparameters.parse(settings), sampling, count)
         trace = Generation(pair, task).run()
         assert trace.tokens == _oracle(
             _writer(pair, method), trace.prompt.tokens, count, sampling, pair.stop_tokens

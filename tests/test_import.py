@@ -429,7 +429,7 @@ JUDGED = ("steps", 0, "judged")
             float("inf"),
             "sampling.temperature must be between .* got inf",
         ),
-        (("sampling", "heat"), 3, "sampling cannot be used: heat is not a knob here"),
+        (("sampling", "heat"), 3, "sampling cannot be used: heat is not a setting here"),
         (("max_new_tokens",), -1, "max_new_tokens must be between 0"),
         (
             ("ending",),

@@ -324,10 +324,10 @@ def test_a_method_that_is_none_is_refused(method: Any) -> None:
         methods.get(method)
 
 
-@pytest.mark.parametrize("knobs", ["greedy", [1, 2], [None], 1e-320, 2**70, {1: 2}, None])
-def test_knobs_that_have_no_names_are_refused(knobs: Any) -> None:
-    with pytest.raises(InvalidInput, match="knobs must be given by name"):
-        methods.get("speculative").Hyperparameters.parse(knobs)
+@pytest.mark.parametrize("settings", ["greedy", [1, 2], [None], 1e-320, 2**70, {1: 2}, None])
+def test_settings_that_have_no_names_are_refused(settings: Any) -> None:
+    with pytest.raises(InvalidInput, match="settings must be given by name"):
+        methods.get("speculative").Hyperparameters.parse(settings)
 
 
 @pytest.mark.parametrize(

@@ -37,21 +37,23 @@ def section(name: str) -> str:
 
 
 def methods_table() -> str:
-    """The table of methods and knobs, from the one declaration of each knob."""
-    lines = ["| method | needs | what it does | knobs (default; allowed) |", "|---|---|---|---|"]
+    """The table of methods and settings, from the one declaration of each setting."""
+    lines = ["| method | needs | what it does | settings (default; allowed) |", "|---|---|---|---|"]
     for method in describe():
-        knobs = []
-        for name, knob in method["knobs"].items():
-            default = str(knob["default"]).lower() if knob["type"] == "bool" else knob["default"]
-            bounds = f"; {knob['min']}-{knob['max']}" if knob["min"] is not None else ""
-            bounds = f"{bounds} or auto" if knob["auto"] else bounds
-            bounds = f"; {', '.join(knob['choices'])}" if knob["choices"] else bounds
-            knobs.append(f"`{name}` ({default}{bounds})")
+        settings = []
+        for name, setting in method["knobs"].items():
+            default = (
+                str(setting["default"]).lower() if setting["type"] == "bool" else setting["default"]
+            )
+            bounds = f"; {setting['min']}-{setting['max']}" if setting["min"] is not None else ""
+            bounds = f"{bounds} or auto" if setting["auto"] else bounds
+            bounds = f"; {', '.join(setting['choices'])}" if setting["choices"] else bounds
+            settings.append(f"`{name}` ({default}{bounds})")
         name = f"[{method['name']}]({method['paper']})" if method["paper"] else method["name"]
         mark = " (default)" if method["default"] else ""
         lines.append(
             f"| `{method['id']}`{mark}: {name} | {', '.join(method['needs'])} | "
-            f"{method['summary']} | {', '.join(knobs)} |"
+            f"{method['summary']} | {', '.join(settings)} |"
         )
     return "\n".join(lines) + "\n"
 

@@ -43,7 +43,7 @@ def run(
     *,
     corpus: Corpus | None = None,
     prediction: Any = (),
-    **knobs: Any,
+    **settings: Any,
 ) -> list[Step]:
     models = tiny.pair(TARGET, "sdpa")
     kind = methods.get(method)
@@ -53,7 +53,7 @@ def run(
         decode(
             models[0],
             methods.create(
-                kind, kind.Hyperparameters(**kind.Hyperparameters.fixed(**knobs)), resources
+                kind, kind.Hyperparameters(**kind.Hyperparameters.fixed(**settings)), resources
             ),
             text,
             max_new_tokens=count,
@@ -242,8 +242,8 @@ def test_without_a_match_the_auxiliary_method_drafts_and_learns() -> None:
 @pytest.mark.parametrize("merge", [False, True])
 def test_sam_over_every_auxiliary_is_exact(auxiliary: str, sampling: Sampling, merge: bool) -> None:
     models = tiny.pair(TARGET, "sdpa")
-    knobs: dict[str, Any] = {"auxiliary": auxiliary, "merge": merge, "len_threshold": 2}
-    steps = tiny.run(models, "sam", prompt(), COUNT, sampling, retrieve=False, **knobs)
+    settings: dict[str, Any] = {"auxiliary": auxiliary, "merge": merge, "len_threshold": 2}
+    steps = tiny.run(models, "sam", prompt(), COUNT, sampling, retrieve=False, **settings)
     if not sampling.rejects:
         assert emitted(steps) == plain(models[0].model, prompt(), COUNT, sampling)
     sources = {p.source for step in steps for p in step.tree.provenance[1:]}
@@ -356,12 +356,12 @@ def test_a_short_match_of_the_prediction_does_not_push_the_auxiliary_aside() -> 
 @pytest.mark.parametrize("method", ["sam", "prompt_lookup", "ngram", "rest"])
 def test_what_is_drafted_ends_with_a_stop_token(method: str) -> None:
     kind = methods.get(method)
-    knobs = {"auxiliary": "none", "len_threshold": 2} if method == "sam" else {}
+    settings = {"auxiliary": "none", "len_threshold": 2} if method == "sam" else {}
     sampler = Sampler(Sampling(), tiny.VOCABULARY)
     text = [4, 5, 6, 7, 8, 4, 5]
     resources = Resources(sampler, stop_tokens=frozenset({6}), corpus=Corpus.build([text]))
     instance = methods.create(
-        kind, kind.Hyperparameters.parse(kind.Hyperparameters.fixed(**knobs)), resources
+        kind, kind.Hyperparameters.parse(kind.Hyperparameters.fixed(**settings)), resources
     )
     steps = decode(tiny.pair(TARGET)[0], instance, text, max_new_tokens=9, sampler=sampler)
     assert next(iter(steps)).tree.tokens == (5, 6)

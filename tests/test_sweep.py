@@ -116,8 +116,8 @@ def test_an_axis_has_the_values_that_are_written_and_reads_itself_again(
         (["gamma=8:2"], {}, "gamma: a range goes upwards by a step above 0, got 8:2"),
         (["seed=1:1000"], {}, "seed: 1:1000 are 1000 values"),
         (["gamma=1:11", "seed=1:10"], {}, "between 1 and 100 cells, got 110"),
-        (["gamma=1"], {"knobs": {"gamma": 2}}, "gamma is varied and has a fixed value, 2"),
-        (["seed=1"], {"knobs": {"radius": 2}}, "radius is not a knob here"),
+        (["gamma=1"], {"settings": {"gamma": 2}}, "gamma is varied and has a fixed value, 2"),
+        (["seed=1"], {"settings": {"radius": 2}}, "radius is not a setting here"),
         (
             ["min_ngram=1,4"],
             {"method": "prompt_lookup"},
@@ -139,16 +139,21 @@ def test_cells_are_the_product_of_the_axes_and_everything_else_is_as_given() -> 
     grid = grid_of(
         *axes,
         method="ouroboros",
-        knobs={"top_k_suffixes": "3"},
+        settings={"top_k_suffixes": "3"},
         sampling=Sampling(seed=7, temperature=1.5),
     )
     assert [cell.coordinates for cell in grid.cells] == list(product((2, 4, "auto"), (0.0, 0.5)))
     assert [cell.index for cell in grid.cells] == list(range(6))
-    assert grid.knobs == {"top_k_suffixes": 3}
+    assert grid.settings == {"top_k_suffixes": 3}
     for cell in grid.cells:
-        knobs = cell.hyperparameters.model_dump()
-        assert (knobs["gamma"], cell.sampling.temperature) == cell.coordinates
-        assert (knobs["top_k_suffixes"], knobs["window_size"], cell.sampling.seed, cell.draft) == (
+        settings = cell.hyperparameters.model_dump()
+        assert (settings["gamma"], cell.sampling.temperature) == cell.coordinates
+        assert (
+            settings["top_k_suffixes"],
+            settings["window_size"],
+            cell.sampling.seed,
+            cell.draft,
+        ) == (
             3,
             "auto",
             7,
@@ -262,7 +267,7 @@ def test_plain_decoding_runs_once_for_all_cells_that_share_it(pair: Pair) -> Non
 
 def test_two_drafts_run_on_one_target(pair: Pair, folders: dict[str, str]) -> None:
     """A copy of the target is always right, by construction; another random model hardly ever."""
-    grid = grid_of(f"draft=copy,{folders['other']}", knobs={"gamma": 4})
+    grid = grid_of(f"draft=copy,{folders['other']}", settings={"gamma": 4})
     runs = list(Sweep(pair, grid, QUESTIONS, 1, 16).run())
     assert {(point.cell, trace.draft) for point, trace, _ in runs} == {(0, "copy"), (1, "other")}
     copy, other = cells.summary([point for point, *_ in runs], grid)
@@ -697,7 +702,7 @@ def test_one_axis_is_a_list_and_without_prompts_six_of_the_own_are_read(
     [
         ([], "varies one or two hyperparameters, got 0"),
         (["--grid", "radius=1"], "radius is nothing to vary for ouroboros"),
-        (["--grid", "gamma=2", "--knobs", "gamma"], "expected knob=value, got gamma"),
+        (["--grid", "gamma=2", "--knobs", "gamma"], "expected setting=value, got gamma"),
         (
             ["--grid", "gamma=2", "--resume"],
             "--resume goes on with what is in a file: name it with --json",

@@ -84,7 +84,7 @@ def choices(steps: Sequence[Step]) -> dict[str, Any]:
     expected and why, on hovering."""
     chosen = [step for step in steps if step.choice is not None]
     if not chosen:
-        return empty("Knobs were fixed: there was nothing to choose.")
+        return empty("Settings were fixed: there was nothing to choose.")
     figure = go.Figure()
     x = [step.index + 1 for step in chosen]
     told = [_told(step.choice, len(step.tokens)) for step in chosen if step.choice is not None]

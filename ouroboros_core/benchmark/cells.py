@@ -140,8 +140,8 @@ def ideal(points: Iterable[Point], grid: Grid) -> list[Ideal]:
     other proposals, too, they are in alpha, and it is a guide. Empty for a method without gamma or
     without passes of a draft model.
     """
-    knob = grid.kind.Hyperparameters.knobs().get(GAMMA)
-    if knob is None or knob.high is None:
+    setting = grid.kind.Hyperparameters.settings().get(GAMMA)
+    if setting is None or setting.high is None:
         return []
     alike: dict[tuple[Value, ...], list[Point]] = {}
     for point in points:
@@ -155,7 +155,7 @@ def ideal(points: Iterable[Point], grid: Grid) -> list[Ideal]:
         if tested and cost is not None:
             alpha = sum(p.accepted for p in runs) / tested
             found.append(
-                Ideal(others, *metrics.ideal_gamma(alpha, cost, int(knob.high)), alpha, cost)
+                Ideal(others, *metrics.ideal_gamma(alpha, cost, int(setting.high)), alpha, cost)
             )
     return found
 

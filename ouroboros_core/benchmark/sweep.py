@@ -154,7 +154,7 @@ class Sweep:
         self.settings = SweepSettings(
             method=grid.method,
             grid=[str(axis) for axis in grid.axes],
-            knobs=dict(grid.knobs),
+            knobs=dict(grid.settings),
             **conditions(pair, questions, grid.sampling, max_new_tokens, repeats),
         )
         self.store = mine.open(self.settings, path, resume=resume)

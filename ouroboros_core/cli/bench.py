@@ -25,7 +25,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--methods",
         metavar="LIST",
-        help="with knobs in brackets: ouroboros[gamma=6,warm=true] (default: all that can run)",
+        help="with settings in brackets: ouroboros[gamma=6,warm=true] (default: all that can run)",
     )
     parser.add_argument(
         "--peers",

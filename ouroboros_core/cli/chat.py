@@ -33,7 +33,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         default=methods.DEFAULT,
         metavar="LIST",
         help=(
-            "which methods answer, in turn, with knobs in brackets: speculative[gamma=4],sam "
+            "which methods answer, in turn, with settings in brackets: speculative[gamma=4],sam "
             f"(default: {methods.DEFAULT})"
         ),
     )

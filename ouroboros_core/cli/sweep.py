@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ouroboros_core import methods
 from ouroboros_core.benchmark.grid import QUESTIONS, TOKENS, Grid, read_axis, show
 from ouroboros_core.cli import measuring, options
-from ouroboros_core.hyperparameters import read_knobs
+from ouroboros_core.hyperparameters import read_settings
 
 if TYPE_CHECKING:
     from ouroboros_core.benchmark.cells import CellRow
@@ -34,7 +34,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="NAME=VALUES",
         help=(
-            "what is varied, once or twice: gamma=2,4,6 or gamma=2:8:2, a knob of the sampling, "
+            "what is varied, once or twice: gamma=2,4,6 or gamma=2:8:2, a setting of the sampling, "
             "draft=FOLDER,none"
         ),
     )
@@ -42,7 +42,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--knobs",
         default="",
         metavar="LIST",
-        help="knobs that are not varied: top_k_suffixes=3,ngram_size=4",
+        help="settings that are not varied: top_k_suffixes=3,ngram_size=4",
     )
     own = f"{QUESTIONS} of the project's own"
     measuring.add(parser, "sweep", own=own, tokens=TOKENS, chart="charts of all settings")
@@ -53,7 +53,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     axes = tuple(read_axis(text) for text in arguments.grid)
     grid = Grid(
-        arguments.method, axes, read_knobs(arguments.knobs), options.read_sampling(arguments)
+        arguments.method, axes, read_settings(arguments.knobs), options.read_sampling(arguments)
     )
     questions, count, repeats = measuring.read(arguments, QUESTIONS)
     mine, notes = measuring.begin(arguments)

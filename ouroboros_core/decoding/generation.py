@@ -59,7 +59,7 @@ class Task:
 
 
 def lacking(pair: Pair, kind: type[Method], hyperparameters: Hyperparameters) -> Need | None:
-    """What a method needs with these knobs and the pair has not got; None if nothing."""
+    """What a method needs with these settings and the pair has not got; None if nothing."""
     there = {Need.DRAFT_MODEL: pair.draft, Need.HEAD: pair.head, Need.CORPUS: pair.corpus}
     return next(
         (need for need in sorted(methods.needed(kind, hyperparameters)) if there[need] is None),

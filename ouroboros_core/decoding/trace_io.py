@@ -102,8 +102,8 @@ def _object(found: Any) -> dict[str, Any]:
         )
     for name, most in (
         ("pieces", MAX_TOKENS),
-        ("hyperparameters", MAX_KNOBS),
-        ("sampling", MAX_KNOBS),
+        ("hyperparameters", MAX_SETTINGS),
+        ("sampling", MAX_SETTINGS),
     ):
         if isinstance(found.get(name), dict):
             at_most(len(found[name]), name, most)
@@ -146,17 +146,17 @@ MAX_STEPS = 32_768
 MAX_TOKENS = 131_072
 """Of a prompt, of an answer, and with a text in `pieces`."""
 MAX_NODES = 1_024
-"""Of a tree or a lookahead window; the largest that the knobs of our methods allow have some
+"""Of a tree or a lookahead window; the largest that the settings of our methods allow have some
 550."""
 MAX_ALL_NODES = 131_072
 """Of all trees together: more than a file of the greatest size that `Trace.to_json` wrote can
 hold."""
 MAX_DEPTH = 256
-"""Of a tree; the deepest that the knobs of our methods allow have some 70."""
+"""Of a tree; the deepest that the settings of our methods allow have some 70."""
 MAX_ROWS = 512
 """Tokens listed at one judged place: ten of each model, what was proposed, what was chosen."""
 MAX_NAME = 1_000
-"""Characters of a name: a method, a model, a knob, a processor."""
+"""Characters of a name: a method, a model, a setting, a processor."""
 MAX_PIECE = 1_000
 """Characters of one token id's own text."""
 MAX_ADDED = 100_000
@@ -166,10 +166,10 @@ MAX_TEXT = 1_000_000
 MAX_SHOWN = 2**25
 """Characters of all nodes and listed tokens together, each with its piece: a file may name one long
 piece a million times."""
-MAX_KNOBS = 64
+MAX_SETTINGS = 64
 MAX_ID = 2**31 - 1
 MAX_COUNT = 2**31 - 1
-MAX_KNOB = 2**53
+LARGEST_SETTING = 2**53
 MAX_SECONDS = 1e6
 """Of one phase of a step."""
 MIN_SECONDS = 1e-9
@@ -184,8 +184,8 @@ PROPOSERS = frozenset(Source) - {Source.CONTEXT, Source.WINDOW, Source.TARGET}
 def check(trace: Trace) -> None:
     """Raise InvalidInput unless everything that is computed from the trace works."""
     _check_strings(trace)
-    _check_knobs("hyperparameters", trace.hyperparameters)
-    _check_knobs("sampling", trace.sampling)
+    _check_settings("hyperparameters", trace.hyperparameters)
+    _check_settings("sampling", trace.sampling)
     try:
         Sampling.parse(trace.sampling)
     except InvalidInput as error:
@@ -230,13 +230,13 @@ def _check_strings(trace: Trace) -> None:
         at_most(len(piece), f"pieces.{token}", MAX_PIECE, "characters")
 
 
-def _check_knobs(where: str, knobs: dict[str, bool | int | float | str]) -> None:
-    for name, value in knobs.items():
+def _check_settings(where: str, settings: dict[str, bool | int | float | str]) -> None:
+    for name, value in settings.items():
         at_most(len(name), f"{where}: a name", MAX_NAME, "characters")
         if isinstance(value, str):
             at_most(len(value), f"{where}.{name}", MAX_NAME, "characters")
         else:
-            _within(value, f"{where}.{name}", -MAX_KNOB, MAX_KNOB)
+            _within(value, f"{where}.{name}", -LARGEST_SETTING, LARGEST_SETTING)
 
 
 def _check_step(step: Step, number: int) -> None:

@@ -90,7 +90,7 @@ class GeneratePanel:
                 self.models = gr.Markdown(
                     self.runner.models.state(), elem_id="models", elem_classes="ouro-note"
                 )
-            with gr.Column(min_width=0, elem_classes="ouro-knobs"):
+            with gr.Column(min_width=0, elem_classes="ouro-options"):
                 gr.HTML(SETTINGS, elem_classes="ouro-settings-place")
                 self.inputs.build_settings()
             with gr.Column(min_width=0, elem_classes="ouro-result"):

@@ -104,14 +104,16 @@ class RunInputs:
         )
         with gr.Accordion("Sampling", open=False):
             self.sampling = {
-                name: sampling_component(knob) for name, knob in Sampling.knobs().items()
+                name: sampling_component(setting) for name, setting in Sampling.settings().items()
             }
 
     def _build_method(self, method: type[Method]) -> None:
         """The settings of one method."""
         gr.Markdown(f"**{method.name}.** {method.summary}", elem_classes="ouro-note")
         settable = {
-            name for name, knob in method.Hyperparameters.knobs().items() if knob.fixed is not None
+            name
+            for name, setting in method.Hyperparameters.settings().items()
+            if setting.fixed is not None
         }
         if settable:
             names = ", ".join(setting_label(name) for name in sorted(settable))
@@ -121,9 +123,9 @@ class RunInputs:
                 info=f"The method sets {names} by itself, step by step.",
                 elem_id=f"auto-{method.id}",
             )
-        for knob in method.Hyperparameters.knobs().values():
-            self.settings[method.id, knob.name] = setting_component(
-                knob, automatic=knob.fixed is not None
+        for setting in method.Hyperparameters.settings().values():
+            self.settings[method.id, setting.name] = setting_component(
+                setting, automatic=setting.fixed is not None
             )
         if Need.EXPECTED_TEXT in method.uses:
             self.predictions[method.id] = gr.Textbox(
@@ -220,8 +222,8 @@ class RunInputs:
             else gr.update(value=inputs.max_new_tokens)
         )
         updates += [
-            gr.update(value=inputs.sampling.get(name, knob.default))
-            for name, knob in Sampling.knobs().items()
+            gr.update(value=inputs.sampling.get(name, setting.default))
+            for name, setting in Sampling.settings().items()
         ]
         updates += [gr.skip() for _ in self.predictions]
         updates += [

@@ -11,7 +11,7 @@ import gradio as gr
 
 from ouroboros_core import methods
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.hyperparameters import read_knobs
+from ouroboros_core.hyperparameters import read_settings
 from ouroboros_core.sampling import Sampling
 from visualize.components.race_view import RaceView
 from visualize.server.endpoint import make_task
@@ -34,7 +34,7 @@ def _help(method: str) -> str:
     """The settings of a method, with what they may be."""
     if method == NONE:
         return ""
-    settings = methods.get(method).Hyperparameters.knobs().values()
+    settings = methods.get(method).Hyperparameters.settings().values()
     listed = "; ".join(f"`{setting.name}`: {setting.allowed}" for setting in settings)
     return f"Settings: {listed or 'none'}."
 
@@ -94,12 +94,12 @@ class RacePanel:
                 elem_id=f"lane-{number}",
             )
             label, default = f"Settings of lane {number}", "default settings"
-            typed = gr.Textbox("", label=label, placeholder=default, elem_id=f"knobs-{number}")
+            typed = gr.Textbox("", label=label, placeholder=default, elem_id=f"settings-{number}")
             self.lanes.append(lane)
             self.settings.append(typed)
             self.helps.append(gr.Markdown(_help(chosen), elem_classes="ouro-note"))
         with gr.Accordion("Sampling", open=False):
-            sampling = Sampling.knobs()
+            sampling = Sampling.settings()
             self.temperature, self.seed = (
                 sampling_component(sampling["temperature"]),
                 sampling_component(sampling["seed"]),
@@ -177,7 +177,7 @@ class RacePanel:
             if method == NONE:
                 continue
             try:
-                settings = read_knobs(text or "")
+                settings = read_settings(text or "")
                 name = method + (
                     f"[{', '.join(f'{k}={v}' for k, v in settings.items())}]" if settings else ""
                 )

@@ -6,7 +6,7 @@ from typing import Any
 
 import gradio as gr
 
-from ouroboros_core.hyperparameters import Knob
+from ouroboros_core.hyperparameters import Setting
 
 NOTHING_YET = "Nothing has run yet."
 """Where a run would be."""
@@ -22,7 +22,7 @@ def setting_label(name: str) -> str:
     return name.replace("_", " ")
 
 
-def setting_component(setting: Knob, automatic: bool = False) -> Any:
+def setting_component(setting: Setting, automatic: bool = False) -> Any:
     """automatic: whether the method sets this by itself, so that there is nothing to see or to
     move."""
     label = setting_label(setting.name)
@@ -45,7 +45,7 @@ def setting_component(setting: Knob, automatic: bool = False) -> Any:
     )
 
 
-def sampling_component(setting: Knob) -> Any:
+def sampling_component(setting: Setting) -> Any:
     label = setting_label(setting.name)
     if setting.choices:
         return setting_component(setting)

@@ -13,7 +13,7 @@ import gradio as gr
 
 from ouroboros_core import methods
 from ouroboros_core.errors import InvalidInput, OuroborosError
-from ouroboros_core.hyperparameters import read_knobs
+from ouroboros_core.hyperparameters import read_settings
 from ouroboros_core.words import say
 from visualize import figures, sweep_figures
 from visualize.components.plain_views import SaveView, SweepView
@@ -96,7 +96,7 @@ class SweepPanel:
             "",
             label="Fixed settings",
             placeholder="top_k_suffixes=3; empty for the defaults",
-            elem_id="sweep-knobs",
+            elem_id="sweep-settings",
         )
         self.prompts = gr.Textbox(
             PROMPTS,
@@ -220,7 +220,7 @@ class SweepPanel:
                 f"a sweep needs between 1 and {MOST_PROMPTS} prompts, one a line, got {len(lines)}"
             )
         questions = [Question(number, "own", (line,)) for number, line in enumerate(lines, 1)]
-        grid = Grid(str(method), tuple(axes), read_knobs(str(settings)))
+        grid = Grid(str(method), tuple(axes), read_settings(str(settings)))
         for draft in {cell.draft for cell in grid.cells} - {None}:
             self.runner.models.check_draft(pair, str(draft))
         counts = whole("repeats", repeats, MOST_REPEATS), whole("max_new_tokens", count, self.most)
@@ -411,7 +411,7 @@ def _names(method: str, *, optional: bool) -> list[tuple[str, str]]:
     """What may be varied."""
     from ouroboros_core.sampling import Sampling
 
-    names = [*methods.get(method).Hyperparameters.knobs(), *Sampling.knobs(), "draft"]
+    names = [*methods.get(method).Hyperparameters.settings(), *Sampling.settings(), "draft"]
     return [
         *([("nothing else", NONE)] if optional else []),
         *((setting_label(name), name) for name in names),
@@ -419,4 +419,6 @@ def _names(method: str, *, optional: bool) -> list[tuple[str, str]]:
 
 
 def _first(method: str, axis: int) -> str:
-    return NONE if axis else next(iter(methods.get(method).Hyperparameters.knobs()), "temperature")
+    return (
+        NONE if axis else next(iter(methods.get(method).Hyperparameters.settings()), "temperature")
+    )
