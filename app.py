@@ -35,7 +35,7 @@ from ouroboros_core.loading.allowed import Choice, read_pairs
 from ouroboros_core.locations import assets
 from visualize import palette
 from visualize.components.address import PageHeader, named, opened
-from visualize.components.modules import module, place, preloaded
+from visualize.components.modules import module, modules_path, preloaded
 from visualize.components.plot_view import PLOTLY, library
 from visualize.server.endpoint import add_endpoint
 from visualize.server.limits import PUBLIC, Limits
@@ -251,7 +251,7 @@ def main() -> None:
         routes = [
             APIRoute("/healthz", partial(health, runner)),
             APIRoute(f"/{PLOTLY}", library),
-            APIRoute(f"/{place()}/{{name}}", module),
+            APIRoute(f"/{modules_path()}/{{name}}", module),
         ]  # there from the first answer on
         between = [Middleware(Gate), Middleware(Packed)]
         more = {

@@ -1,4 +1,4 @@
-"""The protocols between the rooms: what decoding needs of a model. `models` implements them for
+"""The protocols between the packages: what decoding needs of a model. `models` implements them for
 Hugging Face models."""
 
 from __future__ import annotations
@@ -64,11 +64,11 @@ class Drafter(Protocol):
 
     def forget(self) -> None:
         """Drop what is remembered of earlier texts, so that a run's prefill is measured, not
-        inherited; keeps the room."""
+        inherited; keeps what is allocated."""
         ...
 
     def reserve(self, tokens: int) -> None:
-        """Make room for a context of this many tokens beforehand; never needed for correctness."""
+        """Allocate for a context of this many tokens beforehand; never needed for correctness."""
         ...
 
     def evaluate(self, context: Sequence[int], tree: TokenTree) -> Evaluation:

@@ -76,7 +76,7 @@ class Source(StrEnum):
     COPY = (
         "copy",
         "copied from the text",
-        "Copied from an earlier place in the prompt or the output, or from the text that was "
+        "Copied from an earlier part of the prompt or the output, or from the text that was "
         "expected, and confirmed.",
         *("■", "#E69F00", "#a86b00", "solid", "the copy"),
     )

@@ -53,7 +53,7 @@ class Provenance:
               proposed
     position  of the token that was copied: in the context, or in the prediction
     match     how many tokens before it had been found there, too
-    rank      its place among several candidates, from 0
+    rank      its rank among several candidates, from 0
     confidence  the probability that the draft gave it, rounded to two digits
     also      another source that proposed the same token there
     """
@@ -190,13 +190,13 @@ class TokenTree:
     def only(self, kept: Sequence[int]) -> TokenTree:
         """The root, the proposals `kept` - ascending, each with its parent - and the window."""
         nodes = self.nodes_of(kept)
-        place = {node: index for index, node in enumerate(nodes)}
-        parents = (-1, *(place[self.parents[node]] for node in nodes[1:]))
+        index_of = {node: index for index, node in enumerate(nodes)}
+        parents = (-1, *(index_of[self.parents[node]] for node in nodes[1:]))
         tokens = tuple(self.tokens[node] for node in nodes)
         origins = tuple(self.provenance[node] for node in nodes)
-        silent = frozenset(place[node] for node in self.silent if node in place)
+        silent = frozenset(index_of[node] for node in self.silent if node in index_of)
         notes = Notes()
-        for node, index in place.items():
+        for node, index in index_of.items():
             notes.take(self, node, index)
         return notes.attach(TokenTree(tokens, parents, origins, silent))
 
@@ -231,15 +231,15 @@ class Notes:
     outputs: dict[int, Output] = field(default_factory=dict)
     origins: dict[int, tuple[Provenance, ...]] = field(default_factory=dict)
 
-    def take(self, tree: TokenTree, node: int, place: int) -> None:
-        """Note for `place` what is noted of a node of another tree; of a place that is noted
+    def take(self, tree: TokenTree, node: int, own: int) -> None:
+        """Note for the node `own` what is noted of a node of another tree; of one that is noted
         already, only what is new."""
         if (drawn := tree.drawn_from(node)) is not None:
-            self.drawn.setdefault(place, drawn)
+            self.drawn.setdefault(own, drawn)
         if (output := tree.draft_output(node)) is not None:
-            self.outputs.setdefault(place, output)
+            self.outputs.setdefault(own, output)
         if len(tree.origins(node)) > 1:
-            self.origins.setdefault(place, tree.origins(node))
+            self.origins.setdefault(own, tree.origins(node))
 
     def attach(self, tree: TokenTree) -> TokenTree:
         """The tree with these notes; itself where there are none."""
@@ -289,23 +289,23 @@ class TreeBuilder:
         return self._tokens[node]
 
     def graft(self, tree: TokenTree) -> tuple[int | None, ...]:
-        """Add the proposals of another tree with the same root; returns the place of each of its
+        """Add the proposals of another tree with the same root; returns the number of each of its
         nodes here, None for one that lies too deep. Where a token is there already, the node has
         several origins, in the order in which they came."""
-        place: list[int | None] = [0]
+        numbers: list[int | None] = [0]
         self._notes.take(tree, 0, 0)
         for node in range(1, tree.proposals):
-            above = place[tree.parents[node]]
+            above = numbers[tree.parents[node]]
             size = len(self)
             origin, drawn = tree.provenance[node], tree.drawn_from(node)
             added = None if above is None else self.add(tree.tokens[node], above, origin, drawn)
-            place.append(added)
+            numbers.append(added)
             if added is None:
                 continue
             self._notes.take(tree, node, added)
             if len(self) == size:
                 self._agree(added, tree.origins(node))
-        return tuple(place)
+        return tuple(numbers)
 
     def _agree(self, node: int, more: Sequence[Provenance]) -> None:
         """Others propose the same token: the likeliest origin names the node, and notes that there
@@ -385,13 +385,13 @@ class TreeBuilder:
 
     def graft_window(self, tree: TokenTree) -> tuple[int, ...]:
         """Add the window of another tree with the same root, which hangs off nothing but the root;
-        returns its nodes' places."""
-        place = {0: 0}
+        returns its nodes' numbers."""
+        numbers = {0: 0}
         for node in range(tree.proposals, len(tree)):
-            place[node] = self.add_window(
-                tree.tokens[node], place[tree.parents[node]], node in tree.silent
+            numbers[node] = self.add_window(
+                tree.tokens[node], numbers[tree.parents[node]], node in tree.silent
             )
-        return tuple(place.values())[1:]
+        return tuple(numbers.values())[1:]
 
     def build(self) -> TokenTree:
         notes = replace(self._notes)

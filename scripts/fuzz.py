@@ -192,17 +192,17 @@ def faults(log: bytes) -> list[Fault]:
         what = start["name"] or (
             ending[0][len(margin) :].partition(b":")[0][:60] if ending else b"?"
         )
-        places = [
-            (_place(path.decode()), line.decode(), name.decode())
+        stack = [
+            (_relative(path.decode()), line.decode(), name.decode())
             for path, line, name, on in frames
             if not on
         ]
         mine = [
-            ":".join(place)
-            for place in places
-            if place[0].startswith(("app.py", "ouroboros_core/", "visualize/"))
+            ":".join(frame)
+            for frame in stack
+            if frame[0].startswith(("app.py", "ouroboros_core/", "visualize/"))
         ]
-        last = mine[-1] if mine else " ".join(places[-1][::2]) if places else "?"
+        last = mine[-1] if mine else " ".join(stack[-1][::2]) if stack else "?"
         kind = f"{what.decode(errors='replace')} in {last}"
         text = log[start.start() : ending.end() if ending else None].decode(errors="replace")[
             -1500:
@@ -223,7 +223,7 @@ def faults(log: bytes) -> list[Fault]:
     return found
 
 
-def _place(path: str) -> str:
+def _relative(path: str) -> str:
     """A file's path without that of the machine."""
     return re.sub(r"^.*/(site-packages|python3\.\d+)/", "", path).removeprefix(f"{ROOT}/")
 

@@ -385,20 +385,24 @@ class Maker:
         )
 
     def _file_text(self, rng: random.Random) -> str:
-        """A recorded run, one to three places of it something else."""
+        """A recorded run, one to three of its values something else."""
         content = json.loads(self.trace)
         for _ in range(rng.randint(1, 3)):
-            place: Any = content
+            container: Any = content
             while True:
                 key = (
-                    rng.choice(list(place))
-                    if isinstance(place, dict)
-                    else rng.randrange(len(place))
+                    rng.choice(list(container))
+                    if isinstance(container, dict)
+                    else rng.randrange(len(container))
                 )
-                if not place[key] or not isinstance(place[key], dict | list) or rng.random() < 0.15:
+                if (
+                    not container[key]
+                    or not isinstance(container[key], dict | list)
+                    or rng.random() < 0.15
+                ):
                     break
-                place = place[key]
-            place[key] = junk(rng)
+                container = container[key]
+            container[key] = junk(rng)
         return json.dumps(content)[: None if rng.random() < 0.9 else rng.randrange(5000)]
 
     def _direct(self, rng: random.Random, session: str) -> Payload:

@@ -20,7 +20,7 @@ import pytest
 from ouroboros_core import methods
 from ouroboros_core.cli import build_parser
 from ouroboros_core.sampling import Sampling
-from tests.test_architecture import GROUND, MAY_USE, TORCH_ROOMS
+from tests.test_architecture import GROUND, MAY_USE, TORCH_PACKAGES
 
 pytestmark = pytest.mark.slow
 
@@ -100,7 +100,7 @@ class Copy:
             os.sched_setaffinity(0, cores)
 
     def follow(self, command: str) -> subprocess.CompletedProcess[str]:
-        """The answer to a command of the guide, with this process's Python in place of the virtual
+        """The answer to a command of the guide, with this process's Python instead of the virtual
         environment's."""
         if command not in self._answers:
             program, *arguments = shlex.split(command)
@@ -179,7 +179,7 @@ def test_the_method_is_listed_with_its_setting(copy: Copy) -> None:
         "fixed": None,
     }
     assert listed["echo"]["knobs"] == {
-        "num_tokens": setting | {"help": "Tokens copied from each place."}
+        "num_tokens": setting | {"help": "Tokens copied from each position."}
     }
     assert "echo: Echo" in copy.answer("ouroboros_core methods").stdout
 
@@ -203,12 +203,19 @@ def test_the_page_lists_it_and_has_a_slider_for_its_setting(copy: Copy) -> None:
     assert answer.returncode == 0, answer.stderr
     page = json.loads(answer.stdout)
     assert ["Echo", "echo"] in page["methods"]
-    assert page["setting"] == ["Slider", "num tokens", 1, 16, 3, "Tokens copied from each place."]
+    assert page["setting"] == [
+        "Slider",
+        "num tokens",
+        1,
+        16,
+        3,
+        "Tokens copied from each position.",
+    ]
 
 
 def test_the_tests_of_all_methods_are_run_on_it(copy: Copy) -> None:
-    walls = copy.python("-m", "pytest", "tests/test_architecture.py", "-k", "echo")
-    for answer, least in ((copy.answer("tests/test_methods.py"), 30), (walls, 2)):
+    imports = copy.python("-m", "pytest", "tests/test_architecture.py", "-k", "echo")
+    for answer, least in ((copy.answer("tests/test_methods.py"), 30), (imports, 2)):
         passed = re.search(r"(\d+) passed", answer.stdout)
         assert passed and int(passed[1]) >= least and answer.returncode == 0, answer.stdout[-3000:]
 
@@ -267,18 +274,21 @@ def test_what_the_guide_links_to_and_names_is_there() -> None:
     assert re.search(r"^BENCHED :=", (ROOT / "Makefile").read_text(), re.MULTILINE)
 
 
-def test_the_table_of_rooms_is_that_of_the_walls() -> None:
+def test_the_table_of_packages_is_that_of_the_imports_that_are_checked() -> None:
     rows = dict(re.findall(r"^\| (.+?) \|(.*)\|$", PROSE, re.MULTILINE))
     (ground,) = (name for name in rows if name.startswith("ground floor"))
     assert set(NAMED.findall(ground)) == GROUND
     said = {
-        room: cell for name, cell in rows.items() if name != ground for room in NAMED.findall(name)
+        package: cell
+        for name, cell in rows.items()
+        if name != ground
+        for package in NAMED.findall(name)
     }
-    beside = {room: allowed - GROUND - {room} for room, allowed in MAY_USE.items()}
-    assert {room: set(NAMED.findall(cell)) for room, cell in said.items()} == beside
+    beside = {package: allowed - GROUND - {package} for package, allowed in MAY_USE.items()}
+    assert {package: set(NAMED.findall(cell)) for package, cell in said.items()} == beside
     assert all("ground floor" in cell for cell in said.values())
     (torch,) = re.findall(r"Torch is imported at the top of a file only in (.+?)\.", PROSE)
-    assert set(NAMED.findall(torch)) == TORCH_ROOMS
+    assert set(NAMED.findall(torch)) == TORCH_PACKAGES
 
 
 def test_the_settings_it_names_are_settings() -> None:

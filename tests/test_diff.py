@@ -57,11 +57,11 @@ def drawn(difference: Diff) -> str:
         ([3, 1, 1, 2, 2], [3, 2, 2, 2], "abc:1-1 de:2-1 fghi:2-2"),
         #  A |a|b|c|d|e|f|   B |abcdef|
         ([1] * 6, [6], "abcdef:6-1"),
-        #  A |ab|cd|ef|   B |abc|de|f|: no place in common but the ends
+        #  A |ab|cd|ef|   B |abc|de|f|: no position in common but the ends
         ([2, 2, 2], [3, 2, 1], "abcdef:3-3"),
         #  A |ab|c|d|   B |a|b|cd|: lost, then saved
         ([2, 1, 1], [1, 1, 2], "ab:1-2 cd:2-1"),
-        #  A |a|b|c|d|   B |ab|cd|: places that saved as many are kept apart
+        #  A |a|b|c|d|   B |ab|cd|: segments that saved as many are kept apart
         ([1, 1, 1, 1], [2, 2], "ab:2-1 cd:2-1"),
         #  A |a|b|c|   B |a|b|c|: one segment
         ([1, 1, 1], [1, 1, 1], "abc:3-3"),
@@ -108,7 +108,7 @@ def test_texts_that_part_are_compared_up_to_there() -> None:
     )
 
 
-def test_the_summary_names_the_whole_and_the_best_place() -> None:
+def test_the_summary_names_the_whole_and_the_best_segment() -> None:
     text = "one\ntwo six ten"
     found = diff(run([1] * 15, text), run([1, 1, 1, 8, 1, 1, 1, 1], text, seconds=0.25))
     assert drawn(found) == "one:3-3 \ntwo six:8-1  ten:4-4"
@@ -124,7 +124,7 @@ def test_the_summary_names_the_whole_and_the_best_place() -> None:
     mixed = diff(run([1, 1, 1, 2, 1, 1, 1], "abcdefgh"), run([3, 1, 1, 3], "abcdefgh"))
     assert sentences(mixed)[:2] == [
         "B needed 3 steps fewer than A for the same 8 tokens (4 instead of 7): 2 of them in ‘abc’.",
-        "B saved 4 steps in 2 places and lost 1 step in 1 place.",
+        "B saved 4 steps in 2 segments and lost 1 step in 1 segment.",
     ]
     longer = diff(run([2], "ab"), run([2, 1], "abc"))
     assert (

@@ -205,12 +205,12 @@ def test_drafted_corrected_and_bonus_slots_each_have_their_law(
     p, q = softmax(process(P, sampling)), softmax(process(Q, sampling))
     accepted = _accepted_law(p, q, rule)
     for name, weights in (("drafted", accepted), ("corrected", p - accepted), ("bonus", p)):
-        counts, law = slots[name], np.maximum(weights, 0) / np.maximum(weights, 0).sum()
-        assert set(counts) <= set(np.flatnonzero(law > 1e-12))
-        common = np.flatnonzero(counts.total() * law > 5)
+        counts, wanted = slots[name], np.maximum(weights, 0) / np.maximum(weights, 0).sum()
+        assert set(counts) <= set(np.flatnonzero(wanted > 1e-12))
+        common = np.flatnonzero(counts.total() * wanted > 5)
         found = np.array([counts[int(token)] for token in common])
         assert found.sum() > 1000, f"the case has too few {name} slots"
-        expected = found.sum() * law[common] / law[common].sum()
+        expected = found.sum() * wanted[common] / wanted[common].sum()
         chi = float(((found - expected) ** 2 / expected).sum())
         freedom = len(common) - 1
         assert chi < CHI_SQUARE[freedom], f"{name}: {chi:.1f}"
@@ -235,7 +235,7 @@ def test_rejection_sampling_accepts_one_minus_the_total_variation(sampling: Samp
 @pytest.mark.parametrize("rule", RULES)
 def test_only_for_rejection_a_draft_is_drawn_anew_at_every_step(rule: str) -> None:
     """What a pool has kept of a discarded draft must not tell what the next one will be at the same
-    place."""
+    position."""
     sampler = Sampler(Sampling(temperature=1.0, seed=3, acceptance=rule), len(P))
     for name in ("speculative", "ouroboros"):
         kind = methods.get(name)
@@ -278,10 +278,8 @@ def _joint(
         longer: dict[tuple[int, ...], float] = {}
         for done, chance in joint.items():
             logits = model(input_ids=torch.tensor([[*text, *done]]), use_cache=False).logits[0, -1]
-            law = softmax(process(logits.numpy(), sampling))
-            longer |= {
-                (*done, int(token)): chance * float(law[token]) for token in np.flatnonzero(law)
-            }
+            p = softmax(process(logits.numpy(), sampling))
+            longer |= {(*done, int(token)): chance * float(p[token]) for token in np.flatnonzero(p)}
         joint = longer
     return joint
 
@@ -296,7 +294,7 @@ def check_whole_texts(architecture: str, method: str, *, warm: bool = False, **m
     models = tiny.pair(architecture, "sdpa")
     start = tiny.prompt()
     text = [*start, *tiny.plain(models[0].model, start, 30), *start]
-    if method == "eagle2":  # a place like those at which its head was trained
+    if method == "eagle2":  # positions like those at which its head was trained
         text = text[:30]
     settings: dict[str, Any] = {
         "gamma": 2,
@@ -318,7 +316,7 @@ def check_whole_texts(architecture: str, method: str, *, warm: bool = False, **m
         sampling = Sampling(temperature=1.1, top_k=3, seed=seed, acceptance="rejection")
         if (
             method == "eagle2"
-        ):  # narrow trees for rejections, wide ones for acceptances: the law is the same
+        ):  # narrow trees for rejections, wide ones for acceptances: the distribution is the same
             settings |= {"tree_width": (2, 6, 16)[seed % 3], "tree_size": (4, 12, 60)[seed % 3]}
         if method in ("token_recycling", "rest") and not settable:
             settings |= {"tree_size": (1 if method == "rest" else 2, 12)[seed % 2]}
@@ -356,9 +354,9 @@ def test_a_warm_pool_does_not_bias_rejection_sampling() -> None:
     check_whole_texts("llama", "lookahead", warm=True)
 
 
-def test_copies_merged_into_a_drafted_tree_keep_the_law() -> None:
-    """The draft's nodes have the laws they were drawn from, the copies have none; both hang in one
-    tree."""
+def test_copies_merged_into_a_drafted_tree_keep_the_distribution() -> None:
+    """The draft's nodes have the probabilities they were drawn from, the copies have none; both
+    hang in one tree."""
     check_whole_texts("llama", "sam", auxiliary="speculative", merge=True, len_threshold=1)
 
 

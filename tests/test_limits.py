@@ -1,4 +1,4 @@
-"""What may be asked for: budgets, lists of pairs, room in characters and in memory, the size of a
+"""What may be asked for: budgets, lists of pairs, length in characters, memory, the size of a
 request."""
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import torch
 from ouroboros_core import methods
 from ouroboros_core.decoding.generation import Generation, Task
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.loading import capacity as room
+from ouroboros_core.loading import capacity
 from ouroboros_core.loading.allowed import Choice, read_pairs, typed
 from ouroboros_core.loading.pairs import Pair
 from tests.test_studio import small_pair
@@ -195,7 +195,7 @@ def test_no_prompt_that_fits_is_refused_for_its_characters() -> None:
     """The longest token of the vocabulary as often as the model has room."""
     pair = small_pair()
     longest = max(pair.tokenizer.get_vocab(), key=len)
-    room.check_characters(
+    capacity.check_characters(
         longest * pair.target.max_length, pair.tokenizer, pair.target.max_length, "x"
     )
 
@@ -205,17 +205,17 @@ def test_keys_and_values_take_the_bytes_that_are_foreseen() -> None:
     pair = small_pair()
     trace = Generation(pair, asked(max_new_tokens=100)).run()
     tokens = len(trace.prompt.tokens) + 100
-    held, foreseen = pair.target.cache.bytes, room.cache_bytes(pair.target, tokens)
-    assert foreseen <= held <= room.cache_bytes(pair.target, pair.target.cache.room)
-    assert room.cache_bytes(pair.target, pair.target.cache.room) == held
+    held, foreseen = pair.target.cache.bytes, capacity.cache_bytes(pair.target, tokens)
+    assert foreseen <= held <= capacity.cache_bytes(pair.target, pair.target.cache.capacity)
+    assert capacity.cache_bytes(pair.target, pair.target.cache.capacity) == held
     pair.reset()
     assert pair.target.cache.bytes == 0
 
 
 def test_what_does_not_fit_into_memory_is_refused_before_it_begins() -> None:
     pair = small_pair()
-    needed = room.cache_bytes(pair.target, 1000) + room.SPARE
-    room.check_memory([pair.target], 1000, free=needed)
+    needed = capacity.cache_bytes(pair.target, 1000) + capacity.SPARE
+    capacity.check_memory([pair.target], 1000, free=needed)
     with pytest.raises(
         InvalidInput,
         match=(
@@ -223,18 +223,18 @@ def test_what_does_not_fit_into_memory_is_refused_before_it_begins() -> None:
             r"shorten"
         ),
     ):
-        room.check_memory([pair.target], 1000, free=needed - 2**20)
+        capacity.check_memory([pair.target], 1000, free=needed - 2**20)
 
 
 def test_free_memory_is_what_the_container_leaves(tmp_path: Path) -> None:
-    here = room.free_memory(torch.device("cpu"), tmp_path)
+    here = capacity.free_memory(torch.device("cpu"), tmp_path)
     assert here is not None and here > 2**20
     (tmp_path / "memory.max").write_text(f"{2**20}\n")
     (tmp_path / "memory.current").write_text(f"{2**19}\n")
     (tmp_path / "memory.stat").write_text("anon 5\ninactive_file 4096\n")
-    assert room.free_memory(torch.device("cpu"), tmp_path) == 2**19 + 4096
+    assert capacity.free_memory(torch.device("cpu"), tmp_path) == 2**19 + 4096
     (tmp_path / "memory.max").write_text("max\n")
-    assert (room.free_memory(torch.device("cpu"), tmp_path) or 0) > 2**20
+    assert (capacity.free_memory(torch.device("cpu"), tmp_path) or 0) > 2**20
 
 
 def through_the_gate(content: Any, headers: dict[str, str] | None = None, path: str = "/x") -> int:

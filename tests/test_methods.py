@@ -111,7 +111,7 @@ def test_the_text_ends_at_the_first_stop_token_wherever_it_arrives(
     method: str, sampling: Sampling
 ) -> None:
     """Every token of a text is tried as the stop token, on text after text until every kind of
-    place was among them."""
+    position was among them."""
     models = tiny.pair("llama", "sdpa")
     settings: dict[str, Any] = (
         {"gamma": 2} if "gamma" in methods.get(method).Hyperparameters.settings() else {}

@@ -63,13 +63,11 @@ def bench_section() -> str:
     wrote."""
     data = json.loads((ROOT / "assets" / "benchmark.json").read_text())
     table = [Row(**{**row, "ci95": tuple(row["ci95"])}) for row in data["rows"]]
-    place = data["environment"]
+    environment = data["environment"]
     where = (
-        f"{place['processor']}, {place['threads']} threads, {place['dtype']}, torch "
-        f"{place['torch']}, transformers"
-    )
-    where = (
-        f"{where} {place['transformers']}, Python {place['python']}; "
+        f"{environment['processor']}, {environment['threads']} threads, {environment['dtype']}, "
+        f"torch {environment['torch']}, transformers {environment['transformers']}, "
+        f"Python {environment['python']}; "
         f"{data['settings']['max_new_tokens']} new tokens at most"
     )
     return f"{report.markdown(table)}\n`{data['command']}` - {where}.\n"

@@ -32,8 +32,8 @@ def judged(node: int, **more: object) -> Judged:
     return replace(Judged(node, (10, 11, 13), (0.61, 0.12, 0.27), (0.2, 0.64, 0.16)), **more)  # type: ignore[arg-type]
 
 
-def step_of(path: tuple[int, ...], target: int | None, places: tuple[Judged, ...]) -> Step:
-    return Step(0, chain(1, [11, 13], DRAFT), path, target, 3, Seconds(), judged=places)
+def step_of(path: tuple[int, ...], target: int | None, judged: tuple[Judged, ...]) -> Step:
+    return Step(0, chain(1, [11, 13], DRAFT), path, target, 3, Seconds(), judged=judged)
 
 
 def test_a_correction_names_what_both_wanted_and_how_much() -> None:

@@ -89,7 +89,7 @@ def test_prompt_lookup_says_where_it_copied_from() -> None:
             origin = step.tree.provenance[node]
             assert whole[origin.position] == whole[done + offset]  # type: ignore[index]
             assert origin.position < done  # type: ignore[operator]
-            if not offset:  # behind the copied place stands what stands behind the text
+            if not offset:  # behind the copied tokens stands what stands behind the text
                 start, match = origin.position, origin.match
                 assert whole[start - match : start] == whole[done - match : done]  # type: ignore[operator]
         done += len(step.tokens)
@@ -100,7 +100,7 @@ def test_a_repeated_token_is_copied_on_and_equal_continuations_count_once() -> N
     assert tree.tokens == (7,) * 7
     text = [1, 2, 4, 9, 1, 2, 3, 8, 1, 2, 3, 6, 1, 2]
     tree = run("prompt_lookup", text, 4, max_matches=2, num_tokens=1, max_ngram=2)[0].tree
-    assert tree.tokens == (2, 3, 4), "the two newest places go on with 3"
+    assert tree.tokens == (2, 3, 4), "the two newest occurrences go on with 3"
 
 
 def test_several_matches_make_a_tree() -> None:
@@ -161,8 +161,8 @@ def test_token_recycling_recycles_and_with_a_frozen_matrix_it_does_not(
 
 
 def test_the_matrix_begins_with_what_the_target_says_of_the_prompt() -> None:
-    """The last place of a token counts; compared with a plain pass over the prompt, also one of
-    several chunks."""
+    """The last occurrence of a token counts; compared with a plain pass over the prompt, also one
+    of several chunks."""
     text = [*prompt(150), prompt()[3]]
     model = tiny.target(TARGET)
     row = max(n for n in range(len(text) - 1) if text[n] == text[-1])

@@ -499,8 +499,8 @@ def test_the_heatmap_shows_every_row_in_its_place_and_leaves_the_others_empty() 
     assert [list(line) for line in cells_["z"]] == [[0.8, 1.0], [None, 1.34], [None, None]]
     assert [list(line) for line in cells_["customdata"]] == [[0, 1], [None, 3], [None, None]]
     assert cells_["text"][1][1] == "1.34×<br>2.10 tokens"
-    place, colour = cells_["colorscale"][1]
-    assert place * cells_["zmax"] + cells_["zmin"] == 1.0 and colour == sweep_figures.AS_FAST
+    share, colour = cells_["colorscale"][1]
+    assert share * cells_["zmax"] + cells_["zmin"] == 1.0 and colour == sweep_figures.AS_FAST
     assert figure["layout"]["yaxis"]["ticktext"] == ["2", "4", "auto"]
     assert figure["layout"]["xaxis"]["ticktext"] == ["one", "two"]
     (star,) = named(figure, "measured best")
@@ -557,14 +557,14 @@ def test_parallel_coordinates_have_a_line_for_every_row() -> None:
 
 def test_a_value_between_two_others_lies_between_them() -> None:
     axis = Axis("gamma", ("auto", 2, 4, 8))
-    assert [sweep_figures.place(axis, value) for value in ("auto", 2, 3, 5, 8)] == [
+    assert [sweep_figures.slot(axis, value) for value in ("auto", 2, 3, 5, 8)] == [
         0,
         1,
         1.5,
         2.25,
         3,
     ]
-    assert [sweep_figures.place(axis, value) for value in (1, 32)] == [0.6, 3.4]
+    assert [sweep_figures.slot(axis, value) for value in (1, 32)] == [0.6, 3.4]
     assert sweep_figures.labels(Axis("draft", ("x/one", "y/one"))) == ["x/one", "y/one"]
 
 

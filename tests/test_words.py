@@ -154,7 +154,7 @@ def test_a_factor_is_written_with_one_sign() -> None:
     assert [text for text in told if re.search(r"\{\w*:[^}]+f\}( times|x)\b", text)] == []
 
 
-PLACES = (
+SHOWING = (
     ".ouro-learn-title",
     ".ouro-learn-chapter",
     ".ouro-learn-words p",
@@ -196,9 +196,9 @@ def test_the_prose_of_a_translated_page_is_all_translated(tmp_path: Path) -> Non
             page.get_by_role("tab", name=tab).click()
             page.wait_for_timeout(700)
             assert "⟦" in page.inner_text("main, body"), tab
-        for place in PLACES:
-            texts = page.locator(place).all_text_contents()
-            assert texts, place
+        for selector in SHOWING:
+            texts = page.locator(selector).all_text_contents()
+            assert texts, selector
             for text in texts:
                 left = re.sub(r"⟦[^⟧]*⟧", "", text)
-                assert not re.search(r"[^\W\d_]", left), (place, text)
+                assert not re.search(r"[^\W\d_]", left), (selector, text)

@@ -44,7 +44,7 @@ class Segment:
         return self.a - self.b
 
     @property
-    def places(self) -> str:
+    def positions(self) -> str:
         """Its tokens, counted from 1."""
         return (
             f"{self.start + 1}"
@@ -65,7 +65,7 @@ class Diff:
     difference, or the end of one run.
 
     segments  in text order; together they are the common text. Of a step in which the texts part,
-              its part before that place counts as a step: the common text needed it
+              its part before that position counts as a step: the common text needed it
     """
 
     a: Trace
@@ -156,19 +156,19 @@ def _ends(trace: Trace) -> list[int]:
 
 
 def _segments(a: list[int], b: list[int], common: int, texts: tuple[str, ...]) -> Iterator[Segment]:
-    """The stretches between neighbouring places at which both had a step's end, and what is left
+    """The stretches between neighbouring positions at which both had a step's end, and what is left
     behind the last of them."""
-    cuts = sorted({place for place in {*a} & {*b} if place < common} | {common})
+    cuts = sorted({end for end in {*a} & {*b} if end < common} | {common})
     steps_of_a, steps_of_b = _steps_until(a, cuts), _steps_until(b, cuts)
     for (start, a0, b0), (end, a1, b1) in pairwise(zip(cuts, steps_of_a, steps_of_b, strict=True)):
         yield Segment(start, end - start, "".join(texts[start:end]), a1 - a0, b1 - b0)
 
 
-def _steps_until(ends: list[int], places: list[int]) -> list[int]:
+def _steps_until(ends: list[int], positions: list[int]) -> list[int]:
     """Steps needed until there were so many tokens, for each of some rising numbers of them."""
     steps, found = 0, []
-    for place in places:
-        while ends[steps] < place:
+    for position in positions:
+        while ends[steps] < position:
             steps += 1
         found.append(steps)
     return found
@@ -197,8 +197,8 @@ def sentences(difference: Diff) -> list[str]:
     lines = [_whole(difference)]
     if gains and losses:
         won, lost = sum(s.saved for s in gains), -sum(s.saved for s in losses)
-        saved = f"{counted(won, 'step')} in {counted(len(gains), 'place')}"
-        more = f"{counted(lost, 'step')} in {counted(len(losses), 'place')}"
+        saved = f"{counted(won, 'step')} in {counted(len(gains), 'segment')}"
+        more = f"{counted(lost, 'step')} in {counted(len(losses), 'segment')}"
         lines.append(f"B saved {saved} and lost {more}.")
     mine, theirs = difference.seconds
     alike = difference.a.environment == difference.b.environment
@@ -206,7 +206,7 @@ def sentences(difference: Diff) -> list[str]:
         ""
         if alike
         else (
-            " They were not measured in the same place, so the seconds tell nothing of the "
+            " They were not measured on the same machine, so the seconds tell nothing of the "
             "settings."
         )
     )
@@ -291,5 +291,7 @@ def view(difference: Diff) -> View:
             for s in difference.segments
         ],
         "head": list(HEAD),
-        "rows": [[s.places, s.quoted, s.a, s.b, f"{s.saved:+d}".replace("-", "−")] for s in listed],
+        "rows": [
+            [s.positions, s.quoted, s.a, s.b, f"{s.saved:+d}".replace("-", "−")] for s in listed
+        ],
     }

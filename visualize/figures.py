@@ -19,7 +19,7 @@ from visualize.palette import LOOKS, key_of
 
 PLAIN = "#6B7280"
 LINE = 42
-"""Characters of a line that stands in a chart's place: the narrowest chart has room for them."""
+"""Characters of a line that stands where a chart would be: they fit into the narrowest one."""
 
 
 def words_only(text: str) -> str:
@@ -298,7 +298,7 @@ def pool_growth(steps: Sequence[Step]) -> dict[str, Any]:
 
 
 def empty(note: str) -> dict[str, Any]:
-    """A chart's place before there is anything to draw."""
+    """What stands where a chart will be, before there is anything to draw."""
     figure = go.Figure()
     figure.add_annotation(
         text="<br>".join(wrap(note, LINE)),

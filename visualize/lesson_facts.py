@@ -70,8 +70,8 @@ def position_facts(trace: Trace) -> dict[str, float]:
 
 
 def residual_facts(judged: Judged) -> dict[str, float]:
-    """Of the tokens recorded at a place: how much of p the draft can bring, sum of min(p, q), and
-    what is left of p."""
+    """Of the tokens recorded at a position: how much of p the draft can bring, sum of min(p, q),
+    and what is left of p."""
     kept = sum(min(p, q) for p, q in zip(judged.target, judged.draft, strict=True))
     return {"kept": kept, "lacking": sum(judged.target) - kept}
 

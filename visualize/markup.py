@@ -117,7 +117,7 @@ LEARN_VIEW = Markup(
     <article class="ouro-learn-text">
       <header class="ouro-learn-head">
         <h2 class="ouro-learn-title"></h2>
-        <p class="ouro-learn-place ouro-small"></p>
+        <p class="ouro-learn-position ouro-small"></p>
       </header>
       <div class="ouro-learn-body" tabindex="0" role="group" aria-label="The text of this stop">
         <div class="ouro-learn-words" aria-live="polite"></div>

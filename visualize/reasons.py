@@ -71,16 +71,16 @@ class Reasons:
         text = self._piece(token).replace("\n", "↵").replace("\t", "⇥")
         return f"‘{text}’"
 
-    def of_token(self, place: int) -> str:
-        """Why the token at a place of this step, 0 being the first, is what it is."""
+    def of_token(self, index: int) -> str:
+        """Why the token at an index of this step, 0 being the first, is what it is."""
         step = self.step
-        before = (0, *step.path)[place]
-        accepted = place < len(step.path)
-        token = step.tokens[place]
+        before = (0, *step.path)[index]
+        accepted = index < len(step.path)
+        token = step.tokens[index]
         if step.writer is not Source.TARGET:
             return "The draft model wrote it alone; nobody checked it."
         if accepted:
-            return self._accepted(before, step.path[place], token)
+            return self._accepted(before, step.path[index], token)
         candidates = step.tree.children(before)
         if candidates:
             return self._corrected(before, candidates, token)
@@ -114,10 +114,10 @@ class Reasons:
         if above != 0 and above not in path:
             why = self.of_node(above)
             return NEVER_JUDGED if above in self._rejected else why
-        place = path.index(above) + 1 if above else 0
-        if place >= len(self.step.tokens):
+        index = path.index(above) + 1 if above else 0
+        if index >= len(self.step.tokens):
             return "The text ended before it."
-        return self._refused(node, above, self.step.tokens[place])
+        return self._refused(node, above, self.step.tokens[index])
 
     def _who(self, node: int) -> str:
         return LOOKS[key_of(self.step.tree.provenance[node].source)].who

@@ -82,8 +82,10 @@ def page(
 
 def _heatmap(rows: Sequence[CellRow], axes: Sequence[Axis], ideals: Sequence[Ideal]) -> go.Figure:
     down, across = axes
-    by_place = {row.coordinates: row for row in rows}
-    grid = [[by_place.get((value, other)) for other in across.values] for value in down.values]
+    by_coordinates = {row.coordinates: row for row in rows}
+    grid = [
+        [by_coordinates.get((value, other)) for other in across.values] for value in down.values
+    ]
     most = max(2.0, *(row.speedup for row in rows))
     figure = go.Figure()
     figure.add_heatmap(
@@ -110,9 +112,9 @@ def _heatmap(rows: Sequence[CellRow], axes: Sequence[Axis], ideals: Sequence[Ide
         _star(figure, fastest, axes, across.values.index(second) - ASIDE, down.values.index(first))
     for found in ideals:
         if down.name == GAMMA:
-            spot = across.values.index(found.others[0]) + ASIDE, place(down, found.gamma)
+            spot = across.values.index(found.others[0]) + ASIDE, slot(down, found.gamma)
         elif across.name == GAMMA:
-            spot = place(across, found.gamma), down.values.index(found.others[0]) + ASIDE
+            spot = slot(across, found.gamma), down.values.index(found.others[0]) + ASIDE
         else:
             break
         _diamond(figure, *spot, found, first=found is ideals[0])
@@ -146,7 +148,7 @@ def _line(rows: Sequence[CellRow], axis: Axis, ideals: Sequence[Ideal]) -> go.Fi
     if fastest := best(rows):
         _star(figure, fastest, [axis], axis.values.index(fastest.coordinates[0]), fastest.speedup)
     for found in ideals if axis.name == GAMMA else ():
-        _diamond(figure, place(axis, found.gamma), found.speedup, found)
+        _diamond(figure, slot(axis, found.gamma), found.speedup, found)
     figure.add_hline(
         y=1,
         line={"color": PLAIN, "dash": "dot", "width": 1.5},
@@ -238,7 +240,7 @@ def _diamond(figure: go.Figure, x: float, y: float, found: Ideal, *, first: bool
     )
 
 
-def place(axis: Axis, value: Value) -> float:
+def slot(axis: Axis, value: Value) -> float:
     """Where a value stands on an axis whose values are one apart; one that is not there lies
     between its neighbours."""
     if value in axis.values:
@@ -270,10 +272,10 @@ def _words(row: CellRow) -> str:
 
 def _hover(row: CellRow, axes: Sequence[Axis]) -> str:
     """Everything about a cell."""
-    places = (
+    coordinates = (
         labels(axis)[axis.values.index(v)] for axis, v in zip(axes, row.coordinates, strict=True)
     )
-    lines = [f"{axis.name} {text}" for axis, text in zip(axes, places, strict=True)]
+    lines = [f"{axis.name} {text}" for axis, text in zip(axes, coordinates, strict=True)]
     lines += [
         f"{row.speedup:.2f}×{interval(row)}",
         f"{row.acceptance_length:.2f} tokens per pass",

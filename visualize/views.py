@@ -29,8 +29,8 @@ def step_view(step: Step, texts: Sequence[str], sampling: Sampling, piece: Piece
     """
     reasons = Reasons(step, sampling, piece)
     tokens: list[View] = [
-        {"text": text, "node": node, "why": reasons.of_token(place)}
-        for place, (node, text) in enumerate(zip(step.path, texts, strict=False))
+        {"text": text, "node": node, "why": reasons.of_token(index)}
+        for index, (node, text) in enumerate(zip(step.path, texts, strict=False))
     ]
     if step.target_token is not None:
         look = key_of(step.writer, step.kind)
@@ -191,8 +191,8 @@ def piece_of(trace: Trace) -> Piece:
 
 def badge(trace: Trace) -> str:
     """Where and when a trace was recorded."""
-    place = trace.environment
-    return f"recorded on {place.where}, {trace.created[:10]}"
+    environment = trace.environment
+    return f"recorded on {environment.where}, {trace.created[:10]}"
 
 
 def describe(method: str, settings: Mapping[str, Any], target: str, *others: str | None) -> str:

@@ -47,7 +47,7 @@ export function mount(element, props, watch, trigger, server) {
   async function drawStop() {
     const here = chapter(), stop = here.stops[state.stop];
     part("title").textContent = here.title;
-    part("place").textContent = stop ? `${state.stop + 1} of ${lastStop()}` : "A question";
+    part("position").textContent = stop ? `${state.stop + 1} of ${lastStop()}` : "A question";
     part("words").replaceChildren();
     part("answer").replaceChildren();
     part("back").disabled = !state.chapter && !state.stop;
@@ -89,7 +89,7 @@ export function mount(element, props, watch, trigger, server) {
     if (focus.spot) for (const node of spots) node.setAttribute("data-spot", "");
     if (focus.card) {
       reveal([...stage.querySelectorAll("[data-open]")], height);
-      shown.placeCard();
+      shown.repositionCard();
     }
     reveal(spots);
   }
@@ -118,7 +118,7 @@ export function mount(element, props, watch, trigger, server) {
     root.style.setProperty("--ouro-sheet", (narrow.matches ? part("text").offsetHeight : 0) + "px");
   }
 
-  // Scroll so that the words and what they speak of are seen together, with so much room below it.
+  // Scroll so that the words and what they speak of are seen together, with so much space below it.
   function reveal(nodes, below = 0) {
     measure();
     const [first] = nodes, words = part("text"), card = stage.querySelector(".ouro-locked");

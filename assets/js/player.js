@@ -4,13 +4,13 @@ import { draw, make } from "./dom.js";
 const PLAY = "Play (Space)";
 
 export class Player {
-  // place: an element for the controls; frames: arrays whose last entry is the second at which a moment is reached.
-  constructor(place) {
+  // container: an element for the controls; frames: arrays whose last entry is the second at which a moment is reached.
+  constructor(container) {
     this.frames = [];
     this.at = -1;
     this.follow = true;
     this.speed = 1;
-    this.build(place);
+    this.build(container);
   }
 
   moved() {} // the cursor is elsewhere
@@ -18,12 +18,12 @@ export class Player {
   words() {
     return "";
   }
-  // The longest that words() comes to: its place is kept, so that the controls stay where they are.
+  // The longest that words() comes to: its space is kept, so that the controls stay where they are.
   longest() {
     return this.words();
   }
 
-  build(place) {
+  build(container) {
     const button = (label, icon, act) => {
       const node = make("button", "ouro-step-button");
       node.type = "button";
@@ -49,8 +49,8 @@ export class Player {
     this.count = make("span", "ouro-count");
     this.moment = make("span", "ouro-moment");
     this.moment.append(this.count);
-    place.append(this.first, this.back, this.playing, this.next, this.last, this.slider, this.moment, speed);
-    place.addEventListener("keydown", (event) => this.key(event));
+    container.append(this.first, this.back, this.playing, this.next, this.last, this.slider, this.moment, speed);
+    container.addEventListener("keydown", (event) => this.key(event));
   }
 
   // Drawn, because not every system has these glyphs.

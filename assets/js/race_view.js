@@ -43,9 +43,9 @@ export function mount(element, props, watch) {
       this.box = make("section", "ouro-lane");
       this.box.setAttribute("aria-label", data.name);
       const head = make("header", "ouro-lane-head");
-      this.place = make("b", "ouro-place");
+      this.rankLabel = make("b");
       this.count = make("span", "ouro-lane-count");
-      head.append(make("span", "ouro-lane-name", data.name), this.place, this.count);
+      head.append(make("span", "ouro-lane-name", data.name), this.rankLabel, this.count);
       this.bar = make("div", "ouro-lane-bar");
       this.fill = make("i");
       this.fill.dataset.look = "draft";
@@ -79,8 +79,8 @@ export function mount(element, props, watch) {
       const tokens = done ? this.tokens[done - 1] : 0, all = this.tokens[this.tokens.length - 1] || 0;
       this.fill.style.width = (all ? (100 * tokens) / all : 0) + "%";
       this.count.textContent = `${tokens} of ${counted(all, "token")} · ${passes(done)}`;
-      this.place.textContent = done === this.seconds.length ? ordinal(this.rank()) : "";
-      const span = this.text.spans[done - 1], box = this.text.place;
+      this.rankLabel.textContent = done === this.seconds.length ? ordinal(this.rank()) : "";
+      const span = this.text.spans[done - 1], box = this.text.container;
       if (span && box.scrollHeight > box.clientHeight) box.scrollTop = Math.max(0, span.offsetTop - box.offsetTop - box.clientHeight + 60);
     }
 

@@ -7,15 +7,15 @@ const GRAINS = { token: "by draft token", verify: "by verify", commit: "by commi
 
 export class Timeline extends Player {
   // show(step, phase) is called whenever the cursor moves.
-  constructor(place, show) {
-    super(place);
+  constructor(container, show) {
+    super(container);
     this.show = show;
     this.grain = "commit";
     const grain = make("select", "ouro-grain");
     grain.setAttribute("aria-label", "Step by");
     for (const [value, label] of Object.entries(GRAINS)) grain.append(new Option(label, value, false, value === "commit"));
     grain.addEventListener("change", () => this.setGrain(grain.value));
-    place.append(grain);
+    container.append(grain);
     this.chooser = grain;
     this.clear();
   }

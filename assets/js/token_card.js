@@ -50,12 +50,12 @@ export class TokenCard {
     this.card.dataset.look = facts.look;
     this.card.hidden = false;
     if (lock) this.lock(facts);
-    this.place();
+    this.reposition();
   }
 
-  // Inside the window and beside its token, never over it: below, or above where there is more room, to be scrolled where it is
+  // Inside the window and beside its token, never over it: below, or above where there is more space, to be scrolled where it is
   // longer than that. On a phone a locked card is a sheet at the lower edge.
-  place() {
+  reposition() {
     if (this.card.hidden) return;
     const { card, under, gap, edge } = this, { clientWidth: wide, clientHeight } = document.documentElement;
     const high = clientHeight - (parseFloat(getComputedStyle(this.frame).getPropertyValue("--ouro-sheet")) || 0); // see learn_view.js
@@ -74,9 +74,9 @@ export class TokenCard {
   // Where the card is a sheet the page scrolls until its token stands above it; where there is nothing to scroll, the card goes up.
   uncover() {
     if (!this.locked || !this.sheet.matches) return;
-    const room = () => this.card.getBoundingClientRect().top - this.gap - this.under.getBoundingClientRect().bottom;
-    if (room() < 0) scrollBy({ top: Math.ceil(-room()), behavior: "instant" });
-    if (room() < 0) this.card.dataset.up = "";
+    const space = () => this.card.getBoundingClientRect().top - this.gap - this.under.getBoundingClientRect().bottom;
+    if (space() < 0) scrollBy({ top: Math.ceil(-space()), behavior: "instant" });
+    if (space() < 0) this.card.dataset.up = "";
   }
 
   lock(facts) {

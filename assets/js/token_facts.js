@@ -22,7 +22,7 @@ export class TokenFacts {
     return this.text.ends[step.index] - step.tokens.length;
   }
 
-  // Of the token at a place of its step, and at an index of the text.
+  // Of the token at an index of its step, and at an index of the text.
   token(step, at, index) {
     const token = step.tokens[at], proposed = token.node !== undefined, before = at ? step.tokens[at - 1].node : 0;
     const facts = proposed ? { ...step.nodes[token.node - 1], text: token.text, why: token.why, number: token.node } : { ...token };

@@ -1,8 +1,8 @@
 // What stands around the text of a run: tiles, notices, legend, numbers, the meaning of the looks, a step in words.
 import { counted, make } from "./dom.js";
 
-export function drawLegend(place, looks, counts) {
-  place.replaceChildren();
+export function drawLegend(container, looks, counts) {
+  container.replaceChildren();
   for (const [key, look] of looks) {
     const count = counts.get(key);
     if (!count) continue;
@@ -11,33 +11,33 @@ export function drawLegend(place, looks, counts) {
     const glyph = make("span", "ouro-glyph", look.glyph);
     glyph.setAttribute("aria-hidden", "true");
     item.append(glyph, make("span", "ouro-sample", look.label), make("b", "", String(count)));
-    place.append(item);
+    container.append(item);
   }
 }
 
-export function drawMeaning(place, looks) {
+export function drawMeaning(container, looks) {
   for (const [key, look] of looks) {
     const name = make("dt", "ouro-key"), glyph = make("span", "ouro-glyph", look.glyph);
     name.dataset.look = key;
     name.append(glyph, make("span", "ouro-sample", look.label));
-    place.append(name, make("dd", "", look.sentence));
+    container.append(name, make("dd", "", look.sentence));
   }
 }
 
-export function drawTiles(place, list) {
-  place.replaceChildren();
+export function drawTiles(container, list) {
+  container.replaceChildren();
   for (const tile of list) {
     const box = make("div", "ouro-tile");
     box.title = tile.note;
     box.append(make("dt", "", tile.label), make("dd", "", tile.value));
     if (tile.mark) box.append(make("dd", "ouro-tile-mark", tile.mark));
-    place.append(box);
+    container.append(box);
   }
 }
 
 // What must be known of a run before it is believed, and what one can do about it: again(act).
-export function drawNotices(place, list, again) {
-  place.replaceChildren();
+export function drawNotices(container, list, again) {
+  container.replaceChildren();
   for (const notice of list) {
     const box = make("p", "ouro-notice", notice.words);
     if (notice.act) {
@@ -46,18 +46,18 @@ export function drawNotices(place, list, again) {
       button.addEventListener("click", () => again(notice.act));
       box.append(" ", button);
     }
-    place.append(box);
+    container.append(box);
   }
 }
 
-export function drawNumbers(place, sections) {
-  place.replaceChildren();
+export function drawNumbers(container, sections) {
+  container.replaceChildren();
   for (const section of sections) {
     const box = make("section", "ouro-section");
     box.append(make("h2", "", section.title));
     for (const line of section.lines) box.append(make("p", "", line));
     if (section.rows) box.append(table(section));
-    place.append(box);
+    container.append(box);
   }
 }
 

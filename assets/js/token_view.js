@@ -101,7 +101,7 @@ export function mount(element, props, watch, trigger) {
       if (token) stage.lock(token);
     },
     hideCard: () => stage.card.hide(),
-    placeCard: () => stage.card.place(),
+    repositionCard: () => stage.card.reposition(),
   };
   paint(props.value);
   watch("value", () => paint(props.value));

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from ouroboros_core.methods.base import Sizing
 
-NEAR, FAR = 100, 700
+SHORT_CONTEXT, LONG_CONTEXT = 100, 700
 """Tokens of the contexts behind which passes are timed."""
+NEAR, FAR = SHORT_CONTEXT, LONG_CONTEXT  # as `profiler` calls them
 
 
 LITTLE = 1.1
@@ -19,8 +20,8 @@ LITTLE = 1.1
 class PassCosts:
     """Seconds of a model's pass, measured at some row counts (ascending, beginning with 1).
 
-    seconds  behind a context of NEAR tokens
-    far      behind one of FAR tokens; empty where that was not measured
+    seconds  behind a context of SHORT_CONTEXT tokens
+    far      behind one of LONG_CONTEXT tokens; empty where that was not measured
     reading  seconds for every token of a prompt; 0 where that was not measured
     """
 
@@ -29,15 +30,14 @@ class PassCosts:
     far: tuple[float, ...] = ()
     reading: float = 0.0
 
-    def of(self, rows: int, context: int = NEAR) -> float:
+    def of(self, rows: int, context: int = SHORT_CONTEXT) -> float:
         """Seconds of a pass over so many rows: on a straight line between those measured, beyond
         them on the last line; and likewise for the context."""
-        near = self._line(self.seconds, rows)
+        short = self._line(self.seconds, rows)
         if not self.far:
-            return near
-        return near + max(
-            0.0, (self._line(self.far, rows) - near) * (context - NEAR) / (FAR - NEAR)
-        )
+            return short
+        added = self._line(self.far, rows) - short
+        return short + max(0.0, added * (context - SHORT_CONTEXT) / (LONG_CONTEXT - SHORT_CONTEXT))
 
     @property
     def cheap_rows(self) -> int:

@@ -17,7 +17,7 @@ from ouroboros_core.benchmark.entrants import BASELINE, Entrant, MethodEntrant, 
 from ouroboros_core.benchmark.peak_memory import MemoryPeak
 from ouroboros_core.benchmark.prompts import Question
 from ouroboros_core.benchmark.store import Measurement, Settings, Share, Store, Unit
-from ouroboros_core.decoding.engine import check_room
+from ouroboros_core.decoding.engine import check_length
 from ouroboros_core.decoding.equality import Divergence, compare
 from ouroboros_core.decoding.text import decode_all
 from ouroboros_core.errors import InvalidInput
@@ -74,7 +74,7 @@ class Runner:
                     "--turns out"
                 )
             with naming(question):
-                check_room(
+                check_length(
                     self.pair.encode(question.turns[0], chat=chat),
                     self.settings.max_new_tokens,
                     self.pair.target,

@@ -1,4 +1,4 @@
-"""The command line: one file a command, found by its place in this folder."""
+"""The command line: one file a command, found in this folder."""
 
 from __future__ import annotations
 

@@ -209,8 +209,8 @@ def report(trace: Trace, notes: Console) -> None:
         nodes = sum(len(step.tree) - 1 for step in chosen) / len(chosen)
         plain = sum(len(step.tree) == 1 for step in chosen)
         parts.append(f"auto: {nodes:.1f} nodes a step, {plain} plain steps")
-    place = trace.environment
-    notes.print(f"{trace.method}: " + ", ".join(parts) + f" [dim]({place.where})[/]")
+    environment = trace.environment
+    notes.print(f"{trace.method}: " + ", ".join(parts) + f" [dim]({environment.where})[/]")
 
 
 def compare(pair: Pair, trace: Trace, baseline: Trace, notes: Console) -> None:

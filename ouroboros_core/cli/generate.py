@@ -60,7 +60,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--record",
         action="store_true",
-        help="keep in the trace what both models thought at each place [not timed]",
+        help="keep in the trace what both models thought at each position [not timed]",
     )
     parser.add_argument(
         "--pool",

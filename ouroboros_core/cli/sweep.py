@@ -152,13 +152,13 @@ def _print_grid(rows: list[CellRow], grid: Grid) -> None:
     from ouroboros_core.benchmark import cells
 
     down, across = grid.axes
-    fastest, by_place = cells.best(rows), {row.coordinates: row for row in rows}
+    fastest, by_coordinates = cells.best(rows), {row.coordinates: row for row in rows}
     table = Table(title=f"{grid.method}: speedup over plain decoding, and tokens per pass")
     table.add_column(f"{down.name} \\ {across.name}")
     for value in across.values:
         table.add_column(measuring.literal(show(value)), justify="right")
     for value in down.values:
-        found = [by_place.get((value, other)) for other in across.values]
+        found = [by_coordinates.get((value, other)) for other in across.values]
         table.add_row(measuring.literal(show(value)), *(_cell(row, fastest) for row in found))
     measuring.output().print(table)
 

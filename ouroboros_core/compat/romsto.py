@@ -45,8 +45,8 @@ class LogitsProcessor:
         """Probabilities [..., vocabulary] from logits [..., vocabulary]; the logits stay as they
         are."""
         rows = logits.detach().double().cpu().reshape(-1, logits.shape[-1])
-        laws = [torch.from_numpy(softmax(process(row.numpy(), self.sampling(0)))) for row in rows]
-        return torch.stack(laws).reshape(logits.shape).to(logits.device, torch.float32)
+        found = [torch.from_numpy(softmax(process(row.numpy(), self.sampling(0)))) for row in rows]
+        return torch.stack(found).reshape(logits.shape).to(logits.device, torch.float32)
 
     def sample(self, probs: torch.Tensor) -> torch.Tensor:
         """A token [..., 1] drawn from probabilities [..., vocabulary]."""

@@ -17,7 +17,7 @@ from ouroboros_core.tree import TokenTree
 from ouroboros_core.verify import rejection_sampling, truncate, verify
 
 
-def check_room(prompt: Sequence[int], max_new_tokens: int, model: LanguageModel) -> None:
+def check_length(prompt: Sequence[int], max_new_tokens: int, model: LanguageModel) -> None:
     """Raise InvalidInput unless the prompt and its continuation fit the model."""
     if not prompt:
         raise InvalidInput("the prompt has no tokens; write at least one character")
@@ -56,7 +56,7 @@ def decode(
     consumer does between two steps is not counted, nor is what a `recorder` does, which keeps the
     models' probabilities. Raises InvalidInput where prompt and continuation do not fit.
     """
-    check_room(prompt, max_new_tokens, model)
+    check_length(prompt, max_new_tokens, model)
     text = tuple(prompt)
     end = len(text) + max_new_tokens
     if len(text) == end:

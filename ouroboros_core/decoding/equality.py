@@ -30,7 +30,7 @@ BEST = 10
 
 @dataclass(frozen=True)
 class Divergence:
-    """The first place at which two texts differ.
+    """The first position at which two texts differ.
 
     position     index among the new tokens, from 0
     token, other the method's token and plain decoding's there; None where a text had ended

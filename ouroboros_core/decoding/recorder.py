@@ -1,5 +1,5 @@
-"""What both models thought at every place that was judged: kept for those who want to look, outside
-every clock."""
+"""What both models thought at every position that was judged: kept for those who want to look,
+outside every clock."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Recorder:
         target_token: int | None,
         length: int,
     ) -> tuple[Judged, ...]:
-        """Every place of the walk, the root first; `length` is that of the context. Where the text
+        """Every node of the walk, the root first; `length` is that of the context. Where the text
         ended, nothing was judged."""
         trials = self._trials(tree, evaluation, length) if self.sampler.sampling.rejects else {}
         chosen = [tree.tokens[node] for node in path] + (

@@ -97,7 +97,7 @@ class Step:
     choice        what was decided about the step, where an amount is 'auto'
     writer        whose choice the target token is: the target's, but where the draft model writes
                   alone
-    judged        what the models thought at each place of the walk, the root first; empty unless it
+    judged        what the models thought at each node of the walk, the root first; empty unless it
                   was recorded
     window        (token, parent) of the nodes of the lookahead window, numbered behind the tree's;
                   empty unless recorded

@@ -154,7 +154,7 @@ hold."""
 MAX_DEPTH = 256
 """Of a tree; the deepest that the settings of our methods allow have some 70."""
 MAX_ROWS = 512
-"""Tokens listed at one judged place: ten of each model, what was proposed, what was chosen."""
+"""Tokens listed at one judged node: ten of each model, what was proposed, what was chosen."""
 MAX_NAME = 1_000
 """Characters of a name: a method, a model, a setting, a processor."""
 MAX_PIECE = 1_000
@@ -242,7 +242,7 @@ def _check_settings(where: str, settings: dict[str, bool | int | float | str]) -
 def _check_step(step: Step, number: int) -> None:
     where = f"steps.{number}"
     if step.index != number:
-        raise refusal(f"{where}.index", f"must be its place, {number}, got {shown(step.index)}")
+        raise refusal(f"{where}.index", f"must be its position, {number}, got {shown(step.index)}")
     _check_tree(step.tree, where)
     _check_walk(step, where)
     for name in ("prefill", "draft", "verify", "learn", "host"):
@@ -313,19 +313,19 @@ def _check_window(step: Step, where: str) -> None:
 
 
 def _check_judged(step: Step, where: str) -> None:
-    """All places of the walk were judged, or none was recorded."""
+    """All nodes of the walk were judged, or none was recorded."""
     walk = (0, *step.path)[: len(step.tokens)]
     if step.judged and tuple(judged.node for judged in step.judged) != walk:
         raise refusal(
             f"{where}.judged",
-            "must be the places of the walk in their order, the root first, or empty",
+            "must be the nodes of the walk in their order, the root first, or empty",
         )
-    for place, judged in enumerate(step.judged):
-        _check_place(judged, f"{where}.judged.{place}")
-        _check_trials(judged, step, f"{where}.judged.{place}")
+    for number, judged in enumerate(step.judged):
+        _check_numbers(judged, f"{where}.judged.{number}")
+        _check_trials(judged, step, f"{where}.judged.{number}")
 
 
-def _check_place(judged: Judged, where: str) -> None:
+def _check_numbers(judged: Judged, where: str) -> None:
     count = len(judged.tokens)
     _all_within(judged.tokens, f"{where}.tokens", 0, MAX_ID, MAX_ROWS)
     for name, low, high in (
@@ -344,7 +344,7 @@ def _check_place(judged: Judged, where: str) -> None:
 
 
 def _check_trials(judged: Judged, step: Step, where: str) -> None:
-    """Candidates are children of the place in the order of the tree; the one that is on the path
+    """Candidates are children of the node in the order of the tree; the one that is on the path
     was accepted, and no other."""
     children = step.tree.children(judged.node) if judged.trials else []
     nodes = [trial.node for trial in judged.trials]
@@ -398,8 +398,8 @@ def _all_within(values: Iterable[float], where: str, low: float, high: float, mo
     values = tuple(values)
     at_most(len(values), where, most)
     if values and not all(low <= value <= high for value in values):
-        place = next(n for n, value in enumerate(values) if not low <= value <= high)
-        _within(values[place], f"{where}.{place}", low, high)
+        first = next(n for n, value in enumerate(values) if not low <= value <= high)
+        _within(values[first], f"{where}.{first}", low, high)
 
 
 def shown(value: Any) -> str:

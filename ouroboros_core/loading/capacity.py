@@ -44,7 +44,9 @@ def check_characters(
 
 def check_text(text: str) -> None:
     """Raise InvalidInput for half a surrogate pair, which is no character and has no tokens."""
-    half = next((place for place, one in enumerate(text) if "\ud800" <= one <= "\udfff"), None)
+    half = next(
+        (position for position, one in enumerate(text) if "\ud800" <= one <= "\udfff"), None
+    )
     if half is not None:
         raise InvalidInput(
             f"character {half + 1} is U+{ord(text[half]):04X}, half of a surrogate pair and no "

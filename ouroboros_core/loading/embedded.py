@@ -151,7 +151,7 @@ def _megabytes(size: int) -> str:
 def _free_bytes(folder: Path) -> int:
     """Free on the disk where a folder, which need not exist yet, is or would be."""
     return shutil.disk_usage(
-        next(place for place in (folder, *folder.parents) if os.path.exists(place))
+        next(one for one in (folder, *folder.parents) if os.path.exists(one))
     ).free
 
 
@@ -171,11 +171,11 @@ def _refusal(error: Exception, folder: Path) -> WeightsUnavailable:
     if full := _full(str(error)):
         return _no_space(full, folder)
     if isinstance(error, OSError) and error.errno:
-        place = error.filename or folder.parent
+        path = error.filename or folder.parent
         return WeightsUnavailable(
             f"The cache folder {folder.parent}, where the weights of the embedded target are kept, "
             "cannot be used "
-            f"({error.strerror}: {place}). Make it readable and writable, or choose another with "
+            f"({error.strerror}: {path}). Make it readable and writable, or choose another with "
             f"{ELSEWHERE}, or name a "
             f"local model with --target."
         )

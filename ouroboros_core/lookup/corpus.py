@@ -51,7 +51,7 @@ class Corpus:
         of the tokenizer."""
         self.tokens, self.order, self.fingerprint, self.name = tokens, order, fingerprint, name
         self._text = (tokens + 1).astype(">u4").tobytes()
-        self._places = memoryview(np.ascontiguousarray(order).data)  # its items are plain numbers
+        self._starts = memoryview(np.ascontiguousarray(order).data)  # its items are plain numbers
 
     @classmethod
     def build(cls, documents: Sequence[Sequence[int]], fingerprint: str = "") -> Corpus:
@@ -140,12 +140,12 @@ class Corpus:
         wanted = (np.array(pattern[-DEPTH:], dtype=np.int64) + 1).astype(">u4").tobytes()
         text, size = self._text, len(wanted)
 
-        def key(place: int) -> bytes:
-            start = _BYTES * place
+        def key(position: int) -> bytes:
+            start = _BYTES * position
             return text[start : start + size]
 
-        first = bisect_left(self._places, wanted, key=key)
-        stop = bisect_right(self._places, wanted, lo=first, key=key)
+        first = bisect_left(self._starts, wanted, key=key)
+        stop = bisect_right(self._starts, wanted, lo=first, key=key)
         return Found(size // _BYTES, first, stop) if stop > first else None
 
     def longest(self, text: Sequence[int], longest: int = DEPTH, shortest: int = 1) -> Found | None:
@@ -177,30 +177,30 @@ class Corpus:
         return best
 
     def continuations(self, found: Found, span: int, at_most: int) -> list[tuple[int, ...]]:
-        """What follows at up to `at_most` places spread over those found: `span` tokens each, or to
-        the document's end."""
+        """What follows up to `at_most` occurrences, spread over those found: `span` tokens each, or
+        to the document's end."""
         count = found.stop - found.first
         rows: Any = slice(found.first, found.stop)
         if count > at_most:
             rows = np.unique(np.linspace(found.first, found.stop - 1, at_most).astype(np.int64))
-        places = (self.order[rows] + found.length)[:, None] + np.arange(span)
+        positions = (self.order[rows] + found.length)[:, None] + np.arange(span)
         pieces = self.tokens[
-            np.minimum(places, len(self.tokens) - 1)
+            np.minimum(positions, len(self.tokens) - 1)
         ].tolist()  # behind the last token nothing is read: it is END
         return [tuple(piece[: piece.index(END)] if END in piece else piece) for piece in pieces]
 
 
 def _fit(tokens: Any, order: Any) -> bool:
-    """Whether two arrays can be a corpus: every place once, documents closed."""
+    """Whether two arrays can be a corpus: every position once, documents closed."""
     if not (tokens.ndim == order.ndim == 1 and len(tokens) == len(order) > 0):
         return False
     if not (np.issubdtype(tokens.dtype, np.integer) and np.issubdtype(order.dtype, np.integer)):
         return False
-    places = np.zeros(len(order), dtype=np.bool_)
+    positions = np.zeros(len(order), dtype=np.bool_)
     if order.min() < 0 or order.max() >= len(order):
         return False
-    places[order] = True
-    return bool(places.all() and tokens.min() == END == tokens[-1] and tokens.max() < 2**31 - 1)
+    positions[order] = True
+    return bool(positions.all() and tokens.min() == END == tokens[-1] and tokens.max() < 2**31 - 1)
 
 
 def _suffix_array(tokens: Ids) -> Ids:

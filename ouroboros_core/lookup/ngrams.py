@@ -41,12 +41,12 @@ class Occurrences:
 
 
 def copied(text: Sequence[int], end: int, length: int) -> list[tuple[int, int]]:
-    """(place, token): `length` tokens of a text from `end` on; at the end of the text it goes on
+    """(position, token): `length` tokens of a text from `end` on; at the end of the text it goes on
     with what it has just copied.
 
     For `a b a b a`, end 2 and length 5: the a and b at 2, 3, 4, then 2 and 3 again.
     """
-    return [(place, text[place]) for place in (end + n % (len(text) - end) for n in range(length))]
+    return [(n, text[n]) for n in (end + k % (len(text) - end) for k in range(length))]
 
 
 class Counts:

@@ -93,7 +93,7 @@ class PhrasePool:
     def replace(
         self, key: int, old: tuple[int, ...], new: tuple[int, ...], learned: Learned, step: int
     ) -> None:
-        """Put a corrected phrase in the place of `old`; where `new` is known already, `old` is only
+        """Replace `old` by a corrected phrase; where `new` is known already, `old` is only
         forgotten."""
         known = self._phrases.get(key, {})
         if old == new or old not in known:

@@ -58,13 +58,13 @@ def grow(
     """The tree that a template has below a token: (token, index of the parent, rank), where
     candidates are known."""
     grown: list[tuple[int, int, int]] = []
-    place: dict[int, int] = {-1: -1}
+    index_of: dict[int, int] = {-1: -1}
     for index, (rank, parent) in enumerate(shape):
-        if parent not in place:
+        if parent not in index_of:
             continue
-        above = place[parent]
+        above = index_of[parent]
         candidates = known.after(root if above < 0 else grown[above][0])
         if rank < len(candidates):
-            place[index] = len(grown)
+            index_of[index] = len(grown)
             grown.append((candidates[rank], above, rank))
     return grown

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 FRESH = 64
 """Suffixes, the longest first, that learn at once where they ended last. A shorter one may know an
-older place: it is asked only where a match is lost and all that is left of it is shorter than the
-FRESH longest suffixes of the text before."""
+older position. It is asked only where a match is lost and all that is left of it is shorter than
+the FRESH longest suffixes of the text before."""
 
 
 @dataclass(frozen=True)

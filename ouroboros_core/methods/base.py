@@ -136,7 +136,7 @@ class VerificationResult:
 
     evaluation    the target's outputs after the nodes that were checked, window nodes included
     path          accepted nodes in text order, without the root
-    target_token  correction or bonus, or what another proposal has in its place; None where the
+    target_token  correction or bonus, or what another proposal has there; None where the
                   text ended inside the path
     emitted       the tokens that the text grew by, token ids; at least one
     whole         the result of everything that was checked in this step, by whoever proposed it;
@@ -170,17 +170,17 @@ class VerificationResult:
         """The result of everything that was checked in this step."""
         return self.whole or self
 
-    def of(self, tree: TokenTree, places: Mapping[int, int]) -> VerificationResult:
-        """The same for the one who proposed `tree`, whose nodes are those at `places` here; what
+    def of(self, tree: TokenTree, numbers: Mapping[int, int]) -> VerificationResult:
+        """The same for the one who proposed `tree`, whose nodes have the `numbers` here; what
         was not checked has none."""
-        own = {place: node for node, place in places.items()}
+        own = {number: node for node, number in numbers.items()}
         path: list[int] = []
-        for place in self.path:
-            if place not in own or tree.parents[own[place]] != (path[-1] if path else 0):
+        for number in self.path:
+            if number not in own or tree.parents[own[number]] != (path[-1] if path else 0):
                 break
-            path.append(own[place])
+            path.append(own[number])
         target_token = self.emitted[len(path)] if len(path) < len(self.emitted) else None
-        evaluation = PartialEvaluation(self.evaluation, places, len(tree))
+        evaluation = PartialEvaluation(self.evaluation, numbers, len(tree))
         return VerificationResult(
             self.context, tree, evaluation, tuple(path), target_token, self.emitted, self.checked
         )
@@ -190,16 +190,16 @@ class PartialEvaluation:
     """The outputs after some nodes of a tree, taken from the evaluation of another tree in which
     they have other numbers."""
 
-    def __init__(self, evaluation: Evaluation, places: Mapping[int, int], size: int) -> None:
-        """places: of the nodes there are, in the tree that was evaluated; size: nodes of this
+    def __init__(self, evaluation: Evaluation, numbers: Mapping[int, int], size: int) -> None:
+        """numbers: of the nodes there are, in the tree that was evaluated; size: nodes of this
         tree."""
-        self._evaluation, self._places, self._size = evaluation, places, size
+        self._evaluation, self._numbers, self._size = evaluation, numbers, size
 
     @cached_property
     def _argmax(self) -> list[int]:
         best = self._evaluation.argmax()
         return [
-            best[self._places[node]] if node in self._places else -1 for node in range(self._size)
+            best[self._numbers[node]] if node in self._numbers else -1 for node in range(self._size)
         ]
 
     def argmax(self) -> list[int]:
@@ -209,16 +209,16 @@ class PartialEvaluation:
 
     def likeliest(self, k: int) -> dict[int, list[int]]:
         found = self._evaluation.likeliest(k)
-        return {node: found[place] for node, place in self._places.items() if place in found}
+        return {node: found[number] for node, number in self._numbers.items() if number in found}
 
     def scored(self, nodes: Sequence[int], k: int) -> list[list[tuple[int, float]]]:
-        return self._evaluation.scored([self._places[node] for node in nodes], k)
+        return self._evaluation.scored([self._numbers[node] for node in nodes], k)
 
     def confidence(self, node: int, token: int) -> float:
-        return self._evaluation.confidence(self._places[node], token)
+        return self._evaluation.confidence(self._numbers[node], token)
 
     def logits(self, node: int) -> npt.NDArray[np.floating]:
-        return self._evaluation.logits(self._places[node])
+        return self._evaluation.logits(self._numbers[node])
 
 
 Reason = Literal["worth it", "plain is faster", "nothing proposed", "trial", "fixed"]
@@ -329,7 +329,7 @@ class Method(ABC):
     paper: ClassVar[str]
     summary: ClassVar[str]
     order: ClassVar[int] = 100
-    """Its place in lists of methods, the simplest first."""
+    """Its rank in lists of methods, the simplest first."""
     needs: ClassVar[frozenset[Need]] = frozenset()
     """Without which it cannot run."""
     uses: ClassVar[frozenset[Need]] = frozenset()
@@ -354,7 +354,7 @@ class Method(ABC):
         cls, hyperparameters: Any, resources: Resources
     ) -> dict[str, tuple[str, dict[str, Any]]]:
         """The methods that are to be in `resources.members`: (id, settings) by role. The setting
-        `fixed: True` stands for a value in the place of every 'auto'."""
+        `fixed: True` stands for a value instead of every 'auto'."""
         return {}
 
     @property

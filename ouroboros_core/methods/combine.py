@@ -57,8 +57,8 @@ class Combination(Method):
             tree = trees.get(part, bare)
             self._proposed.append((part, tree, builder.graft(tree)))
         self._proposed = [
-            (part, tree, (*places, *builder.graft_window(tree)))
-            for part, tree, places in self._proposed
+            (part, tree, (*numbers, *builder.graft_window(tree)))
+            for part, tree, numbers in self._proposed
         ]
         return builder.build()
 
@@ -77,9 +77,10 @@ class Combination(Method):
         return {}
 
     def learn(self, result: VerificationResult) -> None:
-        for part, tree, places in self._proposed:
+        for part, tree, numbers in self._proposed:
             part.learn(
                 result.of(
-                    tree, {node: place for node, place in enumerate(places) if place is not None}
+                    tree,
+                    {node: number for node, number in enumerate(numbers) if number is not None},
                 )
             )

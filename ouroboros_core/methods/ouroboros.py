@@ -248,7 +248,7 @@ class Ouroboros(Method):
                 self.pool.insert(tokens[part[0]], phrase, Learned.VERIFICATION, result.context.step)
 
     def _correct_suffixes(self, result: VerificationResult, said: list[int]) -> None:
-        """Replace every suffix that was checked by what the target says in its place."""
+        """Replace every suffix that was checked by what the target says instead."""
         assert self.pool is not None
         tip = self._proposal.chain[-1]
         key = result.tree.tokens[tip]

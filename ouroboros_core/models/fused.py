@@ -96,7 +96,7 @@ class _Layer:
         values: torch.Tensor,
         past: int,
     ) -> torch.Tensor:
-        """x [rows, model width]; keys, values [1, shared heads, room, width], written at
+        """x [rows, model width]; keys, values [1, shared heads, capacity, width], written at
         past..past+rows.
 
         cos, sin [rows, heads + 2 shared heads, width]: values are turned by nothing, so that one

@@ -240,15 +240,15 @@ def write_space(folder: Path, hardware: str = "cpu", source: Path | None = None)
     for front matter that Spaces would refuse, for a link of the README to what is not in the
     folder, and for a file of more than 10 MB.
     """
-    root, place = (source or assets().parent).resolve(), folder.resolve()
+    root, target = (source or assets().parent).resolve(), folder.resolve()
     if hardware not in SPACES:
         raise InvalidInput(f"hardware must be one of {', '.join(SPACES)}, got {hardware!r}")
     if not (root / "app.py").is_file():
         raise InvalidInput(f"{root} has no app.py: a Space is written from a checkout")
     if (
-        place == root
-        or place in root.parents
-        or any(place.is_relative_to(root / part) for part in PARTS)
+        target == root
+        or target in root.parents
+        or any(target.is_relative_to(root / part) for part in PARTS)
     ):
         raise InvalidInput(f"{folder} holds what is copied: name another folder, as in build/space")
     pairs = root / "assets" / "pairs" / f"{hardware}.json"

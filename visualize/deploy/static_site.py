@@ -37,7 +37,7 @@ PAGES = {
     "traces": ("gallery", GALLERY_VIEW),
     "theory": ("theory", THEORY_VIEW),
 }
-"""Of the static gallery: the place that site.js fills, and with which view."""
+"""Of the static gallery: the element that site.js fills, and with which view."""
 LABELS = {"index": "Learn", "traces": "Recorded runs", "theory": "Theory"}
 REPLAY_FOOT = (
     "This file needs no network and no program but a browser. Space plays, arrow keys step; a "
@@ -144,7 +144,7 @@ def write_gallery(folder: Path) -> list[Path]:
         "README.md": README,
     }
     files |= {
-        f"{name}.html": _site_page(name, place, view) for name, (place, view) in PAGES.items()
+        f"{name}.html": _site_page(name, element, view) for name, (element, view) in PAGES.items()
     }
     files |= {f"runs/{name}.js": _told(name) for name in gallery.runs()}
     for name, text in files.items():
@@ -168,7 +168,7 @@ def _data(name: str) -> dict[str, Any]:
     return {**own.get(name, {}), "looks": views.legend()}
 
 
-def _site_page(name: str, place: str, view: Markup) -> str:
+def _site_page(name: str, element: str, view: Markup) -> str:
     links = "".join(
         f'<a href="{page}.html"{" aria-current=page" if page == name else ""}>{label}</a>'
         for page, label in LABELS.items()
@@ -176,7 +176,7 @@ def _site_page(name: str, place: str, view: Markup) -> str:
     run = f'<div id="run">{TOKEN_VIEW.template}</div>' if name == "traces" else ""
     body = (
         f'<main class="ouro-site">{_header()}<nav class="ouro-site-nav" aria-label="Pages">{links}</nav>'
-        f'<div id="{place}">{view.template}</div>{run}'
+        f'<div id="{element}">{view.template}</div>{run}'
         f'<p class="ouro-site-foot">{SITE_FOOT}</p></main>'
         f'{_facts(_data(name))}<script src="site.js"></script>'
     )

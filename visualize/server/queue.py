@@ -19,7 +19,8 @@ class RunQueue:
         self._changed = threading.Condition()
 
     def join(self) -> object:
-        """A place at the end, to leave later; raises InvalidInput where the queue is full."""
+        """A ticket at the end of the queue, to leave later; raises InvalidInput where the queue is
+        full."""
         with self._changed:
             if len(self._line) >= self._most:
                 waiting = self._most - 1

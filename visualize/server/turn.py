@@ -1,4 +1,4 @@
-"""A turn to compute: a budget, a place in the queue, the models, and a line in the log."""
+"""A turn to compute: a budget, a turn in the queue, the models, and a line in the log."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Turns:
 class Turn:
     """First `wait`, then `begin`, then compute and tell `log` what is done.
 
-    A run that was stopped computes until its pass has ended; only then is its place free.
+    A run that was stopped computes until its pass has ended; only then does the next one begin.
     """
 
     def __init__(self, turns: Turns, account: Account, pair: str, visitor: str, log: Entry) -> None:

@@ -91,7 +91,7 @@ class GeneratePanel:
                     self.runner.models.state(), elem_id="models", elem_classes="ouro-note"
                 )
             with gr.Column(min_width=0, elem_classes="ouro-options"):
-                gr.HTML(SETTINGS, elem_classes="ouro-settings-place")
+                gr.HTML(SETTINGS, elem_classes="ouro-settings-fold")
                 self.inputs.build_settings()
             with gr.Column(min_width=0, elem_classes="ouro-result"):
                 self.view = TokenView(shown, asks=True, elem_id="token-view")

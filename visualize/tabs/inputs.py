@@ -37,7 +37,7 @@ EDITED = "() => [true, '']"
 
 
 class RunInputs:
-    """The components; built in two places of a panel, then wired."""
+    """The components; built in two columns of a panel, then wired."""
 
     def __init__(self, most: int) -> None:
         """most: tokens of an answer."""
@@ -92,7 +92,7 @@ class RunInputs:
         self.record = gr.Checkbox(
             True,
             label="record probabilities",
-            info="Keep what both models thought at each place; not timed.",
+            info="Keep what both models thought at each position; not timed.",
             elem_id="record",
         )
         self.warm = gr.Checkbox(

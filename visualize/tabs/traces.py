@@ -67,7 +67,7 @@ class TracesPanel:
                 gr.update(choices=[*((name, name) for name in reversed(session.kept)), *recorded])
             ] * 2
 
-        # Where there is no place of its own for a refusal, the event goes through the queue: from
+        # Where nothing of its own shows a refusal, the event goes through the queue: from
         # others Gradio shows none.
         self.gallery.open_recorded(
             self._open_recorded, session, shown, concurrency_limit=None, **private
