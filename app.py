@@ -135,7 +135,8 @@ def address_tabs(page: gr.Blocks, header: PageHeader, tabs: Any, each: Sequence[
 def choose_pair(models: Models) -> Any:
     """Where a visitor chooses the models, for all tabs; hidden where there is no choice."""
     note = OWN_MODELS if models.own else "For all tabs; they are loaded when they are first used."
-    names, shown = list(models.choices), models.own or len(models.choices) > 1
+    names = list(models.choices)
+    shown = models.own or len(models.choices) > 1
     more: dict[str, Any] = {
         "visible": shown,
         "allow_custom_value": models.own,

@@ -71,16 +71,16 @@ class Setting:
         kind = "a whole number" if self.kind is int else "a number"
         low, high = _short(self.low), _short(self.high)
         if self.low is not None and self.high is not None:
-            return (
-                f"above {low} and at most {high}"
-                if self.low_is_open
-                else f"between {low} and {high}"
-            )
+            if self.low_is_open:
+                return f"above {low} and at most {high}"
+            return f"between {low} and {high}"
         return f"{kind} of at least {low}" if self.low is not None else kind
 
 
 def _short(bound: float | None) -> str:
-    return "" if bound is None else f"{bound:g}" if isinstance(bound, float) else str(bound)
+    if bound is None:
+        return ""
+    return f"{bound:g}" if isinstance(bound, float) else str(bound)
 
 
 class Hyperparameters(BaseModel):

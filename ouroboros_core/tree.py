@@ -234,12 +234,15 @@ class Notes:
     def take(self, tree: TokenTree, node: int, own: int) -> None:
         """Note for the node `own` what is noted of a node of another tree; of one that is noted
         already, only what is new."""
-        if (drawn := tree.drawn_from(node)) is not None:
+        drawn = tree.drawn_from(node)
+        if drawn is not None:
             self.drawn.setdefault(own, drawn)
-        if (output := tree.draft_output(node)) is not None:
+        output = tree.draft_output(node)
+        if output is not None:
             self.outputs.setdefault(own, output)
-        if len(tree.origins(node)) > 1:
-            self.origins.setdefault(own, tree.origins(node))
+        origins = tree.origins(node)
+        if len(origins) > 1:
+            self.origins.setdefault(own, origins)
 
     def attach(self, tree: TokenTree) -> TokenTree:
         """The tree with these notes; itself where there are none."""

@@ -185,10 +185,12 @@ def faults(log: bytes) -> list[Fault]:
     found: list[Fault] = []
     end = 0
     for start in re.finditer(HEADS, log):
-        between, margin = log[end : start.start()], (start["margin"] or b"").replace(b"+", b"|")
+        between = log[end : start.start()]
+        margin = (start["margin"] or b"").replace(b"+", b"|")
         ending = re.compile(rb"(?m)^" + re.escape(margin) + rb"[^\s|].*$").search(log, start.end())
         frames = re.findall(FRAME, log[start.end() : ending.start() if ending else None])
-        end = start.end() if start["name"] else ending.end() if ending else len(log)
+        over = ending.end() if ending else len(log)
+        end = start.end() if start["name"] else over
         what = start["name"] or (
             ending[0][len(margin) :].partition(b":")[0][:60] if ending else b"?"
         )
@@ -202,7 +204,8 @@ def faults(log: bytes) -> list[Fault]:
             for frame in stack
             if frame[0].startswith(("app.py", "ouroboros_core/", "visualize/"))
         ]
-        last = mine[-1] if mine else " ".join(stack[-1][::2]) if stack else "?"
+        innermost = " ".join(stack[-1][::2]) if stack else "?"
+        last = mine[-1] if mine else innermost
         kind = f"{what.decode(errors='replace')} in {last}"
         text = log[start.start() : ending.end() if ending else None].decode(errors="replace")[
             -1500:
@@ -262,13 +265,9 @@ def _followed(url: str, payload: Payload, event: str) -> tuple[str, str]:
                     and value.get("identical") is False
                     and value["trace"]["method"] != "draft_only"
                 )
-                return (
-                    "a file was served"
-                    if "root:x:0:0:" in str(value)
-                    else "another text"
-                    if other
-                    else "complete"
-                ), ""
+                if "root:x:0:0:" in str(value):
+                    return "a file was served", ""
+                return "another text" if other else "complete", ""
             if stage == "error":
                 said = value.get("error") if isinstance(value, dict) else value
                 return (
@@ -318,7 +317,10 @@ def measure(
 ) -> dict[str, Any]:
     """Outcomes of the payloads of these numbers; `failures` is empty if all held."""
     few: dict[str, Any] = {"prompt": "Why is the sky blue?", "max_new_tokens": 4, "compare": False}
-    begun, sent, failures, page = time.monotonic(), list[Sent](), list[str](), Page(url)
+    begun = time.monotonic()
+    sent = list[Sent]()
+    failures = list[str]()
+    page = Page(url)
     plain = page.ask(few | {"method": "autoregressive"})
     maker = Envelopes(page.config, page.defaults)
     maker.secret = str(log.with_name("secret.txt"))
@@ -326,7 +328,8 @@ def measure(
     process = process_of(url)
     memory = [process.memory_info().rss / 2**20]
     for number in numbers:
-        since, one = time.monotonic(), Sent(number, maker.make(seed, number), log.stat().st_size)
+        since = time.monotonic()
+        one = Sent(number, maker.make(seed, number), log.stat().st_size)
         sent.append(one)
         one.outcome, one.said = send(url, one.payload, Path(maker.secret).read_bytes())
         one.seconds = time.monotonic() - since
@@ -363,7 +366,8 @@ def measure(
 
 def report(sent: list[Sent], log: bytes, failures: list[str]) -> dict[str, Any]:
     """Counts of outcomes, and of errors by whose they are."""
-    marks, of = [one.mark for one in sent], {one.number: list[Fault]() for one in sent}
+    marks = [one.mark for one in sent]
+    of = {one.number: list[Fault]() for one in sent}
     kinds: dict[bool, dict[str, list[int]]] = {True: {}, False: {}}
     for fault in faults(log):
         number = sent[max(0, bisect_right(marks, fault.at) - 1)].number

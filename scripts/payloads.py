@@ -274,10 +274,10 @@ class Maker:
         else:
             given["knobs"] = {setting.name: value}
         if rng.random() < 0.2:
-            given["knobs"], refuse = (
-                rng.choice(({rng.choice(TEXTS): junk(rng)}, junk(rng), [[setting.name, value]])),
-                False,
+            given["knobs"] = rng.choice(
+                ({rng.choice(TEXTS): junk(rng)}, junk(rng), [[setting.name, value]])
             )
+            refuse = False
         return self._call({"data": list(given.values())}, refuse=refuse)
 
     def _shape(self, rng: random.Random, session: str) -> Payload:
@@ -287,16 +287,16 @@ class Maker:
             "data": data,
             rng.choice(("session_hash", "fn_index", "event_data", "batched", "x")): junk(rng),
         }
-        name, contents = (
-            "generate",
-            ({"data": data[: rng.randrange(len(data))]}, {"data": [*data, junk(rng)]}, content),
+        name = "generate"
+        contents = (
+            {"data": data[: rng.randrange(len(data))]},
+            {"data": [*data, junk(rng)]},
+            content,
         )
         content = rng.choice((*contents, {"data": junk(rng)}, junk(rng)))
         if rng.random() < 0.3:
-            name, content = (
-                rng.choice((*self.names, "x", "_", "generate/x")),
-                {"data": self._inputs(event, rng)},
-            )
+            name = rng.choice((*self.names, "x", "_", "generate/x"))
+            content = {"data": self._inputs(event, rng)}
         return self._call(content, name)
 
     def _event(self, rng: random.Random, session: str) -> Payload:

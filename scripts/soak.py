@@ -150,10 +150,8 @@ def plan(runs: int, seed: int, counts: Sequence[int] = COUNTS) -> list[Run]:
     rng.shuffle(ends)
     planned = []
     for number, end in enumerate(ends):
-        method, count = (
-            able[number % len(able)],
-            STOPPED_COUNT if end in ("stop", "close") else rng.choice(counts),
-        )
+        method = able[number % len(able)]
+        count = STOPPED_COUNT if end in ("stop", "close") else rng.choice(counts)
         inputs: dict[str, Any] = {"prompt": rng.choice(PROMPTS), "max_new_tokens": count}
         inputs |= {"acceptance": "match", "chat": rng.random() < 0.5, **rng.choice(SAMPLINGS)}
         inputs |= {"method": method.id, "knobs": settings_of(method, rng)}
@@ -208,9 +206,11 @@ class Soak:
         me = threading.get_ident()
         session = self.sessions.setdefault(me, f"{me}" if len(self.sessions) % 2 else "")
         try:
-            while FULL_WORDS in (end := self._perform(run, session)):
+            end = self._perform(run, session)
+            while FULL_WORDS in end:
                 self.page.full.append(end)
                 time.sleep(0.25)
+                end = self._perform(run, session)
         except (Refused, OSError, HTTPException, ValueError, KeyError, TypeError) as error:
             end = f"failed: {type(error).__name__}: {str(error)[:300]}"
         if end == "closed":
@@ -220,12 +220,10 @@ class Soak:
 
     def _perform(self, run: Run, session: str) -> str:
         """How a run ended: finished, stopped, closed, refused; or failed, and why."""
-        event, updates, due, asked = (
-            self.page.join(run.inputs, session),
-            0,
-            time.monotonic() + LOST,
-            False,
-        )
+        event = self.page.join(run.inputs, session)
+        updates = 0
+        due = time.monotonic() + LOST
+        asked = False
         with closing(follow(self.page.url, event, session)) as messages:
             for stage, value in messages:
                 updates += stage == "working"
@@ -281,7 +279,8 @@ class Soak:
             mark: statistics.median([size for done, size in self.seen if done >= mark][:5])
             for mark in marks
         }
-        before, after = sizes[warm], statistics.median([size for _, size in self.seen][-5:])
+        before = sizes[warm]
+        after = statistics.median([size for _, size in self.seen][-5:])
         memory = {f"after {mark} runs": size for mark, size in sizes.items()} | {
             "at the end": after,
             "growth": after - before,

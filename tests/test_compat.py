@@ -49,11 +49,9 @@ def test_the_readme_example_of_ouroboros_equals_generate_in_what_is_generated(
 ) -> None:
     assert dualdec is ouroboros
     assert embedded_pair.draft is not None
-    target, draft, tokenizer = (
-        embedded_pair.target.model,
-        embedded_pair.draft.model,
-        embedded_pair.tokenizer,
-    )
+    target = embedded_pair.target.model
+    draft = embedded_pair.draft.model
+    tokenizer = embedded_pair.tokenizer
     input_ids = tokenizer(PARAGRAPH, return_tensors="pt")["input_ids"]
     prompt = input_ids.shape[1]
     assert prompt > 64, "the reference's check would have compared prompt tokens only"
@@ -76,11 +74,9 @@ def test_the_readme_example_of_ouroboros_equals_generate_in_what_is_generated(
 @pytest.mark.embedded
 def test_the_readme_example_of_speculative_decoding(embedded_pair: Pair) -> None:
     assert embedded_pair.draft is not None
-    target, drafter, tokenizer = (
-        embedded_pair.target.model,
-        embedded_pair.draft.model,
-        embedded_pair.tokenizer,
-    )
+    target = embedded_pair.target.model
+    drafter = embedded_pair.draft.model
+    tokenizer = embedded_pair.tokenizer
     prefix = "Translate to English: Je m'appelle Romain. N'hésitez pas à contribuer à mon projet !"
     chat = tokenizer.apply_chat_template(
         [{"role": "user", "content": prefix}], add_generation_prompt=True, tokenize=False

@@ -87,10 +87,8 @@ def test_texts_that_part_are_compared_up_to_there() -> None:
         "The texts part at token 5: as two nearly equal choices can, since passes over more or "
         "fewer"
     )
-    sampled, rejection = (
-        Sampling(temperature=0.5),
-        Sampling(temperature=0.5, acceptance="rejection"),
-    )
+    sampled = Sampling(temperature=0.5)
+    rejection = Sampling(temperature=0.5, acceptance="rejection")
     for one, other, why in (
         (None, sampled, "the two were sampled in different ways"),
         (rejection, rejection, "under rejection sampling every setting draws a text of its own"),
@@ -136,10 +134,8 @@ def test_the_summary_names_the_whole_and_the_best_segment() -> None:
 
 
 def test_the_view_is_plain_data_with_the_places_that_saved_and_lost_most() -> None:
-    a, b = (
-        run([1, 1, 1, 2, 1, 1, 1], "abcdefgh"),
-        run([3, 1, 1, 3], "abcdefgh", sampling=Sampling(temperature=0.5, seed=3)),
-    )
+    a = run([1, 1, 1, 2, 1, 1, 1], "abcdefgh")
+    b = run([3, 1, 1, 3], "abcdefgh", sampling=Sampling(temperature=0.5, seed=3))
     shown = json.loads(json.dumps(view(diff(a, b)), allow_nan=False))
     assert (
         shown["status"] == sentences(diff(a, b))[0] and shown["lines"] == sentences(diff(a, b))[1:]

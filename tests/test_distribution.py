@@ -205,7 +205,8 @@ def test_drafted_corrected_and_bonus_slots_each_have_their_law(
     p, q = softmax(process(P, sampling)), softmax(process(Q, sampling))
     accepted = _accepted_law(p, q, rule)
     for name, weights in (("drafted", accepted), ("corrected", p - accepted), ("bonus", p)):
-        counts, wanted = slots[name], np.maximum(weights, 0) / np.maximum(weights, 0).sum()
+        counts = slots[name]
+        wanted = np.maximum(weights, 0) / np.maximum(weights, 0).sum()
         assert set(counts) <= set(np.flatnonzero(wanted > 1e-12))
         common = np.flatnonzero(counts.total() * wanted > 5)
         found = np.array([counts[int(token)] for token in common])

@@ -174,10 +174,8 @@ def test_an_interrupted_sweep_goes_on_and_has_the_counts_of_an_uninterrupted_one
     pair: Pair, tmp_path: Path
 ) -> None:
     """Three by three cells on three prompts; the oracle is a sweep that nobody interrupted."""
-    grid, path = (
-        grid_of("gamma=1,3,5", "top_k_suffixes=0,1,2", method="ouroboros"),
-        tmp_path / "out.json",
-    )
+    grid = grid_of("gamma=1,3,5", "top_k_suffixes=0,1,2", method="ouroboros")
+    path = tmp_path / "out.json"
     whole = Sweep(pair, grid, QUESTIONS, 1, 10)
     assert len(list(whole.run())) == whole.total == whole.done == 9 * 3
     first = Sweep(pair, grid, QUESTIONS, 1, 10, path)

@@ -196,7 +196,8 @@ def sentences(difference: Diff) -> list[str]:
     gains, losses = difference.gains, difference.losses
     lines = [_whole(difference)]
     if gains and losses:
-        won, lost = sum(s.saved for s in gains), -sum(s.saved for s in losses)
+        won = sum(s.saved for s in gains)
+        lost = -sum(s.saved for s in losses)
         saved = f"{counted(won, 'step')} in {counted(len(gains), 'segment')}"
         more = f"{counted(lost, 'step')} in {counted(len(losses), 'segment')}"
         lines.append(f"B saved {saved} and lost {more}.")
@@ -226,7 +227,8 @@ def _whole(difference: Diff) -> str:
     best = (difference.gains if saved > 0 else difference.losses)[0]
     most = abs(best.saved)
     part = f"{most} of them" if most < abs(saved) else f"the most, {most},"
-    steps, more = counted(abs(saved), "step"), "fewer" if saved > 0 else "more"
+    steps = counted(abs(saved), "step")
+    more = "fewer" if saved > 0 else "more"
     return (
         f"B needed {steps} {more} than A for {text} ({b} instead of {a}): {part} in {best.quoted}."
     )

@@ -65,10 +65,8 @@ def view(name: str) -> views.View:
 def facts(name: str) -> dict[str, Any]:
     """Numbers of a run, by the names that the gallery's sentences and the lessons use."""
     run, plain = trace(name), baseline(name)
-    rate, cost = (
-        metrics.draft_acceptance_rate(run.steps),
-        metrics.step_cost(run, plain) if plain else None,
-    )
+    rate = metrics.draft_acceptance_rate(run.steps)
+    cost = metrics.step_cost(run, plain) if plain else None
     found = {
         "tokens": metrics.new_tokens(run),
         "steps": len(run.steps),

@@ -28,7 +28,8 @@ def odds_facts(step: Step) -> dict[str, Any]:
 def step_facts(step: Step) -> dict[str, Any]:
     """Of one step: its number as it is shown, rows in the pass, tokens proposed, accepted and
     emitted."""
-    checked, accepted = len(step.tree) - 1, len(step.path)
+    checked = len(step.tree) - 1
+    accepted = len(step.path)
     return {
         "step": step.index + 1,
         "width": step.width,

@@ -247,9 +247,14 @@ def slot(axis: Axis, value: Value) -> float:
         return axis.values.index(value)
     assert not isinstance(value, str)
     numbers = [(float(v), float(n)) for n, v in enumerate(axis.values) if not isinstance(v, str)]
-    below, above = [n for n in numbers if n[0] < value], [n for n in numbers if n[0] > value]
-    if not (below and above):  # beyond the end, or an axis without numbers
-        return max(below)[1] + 0.4 if below else min(above)[1] - 0.4 if above else 0.0
+    below = [n for n in numbers if n[0] < value]
+    above = [n for n in numbers if n[0] > value]
+    if not below and not above:  # an axis without numbers
+        return 0.0
+    if not above:
+        return max(below)[1] + 0.4
+    if not below:
+        return min(above)[1] - 0.4
     (low, start), (high, end) = max(below), min(above)
     return start + (end - start) * (value - low) / (high - low)
 

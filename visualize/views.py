@@ -299,6 +299,9 @@ def lane_view(name: str, trace: Trace, baseline: Trace, difference: Divergence |
     )
     speedup = metrics.speedup(trace, baseline)
     busy = trace is not baseline and metrics.busy(trace, baseline) is not None
+    factor = "–" if speedup is None else f"{speedup:.2f}×"
+    if busy and speedup is not None:
+        factor += ", measured on a busy machine"
     return {
         "name": name,
         "busy": busy,
@@ -309,11 +312,7 @@ def lane_view(name: str, trace: Trace, baseline: Trace, difference: Divergence |
             f"{metrics.mean_acceptance_length(trace):.2f}",
             f"{metrics.total_seconds(trace):.2f}",
             f"{metrics.tokens_per_second(trace):.1f}",
-            "–"
-            if speedup is None
-            else f"{speedup:.2f}×, measured on a busy machine"
-            if busy
-            else f"{speedup:.2f}×",
+            factor,
             "the reference" if trace is baseline else _identical(trace, baseline, difference)[0],
         ],
     }

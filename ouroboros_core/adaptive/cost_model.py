@@ -53,7 +53,8 @@ class PassCosts:
         if rows <= self.rows[0] or len(self.rows) == 1:
             return seconds[0]
         upper = min(bisect_left(self.rows, rows), len(self.rows) - 1)
-        low, high = self.rows[upper - 1], self.rows[upper]
+        low = self.rows[upper - 1]
+        high = self.rows[upper]
         share = (rows - low) / (high - low)
         return seconds[upper - 1] + share * (seconds[upper] - seconds[upper - 1])
 

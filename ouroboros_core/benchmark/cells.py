@@ -91,11 +91,9 @@ def summary(points: Iterable[Point], grid: Grid) -> list[CellRow]:
 def _row(cell: int, coordinates: tuple[Value, ...], points: list[Point]) -> CellRow:
     speeds = Speeds.of(((p.question, 0), p.tokens, p.seconds) for p in points)
     plain = Speeds.of(((p.question, 0), p.plain_tokens, p.plain_seconds) for p in points)
-    tokens, passes, tested = (
-        sum(p.tokens for p in points),
-        sum(p.passes for p in points),
-        sum(p.tested for p in points),
-    )
+    tokens = sum(p.tokens for p in points)
+    passes = sum(p.passes for p in points)
+    tested = sum(p.tested for p in points)
     compared = all(p.compared for p in points)
     differing = [p.difference for p in points if p.difference is not None]
     ties = sum(difference.tie for difference in differing)
@@ -151,7 +149,8 @@ def ideal(points: Iterable[Point], grid: Grid) -> list[Ideal]:
         ).append(point)
     found = []
     for others, runs in alike.items():
-        tested, cost = sum(p.tested for p in runs), _draft_cost(runs)
+        tested = sum(p.tested for p in runs)
+        cost = _draft_cost(runs)
         if tested and cost is not None:
             alpha = sum(p.accepted for p in runs) / tested
             found.append(

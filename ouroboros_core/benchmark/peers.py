@@ -131,10 +131,8 @@ class Peer:
             )
             new = tuple(output[0, len(tokens) :].tolist())
             seconds = time.perf_counter() - began
-        prefill, drafting = (
-            target.first + (draft.first if draft else 0.0),
-            draft.rest if draft else 0.0,
-        )
+        prefill = target.first + (draft.first if draft else 0.0)
+        drafting = draft.rest if draft else 0.0
         phases = Seconds(
             prefill,
             drafting,

@@ -158,7 +158,8 @@ def _row(method: str, group: str, runs: Sequence[Measurement]) -> Row:
     speeds = _speeds(mine)
     plain = _speeds(run for run in runs if run.method == BASELINE)
     greedy = _speeds(run for run in runs if run.method == HF_GREEDY)
-    tokens, passes = sum(run.tokens for run in mine), sum(run.passes for run in mine)
+    tokens = sum(run.tokens for run in mine)
+    passes = sum(run.passes for run in mine)
     compared = bool(mine) and all(run.compared for run in mine)
     differing = [run.difference for run in mine if run.difference is not None]
     ties = sum(difference.tie for difference in differing)

@@ -52,12 +52,10 @@ class Runner:
     ) -> None:
         assert any(entrant.label == BASELINE for entrant in entrants), "the baseline always runs"
         assert isinstance(store.settings, Settings)
-        self.pair, self.entrants, self.store, self.settings = (
-            pair,
-            list(entrants),
-            store,
-            store.settings,
-        )
+        self.pair = pair
+        self.entrants = list(entrants)
+        self.store = store
+        self.settings = store.settings
         self.memory = MemoryPeak(pair.target.device.type)
         self._check(questions)
         repeats = range(self.settings.repeats)

@@ -213,7 +213,8 @@ def busy(trace: Trace, baseline: Trace) -> tuple[Sign, float] | None:
 def draft_cost(trace: Trace, baseline: Trace) -> float | None:
     """c: seconds of a draft pass / seconds of a plain step, both measured; None without draft
     passes."""
-    passes, plain = sum(step.draft_passes for step in trace.steps), plain_step_seconds(baseline)
+    passes = sum(step.draft_passes for step in trace.steps)
+    plain = plain_step_seconds(baseline)
     return (
         sum(step.seconds.draft for step in trace.steps) / passes / plain
         if passes and plain

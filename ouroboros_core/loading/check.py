@@ -162,6 +162,7 @@ def _difference(model: CausalLM, logits: object, branch: list[int]) -> float:
     plain = model.model(input_ids=ids, use_cache=False, logits_to_keep=1).logits[
         0, -1, : model.vocabulary
     ]
-    plain, mine = plain.double().cpu(), torch.as_tensor(logits).double()
+    plain = plain.double().cpu()
+    mine = torch.as_tensor(logits).double()
     written = ~mine.isneginf()  # a trimmed output vocabulary leaves the others without a chance
     return float((mine[written] - plain[written]).norm() / plain[written].norm())

@@ -18,13 +18,9 @@ def choose_device(device: str) -> torch.device:
     """The device of that name, or for 'auto' CUDA, else MPS, else the CPU; raises InvalidInput for
     one that is not there."""
     if device == "auto":
-        device = (
-            "cuda"
-            if torch.cuda.is_available()
-            else "mps"
-            if torch.backends.mps.is_available()
-            else "cpu"
-        )
+        device = "mps" if torch.backends.mps.is_available() else "cpu"
+        if torch.cuda.is_available():
+            device = "cuda"
     try:
         chosen = torch.device(device)
         torch.empty(1, device=chosen)

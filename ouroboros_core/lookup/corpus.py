@@ -82,7 +82,9 @@ class Corpus:
         """
         try:
             with np.load(path, allow_pickle=False) as file:
-                tokens, order, mine = file["tokens"], file["order"], str(file["fingerprint"])
+                tokens = file["tokens"]
+                order = file["order"]
+                mine = str(file["fingerprint"])
         except FileNotFoundError:
             raise InvalidInput(
                 f"there is no corpus {path}: make one with sam build FILES --out {path}"

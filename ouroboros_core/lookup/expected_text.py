@@ -68,7 +68,8 @@ class Prediction:
         self._lost_at, self._credit = origin, 0
         matching = self._behind_match.get(tuple(self._recent), ())
         if matching:
-            self.matched, self.at = self.min_match, min(matching, key=lambda end: abs(end - origin))
+            self.matched = self.min_match
+            self.at = min(matching, key=lambda end: abs(end - origin))
             return
         ends = self._behind.get(token, [])
         nearby = ends[

@@ -68,7 +68,8 @@ class LookaheadWindow:
         for level, tokens in enumerate(self.levels):
             nodes = []
             for column, token in enumerate(tokens):
-                parent = above[column] if level else (nodes[-1] if nodes else 0)
+                before = nodes[-1] if nodes else 0
+                parent = above[column] if level else before
                 nodes.append(builder.add_window(token, parent, silent=level < last))
             above = nodes if level else [0, *nodes]
         return nodes

@@ -240,7 +240,8 @@ def write_space(folder: Path, hardware: str = "cpu", source: Path | None = None)
     for front matter that Spaces would refuse, for a link of the README to what is not in the
     folder, and for a file of more than 10 MB.
     """
-    root, target = (source or assets().parent).resolve(), folder.resolve()
+    root = (source or assets().parent).resolve()
+    target = folder.resolve()
     if hardware not in SPACES:
         raise InvalidInput(f"hardware must be one of {', '.join(SPACES)}, got {hardware!r}")
     if not (root / "app.py").is_file():

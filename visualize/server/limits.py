@@ -59,7 +59,8 @@ class Budget:
             return
         now, back = self._clock(), 0.0
         for when, amount in spent:
-            total, back = total - amount, when + WINDOW - now
+            total -= amount
+            back = when + WINDOW - now
             if total + wanted <= self.most:
                 break
         had = sum(amount for _, amount in spent)

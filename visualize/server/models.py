@@ -164,7 +164,8 @@ class Models:
                 if choice.target == target and choice.draft
             ),
         }
-        if (there := self.there(pair)) is not None and there.draft is not None:
+        there = self.there(pair)
+        if there is not None and there.draft is not None:
             offered.add(there.draft.name)
         if not self.own and draft not in offered:
             raise InvalidInput(

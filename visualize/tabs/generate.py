@@ -77,7 +77,8 @@ class GeneratePanel:
         shown = views.run_view(
             trace, baseline, run="recorded", seq=0, badge_text=views.badge(trace)
         )
-        self.session, self.drawn = gr.State(Session()), gr.State({})
+        self.session = gr.State(Session())
+        self.drawn = gr.State({})
         with gr.Row(elem_classes="ouro-main"):
             with gr.Column(min_width=0, elem_classes="ouro-inputs"):
                 self.inputs.build_prompt()

@@ -100,10 +100,8 @@ class RacePanel:
             self.helps.append(gr.Markdown(_help(chosen), elem_classes="ouro-note"))
         with gr.Accordion("Sampling", open=False):
             sampling = Sampling.settings()
-            self.temperature, self.seed = (
-                sampling_component(sampling["temperature"]),
-                sampling_component(sampling["seed"]),
-            )
+            self.temperature = sampling_component(sampling["temperature"])
+            self.seed = sampling_component(sampling["seed"])
 
     def _wire(self) -> None:
         private: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}

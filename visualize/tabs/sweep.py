@@ -381,10 +381,8 @@ class SweepPanel:
         if session.swept is None or not session.swept.sweep.points:
             return {"seq": time.time_ns(), "problem": NOTHING_YET}
         sweep = session.swept.sweep
-        rows, ideals = (
-            cells.summary(sweep.points, sweep.grid),
-            cells.ideal(sweep.points, sweep.grid),
-        )
+        rows = cells.summary(sweep.points, sweep.grid)
+        ideals = cells.ideal(sweep.points, sweep.grid)
         name = f"sweep-{sweep.grid.method}"
         if field(event, "kind", str) == "csv":
             return {

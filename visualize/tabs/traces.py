@@ -90,7 +90,8 @@ class TracesPanel:
 
     def _open_file(self, event: gr.EventData, session: Session) -> list[Any]:
         with told():
-            name, text = field(event, "name", str)[:100], field(event, "text", str)
+            name = field(event, "name", str)[:100]
+            text = field(event, "text", str)
         try:
             trace, baseline = read_run(text)
         except OuroborosError as error:
@@ -118,7 +119,8 @@ class TracesPanel:
         with told():
             try:
                 a, b = (_chosen(name, session) for name in (first, second))
-                shown, figure = diff.view(diff.diff(a, b)), diff_figures.steps_against_tokens(a, b)
+                shown = diff.view(diff.diff(a, b))
+                figure = diff_figures.steps_against_tokens(a, b)
             except OuroborosError as error:
                 shown, figure = {"problem": str(error)}, figures.empty(CHOOSE)
             return {"seq": seq, **shown}, {"seq": seq, "run": "", "figure": figure}
