@@ -31,7 +31,7 @@ from starlette.middleware import Middleware
 
 from ouroboros_core.cli import options
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.loading.allowed import Choice, read_pairs
+from ouroboros_core.loading.allowed import PairChoice, read_pairs
 from ouroboros_core.locations import assets
 from visualize import palette
 from visualize.components.address import PageHeader, named, opened
@@ -62,11 +62,11 @@ OWN_MODELS = "For all tabs. Or type: TARGET + DRAFT, as folders, GGUF files or H
 FIRST = ("address", "token_view", "ask_view", "link_view", "save_view", "plot_view")
 """The modules of what the page shows at first."""
 MAX_QUEUE = 20
-"""Runs that may wait; who comes then is told so."""
+"""The number of runs that may wait; further ones are refused."""
 
 
 SESSIONS = 200
-"""Visitors whose runs are kept; the one who came first is forgotten when there are more."""
+"""Visitors whose runs are kept; the oldest is forgotten when there are more."""
 
 
 def theme() -> Any:
@@ -198,14 +198,14 @@ def listed() -> str | None:
     return os.environ.get("OUROBOROS_PAIRS") or there
 
 
-def offered(arguments: argparse.Namespace) -> Sequence[Choice]:
+def offered(arguments: argparse.Namespace) -> Sequence[PairChoice]:
     """The pairs that visitors may choose; raises InvalidInput for a list that cannot be read, or a
     pair beside it."""
     named = [getattr(arguments, name) for name in ("target", "draft", "head", "corpus")]
     if not arguments.pairs:
         name = " + ".join(one for one in named[:2] if one) if arguments.target else EMBEDDED
         return [
-            Choice(
+            PairChoice(
                 name=name, **dict(zip(("target", "draft", "head", "corpus"), named, strict=True))
             )
         ]
@@ -217,7 +217,7 @@ def offered(arguments: argparse.Namespace) -> Sequence[Choice]:
     return read_pairs(Path(arguments.pairs))
 
 
-def load(arguments: argparse.Namespace, choice: Choice) -> Any:
+def load(arguments: argparse.Namespace, choice: PairChoice) -> Any:
     """The pair, on this machine as the flags say."""
     parts = choice.model_dump(exclude={"name"})
     return options.load_pair(
@@ -226,8 +226,7 @@ def load(arguments: argparse.Namespace, choice: Choice) -> Any:
 
 
 def health(runner: Runner) -> JSONResponse:
-    """For whoever watches over the server: 200 while it serves, 503 if the models could not be
-    loaded."""
+    """For monitoring: 200 while the page serves, 503 if the models could not be loaded."""
     state = runner.models.health
     return JSONResponse({"status": state}, 503 if state == "failed" else 200)
 

@@ -68,7 +68,7 @@ class Sampling(Hyperparameters):
 
 
 TINY = 1e-100
-"""Below this temperature dividing by it may give infinities."""
+"""Below this temperature a division by it may overflow."""
 
 
 def process(logits: npt.NDArray[np.floating], sampling: Sampling) -> Scores:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ouroboros_core.interfaces import Output
 
 Probabilities = npt.NDArray[np.float64]
-"""Of every token of a vocabulary: [vocabulary], adding up to 1."""
+"""Probabilities [vocabulary], which add up to 1."""
 
 
 class Learned(StrEnum):
@@ -90,7 +90,7 @@ WINDOW = Provenance(Source.WINDOW)
 
 @dataclass(frozen=True)
 class TokenTree:
-    """Tokens to be scored in one target pass.
+    """The tokens of one target pass.
 
     tokens      token ids; tokens[0] is the root, the last token of the context
     parents     parents[0] == -1, and a parent stands before its child
@@ -156,7 +156,7 @@ class TokenTree:
         return sees
 
     def first(self, count: int) -> TokenTree:
-        """The first so many nodes, the root included."""
+        """The first `count` nodes, the root included."""
         silent = frozenset(node for node in self.silent if node < count)
         return TokenTree(self.tokens[:count], self.parents[:count], self.provenance[:count], silent)
 
@@ -166,17 +166,17 @@ class TokenTree:
         return self.tokens[:n] == other.tokens and self.parents[:n] == other.parents
 
     def drawn_from(self, node: int) -> Probabilities | None:
-        """The draft's probabilities [vocabulary] that the node's token was drawn from; None where
+        """The draft's probabilities [vocabulary] that the node's token was drawn from; None if
         it was chosen otherwise."""
         return None
 
     def draft_output(self, node: int) -> Output | None:
-        """What the draft said after a node, from which the node's children come; None where no
-        draft was asked."""
+        """The draft's output after a node, from which the node's children come; None if there is
+        none."""
         return None
 
     def origins(self, node: int) -> tuple[Provenance, ...]:
-        """Everybody who proposed the node's token there, the one in `provenance` first."""
+        """All origins of a node, the one in `provenance` first."""
         return (self.provenance[node],)
 
     def path_to(self, node: int) -> list[int]:
@@ -210,7 +210,7 @@ class TokenTree:
         return tuple(zip(self.tokens, self.parents, strict=True))[self.proposals :]
 
     def without_window(self) -> TokenTree:
-        """The proposals alone, without what was noted beside them: what a trace keeps."""
+        """The proposals without window and notes, as a trace keeps them."""
         n = self.proposals
         if n == len(self) and type(self) is TokenTree:
             return self
@@ -219,7 +219,7 @@ class TokenTree:
 
 @dataclass
 class Notes:
-    """What is noted beside the nodes of a tree while a step lasts, by node.
+    """Additional data of the nodes of a tree during one step, by node.
 
     drawn    the draft's probabilities that its token was drawn from, where rejection sampling asks
              for them
@@ -245,7 +245,7 @@ class Notes:
             self.origins.setdefault(own, origins)
 
     def attach(self, tree: TokenTree) -> TokenTree:
-        """The tree with these notes; itself where there are none."""
+        """The tree with these notes; itself if there are none."""
         if not (self.drawn or self.outputs or self.origins):
             return tree
         return AnnotatedTree(tree.tokens, tree.parents, tree.provenance, tree.silent, self)
@@ -311,8 +311,8 @@ class TreeBuilder:
         return tuple(numbers)
 
     def _agree(self, node: int, more: Sequence[Provenance]) -> None:
-        """Others propose the same token: the likeliest origin names the node, and notes that there
-        is another source."""
+        """Add origins to a node. The most probable origin names the node and notes that there is
+        another source."""
         known = self._notes.origins.get(node, (self._provenance[node],))
         ordered = sorted((*known, *more), key=lambda origin: -origin.prior(self._depths[node]))
         others = (origin.source for origin in ordered if origin.source is not ordered[0].source)
@@ -333,7 +333,7 @@ class TreeBuilder:
         provenance: Provenance,
         drawn_from: Probabilities | None = None,
     ) -> int | None:
-        """The node for `token` below `parent`: an equal sibling if there is one, None where it
+        """The node for `token` below `parent`: an equal sibling if there is one, None if it
         would lie too deep.
 
         drawn_from: the probabilities [vocabulary] of a token that was drawn at random, where
@@ -352,7 +352,7 @@ class TreeBuilder:
         return node
 
     def note_output(self, node: int, output: Output) -> None:
-        """Note what the draft said after a node."""
+        """Note the draft's output after a node."""
         self._notes.outputs[node] = output
 
     def add_path(self, tokens: Iterable[int], parent: int, provenance: Provenance) -> list[int]:

@@ -19,7 +19,7 @@ from ouroboros_core import methods
 from ouroboros_core.decoding.generation import Generation, Task
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.loading import capacity
-from ouroboros_core.loading.allowed import Choice, read_pairs, typed
+from ouroboros_core.loading.allowed import PairChoice, read_pairs, typed
 from ouroboros_core.loading.pairs import Pair
 from tests.test_studio import small_pair
 from visualize.server.endpoint import flag, whole
@@ -95,7 +95,10 @@ def test_a_list_of_pairs_is_read_and_the_first_is_the_default(tmp_path: Path) ->
         json.dumps([{"name": "own"}, {"name": "other", "target": "models/t", "draft": "none"}])
     )
     pairs = read_pairs(file)
-    assert pairs == (Choice(name="own"), Choice(name="other", target="models/t", draft="none"))
+    assert pairs == (
+        PairChoice(name="own"),
+        PairChoice(name="other", target="models/t", draft="none"),
+    )
     models = Models(lambda _: small_pair(), pairs, own=False)
     assert models.choice("").name == "own" == models.first
     assert models.choice("other").draft == "none"
@@ -125,7 +128,7 @@ def test_a_list_of_pairs_that_is_none_is_refused(tmp_path: Path, text: str, mess
 
 
 def test_on_ones_own_machine_any_pair_may_be_typed() -> None:
-    assert typed("models/t + models/d") == Choice(
+    assert typed("models/t + models/d") == PairChoice(
         name="models/t + models/d", target="models/t", draft="models/d"
     )
     assert typed("org/model").draft is None
@@ -133,7 +136,7 @@ def test_on_ones_own_machine_any_pair_may_be_typed() -> None:
         typed(" ")
     loaded: list[str] = []
 
-    def load(choice: Choice) -> Pair:
+    def load(choice: PairChoice) -> Pair:
         loaded.append(str(choice.target))
         return small_pair()
 
@@ -146,7 +149,10 @@ def test_on_ones_own_machine_any_pair_may_be_typed() -> None:
 def test_a_sweep_on_a_public_page_loads_no_draft_that_is_not_listed() -> None:
     models = Models(
         lambda _: small_pair(),
-        [Choice(name="own", target="t", draft="d"), Choice(name="two", target="u", draft="e")],
+        [
+            PairChoice(name="own", target="t", draft="d"),
+            PairChoice(name="two", target="u", draft="e"),
+        ],
         own=False,
     )
     models.check_draft("own", "d")
@@ -162,7 +168,7 @@ def test_a_sweep_on_a_public_page_loads_no_draft_that_is_not_listed() -> None:
 def test_models_that_failed_to_load_are_tried_again_at_the_next_click() -> None:
     tries: list[int] = []
 
-    def load(_: Choice) -> Pair:
+    def load(_: PairChoice) -> Pair:
         tries.append(1)
         if len(tries) == 1:
             raise InvalidInput("there is no model folder x")

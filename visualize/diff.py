@@ -95,7 +95,7 @@ class Diff:
 
     @property
     def seconds(self) -> tuple[float, float]:
-        """Seconds from the start, prefill included, until A and B had the common text; 0 where
+        """Seconds from the start, prefill included, until A and B had the common text; 0 if
         there is none."""
         if not self.tokens:
             return 0.0, 0.0
@@ -235,7 +235,7 @@ def _whole(difference: Diff) -> str:
 
 
 def _parting(difference: Diff) -> str:
-    """Where the texts part, and what may be the reason; empty where they are equal."""
+    """Where the texts part, and what may be the reason; empty if they are equal."""
     a, b = difference.a, difference.b
     if not difference.parted:
         more = metrics.new_tokens(b) - metrics.new_tokens(a)

@@ -34,13 +34,13 @@ def to_csv(trace: Trace, baseline: Trace | None = None) -> str:
     id            the token id
     source        who proposed it; target for the target's own, draft where the draft model wrote
                   alone
-    kind          correction or bonus, of the target's own; empty where nothing had been proposed
+    kind          correction or bonus, of the target's own; empty if nothing had been proposed
     learned       where the phrase it comes from was learned
     choice        accepted, or own: the writer's own choice
     seconds       from the start, prefill included, until it was there, to a microsecond
     width, draft_passes   rows of the target pass of its step, and passes of the draft model
     baseline_seconds      only with a baseline: when plain decoding had the same text up to here;
-                          empty where its text is another
+                          empty if its text is another
     """
     theirs = metrics.seconds_to_token(baseline) if baseline is not None else []
     where = (

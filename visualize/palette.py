@@ -1,5 +1,5 @@
-"""The looks of all classes of token, for legend, CSS, charts and terminal; they are declared in
-`ouroboros_core.sources`."""
+"""The looks of all classes of token, for legend, CSS, charts and terminal; `ouroboros_core.sources`
+declares them."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ class Inputs:
 
 
 def of(trace: Trace) -> Inputs | None:
-    """The inputs that a run was made of; None where the page has no such method, settings or
+    """The inputs that a run was made of; None if the page has no such method, settings or
     length."""
     try:
         kind = methods.get(trace.method)
@@ -74,7 +74,7 @@ def query(inputs: Inputs) -> str:
 
 
 def read(parameters: Mapping[str, str], most: int = MOST) -> tuple[Inputs, list[str]] | None:
-    """The inputs of a query string, and what is wrong with it; None where there is no prompt in it.
+    """The inputs of a query string, and what is wrong with it; None if there is no prompt in it.
 
     A parameter that is wrong has its default instead, and costs no other one; the prompt is then
     "". Parameters of others are left alone. most: new tokens that this page lets a visitor ask for.

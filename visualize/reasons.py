@@ -36,7 +36,7 @@ def share(chance: float) -> str:
 
 
 def origin(provenance: Provenance) -> str:
-    """Where a proposal comes from, a sentence; empty where there is nothing to say."""
+    """Where a proposal comes from, a sentence; empty if there is nothing to say."""
     parts = []
     if provenance.learned is not None and provenance.source is not Source.COPY:
         when = f" at step {provenance.step + 1}" if provenance.step is not None else ""

@@ -74,7 +74,7 @@ def node_view(step: Step, node: int, reasons: Reasons, piece: Piece) -> View:
 
 
 def odds_view(judged: Judged, piece: Piece) -> list[list[Any]]:
-    """Rows [id, text, target, draft, noise, left], the target's likeliest first; null where there
+    """Rows [id, text, target, draft, noise, left], the target's likeliest first; null if there
     is no such number."""
     columns = (judged.target, judged.draft, judged.noise, judged.left)
     rows = [

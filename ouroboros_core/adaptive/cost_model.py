@@ -13,7 +13,8 @@ NEAR, FAR = SHORT_CONTEXT, LONG_CONTEXT  # as `profiler` calls them
 
 
 LITTLE = 1.1
-"""Of a pass over one row: what one may take over so many rows that their number is called cheap."""
+"""A number of rows is cheap if a pass over them takes at most this multiple of a pass over one
+row."""
 
 
 @dataclass(frozen=True)
@@ -21,8 +22,8 @@ class PassCosts:
     """Seconds of a model's pass, measured at some row counts (ascending, beginning with 1).
 
     seconds  behind a context of SHORT_CONTEXT tokens
-    far      behind one of LONG_CONTEXT tokens; empty where that was not measured
-    reading  seconds for every token of a prompt; 0 where that was not measured
+    far      behind one of LONG_CONTEXT tokens; empty if that was not measured
+    reading  seconds for every token of a prompt; 0 if that was not measured
     """
 
     rows: tuple[int, ...]
@@ -31,8 +32,8 @@ class PassCosts:
     reading: float = 0.0
 
     def of(self, rows: int, context: int = SHORT_CONTEXT) -> float:
-        """Seconds of a pass over so many rows: on a straight line between those measured, beyond
-        them on the last line; and likewise for the context."""
+        """Seconds of a pass over `rows` rows. Interpolates linearly between measured row counts and
+        extrapolates beyond them; the context length is handled the same way."""
         short = self._line(self.seconds, rows)
         if not self.far:
             return short
@@ -41,8 +42,8 @@ class PassCosts:
 
     @property
     def cheap_rows(self) -> int:
-        """The most rows that were measured over which a pass takes at most LITTLE of one over a
-        single row."""
+        """The largest measured row count whose pass takes at most LITTLE times a pass over one
+        row."""
         return max(
             rows
             for rows, seconds in zip(self.rows, self.seconds, strict=True)
@@ -61,8 +62,8 @@ class PassCosts:
 
 @dataclass(frozen=True)
 class Costs:
-    """Seconds of passes: of the target, and of a draft model and an EAGLE head where there are
-    any."""
+    """Seconds of the passes of the target and, if present, of the draft model and the EAGLE
+    head."""
 
     target: PassCosts
     draft: PassCosts | None = None
@@ -70,7 +71,8 @@ class Costs:
 
     @property
     def sizing(self) -> Sizing:
-        """What is cheap here, for amounts that a method chooses when it starts."""
+        """Which amounts are cheap on this machine, for a method that chooses them when it
+        starts."""
         plain = self.target.of(1)
         if self.draft is None:
             return Sizing(self.target.cheap_rows)
@@ -83,4 +85,4 @@ TYPICAL = Costs(
     draft=PassCosts((1, 16, 64), (3.0, 3.4, 4.6)),
     head=PassCosts((1, 16, 64), (2.0, 2.3, 3.2)),
 )
-"""Where nothing was measured: round numbers, in the proportions of small models on a CPU."""
+"""Used where nothing was measured: round numbers in the proportions of small models on a CPU."""

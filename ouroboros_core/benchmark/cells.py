@@ -1,5 +1,5 @@
-"""From a sweep's points to one row a cell, the best of them, and the draft length that theory calls
-ideal."""
+"""Summarises a sweep's points: one row per cell, the best cell, and the ideal draft length in
+theory."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ class CellRow:
     tokens_per_second  emitted tokens / seconds, prefill included
     speedup            that / the same of the plain runs that these runs are compared with
     ci95               95% confidence interval of speedup, from resampling the questions
-    acceptance_length  emitted tokens / target passes, the target's own tokens included; 0 where the
+    acceptance_length  emitted tokens / target passes, the target's own tokens included; 0 if the
                        target made no pass
-    acceptance_rate    accepted / tested tokens; null where nothing was tested
+    acceptance_rate    accepted / tested tokens; null if nothing was tested
     draft_length       proposed tokens along the deepest branch, the mean over all target passes
     draft_cost         c: seconds of a draft pass / seconds of a plain pass; null without draft
                        passes
     equal, ties, differences  texts equal to plain decoding's, first differing at a rounding tie,
-                              and beyond; null where the text
+                              and beyond; null if the text
                        need not be equal
     """
 
@@ -66,7 +66,7 @@ class Ideal:
     others   the values on all axes but that of gamma
     speedup  over plain decoding, as predicted; below 1 no draft length pays
     alpha    accepted / tested, over all runs at these values
-    cost     c: seconds of a draft pass / seconds of a plain pass, likewise
+    cost     c: seconds of a draft pass / seconds of a plain pass, over the same runs
     """
 
     others: tuple[Value, ...]
@@ -116,7 +116,7 @@ def _row(cell: int, coordinates: tuple[Value, ...], points: list[Point]) -> Cell
 
 
 def _draft_cost(points: Sequence[Point]) -> float | None:
-    """c, as in `metrics.draft_cost`; None where no draft was checked by a target."""
+    """c, as in `metrics.draft_cost`; None if no draft was checked by a target."""
     passes = sum(p.draft_passes for p in points if p.passes)
     plain = ratio(sum(p.plain_seconds.decode for p in points), sum(p.plain_tokens for p in points))
     return (
@@ -127,7 +127,7 @@ def _draft_cost(points: Sequence[Point]) -> float | None:
 
 
 def best(rows: Sequence[CellRow]) -> CellRow | None:
-    """The fastest; None where there is none yet."""
+    """The fastest; None if there is none yet."""
     return max(rows, key=lambda row: row.speedup, default=None)
 
 

@@ -40,7 +40,7 @@ class Spec:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one run left behind. `passes` and `rows` are the target's, prefill apart; seconds are
+    """The record of one run. `passes` and `rows` are the target's, without prefill; seconds are
     wall-clock."""
 
     tokens: tuple[int, ...]
@@ -56,10 +56,10 @@ class Entrant(Protocol):
     label: str
     """The name of its rows."""
     setting: str
-    """What distinguishes it from others of the same label, of which the best counts; empty if there
-    are none."""
+    """What distinguishes it from other entrants with the same label, of which the best counts;
+    empty if it is the only one."""
     repeats_plain_text: bool
-    """Whether its text ought to be that of the baseline."""
+    """Whether its text must equal the baseline's."""
 
     def run(self, prompt: str, history: Sequence[str], max_new_tokens: int) -> Outcome:
         """Continue the prompt, which follows `history` (user and assistant in turn)."""
@@ -139,7 +139,7 @@ class MethodEntrant:
         self.reset()
 
     def reset(self) -> None:
-        """Begin anew: a warm pool becomes empty."""
+        """Start over: empties a warm pool."""
         settings = self._spec.hyperparameters.model_dump()
         if self._spec.warm:
             self.pool = PhrasePool(

@@ -21,7 +21,7 @@ DRAFT = "draft"
 MOST_CELLS = 100
 
 TOKENS, QUESTIONS = 64, 6
-"""New tokens of a run, and how many of the project's own prompts, where nothing else is said."""
+"""Defaults: new tokens per run, and how many of the project's own prompts."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class Grid:
 
     axes      settings of the method, of Sampling, or `draft` (folder, GGUF file, Hub id, 'none')
     settings  values of settings that are not varied; those left out have their defaults
-    sampling  likewise; an axis comes before it
+    sampling  of settings that are not varied; an axis takes precedence
     """
 
     method: str

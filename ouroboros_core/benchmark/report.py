@@ -34,7 +34,7 @@ class Row:
 
     setting                 of a peer: the one of its settings that was fastest overall, which is
                             the one reported
-    tokens_per_pass         emitted tokens / target passes (prefill is not one); 0 where the target
+    tokens_per_pass         emitted tokens / target passes (prefill is not one); 0 if the target
                             made none
     rows_per_token          rows in target passes / emitted tokens: the price
     draft_passes_per_token  draft model passes / emitted tokens
@@ -46,7 +46,7 @@ class Row:
                             ran
     ci95                    95% confidence interval of speedup, from resampling the questions
     equal, ties, differences  texts equal to the baseline's, first differing at a rounding tie, and
-                              beyond; null where the text
+                              beyond; null if the text
                             need not be equal
     largest_ulps            the largest gap among ties and differences, in units in the last place
     seconds                 of prefill and of each phase, summed over all runs. Of a peer on a GPU,
@@ -106,7 +106,7 @@ class Speeds:
 
 
 def ratio(a: float, b: float) -> float:
-    """a / b; 0 where there is nothing to divide by."""
+    """a / b; 0 if b is 0."""
     return a / b if b else 0.0
 
 
@@ -130,8 +130,8 @@ def rows(measurements: Sequence[Measurement]) -> list[Row]:
 
 
 def _in_order(measurements: Sequence[Measurement]) -> list[Measurement]:
-    """The baseline first, the peers last, otherwise as they come in the first unit - whose order
-    was not rotated."""
+    """The baseline first, the peers last, the others in the order of the first unit, which was not
+    rotated."""
     return sorted(
         measurements, key=lambda run: (run.method != BASELINE, run.method.startswith("hf-"))
     )

@@ -32,7 +32,7 @@ WARM_UP_TOKENS = 8
 
 @contextlib.contextmanager
 def naming(question: Question, turn: int = 0) -> Iterator[None]:
-    """Says of bad input which question it is."""
+    """Adds the question's id to the message of bad input."""
     try:
         yield
     except InvalidInput as error:
@@ -89,8 +89,8 @@ class Runner:
         ]
 
     def warm_up(self) -> None:
-        """A few tokens each, so that no clock measures first calls; then warm pools are what they
-        were."""
+        """Generates a few tokens with each entrant, so that first calls are not timed; warm pools
+        are restored afterwards."""
         for entrant in self.entrants:
             entrant.run("Hello", (), min(WARM_UP_TOKENS, self.settings.max_new_tokens))
             if isinstance(entrant, MethodEntrant):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 DRAFT_ALONE = "draft_only"
 FALLBACK = "prompt_lookup"
-"""The method that answers where no other one can."""
+"""The method that answers if no other one can."""
 PROCESSORS = {
     "greedy": (),
     "multinomial": ("temperature",),
@@ -36,7 +36,7 @@ each asks for."""
 
 
 class Quit(Exception):
-    """The visitor wants to leave."""
+    """Raised to leave the console."""
 
 
 @dataclass(frozen=True)
@@ -162,7 +162,7 @@ class Session:
         )
 
     def choose(self, specs: tuple[Spec, ...]) -> str:
-        """Let these methods answer; raises InvalidInput where one cannot."""
+        """Let these methods answer; raises InvalidInput if one cannot."""
         from ouroboros_core.decoding.generation import lacking
 
         for spec in specs:
@@ -276,7 +276,7 @@ class Session:
             self._methods(),
         ]
         said += [f"left out: {'; '.join(dropped)}"] if dropped else []
-        said += ["the conversation begins anew"] if target else []
+        said += ["the conversation starts over"] if target else []
         return "; ".join(said)
 
     def do_target(self) -> str:
@@ -326,7 +326,7 @@ class Session:
     def do_clear(self) -> str:
         """Forget the conversation."""
         self.history = []
-        return "the conversation begins anew"
+        return "the conversation starts over"
 
     def do_save(self, file: str = "") -> str:
         """FILE: write the last answer's trace as JSON; of several answers, each to a file of its

@@ -40,8 +40,8 @@ def keys(step: Step) -> list[str]:
 
 
 def rejected(step: Step) -> list[int]:
-    """The nodes of the branch that was hoped for where the walk ended: the first child, its first
-    child, and so on."""
+    """The nodes of the first branch below the end of the walk: the first child, its first child,
+    and so on."""
     if step.kind != "correction":
         return []
     branch: list[int] = []
@@ -53,7 +53,7 @@ def rejected(step: Step) -> list[int]:
 
 
 def safe(text: str) -> str:
-    """Text whose control characters are pictures, so that what a model writes cannot drive the
+    """The text with control characters replaced by pictures, so that a model cannot control the
     terminal."""
     return CONTROL.sub(
         lambda found: chr(0x2400 + ord(found[0])) if ord(found[0]) < 32 else "\ufffd", text
@@ -137,7 +137,7 @@ def live(generation: Generation, console: Console, *, ends: AbstractSet[int] = f
 
 
 def _tail(line: Text, console: Console) -> Text:
-    """As much of the end of a line as fits the terminal."""
+    """The end of a line, as much as fits the terminal."""
     rows = line.copy().wrap(console, console.width)
     return Text("\n").join(list(rows)[-max(1, console.height - 2) :])
 
@@ -145,7 +145,7 @@ def _tail(line: Text, console: Console) -> Text:
 def _styled(
     generation: Generation, step: Step, found: list[tuple[str, str]]
 ) -> Iterator[Text | None]:
-    """The pieces of a step's text, and None where a line ends; what was rejected stands before the
+    """The pieces of a step's text, and None at a line end; what was rejected stands before the
     target's own token."""
     for number, (key, text) in enumerate(found, 1):
         if number == len(found):

@@ -1,5 +1,5 @@
-"""What the interfaces share: a plain transformers model in, steps out, messages in the caller's own
-words."""
+"""Shared by the interfaces: takes a plain transformers model, yields steps, and words messages in
+the caller's terms."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from ouroboros_core.errors import InvalidInput
 from ouroboros_core.sampling import Sampling, process, softmax
 
 UNSET: Any = object()
-"""The default of an argument that goes by two names."""
+"""The default of an argument that has two names."""
 
 
 @dataclass(frozen=True)

@@ -124,4 +124,4 @@ def ouroboros(
 
 
 dualdec = ouroboros
-"""The earlier name: Dual Decoding is the same algorithm."""
+"""The earlier name of the same algorithm."""

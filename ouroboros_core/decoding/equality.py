@@ -1,9 +1,8 @@
-"""Is the text that of plain decoding? And if not, was it rounding?
+"""Does the text equal that of plain decoding? If not, does rounding explain the difference?
 
 In float32 and float64 the text is equal. In bfloat16 and float16 a pass over many rows rounds
-otherwise than a pass over one, so that a near tie can fall either way; the difference is then no
-error, but it must be shown, not hidden.
-"""
+differently from a pass over one, so that a near tie can fall either way. Such a difference is no
+error, but it is shown, not hidden."""
 
 from __future__ import annotations
 
@@ -25,7 +24,8 @@ TIE_ULPS = 2.0
 """A gap of at most this many units in the last place is a tie."""
 
 BEST = 10
-"""Tokens by whose logits it is measured how far two passes over the same text are apart."""
+"""How many of the best tokens are compared to measure the difference of two passes over the same
+text."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Divergence:
     """The first position at which two texts differ.
 
     position     index among the new tokens, from 0
-    token, other the method's token and plain decoding's there; None where a text had ended
+    token, other the method's token and plain decoding's there; None if a text had ended
     gap          how far the method's token lies below the best one, in logits of a plain pass
                  (noise added where sampled)
     ulps         the same in units in the last place of the best logit, in the model's dtype

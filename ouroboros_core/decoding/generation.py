@@ -59,7 +59,7 @@ class Task:
 
 
 def lacking(pair: Pair, kind: type[Method], hyperparameters: Hyperparameters) -> Need | None:
-    """What a method needs with these settings and the pair has not got; None if nothing."""
+    """What a method needs with these settings and the pair lacks; None if nothing."""
     there = {Need.DRAFT_MODEL: pair.draft, Need.HEAD: pair.head, Need.CORPUS: pair.corpus}
     return next(
         (need for need in sorted(methods.needed(kind, hyperparameters)) if there[need] is None),
@@ -146,7 +146,7 @@ class Generation:
         check_memory(computing, len(self.prompt.tokens) + task.max_new_tokens)
 
     def _prediction(self) -> tuple[int, ...]:
-        """What is expected, in token ids as the answer would have them."""
+        """The expected text as token ids, tokenized like the answer."""
         if not self.task.prediction:
             return ()
         check_text(self.task.prediction)

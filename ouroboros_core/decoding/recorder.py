@@ -1,5 +1,4 @@
-"""What both models thought at every position that was judged: kept for those who want to look,
-outside every clock."""
+"""Records what both models predicted at every judged position, outside the timed phases."""
 
 from __future__ import annotations
 
@@ -21,8 +20,8 @@ DIGITS = 5
 
 
 class Recorder:
-    """Looks once more at a step that is over. It computes with what is there already, makes no pass
-    and changes nothing."""
+    """Looks at a finished step. It reuses the outputs of the step, makes no pass and changes
+    nothing."""
 
     def __init__(self, sampler: Sampler) -> None:
         self.sampler = sampler
@@ -87,7 +86,7 @@ class Recorder:
     def _trials(
         self, tree: TokenTree, evaluation: Evaluation, length: int
     ) -> dict[int, tuple[Trial, ...]]:
-        """The draws of rejection sampling, made once more from the same randomness."""
+        """The draws of rejection sampling, repeated with the same randomness."""
         found: dict[int, list[Trial]] = {}
 
         def note(
@@ -106,7 +105,7 @@ class Recorder:
 
 
 def _left(p: Probabilities, trials: tuple[Trial, ...], tree: TokenTree) -> Probabilities | None:
-    """What is left of p after the last candidate was rejected; None where one was accepted."""
+    """What is left of p after the last candidate was rejected; None if one was accepted."""
     if trials[-1].accepted:
         return None
     for trial in trials:
@@ -115,7 +114,7 @@ def _left(p: Probabilities, trials: tuple[Trial, ...], tree: TokenTree) -> Proba
 
 
 def _top(p: Probabilities) -> list[int]:
-    """The likeliest tokens, the likeliest first, of those that have a chance."""
+    """The most probable tokens with a probability above 0, the most probable first."""
     count = min(TOP, len(p))
     best = np.argpartition(p, -count)[-count:]
     ordered: list[int] = best[np.argsort(-p[best], kind="stable")].tolist()
@@ -123,7 +122,7 @@ def _top(p: Probabilities) -> list[int]:
 
 
 def _column(values: Any, rows: Any) -> tuple[float, ...]:
-    """Rounded values of some tokens; empty where there are none. A smaller draft vocabulary has no
+    """Rounded values of some tokens; empty if there are none. A smaller draft vocabulary has no
     chance beyond its end."""
     if values is None:
         return ()

@@ -67,7 +67,7 @@ class Judged:
     tokens  ids: the ten likeliest of both models, what was proposed, and what was chosen
     target  the target's probability of each: that which is sampled from, or at temperature 1 where
             the choice is greedy
-    draft   likewise the draft's; empty where it was not asked
+    draft   the draft's probability of each; empty if it was not asked
     noise   the Gumbel noise of each: the token with the largest log-probability plus noise is
             chosen. Sampled by `match` only
     trials  the candidates in the order in which they were judged. Rejection sampling only
@@ -90,7 +90,7 @@ class Step:
 
     tree          what was proposed, without the lookahead window
     path          accepted nodes in text order, without the root
-    target_token  the token the target added itself; None where the text ended inside the path
+    target_token  the token the target added itself; None if the text ended inside the path
     width         rows in the pass, window included: its price
     draft_passes  passes of the draft model
     pool_size     phrases in the pool after the step; None for a method without one

@@ -38,7 +38,7 @@ def read_trace(text: str | bytes) -> Trace:
 
 
 def read_run(text: str | bytes) -> tuple[Trace, Trace | None]:
-    """The trace in a JSON text and the plain run it was compared with, None where there is none;
+    """The trace in a JSON text and the plain run it was compared with, None if there is none;
     raises InvalidInput as `read_trace` does, for either of them, and for a plain run of another
     prompt."""
     data = _parse(text)
@@ -210,7 +210,7 @@ def check(trace: Trace) -> None:
 
 
 def _check_strings(trace: Trace) -> None:
-    """No string beyond its length."""
+    """Checks the lengths of all strings."""
     names = {
         name: getattr(trace, name) for name in ("method", "target", "draft", "corpus", "created")
     }
@@ -366,7 +366,7 @@ def _check_trials(judged: Judged, step: Step, where: str) -> None:
 
 
 def _check_shown(trace: Trace) -> None:
-    """A picture repeats the text of a token wherever the token stands."""
+    """Bounds the characters that a picture shows, which repeats a token's text for every node."""
     length = {token: len(piece) for token, piece in trace.pieces.items()}
     count = 0
     for step in trace.steps:
@@ -389,7 +389,7 @@ def at_most(count: int, where: str, most: int, what: str = "entries") -> None:
 
 
 def _within(value: float | None, where: str, low: float, high: float) -> None:
-    """None is no number and passes; NaN lies nowhere and does not."""
+    """None passes; NaN does not."""
     if value is not None and not low <= value <= high:
         raise refusal(where, f"must be between {low:,} and {high:,}, got {shown(value)}")
 

@@ -1,5 +1,5 @@
-"""Can this model be verified over a tree? One look at its configuration, one tree pass against
-plain passes."""
+"""Checks whether a model can be verified over a tree: its configuration, and one tree pass compared
+with plain passes."""
 
 from __future__ import annotations
 

@@ -48,8 +48,8 @@ def choose_dtype(dtype: DType, device: torch.device) -> torch.dtype:
 
 
 def available_threads(limits: Path = Path("/sys/fs/cgroup")) -> int:
-    """Threads worth having: one for each processor this process may use, and no more than its
-    container's quota of them."""
+    """Useful threads: one per processor that this process may use, at most its container's
+    quota."""
     allowed = (
         len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     )
@@ -67,7 +67,7 @@ def available_threads(limits: Path = Path("/sys/fs/cgroup")) -> int:
 
 
 def _cpu_facts() -> tuple[str, frozenset[str]]:
-    """Name and feature flags of the processor, where the system tells them."""
+    """Name and feature flags of the processor, if the system reports them."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
@@ -79,7 +79,7 @@ def _cpu_facts() -> tuple[str, frozenset[str]]:
 
 
 def processor() -> str:
-    """The processor and the widest arithmetic it has that matters here."""
+    """The processor and its widest relevant instruction set."""
     name, flags = _cpu_facts()
     best = next((f for f in ("amx_bf16", "avx512_bf16", "avx512f", "avx2") if f in flags), "")
     return f"{name} ({best})" if best else name

@@ -1,4 +1,4 @@
-"""A corpus of token ids, indexed: where does the end of a text occur in it, and what follows there?
+"""An indexed corpus of token ids: finds where the end of a text occurs and what follows.
 
 A suffix array (Manber and Myers 1993), sorted by the first `DEPTH` tokens of every suffix;
 documents are kept apart. It answers what a static suffix automaton answers (SAM-Decoding, arXiv
@@ -23,10 +23,10 @@ from ouroboros_core.errors import InvalidInput
 Ids = npt.NDArray[np.int32]
 
 DEPTH = 64
-"""Tokens by which suffixes are sorted; no match is longer."""
+"""Suffixes are sorted by this many tokens; no match is longer."""
 
 END = -1
-"""Stands behind each document."""
+"""Separator after each document."""
 
 _BYTES = 4
 """Of a token in the searched form: big-endian, so that comparing bytes compares tokens."""
@@ -55,7 +55,7 @@ class Corpus:
 
     @classmethod
     def build(cls, documents: Sequence[Sequence[int]], fingerprint: str = "") -> Corpus:
-        """Index documents of token ids; raises InvalidInput where there is nothing in them."""
+        """Index documents of token ids; raises InvalidInput if they are empty."""
         parts = [
             np.array([*document, END], dtype=np.int32) for document in documents if len(document)
         ]
@@ -104,7 +104,7 @@ class Corpus:
         if not _fit(tokens, order):
             raise InvalidInput(
                 f"{path} is damaged: its tokens and their order do not fit each other; build it "
-                "anew"
+                "again"
             )
         if fingerprint is not None and mine != fingerprint:
             raise InvalidInput(
@@ -134,11 +134,11 @@ class Corpus:
 
     @property
     def megabytes(self) -> float:
-        """What it takes in memory, in units of 10^6 bytes."""
+        """Memory use in units of 10^6 bytes."""
         return (self.tokens.nbytes + self.order.nbytes + len(self._text)) / 1e6
 
     def find(self, pattern: Sequence[int]) -> Found | None:
-        """Where a pattern occurs - its last DEPTH tokens, if it is longer; None if nowhere."""
+        """Where a pattern (its last DEPTH tokens, if it is longer) occurs; None if nowhere."""
         wanted = (np.array(pattern[-DEPTH:], dtype=np.int64) + 1).astype(">u4").tobytes()
         text, size = self._text, len(wanted)
 

@@ -1,4 +1,4 @@
-"""A text that is expected: where has the text that is being written got to in it?
+"""Follows the output through an expected text.
 
 The open counterpart of hosted "predicted outputs": yesterday's file, an outline, the last answer.
 The writing follows the prediction until it departs from it. Then the position is looked for at
@@ -42,12 +42,12 @@ class Prediction:
 
     @property
     def trust(self) -> int:
-        """What the next tokens are believed for: those that matched, and at the beginning a
+        """How far the next tokens are trusted: the matched tokens and, at the beginning, a
         credit."""
         return self.matched + self._credit
 
     def expected(self, count: int) -> tuple[int, ...]:
-        """What is expected next, up to `count` tokens; nothing while the position is lost."""
+        """The next expected tokens, up to `count`; none while the position is lost."""
         return self.tokens[self.at : self.at + count] if self.trust else ()
 
     def extend(self, tokens: Iterable[int]) -> None:
@@ -62,8 +62,8 @@ class Prediction:
                 self._look(token)
 
     def _look(self, token: int) -> None:
-        """Find where it goes on, seen from the position where it was lost; nowhere leaves that
-        position and trusts nothing."""
+        """Search for the position to resume at, near the one that was lost. Without a match the
+        position stays and nothing is trusted."""
         origin = self.at if self._lost_at is None else self._lost_at
         self._lost_at, self._credit = origin, 0
         matching = self._behind_match.get(tuple(self._recent), ())
@@ -81,7 +81,7 @@ class Prediction:
         self.matched, _, self.at = best
 
     def _length(self, end: int) -> int:
-        """How many tokens before `end` are those written last."""
+        """The number of tokens before `end` that equal the last written ones."""
         length = 0
         while (
             length < min(len(self._recent), end)

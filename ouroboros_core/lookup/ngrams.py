@@ -27,7 +27,7 @@ class Occurrences:
 
     def earlier(self, shortest: int, at_most: int) -> list[tuple[int, int]]:
         """(length, end) of earlier occurrences of the text's last tokens: the longest n-gram first,
-        of equal ones the newest.
+        on a tie the newest.
 
         `end` is the position behind the occurrence: that of the token which followed it.
         """
@@ -106,8 +106,8 @@ def most_frequent(continuations: Iterable[Sequence[int]], size: int) -> list[tup
 
 
 def most_followed(continuations: Iterable[Sequence[int]]) -> list[int]:
-    """Token by token what most of the continuations that agree so far go on with; of equals the one
-    seen first."""
+    """Token by token the most frequent next token among the continuations that agree so far; on a
+    tie the one seen first."""
     path: list[int] = []
     groups = _parted(continuations, 0)
     while groups:
@@ -118,8 +118,8 @@ def most_followed(continuations: Iterable[Sequence[int]]) -> list[int]:
 
 
 def _parted(continuations: Iterable[Sequence[int]], depth: int) -> dict[int, list[Sequence[int]]]:
-    """Those that are longer than `depth`, by their token there, in the order in which they were
-    seen."""
+    """Groups the continuations that are longer than `depth` by their token there, in the order of
+    their appearance."""
     parts: dict[int, list[Sequence[int]]] = {}
     for tokens in continuations:
         if len(tokens) > depth:

@@ -1,5 +1,5 @@
-"""Token recycling's matrix: after each token, what the target thought likeliest the last time it
-was asked."""
+"""Token recycling's matrix: for each token the target's most probable next tokens when it last
+evaluated that token."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Successors:
         return len(self._rows)
 
     def learn(self, token: int, candidates: Sequence[int]) -> None:
-        """Replace what is known of a token."""
+        """Replace the candidates of a token."""
         self._rows[token] = candidates[: self.width]
 
     def after(self, token: int) -> Sequence[int]:

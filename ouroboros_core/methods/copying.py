@@ -83,14 +83,14 @@ class Copying(Method):
         return min(self.longest, 1 + int(self.alpha * match), context.remaining - 1)
 
     def _copies(self, context: Context) -> list[Copy]:
-        """What may be copied, the longest match first; of equal ones the expected text before the
-        text before the corpus."""
+        """Possible copies, the longest match first; on a tie the expected text, then the text, then
+        the corpus."""
         found = [self._expected(context), self._earlier(context), self._retrieved(context)]
         return sorted((copy for copy in found if copy and copy.nodes), key=lambda copy: -copy.rank)
 
     def _expected(self, context: Context) -> Copy | None:
-        """From the text that is expected; a match below the threshold is followed where nothing
-        else would draft."""
+        """From the expected text; a match below the threshold is followed only if nothing else
+        would draft."""
         prediction = self.prediction
         if not self.alone and prediction.trust < self.threshold:
             return None

@@ -34,7 +34,7 @@ LARGEST = 48
 @dataclass
 class _Node:
     """A drafted token: the index of its parent, its cumulative log-probability, and its node in the
-    tree that the head has read, None where it has not."""
+    tree that the head has read, None if it has not."""
 
     token: int
     parent: int

@@ -186,7 +186,7 @@ class Ouroboros(Method):
         return draft
 
     def _draft_pass(self, context: Context, text: tuple[int, ...]) -> list[_Drafted]:
-        """The draft tokens of one pass."""
+        """The draft tokens that one pass yields."""
         assert self.pool is not None
         builder = TreeBuilder(text[-1])
         self.pool.hang(builder, 0, self.settings.guess_set_size, Source.PHRASE)

@@ -23,7 +23,7 @@ OCCURRENCES = 32
 
 
 class PromptLookup(Method):
-    """The longest n-gram first, of equal ones the most recent; several occurrences make a tree."""
+    """The longest n-gram first, on a tie the most recent; several occurrences make a tree."""
 
     id = "prompt_lookup"
     name = "Prompt lookup"

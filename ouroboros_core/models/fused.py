@@ -18,7 +18,7 @@ from torch.nn import functional as F
 from ouroboros_core.models.kv_cache import TreeCache
 
 FAMILY = {"llama", "mistral", "qwen2", "qwen3"}
-"""Values of `model_type` whose layers are the ones computed here."""
+"""The supported values of `model_type`."""
 
 Product = Callable[[torch.Tensor], torch.Tensor]
 

@@ -37,7 +37,7 @@ class TreeCacheLayer(CacheLayerMixin):
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, *_: Any, **__: Any
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Write rows behind the last one; returns all rows as views."""
+        """Append rows; returns all rows as views."""
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
         start, self.length = self.length, self.length + key_states.shape[-2]
@@ -94,7 +94,7 @@ class TreeCache(Cache):
 
     @property
     def bytes(self) -> int:
-        """What is taken now."""
+        """Allocated bytes."""
         tensors = (
             one
             for layer in self.layers

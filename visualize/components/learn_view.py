@@ -14,7 +14,7 @@ from visualize.views import legend
 
 def run(request: Any) -> str:
     """What the lessons ask of the server: the view of a recorded run, by its name, as JSON; null
-    where there is none."""
+    if there is none."""
     name = request.get("name") if isinstance(request, dict) else None
     return json.dumps(
         gallery.view(name) if isinstance(name, str) and name in gallery.runs() else None

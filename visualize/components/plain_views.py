@@ -1,5 +1,4 @@
-"""Views without a life of their own: saving and opening runs, the gallery, the difference of two
-runs."""
+"""Simple views: saving and opening runs, the gallery, the difference of two runs."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from packaging.specifiers import SpecifierSet
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.loading.allowed import Choice, read_pairs
+from ouroboros_core.loading.allowed import PairChoice, read_pairs
 from ouroboros_core.locations import assets
 from visualize.deploy.static_site import make_way
 
@@ -187,7 +187,7 @@ def _explain(error: dict[str, Any]) -> str:
 
 
 def read_front_matter(text: str) -> dict[str, Any]:
-    """The fields of a README's front matter; raises InvalidInput where it is missing, malformed, or
+    """The fields of a README's front matter; raises InvalidInput if it is missing, malformed, or
     names a field twice."""
     block = _block(text)[1]
     try:
@@ -283,7 +283,7 @@ def _requirements(text: str) -> str:
     return changed
 
 
-def _readme(text: str, hardware: str, pairs: Sequence[Choice]) -> str:
+def _readme(text: str, hardware: str, pairs: Sequence[PairChoice]) -> str:
     """The repository's introduction, what this Space offers, and the citations, under the front
     matter of the Space."""
     kept = read_front_matter(text).items()

@@ -1,4 +1,4 @@
-"""Plain runs that were measured already."""
+"""A cache of measured plain runs."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ STATUS_INTERVAL = 1 / 2
 
 
 def draw_anew(steps: int, drawn: int) -> bool:
-    """Whether charts of the first `drawn` steps are to be drawn anew: once there are twice as many,
+    """Whether charts of the first `drawn` steps are to be redrawn: once there are twice as many,
     so that all drawings of a run together send and cost about twice what the last one does."""
     return steps >= max(4, 2 * drawn)
 

@@ -1,5 +1,5 @@
-"""Whatever goes wrong in an event becomes a sentence on the page; what is not the visitor's to mend
-is logged with a number."""
+"""Turns errors of an event into a sentence on the page; errors of the program are logged with a
+number."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MEMORY = ("can't allocate memory", "out of memory", "not enough memory")
 
 @contextmanager
 def told() -> Iterator[None]:
-    """Around everything that an event does; also around the loop of a generator."""
+    """Wraps everything that an event does, including the loop of a generator."""
     try:
         yield
     except OuroborosError as error:
@@ -42,7 +42,7 @@ def sent(event: gr.EventData, name: str) -> Any:
 
 
 def field(event: gr.EventData, name: str, kind: type[T]) -> T:
-    """What an event of the page's own scripts carries under a name; raises InvalidInput where it is
+    """What an event of the page's own scripts carries under a name; raises InvalidInput if it is
     missing or no such thing."""
     value = sent(event, name)
     if not isinstance(value, kind):
@@ -51,8 +51,7 @@ def field(event: gr.EventData, name: str, kind: type[T]) -> T:
 
 
 def describe(error: Exception, memory: str = "") -> str:
-    """What a visitor is told of an error that nobody foresaw; `memory`: where it is that there is
-    none left."""
+    """The message for an unforeseen error; `memory`: the message if memory ran out."""
     if isinstance(error, MemoryError) or any(part in str(error).lower() for part in MEMORY):
         log.error(
             "out of memory: %s", str(error).splitlines()[0] if str(error) else type(error).__name__

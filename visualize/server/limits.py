@@ -1,4 +1,4 @@
-"""What a visitor may ask for: of one run, and on a public page of an hour."""
+"""The limits of a run and, on a public page, of a visitor per hour."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ouroboros_core.errors import InvalidInput
 
 WINDOW = 3600.0
 VISITORS = 10_000
-"""Whose spending is remembered; the one who came last before all others is forgotten first."""
+"""How many visitors' spending is remembered; the one seen longest ago is forgotten first."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Budget:
         self._lock = threading.Lock()
 
     def admit(self, visitor: str, wanted: float) -> None:
-        """Raise InvalidInput, saying when there will be enough, if a visitor has not so much
+        """Raise InvalidInput, saying when there will be enough, if a visitor has less than `wanted`
         left."""
         if self.most is None:
             return

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ouroboros_core import methods
 from ouroboros_core.errors import InvalidInput, OuroborosError
-from ouroboros_core.loading.allowed import Choice, typed
+from ouroboros_core.loading.allowed import PairChoice, typed
 from ouroboros_core.sampling import Sampling
 from visualize.server.faults import describe
 from visualize.server.lent import ZERO
@@ -34,14 +34,18 @@ class Models:
     does."""
 
     def __init__(
-        self, load: Callable[[Choice], Pair], choices: Sequence[Choice] = (), *, own: bool = True
+        self,
+        load: Callable[[PairChoice], Pair],
+        choices: Sequence[PairChoice] = (),
+        *,
+        own: bool = True,
     ) -> None:
         """
         choices  the first is there from the beginning; none: the embedded pair
         own      whether others may be named, by path or Hub id
         """
         self._load = load
-        self.choices = {choice.name: choice for choice in choices or [Choice(name=EMBEDDED)]}
+        self.choices = {choice.name: choice for choice in choices or [PairChoice(name=EMBEDDED)]}
         self.own = own
         self._loading: dict[str, Future[Pair]] = {}
         self._lock = threading.Lock()
@@ -50,7 +54,7 @@ class Models:
     def first(self) -> str:
         return next(iter(self.choices))
 
-    def choice(self, name: object) -> Choice:
+    def choice(self, name: object) -> PairChoice:
         """The pair of that name, '' for the first; raises InvalidInput for one that is not
         offered."""
         if not name:
@@ -72,7 +76,7 @@ class Models:
                 wanted.exception()
 
     def ask(self, name: str) -> Future[Pair]:
-        """The pair of that name, or what will be it; one that failed to load is tried anew."""
+        """The pair of that name, or what will be it; one that failed to load is tried again."""
         choice = self.choice(name)
         with self._lock:
             known = self._loading.get(choice.name)
@@ -86,7 +90,7 @@ class Models:
         ).start()
         return wanted
 
-    def _run(self, choice: Choice, wanted: Future[Pair]) -> None:
+    def _run(self, choice: PairChoice, wanted: Future[Pair]) -> None:
         try:
             import_core()
             pair = self._load(choice)

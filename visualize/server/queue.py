@@ -19,7 +19,7 @@ class RunQueue:
         self._changed = threading.Condition()
 
     def join(self) -> object:
-        """A ticket at the end of the queue, to leave later; raises InvalidInput where the queue is
+        """A ticket at the end of the queue, to leave later; raises InvalidInput if the queue is
         full."""
         with self._changed:
             if len(self._line) >= self._most:
@@ -33,12 +33,12 @@ class RunQueue:
             return ticket
 
     def before(self, ticket: object) -> int:
-        """How many come first; with 0, the turn has come."""
+        """How many are before this one; 0 means its turn has come."""
         with self._changed:
             return self._line.index(ticket)
 
     def pause(self, seconds: float) -> None:
-        """Until somebody leaves, but not longer."""
+        """Wait until somebody leaves, at most `seconds`."""
         with self._changed:
             self._changed.wait(seconds)
 

@@ -67,7 +67,7 @@ class Runner:
         """Run a task and then, unless already measured, plain decoding.
 
         pool     gives the phrases of the visitor's earlier runs, for a warm start
-        fresh    whether plain decoding is measured anew, even where it was already
+        fresh    whether plain decoding is measured again, even where it was already
         pair     the models' name; visitor: whose budget it is
         Raises InvalidInput for what cannot run, before anything does.
         """

@@ -1,4 +1,4 @@
-"""What stands between the network and the page: how much may come in, what is not served, and the
+"""Middleware between the network and the page: request limits, refused routes, compression and the
 log."""
 
 from __future__ import annotations

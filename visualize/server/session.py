@@ -1,5 +1,4 @@
-"""What belongs to one visitor: one session of one browser has one of these, and nobody else sees
-it."""
+"""The state of one visitor: every browser session has its own."""
 
 from __future__ import annotations
 

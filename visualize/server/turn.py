@@ -49,11 +49,11 @@ class Turns:
         wanted: float | None = None,
         **facts: Any,
     ) -> Iterator[Turn]:
-        """Admit what is wanted, give a turn, and clean up behind it, whichever way it ends.
+        """Admit the request, hand out a turn, and clean up after it, however it ends.
 
         kind, facts  what the log says of it, see `entry`
-        wanted       None where only `Turn.begin` knows it
-        Raises InvalidInput where the budget is spent.
+        wanted       None if only `Turn.begin` knows it
+        Raises InvalidInput if the budget is spent.
         """
         if wanted is not None:
             account.budget.admit(visitor, wanted)

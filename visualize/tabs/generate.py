@@ -189,7 +189,7 @@ class GeneratePanel:
         warm: bool,
         *values: Any,
     ) -> Iterator[Any]:
-        """What the inputs describe; or once more what was run last, measured anew, where the view
+        """What the inputs describe; or once more what was run last, measured again, where the view
         asked for that."""
         with told():
             act, last = sent(event, "act"), session.ran

@@ -239,7 +239,7 @@ class RunInputs:
         """When the page is opened, take over the inputs of a link, whose run nobody has made yet:
         it is offered, not begun.
 
-        When it is loaded anew, what was kept in the browser comes back, in the browser.
+        When it is reloaded, what was kept in the browser comes back, in the browser.
         """
         private: dict[str, Any] = {
             "api_visibility": "private",
