@@ -31,16 +31,15 @@ from starlette.middleware import Middleware
 
 from ouroboros_core.cli import options
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.loading.allowed import Choice, read_pairs
+from ouroboros_core.loading.allowed import PairChoice, read_pairs
 from ouroboros_core.locations import assets
-from ouroboros_core.words import say
 from visualize import palette
 from visualize.components.address import PageHeader, named, opened
-from visualize.components.modules import module, place, preloaded
+from visualize.components.modules import module, modules_path, preloaded
 from visualize.components.plot_view import PLOTLY, library
 from visualize.server.endpoint import add_endpoint
 from visualize.server.limits import PUBLIC, Limits
-from visualize.server.models import Models
+from visualize.server.models import EMBEDDED, Models
 from visualize.server.runner import Runner
 from visualize.server.service import Gate, Packed, malformed, write_log
 from visualize.tabs.drafts import DraftsPanel
@@ -50,16 +49,24 @@ from visualize.tabs.race import RacePanel
 from visualize.tabs.sweep import SweepPanel
 from visualize.tabs.traces import GENERATE, TracesPanel
 
-TABS = (GENERATE, "race", "sweep", "learn", "traces", "drafts")
-"""The ids of the tabs, which their addresses name, in their order."""
+TABS = {
+    GENERATE: "Generate",
+    "race": "Race",
+    "sweep": "Sweep",
+    "learn": "Learn",
+    "traces": "Traces",
+    "drafts": "Drafts",
+}
+"""The labels of the tabs by their ids, which their addresses name, in their order."""
+OWN_MODELS = "For all tabs. Or type: TARGET + DRAFT, as folders, GGUF files or Hub ids."
 FIRST = ("address", "token_view", "ask_view", "link_view", "save_view", "plot_view")
 """The modules of what the page shows at first."""
 MAX_QUEUE = 20
-"""Runs that may wait; who comes then is told so."""
+"""The number of runs that may wait; further ones are refused."""
 
 
 SESSIONS = 200
-"""Visitors whose runs are kept; the one who came first is forgotten when there are more."""
+"""Visitors whose runs are kept; the oldest is forgotten when there are more."""
 
 
 def theme() -> Any:
@@ -84,13 +91,17 @@ def theme() -> Any:
 
 def build(runner: Runner, max_queue: int = MAX_QUEUE) -> gr.Blocks:
     """The page, not yet launched."""
-    with gr.Blocks(title=say("page.window"), analytics_enabled=False, fill_width=True) as page:
+    with gr.Blocks(
+        title="Ouroboros: speculative decoding, seen token by token",
+        analytics_enabled=False,
+        fill_width=True,
+    ) as page:
         with gr.Row(elem_classes="ouro-top"):
-            header = PageHeader(TABS)
+            header = PageHeader(list(TABS))
             pair = choose_pair(runner.models)
         with gr.Tabs() as tabs:
             generate, race, swept, learn, traces, drafts = (
-                gr.Tab(say(f"tab.{tab}"), id=tab) for tab in TABS
+                gr.Tab(label, id=tab) for tab, label in TABS.items()
             )
             with generate:
                 panel = GeneratePanel(runner, pair)
@@ -118,20 +129,21 @@ def address_tabs(page: gr.Blocks, header: PageHeader, tabs: Any, each: Sequence[
     for name, tab in zip(TABS, each, strict=True):
         tab.select(js=opened(name), **here)
     for event in (page.load, header.go):
-        event(js=named(TABS), outputs=tabs, **here)
+        event(js=named(list(TABS)), outputs=tabs, **here)
 
 
 def choose_pair(models: Models) -> Any:
     """Where a visitor chooses the models, for all tabs; hidden where there is no choice."""
-    note = say("models.label.own" if models.own else "models.label.note")
-    names, shown = list(models.choices), models.own or len(models.choices) > 1
+    note = OWN_MODELS if models.own else "For all tabs; they are loaded when they are first used."
+    names = list(models.choices)
+    shown = models.own or len(models.choices) > 1
     more: dict[str, Any] = {
         "visible": shown,
         "allow_custom_value": models.own,
         "elem_id": "pair",
         "min_width": 0,
     }
-    return gr.Dropdown(names, value=models.first, label=say("models.label"), info=note, **more)
+    return gr.Dropdown(names, value=models.first, label="Models", info=note, **more)
 
 
 def launch_options() -> dict[str, Any]:
@@ -186,18 +198,14 @@ def listed() -> str | None:
     return os.environ.get("OUROBOROS_PAIRS") or there
 
 
-def offered(arguments: argparse.Namespace) -> Sequence[Choice]:
+def offered(arguments: argparse.Namespace) -> Sequence[PairChoice]:
     """The pairs that visitors may choose; raises InvalidInput for a list that cannot be read, or a
     pair beside it."""
     named = [getattr(arguments, name) for name in ("target", "draft", "head", "corpus")]
     if not arguments.pairs:
-        name = (
-            " + ".join(one for one in named[:2] if one)
-            if arguments.target
-            else say("models.embedded")
-        )
+        name = " + ".join(one for one in named[:2] if one) if arguments.target else EMBEDDED
         return [
-            Choice(
+            PairChoice(
                 name=name, **dict(zip(("target", "draft", "head", "corpus"), named, strict=True))
             )
         ]
@@ -209,7 +217,7 @@ def offered(arguments: argparse.Namespace) -> Sequence[Choice]:
     return read_pairs(Path(arguments.pairs))
 
 
-def load(arguments: argparse.Namespace, choice: Choice) -> Any:
+def load(arguments: argparse.Namespace, choice: PairChoice) -> Any:
     """The pair, on this machine as the flags say."""
     parts = choice.model_dump(exclude={"name"})
     return options.load_pair(
@@ -218,8 +226,7 @@ def load(arguments: argparse.Namespace, choice: Choice) -> Any:
 
 
 def health(runner: Runner) -> JSONResponse:
-    """For whoever watches over the server: 200 while it serves, 503 if the models could not be
-    loaded."""
+    """For monitoring: 200 while the page serves, 503 if the models could not be loaded."""
     state = runner.models.health
     return JSONResponse({"status": state}, 503 if state == "failed" else 200)
 
@@ -244,7 +251,7 @@ def main() -> None:
         routes = [
             APIRoute("/healthz", partial(health, runner)),
             APIRoute(f"/{PLOTLY}", library),
-            APIRoute(f"/{place()}/{{name}}", module),
+            APIRoute(f"/{modules_path()}/{{name}}", module),
         ]  # there from the first answer on
         between = [Middleware(Gate), Middleware(Packed)]
         more = {

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Environment:
-    """Where numbers come from; a number without it is not a result."""
+    """The environment of a measurement; a number without it is not a result."""
 
     device: str
     dtype: str
@@ -18,9 +18,9 @@ class Environment:
     transformers: str
     ouroboros: str
     quantization: str | None = None
-    """Of the target's weights: 8bit, 4bit, or none."""
+    """The quantization of the target's weights: 8bit, 4bit, or none."""
     passes: str = "transformers"
-    """What computed the target's: the compact pass, or transformers' own."""
+    """Which implementation computed the target's passes: the compact pass, or transformers' own."""
 
     @property
     def where(self) -> str:

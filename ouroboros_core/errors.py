@@ -10,7 +10,7 @@ class OuroborosError(Exception):
 
 
 class InvalidInput(OuroborosError, ValueError):
-    """A prompt, a knob or a file that cannot be used as it is."""
+    """A prompt, a setting or a file that cannot be used as it is."""
 
 
 class UnsupportedModel(OuroborosError):

@@ -1,4 +1,4 @@
-"""A knob is declared once, as a field of a pydantic model: bounds, default, help; every user
+"""A setting is declared once, as a field of a pydantic model: bounds, default, help; every user
 interface reads it from there."""
 
 from __future__ import annotations
@@ -14,25 +14,24 @@ from pydantic.fields import FieldInfo
 from pydantic_core import core_schema
 
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.words import say
 
 Value = bool | int | float | str
 
 Auto = Literal["auto"]
-"""The value of a knob that the method sets by itself, step by step."""
+"""The value of a setting that the method sets by itself, step by step."""
 
 AUTO: Auto = "auto"
 
 
 def upto(value: int | Auto, most: int) -> int:
-    """A knob's value, or where the method sets it by itself, the most that it may choose."""
+    """A setting's value, or where the method sets it by itself, the most that it may choose."""
     return most if value == AUTO else value
 
 
 @dataclass(frozen=True)
 class Counts:
-    """Rule for a knob that is a list of whole numbers in a text, such as `4,2,2`: the branches of a
-    tree, level by level. `4x2x2` is read, too, for places where commas separate other things.
+    """Rule for a setting that is a list of whole numbers in a text, such as `4,2,2`: the branches
+    of a tree, level by level. `4x2x2` is read, too, where commas separate other things.
 
     length  numbers at most
     most    each of them is between 1 and this
@@ -70,14 +69,14 @@ class Counts:
         return core_schema.no_info_after_validator_function(self.check, handler(source))
 
 
-def read_knobs(text: str) -> dict[str, str]:
+def read_settings(text: str) -> dict[str, str]:
     """`gamma=6, top_k_suffixes=3` as names and values, not yet checked; raises InvalidInput for
     what is not written so."""
     found: dict[str, str] = {}
     for part in filter(None, (piece.strip() for piece in text.split(","))):
         name, equals, value = (piece.strip() for piece in part.partition("="))
         if not equals:
-            raise InvalidInput(f"expected knob=value, got {part}")
+            raise InvalidInput(f"expected setting=value, got {part}")
         if name in found:
             raise InvalidInput(f"{name} is set twice")
         found[name] = value
@@ -85,7 +84,7 @@ def read_knobs(text: str) -> dict[str, str]:
 
 
 @dataclass(frozen=True)
-class Knob:
+class Setting:
     """What a user interface needs to know of one field."""
 
     name: str
@@ -97,63 +96,70 @@ class Knob:
     low_is_open: bool = False
     choices: tuple[str, ...] = ()
     fixed: Value | None = None
-    """For a knob that may be 'auto': the fixed value that a slider begins at; None for one that may
+    """Of a setting that may be 'auto': the value that a slider begins at; None for one that may
     not."""
     counts: Counts | None = None
-    """For a knob that is a list of whole numbers in a text: what it may hold."""
+    """For a setting that is a list of whole numbers in a text: what it may hold."""
 
     @property
     def allowed(self) -> str:
         """The allowed values in words, such as 'between 1 and 16'."""
-        return say("allowed.auto", range=self._range) if self.fixed is not None else self._range
+        return f"auto, or {self._range}" if self.fixed is not None else self._range
 
     @property
     def _range(self) -> str:
         if self.kind is bool:
-            return say("allowed.bool")
+            return "true or false"
         if self.choices:
-            return say("allowed.choices", choices=", ".join(self.choices))
+            return "one of " + ", ".join(self.choices)
         if self.counts:
             longest, most, nodes = self.counts.length, self.counts.most, self.counts.nodes
-            return say("allowed.counts", longest=longest, most=most, nodes=nodes)
-        kind = say("allowed.whole" if self.kind is int else "allowed.number")
+            return (
+                f"one to {longest} numbers between 1 and {most} for at most {nodes} nodes, as in "
+                "4,2,2"
+            )
+        kind = "a whole number" if self.kind is int else "a number"
         low, high = _short(self.low), _short(self.high)
         if self.low is not None and self.high is not None:
-            return say(
-                "allowed.above" if self.low_is_open else "allowed.between", low=low, high=high
-            )
-        return say("allowed.least", kind=kind, low=low) if self.low is not None else kind
+            if self.low_is_open:
+                return f"above {low} and at most {high}"
+            return f"between {low} and {high}"
+        return f"{kind} of at least {low}" if self.low is not None else kind
 
 
 def _short(bound: float | None) -> str:
-    return "" if bound is None else f"{bound:g}" if isinstance(bound, float) else str(bound)
+    if bound is None:
+        return ""
+    return f"{bound:g}" if isinstance(bound, float) else str(bound)
 
 
 class Hyperparameters(BaseModel):
-    """The base of every method's knobs."""
+    """The base of every method's settings."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
 
     @classmethod
-    def knobs(cls) -> dict[str, Knob]:
-        """The knobs by name, in the order of declaration."""
-        return {name: _knob(name, info) for name, info in cls.model_fields.items()}
+    def settings(cls) -> dict[str, Setting]:
+        """The settings by name, in the order of declaration."""
+        return {name: _setting(name, info) for name, info in cls.model_fields.items()}
 
     @classmethod
-    def fixed(cls, **knobs: Any) -> dict[str, Any]:
-        """Values for a run in which nothing adapts: those given, and one for every knob that would
-        be 'auto' otherwise."""
+    def fixed(cls, **settings: Any) -> dict[str, Any]:
+        """Values for a run in which nothing adapts: those given, and one for every setting that
+        would be 'auto' otherwise."""
         return {
-            name: knob.fixed for name, knob in cls.knobs().items() if knob.fixed is not None
-        } | knobs
+            name: setting.fixed
+            for name, setting in cls.settings().items()
+            if setting.fixed is not None
+        } | settings
 
     @classmethod
     def parse(cls, values: Mapping[str, Any]) -> Hyperparameters:
-        """Validated knobs; raises InvalidInput with what is wrong, the value and what is
+        """Validated settings; raises InvalidInput with what is wrong, the value and what is
         allowed."""
         if not isinstance(values, Mapping) or not all(isinstance(name, str) for name in values):
             raise InvalidInput(
-                f'knobs must be given by name, as in {{"gamma": 4}}, got {str(values)[:80]}'
+                f'settings must be given by name, as in {{"gamma": 4}}, got {str(values)[:80]}'
             )
         try:
             return cls.model_validate(dict(values))
@@ -163,7 +169,7 @@ class Hyperparameters(BaseModel):
             ) from None
 
 
-def _knob(name: str, info: FieldInfo) -> Knob:
+def _setting(name: str, info: FieldInfo) -> Setting:
     low: Any = None
     high: Any = None
     is_open = False
@@ -175,7 +181,7 @@ def _knob(name: str, info: FieldInfo) -> Knob:
         rules += bounds
         fixed = info.examples[0] if info.examples else None
         assert fixed is not None, (
-            f"{name}: a knob that may be auto names a fixed value in `examples`"
+            f"{name}: a setting that may be auto names a fixed value in `examples`"
         )
     for rule in rules:
         if isinstance(rule, annotated_types.Ge):
@@ -190,16 +196,16 @@ def _knob(name: str, info: FieldInfo) -> Knob:
         kind, choices = str, get_args(kind)
     if get_origin(kind) in (Union, types.UnionType):
         kind = get_args(kind)[0]
-    assert kind in (bool, int, float, str), f"{name}: a knob is a bool, int, float or str"
+    assert kind in (bool, int, float, str), f"{name}: a setting is a bool, int, float or str"
     about = info.description or ""
-    return Knob(name, kind, info.default, about, low, high, is_open, choices, fixed, counts)
+    return Setting(name, kind, info.default, about, low, high, is_open, choices, fixed, counts)
 
 
 def _explain(cls: type[Hyperparameters], error: Any) -> str:
-    knobs = cls.knobs()
+    settings = cls.settings()
     name = str(error["loc"][0]) if error["loc"] else ""
     if error["type"] == "extra_forbidden":
-        return f"{name} is not a knob here; the knobs are {', '.join(knobs) or 'none'}"
-    if name not in knobs:
+        return f"{name} is not a setting here; the settings are {', '.join(settings) or 'none'}"
+    if name not in settings:
         return str(error["msg"]).removeprefix("Value error, ")
-    return f"{name} must be {knobs[name].allowed}, got {error['input']}"
+    return f"{name} must be {settings[name].allowed}, got {error['input']}"

@@ -1,4 +1,4 @@
-"""The protocols between the rooms: what decoding needs of a model. `models` implements them for
+"""The protocols between the packages: what decoding needs of a model. `models` implements them for
 Hugging Face models."""
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy.typing as npt
 from ouroboros_core.tree import TokenTree
 
 Candidates = dict[int, list[int]]
-"""By token id, the tokens that the model thinks likeliest behind it, the likeliest first."""
+"""For each token id the model's most probable next tokens, the most probable first."""
 
 
 class Evaluation(Protocol):
@@ -44,14 +44,12 @@ class Evaluation(Protocol):
 
 
 Output = tuple[Evaluation, int]
-"""What a model said after one node: an evaluation, and the node there."""
+"""A model's output after one node: the evaluation and the node in it."""
 
 
 class Drafter(Protocol):
-    """What scores token trees: a language model, or a head on the target's hidden states.
-
-    Its meaning is pure: results depend on the arguments alone, whatever was evaluated before.
-    """
+    """Scores token trees: a language model, or a head on the target's hidden states. Results depend
+    on the arguments alone, not on earlier calls."""
 
     name: str
     passes: int
@@ -59,16 +57,17 @@ class Drafter(Protocol):
 
     @property
     def vocabulary(self) -> int:
-        """Token ids it can be asked about: those below this number."""
+        """The number of token ids it knows."""
         ...
 
     def forget(self) -> None:
-        """Drop what is remembered of earlier texts, so that a run's prefill is measured, not
-        inherited; keeps the room."""
+        """Forget earlier texts, so that a run pays for its own prefill; keeps the allocated
+        memory."""
         ...
 
     def reserve(self, tokens: int) -> None:
-        """Make room for a context of this many tokens beforehand; never needed for correctness."""
+        """Allocate memory for a context of this many tokens in advance; never needed for
+        correctness."""
         ...
 
     def evaluate(self, context: Sequence[int], tree: TokenTree) -> Evaluation:
@@ -90,7 +89,7 @@ class LanguageModel(Drafter, Protocol):
     max_length: int
 
     def prefill(self, context: Sequence[int], candidates: int = 0) -> Candidates:
-        """Compute the keys and values of all but the last token beforehand; never needed for
+        """Compute the keys and values of all but the last token in advance; never needed for
         correctness.
 
         With `candidates`, the so many likeliest next tokens behind each of these tokens come back,

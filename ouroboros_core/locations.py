@@ -1,4 +1,4 @@
-"""Where the project's own files lie, and where it may keep what it converts."""
+"""The folders of the project's own files and of its cache."""
 
 from __future__ import annotations
 

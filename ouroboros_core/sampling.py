@@ -22,7 +22,6 @@ from pydantic import Field
 from ouroboros_core.hyperparameters import Hyperparameters
 from ouroboros_core.interfaces import Evaluation
 from ouroboros_core.tree import Probabilities, TokenTree
-from ouroboros_core.words import say
 
 Scores = npt.NDArray[np.float64]
 
@@ -65,12 +64,12 @@ class Sampling(Hyperparameters):
 
     @property
     def kind(self) -> str:
-        """What plain decoding is called under these knobs."""
-        return say("sampling.greedy" if self.temperature == 0 else "sampling.plain")
+        """What plain decoding is called under these settings."""
+        return "greedy" if self.temperature == 0 else "plain sampling"
 
 
 TINY = 1e-100
-"""Below this temperature dividing by it may give infinities."""
+"""Below this temperature a division by it may overflow."""
 
 
 def process(logits: npt.NDArray[np.floating], sampling: Sampling) -> Scores:

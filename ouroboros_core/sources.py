@@ -19,7 +19,7 @@ class Look:
     glyph      one of its own, because colour is never the only sign
     colour     hex. The first are those of Okabe and Ito (2008), which people with colour-vision
                deficiency can tell apart; those after them had to be chosen beside
-    paper      likewise, as in the paper (blue, black, red; arXiv 2402.13720, figure 1)
+    paper      hex, as in the paper (blue, black, red; arXiv 2402.13720, figure 1)
     underline  a CSS text-decoration style
     who        the proposer in the middle of a sentence
     """
@@ -76,7 +76,7 @@ class Source(StrEnum):
     COPY = (
         "copy",
         "copied from the text",
-        "Copied from an earlier place in the prompt or the output, or from the text that was "
+        "Copied from an earlier part of the prompt or the output, or from the text that was "
         "expected, and confirmed.",
         *("■", "#E69F00", "#a86b00", "solid", "the copy"),
     )

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ouroboros_core.interfaces import Output
 
 Probabilities = npt.NDArray[np.float64]
-"""Of every token of a vocabulary: [vocabulary], adding up to 1."""
+"""Probabilities [vocabulary], which add up to 1."""
 
 
 class Learned(StrEnum):
@@ -53,7 +53,7 @@ class Provenance:
               proposed
     position  of the token that was copied: in the context, or in the prediction
     match     how many tokens before it had been found there, too
-    rank      its place among several candidates, from 0
+    rank      its rank among several candidates, from 0
     confidence  the probability that the draft gave it, rounded to two digits
     also      another source that proposed the same token there
     """
@@ -90,7 +90,7 @@ WINDOW = Provenance(Source.WINDOW)
 
 @dataclass(frozen=True)
 class TokenTree:
-    """Tokens to be scored in one target pass.
+    """The tokens of one target pass.
 
     tokens      token ids; tokens[0] is the root, the last token of the context
     parents     parents[0] == -1, and a parent stands before its child
@@ -156,7 +156,7 @@ class TokenTree:
         return sees
 
     def first(self, count: int) -> TokenTree:
-        """The first so many nodes, the root included."""
+        """The first `count` nodes, the root included."""
         silent = frozenset(node for node in self.silent if node < count)
         return TokenTree(self.tokens[:count], self.parents[:count], self.provenance[:count], silent)
 
@@ -166,7 +166,7 @@ class TokenTree:
         return self.tokens[:n] == other.tokens and self.parents[:n] == other.parents
 
     def drawn_from(self, node: int) -> Probabilities | None:
-        """The draft's probabilities [vocabulary] that the node's token was drawn from; None where
+        """The draft's probabilities [vocabulary] that the node's token was drawn from; None if
         it was chosen otherwise."""
         return None
 
@@ -182,12 +182,12 @@ class TokenTree:
         return [child for _, child in sorted(turns)]
 
     def draft_output(self, node: int) -> Output | None:
-        """What the draft said after a node, from which the node's children come; None where no
-        draft was asked."""
+        """The draft's output after a node, from which the node's children come; None if there is
+        none."""
         return None
 
     def origins(self, node: int) -> tuple[Provenance, ...]:
-        """Everybody who proposed the node's token there, the one in `provenance` first."""
+        """All origins of a node, the one in `provenance` first."""
         return (self.provenance[node],)
 
     def path_to(self, node: int) -> list[int]:
@@ -201,13 +201,13 @@ class TokenTree:
     def only(self, kept: Sequence[int]) -> TokenTree:
         """The root, the proposals `kept` - ascending, each with its parent - and the window."""
         nodes = self.nodes_of(kept)
-        place = {node: index for index, node in enumerate(nodes)}
-        parents = (-1, *(place[self.parents[node]] for node in nodes[1:]))
+        index_of = {node: index for index, node in enumerate(nodes)}
+        parents = (-1, *(index_of[self.parents[node]] for node in nodes[1:]))
         tokens = tuple(self.tokens[node] for node in nodes)
         origins = tuple(self.provenance[node] for node in nodes)
-        silent = frozenset(place[node] for node in self.silent if node in place)
+        silent = frozenset(index_of[node] for node in self.silent if node in index_of)
         notes = Notes()
-        for node, index in place.items():
+        for node, index in index_of.items():
             notes.take(self, node, index)
         return notes.attach(TokenTree(tokens, parents, origins, silent))
 
@@ -221,7 +221,7 @@ class TokenTree:
         return tuple(zip(self.tokens, self.parents, strict=True))[self.proposals :]
 
     def without_window(self) -> TokenTree:
-        """The proposals alone, without what was noted beside them: what a trace keeps."""
+        """The proposals without window and notes, as a trace keeps them."""
         n = self.proposals
         if n == len(self) and type(self) is TokenTree:
             return self
@@ -230,7 +230,7 @@ class TokenTree:
 
 @dataclass
 class Notes:
-    """What is noted beside the nodes of a tree while a step lasts, by node.
+    """Additional data of the nodes of a tree during one step, by node.
 
     drawn    the draft's probabilities that its token was drawn from, where rejection sampling asks
              for them
@@ -244,20 +244,24 @@ class Notes:
     outputs: dict[int, Output] = field(default_factory=dict)
     origins: dict[int, tuple[Provenance, ...]] = field(default_factory=dict)
 
-    def take(self, tree: TokenTree, node: int, place: int) -> None:
-        """Note for `place` what is noted of a node of another tree; of a place that is noted
+    def take(self, tree: TokenTree, node: int, own: int) -> None:
+        """Note for the node `own` what is noted of a node of another tree; of one that is noted
         already, only what is new."""
-        if (drawn := tree.drawn_from(node)) is not None:
-            self.drawn.setdefault(place, drawn)
-        if turns := tree.turns(node):
-            self.turns.setdefault(place, turns)
-        if (output := tree.draft_output(node)) is not None:
-            self.outputs.setdefault(place, output)
-        if len(tree.origins(node)) > 1:
-            self.origins.setdefault(place, tree.origins(node))
+        drawn = tree.drawn_from(node)
+        if drawn is not None:
+            self.drawn.setdefault(own, drawn)
+        turns = tree.turns(node)
+        if turns:
+            self.turns.setdefault(own, turns)
+        output = tree.draft_output(node)
+        if output is not None:
+            self.outputs.setdefault(own, output)
+        origins = tree.origins(node)
+        if len(origins) > 1:
+            self.origins.setdefault(own, origins)
 
     def attach(self, tree: TokenTree) -> TokenTree:
-        """The tree with these notes; itself where there are none."""
+        """The tree with these notes; itself if there are none."""
         if not (self.drawn or self.outputs or self.origins):
             return tree
         return AnnotatedTree(tree.tokens, tree.parents, tree.provenance, tree.silent, self)
@@ -308,27 +312,27 @@ class TreeBuilder:
         return self._tokens[node]
 
     def graft(self, tree: TokenTree) -> tuple[int | None, ...]:
-        """Add the proposals of another tree with the same root; returns the place of each of its
+        """Add the proposals of another tree with the same root; returns the number of each of its
         nodes here, None for one that lies too deep. Where a token is there already, the node has
         several origins, in the order in which they came."""
-        place: list[int | None] = [0]
+        numbers: list[int | None] = [0]
         self._notes.take(tree, 0, 0)
         for node in range(1, tree.proposals):
-            above = place[tree.parents[node]]
+            above = numbers[tree.parents[node]]
             size = len(self)
             origin, drawn = tree.provenance[node], tree.drawn_from(node)
             added = None if above is None else self.add(tree.tokens[node], above, origin, drawn)
-            place.append(added)
+            numbers.append(added)
             if added is None:
                 continue
             self._notes.take(tree, node, added)
             if len(self) == size:
                 self._agree(added, tree.origins(node))
-        return tuple(place)
+        return tuple(numbers)
 
     def _agree(self, node: int, more: Sequence[Provenance]) -> None:
-        """Others propose the same token: the likeliest origin names the node, and notes that there
-        is another source."""
+        """Add origins to a node. The most probable origin names the node and notes that there is
+        another source."""
         known = self._notes.origins.get(node, (self._provenance[node],))
         ordered = sorted((*known, *more), key=lambda origin: -origin.prior(self._depths[node]))
         others = (origin.source for origin in ordered if origin.source is not ordered[0].source)
@@ -349,7 +353,7 @@ class TreeBuilder:
         provenance: Provenance,
         drawn_from: Probabilities | None = None,
     ) -> int | None:
-        """The node for `token` below `parent`: an equal sibling if there is one, None where it
+        """The node for `token` below `parent`: an equal sibling if there is one, None if it
         would lie too deep.
 
         drawn_from: the probabilities [vocabulary] of a token that was drawn at random, where
@@ -386,7 +390,7 @@ class TreeBuilder:
         return node
 
     def note_output(self, node: int, output: Output) -> None:
-        """Note what the draft said after a node."""
+        """Note the draft's output after a node."""
         self._notes.outputs[node] = output
 
     def add_path(self, tokens: Iterable[int], parent: int, provenance: Provenance) -> list[int]:
@@ -422,13 +426,13 @@ class TreeBuilder:
 
     def graft_window(self, tree: TokenTree) -> tuple[int, ...]:
         """Add the window of another tree with the same root, which hangs off nothing but the root;
-        returns its nodes' places."""
-        place = {0: 0}
+        returns its nodes' numbers."""
+        numbers = {0: 0}
         for node in range(tree.proposals, len(tree)):
-            place[node] = self.add_window(
-                tree.tokens[node], place[tree.parents[node]], node in tree.silent
+            numbers[node] = self.add_window(
+                tree.tokens[node], numbers[tree.parents[node]], node in tree.silent
             )
-        return tuple(place.values())[1:]
+        return tuple(numbers.values())[1:]
 
     def build(self) -> TokenTree:
         notes = replace(self._notes)

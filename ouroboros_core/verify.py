@@ -195,7 +195,7 @@ def _chance(p: float, over: float) -> float:
 
 
 def residual(p: Probabilities, token: int, q: Probabilities | None) -> Probabilities:
-    """What is left of p after a rejected candidate; p itself where rounding leaves nothing."""
+    """The residual of p after a rejected candidate; p itself if rounding leaves nothing."""
     left = p.copy()
     if q is None:
         left[token] = 0.0
@@ -355,7 +355,7 @@ def _draw(p: Probabilities, random: np.random.Generator) -> int:
 
 
 def until_stop(tokens: Sequence[int], stop_tokens: AbstractSet[int]) -> tuple[int, ...]:
-    """Tokens up to the first stop token, which stays."""
+    """The tokens up to and including the first stop token."""
     if stop_tokens.isdisjoint(tokens):
         return tuple(tokens)
     return tuple(tokens[: next(n for n, token in enumerate(tokens, 1) if token in stop_tokens)])
@@ -369,7 +369,7 @@ def truncate(
     budget: int,
 ) -> tuple[tuple[int, ...], int | None]:
     """End a step at the first stop token (which stays) and at `budget` tokens; target_token is None
-    where the path is cut."""
+    if the path is cut."""
     for length, node in enumerate(path, 1):
         if tree.tokens[node] in stop_tokens or length == budget:
             return path[:length], None

@@ -1,8 +1,9 @@
-"""Every text of the page in one file a language: assets/words/en.json.
+"""The page's long prose - lessons, questions, the gallery, introductions - in one file a language:
+assets/words/en.json.
 
 A key is a path with dots, a value a text with `{facts}` in str.format's style. OUROBOROS_LANGUAGE
 chooses the file: a name in assets/words, or the path of a JSON file; what it lacks is said in
-English.
+English. Labels and short messages stand in the code, beside what shows them.
 """
 
 from __future__ import annotations
@@ -38,16 +39,6 @@ def say(key: str, **facts: Any) -> str:
     return table()[key].format(**facts)
 
 
-def several(key: str, n: int, **facts: Any) -> str:
-    """The text of `key.one` or `key.many`, by the number n, which is a fact of it."""
-    return say(f"{key}.{'one' if n == 1 else 'many'}", n=n, **facts)
-
-
-def known(key: str, default: str) -> str:
-    """The text of a key as it stands there, or what is said where there is none."""
-    return table().get(key, default)
-
-
-def under(*prefixes: str) -> dict[str, str]:
-    """The texts whose keys begin so, for a script that fills them in itself."""
-    return {key: text for key, text in table().items() if key.startswith(prefixes)}
+def counted(n: int, noun: str) -> str:
+    """A number of things: '1 token', '2 tokens'."""
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"

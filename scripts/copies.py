@@ -26,9 +26,9 @@ def copyable(prompt: Sequence[int], answer: Sequence[int], n: int) -> int:
     text = [*prompt, *answer]
     seen: set[tuple[int, ...]] = set()
     found = 0
-    for place in range(n, len(text)):
-        gram = tuple(text[place - n : place + 1])
-        found += place >= len(prompt) and gram in seen
+    for end in range(n, len(text)):
+        gram = tuple(text[end - n : end + 1])
+        found += end >= len(prompt) and gram in seen
         seen.add(gram)
     return found
 

@@ -38,7 +38,7 @@ PROGRAM = """import os, runpy
 log = os.open(os.environ["FUZZ_LOG"], os.O_WRONLY | os.O_APPEND)
 os.dup2(log, 1), os.dup2(log, 2)
 runpy.run_path("app.py", run_name="__main__")"""
-NAMES = "run knobs shape event direct served upload file broken path"
+NAMES = "run settings shape event direct served upload file broken path"
 FAMILIES = dict(zip(NAMES.split(), (30, 14, 6, 22, 7, 4, 3, 6, 4, 4), strict=True))
 """What is made, and how often in a hundred."""
 PATIENCE, LEAVE = 60, 2
@@ -186,24 +186,27 @@ def faults(log: bytes) -> list[Fault]:
     found: list[Fault] = []
     end = 0
     for start in re.finditer(HEADS, log):
-        between, margin = log[end : start.start()], (start["margin"] or b"").replace(b"+", b"|")
+        between = log[end : start.start()]
+        margin = (start["margin"] or b"").replace(b"+", b"|")
         ending = re.compile(rb"(?m)^" + re.escape(margin) + rb"[^\s|].*$").search(log, start.end())
         frames = re.findall(FRAME, log[start.end() : ending.start() if ending else None])
-        end = start.end() if start["name"] else ending.end() if ending else len(log)
+        over = ending.end() if ending else len(log)
+        end = start.end() if start["name"] else over
         what = start["name"] or (
             ending[0][len(margin) :].partition(b":")[0][:60] if ending else b"?"
         )
-        places = [
-            (_place(path.decode()), line.decode(), name.decode())
+        stack = [
+            (_relative(path.decode()), line.decode(), name.decode())
             for path, line, name, on in frames
             if not on
         ]
         mine = [
-            ":".join(place)
-            for place in places
-            if place[0].startswith(("app.py", "ouroboros_core/", "visualize/"))
+            ":".join(frame)
+            for frame in stack
+            if frame[0].startswith(("app.py", "ouroboros_core/", "visualize/"))
         ]
-        last = mine[-1] if mine else " ".join(places[-1][::2]) if places else "?"
+        innermost = " ".join(stack[-1][::2]) if stack else "?"
+        last = mine[-1] if mine else innermost
         kind = f"{what.decode(errors='replace')} in {last}"
         text = log[start.start() : ending.end() if ending else None].decode(errors="replace")[
             -1500:
@@ -224,7 +227,7 @@ def faults(log: bytes) -> list[Fault]:
     return found
 
 
-def _place(path: str) -> str:
+def _relative(path: str) -> str:
     """A file's path without that of the machine."""
     return re.sub(r"^.*/(site-packages|python3\.\d+)/", "", path).removeprefix(f"{ROOT}/")
 
@@ -263,13 +266,9 @@ def _followed(url: str, payload: Payload, event: str) -> tuple[str, str]:
                     and value.get("identical") is False
                     and value["trace"]["method"] != "draft_only"
                 )
-                return (
-                    "a file was served"
-                    if "root:x:0:0:" in str(value)
-                    else "another text"
-                    if other
-                    else "complete"
-                ), ""
+                if "root:x:0:0:" in str(value):
+                    return "a file was served", ""
+                return "another text" if other else "complete", ""
             if stage == "error":
                 said = value.get("error") if isinstance(value, dict) else value
                 return (
@@ -319,7 +318,10 @@ def measure(
 ) -> dict[str, Any]:
     """Outcomes of the payloads of these numbers; `failures` is empty if all held."""
     few: dict[str, Any] = {"prompt": "Why is the sky blue?", "max_new_tokens": 4, "compare": False}
-    begun, sent, failures, page = time.monotonic(), list[Sent](), list[str](), Page(url)
+    begun = time.monotonic()
+    sent = list[Sent]()
+    failures = list[str]()
+    page = Page(url)
     plain = page.ask(few | {"method": "autoregressive"})
     maker = Envelopes(page.config, page.defaults)
     maker.secret = str(log.with_name("secret.txt"))
@@ -327,7 +329,8 @@ def measure(
     process = process_of(url)
     memory = [process.memory_info().rss / 2**20]
     for number in numbers:
-        since, one = time.monotonic(), Sent(number, maker.make(seed, number), log.stat().st_size)
+        since = time.monotonic()
+        one = Sent(number, maker.make(seed, number), log.stat().st_size)
         sent.append(one)
         one.outcome, one.said = send(url, one.payload, Path(maker.secret).read_bytes())
         one.seconds = time.monotonic() - since
@@ -364,7 +367,8 @@ def measure(
 
 def report(sent: list[Sent], log: bytes, failures: list[str]) -> dict[str, Any]:
     """Counts of outcomes, and of errors by whose they are."""
-    marks, of = [one.mark for one in sent], {one.number: list[Fault]() for one in sent}
+    marks = [one.mark for one in sent]
+    of = {one.number: list[Fault]() for one in sent}
     kinds: dict[bool, dict[str, list[int]]] = {True: {}, False: {}}
     for fault in faults(log):
         number = sent[max(0, bisect_right(marks, fault.at) - 1)].number

@@ -174,18 +174,18 @@ def junk(rng: random.Random) -> Any:
     return value
 
 
-def knobs_of(method: Any, rng: random.Random) -> dict[str, Any]:
-    """Some of a method's knobs, in range and not expensive; none where those drawn do not go
+def settings_of(method: Any, rng: random.Random) -> dict[str, Any]:
+    """Some of a method's settings, in range and not expensive; none where those drawn do not go
     together."""
     drawn: dict[str, Any] = {}
-    for name, knob in method.Hyperparameters.knobs().items():
+    for name, setting in method.Hyperparameters.settings().items():
         if rng.random() < 0.4:
             numbers = (
                 ()
-                if knob.low is None
-                else (knob.low, min(knob.high or 0, knob.low + 5), knob.default)
+                if setting.low is None
+                else (setting.low, min(setting.high or 0, setting.low + 5), setting.default)
             )
-            texts = knob.choices or (("4,2,2", "1,1") if knob.counts else ())
+            texts = setting.choices or (("4,2,2", "1,1") if setting.counts else ())
             drawn[name] = rng.choice(numbers or texts or (True, False))
     try:
         method.Hyperparameters.parse(drawn)
@@ -252,33 +252,33 @@ class Maker:
             refuse=refuse,
         )
 
-    def _knobs(self, rng: random.Random, _: str) -> Payload:
+    def _settings(self, rng: random.Random, _: str) -> Payload:
         method = rng.choice(list(methods.available().values()))
         given, refuse = self._arguments(rng) | {"method": method.id}, False
-        knobs = list({**method.Hyperparameters.knobs(), **Sampling.knobs()}.values())
-        knob = rng.choice(knobs)
+        settings = list({**method.Hyperparameters.settings(), **Sampling.settings()}.values())
+        setting = rng.choice(settings)
         value: Any = junk(rng)
-        if knob.low is not None and knob.high is not None and rng.random() < 0.8:
-            low, high = knob.low, knob.high
+        if setting.low is not None and setting.high is not None and rng.random() < 0.8:
+            low, high = setting.low, setting.high
             inside = [
-                (low, knob.low_is_open),
+                (low, setting.low_is_open),
                 (high, False),
                 (True, False),
                 (str(high), False),
-                ("auto", knob.fixed is None),
+                ("auto", setting.fixed is None),
             ]
             value, refuse = rng.choice(
                 [*inside, (low - 1, True), (high + 1, True), (None, True), ([low], True)]
             )
-        if knob.name in Sampling.knobs():
-            given[knob.name] = value
+        if setting.name in Sampling.settings():
+            given[setting.name] = value
         else:
-            given["knobs"] = {knob.name: value}
+            given["knobs"] = {setting.name: value}
         if rng.random() < 0.2:
-            given["knobs"], refuse = (
-                rng.choice(({rng.choice(TEXTS): junk(rng)}, junk(rng), [[knob.name, value]])),
-                False,
+            given["knobs"] = rng.choice(
+                ({rng.choice(TEXTS): junk(rng)}, junk(rng), [[setting.name, value]])
             )
+            refuse = False
         return self._call({"data": list(given.values())}, refuse=refuse)
 
     def _shape(self, rng: random.Random, session: str) -> Payload:
@@ -288,16 +288,16 @@ class Maker:
             "data": data,
             rng.choice(("session_hash", "fn_index", "event_data", "batched", "x")): junk(rng),
         }
-        name, contents = (
-            "generate",
-            ({"data": data[: rng.randrange(len(data))]}, {"data": [*data, junk(rng)]}, content),
+        name = "generate"
+        contents = (
+            {"data": data[: rng.randrange(len(data))]},
+            {"data": [*data, junk(rng)]},
+            content,
         )
         content = rng.choice((*contents, {"data": junk(rng)}, junk(rng)))
         if rng.random() < 0.3:
-            name, content = (
-                rng.choice((*self.names, "x", "_", "generate/x")),
-                {"data": self._inputs(event, rng)},
-            )
+            name = rng.choice((*self.names, "x", "_", "generate/x"))
+            content = {"data": self._inputs(event, rng)}
         return self._call(content, name)
 
     def _event(self, rng: random.Random, session: str) -> Payload:
@@ -386,20 +386,24 @@ class Maker:
         )
 
     def _file_text(self, rng: random.Random) -> str:
-        """A recorded run, one to three places of it something else."""
+        """A recorded run, one to three of its values something else."""
         content = json.loads(self.trace)
         for _ in range(rng.randint(1, 3)):
-            place: Any = content
+            container: Any = content
             while True:
                 key = (
-                    rng.choice(list(place))
-                    if isinstance(place, dict)
-                    else rng.randrange(len(place))
+                    rng.choice(list(container))
+                    if isinstance(container, dict)
+                    else rng.randrange(len(container))
                 )
-                if not place[key] or not isinstance(place[key], dict | list) or rng.random() < 0.15:
+                if (
+                    not container[key]
+                    or not isinstance(container[key], dict | list)
+                    or rng.random() < 0.15
+                ):
                     break
-                place = place[key]
-            place[key] = junk(rng)
+                container = container[key]
+            container[key] = junk(rng)
         return json.dumps(content)[: None if rng.random() < 0.9 else rng.randrange(5000)]
 
     def _direct(self, rng: random.Random, session: str) -> Payload:

@@ -62,12 +62,12 @@ def tally(
     questions: Sequence[Question],
     count: int,
     pool: PhrasePool | None = None,
-    **knobs: Any,
+    **settings: Any,
 ) -> Tally:
     """Run Ouroboros over the first turns and add up what the traces say."""
     kind = methods.get("ouroboros")
     hyperparameters = kind.Hyperparameters.parse(
-        kind.Hyperparameters.fixed(**{"prompt_phrases": False, "text_phrases": False, **knobs})
+        kind.Hyperparameters.fixed(**{"prompt_phrases": False, "text_phrases": False, **settings})
     )
     result = Tally()
     for question in questions:
@@ -83,14 +83,14 @@ def tally(
     return result
 
 
-def warm_tally(pair: Pair, questions: Sequence[Question], count: int, **knobs: Any) -> Tally:
+def warm_tally(pair: Pair, questions: Sequence[Question], count: int, **settings: Any) -> Tally:
     """The second time over the same prompts with one pool."""
-    defaults = methods.get("ouroboros").Hyperparameters.parse(knobs).model_dump()
+    defaults = methods.get("ouroboros").Hyperparameters.parse(settings).model_dump()
     pool = PhrasePool(
         defaults["ngram_size"], defaults["guess_set_size"], fingerprint=pair.fingerprint
     )
-    tally(pair, questions, count, pool, **knobs)
-    return tally(pair, questions, count, pool, **knobs)
+    tally(pair, questions, count, pool, **settings)
+    return tally(pair, questions, count, pool, **settings)
 
 
 HEADER = (
@@ -125,9 +125,9 @@ def main() -> None:
     pair = load_pair()
     questions = own_prompts(arguments.limit)
     print(HEADER, flush=True)
-    for name, knobs in SETTINGS.items():
+    for name, settings in SETTINGS.items():
         print(
-            row(f"cold, {name}", tally(pair, questions, arguments.max_new_tokens, **knobs)),
+            row(f"cold, {name}", tally(pair, questions, arguments.max_new_tokens, **settings)),
             flush=True,
         )
     for name in ("all sources", "no suffixes (K = 0)", "guess set of 20"):

@@ -73,7 +73,8 @@ def main() -> None:
         plain = 0.0
         for entrant in sorted(entrants, key=lambda entrant: entrant.label != BASELINE):
             trace = entrant.trace(question.turns[0], (), arguments.max_new_tokens)
-            taken, tokens = seconds(pair, trace), sum(len(step.tokens) for step in trace.steps)
+            taken = seconds(pair, trace)
+            tokens = sum(len(step.tokens) for step in trace.steps)
             plain = taken if entrant.label == BASELINE else plain
             drafts = sum(step.draft_passes for step in trace.steps) / len(trace.steps)
             found[entrant.label].append(

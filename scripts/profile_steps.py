@@ -66,10 +66,8 @@ class Share:
 def profile(pair: Pair, name: str, questions: Sequence[Question], max_new_tokens: int) -> Share:
     """Run one method over the prompts."""
     target = Watched(pair.target)
-    draft, head = (
-        Watched(pair.draft) if pair.draft else None,
-        Watched(pair.head) if pair.head else None,
-    )
+    draft = Watched(pair.draft) if pair.draft else None
+    head = Watched(pair.head) if pair.head else None
     drafts = [part for part in (draft, head) if part]
     mine = replace(pair, target=cast(Any, target), draft=cast(Any, draft), head=cast(Any, head))
     kind, chat = methods.get(name), bool(pair.tokenizer.chat_template)
@@ -91,7 +89,9 @@ def profile(pair: Pair, name: str, questions: Sequence[Question], max_new_tokens
                 spent[0] -= target.seconds
                 spent[1] -= sum(part.seconds for part in drafts)
                 continue
-            seconds, rows, steps = seconds + step.seconds.decode, rows + step.width, steps + 1
+            seconds += step.seconds.decode
+            rows += step.width
+            steps += 1
             tokens += len(step.tokens)
         spent[0] += target.seconds
         spent[1] += sum(part.seconds for part in drafts)

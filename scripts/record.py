@@ -69,24 +69,24 @@ def _agree(traces: dict[str, Trace], runs: dict[str, dict[str, Any]]) -> bool:
 
 
 def record(pair: Pair, gallery: dict[str, Any], facts: dict[str, Any]) -> Trace:
-    """One run of the gallery, once the process is warm; with fixed knobs unless it says otherwise,
-    so that much is seen."""
+    """One run of the gallery, once the process is warm. Its settings are fixed, so that much is
+    seen, unless `facts` asks for automatic ones."""
     prompt = gallery["prompts"][facts["prompt"]]
     kind = methods.get(facts["method"])
     given = facts.get("knobs", {})
-    knobs = kind.Hyperparameters.parse(
+    settings = kind.Hyperparameters.parse(
         given if facts.get("automatic") else kind.Hyperparameters.fixed(**given)
     )
     rule = {"acceptance": facts["acceptance"]} if "acceptance" in facts else {}
     sampling = Sampling.model_validate(prompt.get("sampling", {}) | rule)
 
     def task(of: dict[str, Any], count: int) -> Task:
-        return Task(of["text"], kind.id, knobs, sampling, count, of["chat"], record=True)
+        return Task(of["text"], kind.id, settings, sampling, count, of["chat"], record=True)
 
     Generation(pair, task(prompt, WARM_UP_TOKENS)).run()
     pool = None
     if "after" in facts:
-        known: Any = knobs
+        known: Any = settings
         pool = PhrasePool(known.ngram_size, known.guess_set_size, fingerprint=pair.fingerprint)
         before = gallery["prompts"][facts["after"]]
         Generation(pair, task(before, before["tokens"]), pool).run()

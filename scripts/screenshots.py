@@ -120,12 +120,14 @@ def _benchmark(browser: Any, folder: Path) -> None:
     """The README's figure, from the file that `make bench` wrote."""
     data = json.loads((assets() / "benchmark.json").read_text())
     rows = [Row(**{**row, "ci95": tuple(row["ci95"])}) for row in data["rows"]]
-    place = data["environment"]
+    environment = data["environment"]
+    machine = f"{environment['processor']}, {environment['threads']} threads"
     with tempfile.TemporaryDirectory() as scratch:
         path = Path(scratch) / "benchmark.html"
         record_figures.write_page(
             record_figures.speedups_by_group(
-                rows, f"{place['processor']}, {place['threads']} threads, {place['dtype']}"
+                rows,
+                f"{machine}, {environment['dtype']}",
             ),
             path,
         )

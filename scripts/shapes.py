@@ -48,7 +48,8 @@ def measure(
                 max_new_tokens=max_new_tokens,
             )
             trace = Generation(pair, task).run()
-            tokens, passes = tokens + len(trace.tokens), passes + len(trace.steps)
+            tokens += len(trace.tokens)
+            passes += len(trace.steps)
         per_pass[gamma] = tokens / passes
     target = [(pair.target, gamma + 1) for gamma in (0, *GAMMAS)]
     plain, *wide, draft = pass_seconds([*target, (pair.draft, 1)])

@@ -31,7 +31,7 @@ import psutil
 
 from ouroboros_core import methods
 from ouroboros_core.methods.base import Need
-from scripts.payloads import API, PROMPTS, SAMPLINGS, follow, knobs_of, opened
+from scripts.payloads import API, PROMPTS, SAMPLINGS, follow, opened, settings_of
 from tests import ROOT
 from tests.browser import server
 
@@ -39,9 +39,12 @@ COUNTS, STOPPED_COUNT = (8, 16, 32), 96
 """New tokens of a run; of one that is stopped so many that it is not over before."""
 BAD: dict[str, tuple[dict[str, Any], str]] = {
     "no such method": ({"method": "magic"}, "method must be one of"),
-    "knob out of range": ({"method": "speculative", "knobs": {"gamma": 999}}, "gamma must be"),
-    "no such knob": ({"method": "speculative", "knobs": {"nonsense": 1}}, "nonsense is not a knob"),
-    "knobs of a wrong type": ({"method": "speculative", "knobs": [1, 2]}, "knobs"),
+    "setting out of range": ({"method": "speculative", "knobs": {"gamma": 999}}, "gamma must be"),
+    "no such setting": (
+        {"method": "speculative", "knobs": {"nonsense": 1}},
+        "nonsense is not a setting",
+    ),
+    "settings of a wrong type": ({"method": "speculative", "knobs": [1, 2]}, "settings"),
     "empty prompt": ({"prompt": ""}, "prompt"),
     "prompt of a wrong type": ({"prompt": 17}, "prompt"),
     "too many tokens": ({"max_new_tokens": 5000}, "max_new_tokens must be"),
@@ -148,13 +151,11 @@ def plan(runs: int, seed: int, counts: Sequence[int] = COUNTS) -> list[Run]:
     rng.shuffle(ends)
     planned = []
     for number, end in enumerate(ends):
-        method, count = (
-            able[number % len(able)],
-            STOPPED_COUNT if end in ("stop", "close") else rng.choice(counts),
-        )
+        method = able[number % len(able)]
+        count = STOPPED_COUNT if end in ("stop", "close") else rng.choice(counts)
         inputs: dict[str, Any] = {"prompt": rng.choice(PROMPTS), "max_new_tokens": count}
         inputs |= {"acceptance": "match", "chat": rng.random() < 0.5, **rng.choice(SAMPLINGS)}
-        inputs |= {"method": method.id, "knobs": knobs_of(method, rng)}
+        inputs |= {"method": method.id, "knobs": settings_of(method, rng)}
         inputs |= {name: rng.random() < 0.3 for name in ("compare", "record")}
         if Need.EXPECTED_TEXT in method.uses and rng.random() < 0.3:
             inputs["prediction"] = "The sky is blue because"
@@ -206,9 +207,11 @@ class Soak:
         me = threading.get_ident()
         session = self.sessions.setdefault(me, f"{me}" if len(self.sessions) % 2 else "")
         try:
-            while FULL_WORDS in (end := self._perform(run, session)):
+            end = self._perform(run, session)
+            while FULL_WORDS in end:
                 self.page.full.append(end)
                 time.sleep(0.25)
+                end = self._perform(run, session)
         except (Refused, OSError, HTTPException, ValueError, KeyError, TypeError) as error:
             end = f"failed: {type(error).__name__}: {str(error)[:300]}"
         if end == "closed":
@@ -218,12 +221,10 @@ class Soak:
 
     def _perform(self, run: Run, session: str) -> str:
         """How a run ended: finished, stopped, closed, refused; or failed, and why."""
-        event, updates, due, asked = (
-            self.page.join(run.inputs, session),
-            0,
-            time.monotonic() + LOST,
-            False,
-        )
+        event = self.page.join(run.inputs, session)
+        updates = 0
+        due = time.monotonic() + LOST
+        asked = False
         with closing(follow(self.page.url, event, session)) as messages:
             for stage, value in messages:
                 updates += stage == "working"
@@ -279,7 +280,8 @@ class Soak:
             mark: statistics.median([size for done, size in self.seen if done >= mark][:5])
             for mark in marks
         }
-        before, after = sizes[warm], statistics.median([size for _, size in self.seen][-5:])
+        before = sizes[warm]
+        after = statistics.median([size for _, size in self.seen][-5:])
         memory = {f"after {mark} runs": size for mark, size in sizes.items()} | {
             "at the end": after,
             "growth": after - before,

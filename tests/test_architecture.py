@@ -1,4 +1,4 @@
-"""The rooms of the house: who may import whom."""
+"""Who may import whom."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ MAY_USE = {
     "compat": _DECODING | {"compat"},
     "cli": _DECODING | {"benchmark", "training", "cli"},
 }
-"""Room of ouroboros_core -> what it may import of ouroboros_core; a room includes what is in it."""
+"""Package of ouroboros_core -> what it may import of it; a package includes what is in it."""
 
-TORCH_ROOMS = {"models", "loading", "training", "benchmark", "compat"}
+TORCH_PACKAGES = {"models", "loading", "training", "benchmark", "compat"}
 """Where torch may be imported at the top of a file ."""
 
 
@@ -95,7 +95,7 @@ def test_the_core_imports_downwards_only(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", modules("ouroboros_core"), ids=lambda p: str(p.relative_to(ROOT)))
-def test_torch_stays_in_its_rooms(path: Path) -> None:
+def test_torch_stays_in_its_packages(path: Path) -> None:
     parts = path.relative_to(ROOT / "ouroboros_core").with_suffix("").parts
     heavy = {
         n
@@ -103,7 +103,7 @@ def test_torch_stays_in_its_rooms(path: Path) -> None:
         if within(n, {"torch", "transformers", "accelerate"})
     }
     if heavy:
-        assert parts[0] in TORCH_ROOMS
+        assert parts[0] in TORCH_PACKAGES
         assert parts[-1] != "__init__"
 
 

@@ -21,7 +21,7 @@ from ouroboros_core import methods
 from ouroboros_core.cli import build_parser
 from ouroboros_core.sampling import Sampling
 from tests import ROOT
-from tests.test_architecture import GROUND, MAY_USE, TORCH_ROOMS
+from tests.test_architecture import GROUND, MAY_USE, TORCH_PACKAGES
 
 pytestmark = pytest.mark.slow
 
@@ -30,7 +30,7 @@ PROSE = re.sub(r"^```.*?^```$", "", GUIDE, flags=re.MULTILINE | re.DOTALL)
 METHOD_SECTION = GUIDE.split("## How to add a method in one file\n")[1]
 PYTHON = ".venv/bin/python"
 NAMED = re.compile(r"`(.+?)`")
-KNOBS = {
+SETTINGS = {
     "echo": {
         "num_tokens": {"default": 3, "min": 1, "max": 16, "help": "Tokens copied from each place."}
     },
@@ -44,7 +44,7 @@ KNOBS = {
         },
     },
 }
-"""The guide's methods by id, and their knobs by name."""
+"""The guide's methods by id, and their settings by name."""
 
 NAMES = {"echo": "Echo", "several": "Several drafts"}
 PAGE = """
@@ -54,12 +54,13 @@ with gradio.Blocks():
     inputs = RunInputs(256)
     inputs.build_prompt()
     inputs.build_settings()
-knobs = {}
-for (method, name), knob in inputs.settings.items():
+settings = {}
+for (method, name), setting in inputs.settings.items():
     if method in ("echo", "several"):
-        bounds = [knob.minimum, knob.maximum, knob.value]
-        knobs[f"{method}.{name}"] = [type(knob).__name__, knob.label, *bounds, knob.info]
-print(json.dumps({"methods": inputs.method.choices, "knobs": knobs}))
+        bounds = [setting.minimum, setting.maximum, setting.value]
+        kind, label = type(setting).__name__, setting.label
+        settings[f"{method}.{name}"] = [kind, label, *bounds, setting.info]
+print(json.dumps({"methods": inputs.method.choices, "settings": settings}))
 """
 """Prints what a visitor may choose, as JSON."""
 
@@ -79,7 +80,7 @@ def method_files() -> dict[str, str]:
     found = re.findall(
         r"`([^`]+\.py)`:\n\n```python\n(.*?)^```$", METHOD_SECTION, re.MULTILINE | re.DOTALL
     )
-    assert len(found) == METHOD_SECTION.count("```python") == len(KNOBS), (
+    assert len(found) == METHOD_SECTION.count("```python") == len(SETTINGS), (
         "every block of Python has its file's name right before it"
     )
     return dict(found)
@@ -118,7 +119,7 @@ class Copy:
             os.sched_setaffinity(0, cores)
 
     def follow(self, command: str) -> subprocess.CompletedProcess[str]:
-        """The answer to a command of the guide, with this process's Python in place of the virtual
+        """The answer to a command of the guide, with this process's Python instead of the virtual
         environment's."""
         if command not in self._answers:
             program, *arguments = shlex.split(command)
@@ -150,7 +151,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Copy]:
         )
         file.write_text(content, encoding="utf-8")
     readme = folder / "README.md"
-    rows = rf"^\| `({'|'.join(KNOBS)})`.*\n"
+    rows = rf"^\| `({'|'.join(SETTINGS)})`.*\n"
     readme.write_text(
         re.sub(rows, "", readme.read_text(encoding="utf-8"), flags=re.MULTILINE), encoding="utf-8"
     )
@@ -165,7 +166,7 @@ def test_what_runs_in_the_copy_is_the_copy(copy: Copy) -> None:
     )
     found = copy.python("-c", code).stdout.split()
     assert len(found) == 3 and all(Path(file).is_relative_to(copy.folder) for file in found)
-    for method in KNOBS:
+    for method in SETTINGS:
         code = f"from ouroboros_core.methods import {method}; print({method}.__file__)"
         assert copy.python("-c", code).stdout.strip() == str(
             copy.folder / "ouroboros_core" / "methods" / f"{method}.py"
@@ -184,15 +185,17 @@ def test_every_command_of_the_methods_section_succeeds(copy: Copy, command: str)
     assert answer.returncode == 0, answer.stdout[-3000:] + answer.stderr[-3000:]
 
 
-def test_the_methods_are_listed_with_their_knobs(copy: Copy) -> None:
+def test_the_methods_are_listed_with_their_settings(copy: Copy) -> None:
     listed = {
         m["id"]: m
         for m in json.loads(copy.python("-m", "ouroboros_core", "methods", "--json").stdout)
     }
-    assert listed.keys() == methods.available().keys() | KNOBS.keys()
+    assert listed.keys() == methods.available().keys() | SETTINGS.keys()
     same = {"type": "int", "choices": [], "auto": False, "fixed": None}
-    for method, knobs in KNOBS.items():
-        assert listed[method]["knobs"] == {name: same | knob for name, knob in knobs.items()}
+    for method, settings in SETTINGS.items():
+        assert listed[method]["knobs"] == {
+            name: same | setting for name, setting in settings.items()
+        }
         assert f"{method}: {NAMES[method]}" in copy.answer("ouroboros_core methods").stdout
 
 
@@ -202,37 +205,37 @@ def test_ruff_has_nothing_to_say(copy: Copy) -> None:
         assert answer.returncode == 0, answer.stdout
 
 
-@pytest.mark.parametrize("method", KNOBS)
+@pytest.mark.parametrize("method", SETTINGS)
 def test_its_bounds_are_said_by_the_command_line(copy: Copy, method: str) -> None:
-    for name, knob in KNOBS[method].items():
+    for name, setting in SETTINGS[method].items():
         flag = f"--{name.replace('_', '-')}"
         arguments = ("generate", "--method", method, flag, "99", "--prompt", "a")
         answer = copy.python("-m", "ouroboros_core", *arguments)
         assert answer.returncode == 2
-        assert f"{name} must be between 1 and {knob['max']}, got 99" in answer.stderr
+        assert f"{name} must be between 1 and {setting['max']}, got 99" in answer.stderr
 
 
-def test_the_page_lists_them_and_has_a_slider_for_each_knob(copy: Copy) -> None:
+def test_the_page_lists_them_and_has_a_slider_for_each_setting(copy: Copy) -> None:
     answer = copy.python("-c", PAGE)
     assert answer.returncode == 0, answer.stderr
     page = json.loads(answer.stdout)
     shown = {}
-    for method, knobs in KNOBS.items():
+    for method, settings in SETTINGS.items():
         assert [NAMES[method], method] in page["methods"]
-        for name, knob in knobs.items():
+        for name, setting in settings.items():
             label = name.replace("_", " ")
-            values = [knob[part] for part in ("min", "max", "default", "help")]
+            values = [setting[part] for part in ("min", "max", "default", "help")]
             shown[f"{method}.{name}"] = ["Slider", label, *values]
-    assert page["knobs"] == shown
+    assert page["settings"] == shown
 
 
-@pytest.mark.parametrize("method", KNOBS)
+@pytest.mark.parametrize("method", SETTINGS)
 def test_the_tests_of_all_methods_are_run_on_it(copy: Copy, method: str) -> None:
     """Greedy and matched its text is that of plain decoding, and under rejection sampling counts
     have their probabilities."""
-    walls = copy.python("-m", "pytest", "tests/test_architecture.py", "-k", method)
+    imports = copy.python("-m", "pytest", "tests/test_architecture.py", "-k", method)
     own = copy.answer(f"-k {method}")
-    for answer, least in ((own, 30), (walls, 2)):
+    for answer, least in ((own, 30), (imports, 2)):
         passed = re.search(r"(\d+) passed", answer.stdout)
         assert passed and int(passed[1]) >= least and answer.returncode == 0, answer.stdout[-3000:]
     cases = set(re.findall(r"::(\w+)\[(\S+)\] PASSED", own.stdout))
@@ -247,7 +250,7 @@ def test_the_tests_of_all_methods_are_run_on_it(copy: Copy, method: str) -> None
 
 
 @pytest.mark.embedded
-@pytest.mark.parametrize("method", KNOBS)
+@pytest.mark.parametrize("method", SETTINGS)
 def test_its_text_is_that_of_plain_decoding(copy: Copy, method: str) -> None:
     answer = copy.answer(f"ouroboros_core generate --method {method}")
     assert "identical to plain decoding, token by token" in answer.stderr
@@ -295,31 +298,36 @@ def test_what_the_guide_links_to_and_names_is_there() -> None:
     for name in re.findall(r"`(test_\w+)`", PROSE):
         assert f"def {name}(" in tests, name
     words = json.loads((ROOT / "assets" / "words" / "en.json").read_text(encoding="utf-8"))
-    for key in re.findall(r'`say\("(.+?)"\)`|`(view\.\w+\.\w+)`', PROSE):
-        assert "".join(key) in words, key
+    for key in re.findall(r'`say\("(.+?)"\)`', PROSE):
+        assert key in words, key
     assert re.search(r"^BENCHED :=", (ROOT / "Makefile").read_text(), re.MULTILINE)
 
 
-def test_the_table_of_rooms_is_that_of_the_walls() -> None:
+def test_the_table_of_packages_is_that_of_the_imports_that_are_checked() -> None:
     rows = dict(re.findall(r"^\| (.+?) \|(.*)\|$", PROSE, re.MULTILINE))
     (ground,) = (name for name in rows if name.startswith("ground floor"))
     assert set(NAMED.findall(ground)) == GROUND
     said = {
-        room: cell for name, cell in rows.items() if name != ground for room in NAMED.findall(name)
+        package: cell
+        for name, cell in rows.items()
+        if name != ground
+        for package in NAMED.findall(name)
     }
-    beside = {room: allowed - GROUND - {room} for room, allowed in MAY_USE.items()}
-    assert {room: set(NAMED.findall(cell)) for room, cell in said.items()} == beside
+    beside = {package: allowed - GROUND - {package} for package, allowed in MAY_USE.items()}
+    assert {package: set(NAMED.findall(cell)) for package, cell in said.items()} == beside
     assert all("ground floor" in cell for cell in said.values())
     (torch,) = re.findall(r"Torch is imported at the top of a file only in (.+?)\.", PROSE)
-    assert set(NAMED.findall(torch)) == TORCH_ROOMS
+    assert set(NAMED.findall(torch)) == TORCH_PACKAGES
 
 
-def test_the_knobs_it_names_are_knobs() -> None:
-    (named,) = re.findall(r"Knobs: (.+?)\. What has a name", PROSE, re.DOTALL)
+def test_the_settings_it_names_are_settings() -> None:
+    (named,) = re.findall(r"Settings: (.+?)\. What has a name", PROSE, re.DOTALL)
     known = {
-        name for method in methods.available().values() for name in method.Hyperparameters.knobs()
+        name
+        for method in methods.available().values()
+        for name in method.Hyperparameters.settings()
     }
-    assert set(NAMED.findall(named)) <= known | set(Sampling.knobs())
+    assert set(NAMED.findall(named)) <= known | set(Sampling.settings())
 
 
 def test_the_guide_is_short() -> None:

@@ -37,23 +37,25 @@ def section(name: str) -> str:
 
 
 def methods_table() -> str:
-    """The table of methods and knobs, from the one declaration of each knob."""
-    lines = ["| method | needs | what it does | knobs (default; allowed) |", "|---|---|---|---|"]
+    """The table of methods and settings, from the one declaration of each setting."""
+    lines = ["| method | needs | what it does | settings (default; allowed) |", "|---|---|---|---|"]
     for method in describe():
-        knobs = []
-        for name, knob in method["knobs"].items():
-            default = str(knob["default"]).lower() if knob["type"] == "bool" else knob["default"]
-            bounds = f"; {knob['min']}-{knob['max']}" if knob["min"] is not None else ""
-            if knob["type"] == "str" and knob["auto"]:
-                bounds = f"; such as {knob['fixed']}"
-            bounds = f"{bounds} or auto" if knob["auto"] else bounds
-            bounds = f"; {', '.join(knob['choices'])}" if knob["choices"] else bounds
-            knobs.append(f"`{name}` ({default}{bounds})")
+        settings = []
+        for name, setting in method["knobs"].items():
+            default = (
+                str(setting["default"]).lower() if setting["type"] == "bool" else setting["default"]
+            )
+            bounds = f"; {setting['min']}-{setting['max']}" if setting["min"] is not None else ""
+            if setting["type"] == "str" and setting["auto"]:
+                bounds = f"; such as {setting['fixed']}"
+            bounds = f"{bounds} or auto" if setting["auto"] else bounds
+            bounds = f"; {', '.join(setting['choices'])}" if setting["choices"] else bounds
+            settings.append(f"`{name}` ({default}{bounds})")
         name = f"[{method['name']}]({method['paper']})" if method["paper"] else method["name"]
         mark = " (default)" if method["default"] else ""
         lines.append(
             f"| `{method['id']}`{mark}: {name} | {', '.join(method['needs'])} | "
-            f"{method['summary']} | {', '.join(knobs)} |"
+            f"{method['summary']} | {', '.join(settings)} |"
         )
     return "\n".join(lines) + "\n"
 
@@ -63,13 +65,11 @@ def bench_section() -> str:
     wrote."""
     data = json.loads((ROOT / "assets" / "benchmark.json").read_text())
     table = [Row(**{**row, "ci95": tuple(row["ci95"])}) for row in data["rows"]]
-    place = data["environment"]
+    environment = data["environment"]
     where = (
-        f"{place['processor']}, {place['threads']} threads, {place['dtype']}, torch "
-        f"{place['torch']}, transformers"
-    )
-    where = (
-        f"{where} {place['transformers']}, Python {place['python']}; "
+        f"{environment['processor']}, {environment['threads']} threads, {environment['dtype']}, "
+        f"torch {environment['torch']}, transformers {environment['transformers']}, "
+        f"Python {environment['python']}; "
         f"{data['settings']['max_new_tokens']} new tokens at most"
     )
     shown = report.markdown(table, unmeasured(row.method for row in table))

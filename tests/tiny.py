@@ -266,15 +266,17 @@ def run(
     automatic: bool = False,
     costs: Costs = TYPICAL,
     record: bool = False,
-    **knobs: Any,
+    **settings: Any,
 ) -> list[Step]:
-    """All steps of one run; with `retrieve`, there is a corpus to look into. Knobs that may be
+    """All steps of one run; with `retrieve`, there is a corpus to look into. Settings that may be
     'auto' are so if `automatic`."""
     kind = methods.get(method)
     sampler = Sampler(
         sampling or Sampling(), models[0].vocabulary, run=pool.runs if pool is not None else 0
     )
-    chosen = kind.Hyperparameters(**(knobs if automatic else kind.Hyperparameters.fixed(**knobs)))
+    chosen = kind.Hyperparameters(
+        **(settings if automatic else kind.Hyperparameters.fixed(**settings))
+    )
     head = drafter(models[0]) if Need.HEAD in methods.needed(kind, chosen) else None
     texts = corpus(models[0].name) if retrieve and models[0].name in EIGHT else None
     resources = Resources(sampler, models[1], stop, pool, head, texts, sizing=costs.sizing)

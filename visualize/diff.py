@@ -12,14 +12,14 @@ from ouroboros_core.decoding import metrics
 from ouroboros_core.decoding.trace import Trace
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.sampling import Sampling
-from ouroboros_core.words import say, several
+from ouroboros_core.words import counted
 from visualize.views import View, describe
 
 SHOWN = 6
 """Segments listed of those that saved steps, and of those that lost some."""
 QUOTED = 40
 """Characters of a segment's text in a sentence or a row."""
-HEAD = tuple(say("diff.head").split("|"))
+HEAD = ("tokens", "text", "steps of A", "steps of B", "saved")
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Segment:
         return self.a - self.b
 
     @property
-    def places(self) -> str:
+    def positions(self) -> str:
         """Its tokens, counted from 1."""
         return (
             f"{self.start + 1}"
@@ -65,7 +65,7 @@ class Diff:
     difference, or the end of one run.
 
     segments  in text order; together they are the common text. Of a step in which the texts part,
-              its part before that place counts as a step: the common text needed it
+              its part before that position counts as a step: the common text needed it
     """
 
     a: Trace
@@ -95,7 +95,7 @@ class Diff:
 
     @property
     def seconds(self) -> tuple[float, float]:
-        """Seconds from the start, prefill included, until A and B had the common text; 0 where
+        """Seconds from the start, prefill included, until A and B had the common text; 0 if
         there is none."""
         if not self.tokens:
             return 0.0, 0.0
@@ -156,19 +156,19 @@ def _ends(trace: Trace) -> list[int]:
 
 
 def _segments(a: list[int], b: list[int], common: int, texts: tuple[str, ...]) -> Iterator[Segment]:
-    """The stretches between neighbouring places at which both had a step's end, and what is left
+    """The stretches between neighbouring positions at which both had a step's end, and what is left
     behind the last of them."""
-    cuts = sorted({place for place in {*a} & {*b} if place < common} | {common})
+    cuts = sorted({end for end in {*a} & {*b} if end < common} | {common})
     steps_of_a, steps_of_b = _steps_until(a, cuts), _steps_until(b, cuts)
     for (start, a0, b0), (end, a1, b1) in pairwise(zip(cuts, steps_of_a, steps_of_b, strict=True)):
         yield Segment(start, end - start, "".join(texts[start:end]), a1 - a0, b1 - b0)
 
 
-def _steps_until(ends: list[int], places: list[int]) -> list[int]:
+def _steps_until(ends: list[int], positions: list[int]) -> list[int]:
     """Steps needed until there were so many tokens, for each of some rising numbers of them."""
     steps, found = 0, []
-    for place in places:
-        while ends[steps] < place:
+    for position in positions:
+        while ends[steps] < position:
             steps += 1
         found.append(steps)
     return found
@@ -192,66 +192,69 @@ def _merged(segments: Iterator[Segment]) -> Iterator[Segment]:
 def sentences(difference: Diff) -> list[str]:
     """The difference in words, the whole first."""
     if not difference.tokens:
-        return [say("diff.nothing", parting=_parting(difference)).rstrip()]
+        return [f"A and B have no token in common. {_parting(difference)}".rstrip()]
     gains, losses = difference.gains, difference.losses
     lines = [_whole(difference)]
     if gains and losses:
-        won, lost = sum(s.saved for s in gains), -sum(s.saved for s in losses)
-        places = {
-            "gains": several("diff.place", len(gains)),
-            "losses": several("diff.place", len(losses)),
-        }
-        lines.append(
-            say(
-                "diff.balance",
-                won=several("diff.step", won),
-                lost=several("diff.step", lost),
-                **places,
-            )
-        )
+        won = sum(s.saved for s in gains)
+        lost = -sum(s.saved for s in losses)
+        saved = f"{counted(won, 'step')} in {counted(len(gains), 'segment')}"
+        more = f"{counted(lost, 'step')} in {counted(len(losses), 'segment')}"
+        lines.append(f"B saved {saved} and lost {more}.")
     mine, theirs = difference.seconds
     alike = difference.a.environment == difference.b.environment
-    note = "" if alike else say("diff.elsewhere")
-    lines.append(say("diff.seconds", a=mine, b=theirs, note=note))
+    note = (
+        ""
+        if alike
+        else (
+            " They were not measured on the same machine, so the seconds tell nothing of the "
+            "settings."
+        )
+    )
+    lines.append(
+        f"That text was there after {mine:.2f} s in A and after {theirs:.2f} s in B, "
+        f"prefill included.{note}"
+    )
     parting = _parting(difference)
     return [*lines, parting] if parting else lines
 
 
 def _whole(difference: Diff) -> str:
     (a, b), saved = difference.steps, difference.saved
-    text = several("diff.text", difference.tokens)
+    text = "the same token" if difference.tokens == 1 else f"the same {difference.tokens} tokens"
     if not saved:
-        return say("diff.equal", steps=a, text=text)
+        return f"A and B needed as many steps, {a}, for {text}."
     best = (difference.gains if saved > 0 else difference.losses)[0]
-    part = say("diff.some" if abs(best.saved) < abs(saved) else "diff.most", n=abs(best.saved))
-    facts = {
-        "steps": several("diff.step", abs(saved)),
-        "text": text,
-        "a": a,
-        "b": b,
-        "part": part,
-        "quoted": best.quoted,
-    }
-    return say("diff.fewer" if saved > 0 else "diff.more", **facts)
+    most = abs(best.saved)
+    part = f"{most} of them" if most < abs(saved) else f"the most, {most},"
+    steps = counted(abs(saved), "step")
+    more = "fewer" if saved > 0 else "more"
+    return (
+        f"B needed {steps} {more} than A for {text} ({b} instead of {a}): {part} in {best.quoted}."
+    )
 
 
 def _parting(difference: Diff) -> str:
-    """Where the texts part, and what may be the reason; empty where they are equal."""
+    """Where the texts part, and what may be the reason; empty if they are equal."""
     a, b = difference.a, difference.b
     if not difference.parted:
         more = metrics.new_tokens(b) - metrics.new_tokens(a)
         longer = "B" if more > 0 else "A"
-        return say("diff.longer", name=longer, rest=several("diff.rest", abs(more))) if more else ""
+        rest = counted(abs(more), "more token")
+        return f"{longer} goes on for {rest}, which are not compared." if more else ""
     samplings = Sampling.model_validate(a.sampling), Sampling.model_validate(b.sampling)
     if any(sampling.rejects for sampling in samplings):
-        why = say("diff.why.rejection")
+        why = "under rejection sampling every setting draws a text of its own"
     elif samplings[0] != samplings[1]:
-        why = say("diff.why.sampling")
+        why = "the two were sampled in different ways"
     elif a.environment.dtype != b.environment.dtype or a.environment.passes != b.environment.passes:
-        why = say("diff.why.computed")
+        why = "the two were computed in different ways"
     else:
-        why = say("diff.why.rounding")
-    return say("diff.parting", n=difference.tokens + 1, why=why)
+        why = (
+            "as two nearly equal choices can, since passes over more or fewer tokens round "
+            "differently"
+        )
+    return f"The texts part at token {difference.tokens + 1}: {why}. What follows is not compared."
 
 
 def _lane(name: str, trace: Trace, steps: int, seconds: float) -> View:
@@ -281,7 +284,7 @@ def view(difference: Diff) -> View:
     )
     told = sentences(difference)
     return {
-        "title": say("diff.title"),
+        "title": "B compared with A: where steps were saved",
         "status": told[0],
         "lines": told[1:],
         "lanes": [_lane(*lane) for lane in lanes],
@@ -290,5 +293,7 @@ def view(difference: Diff) -> View:
             for s in difference.segments
         ],
         "head": list(HEAD),
-        "rows": [[s.places, s.quoted, s.a, s.b, f"{s.saved:+d}".replace("-", "−")] for s in listed],
+        "rows": [
+            [s.positions, s.quoted, s.a, s.b, f"{s.saved:+d}".replace("-", "−")] for s in listed
+        ],
     }

@@ -9,7 +9,6 @@ import plotly.graph_objects as go
 
 from ouroboros_core.decoding import metrics
 from ouroboros_core.decoding.trace import Trace
-from ouroboros_core.words import say
 from visualize.figures import PLAIN, layout, plain, words_only
 from visualize.palette import LOOKS
 
@@ -28,14 +27,14 @@ def steps_against_tokens(a: Trace, b: Trace) -> dict[str, Any]:
             name=f"{name}: {words_only(run.method)}",
             mode="lines",
             line={"shape": "vh", "color": colour, "width": 2.5, "dash": dash},
-            hovertemplate=say("chart.nsteps", n="%{y}") + f"<extra>{name}</extra>",
+            hovertemplate=f"steps: %{{y}}<extra>{name}</extra>",
         )
     where = metrics.first_difference(a.tokens, b.tokens)
     if where is not None and where < min(metrics.new_tokens(a), metrics.new_tokens(b)):
         figure.add_vline(
             x=where,
             line={"color": PLAIN, "dash": "dot", "width": 1.5},
-            annotation_text=say("chart.part"),
+            annotation_text="the texts part",
         )
-    figure.update_layout(layout(say("chart.tokens"), say("chart.steps")))
+    figure.update_layout(layout("tokens", "steps (one target pass each)"))
     return plain(figure)

@@ -34,13 +34,13 @@ def to_csv(trace: Trace, baseline: Trace | None = None) -> str:
     id            the token id
     source        who proposed it; target for the target's own, draft where the draft model wrote
                   alone
-    kind          correction or bonus, of the target's own; empty where nothing had been proposed
+    kind          correction or bonus, of the target's own; empty if nothing had been proposed
     learned       where the phrase it comes from was learned
     choice        accepted, or own: the writer's own choice
     seconds       from the start, prefill included, until it was there, to a microsecond
     width, draft_passes   rows of the target pass of its step, and passes of the draft model
     baseline_seconds      only with a baseline: when plain decoding had the same text up to here;
-                          empty where its text is another
+                          empty if its text is another
     """
     theirs = metrics.seconds_to_token(baseline) if baseline is not None else []
     where = (
@@ -50,7 +50,7 @@ def to_csv(trace: Trace, baseline: Trace | None = None) -> str:
     lines = io.StringIO()
     table = csv.writer(lines, lineterminator="\n")
     table.writerow(COLUMNS if baseline is None else (*COLUMNS, "baseline_seconds"))
-    facts = ((step, place) for step in trace.steps for place in range(len(step.tokens)))
+    facts = ((step, nth) for step in trace.steps for nth in range(len(step.tokens)))
     columns = zip(
         facts,
         trace.texts,
@@ -58,13 +58,13 @@ def to_csv(trace: Trace, baseline: Trace | None = None) -> str:
         metrics.seconds_to_token(trace),
         strict=True,
     )
-    for index, ((step, place), text, source, seconds) in enumerate(columns):
-        kind, learned, choice = _origin(step, place)
+    for index, ((step, nth), text, source, seconds) in enumerate(columns):
+        kind, learned, choice = _origin(step, nth)
         row = [
             index + 1,
             step.index + 1,
             json.dumps(text, ensure_ascii=False),
-            step.tokens[place],
+            step.tokens[nth],
             source.value,
         ]
         row += [kind, learned, choice, f"{seconds:.6f}", step.width, step.draft_passes]
@@ -74,9 +74,9 @@ def to_csv(trace: Trace, baseline: Trace | None = None) -> str:
     return lines.getvalue()
 
 
-def _origin(step: Step, place: int) -> tuple[str, str, str]:
-    """Kind, where learned, and who chose the token at a place of a step, 0 being the first."""
-    if place >= len(step.path):
+def _origin(step: Step, index: int) -> tuple[str, str, str]:
+    """Kind, where learned, and who chose the token at an index of a step, 0 being the first."""
+    if index >= len(step.path):
         return step.kind or "", "", "own"
-    learned = step.tree.provenance[step.path[place]].learned
+    learned = step.tree.provenance[step.path[index]].learned
     return "", learned.value if learned else "", "accepted"

@@ -13,14 +13,13 @@ import plotly.graph_objects as go
 
 from ouroboros_core.decoding import metrics
 from ouroboros_core.decoding.trace import Step, Trace
+from ouroboros_core.methods.base import Decision
 from ouroboros_core.sources import Source
-from ouroboros_core.words import say
 from visualize.palette import LOOKS, key_of
-from visualize.reasons import reason_of
 
 PLAIN = "#6B7280"
 LINE = 42
-"""Characters of a line that stands in a chart's place: the narrowest chart has room for them."""
+"""Characters of a line that stands where a chart would be: they fit into the narrowest one."""
 
 
 def words_only(text: str) -> str:
@@ -74,9 +73,9 @@ def acceptance_length(steps: Sequence[Step]) -> dict[str, Any]:
                 name=f"{look.glyph} {look.label}",
                 marker={"color": look.colour, "line": {"width": 0}},
                 meta={"look": look.key},
-                hovertemplate=say("chart.hover", n="%{y}", label=look.label) + "<extra></extra>",
+                hovertemplate=f"{look.label}: %{{y}}<extra></extra>",
             )
-    figure.update_layout(layout(say("chart.step"), say("chart.tokens"), barmode="stack"))
+    figure.update_layout(layout("step (one target pass each)", "tokens", barmode="stack"))
     return plain(figure)
 
 
@@ -85,25 +84,14 @@ def choices(steps: Sequence[Step]) -> dict[str, Any]:
     expected and why, on hovering."""
     chosen = [step for step in steps if step.choice is not None]
     if not chosen:
-        return empty(say("chart.fixed"))
+        return empty("Settings were fixed: there was nothing to choose.")
     figure = go.Figure()
     x = [step.index + 1 for step in chosen]
-    told = [
-        say(
-            "chart.choice",
-            size=c.size,
-            offered=c.offered,
-            reason=reason_of(c),
-            expected=c.expected,
-            came=len(step.tokens),
-        )
-        for step in chosen
-        if (c := step.choice) is not None
-    ]
+    told = [_told(step.choice, len(step.tokens)) for step in chosen if step.choice is not None]
     figure.add_bar(
         x=x,
         y=[len(step.tree) - 1 for step in chosen],
-        name=say("chart.nodes"),
+        name="nodes checked",
         customdata=told,
         marker={"color": LOOKS["draft"].colour, "line": {"width": 0}},
         hovertemplate="%{customdata}<extra></extra>",
@@ -112,13 +100,12 @@ def choices(steps: Sequence[Step]) -> dict[str, Any]:
         figure.add_scatter(
             x=x,
             y=[step.draft_passes for step in chosen],
-            name=say("chart.passes"),
+            name="draft passes",
             mode="lines",
             line={"shape": "hvh", "color": LOOKS["correction"].colour, "width": 2},
-            hovertemplate=say("chart.hover", n="%{y}", label=say("chart.passes"))
-            + "<extra></extra>",
+            hovertemplate="draft passes: %{y}<extra></extra>",
         )
-    figure.update_layout(layout(say("chart.step"), say("chart.choices")))
+    figure.update_layout(layout("step (one target pass each)", "nodes, passes"))
     return plain(figure)
 
 
@@ -131,24 +118,30 @@ def _staircase(trace: Trace) -> tuple[list[float], list[int]]:
     return seconds, tokens
 
 
+def _told(choice: Decision, came: int) -> str:
+    """What a step's decision was, and how many tokens came of it."""
+    return (
+        f"{choice.size} of {choice.offered} nodes: {choice.reason}; {choice.expected:.2f} tokens "
+        f"expected, {came} came"
+    )
+
+
 def tokens_against_time(trace: Trace, baseline: Trace | None) -> dict[str, Any]:
     """Tokens there after so many seconds, prefill included, for this run and for plain decoding."""
     figure = go.Figure()
     shown = (
         (trace, words_only(trace.method), LOOKS["draft"].colour, "solid"),
-        (baseline, say("chart.plain"), PLAIN, "dot"),
+        (baseline, "plain decoding", PLAIN, "dot"),
     )
     for run, name, colour, dash in shown:
         if run is not None:
             seconds, tokens = _staircase(run)
             line = {"shape": "hv", "color": colour, "width": 2.5, "dash": dash}
-            hover = (
-                say("chart.hover", n="%{y}", label=say("chart.tokens")) + f"<extra>{name}</extra>"
-            )
+            hover = f"tokens: %{{y}}<extra>{name}</extra>"
             figure.add_scatter(
                 x=seconds, y=tokens, name=name, mode="lines", line=line, hovertemplate=hover
             )
-    figure.update_layout(layout(say("chart.seconds"), say("chart.tokens")))
+    figure.update_layout(layout("seconds", "tokens"))
     return plain(figure)
 
 
@@ -161,14 +154,16 @@ def speedup_by_token(trace: Trace, baseline: Trace) -> dict[str, Any]:
         x=list(range(1, count + 1)),
         y=[theirs[n] / mine[n] for n in range(count)],
         mode="lines",
-        name=say("chart.over", method=words_only(trace.method)),
+        name=f"{words_only(trace.method)} over plain decoding",
         line={"color": LOOKS["suffix"].colour, "width": 2.5},
         hovertemplate="%{y:.2f}×<extra></extra>",
     )
     figure.add_hline(
-        y=1, line={"color": PLAIN, "dash": "dot", "width": 1.5}, annotation_text=say("chart.equal")
+        y=1,
+        line={"color": PLAIN, "dash": "dot", "width": 1.5},
+        annotation_text="as fast as plain decoding",
     )
-    figure.update_layout(layout(say("chart.token"), say("chart.speedup"), showlegend=False))
+    figure.update_layout(layout("token", "speedup", showlegend=False))
     return plain(figure)
 
 
@@ -176,18 +171,16 @@ def acceptance_by_position(trace: Trace) -> dict[str, Any]:
     """Of the proposals judged at each depth of the walk, the share that was accepted."""
     counts = metrics.acceptance_by_position(trace)
     if not counts:
-        return empty(say("chart.unproposed"))
+        return empty("Nothing was proposed.")
     figure = go.Figure()
     figure.add_bar(
         x=list(range(1, len(counts) + 1)),
         y=[accepted / tested for tested, accepted in counts],
-        customdata=[
-            say("chart.of", accepted=accepted, tested=tested) for tested, accepted in counts
-        ],
+        customdata=[f"{accepted} of {tested}" for tested, accepted in counts],
         marker={"color": LOOKS["draft"].colour, "line": {"width": 0}},
         hovertemplate="%{y:.0%}: %{customdata}<extra></extra>",
     )
-    figure.update_layout(layout(say("chart.position"), say("chart.accepted"), showlegend=False))
+    figure.update_layout(layout("position in the proposal", "accepted", showlegend=False))
     figure.update_yaxes(tickformat=".0%", range=[0, 1.02])
     figure.update_xaxes(dtick=1 if len(counts) <= 16 else None)
     return plain(figure)
@@ -208,7 +201,7 @@ def time_breakdown(trace: Trace, baseline: Trace | None) -> dict[str, Any]:
     """Milliseconds per emitted token by phase, of this run and of plain decoding."""
     figure = go.Figure()
     runs = [(words_only(trace.method), trace)] + (
-        [(say("chart.plain"), baseline)] if baseline is not None else []
+        [("plain decoding", baseline)] if baseline is not None else []
     )
     shown = [(name, run) for name, run in runs if run.steps][::-1]
     for phase, look in PHASES.items():
@@ -219,16 +212,13 @@ def time_breakdown(trace: Trace, baseline: Trace | None) -> dict[str, Any]:
         figure.add_bar(
             y=[name for name, _ in shown],
             x=values,
-            name=say(f"chart.phase.{phase}"),
+            name=phase,
             orientation="h",
             marker={"color": LOOKS[look].colour, "line": {"width": 0}},
             meta={"look": look},
-            hovertemplate=say(
-                "chart.milliseconds.hover", n="%{x:.2f}", phase=say(f"chart.phase.{phase}")
-            )
-            + "<extra></extra>",
+            hovertemplate=f"%{{x:.2f}} ms {phase}<extra></extra>",
         )
-    shape = layout(say("chart.milliseconds"), "", barmode="stack", hovermode="closest")
+    shape = layout("ms per token", "", barmode="stack", hovermode="closest")
     figure.update_layout(shape)
     return plain(figure)
 
@@ -243,14 +233,14 @@ def break_even(trace: Trace, baseline: Trace | None) -> dict[str, Any]:
     gamma, rate = metrics.proposal_depth(trace), metrics.draft_acceptance_rate(trace.steps)
     cost = metrics.step_cost(trace, baseline) if baseline is not None else None
     if not gamma or cost is None or rate is None:
-        return empty(say("chart.uncompared"))
+        return empty("Drawn for runs with proposals, compared with plain decoding.")
     alphas = [n / 50 for n in range(51)]
     figure = go.Figure()
     figure.add_scatter(
         x=alphas,
         y=[metrics.expected_tokens(alpha, gamma) / cost for alpha in alphas],
         mode="lines",
-        name=say("chart.theory"),
+        name="by theory",
         line={"color": LOOKS["draft"].colour, "width": 2.5},
         hovertemplate="%{y:.2f}×<extra></extra>",
     )
@@ -258,14 +248,14 @@ def break_even(trace: Trace, baseline: Trace | None) -> dict[str, Any]:
         x=[rate],
         y=[metrics.mean_acceptance_length(trace) / cost],
         mode="markers",
-        name=say("chart.this"),
+        name="this run",
         marker={"color": LOOKS["correction"].colour, "size": 11, "symbol": "diamond"},
-        hovertemplate=say("chart.point", speedup="%{y:.2f}", rate="%{x:.0%}") + "<extra></extra>",
+        hovertemplate="%{y:.2f}× at %{x:.0%}<extra></extra>",
     )
     figure.add_hline(
-        y=1, line={"color": PLAIN, "dash": "dot", "width": 1.5}, annotation_text=say("chart.even")
+        y=1, line={"color": PLAIN, "dash": "dot", "width": 1.5}, annotation_text="break-even"
     )
-    figure.update_layout(layout(say("chart.share"), say("chart.speed")))
+    figure.update_layout(layout("tested tokens accepted", "speed over plain"))
     figure.update_xaxes(tickformat=".0%")
     return plain(figure)
 
@@ -274,15 +264,15 @@ def pool_growth(steps: Sequence[Step]) -> dict[str, Any]:
     """Phrases in the pool after each step, and where some of them were accepted."""
     sizes = [(step.index + 1, step.pool_size) for step in steps if step.pool_size is not None]
     if not sizes:
-        return empty(say("chart.poolless"))
+        return empty("This method has no phrase pool.")
     figure = go.Figure()
     figure.add_scatter(
         x=[index for index, _ in sizes],
         y=[size for _, size in sizes],
         mode="lines",
-        name=say("chart.pool"),
+        name="phrases in the pool",
         line={"shape": "hv", "color": LOOKS["suffix"].colour, "width": 2.5},
-        hovertemplate=say("chart.hover", n="%{y}", label=say("chart.phrases")) + "<extra></extra>",
+        hovertemplate="phrases: %{y}<extra></extra>",
     )
     paid = [
         (
@@ -299,16 +289,16 @@ def pool_growth(steps: Sequence[Step]) -> dict[str, Any]:
         y=[step.pool_size for step, count in paid if count],
         customdata=[count for _, count in paid if count],
         mode="markers",
-        name=say("chart.paid"),
+        name="some were accepted",
         marker={"color": LOOKS["correction"].colour, "size": 8, "symbol": "diamond"},
-        hovertemplate=say("chart.paid.hover", n="%{customdata}") + "<extra></extra>",
+        hovertemplate="tokens accepted: %{customdata}<extra></extra>",
     )
-    figure.update_layout(layout(say("chart.step"), say("chart.phrases")))
+    figure.update_layout(layout("step (one target pass each)", "phrases"))
     return plain(figure)
 
 
 def empty(note: str) -> dict[str, Any]:
-    """A chart's place before there is anything to draw."""
+    """What stands where a chart will be, before there is anything to draw."""
     figure = go.Figure()
     figure.add_annotation(
         text="<br>".join(wrap(note, LINE)),

@@ -65,10 +65,8 @@ def view(name: str) -> views.View:
 def facts(name: str) -> dict[str, Any]:
     """Numbers of a run, by the names that the gallery's sentences and the lessons use."""
     run, plain = trace(name), baseline(name)
-    rate, cost = (
-        metrics.draft_acceptance_rate(run.steps),
-        metrics.step_cost(run, plain) if plain else None,
-    )
+    rate = metrics.draft_acceptance_rate(run.steps)
+    cost = metrics.step_cost(run, plain) if plain else None
     found = {
         "tokens": metrics.new_tokens(run),
         "steps": len(run.steps),
@@ -90,11 +88,10 @@ def entries() -> list[dict[str, Any]]:
     for name in runs():
         if f"gallery.{name}" in table():
             numbers = facts(name)
-            headline = (
-                say("gallery.headline", **numbers)
-                if "speedup" in numbers
-                else say("gallery.plain", **numbers)
-            )
+            headline = f"{numbers['tokens']} tokens in {numbers['steps']} target passes"
+            if "speedup" in numbers:
+                speed = f"{numbers['speedup']:.2f}× plain decoding"
+                headline += f", {numbers['length']:.2f} a pass, {speed}"
             words = say(f"gallery.{name}", **numbers)
             found.append(
                 {

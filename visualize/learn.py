@@ -45,15 +45,15 @@ def chapters() -> list[Chapter]:
 
 
 def questions() -> list[dict[str, Any]]:
-    """What a reader can answer at the end: {words, answer, chapter, stop}, the place where it is
+    """What a reader can answer at the end: {words, answer, chapter, stop}, the stop where it is
     said."""
     found = []
-    places = {chapter["id"]: number for number, chapter in enumerate(chapters())}
+    numbers = {chapter["id"]: number for number, chapter in enumerate(chapters())}
     for number in range(1, 11):
         chapter, stop = table()[f"questions.{number}.where"].split(".")
         words, answer = say(f"questions.{number}"), say(f"questions.{number}.answer")
         found.append(
-            {"words": words, "answer": answer, "chapter": places[chapter], "stop": int(stop) - 1}
+            {"words": words, "answer": answer, "chapter": numbers[chapter], "stop": int(stop) - 1}
         )
     return found
 
@@ -249,7 +249,7 @@ def _unchanged() -> Chapter:
 
 
 def _lost(step: Step) -> Judged | None:
-    """The place of a step where its one drawn candidate was rejected, and p and q can both be
+    """The position in a step where its one drawn candidate was rejected, and p and q can both be
     seen."""
     judged = step.judged[-1] if step.judged else None
     if judged is None or len(judged.trials) != 1 or not judged.left or not judged.draft:

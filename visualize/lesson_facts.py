@@ -28,7 +28,8 @@ def odds_facts(step: Step) -> dict[str, Any]:
 def step_facts(step: Step) -> dict[str, Any]:
     """Of one step: its number as it is shown, rows in the pass, tokens proposed, accepted and
     emitted."""
-    checked, accepted = len(step.tree) - 1, len(step.path)
+    checked = len(step.tree) - 1
+    accepted = len(step.path)
     return {
         "step": step.index + 1,
         "width": step.width,
@@ -70,8 +71,8 @@ def position_facts(trace: Trace) -> dict[str, float]:
 
 
 def residual_facts(judged: Judged) -> dict[str, float]:
-    """Of the tokens recorded at a place: how much of p the draft can bring, sum of min(p, q), and
-    what is left of p."""
+    """Of the tokens recorded at a position: how much of p the draft can bring, sum of min(p, q),
+    and what is left of p."""
     kept = sum(min(p, q) for p, q in zip(judged.target, judged.draft, strict=True))
     return {"kept": kept, "lacking": sum(judged.target) - kept}
 

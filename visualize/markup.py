@@ -11,8 +11,6 @@ from pathlib import Path
 
 import plotly
 
-from ouroboros_core.words import say
-
 PLOTLY_JS = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
 """The plotly.js that plotly.py was made for."""
 
@@ -35,40 +33,35 @@ def safe(text: str) -> str:
     return html.escape(text, quote=False).replace('"', "&quot;")
 
 
-def text(key: str) -> str:
-    """A text of the page as it may stand in a template."""
-    return safe(say(key))
-
-
 def _chart(label: str) -> str:
     """The attributes that name a chart: to those who cannot see it, and as a file."""
-    return f'aria-label="{safe(say("plot.chart", label=label))}" data-label="{safe(label)}"'
+    return f'aria-label="{safe("Chart: " + label)}" data-label="{safe(label)}"'
 
 
 TOKEN_VIEW = Markup(
-    f"""
-<section class="ouro-run" aria-label="{text("view.run")}">
+    """
+<section class="ouro-run" aria-label="Generated text">
   <header class="ouro-run-head">
     <span class="ouro-badge"></span><span class="ouro-title"></span>
-    <button type="button" class="ouro-toggle ouro-final" aria-pressed="false">{text("view.final")}</button>
-    <button type="button" class="ouro-toggle ouro-palette" aria-pressed="false">{text("view.palette")}</button>
+    <button type="button" class="ouro-toggle ouro-final" aria-pressed="false">final text only</button>
+    <button type="button" class="ouro-toggle ouro-palette" aria-pressed="false">the paper's colours</button>
   </header>
   <dl class="ouro-tiles"></dl>
   <div class="ouro-notices"></div>
-  <ul class="ouro-legend" aria-label="{text("view.legend")}"></ul>
-  <div class="ouro-text" role="group" aria-label="{text("view.text")}"></div>
-  <div class="ouro-timeline" role="group" aria-label="{text("view.timeline")}"></div>
+  <ul class="ouro-legend" aria-label="Who wrote the tokens"></ul>
+  <div class="ouro-text" role="group" aria-label="Tokens; arrow keys move from one to the next"></div>
+  <div class="ouro-timeline" role="group" aria-label="Timeline: Space plays, arrow keys step, Home and End jump"></div>
   <p class="ouro-status"></p>
   <details class="ouro-stage" open>
-    <summary>{text("view.tree")}</summary>
+    <summary>The token tree of this step</summary>
     <p class="ouro-tree-note"></p>
-    <button type="button" class="ouro-toggle ouro-windowed" aria-pressed="false" hidden>{text("view.windowed")}</button>
-    <div class="ouro-tree" tabindex="0" role="group" aria-label="{text("view.tree.label")}"></div>
+    <button type="button" class="ouro-toggle ouro-windowed" aria-pressed="false" hidden>with the lookahead window</button>
+    <div class="ouro-tree" tabindex="0" role="group" aria-label="Token tree; arrow keys move between its tokens"></div>
   </details>
   <div class="ouro-numbers"></div>
   <div class="ouro-card" role="tooltip" hidden></div>
   <p class="ouro-said" role="status" aria-live="polite"></p>
-  <details class="ouro-meaning"><summary>{text("view.meaning")}</summary><dl></dl></details>
+  <details class="ouro-meaning"><summary>What the colours mean</summary><dl></dl></details>
 </section>
 """,
     "token_view",
@@ -76,14 +69,14 @@ TOKEN_VIEW = Markup(
 )
 
 RACE_VIEW = Markup(
-    f"""
-<section class="ouro-run ouro-race" aria-label="{text("tab.race")}">
+    """
+<section class="ouro-run ouro-race" aria-label="Race">
   <header class="ouro-run-head"><span class="ouro-badge"></span><span class="ouro-title"></span></header>
-  <div class="ouro-timeline" role="group" aria-label="{text("race.timeline")}"></div>
+  <div class="ouro-timeline" role="group" aria-label="Timeline of the race: Space plays, arrow keys step"></div>
   <p class="ouro-status"></p>
   <div class="ouro-lanes"></div>
   <p class="ouro-order"></p>
-  <div class="ouro-scroll" tabindex="0" role="group" aria-label="{text("race.table")}"><table class="ouro-table"></table></div>
+  <div class="ouro-scroll" tabindex="0" role="group" aria-label="Table of the race"><table class="ouro-table"></table></div>
   <p class="ouro-said" role="status" aria-live="polite"></p>
 </section>
 """,
@@ -103,12 +96,12 @@ def plot_view(label: str, height: int) -> Markup:
 
 THEORY_VIEW = Markup(
     f"""
-<section class="ouro-theory" aria-label="{text("static.theory")}">
+<section class="ouro-theory" aria-label="Theory">
   <div class="ouro-theory-sliders"></div>
   <p class="ouro-theory-said" role="status"></p>
   <div class="ouro-pair">
-    <div class="ouro-plot ouro-theory-tokens" role="group" {_chart(say("theory.tokens"))}></div>
-    <div class="ouro-plot ouro-theory-speedup" role="group" {_chart(say("theory.speedup"))}></div>
+    <div class="ouro-plot ouro-theory-tokens" role="group" {_chart("Tokens a step yields")}></div>
+    <div class="ouro-plot ouro-theory-speedup" role="group" {_chart("Speedup")}></div>
   </div>
   <p class="ouro-theory-runs ouro-small"></p>
 </section>
@@ -118,48 +111,52 @@ THEORY_VIEW = Markup(
 
 LEARN_VIEW = Markup(
     f"""
-<section class="ouro-learn" aria-label="{text("learn.lessons")}">
-  <nav aria-label="{text("learn.chapters")}"><ol class="ouro-learn-list"></ol></nav>
+<section class="ouro-learn" aria-label="Lessons">
+  <nav aria-label="Chapters"><ol class="ouro-learn-list"></ol></nav>
   <div class="ouro-learn-main">
     <article class="ouro-learn-text">
       <header class="ouro-learn-head">
         <h2 class="ouro-learn-title"></h2>
-        <p class="ouro-learn-place ouro-small"></p>
+        <p class="ouro-learn-position ouro-small"></p>
       </header>
-      <div class="ouro-learn-body" tabindex="0" role="group" aria-label="{text("learn.body")}">
+      <div class="ouro-learn-body" tabindex="0" role="group" aria-label="The text of this stop">
         <div class="ouro-learn-words" aria-live="polite"></div>
         <div class="ouro-learn-residual"></div>
         <div class="ouro-learn-answer"></div>
         <p class="ouro-learn-status ouro-small" role="status"></p>
       </div>
       <p class="ouro-learn-buttons">
-        <button type="button" class="ouro-learn-back">{text("learn.back")}</button>
+        <button type="button" class="ouro-learn-back">Back</button>
         <button type="button" class="ouro-learn-next"></button>
       </p>
     </article>
     <div class="ouro-learn-stage">
       <div class="ouro-learn-theory" hidden>{THEORY_VIEW.template}</div>
-      <div class="ouro-learn-run" role="group" aria-label="{text("learn.run")}">{TOKEN_VIEW.template}</div>
+      <div class="ouro-learn-run" role="group" aria-label="The run this chapter is about">{TOKEN_VIEW.template}</div>
     </div>
   </div>
-  <details class="ouro-learn-questions"><summary>{text("learn.questions")}</summary><ol class="ouro-learn-ten"></ol></details>
+  <details class="ouro-learn-questions"><summary>Ten questions that you can answer now</summary><ol class="ouro-learn-ten"></ol></details>
 </section>
 """,
     "learn_view",
 )
 
 
+MOTTO = (
+    "See who writes each token when a small model guesses and a large one checks - and why the "
+    "text stays the same."
+)
 ADDRESS = Markup(
-    f'<header class="ouro-header"><h1>{text("page.title")}</h1><p>{text("page.motto")}</p></header>',
+    f'<header class="ouro-header"><h1>Ouroboros</h1><p>{MOTTO}</p></header>',
     "address",
     ("go",),
 )
 
 LINK_VIEW = Markup(
-    f"""
-<section class="ouro-link" aria-label="{text("link.title")}" hidden>
+    """
+<section class="ouro-link" aria-label="What the link holds" hidden>
   <div class="ouro-link-lines" role="status"></div>
-  <button type="button" class="ouro-link-run" hidden>{text("link.run")}</button>
+  <button type="button" class="ouro-link-run" hidden>Run this</button>
 </section>
 """,
     "link_view",
@@ -187,9 +184,9 @@ DIFF_VIEW = Markup(
 ASK_VIEW = Markup('<p class="ouro-ask" role="status"></p>', "ask_view", ("prompt_edit",))
 
 OPEN_VIEW = Markup(
-    f"""
+    """
 <section class="ouro-open">
-  <label class="ouro-open-label">{text("open.label")} <input type="file" accept=".json,application/json"></label>
+  <label class="ouro-open-label">Open a trace (JSON), or drop it here: <input type="file" accept=".json,application/json"></label>
   <p class="ouro-open-said ouro-small" role="status"></p>
 </section>
 """,
@@ -198,13 +195,13 @@ OPEN_VIEW = Markup(
 )
 
 SWEEP_VIEW = Markup(
-    f"""
-<section class="ouro-run ouro-sweep" aria-label="{text("tab.sweep")}">
+    """
+<section class="ouro-run ouro-sweep" aria-label="Sweep">
   <p class="ouro-sweep-status" role="status"></p>
-  <progress class="ouro-sweep-bar" max="1" value="0" aria-label="{text("sweep.progress")}"></progress>
+  <progress class="ouro-sweep-bar" max="1" value="0" aria-label="Progress of the sweep"></progress>
   <p class="ouro-sweep-count ouro-small"></p>
   <div class="ouro-sweep-said"></div>
-  <div class="ouro-scroll" tabindex="0" role="group" aria-label="{text("sweep.table")}">
+  <div class="ouro-scroll" tabindex="0" role="group" aria-label="Cells of the sweep">
     <table class="ouro-table ouro-sweep-table"></table>
   </div>
 </section>
@@ -214,16 +211,25 @@ SWEEP_VIEW = Markup(
 )
 
 
+SAVING = {
+    "json": "JSON",
+    "html": "replay (HTML)",
+    "csv": "table (CSV)",
+    "link": "link to these inputs",
+}
+"""What a run can be saved as."""
+
+
 def save_buttons(*kinds: str) -> Markup:
     """A row of buttons, each of which hands over a file of that kind, or a link."""
     buttons = "\n".join(
-        f'<button type="button" class="ouro-toggle" data-kind="{kind}">{text(f"save.{kind}")}</button>'
+        f'<button type="button" class="ouro-toggle" data-kind="{kind}">{SAVING[kind]}</button>'
         for kind in kinds
     )
     return Markup(
         f"""
-<section class="ouro-save" aria-label="{text("save.title")}">
-  <span class="ouro-small">{text("save.title")}</span>
+<section class="ouro-save" aria-label="Save">
+  <span class="ouro-small">Save</span>
   {buttons}
   <span class="ouro-save-links"></span>
   <span class="ouro-save-said ouro-small" role="status"></span>

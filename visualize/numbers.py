@@ -12,7 +12,6 @@ from ouroboros_core.decoding import metrics
 from ouroboros_core.decoding.trace import Step, Trace
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Learned
-from ouroboros_core.words import say
 from visualize.reasons import LEARNED
 
 Section = dict[str, Any]
@@ -25,9 +24,9 @@ def sections(trace: Trace, baseline: Trace | None) -> list[Section]:
     """What there is to say of a finished run, a title with lines and perhaps a table each."""
     found = []
     if baseline is not None and trace.steps:
-        found.append({"title": say("numbers.title"), "lines": diagnosis(trace, baseline)})
+        found.append({"title": "Why this fast", "lines": diagnosis(trace, baseline)})
     elif trace.steps:
-        found.append({"title": say("numbers.alone.title"), "lines": [alone(trace)]})
+        found.append({"title": "What a step costs", "lines": [alone(trace)]})
     pool = phrase_pool(trace)
     return [*found, *([pool] if pool else [])]
 
@@ -43,42 +42,56 @@ def diagnosis(trace: Trace, baseline: Trace) -> list[str]:
         for name in ("draft", "verify", "learn", "host")
     }
     rows = sum(step.width for step in trace.steps) / count
-    writer = say("numbers.target" if trace.steps[0].writer is Source.TARGET else "numbers.draft")
-    rest = phases["learn"] + phases["host"]
-    drafting = say("numbers.drafting", cost=phases["draft"]) if phases["draft"] > 0.005 else ""
-    facts = {
-        "verify": phases["verify"],
-        "writer": writer,
-        "rows": rows,
-        "rest": rest,
-        "length": length,
-        "speed": length / cost,
-    }
-    busy = metrics.busy(trace, baseline)
-    lines = [say("run.busy", why=say(f"run.busy.{busy[0]}", n=busy[1]))] if busy else []
-    lines.append(say("numbers.step", cost=cost, drafting=drafting, **facts))
-    c, rate, gamma = (
-        metrics.draft_cost(trace, baseline),
-        metrics.draft_acceptance_rate(trace.steps),
-        metrics.proposal_depth(trace),
+    writer = (
+        "the target's pass" if trace.steps[0].writer is Source.TARGET else "the draft model's pass"
     )
+    rest = phases["learn"] + phases["host"]
+    draft, verify = phases["draft"], phases["verify"]
+    drafting = f"{draft:.2f} for the draft, " if draft > 0.005 else ""
+    busy = metrics.busy(trace, baseline)
+    lines = [busy_warning(*busy)] if busy else []
+    lines.append(
+        f"A step costs {cost:.2f} plain steps: {drafting}{verify:.2f} for {writer} over "
+        f"{rows:.1f} rows, {rest:.2f} for everything else. It yields {length:.2f} tokens, so that "
+        f"decoding is {length / cost:.2f}× as fast."
+    )
+    c = metrics.draft_cost(trace, baseline)
+    rate = metrics.draft_acceptance_rate(trace.steps)
+    gamma = metrics.proposal_depth(trace)
     if c is not None and rate is not None and gamma:
         needed = metrics.break_even(gamma, cost)
-        even = say("numbers.even", needed=needed) if needed is not None else say("numbers.never")
-        lines.append(say("numbers.passes", c=c, rate=rate, gamma=gamma, even=even))
+        even = "even full acceptance would not pay"
+        if needed is not None:
+            even = f"break-even needs {needed:.0%}"
+        lines.append(
+            f"Each draft pass costs {c:.2f} of a plain step, and {rate:.0%} of tested "
+            f"tokens are accepted; with proposals {gamma:.1f} tokens deep, {even}."
+        )
     if length < cost:
         alone = sum(step.seconds.verify for step in baseline.steps) / len(baseline.steps) / plain
         excess = {
-            "draft": phases["draft"],
-            "verify": phases["verify"] - alone,
-            "rest": rest - (1 - alone),
+            "drafting": draft,
+            "the wider passes of the target": verify - alone,
+            "the work between the passes": rest - (1 - alone),
         }
         dearest = max(excess, key=lambda name: excess[name])
-        lines.append(say("numbers.loses", dearest=say(f"numbers.excess.{dearest}")))
+        lines.append(
+            f"It loses: what costs most beyond a plain step is {dearest}, and too little of it is "
+            "accepted."
+        )
     mine, theirs = (sum(step.seconds.prefill for step in run.steps) for run in (trace, baseline))
     whole = metrics.speedup(trace, baseline)
-    lines.append(say("numbers.prompt", mine=mine, theirs=theirs, whole=whole))
+    lines.append(
+        f"Reading the prompt took {mine:.2f} s, plain decoding's {theirs:.2f} s: with "
+        f"it, {whole:.2f}× as fast in all."
+    )
     return lines
+
+
+def busy_warning(sign: metrics.Sign, number: float) -> str:
+    """What to say of a speedup that `metrics.busy` doubts."""
+    why = metrics.why_busy(sign, number)
+    return f"The speedup was measured on a busy machine: {why}. Do not trust it."
 
 
 def alone(trace: Trace) -> str:
@@ -88,17 +101,14 @@ def alone(trace: Trace) -> str:
     draft, verify, learn, host = (
         1000 * sum(getattr(step.seconds, name) for step in trace.steps) / count for name in names
     )
-    facts = {
-        "draft": draft,
-        "verify": verify,
-        "rest": learn + host,
-        "whole": draft + verify + learn + host,
-    }
-    rows, length = (
-        sum(step.width for step in trace.steps) / count,
-        metrics.mean_acceptance_length(trace),
+    rest = learn + host
+    rows = sum(step.width for step in trace.steps) / count
+    length = metrics.mean_acceptance_length(trace)
+    return (
+        f"A step takes {draft + verify + rest:.0f} ms: {draft:.0f} for the draft, {verify:.0f} for "
+        f"the target's pass over {rows:.1f} rows, {rest:.0f} for everything else. It yields "
+        f"{length:.2f} tokens."
     )
-    return say("numbers.alone", **facts, rows=rows, length=length)
 
 
 def phrase_pool(trace: Trace) -> Section | None:
@@ -115,23 +125,20 @@ def phrase_pool(trace: Trace) -> Section | None:
     for learned, count, _ in paid:
         kept[learned] += count
     hits = sum(any(p.source in PHRASES for p in step.tree.provenance) for step in steps)
-    facts = {
-        "size": steps[-1].pool_size,
-        "hits": hits,
-        "steps": len(steps),
-        "share": hits / len(steps),
-    }
-    lines = [say("numbers.pool", **facts, kept=sum(kept.values()))]
+    lines = [
+        f"{steps[-1].pool_size} phrases at the end. In {hits} of {len(steps)} steps "
+        f"({hits / len(steps):.0%}) some of them were checked by the target; "
+        f"{sum(kept.values())} of their tokens were accepted."
+    ]
     best = Counter(text for _, _, text in paid).most_common(PAID_SHOWN)
     if best:
         listed = ", ".join(
-            f"‘{text}’" + (say("numbers.times", n=times) if times > 1 else "")
-            for text, times in best
+            f"‘{text}’" + (f" ({times} times)" if times > 1 else "") for text, times in best
         )
-        lines.append(say("numbers.paid", listed=listed))
+        lines.append(f"Phrases that paid off: {listed}.")
     rows = [[LEARNED[learned], count, kept[learned]] for learned, count in offered.most_common()]
-    table = {"head": say("numbers.head").split("|"), "rows": rows} if rows else {}
-    return {"title": say("numbers.pool.title"), "lines": lines, **table}
+    table = {"head": ["learned", "tokens checked", "accepted"], "rows": rows} if rows else {}
+    return {"title": "Phrase pool", "lines": lines, **table}
 
 
 def _paid(step: Step, trace: Trace) -> Iterator[tuple[Learned, int, str]]:

@@ -1,19 +1,9 @@
-"""The looks of all classes of token, for legend, CSS, charts and terminal; they are declared in
-`ouroboros_core.sources`."""
+"""The looks of all classes of token, for legend, CSS, charts and terminal; `ouroboros_core.sources`
+declares them."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ouroboros_core.sources import BONUS, CORRECTION, Look, Source
-from ouroboros_core.words import known
-
-
-def _translated(look: Look) -> Look:
-    """In the words of the chosen language, where it has them."""
-    key = f"look.{look.key}"
-    more = {"label": known(key, look.label), "sentence": known(f"{key}.sentence", look.sentence)}
-    return replace(look, **more, who=known(f"{key}.who", look.who))
 
 
 def _looks() -> list[Look]:
@@ -27,7 +17,7 @@ def _looks() -> list[Look]:
     return first + [look for look in sources if look not in first]
 
 
-LOOKS: dict[str, Look] = {look.key: _translated(look) for look in _looks()}
+LOOKS: dict[str, Look] = {look.key: look for look in _looks()}
 
 
 def key_of(source: Source, kind: str | None = None) -> str:

@@ -37,7 +37,7 @@ class Inputs:
 
 
 def of(trace: Trace) -> Inputs | None:
-    """The inputs that a run was made of; None where the page has no such method, settings or
+    """The inputs that a run was made of; None if the page has no such method, settings or
     length."""
     try:
         kind = methods.get(trace.method)
@@ -60,8 +60,8 @@ def query(inputs: Inputs) -> str:
             f"a link can hold a prompt of {LONGEST} characters, this one has {len(inputs.prompt)}: "
             "save the trace"
         )
-    offered = {**methods.get(inputs.method).Hyperparameters.knobs(), **Sampling.knobs()}
-    defaults = {name: knob.default for name, knob in offered.items()}
+    offered = {**methods.get(inputs.method).Hyperparameters.settings(), **Sampling.settings()}
+    defaults = {name: setting.default for name, setting in offered.items()}
     given = {**inputs.settings, **inputs.sampling}
     more = {name: value for name, value in given.items() if value != defaults.get(name)}
     facts = {
@@ -74,7 +74,7 @@ def query(inputs: Inputs) -> str:
 
 
 def read(parameters: Mapping[str, str], most: int = MOST) -> tuple[Inputs, list[str]] | None:
-    """The inputs of a query string, and what is wrong with it; None where there is no prompt in it.
+    """The inputs of a query string, and what is wrong with it; None if there is no prompt in it.
 
     A parameter that is wrong has its default instead, and costs no other one; the prompt is then
     "". Parameters of others are left alone. most: new tokens that this page lets a visitor ask for.
@@ -92,7 +92,7 @@ def read(parameters: Mapping[str, str], most: int = MOST) -> tuple[Inputs, list[
 
     def values(kind: type[Hyperparameters]) -> dict[str, Any]:
         """Those that hold by themselves, if they also do together."""
-        names = [name for name in kind.knobs() if name in parameters]
+        names = [name for name in kind.settings() if name in parameters]
         good: dict[str, Any] = {}
         nothing: dict[str, Any] = {}
         for name in names:

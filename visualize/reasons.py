@@ -6,51 +6,54 @@ import math
 from collections.abc import Callable, Mapping
 
 from ouroboros_core.decoding.trace import Judged, Step, Trial
-from ouroboros_core.methods.base import Decision
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Learned, Provenance
-from ouroboros_core.words import known, say, several
+from ouroboros_core.words import counted
 from visualize.palette import LOOKS, key_of
 
 Piece = Callable[[int], str]
 """The text of a token id."""
 
-LEARNED = {learned: say(f"learned.{learned.value}") for learned in Learned}
-NEVER_JUDGED = say("reason.never")
-NOT_RECORDED = say("reason.unrecorded")
+LEARNED = {
+    Learned.LOOKAHEAD: "from the lookahead window",
+    Learned.VERIFICATION: "from what the target said of an earlier draft",
+    Learned.HISTORY: "in an earlier run",
+    Learned.PROMPT: "from the prompt",
+    Learned.TEXT: "from the text as it was written",
+    Learned.PREDICTION: "from the expected text",
+}
+"""Where a phrase was learned, in words."""
+NEVER_JUDGED = "Never judged: a token before it was rejected."
+NOT_RECORDED = "its draws were not recorded"
 
 
 def share(chance: float) -> str:
     """A probability as people read it."""
     if chance < 0.001:
-        return say("reason.under")
+        return "under 0.1%"
     return f"{chance:.1%}" if chance < 0.1 or chance > 0.99 else f"{chance:.0%}"
 
 
 def origin(provenance: Provenance) -> str:
-    """Where a proposal comes from, a sentence; empty where there is nothing to say."""
+    """Where a proposal comes from, a sentence; empty if there is nothing to say."""
     parts = []
     if provenance.learned is not None and provenance.source is not Source.COPY:
-        when = say("origin.step", n=provenance.step + 1) if provenance.step is not None else ""
-        parts.append(say("origin.phrase", where=LEARNED[provenance.learned], when=when))
+        when = f" at step {provenance.step + 1}" if provenance.step is not None else ""
+        parts.append(f"phrase learned {LEARNED[provenance.learned]}{when}")
     if provenance.position is not None:
-        text = say("origin.expected" if provenance.learned is Learned.PREDICTION else "origin.text")
-        parts.append(say("origin.copied", n=provenance.position + 1, text=text))
+        expected = provenance.learned is Learned.PREDICTION
+        text = "the expected text" if expected else "prompt and output"
+        parts.append(f"copied from token {provenance.position + 1} of {text}")
     if provenance.match:
-        parts.append(several("origin.match", provenance.match))
+        parts.append(f"behind a match of {counted(provenance.match, 'token')}")
     if provenance.rank:
-        parts.append(say("origin.rank", n=provenance.rank + 1))
+        parts.append(f"candidate number {provenance.rank + 1}")
     if provenance.confidence is not None:
-        parts.append(say("origin.confidence", share=share(provenance.confidence)))
+        parts.append(f"the draft gave it {share(provenance.confidence)}")
     if provenance.also is not None:
-        parts.append(say("origin.also", label=LOOKS[key_of(provenance.also)].label))
+        parts.append(f"also proposed as: {LOOKS[key_of(provenance.also)].label}")
     return "; ".join(parts)
-
-
-def reason_of(choice: Decision) -> str:
-    """Why a method chose as it did, in a word or two."""
-    return known(f"choice.{choice.reason}", choice.reason)
 
 
 class Reasons:
@@ -68,24 +71,34 @@ class Reasons:
         text = self._piece(token).replace("\n", "↵").replace("\t", "⇥")
         return f"‘{text}’"
 
-    def of_token(self, place: int) -> str:
-        """Why the token at a place of this step, 0 being the first, is what it is."""
+    def of_token(self, index: int) -> str:
+        """Why the token at an index of this step, 0 being the first, is what it is."""
         step = self.step
-        before = (0, *step.path)[place]
-        accepted = place < len(step.path)
-        token = step.tokens[place]
+        before = (0, *step.path)[index]
+        accepted = index < len(step.path)
+        token = step.tokens[index]
         if step.writer is not Source.TARGET:
-            return say("reason.alone")
+            return "The draft model wrote it alone; nobody checked it."
         if accepted:
-            return self._accepted(before, step.path[place], token)
+            return self._accepted(before, step.path[index], token)
         candidates = step.tree.children(before)
         if candidates:
             return self._corrected(before, candidates, token)
         if step.path:
-            whole = say("reason.all" if len(step.tree) - 1 == len(step.path) else "reason.branch")
-            return say("reason.bonus", whole=whole, choice=self._choice(before, token))
-        why = f" ({reason_of(step.choice)})" if step.choice else ""
-        return say("reason.unchecked", why=why, choice=self._choice(before, token))
+            whole = (
+                "All that was proposed"
+                if len(step.tree) - 1 == len(step.path)
+                else "This branch, to its end,"
+            )
+            return (
+                f"{whole} was accepted, and the same pass says what comes next: "
+                f"{self._choice(before, token)}."
+            )
+        why = f" ({step.choice.reason})" if step.choice else ""
+        return (
+            f"Nothing was checked in this step{why}: the target's own token, "
+            f"{self._choice(before, token)}."
+        )
 
     def of_node(self, node: int) -> str:
         """What became of a proposed node, and why."""
@@ -101,10 +114,10 @@ class Reasons:
         if above != 0 and above not in path:
             why = self.of_node(above)
             return NEVER_JUDGED if above in self._rejected else why
-        place = path.index(above) + 1 if above else 0
-        if place >= len(self.step.tokens):
-            return say("reason.ended")
-        return self._refused(node, above, self.step.tokens[place])
+        index = path.index(above) + 1 if above else 0
+        if index >= len(self.step.tokens):
+            return "The text ended before it."
+        return self._refused(node, above, self.step.tokens[index])
 
     def _who(self, node: int) -> str:
         return LOOKS[key_of(self.step.tree.provenance[node].source)].who
@@ -112,47 +125,58 @@ class Reasons:
     def _accepted(self, before: int, node: int, token: int) -> str:
         judged = self._judged.get(before)
         if judged is not None and judged.trials:
-            return say("reason.accepted.trial", trial=self._trial(judged, node))
+            return f"Accepted: {self._trial(judged, node)}."
         if self.sampling.rejects:
-            return say("reason.accepted.unrecorded", rule=self._rule, unrecorded=NOT_RECORDED)
-        return say("reason.accepted", who=self._who(node), choice=self._choice(before, token))
+            return f"Accepted by {self._rule}; {NOT_RECORDED}."
+        return (
+            f"Accepted: {self._who(node)} proposed it, and it is the target's own choice, "
+            f"{self._choice(before, token)}."
+        )
 
     def _corrected(self, before: int, candidates: list[int], token: int) -> str:
         judged = self._judged.get(before)
         first = candidates[0]
-        said = say("reason.said", who=self._who(first), said=self._said(judged, first))
+        said = f"{self._who(first)} said {self._said(judged, first)}"
         if len(candidates) > 1:
-            said = say(
-                "reason.none", n=len(candidates), first=self.quoted(self.step.tree.tokens[first])
+            said = (
+                f"none of {len(candidates)} candidates is it, first of them "
+                f"{self.quoted(self.step.tree.tokens[first])}"
             )
         if judged is not None and judged.trials:
             left = self._value(judged, judged.left, token)
-            drawn = say("reason.left", share=share(left)) if left else say("reason.anew")
+            drawn = "drawn anew"
+            if left:
+                drawn = (
+                    "drawn from what is left of the target's probabilities, where it has "
+                    f"{share(left)}"
+                )
             trial = self._trial(judged, judged.trials[-1].node)
-            return say("reason.corrected.trial", trial=trial, token=self.quoted(token), drawn=drawn)
+            return f"Corrected: {trial}; then {self.quoted(token)} was {drawn}."
         if self.sampling.rejects:
-            return say("reason.corrected.unrecorded", rule=self._rule, unrecorded=NOT_RECORDED)
-        how = say("reason.argmax" if self.sampling.temperature == 0 else "reason.draws")
-        return say("reason.corrected", how=how, choice=self._choice(before, token), said=said)
+            return f"Corrected by {self._rule}; {NOT_RECORDED}."
+        how = "argmax differs" if self.sampling.temperature == 0 else "the draws differ"
+        return f"Corrected, {how}: target wanted {self._choice(before, token)}, {said}."
 
     def _refused(self, node: int, above: int, chosen: int) -> str:
         judged = self._judged.get(above)
         token = self.step.tree.tokens[node]
         if judged is not None and any(trial.node == node for trial in judged.trials):
             self._rejected.add(node)
-            return say("reason.rejected.trial", trial=self._trial(judged, node))
+            return f"Rejected: {self._trial(judged, node)}."
         if judged is not None and judged.trials:
-            return say("reason.before")
+            return "Not judged: a candidate before it was accepted."
         if self.sampling.rejects:
-            return say("reason.rejected.unrecorded", rule=self._rule, unrecorded=NOT_RECORDED)
+            return f"Not accepted by {self._rule}; {NOT_RECORDED}."
         wanted, said = self._choice(above, chosen), self._said(judged, node, token)
         self._rejected.add(node)
-        return say("reason.rejected", wanted=wanted, who=self._who(node), said=said)
+        return f"Rejected: the target wanted {wanted}; {self._who(node)} said {said}."
 
     @property
     def _rule(self) -> str:
         """What the rule of acceptance is called."""
-        return say(f"reason.rule.{self.sampling.acceptance}")
+        if self.sampling.acceptance == "block":
+            return "block verification"
+        return "rejection sampling"
 
     def _choice(self, before: int, token: int) -> str:
         """The token that the target chose, with what made it the choice."""
@@ -162,20 +186,21 @@ class Reasons:
         chance = self._value(judged, judged.target, token)
         if judged.noise and chance > 0:
             noise = self._value(judged, judged.noise, token)
-            return say(
-                "reason.choice.noise", token=self.quoted(token), log=math.log(chance), noise=noise
+            return (
+                f"{self.quoted(token)} (log p {math.log(chance):.2f} + noise {noise:.2f}, the "
+                "largest sum)"
             )
-        return say("reason.choice", token=self.quoted(token), share=share(chance))
+        return f"{self.quoted(token)} ({share(chance)})"
 
     def _said(self, judged: Judged | None, node: int, token: int | None = None) -> str:
         token = self.step.tree.tokens[node] if token is None else token
         if judged is None:
             return self.quoted(token)
-        chance = say("reason.gives", share=share(self._value(judged, judged.target, token)))
+        chance = f"the target gives it {share(self._value(judged, judged.target, token))}"
         if judged.noise:
             noise = self._value(judged, judged.noise, token)
             value = self._value(judged, judged.target, token)
-            chance += say("reason.noise", sum=math.log(value) + noise) if value > 0 else ""
+            chance += f", with its noise {math.log(value) + noise:.2f}" if value > 0 else ""
         return f"{self.quoted(token)} ({chance})"
 
     def _trial(self, judged: Judged, node: int) -> str:
@@ -186,12 +211,18 @@ class Reasons:
         if trial.chance is not None:
             return self._other_trial(trial, name, trial.chance)
         if trial.q is None:
-            return say("reason.trial.looked", token=name, u=trial.u, sign=sign, p=trial.p)
+            return (
+                f"{name} was looked up, not drawn, so it is kept with chance p: u = "
+                f"{trial.u:.3g} {sign} p = {trial.p:.3g}"
+            )
         if not trial.q:
-            return say("reason.trial.tiny", token=name, u=trial.u, sign=sign)
+            return (
+                f"u = {trial.u:.3g} {sign} min(1, p/q) for {name}, where p and q are under 0.00001"
+            )
         ratio = min(1.0, trial.p / trial.q)
-        return say(
-            "reason.trial", token=name, u=trial.u, sign=sign, p=trial.p, q=trial.q, ratio=ratio
+        return (
+            f"u = {trial.u:.3g} {sign} min(1, p/q) = min(1, {trial.p:.3g}/{trial.q:.3g}) = "
+            f"{ratio:.3g} for {name}"
         )
 
     @staticmethod
@@ -199,11 +230,17 @@ class Reasons:
         """A candidate that was not judged by min(1, p/q)."""
         if trial.rule == "k-seq":
             sign = "<" if trial.accepted else "≥"
-            return say("reason.trial.draws", token=token, u=trial.u, sign=sign, chance=chance)
+            return (
+                f"one of several independent draws, {token} is kept with chance min(1, p/(ρq)): "
+                f"u = {trial.u:.3g} {sign} {chance:.3g}"
+            )
         if trial.accepted and trial.u >= chance:
-            return say("reason.trial.later", token=token)
+            return f"a longer part of the draft was kept as a block, {token} within it"
         sign = "<" if trial.accepted else "≥"
-        return say("reason.trial.block", token=token, u=trial.u, sign=sign, chance=chance)
+        return (
+            f"the draft may be cut behind {token} with chance {chance:.3g}, and "
+            f"u = {trial.u:.3g} {sign} that"
+        )
 
     @staticmethod
     def _value(judged: Judged, column: tuple[float, ...], token: int) -> float:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import plotly.graph_objects as go
 
 from ouroboros_core.training.record import agreement_of
-from ouroboros_core.words import say
 from visualize.figures import PLAIN, layout, plain
 from visualize.palette import LOOKS
 
@@ -32,13 +31,10 @@ SERIES = (
 )
 """Colours of methods that stand side by side."""
 
-BAR = {
-    "speedup": "%{y:.2f}",
-    "low": "%{customdata[2]:.2f}",
-    "high": "%{customdata[3]:.2f}",
-    "length": "%{customdata[0]:.2f}",
-    "rate": "%{customdata[1]:.1f}",
-}
+BAR = (
+    "%{y:.2f}× [%{customdata[2]:.2f}, %{customdata[3]:.2f}], %{customdata[0]:.2f} tokens per pass, "
+    "%{customdata[1]:.1f} tokens/s"
+)
 """What is said of a bar, as Plotly fills it in."""
 
 
@@ -53,11 +49,13 @@ def training_agreement(record: dict[str, Any]) -> dict[str, Any]:
             x=[point["tokens"] for point in points],
             y=[agreement_of(point)[step] for point in points],
             mode="lines",
-            name=say("chart.next") if step == 0 else say("chart.ahead", n=step + 1),
+            name="next token" if step == 0 else f"{step + 1} tokens ahead",
             line={"color": colour, "width": 2.5},
             hovertemplate="%{y:.1%}<extra></extra>",
         )
-    figure.update_layout(layout(say("chart.trained"), say("chart.agreement"), showlegend=steps > 1))
+    figure.update_layout(
+        layout("answer tokens trained on", "held-out agreement", showlegend=steps > 1)
+    )
     figure.update_yaxes(tickformat=".0%")
     return plain(figure)
 
@@ -74,7 +72,7 @@ def training_loss(record: dict[str, Any]) -> dict[str, Any]:
         line={"color": LOOKS["correction"].colour, "width": 2.5},
         hovertemplate="%{y:.2f}<extra></extra>",
     )
-    figure.update_layout(layout(say("chart.trained"), say("chart.loss"), showlegend=False))
+    figure.update_layout(layout("answer tokens trained on", "training loss", showlegend=False))
     return plain(figure)
 
 
@@ -98,10 +96,10 @@ def speedups_by_group(rows: Sequence[Row], note: str) -> go.Figure:
                 "pattern": {"shape": "/" if number >= len(SERIES) else ""},
             },  # a colour twice is hatched
             customdata=[(row.tokens_per_pass, row.tokens_per_second, *row.ci95) for row in mine],
-            hovertemplate=say("chart.group", **BAR) + f"<extra>{name}</extra>",
+            hovertemplate=f"{BAR}<extra>{name}</extra>",
         )
     figure.add_hline(y=1, line={"color": PLAIN, "dash": "dot", "width": 1.5})
-    shape = layout("", say("chart.overplain"), barmode="group", hovermode="closest")
+    shape = layout("", "speedup over plain decoding", barmode="group", hovermode="closest")
     margin = {
         "l": 60,
         "r": 20,

@@ -10,7 +10,6 @@ import plotly.graph_objects as go
 
 from ouroboros_core.benchmark.cells import GAMMA, best, interval
 from ouroboros_core.benchmark.grid import show
-from ouroboros_core.words import say
 from visualize.figures import PLAIN, empty, layout, plain
 from visualize.palette import LOOKS
 
@@ -27,7 +26,7 @@ ASIDE = 0.35
 """Distance of a mark from the middle of its cell, where the numbers are; cells are 1 wide and
 high."""
 
-NOTHING = say("chart.unmeasured")
+NOTHING = "Nothing is measured yet."
 
 
 def heatmap(
@@ -83,8 +82,10 @@ def page(
 
 def _heatmap(rows: Sequence[CellRow], axes: Sequence[Axis], ideals: Sequence[Ideal]) -> go.Figure:
     down, across = axes
-    by_place = {row.coordinates: row for row in rows}
-    grid = [[by_place.get((value, other)) for other in across.values] for value in down.values]
+    by_coordinates = {row.coordinates: row for row in rows}
+    grid = [
+        [by_coordinates.get((value, other)) for other in across.values] for value in down.values
+    ]
     most = max(2.0, *(row.speedup for row in rows))
     figure = go.Figure()
     figure.add_heatmap(
@@ -103,7 +104,7 @@ def _heatmap(rows: Sequence[CellRow], axes: Sequence[Axis], ideals: Sequence[Ide
         colorscale=[[0.0, SLOWER], [1.0 / most, AS_FAST], [1.0, FASTER]],
         zmin=0.0,
         zmax=most,
-        colorbar={"title": {"text": say("chart.speedup")}, "thickness": 12, "len": 0.9},
+        colorbar={"title": {"text": "speedup"}, "thickness": 12, "len": 0.9},
         showlegend=False,
     )
     if fastest := best(rows):
@@ -111,9 +112,9 @@ def _heatmap(rows: Sequence[CellRow], axes: Sequence[Axis], ideals: Sequence[Ide
         _star(figure, fastest, axes, across.values.index(second) - ASIDE, down.values.index(first))
     for found in ideals:
         if down.name == GAMMA:
-            spot = across.values.index(found.others[0]) + ASIDE, place(down, found.gamma)
+            spot = across.values.index(found.others[0]) + ASIDE, slot(down, found.gamma)
         elif across.name == GAMMA:
-            spot = place(across, found.gamma), down.values.index(found.others[0]) + ASIDE
+            spot = slot(across, found.gamma), down.values.index(found.others[0]) + ASIDE
         else:
             break
         _diamond(figure, *spot, found, first=found is ideals[0])
@@ -141,17 +142,19 @@ def _line(rows: Sequence[CellRow], axis: Axis, ideals: Sequence[Ideal]) -> go.Fi
         hovertext=[_hover(row, [axis]) for row in rows],
         hovertemplate="%{hovertext}<extra></extra>",
         mode="lines+markers",
-        name=say("chart.interval" if any(map(interval, rows)) else "chart.single"),
+        name="speedup, 95% interval" if any(map(interval, rows)) else "speedup, one prompt",
         line={"color": LOOKS["draft"].colour, "width": 2.5},
     )
     if fastest := best(rows):
         _star(figure, fastest, [axis], axis.values.index(fastest.coordinates[0]), fastest.speedup)
     for found in ideals if axis.name == GAMMA else ():
-        _diamond(figure, place(axis, found.gamma), found.speedup, found)
+        _diamond(figure, slot(axis, found.gamma), found.speedup, found)
     figure.add_hline(
-        y=1, line={"color": PLAIN, "dash": "dot", "width": 1.5}, annotation_text=say("chart.equal")
+        y=1,
+        line={"color": PLAIN, "dash": "dot", "width": 1.5},
+        annotation_text="as fast as plain decoding",
     )
-    figure.update_layout(layout(axis.name, say("chart.overplain"), hovermode="closest"))
+    figure.update_layout(layout(axis.name, "speedup over plain decoding", hovermode="closest"))
     _label(figure.layout.xaxis, axis)
     figure.update_xaxes(range=[-0.5, len(axis.values) - 0.5])
     return figure
@@ -170,23 +173,23 @@ def _parallel(rows: Sequence[CellRow], axes: Sequence[Axis]) -> go.Parcoords:
     ]
     dimensions.append(
         {
-            "label": say("chart.length"),
+            "label": "tokens per pass",
             "values": [row.acceptance_length for row in rows],
             "tickformat": ".2f",
         }
     )
     if any(row.acceptance_rate is not None for row in rows):
         rates = [row.acceptance_rate or 0.0 for row in rows]
-        dimensions.append({"label": say("chart.accepted"), "values": rates, "tickformat": ".0%"})
+        dimensions.append({"label": "accepted", "values": rates, "tickformat": ".0%"})
     dimensions.append(
         {
-            "label": say("chart.rate"),
+            "label": "tokens/s",
             "values": [row.tokens_per_second for row in rows],
             "tickformat": ".1f",
         }
     )
     speedups = [row.speedup for row in rows]
-    dimensions.append({"label": say("chart.speedup"), "values": speedups, "tickformat": ".2f"})
+    dimensions.append({"label": "speedup", "values": speedups, "tickformat": ".2f"})
     colours = {
         "color": speedups,
         "colorscale": [[0.0, "#B35806"], [0.5, "#8A8A8A"], [1.0, "#2166AC"]],
@@ -202,7 +205,7 @@ def _star(figure: go.Figure, row: CellRow, axes: Sequence[Axis], x: float, y: fl
         y=[y],
         customdata=[row.cell],
         mode="markers",
-        name=say("chart.best"),
+        name="measured best",
         marker={
             "symbol": "star",
             "size": 15,
@@ -210,24 +213,21 @@ def _star(figure: go.Figure, row: CellRow, axes: Sequence[Axis], x: float, y: fl
             "line": {"color": "#1a1a1a", "width": 1.5},
         },
         hovertext=[_hover(row, axes)],
-        hovertemplate=say("chart.best") + "<br>%{hovertext}<extra></extra>",
+        hovertemplate="measured best<br>%{hovertext}<extra></extra>",
     )
 
 
 def _diamond(figure: go.Figure, x: float, y: float, found: Ideal, *, first: bool = True) -> None:
     """Where theory puts the best gamma."""
-    told = say(
-        "chart.gamma.hover",
-        gamma=found.gamma,
-        speedup=found.speedup,
-        alpha=found.alpha,
-        cost=found.cost,
+    told = (
+        f"by theory: gamma {found.gamma}, {found.speedup:.2f}×<br>alpha "
+        f"{found.alpha:.2f}, c {found.cost:.2f}"
     )
     figure.add_scatter(
         x=[x],
         y=[y],
         mode="markers",
-        name=say("chart.gammas") if found.others else say("chart.gamma", gamma=found.gamma),
+        name="best gamma by theory" if found.others else f"by theory: gamma {found.gamma}",
         marker={
             "symbol": "diamond",
             "size": 12,
@@ -240,16 +240,21 @@ def _diamond(figure: go.Figure, x: float, y: float, found: Ideal, *, first: bool
     )
 
 
-def place(axis: Axis, value: Value) -> float:
+def slot(axis: Axis, value: Value) -> float:
     """Where a value stands on an axis whose values are one apart; one that is not there lies
     between its neighbours."""
     if value in axis.values:
         return axis.values.index(value)
     assert not isinstance(value, str)
     numbers = [(float(v), float(n)) for n, v in enumerate(axis.values) if not isinstance(v, str)]
-    below, above = [n for n in numbers if n[0] < value], [n for n in numbers if n[0] > value]
-    if not (below and above):  # beyond the end, or an axis without numbers
-        return max(below)[1] + 0.4 if below else min(above)[1] - 0.4 if above else 0.0
+    below = [n for n in numbers if n[0] < value]
+    above = [n for n in numbers if n[0] > value]
+    if not below and not above:  # an axis without numbers
+        return 0.0
+    if not above:
+        return max(below)[1] + 0.4
+    if not below:
+        return min(above)[1] - 0.4
     (low, start), (high, end) = max(below), min(above)
     return start + (end - start) * (value - low) / (high - low)
 
@@ -267,20 +272,20 @@ def _label(axis: Any, values: Axis) -> None:
 
 
 def _words(row: CellRow) -> str:
-    return say("chart.cell", speedup=row.speedup, length=row.acceptance_length)
+    return f"{row.speedup:.2f}×<br>{row.acceptance_length:.2f} tokens"
 
 
 def _hover(row: CellRow, axes: Sequence[Axis]) -> str:
     """Everything about a cell."""
-    places = (
+    coordinates = (
         labels(axis)[axis.values.index(v)] for axis, v in zip(axes, row.coordinates, strict=True)
     )
-    lines = [f"{axis.name} {text}" for axis, text in zip(axes, places, strict=True)]
+    lines = [f"{axis.name} {text}" for axis, text in zip(axes, coordinates, strict=True)]
     lines += [
         f"{row.speedup:.2f}×{interval(row)}",
-        say("chart.cell.length", n=row.acceptance_length),
+        f"{row.acceptance_length:.2f} tokens per pass",
     ]
     if row.acceptance_rate is not None:
-        lines.append(say("chart.cell.accepted", n=row.acceptance_rate))
-    lines.append(say("chart.cell.rate", n=row.tokens_per_second, runs=row.runs))
+        lines.append(f"{row.acceptance_rate:.0%} of tested tokens accepted")
+    lines.append(f"{row.tokens_per_second:.1f} tokens/s in {row.runs} runs")
     return "<br>".join(lines)

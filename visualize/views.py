@@ -11,12 +11,14 @@ from ouroboros_core.decoding.equality import Divergence
 from ouroboros_core.decoding.trace import Judged, Step, Trace
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.sources import Source
-from ouroboros_core.words import say, several
+from ouroboros_core.words import counted
 from visualize import numbers
 from visualize.palette import LOOKS, key_of
 from visualize.reasons import Piece, Reasons, origin
 
 View = dict[str, Any]
+LIVE = "live"
+"""The badge of a run that a visitor makes here; token_view.js knows it, too."""
 
 
 def step_view(step: Step, texts: Sequence[str], sampling: Sampling, piece: Piece) -> View:
@@ -27,8 +29,8 @@ def step_view(step: Step, texts: Sequence[str], sampling: Sampling, piece: Piece
     """
     reasons = Reasons(step, sampling, piece)
     tokens: list[View] = [
-        {"text": text, "node": node, "why": reasons.of_token(place)}
-        for place, (node, text) in enumerate(zip(step.path, texts, strict=False))
+        {"text": text, "node": node, "why": reasons.of_token(index)}
+        for index, (node, text) in enumerate(zip(step.path, texts, strict=False))
     ]
     if step.target_token is not None:
         look = key_of(step.writer, step.kind)
@@ -72,7 +74,7 @@ def node_view(step: Step, node: int, reasons: Reasons, piece: Piece) -> View:
 
 
 def odds_view(judged: Judged, piece: Piece) -> list[list[Any]]:
-    """Rows [id, text, target, draft, noise, left], the target's likeliest first; null where there
+    """Rows [id, text, target, draft, noise, left], the target's likeliest first; null if there
     is no such number."""
     columns = (judged.target, judged.draft, judged.noise, judged.left)
     rows = [
@@ -104,27 +106,31 @@ def tiles(trace: Trace, baseline: Trace | None, difference: Divergence | None = 
     saved, count = metrics.target_passes_saved(trace), metrics.new_tokens(trace)
     greedy = Sampling.model_validate(trace.sampling).kind
     note = (
-        say("tile.alone")
+        "Tokens per second / those of plain decoding, both measured here, one after the other."
         if baseline is None
-        else say("tile.plain", rate=metrics.tokens_per_second(baseline))
+        else (
+            f"Plain decoding: {metrics.tokens_per_second(baseline):.1f} tokens per second, "
+            "measured on the same machine."
+        )
     )
     busy = baseline is not None and metrics.busy(trace, baseline) is not None
-    mark = {"mark": say("tile.busy")} if busy and speedup is not None else {}
+    mark = {"mark": "measured on a busy machine"} if busy and speedup is not None else {}
     rate = f"{metrics.tokens_per_second(trace):.1f}"
     length = f"{metrics.mean_acceptance_length(trace):.2f}"
     return [
-        _tile(say("tile.rate"), rate, say("tile.rate.note")),
+        _tile("Tokens per second", rate, "Emitted tokens / wall-clock seconds, prefill included."),
+        _tile(f"Speedup over {greedy}", "–" if speedup is None else f"{speedup:.2f}×", note) | mark,
         _tile(
-            say("tile.speedup", plain=greedy), "–" if speedup is None else f"{speedup:.2f}×", note
-        )
-        | mark,
-        _tile(say("tile.length"), length, say("tile.length.note")),
-        _tile(
-            say("tile.saved"),
-            say("tile.saved.value", saved=saved, count=count),
-            say("tile.saved.note"),
+            "Mean acceptance length",
+            length,
+            "Tokens one target pass yields, the target's own included; plain decoding has 1.",
         ),
-        _tile(say("tile.same", plain=greedy), *_identical(trace, baseline, difference)),
+        _tile(
+            "Target passes saved",
+            f"{saved} of {count}",
+            "Tokens that needed no target pass of their own.",
+        ),
+        _tile(f"Identical to {greedy}", *_identical(trace, baseline, difference)),
     ]
 
 
@@ -138,28 +144,36 @@ def notices(trace: Trace, baseline: Trace | None, live: bool) -> list[View]:
     found: list[View] = []
     if trace.ended_at_once:
         end = piece_of(trace)(trace.tokens[-1])
-        found.append(
-            {"words": say("run.empty.chat" if trace.prompt.chat else "run.empty.raw", end=end)}
-        )
+        found.append({"words": _empty_answer(end, trace.prompt.chat)})
         if live and not trace.prompt.chat:
-            found[-1] |= {"act": "chat", "label": say("run.empty.remedy")}
+            found[-1] |= {"act": "chat", "label": "Run it with the chat template"}
     busy = metrics.busy(trace, baseline) if baseline is not None else None
     if busy and not trace.ended_at_once:
-        sign, number = busy
-        found.append({"words": say("run.busy", why=say(f"run.busy.{sign}", n=number))})
-        found[-1] |= {"act": "again", "label": say("run.busy.remedy")} if live else {}
+        found.append({"words": numbers.busy_warning(*busy)})
+        found[-1] |= {"act": "again", "label": "Measure again"} if live else {}
     return found
+
+
+def _empty_answer(end: str, chat: bool) -> str:
+    if chat:
+        return (
+            f"The answer is empty. The model said {end} at once: its sign for the end of a text. "
+            "Ask in other words."
+        )
+    return (
+        "The answer is empty. The model got the prompt as it stands, without the chat template, "
+        f"and said {end} at once: its sign for the end of a text."
+    )
 
 
 def status_of(trace: Trace) -> str:
     """How much was written in how many steps, and how it ended."""
-    facts = {
-        "tokens": several("run.tokens", metrics.new_tokens(trace)),
-        "steps": several("run.steps", len(trace.steps)),
-    }
+    tokens, steps = metrics.new_tokens(trace), len(trace.steps)
+    status = f"{counted(tokens, 'token')} in {counted(steps, 'step')}"
     if trace.ending != "stop token" or not trace.steps:
-        return say("run.status", **facts)
-    return say("run.status.ended", **facts, end=piece_of(trace)(trace.tokens[-1]))
+        return status
+    end = piece_of(trace)(trace.tokens[-1])
+    return f"{status}; the last one, {end}, is the model's sign for the end of its text"
 
 
 def legend() -> list[View]:
@@ -177,8 +191,8 @@ def piece_of(trace: Trace) -> Piece:
 
 def badge(trace: Trace) -> str:
     """Where and when a trace was recorded."""
-    place = trace.environment
-    return say("run.badge", where=place.where, day=trace.created[:10])
+    environment = trace.environment
+    return f"recorded on {environment.where}, {trace.created[:10]}"
 
 
 def describe(method: str, settings: Mapping[str, Any], target: str, *others: str | None) -> str:
@@ -187,9 +201,9 @@ def describe(method: str, settings: Mapping[str, Any], target: str, *others: str
     listed = ", ".join(
         f"{name} {value}" for name, value in settings.items() if not isinstance(value, bool)
     )
-    beside = say("run.and").join(name for name in others if name)
-    run = say("run.title", method=f"{method} ({listed})" if listed else method, target=target)
-    return say("run.beside", run=run, beside=beside) if beside else run
+    beside = " and ".join(name for name in others if name)
+    run = f"{method} ({listed}) on {target}" if listed else f"{method} on {target}"
+    return f"{run} with {beside}" if beside else run
 
 
 def _identical(
@@ -197,24 +211,26 @@ def _identical(
 ) -> tuple[str, str]:
     """The verdict in a word or two, and its explanation."""
     if baseline is None:
-        return "–", say("tile.same.note")
+        return "–", "The text compared token by token with plain decoding."
     written_alone = any(step.writer is not Source.TARGET for step in trace.steps)
     if Sampling.model_validate(trace.sampling).rejects and not written_alone:
-        return say("tile.same.distribution"), say("tile.same.distribution.note")
+        return "in distribution", (
+            "This acceptance rule keeps the target's probabilities; the text of a seed is "
+            "another one."
+        )
     where = metrics.first_difference(trace.tokens, baseline.tokens)
     if where is None:
-        return say("tile.same.yes"), several("tile.same.yes.note", metrics.new_tokens(trace))
-    verdict = say("tile.same.no", n=where + 1)
+        count = metrics.new_tokens(trace)
+        if count == 1:
+            return "yes", "The one token is that of plain decoding."
+        return "yes", f"All {count} tokens are those of plain decoding."
+    verdict = f"no, from token {where + 1} on"
     if written_alone:
-        return verdict, say("tile.same.draft.note")
+        return verdict, "The draft model wrote this alone; nobody checked it."
     if difference is None:
-        return verdict, say("tile.same.open.note")
+        return verdict, "Not judged yet."
     note = difference.sentence(trace.pieces | baseline.pieces)
-    return (
-        (say("tile.same.tie"), note)
-        if difference.tie
-        else (verdict, say("tile.same.report.note", note=note))
-    )
+    return ("up to a tie", note) if difference.tie else (verdict, f"{note} Please report this.")
 
 
 def run_view(
@@ -283,6 +299,9 @@ def lane_view(name: str, trace: Trace, baseline: Trace, difference: Divergence |
     )
     speedup = metrics.speedup(trace, baseline)
     busy = trace is not baseline and metrics.busy(trace, baseline) is not None
+    factor = "–" if speedup is None else f"{speedup:.2f}×"
+    if busy and speedup is not None:
+        factor += ", measured on a busy machine"
     return {
         "name": name,
         "busy": busy,
@@ -293,13 +312,7 @@ def lane_view(name: str, trace: Trace, baseline: Trace, difference: Divergence |
             f"{metrics.mean_acceptance_length(trace):.2f}",
             f"{metrics.total_seconds(trace):.2f}",
             f"{metrics.tokens_per_second(trace):.1f}",
-            "–"
-            if speedup is None
-            else say("run.speedup.busy", n=speedup)
-            if busy
-            else f"{speedup:.2f}×",
-            say("run.reference")
-            if trace is baseline
-            else _identical(trace, baseline, difference)[0],
+            factor,
+            "the reference" if trace is baseline else _identical(trace, baseline, difference)[0],
         ],
     }

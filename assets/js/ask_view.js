@@ -1,10 +1,8 @@
 // Beside the buttons of a prompt: how one asks, and whether a run of this visitor is under way.
 // What is decided here is decided at once, before the server answers.
 import { tell } from "./dom.js";
-import { wording } from "./words.js";
 
 export function mount(element, props, watch, trigger) {
-  const { say } = wording(props.words);
   const panel = element.closest(".ouro-main");
   const told = element.querySelector(".ouro-ask");
   const buttons = panel.querySelector(".ouro-buttons");
@@ -45,7 +43,7 @@ export function mount(element, props, watch, trigger) {
         else if (field().value.trim()) tell("ouro:asked");
         else {
           hold(event);
-          told.textContent = say("ask.empty");
+          told.textContent = "The prompt is empty; write at least one character, or choose an example.";
           field().focus();
         }
       }

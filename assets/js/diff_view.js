@@ -1,12 +1,12 @@
 // Two runs of one prompt: the text they share, cut where both end a step, and where one of them needed fewer; or why they cannot
 // be compared.
 import { bring, make } from "./dom.js";
-import { wording } from "./words.js";
 
 export function mount(element, props, watch) {
-  const { say } = wording(props.words);
   const root = element.querySelector(".ouro-diff");
   const part = (name) => root.querySelector(".ouro-diff-" + name);
+
+  const described = ({ name, settings, steps, seconds }) => `${name}: ${settings}; ${steps} steps, ${seconds.toFixed(2)} s`;
 
   function paint() {
     const value = props.value && JSON.parse(props.value);
@@ -16,7 +16,7 @@ export function mount(element, props, watch) {
     if (part("found").hidden) return;
     part("title").textContent = value.title;
     part("status").textContent = value.status;
-    for (const lane of value.lanes) part("lanes").append(make("li", "", say("diff.lane", { ...lane, seconds: lane.seconds.toFixed(2) })));
+    part("lanes").replaceChildren(...value.lanes.map((lane) => make("li", "", described(lane))));
     part("lines").replaceChildren(...value.lines.map((line) => make("p", "", line)));
     for (const segment of value.segments) part("text").append(span(segment));
     const head = make("tr");
@@ -31,7 +31,7 @@ export function mount(element, props, watch) {
 
   function span(segment) {
     const node = make("span", "ouro-segment", segment.text);
-    node.title = say("diff.segment", { a: segment.a, b: segment.b, tokens: segment.tokens });
+    node.title = `${segment.tokens} tokens: ${segment.a} steps in A, ${segment.b} in B`;
     if (!segment.saved) return node;
     node.dataset.saved = segment.saved > 0 ? "b" : "a";
     node.style.setProperty("--share", Math.min(1, Math.abs(segment.saved) / segment.tokens) * 100 + "%");

@@ -19,6 +19,8 @@ export const bring = (root) => {
   const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
   root.scrollIntoView({ behavior: still ? "auto" : "smooth", block: "start" });
 };
+// "1 token", "2 tokens"; a noun with another plural is given both.
+export const counted = (n, noun, plural = noun + "s") => `${n} ${n === 1 ? noun : plural}`;
 export const percent = (value) => (value === 0 ? "0" : value < 0.001 ? "<0.1%" : (100 * value).toFixed(value < 0.1 ? 1 : 0) + "%");
 // A paragraph in which *words* stand out; whatever else it holds is text.
 export const paragraph = (text, className) => {

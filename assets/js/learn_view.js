@@ -3,19 +3,17 @@
 import { make, paragraph, percent, visible } from "./dom.js";
 import { mount as mountTheory } from "./theory_view.js";
 import { mount as mountRun } from "./token_view.js";
-import { wording } from "./words.js";
 
 export function mount(element, props, watch, trigger, server) {
-  const { say } = wording(props.words);
   const root = element.querySelector(".ouro-learn");
   const part = (name) => root.querySelector(".ouro-learn-" + name);
   const state = { chapter: 0, stop: 0, asked: 0, known: new Map(), done: new Set(), wanted: "" };
   const { chapters, questions } = JSON.parse(props.value);
   const stage = root.querySelector(".ouro-learn-run");
   const narrow = matchMedia("(max-width: 900px)"); // as in page.css: the words are a sheet at the lower edge
-  const view = { props: { value: null, looks: props.looks, words: props.words }, changed: () => {} };
+  const view = { props: { value: null, looks: props.looks }, changed: () => {} };
   mountRun(stage, view.props, (_, changed) => (view.changed = changed), () => {});
-  mountTheory(part("theory"), { value: null, looks: props.looks, words: props.words, plotly: props.plotly }, () => {}, () => {});
+  mountTheory(part("theory"), { value: null, looks: props.looks, plotly: props.plotly }, () => {}, () => {});
 
   const chapter = () => chapters[state.chapter];
   const lastStop = () => chapter().stops.length; // the question comes behind the last stop
@@ -49,11 +47,11 @@ export function mount(element, props, watch, trigger, server) {
   async function drawStop() {
     const here = chapter(), stop = here.stops[state.stop];
     part("title").textContent = here.title;
-    part("place").textContent = stop ? say("learn.place", { at: state.stop + 1, of: lastStop() }) : say("learn.question");
+    part("position").textContent = stop ? `${state.stop + 1} of ${lastStop()}` : "A question";
     part("words").replaceChildren();
     part("answer").replaceChildren();
     part("back").disabled = !state.chapter && !state.stop;
-    part("next").textContent = say(stop ? "learn.next" : state.chapter + 1 < chapters.length ? "learn.chapter" : "learn.end");
+    part("next").textContent = stop ? "Next" : state.chapter + 1 < chapters.length ? "Next chapter" : "Ten questions";
     part("next").disabled = false;
     for (const text of stop ? stop.words : here.question.words) part("words").append(paragraph(text));
     part("body").scrollTop = 0;
@@ -69,10 +67,10 @@ export function mount(element, props, watch, trigger, server) {
   async function point(focus) {
     const name = focus.run || chapter().run;
     state.wanted = name;
-    if (!state.known.has(name)) part("status").textContent = say("learn.loading");
+    if (!state.known.has(name)) part("status").textContent = "Fetching the run …";
     const run = await runOf(name).catch(() => null);
     if (state.wanted !== name) return;
-    part("status").textContent = run ? "" : say("learn.missing");
+    part("status").textContent = run ? "" : "The run of this chapter could not be fetched. Reload the page and try again.";
     if (!run) return;
     view.props.value = run;
     view.changed();
@@ -91,7 +89,7 @@ export function mount(element, props, watch, trigger, server) {
     if (focus.spot) for (const node of spots) node.setAttribute("data-spot", "");
     if (focus.card) {
       reveal([...stage.querySelectorAll("[data-open]")], height);
-      shown.placeCard();
+      shown.repositionCard();
     }
     reveal(spots);
   }
@@ -120,7 +118,7 @@ export function mount(element, props, watch, trigger, server) {
     root.style.setProperty("--ouro-sheet", (narrow.matches ? part("text").offsetHeight : 0) + "px");
   }
 
-  // Scroll so that the words and what they speak of are seen together, with so much room below it.
+  // Scroll so that the words and what they speak of are seen together, with so much space below it.
   function reveal(nodes, below = 0) {
     measure();
     const [first] = nodes, words = part("text"), card = stage.querySelector(".ouro-locked");
@@ -161,7 +159,7 @@ export function mount(element, props, watch, trigger, server) {
     round.tokens.forEach((text, n) => guesses.append(make("span", "ouro-learn-guess", visible(text)), n + 1 < round.tokens.length ? " " : ""));
     const list = make("div", "ouro-learn-options");
     for (let n = 0; n <= round.tokens.length; n++) {
-      const button = make("button", "ouro-learn-option", say("learn.first", { n }));
+      const button = make("button", "ouro-learn-option", `the first ${n}`);
       button.type = "button";
       button.addEventListener("click", async () => {
         for (const other of list.children) other.disabled = true;
@@ -178,7 +176,7 @@ export function mount(element, props, watch, trigger, server) {
   }
 
   function another(question) {
-    const button = make("button", "ouro-learn-option", say("learn.another"));
+    const button = make("button", "ouro-learn-option", "Another one");
     button.type = "button";
     button.addEventListener("click", () => {
       state.asked += 1;
@@ -191,7 +189,7 @@ export function mount(element, props, watch, trigger, server) {
     const box = make("div", "ouro-learn-verdict");
     box.dataset.right = String(right);
     box.setAttribute("role", "status");
-    box.append(make("strong", "", say(right ? "learn.right" : "learn.wrong")), ...sentences.map((text) => paragraph(text)));
+    box.append(make("strong", "", right ? "Right." : "Not quite."), ...sentences.map((text) => paragraph(text)));
     part("answer").append(box);
     showIn(part("body"), [box]);
     state.done.add(chapter().id);
@@ -201,7 +199,7 @@ export function mount(element, props, watch, trigger, server) {
   // p, q and what is left of p: for each token three bars, the shares that are kept and drawn anew told in words beneath.
   function residual(data) {
     const figure = make("figure", "ouro-residual"), table = make("table"), head = make("tr");
-    for (const name of ["token", "draft", "target", "kept", "left"]) head.append(make("th", "", say("learn.residual." + name)));
+    for (const name of ["token", "draft q", "target p", "min(p, q)", "left of p"]) head.append(make("th", "", name));
     table.append(head);
     for (const row of data.rows) {
       const line = make("tr");
@@ -236,7 +234,8 @@ export function mount(element, props, watch, trigger, server) {
     return part("questions").scrollIntoView({ block: "start" });
   });
   questions.forEach(({ words, chapter: number, stop, answer }) => {
-    const item = make("li"), fold = make("details"), link = make("button", "ouro-learn-link", say("learn.where", { n: number + 1, title: chapters[number].title }));
+    const item = make("li"), fold = make("details");
+    const link = make("button", "ouro-learn-link", `Chapter ${number + 1}: ${chapters[number].title}`);
     link.type = "button";
     link.addEventListener("click", () => {
       go(number, stop);

@@ -1,8 +1,6 @@
 // Opening a file: it is read here and handed to the server as text, which keeps no copy of it.
-import { wording } from "./words.js";
 
 export function mount(element, props, watch, trigger) {
-  const { say } = wording(props.words);
   const root = element.querySelector(".ouro-open");
   const told = root.querySelector(".ouro-open-said");
   const input = root.querySelector("input");
@@ -10,10 +8,11 @@ export function mount(element, props, watch, trigger) {
   async function open(file) {
     if (!file) return;
     if (file.size > props.limit) {
-      told.textContent = say("open.large", { size: (file.size / 1e6).toFixed(1), limit: (props.limit / 1e6).toFixed(0) });
+      const size = (file.size / 1e6).toFixed(1), limit = (props.limit / 1e6).toFixed(0);
+      told.textContent = `That file has ${size} MB; a trace may have ${limit} MB at most.`;
       return;
     }
-    told.textContent = say("open.wait", { name: file.name });
+    told.textContent = `Reading ${file.name} …`;
     trigger("open_file", { name: file.name, text: await file.text() });
   }
 

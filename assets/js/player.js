@@ -1,15 +1,16 @@
 // Controls that go through the moments of something, and the clock that plays them.
 import { draw, make } from "./dom.js";
 
+const PLAY = "Play (Space)";
+
 export class Player {
-  // place: an element for the controls; frames: arrays whose last entry is the second at which a moment is reached.
-  constructor(place, { say }) {
-    this.say = say;
+  // container: an element for the controls; frames: arrays whose last entry is the second at which a moment is reached.
+  constructor(container) {
     this.frames = [];
     this.at = -1;
     this.follow = true;
     this.speed = 1;
-    this.build(place);
+    this.build(container);
   }
 
   moved() {} // the cursor is elsewhere
@@ -17,12 +18,12 @@ export class Player {
   words() {
     return "";
   }
-  // The longest that words() comes to: its place is kept, so that the controls stay where they are.
+  // The longest that words() comes to: its space is kept, so that the controls stay where they are.
   longest() {
     return this.words();
   }
 
-  build(place) {
+  build(container) {
     const button = (label, icon, act) => {
       const node = make("button", "ouro-step-button");
       node.type = "button";
@@ -32,24 +33,24 @@ export class Player {
       node.addEventListener("click", act);
       return node;
     };
-    this.first = button(this.say("view.first"), "first", () => this.go(0));
-    this.back = button(this.say("view.back"), "back", () => this.move(-1));
-    this.playing = button(this.say("view.play"), "play", () => this.toggle());
-    this.next = button(this.say("view.next"), "next", () => this.move(1));
-    this.last = button(this.say("view.last"), "last", () => this.go(this.frames.length - 1));
+    this.first = button("First moment (Home)", "first", () => this.go(0));
+    this.back = button("One back (←)", "back", () => this.move(-1));
+    this.playing = button(PLAY, "play", () => this.toggle());
+    this.next = button("One on (→)", "next", () => this.move(1));
+    this.last = button("Last moment (End)", "last", () => this.go(this.frames.length - 1));
     this.slider = make("input", "ouro-slider");
     Object.assign(this.slider, { type: "range", min: 0, max: 0, value: 0 });
-    this.slider.setAttribute("aria-label", this.say("view.slider"));
+    this.slider.setAttribute("aria-label", "Moment of the run");
     this.slider.addEventListener("input", () => this.go(Number(this.slider.value)));
     const speed = make("select", "ouro-speed");
-    speed.setAttribute("aria-label", this.say("view.speed"));
+    speed.setAttribute("aria-label", "Speed");
     for (const value of [0.25, 0.5, 1, 2, 4, 8]) speed.append(new Option(value + "×", String(value), value === 1, value === 1));
     speed.addEventListener("change", () => (this.speed = Number(speed.value)));
     this.count = make("span", "ouro-count");
     this.moment = make("span", "ouro-moment");
     this.moment.append(this.count);
-    place.append(this.first, this.back, this.playing, this.next, this.last, this.slider, this.moment, speed);
-    place.addEventListener("keydown", (event) => this.key(event));
+    container.append(this.first, this.back, this.playing, this.next, this.last, this.slider, this.moment, speed);
+    container.addEventListener("keydown", (event) => this.key(event));
   }
 
   // Drawn, because not every system has these glyphs.
@@ -140,7 +141,7 @@ export class Player {
   label() {
     const running = this.timer !== undefined;
     this.playing.replaceChildren(Player.icon(running ? "pause" : "play"));
-    this.playing.title = this.say(running ? "view.pause" : "view.play");
+    this.playing.title = running ? "Pause (Space)" : PLAY;
     this.playing.setAttribute("aria-label", this.playing.title);
   }
 

@@ -1,17 +1,17 @@
-// A Plotly chart in a place of its own: updated in place, the theme followed, with a cursor that charts of one run share.
+// A Plotly chart in an element of its own: updated in place, the theme followed, with a cursor that charts of one run share.
 import { make, tell } from "./dom.js";
 
 export class Plot {
   // looks: Map of look by key; library: the address of Plotly, where the page's head has not loaded it; axis: what lies on the x
   // axis, where the chart shares the cursor of a run; click: told of a point.
-  constructor(place, looks, { say }, library, axis, click = () => {}) {
-    Object.assign(this, { place, looks, say, library, axis, click, latest: null, moment: undefined, listening: false });
+  constructor(container, looks, library, axis, click = () => {}) {
+    Object.assign(this, { container, looks, library, axis, click, latest: null, moment: undefined, listening: false });
     this.cursor = make("div", "ouro-cursor");
     this.cursor.hidden = true;
     if (!window.Plotly && library) Plot.painted().then(() => this.await());
     new ResizeObserver(() => {
-      if (this.latest && window.Plotly && place.clientWidth) window.Plotly.Plots.resize(place).then(() => this.point());
-    }).observe(place);
+      if (this.latest && window.Plotly && container.clientWidth) window.Plotly.Plots.resize(container).then(() => this.point());
+    }).observe(container);
     new MutationObserver(() => this.paint()).observe(document.body, { attributes: true, attributeFilter: ["class", "data-ouro-palette"] });
     if (axis)
       document.addEventListener("ouro:cursor", (event) => {
@@ -32,8 +32,8 @@ export class Plot {
     if (!this.latest) return;
     if (!window.Plotly) return; // it is painted when the library is there
     const options = { displaylogo: false, showSendToCloud: false, responsive: true, displayModeBar: "hover", ...this.saving() };
-    window.Plotly.react(this.place, this.recoloured(), this.themed(), options);
-    if (!this.place.contains(this.cursor)) this.place.append(this.cursor);
+    window.Plotly.react(this.container, this.recoloured(), this.themed(), options);
+    if (!this.container.contains(this.cursor)) this.container.append(this.cursor);
     this.point();
     if (!this.listening) this.listen();
     this.quiet();
@@ -59,7 +59,7 @@ export class Plot {
       near.disconnect();
       this.load(() => Plot.idle(() => this.paint()));
     };
-    near.observe(this.place);
+    near.observe(this.container);
     Plot.idle(begin);
   }
 
@@ -78,26 +78,26 @@ export class Plot {
 
   // What a chart's toolbar does is for the mouse: its buttons are no stops on the way through the page.
   quiet() {
-    for (const node of this.place.querySelectorAll("a, button, [tabindex]")) node.tabIndex = -1;
+    for (const node of this.container.querySelectorAll("a, button, [tabindex]")) node.tabIndex = -1;
   }
 
   // PNG is Plotly's own button; SVG is one more.
   saving() {
-    const name = (this.place.dataset.label || "chart").replace(/[^\p{L}\p{N}]+/gu, "-").toLowerCase();
+    const name = (this.container.dataset.label || "chart").replace(/[^\p{L}\p{N}]+/gu, "-").toLowerCase();
     const image = (format) => ({ format, filename: name, width: 900, height: 420 });
     const svg = {
-      name: this.say("plot.svg"),
+      name: "Download plot as an SVG",
       icon: window.Plotly.Icons.disk,
-      click: () => window.Plotly.downloadImage(this.place, image("svg")),
+      click: () => window.Plotly.downloadImage(this.container, image("svg")),
     };
     return { toImageButtonOptions: { ...image("png"), scale: 2 }, modeBarButtonsToAdd: [svg] };
   }
 
   listen() {
     this.listening = true;
-    this.place.on("plotly_relayout", () => this.point());
-    this.place.on("plotly_afterplot", () => this.quiet());
-    this.place.on("plotly_click", (event) => {
+    this.container.on("plotly_relayout", () => this.point());
+    this.container.on("plotly_afterplot", () => this.quiet());
+    this.container.on("plotly_click", (event) => {
       const point = event.points[0];
       this.click(point);
       if (this.axis && this.latest.run) tell("ouro:seek", { run: this.latest.run, [this.axis]: point.x });
@@ -114,7 +114,7 @@ export class Plot {
   }
 
   themed() {
-    const style = getComputedStyle(this.place), layout = this.latest.layout;
+    const style = getComputedStyle(this.container), layout = this.latest.layout;
     const value = (name, fallback) => style.getPropertyValue(name).trim() || fallback;
     const ink = value("--body-text-color", "#1f2937"), grid = value("--border-color-primary", "#d1d5db");
     const axis = (name) => ({ ...layout[name], gridcolor: grid, linecolor: grid, tickcolor: grid });
@@ -132,7 +132,7 @@ export class Plot {
 
   // A line at the cursor of the run that is drawn: an element of its own, because drawing the chart again would take too long.
   point() {
-    const axis = this.place._fullLayout && this.place._fullLayout.xaxis, area = this.place._fullLayout && this.place._fullLayout._size;
+    const axis = this.container._fullLayout && this.container._fullLayout.xaxis, area = this.container._fullLayout && this.container._fullLayout._size;
     const there = this.moment !== undefined && axis && area;
     const x = there ? area.l + axis.d2p(this.moment) : 0;
     this.cursor.hidden = !there || x < area.l - 1 || x > area.l + area.w + 1;

@@ -1,11 +1,10 @@
 // A chart of the page.
 import { Plot } from "./plot.js";
-import { wording } from "./words.js";
 
 export function mount(element, props, watch, trigger) {
   const looks = new Map(props.looks.map((look) => [look.look, look]));
   const chosen = ({ x, y, customdata }) => trigger("point_select", { x, y, data: customdata });
-  const plot = new Plot(element.querySelector(".ouro-plot"), looks, wording(props.words), props.plotly, props.axis, chosen);
+  const plot = new Plot(element.querySelector(".ouro-plot"), looks, props.plotly, props.axis, chosen);
 
   function show() {
     const value = props.value && JSON.parse(props.value);

@@ -1,15 +1,16 @@
 // Several runs replayed on one clock.
-import { bring, make } from "./dom.js";
+import { bring, counted, make } from "./dom.js";
 import { Player } from "./player.js";
 import { TokenText } from "./token_text.js";
-import { wording } from "./words.js";
 
 export function mount(element, props, watch) {
-  const words = wording(props.words), { say, several } = words;
   const root = element.querySelector(".ouro-run");
   const part = (name) => root.querySelector(".ouro-" + name);
   const state = { race: null, lanes: [], clock: "seconds" };
+  const HEAD = ["lane", "tokens", "target passes", "per pass", "seconds", "tokens/s", "speedup", "text"];
   const PASS_SECONDS = 0.12; // how long a target pass takes when the clock counts passes
+
+  const passes = (n) => counted(n, "target pass", "target passes");
 
   class RacePlayer extends Player {
     moved() {
@@ -23,7 +24,7 @@ export function mount(element, props, watch) {
 
     words() {
       const time = this.at < 0 ? 0 : this.frames[this.at][1];
-      return state.clock === "passes" ? several("race.passes", time) : say("race.seconds", { n: time.toFixed(2) });
+      return state.clock === "passes" ? passes(time) : time.toFixed(2) + " s";
     }
 
     lanes() {
@@ -42,9 +43,9 @@ export function mount(element, props, watch) {
       this.box = make("section", "ouro-lane");
       this.box.setAttribute("aria-label", data.name);
       const head = make("header", "ouro-lane-head");
-      this.place = make("b", "ouro-place");
+      this.rankLabel = make("b");
       this.count = make("span", "ouro-lane-count");
-      head.append(make("span", "ouro-lane-name", data.name), this.place, this.count);
+      head.append(make("span", "ouro-lane-name", data.name), this.rankLabel, this.count);
       this.bar = make("div", "ouro-lane-bar");
       this.fill = make("i");
       this.fill.dataset.look = "draft";
@@ -52,7 +53,7 @@ export function mount(element, props, watch) {
       const text = make("div", "ouro-text ouro-lane-text");
       text.tabIndex = 0;
       text.setAttribute("role", "group");
-      text.setAttribute("aria-label", say("race.text", { name: data.name }));
+      text.setAttribute("aria-label", "Text of " + data.name);
       this.box.append(head, this.bar, text);
       this.text = new TokenText(text);
       this.text.append(data.steps);
@@ -77,9 +78,9 @@ export function mount(element, props, watch) {
       else this.text.show(done - 1, Infinity);
       const tokens = done ? this.tokens[done - 1] : 0, all = this.tokens[this.tokens.length - 1] || 0;
       this.fill.style.width = (all ? (100 * tokens) / all : 0) + "%";
-      this.count.textContent = say("race.count", { tokens, all: several("race.tokens", all), passes: several("race.passes", done) });
-      this.place.textContent = done === this.seconds.length ? ordinal(this.rank()) : "";
-      const span = this.text.spans[done - 1], box = this.text.place;
+      this.count.textContent = `${tokens} of ${counted(all, "token")} · ${passes(done)}`;
+      this.rankLabel.textContent = done === this.seconds.length ? ordinal(this.rank()) : "";
+      const span = this.text.spans[done - 1], box = this.text.container;
       if (span && box.scrollHeight > box.clientHeight) box.scrollTop = Math.max(0, span.offsetTop - box.offsetTop - box.clientHeight + 60);
     }
 
@@ -89,11 +90,11 @@ export function mount(element, props, watch) {
     }
   }
 
-  const ordinal = (n) => say("race.place." + n);
-  const player = new RacePlayer(part("timeline"), words);
+  const ordinal = (n) => ["1st", "2nd", "3rd", "4th"][n - 1];
+  const player = new RacePlayer(part("timeline"));
   const clock = make("select", "ouro-grain");
-  clock.setAttribute("aria-label", say("race.clock"));
-  clock.append(new Option(say("race.clock.seconds"), "seconds"), new Option(say("race.clock.passes"), "passes"));
+  clock.setAttribute("aria-label", "Clock");
+  clock.append(new Option("in seconds", "seconds"), new Option("in target passes", "passes"));
   clock.addEventListener("change", () => {
     state.clock = clock.value;
     player.pause();
@@ -107,14 +108,14 @@ export function mount(element, props, watch) {
     player.set(player.frames.length - 1);
     if (root.dataset.done !== "true") return;
     const order = [...state.lanes].sort((a, b) => a.rank() - b.rank()).map((lane) => ordinal(lane.rank()) + " " + lane.data.name);
-    part("order").textContent = say("race.finish", { order: order.join(", ") });
+    part("order").textContent = `Finish: ${order.join(", ")}.`;
   }
 
   function table(lanes) {
     const body = part("table");
     body.replaceChildren();
     const head = make("tr");
-    for (const name of say("race.head").split("|")) head.append(make("th", "", name));
+    for (const name of HEAD) head.append(make("th", "", name));
     body.append(head);
     for (const lane of lanes) {
       const row = make("tr");
@@ -128,7 +129,7 @@ export function mount(element, props, watch) {
     const value = JSON.parse(json);
     if (value.stopped) {
       if (!state.race || root.dataset.done === "true") return;
-      value.status = say("race.stopped");
+      value.status = "Stopped. The lanes that ended stay.";
     }
     if (value.race && value.race !== state.race) {
       if (!value.done) bring(root);

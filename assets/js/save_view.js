@@ -1,16 +1,14 @@
 // Saving a run: what the server hands over becomes a file in the browser, so that none of it lies on the server.
 import { make } from "./dom.js";
-import { wording } from "./words.js";
 
 export function mount(element, props, watch, trigger) {
-  const { say } = wording(props.words);
   const root = element.querySelector(".ouro-save");
   const links = root.querySelector(".ouro-save-links");
   const told = root.querySelector(".ouro-save-said");
 
   for (const button of root.querySelectorAll("button"))
     button.addEventListener("click", () => {
-      told.textContent = say("save.wait");
+      told.textContent = "One moment …";
       trigger("save_run", { kind: button.dataset.kind });
     });
 
@@ -25,7 +23,7 @@ export function mount(element, props, watch, trigger) {
     if (value.link !== undefined) return share(value.link);
     if (!value.text) return;
     const blob = new Blob([value.text], { type: value.type });
-    const link = make("a", "ouro-save-link", say("save.file", { name: value.name, size: sized(blob.size) }));
+    const link = make("a", "ouro-save-link", `${value.name}, ${sized(blob.size)}`);
     Object.assign(link, { href: URL.createObjectURL(blob), download: value.name });
     links.append(link);
     link.click();
@@ -36,11 +34,11 @@ export function mount(element, props, watch, trigger) {
     const address = location.origin + location.pathname + query;
     const field = make("input", "ouro-save-address");
     Object.assign(field, { type: "text", readOnly: true, value: address });
-    field.setAttribute("aria-label", say("save.address"));
+    field.setAttribute("aria-label", "Link to these inputs");
     links.append(field);
     field.focus();
     field.select();
-    if (navigator.clipboard) navigator.clipboard.writeText(address).then(() => (told.textContent = say("save.copied")), () => {});
+    if (navigator.clipboard) navigator.clipboard.writeText(address).then(() => (told.textContent = "Copied."), () => {});
   }
 
   watch("value", paint);

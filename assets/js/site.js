@@ -21,12 +21,12 @@ function load(name) {
   });
 }
 
-const props = (value) => ({ value: value && JSON.stringify(value), looks: given.looks, words: given.words });
-const place = (name) => document.getElementById(name);
+const props = (value) => ({ value: value && JSON.stringify(value), looks: given.looks });
+const byId = (name) => document.getElementById(name);
 
 function mountTraces() {
   const view = { props: props(null), changed: still };
-  mountRun(place("run"), view.props, (_, changed) => (view.changed = changed), still);
+  mountRun(byId("run"), view.props, (_, changed) => (view.changed = changed), still);
   const show = async ({ name }) => {
     view.props.value = JSON.stringify(await load(name));
     view.changed();
@@ -34,13 +34,13 @@ function mountTraces() {
   const open = async (entry) => {
     await show(entry);
     history.replaceState(null, "", "#" + entry.name);
-    place("run").scrollIntoView({ block: "start" });
+    byId("run").scrollIntoView({ block: "start" });
   };
-  mountGallery(place("gallery"), { ...props({ entries: given.entries }), open }, still, still);
+  mountGallery(byId("gallery"), { ...props({ entries: given.entries }), open }, still, still);
   show(given.entries.find((entry) => entry.name === location.hash.slice(1)) || given.entries[1]);
 }
 
 dress();
-if (place("learn")) mountLearn(place("learn"), { ...props({ chapters: given.chapters, questions: given.questions }), load }, still, still);
-if (place("theory")) mountTheory(place("theory"), props(null), still, still);
-if (place("gallery")) mountTraces();
+if (byId("learn")) mountLearn(byId("learn"), { ...props({ chapters: given.chapters, questions: given.questions }), load }, still, still);
+if (byId("theory")) mountTheory(byId("theory"), props(null), still, still);
+if (byId("gallery")) mountTraces();

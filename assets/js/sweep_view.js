@@ -1,15 +1,13 @@
 // A sweep under way or done: how far it is, its cells as a table, and what follows. A cell triggers `open_cell`.
 import { make } from "./dom.js";
-import { wording } from "./words.js";
 
 export function mount(element, props, watch, trigger) {
-  const { say } = wording(props.words);
   const root = element.querySelector(".ouro-sweep");
   const part = (name) => root.querySelector(".ouro-sweep-" + name);
   const state = { sweep: "", stopped: "" };
 
   const duration = (seconds) =>
-    seconds < 90 ? say("sweep.seconds", { n: Math.max(1, Math.round(seconds)) }) : say("sweep.minutes", { n: Math.round(seconds / 60) });
+    seconds < 90 ? `${Math.max(1, Math.round(seconds))} s` : `${Math.round(seconds / 60)} min`;
 
   function paint() {
     const value = props.value && JSON.parse(props.value);
@@ -18,7 +16,7 @@ export function mount(element, props, watch, trigger) {
       if (root.dataset.done === "true" || !state.sweep) return;
       state.stopped = state.sweep;
       root.dataset.done = "true";
-      part("status").textContent = say("sweep.stopped");
+      part("status").textContent = "Stopped. What was measured stays; Resume goes on.";
       return;
     }
     if (value.sweep && value.sweep === state.stopped) return; // what was under way when it was stopped comes late
@@ -28,8 +26,8 @@ export function mount(element, props, watch, trigger) {
     part("status").textContent = value.status;
     part("bar").max = value.total || 1;
     part("bar").value = value.done;
-    part("count").textContent = value.total ? say("sweep.count", { done: value.done, total: value.total }) : "";
-    if (value.total && value.left > 0) part("count").textContent += ", " + say("sweep.left", { time: duration(value.left) });
+    part("count").textContent = value.total ? `${value.done} of ${value.total} runs` : "";
+    if (value.total && value.left > 0) part("count").textContent += `, about ${duration(value.left)} left`;
     part("said").replaceChildren(...(value.lines || []).map((line) => make("p", "", line)));
     if (value.rows) table(value.head, value.rows);
   }
@@ -40,10 +38,10 @@ export function mount(element, props, watch, trigger) {
     body.replaceChildren(first);
     for (const name of [...head, ""]) first.append(make("th", "", name));
     for (const row of rows) {
-      const line = make("tr"), cell = make("td"), button = make("button", "ouro-gallery-open", say("sweep.open"));
+      const line = make("tr"), cell = make("td"), button = make("button", "ouro-gallery-open", "Open");
       button.type = "button";
       button.dataset.cell = row.cell;
-      button.setAttribute("aria-label", say("sweep.openCell", { cell: row.name }));
+      button.setAttribute("aria-label", `Open the run of ${row.name}`);
       button.addEventListener("click", () => trigger("open_cell", { cell: row.cell }));
       if (row.best) line.className = "ouro-chosen";
       for (const text of row.texts) line.append(make("td", "", text));

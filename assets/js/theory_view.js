@@ -2,16 +2,21 @@
 import { make } from "./dom.js";
 import { Plot } from "./plot.js";
 import { runs } from "./runs.js";
-import { wording } from "./words.js";
 
 export function mount(element, props) {
-  const words = wording(props.words), { say } = words;
   const root = element.querySelector(".ouro-theory");
   const part = (name) => root.querySelector(".ouro-theory-" + name);
   const looks = new Map(props.looks.map((look) => [look.look, look]));
   const DEEPEST = 16;
+  const SLIDERS = {
+    alpha: "α: chance that a guess is accepted",
+    gamma: "γ: guesses a step",
+    cost: "c: a draft pass in target passes",
+  };
+  const AXES = { tokens: "tokens per step", speedup: "speedup" };
   const chosen = { alpha: 0.7, gamma: 4, cost: 0.15 };
-  const plots = { tokens: new Plot(part("tokens"), looks, words, props.plotly), speedup: new Plot(part("speedup"), looks, words, props.plotly) };
+  const chart = (name) => new Plot(part(name), looks, props.plotly);
+  const plots = { tokens: chart("tokens"), speedup: chart("speedup") };
 
   // Leviathan et al., arXiv 2211.17192: equation 1 and theorem 3.8.
   const expected = (alpha, gamma) => (alpha >= 1 ? gamma + 1 : (1 - alpha ** (gamma + 1)) / (1 - alpha));
@@ -30,22 +35,22 @@ export function mount(element, props) {
       paint();
     });
     shown();
-    label.append(make("span", "", say("theory." + name)), input, value);
+    label.append(make("span", "", SLIDERS[name]), input, value);
     part("sliders").append(label);
   }
 
   function curve(plot, name, of, own) {
     const best = name === "speedup" ? ideal() : chosen.gamma;
-    const line = { x: gammas, y: gammas.map(of), mode: "lines+markers", name: say("theory.curve"), line: { color: "#0072B2", width: 2.5 }, meta: { look: "draft" } };
-    const here = { x: [chosen.gamma], y: [of(chosen.gamma)], mode: "markers", name: say("theory.chosen"), marker: { size: 14, symbol: "circle-open", line: { width: 3 } }, meta: { look: "correction" } };
+    const line = { x: gammas, y: gammas.map(of), mode: "lines+markers", name: "by theory", line: { color: "#0072B2", width: 2.5 }, meta: { look: "draft" } };
+    const here = { x: [chosen.gamma], y: [of(chosen.gamma)], mode: "markers", name: "your γ", marker: { size: 14, symbol: "circle-open", line: { width: 3 } }, meta: { look: "correction" } };
     const data = [line, here];
     if (name === "speedup")
-      data.push({ x: [best], y: [of(best)], mode: "markers", name: say("theory.ideal"), marker: { size: 14, symbol: "star" }, meta: { look: "bonus" } });
+      data.push({ x: [best], y: [of(best)], mode: "markers", name: "ideal γ", marker: { size: 14, symbol: "star" }, meta: { look: "bonus" } });
     if (own.length)
-      data.push({ x: own.map((run) => run.gamma), y: own.map((run) => run[name]), text: own.map((run) => run.name), mode: "markers", name: say("theory.own"), marker: { size: 11, symbol: "diamond" }, meta: { look: "suffix" }, hovertemplate: "%{text}: %{y:.2f}<extra></extra>" });
+      data.push({ x: own.map((run) => run.gamma), y: own.map((run) => run[name]), text: own.map((run) => run.name), mode: "markers", name: "your runs", marker: { size: 11, symbol: "diamond" }, meta: { look: "suffix" }, hovertemplate: "%{text}: %{y:.2f}<extra></extra>" });
     const layout = {
-      xaxis: { title: { text: say("theory.gamma") }, zeroline: false, automargin: true, range: [-0.4, DEEPEST + 0.4] },
-      yaxis: { title: { text: say("theory.axis." + name) }, rangemode: "tozero", automargin: true },
+      xaxis: { title: { text: SLIDERS.gamma }, zeroline: false, automargin: true, range: [-0.4, DEEPEST + 0.4] },
+      yaxis: { title: { text: AXES[name] }, rangemode: "tozero", automargin: true },
       margin: { l: 56, r: 16, t: 8, b: 48 },
       legend: { orientation: "h", y: 1.02, yanchor: "bottom" },
       hovermode: "closest",
@@ -57,9 +62,14 @@ export function mount(element, props) {
     const best = ideal(), { alpha, gamma, cost } = chosen;
     curve(plots.tokens, "tokens", (g) => expected(alpha, g), runs());
     curve(plots.speedup, "speedup", (g) => faster(alpha, g, cost), runs());
-    const facts = { tokens: expected(alpha, gamma).toFixed(2), speedup: faster(alpha, gamma, cost).toFixed(2), gamma, best, most: faster(alpha, best, cost).toFixed(2) };
-    part("said").textContent = say("theory.said", facts);
-    part("runs").textContent = runs().length ? say("theory.runs", { n: runs().length }) : say("theory.none");
+    const tokens = expected(alpha, gamma).toFixed(2);
+    const speedup = faster(alpha, gamma, cost).toFixed(2), most = faster(alpha, best, cost).toFixed(2);
+    part("said").textContent =
+      `With γ = ${gamma} a step yields ${tokens} tokens and is ${speedup}× as fast as plain decoding. ` +
+      `The ideal γ is ${best}, with ${most}×.`;
+    part("runs").textContent = runs().length
+      ? `${runs().length} of your own runs are points here, at the mean length of their proposals.`
+      : "Your own runs will be points here: generate something in the tab Generate.";
   }
 
   slider("alpha", 0, 0.99, 0.01);

@@ -3,19 +3,19 @@ import { make } from "./dom.js";
 import { Player } from "./player.js";
 import { TokenText } from "./token_text.js";
 
-const GRAINS = ["token", "verify", "commit"];
+const GRAINS = { token: "by draft token", verify: "by verify", commit: "by commit" };
 
 export class Timeline extends Player {
   // show(step, phase) is called whenever the cursor moves.
-  constructor(place, wording, show) {
-    super(place, wording);
+  constructor(container, show) {
+    super(container);
     this.show = show;
     this.grain = "commit";
     const grain = make("select", "ouro-grain");
-    grain.setAttribute("aria-label", this.say("view.grain"));
-    for (const value of GRAINS) grain.append(new Option(this.say("view.grain." + value), value, false, value === "commit"));
+    grain.setAttribute("aria-label", "Step by");
+    for (const [value, label] of Object.entries(GRAINS)) grain.append(new Option(label, value, false, value === "commit"));
     grain.addEventListener("change", () => this.setGrain(grain.value));
-    place.append(grain);
+    container.append(grain);
     this.chooser = grain;
     this.clear();
   }
@@ -35,8 +35,8 @@ export class Timeline extends Player {
   }
 
   told(step, stage, phase, seconds) {
-    const said = stage && this.say("view.moment." + stage, { n: phase });
-    return this.say("view.moment", { step: step + 1, all: this.steps.length, stage: said, seconds: seconds.toFixed(2) });
+    const said = { verdict: ", verdict", token: `, draft token ${phase}` }[stage] || "";
+    return `step ${step + 1} of ${this.steps.length}${said} · ${seconds.toFixed(2)} s`;
   }
 
   // In any granularity.

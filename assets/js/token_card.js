@@ -3,8 +3,8 @@ import { make, percent, visible } from "./dom.js";
 
 export class TokenCard {
   // closed() is called when a card that was locked is gone.
-  constructor(card, frame, looks, { say }, closed) {
-    Object.assign(this, { card, frame, looks, say, closed, locked: false, gap: 4, edge: 8 });
+  constructor(card, frame, looks, closed) {
+    Object.assign(this, { card, frame, looks, closed, locked: false, gap: 4, edge: 8 });
     this.sheet = matchMedia("(pointer: coarse), (max-width: 640px)"); // as in page.css
   }
 
@@ -39,23 +39,23 @@ export class TokenCard {
     under.setAttribute("aria-describedby", this.card.id);
     const look = this.looks.get(facts.look);
     const head = make("p", "ouro-card-head");
-    const name = facts.rejected ? this.say("view.card.rejected", { label: look.label }) : look.label;
+    const name = facts.rejected ? "rejected: " + look.label : look.label;
     head.append(make("b", "ouro-quote", visible(facts.text)), make("span", "ouro-glyph", look.glyph), make("span", "", name));
     const parts = [head, make("p", "ouro-facts", facts.where)];
     if (facts.origin) parts.push(make("p", "ouro-origin", facts.origin));
     if (facts.why) parts.push(make("p", "ouro-why", facts.why));
     if (facts.odds) parts.push(this.odds(facts));
-    if (facts.phrase) parts.push(make("p", "ouro-phrase", this.say("view.card.phrase", { text: facts.phrase })));
+    if (facts.phrase) parts.push(make("p", "ouro-phrase", "The phrase: " + facts.phrase));
     this.card.replaceChildren(...parts);
     this.card.dataset.look = facts.look;
     this.card.hidden = false;
     if (lock) this.lock(facts);
-    this.place();
+    this.reposition();
   }
 
-  // Inside the window and beside its token, never over it: below, or above where there is more room, to be scrolled where it is
+  // Inside the window and beside its token, never over it: below, or above where there is more space, to be scrolled where it is
   // longer than that. On a phone a locked card is a sheet at the lower edge.
-  place() {
+  reposition() {
     if (this.card.hidden) return;
     const { card, under, gap, edge } = this, { clientWidth: wide, clientHeight } = document.documentElement;
     const high = clientHeight - (parseFloat(getComputedStyle(this.frame).getPropertyValue("--ouro-sheet")) || 0); // see learn_view.js
@@ -74,9 +74,9 @@ export class TokenCard {
   // Where the card is a sheet the page scrolls until its token stands above it; where there is nothing to scroll, the card goes up.
   uncover() {
     if (!this.locked || !this.sheet.matches) return;
-    const room = () => this.card.getBoundingClientRect().top - this.gap - this.under.getBoundingClientRect().bottom;
-    if (room() < 0) scrollBy({ top: Math.ceil(-room()), behavior: "instant" });
-    if (room() < 0) this.card.dataset.up = "";
+    const space = () => this.card.getBoundingClientRect().top - this.gap - this.under.getBoundingClientRect().bottom;
+    if (space() < 0) scrollBy({ top: Math.ceil(-space()), behavior: "instant" });
+    if (space() < 0) this.card.dataset.up = "";
   }
 
   lock(facts) {
@@ -84,14 +84,14 @@ export class TokenCard {
     this.under.dataset.open = "";
     this.card.classList.add("ouro-locked");
     this.card.setAttribute("role", "group");
-    this.card.setAttribute("aria-label", this.say("view.card.about", { text: visible(facts.text) }));
+    this.card.setAttribute("aria-label", "About the token " + visible(facts.text));
     const close = make("button", "ouro-close", "×");
     close.type = "button";
-    close.setAttribute("aria-label", this.say("view.card.close"));
+    close.setAttribute("aria-label", "Close (Escape)");
     close.addEventListener("click", () => this.hide());
     this.card.prepend(close);
     if (facts.learnedAt === undefined) return;
-    const jump = make("button", "ouro-jump", this.say("view.card.jump", { n: facts.learnedAt + 1 }));
+    const jump = make("button", "ouro-jump", `go to step ${facts.learnedAt + 1}, where it was learned`);
     jump.type = "button";
     jump.addEventListener("click", () => facts.jump());
     this.card.append(jump);
@@ -101,10 +101,10 @@ export class TokenCard {
   odds(facts) {
     const table = make("table", "ouro-odds"), head = make("tr"), [first] = facts.odds;
     const drafted = first[3] !== null, noisy = first[4] !== null, left = first[5] !== null;
-    if (drafted) head.append(make("th", "", this.say("view.card.draft")));
-    head.append(make("th", "", this.say("view.card.token")), make("th", "", this.say(facts.alone ? "view.card.draft" : "view.card.target")));
-    if (noisy) head.append(make("th", "", this.say("view.card.noise")));
-    if (left) head.append(make("th", "", this.say("view.card.left")));
+    if (drafted) head.append(make("th", "", "draft"));
+    head.append(make("th", "", "token"), make("th", "", facts.alone ? "draft" : "target"));
+    if (noisy) head.append(make("th", "", "noise"));
+    if (left) head.append(make("th", "", "left of it"));
     table.append(head);
     const named = (row) => row[0] === facts.id || row[0] === facts.chosen;
     const best = new Set([...facts.odds].sort((a, b) => b[3] - a[3]).slice(0, drafted ? 10 : 0));

@@ -5,8 +5,8 @@ const own = (token, step) => (token.node !== undefined ? step.nodes[token.node -
 
 export class TokenFacts {
   // text: the TokenText of the run; jump(step) goes to the step at which something was learned.
-  constructor(text, { say }, jump) {
-    Object.assign(this, { text, say, jump });
+  constructor(text, jump) {
+    Object.assign(this, { text, jump });
   }
 
   // Of an element of the text.
@@ -22,7 +22,7 @@ export class TokenFacts {
     return this.text.ends[step.index] - step.tokens.length;
   }
 
-  // Of the token at a place of its step, and at an index of the text.
+  // Of the token at an index of its step, and at an index of the text.
   token(step, at, index) {
     const token = step.tokens[at], proposed = token.node !== undefined, before = at ? step.tokens[at - 1].node : 0;
     const facts = proposed ? { ...step.nodes[token.node - 1], text: token.text, why: token.why, number: token.node } : { ...token };
@@ -53,8 +53,8 @@ export class TokenFacts {
   }
 
   whereabouts(step, id, index) {
-    const position = index === undefined ? [] : [this.say("view.at.position", { n: index + 1 })];
-    return [this.say("view.at.step", { n: step.index + 1 }), ...position, this.say("view.at.id", { n: id })].join(" · ");
+    const position = index === undefined ? [] : [`position ${index + 1}`];
+    return [`step ${step.index + 1}`, ...position, `id ${id}`].join(" · ");
   }
 }
 

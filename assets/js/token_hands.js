@@ -3,29 +3,29 @@
 const tokenAt = (event) => event.target.closest && event.target.closest(".ouro-token, .ouro-rejected");
 
 export class TokenHands {
-  // root: of the view; place: of the text; facts: a TokenFacts; lock(node) is called where a token is chosen.
-  constructor(root, place, card, facts, lock) {
-    Object.assign(this, { root, place, card, facts, lock, stop: null, pointer: [] });
+  // root: of the view; container: of the text; facts: a TokenFacts; lock(node) is called where a token is chosen.
+  constructor(root, container, card, facts, lock) {
+    Object.assign(this, { root, container, card, facts, lock, stop: null, pointer: [] });
     document.addEventListener("pointermove", (event) => this.moved(event));
     document.addEventListener("scroll", () => this.scrolled(), true);
     document.addEventListener("keydown", (event) => event.key === "Escape" && card.hide());
     document.addEventListener("click", (event) => this.clicked(event), true); // before what was clicked opens another one
-    addEventListener("resize", () => card.place());
-    place.addEventListener("pointerleave", () => this.leave());
-    place.addEventListener("focusin", (event) => tokenAt(event) && event.target.matches(":focus-visible") && this.preview(tokenAt(event)));
-    place.addEventListener("focusout", () => this.leave());
-    place.addEventListener("click", (event) => tokenAt(event) && lock(tokenAt(event)));
-    place.addEventListener("keydown", (event) => this.key(event));
+    addEventListener("resize", () => card.reposition());
+    container.addEventListener("pointerleave", () => this.leave());
+    container.addEventListener("focusin", (event) => tokenAt(event) && event.target.matches(":focus-visible") && this.preview(tokenAt(event)));
+    container.addEventListener("focusout", () => this.leave());
+    container.addEventListener("click", (event) => tokenAt(event) && lock(tokenAt(event)));
+    container.addEventListener("keydown", (event) => this.key(event));
   }
 
   seen() {
-    return [...this.place.querySelectorAll(".ouro-step:not([data-later]) .ouro-token:not([data-later])")];
+    return [...this.container.querySelectorAll(".ouro-step:not([data-later]) .ouro-token:not([data-later])")];
   }
 
   rove(next) {
     const { stop } = this;
     if (!next && stop && stop.isConnected && !stop.closest("[data-later]")) return;
-    const target = next || this.seen().pop() || this.place.querySelector(".ouro-token");
+    const target = next || this.seen().pop() || this.container.querySelector(".ouro-token");
     if (!target) return;
     if (stop) stop.tabIndex = -1;
     this.stop = target;
@@ -44,7 +44,7 @@ export class TokenHands {
   moved(event) {
     const [x, y] = this.pointer, rests = event.clientX === x && event.clientY === y;
     this.pointer = [event.clientX, event.clientY];
-    if (rests || event.pointerType === "touch" || !this.place.contains(event.target)) return;
+    if (rests || event.pointerType === "touch" || !this.container.contains(event.target)) return;
     const node = tokenAt(event);
     if (!node) this.leave();
     else if (node !== this.card.under || !this.card.open) this.preview(node);

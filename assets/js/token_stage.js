@@ -13,19 +13,19 @@ let stages = 0; // there may be several on a page
 
 export class TokenStage {
   // root: of the view; looks: by their keys; status: a TokenStatus; chosen(node) is called where a token of the text is chosen.
-  constructor(root, looks, wording, status, chosen) {
-    Object.assign(this, { root, looks, wording, status, chosen, run: null, drawn: 0, atEnd: true });
-    this.place = this.part("text");
+  constructor(root, looks, status, chosen) {
+    Object.assign(this, { root, looks, status, chosen, run: null, drawn: 0, atEnd: true });
+    this.container = this.part("text");
     this.part("card").id = "ouro-card-" + ++stages;
-    this.text = new TokenText(this.place);
-    this.card = new TokenCard(this.part("card"), root, looks, wording, () => this.restore());
-    this.facts = new TokenFacts(this.text, wording, (step) => this.jump(step));
-    this.tree = new TreeView(this.part("tree"), looks, wording, (node, under) => this.card.show(this.facts.node(this.tree.step, node), under, true));
-    this.timeline = new Timeline(this.part("timeline"), wording, (step, phase) => this.moment(step, phase));
-    this.hands = new TokenHands(root, this.place, this.card, this.facts, (node) => this.lock(node));
-    this.place.addEventListener("scroll", () => {
-      this.atEnd = this.place.scrollHeight - this.place.scrollTop - this.place.clientHeight < 40;
-      this.card.place();
+    this.text = new TokenText(this.container);
+    this.card = new TokenCard(this.part("card"), root, looks, () => this.restore());
+    this.facts = new TokenFacts(this.text, (step) => this.jump(step));
+    this.tree = new TreeView(this.part("tree"), looks, (node, under) => this.card.show(this.facts.node(this.tree.step, node), under, true));
+    this.timeline = new Timeline(this.part("timeline"), (step, phase) => this.moment(step, phase));
+    this.hands = new TokenHands(root, this.container, this.card, this.facts, (node) => this.lock(node));
+    this.container.addEventListener("scroll", () => {
+      this.atEnd = this.container.scrollHeight - this.container.scrollTop - this.container.clientHeight < 40;
+      this.card.reposition();
     });
     this.part("stage").addEventListener("toggle", () => this.timeline.at >= 0 && this.picture());
     document.addEventListener("ouro:seek", (event) => this.seek(event.detail));
@@ -46,7 +46,7 @@ export class TokenStage {
   }
 
   append(steps) {
-    const { text, timeline, place } = this;
+    const { text, timeline, container } = this;
     text.append(steps);
     timeline.append(steps);
     if (!timeline.follow) {
@@ -54,7 +54,7 @@ export class TokenStage {
       else text.show(-1, 0);
     } else {
       if (performance.now() - this.drawn > ASIDE_EVERY_MS) this.aside();
-      if (this.atEnd) requestAnimationFrame(() => (place.scrollTop = place.scrollHeight)); // measured where it is laid out anyway
+      if (this.atEnd) requestAnimationFrame(() => (container.scrollTop = container.scrollHeight)); // measured where it is laid out anyway
     }
   }
 
@@ -67,7 +67,7 @@ export class TokenStage {
 
   // The end of a stream may complete the last token's text.
   finish(steps, ended) {
-    const last = steps.length && steps[steps.length - 1].tokens.slice(-1)[0], shown = [...this.place.querySelectorAll(".ouro-token")].pop();
+    const last = steps.length && steps[steps.length - 1].tokens.slice(-1)[0], shown = [...this.container.querySelectorAll(".ouro-token")].pop();
     if (last && shown && shown.textContent !== last.text) shown.textContent = last.text;
     if (ended && shown) shown.dataset.end = "";
     this.aside();
@@ -89,7 +89,7 @@ export class TokenStage {
     this.follow(step);
     this.hands.rove();
     this.point(step, timeline.seconds);
-    if (timeline.timer === undefined || this.status.due) this.status.speak(describeStep(text.steps[step], this.wording));
+    if (timeline.timer === undefined || this.status.due) this.status.speak(describeStep(text.steps[step]));
   }
 
   // Where the charts' cursor stands.
@@ -99,11 +99,11 @@ export class TokenStage {
 
   // Keep the current step in the text's own window, without moving the page.
   follow(step) {
-    const { place } = this, span = this.text.spans[step];
-    if (place.scrollHeight <= place.clientHeight) return;
-    const top = span.offsetTop - place.offsetTop;
-    if (top < place.scrollTop || top + span.offsetHeight > place.scrollTop + place.clientHeight)
-      place.scrollTop = Math.max(0, top - place.clientHeight / 2);
+    const { container } = this, span = this.text.spans[step];
+    if (container.scrollHeight <= container.clientHeight) return;
+    const top = span.offsetTop - container.offsetTop;
+    if (top < container.scrollTop || top + span.offsetHeight > container.scrollTop + container.clientHeight)
+      container.scrollTop = Math.max(0, top - container.clientHeight / 2);
   }
 
   picture(number = this.shown[0], phase = this.shown[1]) {
@@ -111,7 +111,7 @@ export class TokenStage {
     if (!step || !this.part("stage").open) return;
     if (this.root.dataset.done !== "true" && this.part("tree").querySelector("svg :focus")) return; // somebody is looking at this one
     this.tree.show(step, phase);
-    this.part("tree-note").textContent = describeStep(step, this.wording);
+    this.part("tree-note").textContent = describeStep(step);
     this.part("windowed").hidden = !step.window && !this.text.steps.some((one) => one.window);
   }
 

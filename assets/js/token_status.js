@@ -3,9 +3,9 @@
 const SPEAK_EVERY_MS = 5000;
 
 export class TokenStatus {
-  constructor(root, { say }) {
+  constructor(root) {
     const [badge, title, line, said] = ["badge", "title", "status", "said"].map((name) => root.querySelector(".ouro-" + name));
-    Object.assign(this, { root, say, badge, title, line, said, old: null, spoken: 0 });
+    Object.assign(this, { root, badge, title, line, said, old: null, spoken: 0 });
   }
 
   show({ badge, title }) {
@@ -31,8 +31,8 @@ export class TokenStatus {
   age() {
     this.old = { badge: this.badge.textContent, status: this.line.textContent };
     this.root.dataset.old = "";
-    this.badge.textContent = this.say("view.old");
-    this.announce(this.say("view.asked"), true);
+    this.badge.textContent = "the run before";
+    this.announce("Starting … Below is the run before.", true);
   }
 
   renew() {

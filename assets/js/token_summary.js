@@ -1,8 +1,8 @@
 // What stands around the text of a run: tiles, notices, legend, numbers, the meaning of the looks, a step in words.
-import { make } from "./dom.js";
+import { counted, make } from "./dom.js";
 
-export function drawLegend(place, looks, counts) {
-  place.replaceChildren();
+export function drawLegend(container, looks, counts) {
+  container.replaceChildren();
   for (const [key, look] of looks) {
     const count = counts.get(key);
     if (!count) continue;
@@ -11,33 +11,33 @@ export function drawLegend(place, looks, counts) {
     const glyph = make("span", "ouro-glyph", look.glyph);
     glyph.setAttribute("aria-hidden", "true");
     item.append(glyph, make("span", "ouro-sample", look.label), make("b", "", String(count)));
-    place.append(item);
+    container.append(item);
   }
 }
 
-export function drawMeaning(place, looks) {
+export function drawMeaning(container, looks) {
   for (const [key, look] of looks) {
     const name = make("dt", "ouro-key"), glyph = make("span", "ouro-glyph", look.glyph);
     name.dataset.look = key;
     name.append(glyph, make("span", "ouro-sample", look.label));
-    place.append(name, make("dd", "", look.sentence));
+    container.append(name, make("dd", "", look.sentence));
   }
 }
 
-export function drawTiles(place, list) {
-  place.replaceChildren();
+export function drawTiles(container, list) {
+  container.replaceChildren();
   for (const tile of list) {
     const box = make("div", "ouro-tile");
     box.title = tile.note;
     box.append(make("dt", "", tile.label), make("dd", "", tile.value));
     if (tile.mark) box.append(make("dd", "ouro-tile-mark", tile.mark));
-    place.append(box);
+    container.append(box);
   }
 }
 
 // What must be known of a run before it is believed, and what one can do about it: again(act).
-export function drawNotices(place, list, again) {
-  place.replaceChildren();
+export function drawNotices(container, list, again) {
+  container.replaceChildren();
   for (const notice of list) {
     const box = make("p", "ouro-notice", notice.words);
     if (notice.act) {
@@ -46,18 +46,18 @@ export function drawNotices(place, list, again) {
       button.addEventListener("click", () => again(notice.act));
       box.append(" ", button);
     }
-    place.append(box);
+    container.append(box);
   }
 }
 
-export function drawNumbers(place, sections) {
-  place.replaceChildren();
+export function drawNumbers(container, sections) {
+  container.replaceChildren();
   for (const section of sections) {
     const box = make("section", "ouro-section");
     box.append(make("h2", "", section.title));
     for (const line of section.lines) box.append(make("p", "", line));
     if (section.rows) box.append(table(section));
-    place.append(box);
+    container.append(box);
   }
 }
 
@@ -73,11 +73,17 @@ function table({ head, rows }) {
   return body;
 }
 
-export function describeStep(step, { say, several }) {
-  const accepted = step.tokens.filter((token) => token.node !== undefined).length, own = step.tokens.find((token) => token.node === undefined);
-  const nodes = step.nodes.length, proposals = nodes ? say("view.step.checked", { nodes, accepted }) : say("view.step.unchecked");
-  const who = own && (own.source === "draft" ? "draft" : own.kind || "target");
-  const last = own ? say("view.own." + who, { text: JSON.stringify(own.text) }) : "";
-  const rows = several("view.rows", step.width), passes = several("view.passes", step.passes);
-  return say("view.step", { n: step.index + 1, proposals, own: last, rows, passes });
+export function describeStep(step) {
+  const accepted = step.tokens.filter((token) => token.node !== undefined).length;
+  const nodes = step.nodes.length, proposals = nodes ? `${nodes} checked, ${accepted} accepted` : "nothing checked";
+  const own = step.tokens.find((token) => token.node === undefined);
+  const rows = counted(step.width, "row"), passes = counted(step.passes, "draft pass", "draft passes");
+  return `Step ${step.index + 1}: ${proposals}${own ? "; " + added(own) : ""}. ${rows} in the pass, ${passes}.`;
+}
+
+// The last token of a step, which nobody proposed.
+function added({ source, kind, text }) {
+  const quoted = JSON.stringify(text);
+  if (source === "draft") return `the draft model writes ${quoted}`;
+  return `the target adds ${quoted}` + (kind ? `, a ${kind}` : "");
 }

@@ -3,8 +3,8 @@
 import { make } from "./dom.js";
 
 export class TokenText {
-  constructor(place) {
-    this.place = place;
+  constructor(container) {
+    this.container = container;
     this.clear();
   }
 
@@ -16,13 +16,13 @@ export class TokenText {
     this.counts = new Map();
     this.shown = 0; // steps that are not hidden
     this.current = -1;
-    this.place.replaceChildren();
+    this.container.replaceChildren();
   }
 
   prompt(text) {
     const span = make("span", "ouro-prompt", text);
     span.dataset.source = "context";
-    this.place.append(span);
+    this.container.append(span);
   }
 
   // What was proposed along the line that is shown: the accepted path, and behind it the first branch that was rejected.
@@ -59,7 +59,7 @@ export class TokenText {
       this.ends.push(this.tokens);
       fragment.append(span);
     }
-    this.place.append(fragment);
+    this.container.append(fragment);
     this.shown = this.steps.length;
   }
 
@@ -95,7 +95,7 @@ export class TokenText {
   describe(node, facts, step) {
     const data = { step: step.index, source: facts.source, look: facts.look, id: facts.id, learned: facts.learned };
     if (facts.learned) data.since = facts.step;
-    data.place = facts.position;
+    data.position = facts.position;
     for (const [name, value] of Object.entries(data)) if (value !== undefined) node.dataset[name] = String(value);
   }
 

@@ -4,13 +4,12 @@ import { remember } from "./runs.js";
 import { TokenStage } from "./token_stage.js";
 import { TokenStatus } from "./token_status.js";
 import { drawMeaning, drawNotices, drawNumbers, drawTiles } from "./token_summary.js";
-import { wording } from "./words.js";
 
 export function mount(element, props, watch, trigger) {
   const root = element.querySelector(".ouro-run"), part = (name) => root.querySelector(".ouro-" + name);
-  const words = wording(props.words), looks = new Map(props.looks.map((look) => [look.look, look]));
-  const status = new TokenStatus(root, words);
-  const stage = new TokenStage(root, looks, words, status, (node) => trigger("token_select", { ...node.dataset }));
+  const looks = new Map(props.looks.map((look) => [look.look, look]));
+  const status = new TokenStatus(root);
+  const stage = new TokenStage(root, looks, status, (node) => trigger("token_select", { ...node.dataset }));
   let left = null; // the run that was stopped
   let kept = {}; // for a page that is loaded anew: the run as far as it has come
 
@@ -32,7 +31,7 @@ export function mount(element, props, watch, trigger) {
     if (value.numbers) drawNumbers(part("numbers"), value.numbers);
     if (value.done) {
       stage.finish(value.steps, value.ended);
-      if (value.theory && value.badge === words.say("view.live")) remember({ run: value.run, name: value.title, ...value.theory });
+      if (value.theory && value.badge === "live") remember({ run: value.run, name: value.title, ...value.theory });
     }
     root.dataset.done = String(Boolean(value.done));
     root.dataset.unsaved = String(Boolean(value.unsaved));
@@ -67,8 +66,8 @@ export function mount(element, props, watch, trigger) {
     document.addEventListener("ouro:leave", ({ detail }) => {
       const { steps, tokens } = stage.text, over = root.dataset.done === "true";
       if (kept.run === "recorded" || !steps.length) return;
-      const told = over ? part("status").textContent : words.say("keep.stopped", { tokens });
-      detail.view = { ...kept, run: "kept", from: 0, steps, done: true, status: told, badge: words.say("keep.badge"), unsaved: true };
+      const told = over ? part("status").textContent : `Stopped by a reload after ${tokens} tokens. What was written stays; Generate starts anew.`;
+      detail.view = { ...kept, run: "kept", from: 0, steps, done: true, status: told, badge: "from before the reload", unsaved: true };
     });
 
   const press = (name, act) =>
@@ -102,7 +101,7 @@ export function mount(element, props, watch, trigger) {
       if (token) stage.lock(token);
     },
     hideCard: () => stage.card.hide(),
-    placeCard: () => stage.card.place(),
+    repositionCard: () => stage.card.reposition(),
   };
   paint(props.value);
   watch("value", () => paint(props.value));

@@ -3,15 +3,14 @@ import { draw, visible } from "./dom.js";
 import { TokenText } from "./token_text.js";
 
 export class TreeView {
-  constructor(place, looks, { say }, pick) {
-    this.say = say;
-    this.place = place;
+  constructor(container, looks, pick) {
+    this.container = container;
     this.windowed = false;
     this.looks = looks; // by their keys
     this.pick = pick; // called with the number of a node that was chosen
     this.step = null;
-    place.addEventListener("click", (event) => this.choose(event));
-    place.addEventListener("keydown", (event) => this.key(event));
+    container.addEventListener("click", (event) => this.choose(event));
+    container.addEventListener("keydown", (event) => this.key(event));
   }
 
   choose(event) {
@@ -24,7 +23,7 @@ export class TreeView {
     if (!node) return;
     if (event.key === "Enter" || event.key === " ") this.choose(event);
     else {
-      const all = [...this.place.querySelectorAll("[data-node]")], at = all.indexOf(node);
+      const all = [...this.container.querySelectorAll("[data-node]")], at = all.indexOf(node);
       const by = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
       if (by === undefined || !all[at + by]) return;
       node.setAttribute("tabindex", "-1");
@@ -39,12 +38,12 @@ export class TreeView {
   static layout(nodes) {
     const children = new Map();
     nodes.forEach((node, n) => n && (children.get(node.parent) || children.set(node.parent, []).get(node.parent)).push(n));
-    const widths = [], places = [];
+    const widths = [], cells = [];
     let row = 0;
     const walk = (n, depth) => {
       const text = visible(nodes[n].text);
       widths[depth] = Math.max(widths[depth] || 0, Math.min(150, 18 + 7.4 * [...text].length));
-      places[n] = { depth, row };
+      cells[n] = { depth, row };
       (children.get(n) || []).forEach((child, index) => {
         if (index) row += 1;
         walk(child, depth + 1);
@@ -53,7 +52,7 @@ export class TreeView {
     walk(0, 0);
     const starts = [4];
     widths.forEach((width, depth) => (starts[depth + 1] = starts[depth] + width + 26));
-    return { places, widths, starts, rows: row + 1 };
+    return { cells, widths, starts, rows: row + 1 };
   }
 
   show(step, phase) {
@@ -61,10 +60,10 @@ export class TreeView {
     if (!same) this.build(step);
     const path = step.tokens.filter((token) => token.node !== undefined).map((token) => token.node);
     const verdict = phase > TokenText.depth(step);
-    for (const part of this.place.querySelectorAll("[data-below]")) {
+    for (const part of this.container.querySelectorAll("[data-below]")) {
       const node = Number(part.dataset.below), on = path.includes(node);
       part.dataset.state = part.dataset.window !== undefined ? "window" : !verdict ? "pending" : on ? "accepted" : "rejected";
-      if (part.dataset.name) part.setAttribute("aria-label", part.dataset.name + ", " + this.say("view.state." + part.dataset.state));
+      if (part.dataset.name) part.setAttribute("aria-label", part.dataset.name + ", " + part.dataset.state);
     }
   }
 
@@ -74,13 +73,14 @@ export class TreeView {
     const nodes = [{ text: step.root, parent: -1, look: "context" }, ...step.nodes];
     const proposals = nodes.length;
     if (this.windowed) for (const [text, parent] of step.window || []) nodes.push({ text, parent, look: "phrase" });
-    const { places, widths, starts, rows } = TreeView.layout(nodes);
+    const { cells, widths, starts, rows } = TreeView.layout(nodes);
     const high = 30, width = starts[starts.length - 1] - 18, height = rows * high + 8;
-    const svg = draw("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": this.say("view.tree.step", { n: step.index + 1 }) });
-    const middle = (n) => 4 + places[n].row * high + high / 2;
+    const label = `Token tree of step ${step.index + 1}`;
+    const svg = draw("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": label });
+    const middle = (n) => 4 + cells[n].row * high + high / 2;
     nodes.forEach((node, n) => {
       if (!n) return;
-      const from = starts[places[node.parent].depth] + widths[places[node.parent].depth], to = starts[places[n].depth];
+      const from = starts[cells[node.parent].depth] + widths[cells[node.parent].depth], to = starts[cells[n].depth];
       const bend = (from + to) / 2, y0 = middle(node.parent), y1 = middle(n);
       const line = draw("path", { d: `M${from} ${y0}C${bend} ${y0} ${bend} ${y1} ${to} ${y1}`, class: "ouro-edge", "data-below": n });
       if (n >= proposals) line.dataset.window = "";
@@ -89,8 +89,8 @@ export class TreeView {
     });
     nodes.forEach((node, n) => {
       const group = draw("g", { class: "ouro-node", ...(n ? { "data-below": n } : {}) });
-      const text = visible(node.text), room = Math.floor((widths[places[n].depth] - 18) / 7.4 + 0.01);
-      const short = [...text].length > room ? [...text].slice(0, room - 1).join("") + "…" : text;
+      const text = visible(node.text), fitting = Math.floor((widths[cells[n].depth] - 18) / 7.4 + 0.01);
+      const short = [...text].length > fitting ? [...text].slice(0, fitting - 1).join("") + "…" : text;
       if (n >= proposals) group.dataset.window = "";
       else if (n) {
         group.dataset.node = String(n);
@@ -99,14 +99,14 @@ export class TreeView {
         group.dataset.name = visible(node.text) + ", " + this.looks.get(node.look).who;
       }
       group.dataset.look = node.look;
-      const box = { x: starts[places[n].depth], y: middle(n) - 11, width: widths[places[n].depth], height: 22, rx: 6 };
+      const box = { x: starts[cells[n].depth], y: middle(n) - 11, width: widths[cells[n].depth], height: 22, rx: 6 };
       group.append(draw("rect", box), draw("text", { x: box.x + 9, y: middle(n) + 4 }, short));
       svg.append(group);
     });
-    this.place.replaceChildren(svg);
+    this.container.replaceChildren(svg);
   }
 
   select(node) {
-    for (const part of this.place.querySelectorAll("[data-node]")) part.toggleAttribute("data-selected", Number(part.dataset.node) === node);
+    for (const part of this.container.querySelectorAll("[data-node]")) part.toggleAttribute("data-selected", Number(part.dataset.node) === node);
   }
 }

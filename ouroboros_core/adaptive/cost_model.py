@@ -7,21 +7,23 @@ from dataclasses import dataclass
 
 from ouroboros_core.methods.base import Sizing
 
-NEAR, FAR = 100, 700
+SHORT_CONTEXT, LONG_CONTEXT = 100, 700
 """Tokens of the contexts behind which passes are timed."""
+NEAR, FAR = SHORT_CONTEXT, LONG_CONTEXT  # as `profiler` calls them
 
 
 LITTLE = 1.1
-"""Of a pass over one row: what one may take over so many rows that their number is called cheap."""
+"""A number of rows is cheap if a pass over them takes at most this multiple of a pass over one
+row."""
 
 
 @dataclass(frozen=True)
 class PassCosts:
     """Seconds of a model's pass, measured at some row counts (ascending, beginning with 1).
 
-    seconds  behind a context of NEAR tokens
-    far      behind one of FAR tokens; empty where that was not measured
-    reading  seconds for every token of a prompt; 0 where that was not measured
+    seconds  behind a context of SHORT_CONTEXT tokens
+    far      behind one of LONG_CONTEXT tokens; empty if that was not measured
+    reading  seconds for every token of a prompt; 0 if that was not measured
     """
 
     rows: tuple[int, ...]
@@ -29,20 +31,19 @@ class PassCosts:
     far: tuple[float, ...] = ()
     reading: float = 0.0
 
-    def of(self, rows: int, context: int = NEAR) -> float:
-        """Seconds of a pass over so many rows: on a straight line between those measured, beyond
-        them on the last line; and likewise for the context."""
-        near = self._line(self.seconds, rows)
+    def of(self, rows: int, context: int = SHORT_CONTEXT) -> float:
+        """Seconds of a pass over `rows` rows. Interpolates linearly between measured row counts and
+        extrapolates beyond them; the context length is handled the same way."""
+        short = self._line(self.seconds, rows)
         if not self.far:
-            return near
-        return near + max(
-            0.0, (self._line(self.far, rows) - near) * (context - NEAR) / (FAR - NEAR)
-        )
+            return short
+        added = self._line(self.far, rows) - short
+        return short + max(0.0, added * (context - SHORT_CONTEXT) / (LONG_CONTEXT - SHORT_CONTEXT))
 
     @property
     def cheap_rows(self) -> int:
-        """The most rows that were measured over which a pass takes at most LITTLE of one over a
-        single row."""
+        """The largest measured row count whose pass takes at most LITTLE times a pass over one
+        row."""
         return max(
             rows
             for rows, seconds in zip(self.rows, self.seconds, strict=True)
@@ -53,15 +54,16 @@ class PassCosts:
         if rows <= self.rows[0] or len(self.rows) == 1:
             return seconds[0]
         upper = min(bisect_left(self.rows, rows), len(self.rows) - 1)
-        low, high = self.rows[upper - 1], self.rows[upper]
+        low = self.rows[upper - 1]
+        high = self.rows[upper]
         share = (rows - low) / (high - low)
         return seconds[upper - 1] + share * (seconds[upper] - seconds[upper - 1])
 
 
 @dataclass(frozen=True)
 class Costs:
-    """Seconds of passes: of the target, and of a draft model and an EAGLE head where there are
-    any."""
+    """Seconds of the passes of the target and, if present, of the draft model and the EAGLE
+    head."""
 
     target: PassCosts
     draft: PassCosts | None = None
@@ -69,7 +71,8 @@ class Costs:
 
     @property
     def sizing(self) -> Sizing:
-        """What is cheap here, for amounts that a method chooses when it starts."""
+        """Which amounts are cheap on this machine, for a method that chooses them when it
+        starts."""
         plain = self.target.of(1)
         if self.draft is None:
             return Sizing(self.target.cheap_rows)
@@ -82,4 +85,4 @@ TYPICAL = Costs(
     draft=PassCosts((1, 16, 64), (3.0, 3.4, 4.6)),
     head=PassCosts((1, 16, 64), (2.0, 2.3, 3.2)),
 )
-"""Where nothing was measured: round numbers, in the proportions of small models on a CPU."""
+"""Used where nothing was measured: round numbers in the proportions of small models on a CPU."""

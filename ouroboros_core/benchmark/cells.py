@@ -1,5 +1,5 @@
-"""From a sweep's points to one row a cell, the best of them, and the draft length that theory calls
-ideal."""
+"""Summarises a sweep's points: one row per cell, the best cell, and the ideal draft length in
+theory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from ouroboros_core.benchmark.grid import show
 from ouroboros_core.benchmark.report import Speeds, confidence, ratio
 from ouroboros_core.decoding import metrics
-from ouroboros_core.words import say
 
 if TYPE_CHECKING:
     from ouroboros_core.benchmark.grid import Axis, Grid
@@ -32,14 +31,14 @@ class CellRow:
     tokens_per_second  emitted tokens / seconds, prefill included
     speedup            that / the same of the plain runs that these runs are compared with
     ci95               95% confidence interval of speedup, from resampling the questions
-    acceptance_length  emitted tokens / target passes, the target's own tokens included; 0 where the
+    acceptance_length  emitted tokens / target passes, the target's own tokens included; 0 if the
                        target made no pass
-    acceptance_rate    accepted / tested tokens; null where nothing was tested
+    acceptance_rate    accepted / tested tokens; null if nothing was tested
     draft_length       proposed tokens along the deepest branch, the mean over all target passes
     draft_cost         c: seconds of a draft pass / seconds of a plain pass; null without draft
                        passes
     equal, ties, differences  texts equal to plain decoding's, first differing at a rounding tie,
-                              and beyond; null where the text
+                              and beyond; null if the text
                        need not be equal
     """
 
@@ -67,7 +66,7 @@ class Ideal:
     others   the values on all axes but that of gamma
     speedup  over plain decoding, as predicted; below 1 no draft length pays
     alpha    accepted / tested, over all runs at these values
-    cost     c: seconds of a draft pass / seconds of a plain pass, likewise
+    cost     c: seconds of a draft pass / seconds of a plain pass, over the same runs
     """
 
     others: tuple[Value, ...]
@@ -92,11 +91,9 @@ def summary(points: Iterable[Point], grid: Grid) -> list[CellRow]:
 def _row(cell: int, coordinates: tuple[Value, ...], points: list[Point]) -> CellRow:
     speeds = Speeds.of(((p.question, 0), p.tokens, p.seconds) for p in points)
     plain = Speeds.of(((p.question, 0), p.plain_tokens, p.plain_seconds) for p in points)
-    tokens, passes, tested = (
-        sum(p.tokens for p in points),
-        sum(p.passes for p in points),
-        sum(p.tested for p in points),
-    )
+    tokens = sum(p.tokens for p in points)
+    passes = sum(p.passes for p in points)
+    tested = sum(p.tested for p in points)
     compared = all(p.compared for p in points)
     differing = [p.difference for p in points if p.difference is not None]
     ties = sum(difference.tie for difference in differing)
@@ -119,7 +116,7 @@ def _row(cell: int, coordinates: tuple[Value, ...], points: list[Point]) -> Cell
 
 
 def _draft_cost(points: Sequence[Point]) -> float | None:
-    """c, as in `metrics.draft_cost`; None where no draft was checked by a target."""
+    """c, as in `metrics.draft_cost`; None if no draft was checked by a target."""
     passes = sum(p.draft_passes for p in points if p.passes)
     plain = ratio(sum(p.plain_seconds.decode for p in points), sum(p.plain_tokens for p in points))
     return (
@@ -130,7 +127,7 @@ def _draft_cost(points: Sequence[Point]) -> float | None:
 
 
 def best(rows: Sequence[CellRow]) -> CellRow | None:
-    """The fastest; None where there is none yet."""
+    """The fastest; None if there is none yet."""
     return max(rows, key=lambda row: row.speedup, default=None)
 
 
@@ -141,8 +138,8 @@ def ideal(points: Iterable[Point], grid: Grid) -> list[Ideal]:
     other proposals, too, they are in alpha, and it is a guide. Empty for a method without gamma or
     without passes of a draft model.
     """
-    knob = grid.kind.Hyperparameters.knobs().get(GAMMA)
-    if knob is None or knob.high is None:
+    setting = grid.kind.Hyperparameters.settings().get(GAMMA)
+    if setting is None or setting.high is None:
         return []
     alike: dict[tuple[Value, ...], list[Point]] = {}
     for point in points:
@@ -152,11 +149,12 @@ def ideal(points: Iterable[Point], grid: Grid) -> list[Ideal]:
         ).append(point)
     found = []
     for others, runs in alike.items():
-        tested, cost = sum(p.tested for p in runs), _draft_cost(runs)
+        tested = sum(p.tested for p in runs)
+        cost = _draft_cost(runs)
         if tested and cost is not None:
             alpha = sum(p.accepted for p in runs) / tested
             found.append(
-                Ideal(others, *metrics.ideal_gamma(alpha, cost, int(knob.high)), alpha, cost)
+                Ideal(others, *metrics.ideal_gamma(alpha, cost, int(setting.high)), alpha, cost)
             )
     return found
 
@@ -172,23 +170,19 @@ def conclusions(rows: Sequence[CellRow], ideals: Sequence[Ideal], grid: Grid) ->
     fastest = best(rows)
     if fastest is None:
         return []
-    slow = "" if fastest.speedup > 1 else say("swept.slow")
+    slow = "" if fastest.speedup > 1 else ": nothing here is faster than plain decoding"
     name, between = grid.describe(fastest.coordinates), interval(fastest)
-    lines = [say("swept.best", name=name, speedup=fastest.speedup, interval=between, slow=slow)]
+    lines = [f"Measured best: {name}, {fastest.speedup:.2f}×{between}{slow}."]
     rest = [axis.name for axis in grid.axes if axis.name != GAMMA]
     for found in ideals:
         where = ", ".join(
             f"{axis}={show(value)}" for axis, value in zip(rest, found.others, strict=True)
         )
-        slow = "" if found.speedup > 1 else say("swept.none")
-        at = say("swept.at", where=where) if where else ""
-        facts = {
-            "alpha": found.alpha,
-            "c": found.cost,
-            "gamma": found.gamma,
-            "speedup": found.speedup,
-        }
-        lines.append(say("swept.theory", at=at, slow=slow, **facts))
+        slow = "" if found.speedup > 1 else ", so that none pays"
+        at = f", at {where}" if where else ""
+        measured = f"(alpha {found.alpha:.2f}, c {found.cost:.2f})"
+        ideal = f"gamma {found.gamma}, {found.speedup:.2f}×"
+        lines.append(f"By theory{at} {measured}: {ideal}{slow}.")
     return lines
 
 

@@ -1,9 +1,9 @@
 """What can run in a benchmark: our methods, and what a run of one leaves behind.
 
-A method is named as on the command line, with its knobs in brackets:
-`ouroboros[gamma=6,top_k_suffixes=3]`. Besides the method's own knobs there are `warm=true`, which
-keeps its phrase pool from prompt to prompt, and `acceptance=rejection`. The baseline's rule is
-always `match`: it proposes nothing, and its text is the one that others are compared with.
+A method is named as on the command line, with its settings in brackets:
+`ouroboros[gamma=6,top_k_suffixes=3]`. Besides the method's own settings there are `warm=true`,
+which keeps its phrase pool from prompt to prompt, and `acceptance=rejection`. The baseline's rule
+is always `match`: it proposes nothing, and its text is the one that others are compared with.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 from ouroboros_core import methods
 from ouroboros_core.decoding.trace import Seconds, Trace
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.hyperparameters import Hyperparameters, read_knobs
+from ouroboros_core.hyperparameters import Hyperparameters, read_settings
 from ouroboros_core.lookup.phrase_pool import PhrasePool
 from ouroboros_core.methods.base import Need
 from ouroboros_core.sampling import Sampling
@@ -29,7 +29,7 @@ BASELINE = "autoregressive"
 
 @dataclass(frozen=True)
 class Spec:
-    """A method with its knobs, and the text that names it."""
+    """A method with its settings, and the text that names it."""
 
     text: str
     method: str
@@ -40,7 +40,7 @@ class Spec:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one run left behind. `passes` and `rows` are the target's, prefill apart; seconds are
+    """The record of one run. `passes` and `rows` are the target's, without prefill; seconds are
     wall-clock."""
 
     tokens: tuple[int, ...]
@@ -56,10 +56,10 @@ class Entrant(Protocol):
     label: str
     """The name of its rows."""
     setting: str
-    """What distinguishes it from others of the same label, of which the best counts; empty if there
-    are none."""
+    """What distinguishes it from other entrants with the same label, of which the best counts;
+    empty if it is the only one."""
     repeats_plain_text: bool
-    """Whether its text ought to be that of the baseline."""
+    """Whether its text must equal the baseline's."""
 
     def run(self, prompt: str, history: Sequence[str], max_new_tokens: int) -> Outcome:
         """Continue the prompt, which follows `history` (user and assistant in turn)."""
@@ -81,7 +81,7 @@ def split(text: str) -> list[str]:
 
 def parse(text: str, sampling: Sampling) -> list[Spec]:
     """The methods of a list, the baseline first; raises InvalidInput for what is no method or no
-    knob of it."""
+    setting of it."""
     specs = [read_spec(part, sampling) for part in split(text)]
     if BASELINE not in {spec.text for spec in specs}:
         specs.insert(0, read_spec(BASELINE, sampling))
@@ -89,13 +89,13 @@ def parse(text: str, sampling: Sampling) -> list[Spec]:
     double = next((name for name in names if names.count(name) > 1), None)
     if double:
         raise InvalidInput(
-            f"{double} is named twice; each method with the same knobs runs once (see --repeats)"
+            f"{double} is named twice; each method with the same settings runs once (see --repeats)"
         )
     return specs
 
 
 def read_spec(text: str, sampling: Sampling) -> Spec:
-    """One method with its knobs in brackets; raises InvalidInput."""
+    """One method with its settings in brackets; raises InvalidInput."""
     name, bracket, rest = text.partition("[")
     if bracket and not rest.endswith("]"):
         raise InvalidInput(
@@ -103,18 +103,18 @@ def read_spec(text: str, sampling: Sampling) -> Spec:
         )
     kind = methods.get(name)
     try:
-        knobs = read_knobs(rest.removesuffix("]"))
+        settings = read_settings(rest.removesuffix("]"))
     except InvalidInput as error:
         raise InvalidInput(f"{text}: {error}") from None
-    warm = knobs.pop("warm", "false")
+    warm = settings.pop("warm", "false")
     if warm not in ("true", "false"):
         raise InvalidInput(f"{text}: warm must be true or false, got {warm}")
     if warm == "true" and Need.PHRASE_POOL not in kind.uses:
         raise InvalidInput(f"{text}: {kind.id} has no phrase pool that could be warm")
-    rule = knobs.pop("acceptance", "match" if text == BASELINE else sampling.acceptance)
+    rule = settings.pop("acceptance", "match" if text == BASELINE else sampling.acceptance)
     chosen = Sampling.parse({**sampling.model_dump(), "acceptance": rule})
     assert isinstance(chosen, Sampling)
-    return Spec(text, kind.id, kind.Hyperparameters.parse(knobs), chosen, warm == "true")
+    return Spec(text, kind.id, kind.Hyperparameters.parse(settings), chosen, warm == "true")
 
 
 class MethodEntrant:
@@ -139,11 +139,13 @@ class MethodEntrant:
         self.reset()
 
     def reset(self) -> None:
-        """Begin anew: a warm pool becomes empty."""
-        knobs = self._spec.hyperparameters.model_dump()
+        """Start over: empties a warm pool."""
+        settings = self._spec.hyperparameters.model_dump()
         if self._spec.warm:
             self.pool = PhrasePool(
-                knobs["ngram_size"], knobs["guess_set_size"], fingerprint=self._pair.fingerprint
+                settings["ngram_size"],
+                settings["guess_set_size"],
+                fingerprint=self._pair.fingerprint,
             )
 
     def run(self, prompt: str, history: Sequence[str], max_new_tokens: int) -> Outcome:

@@ -1,4 +1,4 @@
-"""What a sweep varies: one or two knobs of a method or of the sampling, or the draft model. Each
+"""What a sweep varies: one or two settings of a method or of the sampling, or the draft model. Each
 combination is a cell."""
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ DRAFT = "draft"
 MOST_CELLS = 100
 
 TOKENS, QUESTIONS = 64, 6
-"""New tokens of a run, and how many of the project's own prompts, where nothing else is said."""
+"""Defaults: new tokens per run, and how many of the project's own prompts."""
 
 
 @dataclass(frozen=True)
@@ -96,14 +96,14 @@ def _range(name: str, text: str) -> list[str]:
 class Grid:
     """A method with one or two axes. Raises InvalidInput for what could not run under any model.
 
-    axes      knobs of the method, of Sampling, or `draft` (folder, GGUF file, Hub id, 'none')
-    knobs     values of knobs that are not varied; those left out have their defaults
-    sampling  likewise; an axis comes before it
+    axes      settings of the method, of Sampling, or `draft` (folder, GGUF file, Hub id, 'none')
+    settings  values of settings that are not varied; those left out have their defaults
+    sampling  of settings that are not varied; an axis takes precedence
     """
 
     method: str
     axes: tuple[Axis, ...]
-    knobs: Mapping[str, Value] = field(default_factory=dict)
+    settings: Mapping[str, Value] = field(default_factory=dict)
     sampling: Sampling = field(default_factory=Sampling)
 
     def __post_init__(self) -> None:
@@ -120,7 +120,7 @@ class Grid:
                 raise InvalidInput(f"{given} has a value twice: name each once (see --repeats)")
         chosen = cells[0].hyperparameters.model_dump()
         object.__setattr__(self, "axes", axes)  # from here on numbers are numbers, not text
-        object.__setattr__(self, "knobs", {name: chosen[name] for name in self.knobs})
+        object.__setattr__(self, "settings", {name: chosen[name] for name in self.settings})
 
     def _check(self, names: list[str]) -> None:
         if len(names) not in (1, 2):
@@ -134,10 +134,10 @@ class Grid:
                 raise InvalidInput(
                     f"{name} is nothing to vary for {self.method}; there is {', '.join(known)}"
                 )
-            if name in self.knobs:
+            if name in self.settings:
                 raise InvalidInput(
-                    f"{name} is varied and has a fixed value, {show(self.knobs[name])}: leave one "
-                    "out"
+                    f"{name} is varied and has a fixed value, {show(self.settings[name])}: leave "
+                    "one out"
                 )
         if len(set(names)) < len(names):
             raise InvalidInput(
@@ -154,7 +154,7 @@ class Grid:
     @property
     def names(self) -> tuple[str, ...]:
         """What may be varied for this method."""
-        return *self.kind.Hyperparameters.knobs(), *Sampling.knobs(), DRAFT
+        return *self.kind.Hyperparameters.settings(), *Sampling.settings(), DRAFT
 
     @property
     def kind(self) -> type[Method]:
@@ -166,16 +166,16 @@ class Grid:
         return tuple(self._cells())
 
     def _cells(self) -> Iterator[Cell]:
-        knobs, names = self.kind.Hyperparameters.knobs(), [axis.name for axis in self.axes]
+        settings, names = self.kind.Hyperparameters.settings(), [axis.name for axis in self.axes]
         for index, values in enumerate(product(*(axis.values for axis in self.axes))):
             given = dict(zip(names, values, strict=True))
-            mine = {name: value for name, value in given.items() if name in knobs}
+            mine = {name: value for name, value in given.items() if name in settings}
             how = {
                 name: value
                 for name, value in given.items()
-                if name in Sampling.knobs() and name not in knobs
+                if name in Sampling.settings() and name not in settings
             }
-            hyperparameters = self.kind.Hyperparameters.parse({**self.knobs, **mine})
+            hyperparameters = self.kind.Hyperparameters.parse({**self.settings, **mine})
             sampling = Sampling.parse({**self.sampling.model_dump(), **how})
             assert isinstance(sampling, Sampling)
             checked = (

@@ -1,5 +1,5 @@
-"""Peak memory of a stretch of work: the accelerator's where there is one, otherwise this process's
-resident set."""
+"""Peak memory of some work: the accelerator's if there is one, otherwise this process's resident
+set."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from pathlib import Path
 
 
 class MemoryPeak:
-    """Reset it, work, ask."""
+    """Usage: reset, work, read the peak."""
 
     def __init__(self, device: str) -> None:
         """device: a torch device type, such as cpu or cuda."""
         self._cuda = device == "cuda"
 
     def reset(self) -> None:
-        """Begin anew. Only Linux can do that for a process; elsewhere the peak is that of the whole
-        run."""
+        """Reset the peak. Only Linux supports this for a process; elsewhere the peak covers the
+        whole run."""
         if self._cuda:
             import torch
 

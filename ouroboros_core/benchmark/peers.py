@@ -15,7 +15,7 @@ import torch
 from transformers import GenerationConfig, PreTrainedModel
 
 from ouroboros_core.benchmark.entrants import Outcome
-from ouroboros_core.decoding.engine import check_room
+from ouroboros_core.decoding.engine import check_length
 from ouroboros_core.decoding.trace import Seconds
 from ouroboros_core.errors import InvalidInput
 
@@ -115,7 +115,7 @@ class Peer:
     def run(self, prompt: str, history: Sequence[str], max_new_tokens: int) -> Outcome:
         pair = self._pair
         tokens = pair.encode(prompt, chat=bool(pair.tokenizer.chat_template), history=history)
-        check_room(tokens, max_new_tokens, pair.target)
+        check_length(tokens, max_new_tokens, pair.target)
         ids = torch.tensor([tokens], device=pair.target.device)
         target = Passes(pair.target.model)
         draft = Passes(pair.draft.model) if pair.draft and self.label == "hf-assisted" else None
@@ -131,10 +131,8 @@ class Peer:
             )
             new = tuple(output[0, len(tokens) :].tolist())
             seconds = time.perf_counter() - began
-        prefill, drafting = (
-            target.first + (draft.first if draft else 0.0),
-            draft.rest if draft else 0.0,
-        )
+        prefill = target.first + (draft.first if draft else 0.0)
+        drafting = draft.rest if draft else 0.0
         phases = Seconds(
             prefill,
             drafting,

@@ -39,8 +39,7 @@ FIELDS = {
     "article": "CNN/DM",
     "translation": "WMT",
 }
-"""Field that holds the prompt -> the benchmark whose files have it, in the order in which they are
-looked for."""
+"""Field that holds the prompt -> the benchmark that uses it, in the order of the search."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +74,7 @@ def spread(questions: Sequence[Question], limit: int | None) -> list[Question]:
 
 
 def digest(questions: Iterable[Question]) -> str:
-    """Twelve hex digits that tell one set of questions from another."""
+    """Twelve hex digits that identify a set of questions."""
     return hashlib.sha256(repr([(q.id, q.group, q.turns) for q in questions]).encode()).hexdigest()[
         :12
     ]
@@ -140,8 +139,7 @@ def _question(data: dict[str, Any], number: int, field: str | None) -> Question:
 
 
 def _instruct(field: str, value: Any) -> Any:
-    """With the instruction that a text of this kind needs before a model can know what is
-    wanted."""
+    """Adds the instruction that this kind of text needs."""
     if field == "article":
         return f"Summarize: {value}"
     if field == "translation":

@@ -19,7 +19,7 @@ from ouroboros_core.benchmark.entrants import BASELINE
 from ouroboros_core.benchmark.prompts import GROUPS
 from ouroboros_core.benchmark.store import Measurement
 from ouroboros_core.decoding.trace import Seconds
-from ouroboros_core.words import say, several
+from ouroboros_core.words import counted
 
 OVERALL = "overall"
 PEER = "hf-"
@@ -38,7 +38,7 @@ class Row:
 
     setting                 of a peer: the one of its settings that was fastest overall, which is
                             the one reported
-    tokens_per_pass         emitted tokens / target passes (prefill is not one); 0 where the target
+    tokens_per_pass         emitted tokens / target passes (prefill is not one); 0 if the target
                             made none
     rows_per_token          rows in target passes / emitted tokens: the price
     draft_passes_per_token  draft model passes / emitted tokens
@@ -50,7 +50,7 @@ class Row:
                             ran
     ci95                    95% confidence interval of speedup, from resampling the questions
     equal, ties, differences  texts equal to the baseline's, first differing at a rounding tie, and
-                              beyond; null where the text
+                              beyond; null if the text
                             need not be equal
     largest_ulps            the largest gap among ties and differences, in units in the last place
     seconds                 of prefill and of each phase, summed over all runs. Of a peer on a GPU,
@@ -110,7 +110,7 @@ class Speeds:
 
 
 def ratio(a: float, b: float) -> float:
-    """a / b; 0 where there is nothing to divide by."""
+    """a / b; 0 if b is 0."""
     return a / b if b else 0.0
 
 
@@ -134,8 +134,8 @@ def rows(measurements: Sequence[Measurement]) -> list[Row]:
 
 
 def _in_order(measurements: Sequence[Measurement]) -> list[Measurement]:
-    """The baseline first, the peers last, otherwise as they come in the first unit - whose order
-    was not rotated."""
+    """The baseline first, the peers last, the others in the order of the first unit, which was not
+    rotated."""
     return sorted(
         measurements, key=lambda run: (run.method != BASELINE, run.method.startswith(PEER))
     )
@@ -162,7 +162,8 @@ def _row(method: str, group: str, runs: Sequence[Measurement]) -> Row:
     speeds = _speeds(mine)
     plain = _speeds(run for run in runs if run.method == BASELINE)
     greedy = _speeds(run for run in runs if run.method == HF_GREEDY)
-    tokens, passes = sum(run.tokens for run in mine), sum(run.passes for run in mine)
+    tokens = sum(run.tokens for run in mine)
+    passes = sum(run.passes for run in mine)
     compared = bool(mine) and all(run.compared for run in mine)
     differing = [run.difference for run in mine if run.difference is not None]
     ties = sum(difference.tie for difference in differing)
@@ -282,12 +283,12 @@ class Compared(Protocol):
 def equality(row: Compared) -> str:
     """How the texts compare with the baseline's, in a few words."""
     if row.equal is None:
-        return say("equality.own")
-    parts = [say("equality.equal", n=row.equal)]
+        return "its own"
+    parts = [f"{row.equal} equal"]
     if row.ties:
-        parts.append(several("equality.ties", row.ties))
+        parts.append(counted(row.ties, "tie"))
     if row.differences:
-        parts.append(say("equality.differ", n=row.differences))
+        parts.append(f"{row.differences} DIFFER")
     return ", ".join(parts)
 
 

@@ -17,7 +17,7 @@ from ouroboros_core.benchmark.entrants import BASELINE, Entrant, MethodEntrant, 
 from ouroboros_core.benchmark.peak_memory import MemoryPeak
 from ouroboros_core.benchmark.prompts import Question
 from ouroboros_core.benchmark.store import Measurement, Settings, Share, Store, Unit
-from ouroboros_core.decoding.engine import check_room
+from ouroboros_core.decoding.engine import check_length
 from ouroboros_core.decoding.equality import Divergence, compare
 from ouroboros_core.decoding.text import decode_all
 from ouroboros_core.errors import InvalidInput
@@ -32,7 +32,7 @@ WARM_UP_TOKENS = 8
 
 @contextlib.contextmanager
 def naming(question: Question, turn: int = 0) -> Iterator[None]:
-    """Says of bad input which question it is."""
+    """Adds the question's id to the message of bad input."""
     try:
         yield
     except InvalidInput as error:
@@ -52,12 +52,10 @@ class Runner:
     ) -> None:
         assert any(entrant.label == BASELINE for entrant in entrants), "the baseline always runs"
         assert isinstance(store.settings, Settings)
-        self.pair, self.entrants, self.store, self.settings = (
-            pair,
-            list(entrants),
-            store,
-            store.settings,
-        )
+        self.pair = pair
+        self.entrants = list(entrants)
+        self.store = store
+        self.settings = store.settings
         self.memory = MemoryPeak(pair.target.device.type)
         self._check(questions)
         repeats = range(self.settings.repeats)
@@ -74,7 +72,7 @@ class Runner:
                     "--turns out"
                 )
             with naming(question):
-                check_room(
+                check_length(
                     self.pair.encode(question.turns[0], chat=chat),
                     self.settings.max_new_tokens,
                     self.pair.target,
@@ -91,8 +89,8 @@ class Runner:
         ]
 
     def warm_up(self) -> None:
-        """A few tokens each, so that no clock measures first calls; then warm pools are what they
-        were."""
+        """Generates a few tokens with each entrant, so that first calls are not timed; warm pools
+        are restored afterwards."""
         for entrant in self.entrants:
             entrant.run("Hello", (), min(WARM_UP_TOKENS, self.settings.max_new_tokens))
             if isinstance(entrant, MethodEntrant):

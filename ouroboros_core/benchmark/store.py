@@ -26,9 +26,9 @@ from ouroboros_core.errors import InvalidInput
 
 VERSION = 1
 SIZES = ("WORLD_SIZE", "PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE")
-"""Where launchers say how many processes there are."""
+"""Environment variables in which launchers give the number of processes."""
 Unit = tuple[int | str, ...]
-"""What is done or not done as a whole; it begins with repeat and question id."""
+"""Identifies a unit of work, which is done as a whole; starts with repeat and question id."""
 
 
 class Record(Protocol):
@@ -43,13 +43,13 @@ class Record(Protocol):
 
     @property
     def key(self) -> Hashable:
-        """What no other run has: measured twice, it counts once."""
+        """Identifies the run; a run that was measured twice counts once."""
         ...
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """One run of one entrant on one turn of one question. `difference` is null where the text is
+    """One run of one entrant on one turn of one question. `difference` is null if the text is
     that of the baseline; `explanation` says it in words."""
 
     method: str
@@ -120,8 +120,8 @@ class Settings(Conditions):
 
 @dataclass
 class Store(Generic[R]):
-    """Finished units in memory and, if there is a path, on disk; `pools` are those of warm entrants
-    after the last unit."""
+    """Finished units in memory and, if a path is given, on disk; `pools` are the warm entrants'
+    pools after the last unit."""
 
     settings: Plan[R]
     path: Path | None = None
@@ -133,7 +133,7 @@ class Store(Generic[R]):
     complete: bool = False
 
     def adopt(self, other: Store[R]) -> None:
-        """Take over what another store has and this one has not."""
+        """Add the units that only the other store has."""
         new = [unit for unit in other.units if unit not in self.units]
         self.units += new
         self.measurements += [run for run in other.measurements if run.unit in new]
@@ -145,8 +145,7 @@ class Store(Generic[R]):
         self.save({})
 
     def save(self, report: dict[str, Any]) -> None:
-        """Write everything at once or nothing; `report` is what stands there besides the
-        records."""
+        """Write the file atomically; `report` is added to the records."""
         if self.path is None:
             return
         scratch = self.path.with_name(self.path.name + ".writing")
@@ -189,7 +188,7 @@ class Store(Generic[R]):
                 raise InvalidInput(
                     f"{path} holds an interrupted {kind.name} ({len(state['units'])} {kind.unit}s "
                     "done): add --resume to go on "
-                    f"with it, or delete it to begin anew"
+                    f"with it, or delete it to start over"
                 )
             for name, value in asdict(settings).items():
                 if state["settings"][name] != value:
@@ -237,7 +236,7 @@ class Share:
             raise InvalidInput(
                 f"{parts[0]} is left of an interrupted {settings.kind.name}: add --resume to go on "
                 "with it, or delete it to "
-                f"begin anew"
+                f"start over"
             )
         store = Store.open(settings, path if self.main else _part(path, self.rank), resume=resume)
         for other in (path, *parts):
@@ -253,8 +252,8 @@ class Share:
         return store
 
     def _wait(self) -> None:
-        """Until all processes have opened theirs: what a quick one writes is not left of an earlier
-        measurement."""
+        """Waits until all processes have opened their store, so that a file of a fast process is
+        not taken for one of an earlier measurement."""
         if self.count > 1:
             from accelerate import PartialState
 
@@ -272,7 +271,7 @@ def _parts(path: Path) -> list[Path]:
 
 
 def share() -> Share:
-    """This process's share, as `accelerate launch`, torchrun or mpirun has set it up."""
+    """This process's share, as set up by `accelerate launch`, torchrun or mpirun."""
     if all(int(os.environ.get(name, "1")) == 1 for name in SIZES):
         return Share()
     import torch

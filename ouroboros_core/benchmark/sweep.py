@@ -57,7 +57,7 @@ class Point:
 
     @property
     def identical(self) -> bool | None:
-        """Whether the text is that of plain decoding; None where it need not be."""
+        """Whether the text is that of plain decoding; None if it need not be."""
         return self.difference is None if self.compared else None
 
     @property
@@ -154,7 +154,7 @@ class Sweep:
         self.settings = SweepSettings(
             method=grid.method,
             grid=[str(axis) for axis in grid.axes],
-            knobs=dict(grid.knobs),
+            knobs=dict(grid.settings),
             **conditions(pair, questions, grid.sampling, max_new_tokens, repeats),
         )
         self.store = mine.open(self.settings, path, resume=resume)
@@ -175,8 +175,8 @@ class Sweep:
         return pairs
 
     def _check(self, questions: Sequence[Question]) -> None:
-        """Begin, and not run, every cell on the first question and every question with the first
-        cell."""
+        """Set up, without running, every cell on the first question and every question with the
+        first cell."""
         if not questions:
             raise InvalidInput("there is no prompt to measure on: name at least one")
         for cell in self.grid.cells:
@@ -198,7 +198,7 @@ class Sweep:
 
     @property
     def total(self) -> int:
-        """Runs of this process's share, those of plain decoding apart."""
+        """Runs in this process's share, without those of plain decoding."""
         return len(self._visits) * len(self.grid.cells)
 
     @property
@@ -212,7 +212,7 @@ class Sweep:
 
     @property
     def seconds_left(self) -> float:
-        """What is left will take about so long, counted as by `estimate`."""
+        """Estimated seconds for what is left, computed like `estimate`."""
         return sum(
             _run_seconds(self.pair, question, self.max_new_tokens)
             * (len(cells) + len({_plain(cell) for cell in cells}))
@@ -243,8 +243,8 @@ class Sweep:
         return (done for done in self.ticks(progress) if done is not None)
 
     def ticks(self, progress: Callable[[str], None] = lambda _: None) -> Iterator[Run | None]:
-        """As `run`, with None between the steps of a run, for who wants to stop there; no clock
-        runs meanwhile."""
+        """Like `run`, but also yields None between the steps of a run, so that a caller can stop
+        there; nothing is timed meanwhile."""
         for repeat, question, cells in self._left():
             plain: dict[str, Trace] = {}
             for cell in cells:
@@ -261,8 +261,8 @@ class Sweep:
                 yield point, trace, plain[_plain(cell)]
 
     def _generate(self, what: Hashable, pair: Pair, task: Task) -> Generator[None, None, Trace]:
-        """One run; before the first one of its kind a few tokens are written, so that no clock
-        measures first calls."""
+        """One run. Before the first run of its kind a few tokens are generated, so that first calls
+        are not timed."""
         if what not in self._warm:
             count = min(WARM_UP_TOKENS, task.max_new_tokens)
             yield from _steps(

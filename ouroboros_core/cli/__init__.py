@@ -1,4 +1,4 @@
-"""The command line: one file a command, found by its place in this folder."""
+"""The command line: one file a command, found in this folder."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HELPERS = ("console", "display", "measuring", "options")
 
 
 class _Parser(argparse.ArgumentParser):
-    """Says what is wrong in a line; all options of a command are more than a screen."""
+    """Reports an error in one line, because the options of a command fill more than a screen."""
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"error: {message} ({self.prog} --help lists what there is)\n")

@@ -25,7 +25,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--methods",
         metavar="LIST",
-        help="with knobs in brackets: ouroboros[gamma=6,warm=true] (default: all that can run)",
+        help="with settings in brackets: ouroboros[gamma=6,warm=true] (default: all that can run)",
     )
     parser.add_argument(
         "--peers",
@@ -62,8 +62,7 @@ def _measure(
     count: int,
     repeats: int,
 ) -> None:
-    """Load the models, go on from what is stored, and report; everything about the input is known
-    to be good."""
+    """Load the models, resume from what is stored, and report; the input has been checked."""
     mine, notes = measuring.begin(arguments)
 
     from ouroboros_core.benchmark import entrants, peers

@@ -33,7 +33,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         default=methods.DEFAULT,
         metavar="LIST",
         help=(
-            "which methods answer, in turn, with knobs in brackets: speculative[gamma=4],sam "
+            "which methods answer, in turn, with settings in brackets: speculative[gamma=4],sam "
             f"(default: {methods.DEFAULT})"
         ),
     )
@@ -109,7 +109,7 @@ def _reader() -> Callable[[], str]:
 
 
 def _converse(session: Session, read: Callable[[], str], console: Console, notes: Console) -> None:
-    """Read and answer until the end; what goes wrong is said, and nothing is lost."""
+    """Read and answer until the end of input; errors are reported and the conversation goes on."""
     from ouroboros_core.cli.console import Quit
 
     while True:
@@ -142,8 +142,8 @@ def _converse(session: Session, read: Callable[[], str], console: Console, notes
 
 
 def _answer(session: Session, text: str, console: Console, notes: Console) -> None:
-    """Let every method answer; the first one's answer goes on the record of the conversation as
-    soon as it is whole."""
+    """Let every method answer; the first one's answer joins the conversation as soon as it is
+    complete."""
     from ouroboros_core.benchmark.entrants import BASELINE
     from ouroboros_core.cli import display
     from ouroboros_core.decoding.generation import Generation
@@ -180,8 +180,8 @@ def _answer(session: Session, text: str, console: Console, notes: Console) -> No
 def _run(
     session: Session, generation: Generation, answer: Answer, console: Console, notes: Console
 ) -> None:
-    """Run it, and show what is wanted: text on standard output; where that is no terminal, steps go
-    to the notes."""
+    """Run it and show its text on standard output; if that is no terminal, steps go to the
+    notes."""
     from ouroboros_core.cli import display
 
     details, ends = session.debug or session.step, session.pair.stop_tokens
@@ -212,7 +212,7 @@ def _pause(console: Console) -> None:
 
 
 def _spoken(session: Session, trace: Trace) -> str:
-    """The answer as the next turn's template wants it: without the token that ended it."""
+    """The answer without its stop token, as the next turn's template needs it."""
     from ouroboros_core.decoding.text import decode_all
 
     ended = trace.tokens[-1] in session.pair.stop_tokens

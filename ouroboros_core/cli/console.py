@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 DRAFT_ALONE = "draft_only"
 FALLBACK = "prompt_lookup"
-"""The method that answers where no other one can."""
+"""The method that answers if no other one can."""
 PROCESSORS = {
     "greedy": (),
     "multinomial": ("temperature",),
@@ -36,7 +36,7 @@ each asks for."""
 
 
 class Quit(Exception):
-    """The visitor wants to leave."""
+    """Raised to leave the console."""
 
 
 @dataclass(frozen=True)
@@ -139,22 +139,22 @@ class Session:
         }
 
     def _rebuild(self, **changes: Any) -> None:
-        """Apply sampling or knobs to the methods that answer."""
+        """Apply sampling or settings to the methods that answer."""
         specs = []
         for spec in self.specs:
             kind = methods.get(spec.method)
             mine = {
                 name: value
                 for name, value in changes.items()
-                if name in kind.Hyperparameters.knobs()
+                if name in kind.Hyperparameters.settings()
             }
-            knobs = kind.Hyperparameters.parse({**spec.hyperparameters.model_dump(), **mine})
+            settings = kind.Hyperparameters.parse({**spec.hyperparameters.model_dump(), **mine})
             sampling = self.sampling.model_copy(update={"acceptance": spec.sampling.acceptance})
-            specs.append(Spec(_named(spec.method, knobs), spec.method, knobs, sampling))
+            specs.append(Spec(_named(spec.method, settings), spec.method, settings, sampling))
         self.specs = tuple(specs)
 
     def do_method(self, *methods_: str) -> str:
-        """[ID[knob=value,...] ...]: which methods answer, in turn; without a name, list them."""
+        """[ID[setting=value,...] ...]: which methods answer, in turn; without a name, list them."""
         if not methods_:
             return "\n".join(f"  {m.id:<16}{m.summary}" for m in methods.available().values())
         return self.choose(
@@ -162,7 +162,7 @@ class Session:
         )
 
     def choose(self, specs: tuple[Spec, ...]) -> str:
-        """Let these methods answer; raises InvalidInput where one cannot."""
+        """Let these methods answer; raises InvalidInput if one cannot."""
         from ouroboros_core.decoding.generation import lacking
 
         for spec in specs:
@@ -183,11 +183,11 @@ class Session:
         return "answered by " + ", then ".join(spec.text for spec in self.specs)
 
     def do_gamma(self, value: str = "") -> str:
-        """[N]: draft tokens per step, for every method that has the knob."""
+        """[N]: draft tokens per step, for every method that has the setting."""
         able = [
             spec
             for spec in self.specs
-            if "gamma" in methods.get(spec.method).Hyperparameters.knobs()
+            if "gamma" in methods.get(spec.method).Hyperparameters.settings()
         ]
         if not able:
             raise InvalidInput(
@@ -199,7 +199,7 @@ class Session:
             able = [
                 spec
                 for spec in self.specs
-                if "gamma" in methods.get(spec.method).Hyperparameters.knobs()
+                if "gamma" in methods.get(spec.method).Hyperparameters.settings()
             ]
         return ", ".join(
             f"{spec.method}: gamma {spec.hyperparameters.model_dump()['gamma']}" for spec in able
@@ -219,9 +219,9 @@ class Session:
                 raise InvalidInput(
                     f"there is no processor {' '.join((name, *values))}: {usage('processor')}"
                 )
-            knobs = dict(zip(PROCESSORS[name], values, strict=True)) or {"temperature": "0"}
+            settings = dict(zip(PROCESSORS[name], values, strict=True)) or {"temperature": "0"}
             chosen = Sampling.parse(
-                {**knobs, "seed": self.sampling.seed, "acceptance": self.sampling.acceptance}
+                {**settings, "seed": self.sampling.seed, "acceptance": self.sampling.acceptance}
             )
             assert isinstance(chosen, Sampling)
             if name != "greedy" and chosen.temperature == 0:
@@ -231,7 +231,7 @@ class Session:
                 )
             self.sampling = chosen
             self._rebuild()
-        knobs = {
+        settings = {
             k: v
             for k, v in self.sampling.model_dump().items()
             if k in ("temperature", "top_k", "top_p")
@@ -239,7 +239,7 @@ class Session:
         return (
             "greedy"
             if self.sampling.temperature == 0
-            else ", ".join(f"{k} {v}" for k, v in knobs.items())
+            else ", ".join(f"{k} {v}" for k, v in settings.items())
         )
 
     def do_seed(self, value: str = "") -> str:
@@ -276,7 +276,7 @@ class Session:
             self._methods(),
         ]
         said += [f"left out: {'; '.join(dropped)}"] if dropped else []
-        said += ["the conversation begins anew"] if target else []
+        said += ["the conversation starts over"] if target else []
         return "; ".join(said)
 
     def do_target(self) -> str:
@@ -326,7 +326,7 @@ class Session:
     def do_clear(self) -> str:
         """Forget the conversation."""
         self.history = []
-        return "the conversation begins anew"
+        return "the conversation starts over"
 
     def do_save(self, file: str = "") -> str:
         """FILE: write the last answer's trace as JSON; of several answers, each to a file of its
@@ -367,11 +367,13 @@ def usage(name: str) -> str:
     return f"/{name} {inspect.getdoc(Session.commands()[name])}"
 
 
-def _named(method: str, knobs: Any) -> str:
-    """A method as it would be asked for: its id, and the knobs that are not at their defaults in
+def _named(method: str, settings: Any) -> str:
+    """A method as it would be asked for: its id, and the settings that are not at their defaults in
     brackets."""
     defaults = methods.get(method).Hyperparameters().model_dump()
     own = ",".join(
-        f"{name}={value}" for name, value in knobs.model_dump().items() if value != defaults[name]
+        f"{name}={value}"
+        for name, value in settings.model_dump().items()
+        if value != defaults[name]
     )
     return f"{method}[{own}]" if own else method

@@ -20,7 +20,6 @@ from ouroboros_core.decoding import metrics
 from ouroboros_core.decoding.equality import divergence
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.sources import Source
-from ouroboros_core.words import say
 from visualize.palette import LOOKS, key_of
 
 if TYPE_CHECKING:
@@ -41,8 +40,8 @@ def keys(step: Step) -> list[str]:
 
 
 def rejected(step: Step) -> list[int]:
-    """The nodes of the branch that was hoped for where the walk ended: the first child, its first
-    child, and so on."""
+    """The nodes of the first branch below the end of the walk: the first child, its first child,
+    and so on."""
     if step.kind != "correction":
         return []
     branch: list[int] = []
@@ -54,7 +53,7 @@ def rejected(step: Step) -> list[int]:
 
 
 def safe(text: str) -> str:
-    """Text whose control characters are pictures, so that what a model writes cannot drive the
+    """The text with control characters replaced by pictures, so that a model cannot control the
     terminal."""
     return CONTROL.sub(
         lambda found: chr(0x2400 + ord(found[0])) if ord(found[0]) < 32 else "\ufffd", text
@@ -138,7 +137,7 @@ def live(generation: Generation, console: Console, *, ends: AbstractSet[int] = f
 
 
 def _tail(line: Text, console: Console) -> Text:
-    """As much of the end of a line as fits the terminal."""
+    """The end of a line, as much as fits the terminal."""
     rows = line.copy().wrap(console, console.width)
     return Text("\n").join(list(rows)[-max(1, console.height - 2) :])
 
@@ -146,7 +145,7 @@ def _tail(line: Text, console: Console) -> Text:
 def _styled(
     generation: Generation, step: Step, found: list[tuple[str, str]]
 ) -> Iterator[Text | None]:
-    """The pieces of a step's text, and None where a line ends; what was rejected stands before the
+    """The pieces of a step's text, and None at a line end; what was rejected stands before the
     target's own token."""
     for number, (key, text) in enumerate(found, 1):
         if number == len(found):
@@ -210,8 +209,8 @@ def report(trace: Trace, notes: Console) -> None:
         nodes = sum(len(step.tree) - 1 for step in chosen) / len(chosen)
         plain = sum(len(step.tree) == 1 for step in chosen)
         parts.append(f"auto: {nodes:.1f} nodes a step, {plain} plain steps")
-    place = trace.environment
-    notes.print(f"{trace.method}: " + ", ".join(parts) + f" [dim]({place.where})[/]")
+    environment = trace.environment
+    notes.print(f"{trace.method}: " + ", ".join(parts) + f" [dim]({environment.where})[/]")
 
 
 def compare(pair: Pair, trace: Trace, baseline: Trace, notes: Console) -> None:
@@ -219,12 +218,10 @@ def compare(pair: Pair, trace: Trace, baseline: Trace, notes: Console) -> None:
     speedup = metrics.speedup(trace, baseline)
     plain = f"autoregressive: {metrics.tokens_per_second(baseline):.1f} tokens/s"
     notes.print(f"{plain}; {trace.method}: speedup {speedup:.2f}x" if speedup else plain)
-    if busy := metrics.busy(trace, baseline):
-        sign, number = busy
-        notes.print(
-            f"measured on a busy machine: {say(f'run.busy.{sign}', n=number)}; measure again when "
-            "it is idle"
-        )
+    busy = metrics.busy(trace, baseline)
+    if busy is not None:
+        why = metrics.why_busy(*busy)
+        notes.print(f"measured on a busy machine: {why}; measure again when it is idle")
     if methods.get(trace.method).writer is not Source.TARGET:
         notes.print("the draft model wrote this alone: another text, which nobody checked")
         return

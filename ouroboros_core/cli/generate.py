@@ -60,7 +60,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--record",
         action="store_true",
-        help="keep in the trace what both models thought at each place [not timed]",
+        help="keep in the trace what both models thought at each position [not timed]",
     )
     parser.add_argument(
         "--pool",
@@ -132,11 +132,11 @@ def run(arguments: argparse.Namespace) -> None:
         display.compare(pair, trace, Generation(pair, task.plain()).run(), notes)
 
 
-def _open_pool(path: Path | None, pair: Pair, knobs: Any) -> PhrasePool | None:
+def _open_pool(path: Path | None, pair: Pair, settings: Any) -> PhrasePool | None:
     from ouroboros_core.lookup.phrase_pool import PhrasePool
 
     if path is None:
         return None
     if path.exists():
         return PhrasePool.load(path, pair.fingerprint)
-    return PhrasePool(knobs.ngram_size, knobs.guess_set_size, fingerprint=pair.fingerprint)
+    return PhrasePool(settings.ngram_size, settings.guess_set_size, fingerprint=pair.fingerprint)

@@ -93,7 +93,7 @@ def header(environment: dict[str, Any], mine: Share) -> dict[str, Any]:
 
 
 def machine(header: dict[str, Any]) -> str:
-    """Where it was measured, in a few words for a figure."""
+    """A short description of the machine, for a figure."""
     facts = header["environment"]
     return f"{facts['processor']}, {facts['threads']} threads, {facts['dtype']}"
 
@@ -195,7 +195,7 @@ def literal(text: str) -> str:
 
 
 def duration(seconds: float) -> str:
-    """About how long, in a unit that suits."""
+    """A duration in a suitable unit."""
     if seconds < 90:
         return f"{max(1, round(seconds))} s"
     return f"{round(seconds / 60)} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

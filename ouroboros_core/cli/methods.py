@@ -1,4 +1,4 @@
-"""List the decoding methods, their papers and their knobs."""
+"""List the decoding methods, their papers and their settings."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def describe() -> list[dict[str, Any]]:
-    """One dictionary a method: id, name, paper, summary, needs, default, knobs."""
+    """One dictionary a method: id, name, paper, summary, needs, default, settings."""
     return [
         {
             "id": method.id,
@@ -24,17 +24,17 @@ def describe() -> list[dict[str, Any]]:
             "needs": sorted(methods.needed(method, method.Hyperparameters())),
             "default": method.id == methods.DEFAULT,
             "knobs": {
-                knob.name: {
-                    "type": knob.kind.__name__,
-                    "default": knob.default,
-                    "min": knob.low,
-                    "max": knob.high,
-                    "choices": list(knob.choices),
-                    "auto": knob.fixed is not None,
-                    "fixed": knob.fixed,
-                    "help": knob.help,
+                setting.name: {
+                    "type": setting.kind.__name__,
+                    "default": setting.default,
+                    "min": setting.low,
+                    "max": setting.high,
+                    "choices": list(setting.choices),
+                    "auto": setting.fixed is not None,
+                    "fixed": setting.fixed,
+                    "help": setting.help,
                 }
-                for knob in method.Hyperparameters.knobs().values()
+                for setting in method.Hyperparameters.settings().values()
             },
         }
         for method in methods.available().values()
@@ -54,13 +54,13 @@ def run(arguments: argparse.Namespace) -> None:
         head = f"[bold]{method['id']}[/]: {method['name']}{mark}{needs}  [dim]{method['paper']}[/]"
         console.print(head.removesuffix("  [dim][/]"), soft_wrap=True)
         console.print(f"  {method['summary']}")
-        for name, knob in method["knobs"].items():
-            bounds = f" {knob['min']}-{knob['max']}" if knob["min"] is not None else ""
-            if knob["type"] == "str" and knob["auto"]:
-                bounds = f" {knob['fixed']}"
-            bounds += " or auto" if knob["auto"] else ""
-            bounds = bounds or (f" {'|'.join(knob['choices'])}" if knob["choices"] else "")
+        for name, setting in method["knobs"].items():
+            bounds = f" {setting['min']}-{setting['max']}" if setting["min"] is not None else ""
+            if setting["type"] == "str" and setting["auto"]:
+                bounds = f" {setting['fixed']}"
+            bounds += " or auto" if setting["auto"] else ""
+            bounds = bounds or (f" {'|'.join(setting['choices'])}" if setting["choices"] else "")
             console.print(
-                f"    --{name.replace('_', '-')}{bounds} (default {knob['default']}): "
-                f"{knob['help']}"
+                f"    --{name.replace('_', '-')}{bounds} (default {setting['default']}): "
+                f"{setting['help']}"
             )

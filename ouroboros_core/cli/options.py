@@ -1,4 +1,4 @@
-"""Options that several commands share: the pair of models, the method and its knobs, sampling."""
+"""Options that several commands share: the models, the method and its settings, sampling."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ouroboros_core import methods
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.hyperparameters import Hyperparameters, Knob
+from ouroboros_core.hyperparameters import Hyperparameters, Setting
 from ouroboros_core.sampling import Sampling
 
 if TYPE_CHECKING:
@@ -81,22 +81,22 @@ def load_pair(arguments: argparse.Namespace) -> Pair:
     )
 
 
-def _add_knob(group: Any, knob: Knob, owners: list[str], default: str) -> None:
-    flag = "--" + knob.name.replace("_", "-")
+def _add_setting(group: Any, setting: Setting, owners: list[str], default: str) -> None:
+    flag = "--" + setting.name.replace("_", "-")
     text = (
-        f"{knob.help.removesuffix('.')} [{', '.join(owners)}]"
+        f"{setting.help.removesuffix('.')} [{', '.join(owners)}]"
         if owners
-        else f"{knob.help.removesuffix('.')} ({default})"
+        else f"{setting.help.removesuffix('.')} ({default})"
     )
-    if knob.kind is bool:
+    if setting.kind is bool:
         group.add_argument(flag, action=argparse.BooleanOptionalAction, default=None, help=text)
     else:
-        metavar = "|".join(knob.choices) or knob.kind.__name__.upper()
+        metavar = "|".join(setting.choices) or setting.kind.__name__.upper()
         group.add_argument(flag, default=None, metavar=metavar, help=text)
 
 
 def add_method(parser: argparse.ArgumentParser) -> None:
-    """--method and the knobs of all methods; which belong to the chosen one is checked by
+    """--method and the settings of all methods; which belong to the chosen one is checked by
     `read_method`."""
     ids = ", ".join(methods.available())
     parser.add_argument(
@@ -105,40 +105,40 @@ def add_method(parser: argparse.ArgumentParser) -> None:
         metavar="ID",
         help=f"{ids} (default: {methods.DEFAULT})",
     )
-    group = parser.add_argument_group("knobs of the method (defaults: see the command methods)")
+    group = parser.add_argument_group("settings of the method (defaults: see the command methods)")
     owners: dict[str, list[str]] = {}
-    knobs: dict[str, Knob] = {}
+    settings: dict[str, Setting] = {}
     for method in methods.available().values():
-        for name, knob in method.Hyperparameters.knobs().items():
+        for name, setting in method.Hyperparameters.settings().items():
             owners.setdefault(name, []).append(method.id)
-            knobs.setdefault(name, knob)
-    for name, knob in knobs.items():
-        _add_knob(group, knob, owners[name], "")
+            settings.setdefault(name, setting)
+    for name, setting in settings.items():
+        _add_setting(group, setting, owners[name], "")
 
 
 def read_method(arguments: argparse.Namespace) -> Hyperparameters:
-    """The validated knobs of the chosen method; a knob of another method is refused."""
+    """The validated settings of the chosen method; a setting of another method is refused."""
     method = methods.get(arguments.method)
-    known = {name for m in methods.available().values() for name in m.Hyperparameters.knobs()}
+    known = {name for m in methods.available().values() for name in m.Hyperparameters.settings()}
     given = {
         name: getattr(arguments, name) for name in known if getattr(arguments, name) is not None
     }
-    mine = method.Hyperparameters.knobs()
+    mine = method.Hyperparameters.settings()
     for name in sorted(given.keys() - mine.keys()):
         raise InvalidInput(
-            f"{name} is not a knob of {method.id}; its knobs are {', '.join(mine) or 'none'}"
+            f"{name} is not a setting of {method.id}; its settings are {', '.join(mine) or 'none'}"
         )
     return method.Hyperparameters.parse(given)
 
 
 def add_sampling(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("sampling")
-    for knob in Sampling.knobs().values():
-        _add_knob(group, knob, [], f"default: {knob.default}")
+    for setting in Sampling.settings().values():
+        _add_setting(group, setting, [], f"default: {setting.default}")
 
 
 def read_sampling(arguments: argparse.Namespace) -> Sampling:
-    given = {name: getattr(arguments, name) for name in Sampling.knobs()}
+    given = {name: getattr(arguments, name) for name in Sampling.settings()}
     sampling = Sampling.parse({name: value for name, value in given.items() if value is not None})
     assert isinstance(sampling, Sampling)
     return sampling

@@ -74,7 +74,8 @@ def run(arguments: argparse.Namespace) -> None:
     corpus = Corpus.build(documents, mark)
     seconds = time.perf_counter() - began
     corpus.save(arguments.out)
-    size, count = arguments.out.stat().st_size / 1e3, len(corpus) - corpus.documents
+    size = arguments.out.stat().st_size / 1e3
+    count = len(corpus) - corpus.documents
     held = f"{size:.0f} kB ({1e3 * corpus.megabytes:.0f} kB in memory)"
     print(f"documents: {corpus.documents}, tokens: {count}; {arguments.out}: {held}")
     print(

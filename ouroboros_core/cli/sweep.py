@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ouroboros_core import methods
 from ouroboros_core.benchmark.grid import QUESTIONS, TOKENS, Grid, read_axis, show
 from ouroboros_core.cli import measuring, options
-from ouroboros_core.hyperparameters import read_knobs
+from ouroboros_core.hyperparameters import read_settings
 
 if TYPE_CHECKING:
     from ouroboros_core.benchmark.cells import CellRow
@@ -34,7 +34,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="NAME=VALUES",
         help=(
-            "what is varied, once or twice: gamma=2,4,6 or gamma=2:8:2, a knob of the sampling, "
+            "what is varied, once or twice: gamma=2,4,6 or gamma=2:8:2, a setting of the sampling, "
             "draft=FOLDER,none"
         ),
     )
@@ -42,7 +42,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--knobs",
         default="",
         metavar="LIST",
-        help="knobs that are not varied: top_k_suffixes=3,ngram_size=4",
+        help="settings that are not varied: top_k_suffixes=3,ngram_size=4",
     )
     own = f"{QUESTIONS} of the project's own"
     measuring.add(parser, "sweep", own=own, tokens=TOKENS, chart="charts of all settings")
@@ -53,7 +53,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     axes = tuple(read_axis(text) for text in arguments.grid)
     grid = Grid(
-        arguments.method, axes, read_knobs(arguments.knobs), options.read_sampling(arguments)
+        arguments.method, axes, read_settings(arguments.knobs), options.read_sampling(arguments)
     )
     questions, count, repeats = measuring.read(arguments, QUESTIONS)
     mine, notes = measuring.begin(arguments)
@@ -152,13 +152,13 @@ def _print_grid(rows: list[CellRow], grid: Grid) -> None:
     from ouroboros_core.benchmark import cells
 
     down, across = grid.axes
-    fastest, by_place = cells.best(rows), {row.coordinates: row for row in rows}
+    fastest, by_coordinates = cells.best(rows), {row.coordinates: row for row in rows}
     table = Table(title=f"{grid.method}: speedup over plain decoding, and tokens per pass")
     table.add_column(f"{down.name} \\ {across.name}")
     for value in across.values:
         table.add_column(measuring.literal(show(value)), justify="right")
     for value in down.values:
-        found = [by_place.get((value, other)) for other in across.values]
+        found = [by_coordinates.get((value, other)) for other in across.values]
         table.add_row(measuring.literal(show(value)), *(_cell(row, fastest) for row in found))
     measuring.output().print(table)
 

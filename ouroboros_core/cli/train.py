@@ -400,13 +400,9 @@ def _depths(text: str, layers: int) -> tuple[int, ...]:
 def _bare(word: str) -> str:
     """A word of a command, without the folders of a path."""
     flag, equals, value = word.partition("=")
-    return (
-        f"{flag}={Path(value).name}"
-        if equals and "/" in value
-        else Path(word).name
-        if "/" in word
-        else word
-    )
+    if equals and "/" in value:
+        return f"{flag}={Path(value).name}"
+    return Path(word).name if "/" in word else word
 
 
 def _circumstances(arguments: argparse.Namespace, device: torch.device) -> Circumstances:

@@ -1,5 +1,5 @@
-"""What the interfaces share: a plain transformers model in, steps out, messages in the caller's own
-words."""
+"""Shared by the interfaces: takes a plain transformers model, yields steps, and words messages in
+the caller's terms."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def stops_of(tokens: EndTokens) -> frozenset[int]:
     return frozenset([tokens] if isinstance(tokens, int) else tokens)
 
 
-def knobs_of(method: str, renamed: Mapping[str, str], **values: Any) -> Any:
-    """Validated knobs; messages speak of the arguments by the names they have here."""
+def settings_of(method: str, renamed: Mapping[str, str], **values: Any) -> Any:
+    """Validated settings; messages speak of the arguments by the names they have here."""
     try:
         kind = methods.get(method).Hyperparameters
         return kind.parse(kind.fixed(**values))
@@ -55,7 +55,7 @@ def wrap(model: PreTrainedModel, name: str, vocabulary: int | None = None) -> Ca
 
 def steps_of(
     method: str,
-    knobs: Any,
+    settings: Any,
     target_model: PreTrainedModel,
     draft_model: PreTrainedModel | None,
     prompt: Sequence[int],
@@ -87,7 +87,7 @@ def steps_of(
             f"{target.name}"
         )
     sampler = Sampler(sampling, target.vocabulary)
-    kind = methods.create(methods.get(method), knobs, Resources(sampler, draft, stops, pool))
+    kind = methods.create(methods.get(method), settings, Resources(sampler, draft, stops, pool))
     yield from decode(
         target,
         kind,

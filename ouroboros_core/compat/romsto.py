@@ -10,13 +10,13 @@ from typing import Any
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from ouroboros_core.compat.common import EndTokens, knobs_of, steps_of, stops_of
+from ouroboros_core.compat.common import EndTokens, settings_of, steps_of, stops_of
 from ouroboros_core.decoding.trace import Step
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.sampling import Sampling, process, softmax
 
 UNSET: Any = object()
-"""The default of an argument that goes by two names."""
+"""The default of an argument that has two names."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class LogitsProcessor:
     temperature: float = 1.0
 
     def sampling(self, seed: int) -> Sampling:
-        """The same as this project's knobs."""
+        """The same as this project's settings."""
         values = {
             name: getattr(self, name)
             for name in ("temperature", "top_k", "top_p")
@@ -45,8 +45,8 @@ class LogitsProcessor:
         """Probabilities [..., vocabulary] from logits [..., vocabulary]; the logits stay as they
         are."""
         rows = logits.detach().double().cpu().reshape(-1, logits.shape[-1])
-        laws = [torch.from_numpy(softmax(process(row.numpy(), self.sampling(0)))) for row in rows]
-        return torch.stack(laws).reshape(logits.shape).to(logits.device, torch.float32)
+        found = [torch.from_numpy(softmax(process(row.numpy(), self.sampling(0)))) for row in rows]
+        return torch.stack(found).reshape(logits.shape).to(logits.device, torch.float32)
 
     def sample(self, probs: torch.Tensor) -> torch.Tensor:
         """A token [..., 1] drawn from probabilities [..., vocabulary]."""
@@ -119,7 +119,7 @@ def autoregressive_generate(
     sampling = _sampling(logits_processor)
     steps = steps_of(
         "autoregressive",
-        knobs_of("autoregressive", {}),
+        settings_of("autoregressive", {}),
         model,
         None,
         inputs,
@@ -167,13 +167,13 @@ def speculative_generate(
         raise InvalidInput(
             "skip_sample_adjustment=True would change the target's distribution; leave it False"
         )
-    knobs = knobs_of("speculative", {}, gamma=gamma)
+    settings = settings_of("speculative", {}, gamma=gamma)
     stops = stops_of(eos_tokens_id if end_tokens_id is UNSET else end_tokens_id)
     new: list[int] = []
     accepted = drafted = 0
     for step in steps_of(
         "speculative",
-        knobs,
+        settings,
         target,
         drafter,
         inputs,
@@ -208,7 +208,7 @@ def _print_step(step: Step, tokenizer: PreTrainedTokenizerBase | None) -> None:
 
 
 def _sampling(processor: LogitsProcessor) -> Sampling:
-    """The knobs of a processor, with a seed from torch's generator."""
+    """The settings of a processor, with a seed from torch's generator."""
     if type(processor).__call__ not in (LogitsProcessor.__call__, GreedyProcessor.__call__):
         raise InvalidInput(
             f"{type(processor).__name__} has a __call__ of its own, which cannot be carried over: "

@@ -13,7 +13,7 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from ouroboros_core import methods
-from ouroboros_core.compat.common import EndTokens, knobs_of, stops_of, wrap
+from ouroboros_core.compat.common import EndTokens, settings_of, stops_of, wrap
 from ouroboros_core.decoding.engine import decode
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.loading.pairs import fingerprint
@@ -67,11 +67,11 @@ class SamdConfig:
             raise InvalidInput(
                 f"tree_method must be one of {', '.join(TREE_METHODS)}, got {self.tree_method}"
             )
-        self.knobs()
+        self.settings()
 
-    def knobs(self) -> Any:
-        """The knobs of the method sam."""
-        return knobs_of(
+    def settings(self) -> Any:
+        """The settings of the method sam."""
+        return settings_of(
             "sam",
             {"auxiliary": "tree_method"},
             n_predicts=self.n_predicts,
@@ -107,9 +107,13 @@ class SamdGenerationConfig:
         self.sampling(0)
 
     def sampling(self, seed: int) -> Sampling:
-        """The same as this project's knobs."""
-        knobs = {"temperature": self.temperature, "top_p": self.top_p or 1.0, "top_k": self.top_k}
-        made = Sampling.parse({"seed": seed, **({} if self.greedy else knobs)})
+        """The same as this project's settings."""
+        settings = {
+            "temperature": self.temperature,
+            "top_p": self.top_p or 1.0,
+            "top_k": self.top_k,
+        }
+        made = Sampling.parse({"seed": seed, **({} if self.greedy else settings)})
         assert isinstance(made, Sampling)
         return made
 
@@ -253,7 +257,7 @@ class SamdModel:
         seed = 0 if settings.greedy else int(torch.randint(2**32, (1,), dtype=torch.int64))
         sampler = Sampler(settings.sampling(seed), self._target.vocabulary)
         resources = Resources(sampler, None, self.stops, None, self._head, self.draft.sam_static)
-        method = methods.create(methods.get("sam"), self.config.knobs(), resources)
+        method = methods.create(methods.get("sam"), self.config.settings(), resources)
         steps = decode(
             self._target,
             method,

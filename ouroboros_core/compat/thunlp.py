@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from transformers import PreTrainedModel
 
-from ouroboros_core.compat.common import EndTokens, knobs_of, steps_of, stops_of
+from ouroboros_core.compat.common import EndTokens, settings_of, steps_of, stops_of
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.lookup.phrase_pool import PhrasePool
 from ouroboros_core.sampling import Sampling
@@ -25,7 +25,9 @@ class CacheEngine:
 
         guess_set_size: phrases kept per key, until a call has its own.
         """
-        knobs_of("ouroboros", _RENAMED, ngram_size=lookahead_level, guess_set_size=guess_set_size)
+        settings_of(
+            "ouroboros", _RENAMED, ngram_size=lookahead_level, guess_set_size=guess_set_size
+        )
         self.pool = PhrasePool(lookahead_level, guess_set_size)
 
     def __len__(self) -> int:
@@ -87,7 +89,7 @@ def ouroboros(
             f"prefix must have the shape [1, tokens], got {list(prefix.shape)}: texts are decoded "
             "one at a time"
         )
-    knobs = knobs_of(
+    settings = settings_of(
         "ouroboros",
         _RENAMED,
         gamma=gamma,
@@ -108,7 +110,7 @@ def ouroboros(
     stops = stops_of(eos_token_id)
     steps = steps_of(
         "ouroboros",
-        knobs,
+        settings,
         target_model,
         approx_model,
         prefix[0].tolist(),
@@ -122,4 +124,4 @@ def ouroboros(
 
 
 dualdec = ouroboros
-"""The earlier name: Dual Decoding is the same algorithm."""
+"""The earlier name of the same algorithm."""

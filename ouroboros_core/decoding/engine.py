@@ -17,7 +17,7 @@ from ouroboros_core.tree import TokenTree
 from ouroboros_core.verify import SAMPLED_RULES, truncate, verify
 
 
-def check_room(prompt: Sequence[int], max_new_tokens: int, model: LanguageModel) -> None:
+def check_length(prompt: Sequence[int], max_new_tokens: int, model: LanguageModel) -> None:
     """Raise InvalidInput unless the prompt and its continuation fit the model."""
     if not prompt:
         raise InvalidInput("the prompt has no tokens; write at least one character")
@@ -54,9 +54,9 @@ def decode(
     The text is that of plain decoding with the same sampler, whatever the method proposes; under
     rejection sampling it has the same distribution. The clocks run only inside the loop: what a
     consumer does between two steps is not counted, nor is what a `recorder` does, which keeps the
-    models' probabilities. Raises InvalidInput where prompt and continuation do not fit.
+    models' probabilities. Raises InvalidInput if prompt and continuation do not fit.
     """
-    check_room(prompt, max_new_tokens, model)
+    check_length(prompt, max_new_tokens, model)
     text = tuple(prompt)
     end = len(text) + max_new_tokens
     if len(text) == end:
@@ -112,7 +112,7 @@ def decode(
 def _begin(
     model: LanguageModel, method: Method, prompt: tuple[int, ...], max_new_tokens: int
 ) -> None:
-    """Both read the prompt: the model into its cache, the method what it needs of it."""
+    """Model and method read the prompt."""
     model.forget()
     model.reserve(len(prompt) + max_new_tokens)
     method.start(TokenizedPrompt(prompt, partial(model.prefill, prompt)), max_new_tokens)
@@ -134,7 +134,7 @@ def _judge(
 
 
 def _check_proposal(tree: TokenTree, context: Context, model: LanguageModel) -> None:
-    """What only a bug in a method can break."""
+    """Asserts what only a bug in a method can break."""
     assert tree.tokens[0] == context.root, "the tree must hang off the last token of the context"
     assert all(0 <= token < model.vocabulary for token in tree.tokens), (
         "a proposed token is outside the target's vocabulary"

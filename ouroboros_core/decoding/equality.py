@@ -1,9 +1,8 @@
-"""Is the text that of plain decoding? And if not, was it rounding?
+"""Does the text equal that of plain decoding? If not, does rounding explain the difference?
 
 In float32 and float64 the text is equal. In bfloat16 and float16 a pass over many rows rounds
-otherwise than a pass over one, so that a near tie can fall either way; the difference is then no
-error, but it must be shown, not hidden.
-"""
+differently from a pass over one, so that a near tie can fall either way. Such a difference is no
+error, but it is shown, not hidden."""
 
 from __future__ import annotations
 
@@ -19,22 +18,22 @@ from ouroboros_core.decoding.trace import Trace
 from ouroboros_core.interfaces import LanguageModel
 from ouroboros_core.sampling import Sampler, Sampling, process
 from ouroboros_core.tree import TreeBuilder
-from ouroboros_core.words import say
 
 MANTISSA_BITS = {"bfloat16": 7, "float16": 10, "float32": 23, "float64": 52}
 TIE_ULPS = 2.0
 """A gap of at most this many units in the last place is a tie."""
 
 BEST = 10
-"""Tokens by whose logits it is measured how far two passes over the same text are apart."""
+"""How many of the best tokens are compared to measure the difference of two passes over the same
+text."""
 
 
 @dataclass(frozen=True)
 class Divergence:
-    """The first place at which two texts differ.
+    """The first position at which two texts differ.
 
     position     index among the new tokens, from 0
-    token, other the method's token and plain decoding's there; None where a text had ended
+    token, other the method's token and plain decoding's there; None if a text had ended
     gap          how far the method's token lies below the best one, in logits of a plain pass
                  (noise added where sampled)
     ulps         the same in units in the last place of the best logit, in the model's dtype
@@ -61,18 +60,27 @@ class Divergence:
         """Where, which two tokens, how far apart, and what that means. `pieces` has the text of the
         two."""
         mine, theirs = (
-            repr(pieces.get(t, str(t))) if t is not None else say("tie.end")
+            repr(pieces.get(t, str(t))) if t is not None else "the end"
             for t in (self.token, self.other)
         )
-        where = say("tie.where", n=self.position + 1, mine=mine, theirs=theirs)
+        where = (
+            f"It differs from plain decoding from token {self.position + 1} on: {mine} "
+            f"here, {theirs} there"
+        )
         if math.isinf(self.ulps):
-            return say("tie.ended", where=where)
-        size = say("tie.size", gap=self.gap, ulps=self.ulps, dtype=self.dtype)
-        size += say("tie.moved", moved=self.moved) if self.moved else ""
+            return (
+                f"{where}. One text ends where the other goes on, which rounding does not explain."
+            )
+        size = f"{self.gap:.3g} logits, {self.ulps:.3g} ulp of {self.dtype}"
+        if self.moved:
+            size += f"; two passes over the same text differ there by up to {self.moved:.3g} logits"
         if not self.tie:
-            return say("tie.more", where=where, size=size)
-        advice = say("tie.advice") if self.dtype.endswith("16") else ""
-        return say("tie.tie", where=where, size=size, advice=advice)
+            return f"{where}, {size} below the best: more than rounding explains."
+        advice = " In float32 such ties are far rarer." if self.dtype.endswith("16") else ""
+        return (
+            f"{where}. The two tie ({size}), and a pass over many tokens rounds otherwise "
+            f"than one over one token.{advice}"
+        )
 
 
 def ulp(value: float, dtype: str) -> float:

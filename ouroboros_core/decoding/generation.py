@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from ouroboros_core import methods
 from ouroboros_core.adaptive.controller import controlled
-from ouroboros_core.decoding.engine import check_room, decode
+from ouroboros_core.decoding.engine import check_length, decode
 from ouroboros_core.decoding.recorder import Recorder
 from ouroboros_core.decoding.text import TextStream, decode_all
 from ouroboros_core.decoding.trace import Ending, Prompt, Step, Trace
@@ -30,7 +30,7 @@ class Task:
     hyperparameters  those of the method's own class
     history          earlier turns of the chat, user and assistant alternately
     prediction       the text that is expected, for a method that can use it
-    record           whether to keep what the models thought at each place, and the lookahead window
+    record           whether to keep what the models thought at each position, and the window
     """
 
     prompt: str
@@ -59,7 +59,7 @@ class Task:
 
 
 def lacking(pair: Pair, kind: type[Method], hyperparameters: Hyperparameters) -> Need | None:
-    """What a method needs with these knobs and the pair has not got; None if nothing."""
+    """What a method needs with these settings and the pair lacks; None if nothing."""
     there = {Need.DRAFT_MODEL: pair.draft, Need.HEAD: pair.head, Need.CORPUS: pair.corpus}
     return next(
         (need for need in sorted(methods.needed(kind, hyperparameters)) if there[need] is None),
@@ -116,7 +116,7 @@ class Generation:
                 f"{kind.id} has no use for a prediction: leave it out, or choose {able}"
             )
         self.model = _writer(pair, kind)
-        check_room(self.prompt.tokens, task.max_new_tokens, self.model)
+        check_length(self.prompt.tokens, task.max_new_tokens, self.model)
         self.steps: list[Step] = []
         self.texts: list[str] = []
         self.created = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
@@ -146,7 +146,7 @@ class Generation:
         check_memory(computing, len(self.prompt.tokens) + task.max_new_tokens)
 
     def _prediction(self) -> tuple[int, ...]:
-        """What is expected, in token ids as the answer would have them."""
+        """The expected text as token ids, tokenized like the answer."""
         if not self.task.prediction:
             return ()
         check_text(self.task.prediction)

@@ -13,11 +13,11 @@ from ouroboros_core.sources import Source
 from ouroboros_core.tree import Learned
 
 BUSY = 1.25
-"""Passes of one row that took so many times as long as passes over proposals were measured on a
-machine busy with more."""
+"""If passes over one row take this many times as long as passes over proposals, the machine was
+busy."""
 BEYOND = 1.05
-"""A speedup so many times as high as the mean acceptance length is more than passes that were saved
-can explain."""
+"""A speedup above this multiple of the mean acceptance length is more than saved passes can
+explain."""
 UNSTEADY = 0.3
 """Spread of the seconds of equal passes; on an idle machine it is 0.02 to 0.22, beside another
 program 0.4 and more."""
@@ -143,7 +143,7 @@ def slowed(trace: Trace, baseline: Trace) -> float | None:
     where that is more than BUSY: one row is never dearer than several, so the machine was busy with
     something else and a speedup says nothing.
 
-    None where both were measured alike, or where the target wrote nothing.
+    None if both were measured alike, or if the target wrote nothing.
     """
     mine = [step.seconds.verify for step in trace.steps if step.writer is Source.TARGET]
     theirs = [step.seconds.verify for step in baseline.steps]
@@ -156,7 +156,7 @@ def pass_spread(trace: Trace) -> float | None:
     divided by the median of the passes over as many rows. Of plain decoding, whose passes all have
     one row, it is interquartile range / median.
 
-    None where fewer than FEWEST_PASSES can be compared; widths with fewer than FEWEST_EQUAL passes
+    None if fewer than FEWEST_PASSES can be compared; widths with fewer than FEWEST_EQUAL passes
     are left out.
     """
     widths: defaultdict[int, list[float]] = defaultdict(list)
@@ -170,9 +170,27 @@ def pass_spread(trace: Trace) -> float | None:
     return high - low
 
 
+def why_busy(sign: Sign, number: float) -> str:
+    """What `busy` has found, in words."""
+    if sign == "slowed":
+        return (
+            f"passes of plain decoding took {number:.1f}× as long as passes of this run, which "
+            "check more"
+        )
+    if sign == "beyond":
+        return (
+            f"it is {number:.2f}× the tokens per pass, and a pass that checks more is never the "
+            "cheaper one"
+        )
+    return (
+        "passes that do the same work took unequally long, and the middle half of them spread over "
+        f"{number:.0%} of the usual time"
+    )
+
+
 def busy(trace: Trace, baseline: Trace) -> tuple[Sign, float] | None:
-    """Why a speedup was measured on a machine busy with more and says little, with the number that
-    tells; None if nothing does.
+    """The sign that the machine was busy while a speedup was measured, with its number; None if
+    there is no such sign.
 
     slowed    plain passes took so many times as long as this run's, see `slowed`
     beyond    speedup / mean acceptance length, where it is over BEYOND: a pass that checks more is
@@ -195,7 +213,8 @@ def busy(trace: Trace, baseline: Trace) -> tuple[Sign, float] | None:
 def draft_cost(trace: Trace, baseline: Trace) -> float | None:
     """c: seconds of a draft pass / seconds of a plain step, both measured; None without draft
     passes."""
-    passes, plain = sum(step.draft_passes for step in trace.steps), plain_step_seconds(baseline)
+    passes = sum(step.draft_passes for step in trace.steps)
+    plain = plain_step_seconds(baseline)
     return (
         sum(step.seconds.draft for step in trace.steps) / passes / plain
         if passes and plain
@@ -230,7 +249,7 @@ def expected_tokens(alpha: float, gamma: float) -> float:
 
 
 def ideal_gamma(alpha: float, cost: float, most: int) -> tuple[int, float]:
-    """The draft length of 1 to `most` tokens that promises the most speed, the shortest of equals,
+    """The draft length of 1 to `most` tokens that promises the most speed, the shortest on a tie,
     and its speedup: expected_tokens(alpha, gamma) / (gamma * cost + 1), where a draft pass costs
     `cost` plain steps.
 

@@ -1,5 +1,4 @@
-"""What both models thought at every place that was judged: kept for those who want to look, outside
-every clock."""
+"""Records what both models predicted at every judged position, outside the timed phases."""
 
 from __future__ import annotations
 
@@ -22,8 +21,8 @@ DIGITS = 5
 
 
 class Recorder:
-    """Looks once more at a step that is over. It computes with what is there already, makes no pass
-    and changes nothing."""
+    """Looks at a finished step. It reuses the outputs of the step, makes no pass and changes
+    nothing."""
 
     def __init__(self, sampler: Sampler) -> None:
         self.sampler = sampler
@@ -36,7 +35,7 @@ class Recorder:
         target_token: int | None,
         length: int,
     ) -> tuple[Judged, ...]:
-        """Every place of the walk, the root first; `length` is that of the context. Where the text
+        """Every node of the walk, the root first; `length` is that of the context. Where the text
         ended, nothing was judged."""
         draws = self._draws(tree, evaluation, length)
         chosen = [tree.tokens[node] for node in path] + (
@@ -83,7 +82,7 @@ class Recorder:
         return softmax(evaluation.logits(node).astype(np.float64))
 
     def _draws(self, tree: TokenTree, evaluation: Evaluation, length: int) -> _Draws:
-        """The draws by which the tree was judged, made once more from the same randomness."""
+        """The draws by which the tree was judged, repeated with the same randomness."""
         draws = _Draws()
         if self.sampler.sampling.rejects:
             SAMPLED_RULES[self.sampler.sampling.acceptance](
@@ -96,7 +95,7 @@ class Recorder:
 
 
 class _Draws:
-    """By node, the candidates that were judged after it, and the p that was left where none was
+    """By node, the candidates that were judged after it, and the p that was left if none was
     accepted."""
 
     def __init__(self) -> None:
@@ -117,7 +116,7 @@ class _Draws:
 
 
 def _top(p: Probabilities) -> list[int]:
-    """The likeliest tokens, the likeliest first, of those that have a chance."""
+    """The most probable tokens with a probability above 0, the most probable first."""
     count = min(TOP, len(p))
     best = np.argpartition(p, -count)[-count:]
     ordered: list[int] = best[np.argsort(-p[best], kind="stable")].tolist()
@@ -125,7 +124,7 @@ def _top(p: Probabilities) -> list[int]:
 
 
 def _column(values: Any, rows: Any) -> tuple[float, ...]:
-    """Rounded values of some tokens; empty where there are none. A smaller draft vocabulary has no
+    """Rounded values of some tokens; empty if there are none. A smaller draft vocabulary has no
     chance beyond its end."""
     if values is None:
         return ()

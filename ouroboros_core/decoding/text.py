@@ -11,7 +11,7 @@ BYTE_TOKEN = re.compile("<0x[0-9A-F]{2}>")
 
 
 class Decoder(Protocol):
-    """What is needed of a tokenizer."""
+    """The interface of a tokenizer that is needed here."""
 
     def decode(self, token_ids: list[int], **options: bool) -> str: ...
 
@@ -56,7 +56,7 @@ class TextStream:
         return piece
 
     def finish(self) -> str:
-        """What is left: the text of tokens that never became a whole character."""
+        """The rest: the text of tokens that never formed a complete character."""
         if self._done == len(self._tokens):
             return ""
         text = decode_all(self._tokenizer, self._tokens[self._start :])

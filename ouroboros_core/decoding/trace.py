@@ -73,7 +73,7 @@ class Judged:
     tokens  ids: the ten likeliest of both models, what was proposed, and what was chosen
     target  the target's probability of each: that which is sampled from, or at temperature 1 where
             the choice is greedy
-    draft   likewise the draft's; empty where it was not asked
+    draft   the draft's probability of each; empty if it was not asked
     noise   the Gumbel noise of each: the token with the largest log-probability plus noise is
             chosen. Sampled by `match` only
     trials  the candidates in the order in which they were judged. Not by `match`
@@ -96,14 +96,14 @@ class Step:
 
     tree          what was proposed, without the lookahead window
     path          accepted nodes in text order, without the root
-    target_token  the token the target added itself; None where the text ended inside the path
+    target_token  the token the target added itself; None if the text ended inside the path
     width         rows in the pass, window included: its price
     draft_passes  passes of the draft model
     pool_size     phrases in the pool after the step; None for a method without one
     choice        what was decided about the step, where an amount is 'auto'
     writer        whose choice the target token is: the target's, but where the draft model writes
                   alone
-    judged        what the models thought at each place of the walk, the root first; empty unless it
+    judged        what the models thought at each node of the walk, the root first; empty unless it
                   was recorded
     window        (token, parent) of the nodes of the lookahead window, numbered behind the tree's;
                   empty unless recorded

@@ -38,7 +38,7 @@ def read_trace(text: str | bytes) -> Trace:
 
 
 def read_run(text: str | bytes) -> tuple[Trace, Trace | None]:
-    """The trace in a JSON text and the plain run it was compared with, None where there is none;
+    """The trace in a JSON text and the plain run it was compared with, None if there is none;
     raises InvalidInput as `read_trace` does, for either of them, and for a plain run of another
     prompt."""
     data = _parse(text)
@@ -102,8 +102,8 @@ def _object(found: Any) -> dict[str, Any]:
         )
     for name, most in (
         ("pieces", MAX_TOKENS),
-        ("hyperparameters", MAX_KNOBS),
-        ("sampling", MAX_KNOBS),
+        ("hyperparameters", MAX_SETTINGS),
+        ("sampling", MAX_SETTINGS),
     ):
         if isinstance(found.get(name), dict):
             at_most(len(found[name]), name, most)
@@ -146,17 +146,17 @@ MAX_STEPS = 32_768
 MAX_TOKENS = 131_072
 """Of a prompt, of an answer, and with a text in `pieces`."""
 MAX_NODES = 1_024
-"""Of a tree or a lookahead window; the largest that the knobs of our methods allow have some
+"""Of a tree or a lookahead window; the largest that the settings of our methods allow have some
 550."""
 MAX_ALL_NODES = 131_072
 """Of all trees together: more than a file of the greatest size that `Trace.to_json` wrote can
 hold."""
 MAX_DEPTH = 256
-"""Of a tree; the deepest that the knobs of our methods allow have some 70."""
+"""Of a tree; the deepest that the settings of our methods allow have some 70."""
 MAX_ROWS = 512
-"""Tokens listed at one judged place: ten of each model, what was proposed, what was chosen."""
+"""Tokens listed at one judged node: ten of each model, what was proposed, what was chosen."""
 MAX_NAME = 1_000
-"""Characters of a name: a method, a model, a knob, a processor."""
+"""Characters of a name: a method, a model, a setting, a processor."""
 MAX_PIECE = 1_000
 """Characters of one token id's own text."""
 MAX_ADDED = 100_000
@@ -166,10 +166,10 @@ MAX_TEXT = 1_000_000
 MAX_SHOWN = 2**25
 """Characters of all nodes and listed tokens together, each with its piece: a file may name one long
 piece a million times."""
-MAX_KNOBS = 64
+MAX_SETTINGS = 64
 MAX_ID = 2**31 - 1
 MAX_COUNT = 2**31 - 1
-MAX_KNOB = 2**53
+LARGEST_SETTING = 2**53
 MAX_SECONDS = 1e6
 """Of one phase of a step."""
 MIN_SECONDS = 1e-9
@@ -184,8 +184,8 @@ PROPOSERS = frozenset(Source) - {Source.CONTEXT, Source.WINDOW, Source.TARGET}
 def check(trace: Trace) -> None:
     """Raise InvalidInput unless everything that is computed from the trace works."""
     _check_strings(trace)
-    _check_knobs("hyperparameters", trace.hyperparameters)
-    _check_knobs("sampling", trace.sampling)
+    _check_settings("hyperparameters", trace.hyperparameters)
+    _check_settings("sampling", trace.sampling)
     try:
         Sampling.parse(trace.sampling)
     except InvalidInput as error:
@@ -210,7 +210,7 @@ def check(trace: Trace) -> None:
 
 
 def _check_strings(trace: Trace) -> None:
-    """No string beyond its length."""
+    """Checks the lengths of all strings."""
     names = {
         name: getattr(trace, name) for name in ("method", "target", "draft", "corpus", "created")
     }
@@ -230,19 +230,19 @@ def _check_strings(trace: Trace) -> None:
         at_most(len(piece), f"pieces.{token}", MAX_PIECE, "characters")
 
 
-def _check_knobs(where: str, knobs: dict[str, bool | int | float | str]) -> None:
-    for name, value in knobs.items():
+def _check_settings(where: str, settings: dict[str, bool | int | float | str]) -> None:
+    for name, value in settings.items():
         at_most(len(name), f"{where}: a name", MAX_NAME, "characters")
         if isinstance(value, str):
             at_most(len(value), f"{where}.{name}", MAX_NAME, "characters")
         else:
-            _within(value, f"{where}.{name}", -MAX_KNOB, MAX_KNOB)
+            _within(value, f"{where}.{name}", -LARGEST_SETTING, LARGEST_SETTING)
 
 
 def _check_step(step: Step, number: int) -> None:
     where = f"steps.{number}"
     if step.index != number:
-        raise refusal(f"{where}.index", f"must be its place, {number}, got {shown(step.index)}")
+        raise refusal(f"{where}.index", f"must be its position, {number}, got {shown(step.index)}")
     _check_tree(step.tree, where)
     _check_walk(step, where)
     for name in ("prefill", "draft", "verify", "learn", "host"):
@@ -313,19 +313,19 @@ def _check_window(step: Step, where: str) -> None:
 
 
 def _check_judged(step: Step, where: str) -> None:
-    """All places of the walk were judged, or none was recorded."""
+    """All nodes of the walk were judged, or none was recorded."""
     walk = (0, *step.path)[: len(step.tokens)]
     if step.judged and tuple(judged.node for judged in step.judged) != walk:
         raise refusal(
             f"{where}.judged",
-            "must be the places of the walk in their order, the root first, or empty",
+            "must be the nodes of the walk in their order, the root first, or empty",
         )
-    for place, judged in enumerate(step.judged):
-        _check_place(judged, f"{where}.judged.{place}")
-        _check_trials(judged, step, f"{where}.judged.{place}")
+    for number, judged in enumerate(step.judged):
+        _check_numbers(judged, f"{where}.judged.{number}")
+        _check_trials(judged, step, f"{where}.judged.{number}")
 
 
-def _check_place(judged: Judged, where: str) -> None:
+def _check_numbers(judged: Judged, where: str) -> None:
     count = len(judged.tokens)
     _all_within(judged.tokens, f"{where}.tokens", 0, MAX_ID, MAX_ROWS)
     for name, low, high in (
@@ -344,7 +344,7 @@ def _check_place(judged: Judged, where: str) -> None:
 
 
 def _check_trials(judged: Judged, step: Step, where: str) -> None:
-    """Candidates are children of the place: first those of a block or of several independent draws,
+    """Candidates are children of the node: first those of a block or of several independent draws,
     then the others in the order of the tree. The one that is on the path was accepted, and no
     other."""
     children = step.tree.children(judged.node) if judged.trials else []
@@ -373,7 +373,7 @@ def _check_trials(judged: Judged, step: Step, where: str) -> None:
 
 
 def _check_shown(trace: Trace) -> None:
-    """A picture repeats the text of a token wherever the token stands."""
+    """Bounds the characters that a picture shows, which repeats a token's text for every node."""
     length = {token: len(piece) for token, piece in trace.pieces.items()}
     count = 0
     for step in trace.steps:
@@ -396,7 +396,7 @@ def at_most(count: int, where: str, most: int, what: str = "entries") -> None:
 
 
 def _within(value: float | None, where: str, low: float, high: float) -> None:
-    """None is no number and passes; NaN lies nowhere and does not."""
+    """None passes; NaN does not."""
     if value is not None and not low <= value <= high:
         raise refusal(where, f"must be between {low:,} and {high:,}, got {shown(value)}")
 
@@ -405,8 +405,8 @@ def _all_within(values: Iterable[float], where: str, low: float, high: float, mo
     values = tuple(values)
     at_most(len(values), where, most)
     if values and not all(low <= value <= high for value in values):
-        place = next(n for n, value in enumerate(values) if not low <= value <= high)
-        _within(values[place], f"{where}.{place}", low, high)
+        first = next(n for n, value in enumerate(values) if not low <= value <= high)
+        _within(values[first], f"{where}.{first}", low, high)
 
 
 def shown(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""Which models a page offers: the pairs of a list, and on one's own machine whatever is typed."""
+"""The models that a page offers: a list of pairs and, on a private machine, any that are typed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ JOIN = " + "
 """Between target and draft where both are typed in one line."""
 
 
-class Choice(BaseModel):
+class PairChoice(BaseModel):
     """A pair by name; target, draft, head and corpus are those of `load_pair`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -25,16 +25,16 @@ class Choice(BaseModel):
     corpus: str | None = None
 
 
-def read_pairs(file: Path) -> tuple[Choice, ...]:
+def read_pairs(file: Path) -> tuple[PairChoice, ...]:
     """The pairs of a JSON file, such as `[{"name": "small", "target": "models/target", "draft":
     "models/draft"}]`.
 
     A target that is null or left out is the embedded one. The first pair is the one a visitor finds
-    chosen. Raises InvalidInput where the file is missing, malformed, empty, or names two pairs
+    chosen. Raises InvalidInput if the file is missing, malformed, empty, or names two pairs
     alike.
     """
     try:
-        choices = TypeAdapter(tuple[Choice, ...]).validate_python(
+        choices = TypeAdapter(tuple[PairChoice, ...]).validate_python(
             json.loads(file.read_text(encoding="utf-8"))
         )
     except (OSError, ValueError) as error:
@@ -62,9 +62,9 @@ def _explain(error: object) -> str:
     return f"{where}: {error['msg']}" if where else str(error["msg"])
 
 
-def typed(text: str) -> Choice:
+def typed(text: str) -> PairChoice:
     """`TARGET` or `TARGET + DRAFT`, each a folder, GGUF file or Hub id."""
     target, _, draft = (part.strip() for part in text.partition(JOIN))
     if not target or not text.isprintable():
         raise InvalidInput(f"name a target, as in TARGET or TARGET + DRAFT, got {text[:80]!a}")
-    return Choice(name=text.strip()[:200], target=target, draft=draft or None)
+    return PairChoice(name=text.strip()[:200], target=target, draft=draft or None)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ouroboros_core.models.causal_lm import CausalLM
 
 SPARE = 128 * 2**20
-"""Bytes that are left to everything but keys and values: activations of a pass, the record of a
+"""Bytes reserved for everything but keys and values, such as activations and the record of a
 run."""
 
 
@@ -44,7 +44,9 @@ def check_characters(
 
 def check_text(text: str) -> None:
     """Raise InvalidInput for half a surrogate pair, which is no character and has no tokens."""
-    half = next((place for place, one in enumerate(text) if "\ud800" <= one <= "\udfff"), None)
+    half = next(
+        (position for position, one in enumerate(text) if "\ud800" <= one <= "\udfff"), None
+    )
     if half is not None:
         raise InvalidInput(
             f"character {half + 1} is U+{ord(text[half]):04X}, half of a surrogate pair and no "
@@ -79,16 +81,14 @@ def check_memory(models: Sequence[CausalLM], tokens: int, free: int | None = Non
 
 
 def give_back() -> None:
-    """Hand free memory back to the system, in a millisecond or so: glibc keeps it, in pieces, as
-    long as anything lies above."""
+    """Return free memory to the system (about a millisecond): glibc keeps fragments otherwise."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
     if trim:
         trim(0)
 
 
 def free_memory(device: torch.device, limits: Path = Path("/sys/fs/cgroup")) -> int | None:
-    """Bytes that may still be taken on a device, of the machine and within the container's limit;
-    None where nobody knows."""
+    """Bytes still available on a device, within the container's limit; None if unknown."""
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0]
     if device.type != "cpu":

@@ -1,5 +1,5 @@
-"""Can this model be verified over a tree? One look at its configuration, one tree pass against
-plain passes."""
+"""Checks whether a model can be verified over a tree: its configuration, and one tree pass compared
+with plain passes."""
 
 from __future__ import annotations
 
@@ -162,6 +162,7 @@ def _difference(model: CausalLM, logits: object, branch: list[int]) -> float:
     plain = model.model(input_ids=ids, use_cache=False, logits_to_keep=1).logits[
         0, -1, : model.vocabulary
     ]
-    plain, mine = plain.double().cpu(), torch.as_tensor(logits).double()
+    plain = plain.double().cpu()
+    mine = torch.as_tensor(logits).double()
     written = ~mine.isneginf()  # a trimmed output vocabulary leaves the others without a chance
     return float((mine[written] - plain[written]).norm() / plain[written].norm())

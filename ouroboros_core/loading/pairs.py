@@ -52,8 +52,8 @@ Passes = Literal["auto", "transformers"]
 
 @dataclass(frozen=True)
 class Pair:
-    """Loaded, checked and ready. Draft, head and corpus may be missing; then only methods that need
-    none can run."""
+    """A loaded and checked pair. Draft, head and corpus may be missing; methods that need them
+    cannot run then."""
 
     target: CausalLM
     draft: CausalLM | None
@@ -95,8 +95,7 @@ class Pair:
         return list(self.tokenizer(prompt, add_special_tokens=not chat).input_ids)
 
     def reset(self) -> None:
-        """Forget every token of every text, and give the memory that this took back to the
-        system."""
+        """Forget all texts and return their memory to the system."""
         for model in (self.target, self.draft, self.head):
             if model is not None:
                 model.reset()
@@ -104,7 +103,7 @@ class Pair:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Of the tokenizer: equal exactly where token ids mean the same."""
+        """A fingerprint of the tokenizer: equal if and only if token ids mean the same."""
         return fingerprint(self.tokenizer)
 
     @cached_property
@@ -188,7 +187,7 @@ def load_pair(
 
 
 def _timed(pair: Pair) -> Pair:
-    """The same with what its passes cost here."""
+    """The same pair with the measured costs of its passes."""
     how = " ".join(f"{m.fused} {m.model.num_parameters()}" for m in (pair.target, pair.draft) if m)
     return replace(pair, costs=costs_of(pair.environment, pair.target, pair.draft, pair.head, how))
 

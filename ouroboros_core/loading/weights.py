@@ -40,7 +40,7 @@ def _source(name: str) -> dict[str, Any]:
 
 
 def _quantization(quantize: Quantize, dtype: torch.dtype, device: torch.device) -> Any:
-    """The configuration for bitsandbytes; raises InvalidInput where it cannot work."""
+    """The configuration for bitsandbytes; raises InvalidInput if it cannot work."""
     if device.type != "cuda":
         raise InvalidInput(
             f"quantize {quantize} needs an NVIDIA GPU, the device is {device.type}: leave it out, "

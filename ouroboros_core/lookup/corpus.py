@@ -1,4 +1,4 @@
-"""A corpus of token ids, indexed: where does the end of a text occur in it, and what follows there?
+"""An indexed corpus of token ids: finds where the end of a text occurs and what follows.
 
 A suffix array (Manber and Myers 1993), sorted by the first `DEPTH` tokens of every suffix;
 documents are kept apart. It answers what a static suffix automaton answers (SAM-Decoding, arXiv
@@ -23,10 +23,10 @@ from ouroboros_core.errors import InvalidInput
 Ids = npt.NDArray[np.int32]
 
 DEPTH = 64
-"""Tokens by which suffixes are sorted; no match is longer."""
+"""Suffixes are sorted by this many tokens; no match is longer."""
 
 END = -1
-"""Stands behind each document."""
+"""Separator after each document."""
 
 _BYTES = 4
 """Of a token in the searched form: big-endian, so that comparing bytes compares tokens."""
@@ -51,11 +51,11 @@ class Corpus:
         of the tokenizer."""
         self.tokens, self.order, self.fingerprint, self.name = tokens, order, fingerprint, name
         self._text = (tokens + 1).astype(">u4").tobytes()
-        self._places = memoryview(np.ascontiguousarray(order).data)  # its items are plain numbers
+        self._starts = memoryview(np.ascontiguousarray(order).data)  # its items are plain numbers
 
     @classmethod
     def build(cls, documents: Sequence[Sequence[int]], fingerprint: str = "") -> Corpus:
-        """Index documents of token ids; raises InvalidInput where there is nothing in them."""
+        """Index documents of token ids; raises InvalidInput if they are empty."""
         parts = [
             np.array([*document, END], dtype=np.int32) for document in documents if len(document)
         ]
@@ -82,7 +82,9 @@ class Corpus:
         """
         try:
             with np.load(path, allow_pickle=False) as file:
-                tokens, order, mine = file["tokens"], file["order"], str(file["fingerprint"])
+                tokens = file["tokens"]
+                order = file["order"]
+                mine = str(file["fingerprint"])
         except FileNotFoundError:
             raise InvalidInput(
                 f"there is no corpus {path}: make one with sam build FILES --out {path}"
@@ -102,7 +104,7 @@ class Corpus:
         if not _fit(tokens, order):
             raise InvalidInput(
                 f"{path} is damaged: its tokens and their order do not fit each other; build it "
-                "anew"
+                "again"
             )
         if fingerprint is not None and mine != fingerprint:
             raise InvalidInput(
@@ -132,20 +134,20 @@ class Corpus:
 
     @property
     def megabytes(self) -> float:
-        """What it takes in memory, in units of 10^6 bytes."""
+        """Memory use in units of 10^6 bytes."""
         return (self.tokens.nbytes + self.order.nbytes + len(self._text)) / 1e6
 
     def find(self, pattern: Sequence[int]) -> Found | None:
-        """Where a pattern occurs - its last DEPTH tokens, if it is longer; None if nowhere."""
+        """Where a pattern (its last DEPTH tokens, if it is longer) occurs; None if nowhere."""
         wanted = (np.array(pattern[-DEPTH:], dtype=np.int64) + 1).astype(">u4").tobytes()
         text, size = self._text, len(wanted)
 
-        def key(place: int) -> bytes:
-            start = _BYTES * place
+        def key(position: int) -> bytes:
+            start = _BYTES * position
             return text[start : start + size]
 
-        first = bisect_left(self._places, wanted, key=key)
-        stop = bisect_right(self._places, wanted, lo=first, key=key)
+        first = bisect_left(self._starts, wanted, key=key)
+        stop = bisect_right(self._starts, wanted, lo=first, key=key)
         return Found(size // _BYTES, first, stop) if stop > first else None
 
     def longest(self, text: Sequence[int], longest: int = DEPTH, shortest: int = 1) -> Found | None:
@@ -177,30 +179,30 @@ class Corpus:
         return best
 
     def continuations(self, found: Found, span: int, at_most: int) -> list[tuple[int, ...]]:
-        """What follows at up to `at_most` places spread over those found: `span` tokens each, or to
-        the document's end."""
+        """What follows up to `at_most` occurrences, spread over those found: `span` tokens each, or
+        to the document's end."""
         count = found.stop - found.first
         rows: Any = slice(found.first, found.stop)
         if count > at_most:
             rows = np.unique(np.linspace(found.first, found.stop - 1, at_most).astype(np.int64))
-        places = (self.order[rows] + found.length)[:, None] + np.arange(span)
+        positions = (self.order[rows] + found.length)[:, None] + np.arange(span)
         pieces = self.tokens[
-            np.minimum(places, len(self.tokens) - 1)
+            np.minimum(positions, len(self.tokens) - 1)
         ].tolist()  # behind the last token nothing is read: it is END
         return [tuple(piece[: piece.index(END)] if END in piece else piece) for piece in pieces]
 
 
 def _fit(tokens: Any, order: Any) -> bool:
-    """Whether two arrays can be a corpus: every place once, documents closed."""
+    """Whether two arrays can be a corpus: every position once, documents closed."""
     if not (tokens.ndim == order.ndim == 1 and len(tokens) == len(order) > 0):
         return False
     if not (np.issubdtype(tokens.dtype, np.integer) and np.issubdtype(order.dtype, np.integer)):
         return False
-    places = np.zeros(len(order), dtype=np.bool_)
+    positions = np.zeros(len(order), dtype=np.bool_)
     if order.min() < 0 or order.max() >= len(order):
         return False
-    places[order] = True
-    return bool(places.all() and tokens.min() == END == tokens[-1] and tokens.max() < 2**31 - 1)
+    positions[order] = True
+    return bool(positions.all() and tokens.min() == END == tokens[-1] and tokens.max() < 2**31 - 1)
 
 
 def _suffix_array(tokens: Ids) -> Ids:

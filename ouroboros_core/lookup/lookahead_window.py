@@ -35,13 +35,13 @@ WIDEST = 15
 
 def columns_within(rows: int, ngram_size: int, phrases: int = 0) -> int:
     """The widest window whose pass has at most so many rows, the root and those of `phrases`
-    included; 0 where none fits."""
+    included; 0 if none fits."""
     return max(0, min(WIDEST, (rows - 1 - phrases) // (ngram_size - 1)))
 
 
 class LookaheadWindow:
-    """Window W and n-gram size N over one text; holds guesses only, so it never needs to be rolled
-    back."""
+    """The window of one text, with W columns and n-gram size N. It holds guesses only and is never
+    rolled back."""
 
     def __init__(
         self, window_size: int, ngram_size: int, prompt: Sequence[int], rng: random.Random
@@ -60,15 +60,15 @@ class LookaheadWindow:
         """Hang the window below the root; returns the nodes of the last level, whose outputs
         `advance` needs.
 
-        Of the other levels no output is needed, so their nodes are silent.
-        """
+        The outputs of the other levels are not needed, so their nodes are silent."""
         above: list[int] = [0]
         nodes: list[int] = []
         last = len(self.levels) - 1
         for level, tokens in enumerate(self.levels):
             nodes = []
             for column, token in enumerate(tokens):
-                parent = above[column] if level else (nodes[-1] if nodes else 0)
+                before = nodes[-1] if nodes else 0
+                parent = above[column] if level else before
                 nodes.append(builder.add_window(token, parent, silent=level < last))
             above = nodes if level else [0, *nodes]
         return nodes

@@ -27,7 +27,7 @@ class Occurrences:
 
     def earlier(self, shortest: int, at_most: int) -> list[tuple[int, int]]:
         """(length, end) of earlier occurrences of the text's last tokens: the longest n-gram first,
-        of equal ones the newest.
+        on a tie the newest.
 
         `end` is the position behind the occurrence: that of the token which followed it.
         """
@@ -41,12 +41,12 @@ class Occurrences:
 
 
 def copied(text: Sequence[int], end: int, length: int) -> list[tuple[int, int]]:
-    """(place, token): `length` tokens of a text from `end` on; at the end of the text it goes on
+    """(position, token): `length` tokens of a text from `end` on; at the end of the text it goes on
     with what it has just copied.
 
     For `a b a b a`, end 2 and length 5: the a and b at 2, 3, 4, then 2 and 3 again.
     """
-    return [(place, text[place]) for place in (end + n % (len(text) - end) for n in range(length))]
+    return [(n, text[n]) for n in (end + k % (len(text) - end) for k in range(length))]
 
 
 class Counts:
@@ -106,8 +106,8 @@ def most_frequent(continuations: Iterable[Sequence[int]], size: int) -> list[tup
 
 
 def most_followed(continuations: Iterable[Sequence[int]]) -> list[int]:
-    """Token by token what most of the continuations that agree so far go on with; of equals the one
-    seen first."""
+    """Token by token the most frequent next token among the continuations that agree so far; on a
+    tie the one seen first."""
     path: list[int] = []
     groups = _parted(continuations, 0)
     while groups:
@@ -118,8 +118,8 @@ def most_followed(continuations: Iterable[Sequence[int]]) -> list[int]:
 
 
 def _parted(continuations: Iterable[Sequence[int]], depth: int) -> dict[int, list[Sequence[int]]]:
-    """Those that are longer than `depth`, by their token there, in the order in which they were
-    seen."""
+    """Groups the continuations that are longer than `depth` by their token there, in the order of
+    their appearance."""
     parts: dict[int, list[Sequence[int]]] = {}
     for tokens in continuations:
         if len(tokens) > depth:

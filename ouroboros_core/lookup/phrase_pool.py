@@ -38,7 +38,7 @@ class Phrase:
 
 
 class PhrasePool:
-    """Phrases by key token; private to whoever holds the object."""
+    """Phrases by key token."""
 
     def __init__(
         self, ngram_size: int, guess_set_size: int, max_keys: int = 50_000, fingerprint: str = ""
@@ -50,7 +50,7 @@ class PhrasePool:
         self.max_keys = max_keys
         self.fingerprint = fingerprint
         self.runs = 0
-        """How many runs have learned here."""
+        """The number of runs that have learned in this pool."""
         self._phrases: dict[int, dict[tuple[int, ...], Phrase]] = {}
 
     def __len__(self) -> int:
@@ -68,7 +68,7 @@ class PhrasePool:
         return max(tokens, default=-1)
 
     def begin_run(self) -> None:
-        """From here on, what the pool already knows counts as history."""
+        """Mark everything in the pool as history."""
         self.runs += 1
         for known in self._phrases.values():
             for tokens in known:
@@ -93,7 +93,7 @@ class PhrasePool:
     def replace(
         self, key: int, old: tuple[int, ...], new: tuple[int, ...], learned: Learned, step: int
     ) -> None:
-        """Put a corrected phrase in the place of `old`; where `new` is known already, `old` is only
+        """Replace `old` by a corrected phrase; where `new` is known already, `old` is only
         forgotten."""
         known = self._phrases.get(key, {})
         if old == new or old not in known:
@@ -208,7 +208,7 @@ def open_pool(
     """The pool of a run: the one given for a warm start, or a new one; the n-grams of `prompt` go
     in first.
 
-    Raises InvalidInput where the one given holds n-grams of another size.
+    Raises InvalidInput if the one given holds n-grams of another size.
     """
     pool = PhrasePool(ngram_size, guess_set_size) if warm is None else warm
     if pool.ngram_size != ngram_size:

@@ -1,5 +1,5 @@
-"""Token recycling's matrix: after each token, what the target thought likeliest the last time it
-was asked."""
+"""Token recycling's matrix: for each token the target's most probable next tokens when it last
+evaluated that token."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Successors:
         return len(self._rows)
 
     def learn(self, token: int, candidates: Sequence[int]) -> None:
-        """Replace what is known of a token."""
+        """Replace the candidates of a token."""
         self._rows[token] = candidates[: self.width]
 
     def after(self, token: int) -> Sequence[int]:
@@ -58,13 +58,13 @@ def grow(
     """The tree that a template has below a token: (token, index of the parent, rank), where
     candidates are known."""
     grown: list[tuple[int, int, int]] = []
-    place: dict[int, int] = {-1: -1}
+    index_of: dict[int, int] = {-1: -1}
     for index, (rank, parent) in enumerate(shape):
-        if parent not in place:
+        if parent not in index_of:
             continue
-        above = place[parent]
+        above = index_of[parent]
         candidates = known.after(root if above < 0 else grown[above][0])
         if rank < len(candidates):
-            place[index] = len(grown)
+            index_of[index] = len(grown)
             grown.append((candidates[rank], above, rank))
     return grown

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 FRESH = 64
 """Suffixes, the longest first, that learn at once where they ended last. A shorter one may know an
-older place: it is asked only where a match is lost and all that is left of it is shorter than the
-FRESH longest suffixes of the text before."""
+older position. It is asked only where a match is lost and all that is left of it is shorter than
+the FRESH longest suffixes of the text before."""
 
 
 @dataclass(frozen=True)
@@ -81,8 +81,8 @@ class SuffixAutomaton:
         return len(self._length) - 1
 
     def _clone(self, before: int, token: int, old: int) -> int:
-        """A state of its own for the shorter substrings of `old`, which from now on have one more
-        end position."""
+        """Split off a state for the shorter substrings of `old`, which now have one more end
+        position."""
         clone = self._new(self._length[before] + 1, dict(self._next[old]))
         parent = self._link[old]
         self._link[clone], self._link[old] = parent, clone

@@ -37,13 +37,13 @@ def get(method: str) -> type[Method]:
 
 
 def needed(kind: type[Method], hyperparameters: Any) -> frozenset[Need]:
-    """What must be there besides the target, with these settings."""
+    """What a method needs besides the target with these settings."""
     members = kind.members(hyperparameters, Resources()).values()
     return kind.needs.union(*(get(name).needs for name, _ in members))
 
 
 def create(kind: type[Method], hyperparameters: Any, resources: Resources) -> Method:
-    """A method for one run, with the members that it combines; raises InvalidInput where something
+    """A method for one run, with the members that it combines; raises InvalidInput if something
     is missing."""
     for need in sorted(needed(kind, hyperparameters)):
         if not resources.has(need):

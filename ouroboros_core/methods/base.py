@@ -33,12 +33,12 @@ class Need(StrEnum):
 
     @property
     def flag(self) -> str:
-        """The command-line option that names one."""
+        """The command-line option for it."""
         return _FLAGS[self]
 
     @property
     def phrase(self) -> str:
-        """With its article."""
+        """The name with its article."""
         return f"{'an' if self.value[0] in 'AEIOUe' else 'a'} {self.value}"
 
 
@@ -58,11 +58,8 @@ REMEDIES = {
 
 
 class StepBudget:
-    """How much one step may spend on drafting; this one sets no limit.
-
-    A question has no side effect, so that questions may be asked in any order and any number of
-    times.
-    """
+    """How much one step may spend on drafting; this class sets no limit. Its methods have no side
+    effects and may be called in any order, any number of times."""
 
     def allows_pass(self, reach: float = 1.0, rows: int = 1) -> bool:
         """Whether another draft pass is worth its time.
@@ -74,7 +71,7 @@ class StepBudget:
         return True
 
     def beside(self, trees: Sequence[TokenTree]) -> StepBudget:
-        """The budget of a draft beside these trees, which are proposed in any case."""
+        """The budget of a draft next to these trees, which are proposed in any case."""
         return self
 
 
@@ -136,7 +133,7 @@ class VerificationResult:
 
     evaluation    the target's outputs after the nodes that were checked, window nodes included
     path          accepted nodes in text order, without the root
-    target_token  correction or bonus, or what another proposal has in its place; None where the
+    target_token  correction or bonus, or what another proposal has there; None if the
                   text ended inside the path
     emitted       the tokens that the text grew by, token ids; at least one
     whole         the result of everything that was checked in this step, by whoever proposed it;
@@ -170,17 +167,17 @@ class VerificationResult:
         """The result of everything that was checked in this step."""
         return self.whole or self
 
-    def of(self, tree: TokenTree, places: Mapping[int, int]) -> VerificationResult:
-        """The same for the one who proposed `tree`, whose nodes are those at `places` here; what
+    def of(self, tree: TokenTree, numbers: Mapping[int, int]) -> VerificationResult:
+        """The same for the one who proposed `tree`, whose nodes have the `numbers` here; what
         was not checked has none."""
-        own = {place: node for node, place in places.items()}
+        own = {number: node for node, number in numbers.items()}
         path: list[int] = []
-        for place in self.path:
-            if place not in own or tree.parents[own[place]] != (path[-1] if path else 0):
+        for number in self.path:
+            if number not in own or tree.parents[own[number]] != (path[-1] if path else 0):
                 break
-            path.append(own[place])
+            path.append(own[number])
         target_token = self.emitted[len(path)] if len(path) < len(self.emitted) else None
-        evaluation = PartialEvaluation(self.evaluation, places, len(tree))
+        evaluation = PartialEvaluation(self.evaluation, numbers, len(tree))
         return VerificationResult(
             self.context, tree, evaluation, tuple(path), target_token, self.emitted, self.checked
         )
@@ -190,16 +187,16 @@ class PartialEvaluation:
     """The outputs after some nodes of a tree, taken from the evaluation of another tree in which
     they have other numbers."""
 
-    def __init__(self, evaluation: Evaluation, places: Mapping[int, int], size: int) -> None:
-        """places: of the nodes there are, in the tree that was evaluated; size: nodes of this
+    def __init__(self, evaluation: Evaluation, numbers: Mapping[int, int], size: int) -> None:
+        """numbers: of the nodes there are, in the tree that was evaluated; size: nodes of this
         tree."""
-        self._evaluation, self._places, self._size = evaluation, places, size
+        self._evaluation, self._numbers, self._size = evaluation, numbers, size
 
     @cached_property
     def _argmax(self) -> list[int]:
         best = self._evaluation.argmax()
         return [
-            best[self._places[node]] if node in self._places else -1 for node in range(self._size)
+            best[self._numbers[node]] if node in self._numbers else -1 for node in range(self._size)
         ]
 
     def argmax(self) -> list[int]:
@@ -209,16 +206,16 @@ class PartialEvaluation:
 
     def likeliest(self, k: int) -> dict[int, list[int]]:
         found = self._evaluation.likeliest(k)
-        return {node: found[place] for node, place in self._places.items() if place in found}
+        return {node: found[number] for node, number in self._numbers.items() if number in found}
 
     def scored(self, nodes: Sequence[int], k: int) -> list[list[tuple[int, float]]]:
-        return self._evaluation.scored([self._places[node] for node in nodes], k)
+        return self._evaluation.scored([self._numbers[node] for node in nodes], k)
 
     def confidence(self, node: int, token: int) -> float:
-        return self._evaluation.confidence(self._places[node], token)
+        return self._evaluation.confidence(self._numbers[node], token)
 
     def logits(self, node: int) -> npt.NDArray[np.floating]:
-        return self._evaluation.logits(self._places[node])
+        return self._evaluation.logits(self._numbers[node])
 
 
 Reason = Literal["worth it", "plain is faster", "nothing proposed", "trial", "fixed"]
@@ -272,7 +269,7 @@ class Resources:
     pool         phrases of earlier runs, for a warm start; None starts cold
     head         the EAGLE head, where the method needs one
     corpus       texts to look things up in, in the target's token ids
-    prediction   the text that is expected, token ids; empty where nothing is
+    prediction   the text that is expected, token ids; empty if nothing is
     sizing       what is cheap on this machine
     members      the methods whose proposals a combining method combines, by their role
     """
@@ -288,13 +285,13 @@ class Resources:
     members: Mapping[str, Method] = field(default_factory=dict)
 
     def has(self, need: Need) -> bool:
-        """Whether it is there; a pool is made and an expected text may be empty, so that nothing
-        lacks them."""
+        """Whether a resource is present. A pool is created and an expected text may be empty, so
+        neither is ever missing."""
         found = {Need.DRAFT_MODEL: self.draft_model, Need.HEAD: self.head, Need.CORPUS: self.corpus}
         return found.get(need, True) is not None
 
     def rng(self) -> random.Random:
-        """A private generator, seeded by the run's seed."""
+        """A new generator, seeded by the run's seed."""
         return random.Random(self.sampler.sampling.seed)
 
     def chooser(
@@ -306,7 +303,7 @@ class Resources:
         candidate: int = 0,
     ) -> Callable[[int], int]:
         """How a draft chooses: by `match` with the target's own noise, but for a second `candidate`
-        and further ones. For rejection sampling it draws anew at every step: of a draft that was
+        and further ones. For rejection sampling it draws again at every step: of a draft that was
         discarded there may be traces in a pool, and what is offered now must not know what will be
         drawn."""
         draw = self._draw(step, candidate)
@@ -332,57 +329,55 @@ class Resources:
 
 
 class Method(ABC):
-    """A source of proposals. State lives in the object and begins anew with `start`, one prompt at
-    a time."""
+    """A source of proposals. State lives in the object; `start` resets it for the next prompt."""
 
     id: ClassVar[str]
     name: ClassVar[str]
     paper: ClassVar[str]
     summary: ClassVar[str]
     order: ClassVar[int] = 100
-    """Its place in lists of methods, the simplest first."""
+    """Its rank in lists of methods, the simplest first."""
     needs: ClassVar[frozenset[Need]] = frozenset()
-    """Without which it cannot run."""
+    """Required; it cannot run without them."""
     uses: ClassVar[frozenset[Need]] = frozenset()
-    """What it makes use of where it is there."""
+    """Optional; used if present."""
     proposes: ClassVar[bool] = True
-    """Whether there is anything to accept; False for plain decoding."""
+    """Whether it proposes anything; False for plain decoding."""
     writer: ClassVar[Source] = Source.TARGET
-    """Whose text it is: the target's, exactly; or the draft's, for comparison."""
+    """Whose text it writes: exactly the target's, or for comparison the draft's."""
     Hyperparameters: ClassVar[type[hyperparameters.Hyperparameters]]
 
     def __init__(self, hyperparameters: Any, resources: Resources) -> None:
         self.resources = resources
         self.pool: PhrasePool | None = None
-        """The phrases it learns, for a method with a pool."""
+        """The method's phrase pool, if it has one."""
         self.columns: int | None = None
         """Columns of its lookahead window; None for a method without one."""
         self.decision: Decision | None = None
-        """What was decided about the last proposal; None where nothing was to be decided."""
+        """What was decided about the last proposal; None if there was nothing to decide."""
 
     @classmethod
     def members(
         cls, hyperparameters: Any, resources: Resources
     ) -> dict[str, tuple[str, dict[str, Any]]]:
         """The methods that are to be in `resources.members`: (id, settings) by role. The setting
-        `fixed: True` stands for a value in the place of every 'auto'."""
+        `fixed: True` stands for a value instead of every 'auto'."""
         return {}
 
     @property
     def adjustable(self) -> Adjustable | None:
-        """What a controller decides; None where every amount is fixed, so that there is nothing to
-        decide."""
+        """What a controller may decide; None if every amount is fixed."""
         return None
 
     @property
     def drafter(self) -> Drafter | None:
-        """Whose passes a step counts beside the target's."""
+        """The model whose passes a step counts besides the target's."""
         if Need.DRAFT_MODEL in self.needs:
             return self.resources.draft_model
         return self.resources.head if Need.HEAD in self.needs else None
 
     def start(self, prompt: TokenizedPrompt, max_new_tokens: int) -> None:  # noqa: B027 - there may be nothing to begin
-        """Begin a new text; may prefill a draft model. Nothing of an earlier text remains but a
+        """Begin a new text; may prefill a draft model. Keeps nothing of an earlier text except a
         pool given for a warm start."""
 
     @abstractmethod
@@ -391,5 +386,5 @@ class Method(ABC):
         target sees it."""
 
     def learn(self, result: VerificationResult) -> None:  # noqa: B027 - there may be nothing to learn
-        """Take note of what the target made of the last proposal; nodes have the numbers that they
-        had in it."""
+        """Learn from the verification of the last proposal; nodes have the numbers of that
+        proposal."""

@@ -1,5 +1,5 @@
-"""Several methods in one tree: what each proposes is merged, and each is told of the result in its
-own numbers."""
+"""Several methods in one tree: their proposals are merged, and each learns the result in its own
+node numbers."""
 
 from __future__ import annotations
 
@@ -19,14 +19,11 @@ from ouroboros_core.tree import TokenTree, TreeBuilder
 
 
 class Combination(Method):
-    """Members are handed over, the one that drafts first.
-
-    With `merge` all of them propose, and equal prefixes become one; otherwise the first that is
-    sure enough proposes alone: one whose tree holds more than its root. The one that drafts is
-    asked last, because it may cost passes: of what the others have proposed without one it knows by
-    its budget. But its nodes come first, so that under rejection sampling nothing that is judged
-    before a drawn token can depend on it.
-    """
+    """Combines the members that it is given. With `merge` all of them propose, and equal prefixes
+    become one; otherwise the first that proposes anything does so alone. The member that drafts is
+    asked last, because drafting may cost passes, and its budget accounts for the other proposals.
+    Its nodes come first in the tree, so that under rejection sampling nothing judged before a drawn
+    token depends on that token."""
 
     def __init__(
         self, hyperparameters: Any, resources: Resources, members: Sequence[Method], *, merge: bool
@@ -57,13 +54,13 @@ class Combination(Method):
             tree = trees.get(part, bare)
             self._proposed.append((part, tree, builder.graft(tree)))
         self._proposed = [
-            (part, tree, (*places, *builder.graft_window(tree)))
-            for part, tree, places in self._proposed
+            (part, tree, (*numbers, *builder.graft_window(tree)))
+            for part, tree, numbers in self._proposed
         ]
         return builder.build()
 
     def _trees(self, context: Context) -> dict[Method, TokenTree]:
-        """What those members propose that are asked in this step."""
+        """The proposals of the members that are asked in this step."""
         drafting = [part for part in self.parts if part.drafter]
         free = [part for part in self.parts if not part.drafter]
         if self.merge:
@@ -77,9 +74,10 @@ class Combination(Method):
         return {}
 
     def learn(self, result: VerificationResult) -> None:
-        for part, tree, places in self._proposed:
+        for part, tree, numbers in self._proposed:
             part.learn(
                 result.of(
-                    tree, {node: place for node, place in enumerate(places) if place is not None}
+                    tree,
+                    {node: number for node, number in enumerate(numbers) if number is not None},
                 )
             )

@@ -17,11 +17,11 @@ from ouroboros_core.methods.base import Context, Method, Resources, TokenizedPro
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Learned, Provenance, TokenTree, TreeBuilder
 
-FAR = 4
-"""A prediction that was lost is found again far away by at least so many tokens."""
+RESUME_MATCH = 4
+"""Tokens that must match for a lost prediction to be found again further away."""
 
-PLACES = 32
-"""Places of a match in the corpus that are looked at; the chain follows what is most frequent
+OCCURRENCES = 32
+"""Occurrences of a match in the corpus that are looked at; the chain follows what is most frequent
 there."""
 
 
@@ -65,7 +65,9 @@ class Copying(Method):
 
     def start(self, prompt: TokenizedPrompt, max_new_tokens: int) -> None:
         self.text = SuffixAutomaton().extend(prompt.tokens)
-        self.prediction = Prediction(self.resources.prediction, far=max(FAR, self.threshold))
+        self.prediction = Prediction(
+            self.resources.prediction, min_match=max(RESUME_MATCH, self.threshold)
+        )
 
     def propose(self, context: Context) -> TokenTree:
         written = context.tokens[len(self.text.tokens) :]
@@ -81,21 +83,21 @@ class Copying(Method):
         return min(self.longest, 1 + int(self.alpha * match), context.remaining - 1)
 
     def _copies(self, context: Context) -> list[Copy]:
-        """What may be copied, the longest match first; of equal ones the expected text before the
-        text before the corpus."""
+        """Possible copies, the longest match first; on a tie the expected text, then the text, then
+        the corpus."""
         found = [self._expected(context), self._earlier(context), self._retrieved(context)]
         return sorted((copy for copy in found if copy and copy.nodes), key=lambda copy: -copy.rank)
 
     def _expected(self, context: Context) -> Copy | None:
-        """From the text that is expected; a match below the threshold is followed where nothing
-        else would draft."""
+        """From the expected text; a match below the threshold is followed only if nothing else
+        would draft."""
         prediction = self.prediction
         if not self.alone and prediction.trust < self.threshold:
             return None
         tokens = prediction.expected(self._length(prediction.trust, context))
         origins = (
-            Provenance(Source.COPY, Learned.PREDICTION, None, place, prediction.matched)
-            for place in count(prediction.at)
+            Provenance(Source.COPY, Learned.PREDICTION, None, position, prediction.matched)
+            for position in count(prediction.at)
         )
         return Copy(prediction.trust, [*zip(tokens, origins, strict=False)])
 
@@ -105,8 +107,8 @@ class Copying(Method):
         if match is None or match.length < self.threshold:
             return None
         nodes = [
-            (token, Provenance(Source.COPY, position=place, match=match.length))
-            for place, token in copied(
+            (token, Provenance(Source.COPY, position=position, match=match.length))
+            for position, token in copied(
                 self.text.tokens, match.end, self._length(match.length, context)
             )
         ]
@@ -114,13 +116,13 @@ class Copying(Method):
 
     def _retrieved(self, context: Context) -> Copy | None:
         """From the corpus: step by step the most frequent of what follows the match, at up to
-        PLACES places."""
+        OCCURRENCES of them."""
         corpus, shortest = self.resources.corpus, self.threshold + self.bias
         found = corpus.longest(context.tokens, shortest=shortest) if corpus else None
         if corpus is None or found is None:
             return None
         tokens = most_followed(
-            corpus.continuations(found, self._length(found.length, context), PLACES)
+            corpus.continuations(found, self._length(found.length, context), OCCURRENCES)
         )
         origin = Provenance(Source.CORPUS, step=context.step, match=found.length)
         return Copy(found.length - self.bias, [(token, origin) for token in tokens])

@@ -1,5 +1,4 @@
-"""The draft model as a method holds it: how much of the prompt it reads, and what it says after a
-tree."""
+"""The draft model of a method: decides how much of the prompt is read, and evaluates trees."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ the prompt, where the draft length is 'auto': a prompt that is long beside the a
 its end only, so that little is lost if no draft pays."""
 
 LEAST = 64
-"""Tokens of the prompt that it reads in any case."""
+"""Tokens of the prompt that the draft model always reads."""
 
 Frontier = dict[int, float]
 """The nodes behind which a tree is to grow, with the probability of each path to them."""
@@ -46,15 +45,15 @@ class DraftModel:
             self.model.prefill(prompt.tokens)
 
     def readable(self, length: int, max_new_tokens: int) -> int:
-        """How many of a prompt's `length` tokens, its last, are read."""
+        """How many of the last tokens of a prompt of `length` tokens are read."""
         if not self._adjustable or self._sizing.draft_reading == 0:
             return length
         plain_passes = max_new_tokens + self._sizing.target_reading * length
         return min(length, max(LEAST, int(READING * plain_passes / self._sizing.draft_reading)))
 
     def evaluate(self, text: tuple[int, ...], tree: TokenTree) -> Evaluation:
-        """The outputs after every node of a tree behind the text, of which the draft model knows
-        the part that it has read."""
+        """The outputs after every node of a tree at the end of the text, of which the draft model
+        has read a part."""
         return self.model.evaluate(text[self._unread :], tree)
 
     def levels(

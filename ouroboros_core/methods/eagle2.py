@@ -34,7 +34,7 @@ LARGEST = 48
 @dataclass
 class _Node:
     """A drafted token: the index of its parent, its cumulative log-probability, and its node in the
-    tree that the head has read, None where it has not."""
+    tree that the head has read, None if it has not."""
 
     token: int
     parent: int
@@ -85,18 +85,18 @@ class Eagle2(Method):
         nodes, evaluation = self._draft(context)
         # A child is never likelier than its parent, so that the likeliest nodes hang together.
         order = sorted(range(1, len(nodes)), key=lambda index: (-nodes[index].score, index))
-        builder, places = TreeBuilder(context.root), {0: 0}
+        builder, numbers = TreeBuilder(context.root), {0: 0}
         for index in sorted(order[: self.size]):
             node = nodes[index]
             confidence = math.exp(node.score - nodes[node.parent].score)
             origin = Provenance(Source.DRAFT, step=context.step, confidence=round(confidence, 2))
-            place = builder.add(node.token, places[node.parent], origin)
-            assert place is not None
-            places[index] = place
-        for index, place in places.items():
+            number = builder.add(node.token, numbers[node.parent], origin)
+            assert number is not None
+            numbers[index] = number
+        for index, number in numbers.items():
             read = nodes[index].read
             if read is not None and evaluation is not None:
-                builder.note_output(place, (evaluation, read))
+                builder.note_output(number, (evaluation, read))
         return builder.build()
 
     def _draft(self, context: Context) -> tuple[list[_Node], Evaluation | None]:

@@ -56,7 +56,7 @@ class Ngram(Method):
             ge=1,
             le=20,
             description=(
-                "The target's likeliest tokens counted at each place: 3 is NASD, 1 (its choice) "
+                "The target's likeliest tokens counted at each position: 3 is NASD, 1 (its choice) "
                 "NAPD."
             ),
         )

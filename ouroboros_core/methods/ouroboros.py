@@ -186,7 +186,7 @@ class Ouroboros(Method):
         return draft
 
     def _draft_pass(self, context: Context, text: tuple[int, ...]) -> list[_Drafted]:
-        """The draft tokens of one pass."""
+        """The draft tokens that one pass yields."""
         assert self.pool is not None
         builder = TreeBuilder(text[-1])
         self.pool.hang(builder, 0, self.settings.guess_set_size, Source.PHRASE)
@@ -248,7 +248,7 @@ class Ouroboros(Method):
                 self.pool.insert(tokens[part[0]], phrase, Learned.VERIFICATION, result.context.step)
 
     def _correct_suffixes(self, result: VerificationResult, said: list[int]) -> None:
-        """Replace every suffix that was checked by what the target says in its place."""
+        """Replace every suffix that was checked by what the target says instead."""
         assert self.pool is not None
         tip = self._proposal.chain[-1]
         key = result.tree.tokens[tip]

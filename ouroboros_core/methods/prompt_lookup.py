@@ -18,12 +18,12 @@ from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder
 LONGEST = 16
 """Tokens copied at most where that is 'auto'."""
 
-PLACES = 32
-"""Places looked at for continuations that differ."""
+OCCURRENCES = 32
+"""Occurrences looked at for continuations that differ."""
 
 
 class PromptLookup(Method):
-    """The longest n-gram first, of equal ones the most recent; several occurrences make a tree."""
+    """The longest n-gram first, on a tie the most recent; several occurrences make a tree."""
 
     id = "prompt_lookup"
     name = "Prompt lookup"
@@ -36,7 +36,7 @@ class PromptLookup(Method):
 
     class Hyperparameters(hyperparameters.Hyperparameters):
         num_tokens: Annotated[int, Ge(1), Le(64)] | Auto = Field(
-            AUTO, examples=[5], description="Tokens copied from each place."
+            AUTO, examples=[5], description="Tokens copied from each occurrence."
         )
         max_ngram: int = Field(3, ge=1, le=16, description="Longest n-gram that is looked for.")
         min_ngram: int = Field(1, ge=1, le=16, description="Shortest n-gram that is looked for.")
@@ -71,7 +71,7 @@ class PromptLookup(Method):
         text.extend(context.tokens[len(text.tokens) :])
         builder = TreeBuilder(context.root, max_depth=context.remaining - 1)
         copies = 0
-        for length, end in text.earlier(settings.min_ngram, PLACES):
+        for length, end in text.earlier(settings.min_ngram, OCCURRENCES):
             grown = len(builder)
             copy = [
                 (token, Provenance(Source.COPY, position=n, match=length, rank=copies))

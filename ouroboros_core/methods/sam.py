@@ -16,7 +16,7 @@ from pydantic import Field
 
 from ouroboros_core import hyperparameters
 from ouroboros_core.hyperparameters import AUTO, Auto, upto
-from ouroboros_core.methods.base import Adjustable, Need, Resources
+from ouroboros_core.methods.base import Adjustable, Method, Need, Resources
 from ouroboros_core.methods.combine import Combination
 from ouroboros_core.methods.copying import Copying
 
@@ -84,13 +84,11 @@ class Sam(Combination):
             several=hyperparameters.merge,
             alone=auxiliary is None,
         )
-        members = (
-            [copies]
-            if auxiliary is None
-            else [auxiliary, copies]
-            if hyperparameters.merge
-            else [copies, auxiliary]
-        )
+        members: list[Method] = [copies]
+        if auxiliary is not None and hyperparameters.merge:
+            members = [auxiliary, copies]
+        elif auxiliary is not None:
+            members = [copies, auxiliary]
         super().__init__(hyperparameters, resources, members, merge=hyperparameters.merge)
 
     @classmethod

@@ -91,8 +91,8 @@ class TokenRecycling(Method):
         return builder.build()
 
     def learn(self, result: VerificationResult) -> None:
-        """Rows of later nodes win over earlier ones of the same token, and those of the accepted
-        path over all; nodes that others proposed count, too."""
+        """A later node's row replaces an earlier one of the same token, and the accepted path comes
+        last; nodes of other proposers count, too."""
         checked = result.checked
         candidates = checked.evaluation.likeliest(self.settings.candidates)
         for node in (*candidates, 0, *checked.path):

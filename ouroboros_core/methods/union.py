@@ -23,14 +23,14 @@ from ouroboros_core.methods.copying import Copying
 
 NGRAM_SIZE = 5
 GUESS_SET_SIZE = 7
-"""Of the window's phrases, as in lookahead decoding."""
+"""The n-gram size of the window, as in lookahead decoding."""
 
 LONGEST = 24
 """Tokens copied at most."""
 
 
 class Union(Combination):
-    """Everybody proposes; what is worth it is checked."""
+    """All members propose; the controller keeps what is worth checking."""
 
     id = "union"
     name = "Union of all sources"

@@ -96,7 +96,8 @@ class TorchEvaluation:
         return [[*zip(some, of, strict=True)] for some, of in zip(ids, scores, strict=True)]
 
     def confidence(self, node: int, token: int) -> float:
-        row, column = self._logits[self._row[node]].float(), token
+        row = self._logits[self._row[node]].float()
+        column = token
         if self._outputs is not None:
             column = int(torch.searchsorted(self._outputs, token))
             if column == len(self._outputs) or int(self._outputs[column]) != token:

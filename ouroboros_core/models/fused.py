@@ -18,7 +18,7 @@ from torch.nn import functional as F
 from ouroboros_core.models.kv_cache import TreeCache
 
 FAMILY = {"llama", "mistral", "qwen2", "qwen3"}
-"""Values of `model_type` whose layers are the ones computed here."""
+"""The supported values of `model_type`."""
 
 Product = Callable[[torch.Tensor], torch.Tensor]
 
@@ -96,7 +96,7 @@ class _Layer:
         values: torch.Tensor,
         past: int,
     ) -> torch.Tensor:
-        """x [rows, model width]; keys, values [1, shared heads, room, width], written at
+        """x [rows, model width]; keys, values [1, shared heads, capacity, width], written at
         past..past+rows.
 
         cos, sin [rows, heads + 2 shared heads, width]: values are turned by nothing, so that one

@@ -1,7 +1,7 @@
 """A KV cache for token trees: preallocated, written in place, an accepted path compacted in place.
 
 It is a transformers `Cache`, so every model that keeps keys and values per token works with it. No
-row is ever concatenated, and the tensors move only when the room itself must grow.
+row is ever concatenated, and the tensors move only when the capacity itself must grow.
 """
 
 from __future__ import annotations
@@ -13,31 +13,31 @@ import torch
 from transformers.cache_utils import Cache, CacheLayerMixin
 
 GRAIN = 256
-"""Room is made in multiples of this many rows."""
+"""Capacity grows in multiples of this many rows."""
 
 
 class TreeCacheLayer(CacheLayerMixin):
-    """Keys and values of one layer, [batch, heads, room, width] each, of which the first `length`
-    rows hold something."""
+    """Keys and values of one layer, [batch, heads, capacity, width] each; the first `length` rows
+    hold something."""
 
     is_sliding = False
 
     def __init__(self) -> None:
         super().__init__()
         self.length = 0
-        self.room = GRAIN
+        self.capacity = GRAIN
 
     def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
-        self.keys = key_states.new_empty(*key_states.shape[:2], self.room, key_states.shape[3])
+        self.keys = key_states.new_empty(*key_states.shape[:2], self.capacity, key_states.shape[3])
         self.values = value_states.new_empty(
-            *value_states.shape[:2], self.room, value_states.shape[3]
+            *value_states.shape[:2], self.capacity, value_states.shape[3]
         )
         self.is_initialized = True
 
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, *_: Any, **__: Any
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Write rows behind the last one; returns all rows as views."""
+        """Append rows; returns all rows as views."""
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
         start, self.length = self.length, self.length + key_states.shape[-2]
@@ -46,13 +46,13 @@ class TreeCacheLayer(CacheLayerMixin):
         self.values[:, :, start : self.length] = value_states
         return self.keys[:, :, : self.length], self.values[:, :, : self.length]
 
-    def grow(self, room: int) -> None:
-        """Make room; moves the rows only if something was already allocated."""
-        self.room = room
+    def grow(self, capacity: int) -> None:
+        """Allocate so many rows; moves the rows only if something was already allocated."""
+        self.capacity = capacity
         if self.is_initialized:
             assert self.keys is not None and self.values is not None
             for name, old in (("keys", self.keys), ("values", self.values)):
-                new = old.new_empty(*old.shape[:2], room, old.shape[3])
+                new = old.new_empty(*old.shape[:2], capacity, old.shape[3])
                 new[:, :, : self.length] = old[:, :, : self.length]
                 setattr(self, name, new)
 
@@ -84,13 +84,17 @@ class TreeCache(Cache):
         super().__init__(layers=[TreeCacheLayer() for _ in range(layers)])
 
     @property
-    def room(self) -> int:
-        room: int = self.layers[0].room
-        return room
+    def capacity(self) -> int:
+        """Rows that fit without moving anything."""
+        capacity: int = self.layers[0].capacity
+        return capacity
+
+    room = capacity
+    """What `causal_lm` and `eagle` call it."""
 
     @property
     def bytes(self) -> int:
-        """What is taken now."""
+        """Allocated bytes."""
         tensors = (
             one
             for layer in self.layers
@@ -100,17 +104,17 @@ class TreeCache(Cache):
         return sum(one.nbytes for one in tensors)
 
     def reserve(self, rows: int) -> None:
-        """Make room for `rows` rows, doubling where it grows at all."""
-        if rows > self.room:
-            wanted = max(rows, 2 * self.room if self.layers[0].is_initialized else 0)
+        """Allocate at least `rows` rows, doubling where the cache grows at all."""
+        if rows > self.capacity:
+            wanted = max(rows, 2 * self.capacity if self.layers[0].is_initialized else 0)
             for layer in self.layers:
                 layer.grow(-(-wanted // GRAIN) * GRAIN)
 
     def append(
         self, index: int, rows: int, heads: int, width: int, like: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor, int]:
-        """Keys and values [1, heads, room, width] of a layer and the first of `rows` new rows, for
-        the caller to write."""
+        """Keys and values [1, heads, capacity, width] of a layer and the first of `rows` new rows,
+        for the caller to write."""
         layer = self.layers[index]
         if not layer.is_initialized:
             empty = like.new_empty(1, heads, 0, width)

@@ -72,7 +72,7 @@ def test_noise_is_a_function_of_seed_and_position() -> None:
         ({"seed": "x"}, "seed must be between 0 and 4294967295, got x"),
         (
             {"heat": 1},
-            "heat is not a knob here; the knobs are temperature, top_k, top_p, seed, acceptance",
+            "heat is not a setting here; the settings are temperature, top_k, top_p, seed, acceptance",
         ),
     ],
 )

@@ -48,10 +48,8 @@ def test_no_payload_raises_an_error_in_this_projects_code_hangs_or_ends_the_serv
 
 
 def test_tracebacks_of_this_project_are_told_from_gradios() -> None:
-    head, frame = (
-        "Traceback (most recent call last):\n",
-        '  File "{}", line 7, in work\n    work()\n',
-    )
+    head = "Traceback (most recent call last):\n"
+    frame = '  File "{}", line 7, in work\n    work()\n'
     gradio, ours = (
         frame.format(path)
         for path in ("/x/site-packages/gradio/queueing.py", ROOT / "visualize/views.py")

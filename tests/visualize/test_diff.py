@@ -57,11 +57,11 @@ def drawn(difference: Diff) -> str:
         ([3, 1, 1, 2, 2], [3, 2, 2, 2], "abc:1-1 de:2-1 fghi:2-2"),
         #  A |a|b|c|d|e|f|   B |abcdef|
         ([1] * 6, [6], "abcdef:6-1"),
-        #  A |ab|cd|ef|   B |abc|de|f|: no place in common but the ends
+        #  A |ab|cd|ef|   B |abc|de|f|: no position in common but the ends
         ([2, 2, 2], [3, 2, 1], "abcdef:3-3"),
         #  A |ab|c|d|   B |a|b|cd|: lost, then saved
         ([2, 1, 1], [1, 1, 2], "ab:1-2 cd:2-1"),
-        #  A |a|b|c|d|   B |ab|cd|: places that saved as many are kept apart
+        #  A |a|b|c|d|   B |ab|cd|: segments that saved as many are kept apart
         ([1, 1, 1, 1], [2, 2], "ab:2-1 cd:2-1"),
         #  A |a|b|c|   B |a|b|c|: one segment
         ([1, 1, 1], [1, 1, 1], "abc:3-3"),
@@ -87,10 +87,8 @@ def test_texts_that_part_are_compared_up_to_there() -> None:
         "The texts part at token 5: as two nearly equal choices can, since passes over more or "
         "fewer"
     )
-    sampled, rejection = (
-        Sampling(temperature=0.5),
-        Sampling(temperature=0.5, acceptance="rejection"),
-    )
+    sampled = Sampling(temperature=0.5)
+    rejection = Sampling(temperature=0.5, acceptance="rejection")
     for one, other, why in (
         (None, sampled, "the two were sampled in different ways"),
         (rejection, rejection, "under rejection sampling every setting draws a text of its own"),
@@ -108,7 +106,7 @@ def test_texts_that_part_are_compared_up_to_there() -> None:
     )
 
 
-def test_the_summary_names_the_whole_and_the_best_place() -> None:
+def test_the_summary_names_the_whole_and_the_best_segment() -> None:
     text = "one\ntwo six ten"
     found = diff(run([1] * 15, text), run([1, 1, 1, 8, 1, 1, 1, 1], text, seconds=0.25))
     assert drawn(found) == "one:3-3 \ntwo six:8-1  ten:4-4"
@@ -124,7 +122,7 @@ def test_the_summary_names_the_whole_and_the_best_place() -> None:
     mixed = diff(run([1, 1, 1, 2, 1, 1, 1], "abcdefgh"), run([3, 1, 1, 3], "abcdefgh"))
     assert sentences(mixed)[:2] == [
         "B needed 3 steps fewer than A for the same 8 tokens (4 instead of 7): 2 of them in ‘abc’.",
-        "B saved 4 steps in 2 places and lost 1 step in 1 place.",
+        "B saved 4 steps in 2 segments and lost 1 step in 1 segment.",
     ]
     longer = diff(run([2], "ab"), run([2, 1], "abc"))
     assert (
@@ -136,10 +134,8 @@ def test_the_summary_names_the_whole_and_the_best_place() -> None:
 
 
 def test_the_view_is_plain_data_with_the_places_that_saved_and_lost_most() -> None:
-    a, b = (
-        run([1, 1, 1, 2, 1, 1, 1], "abcdefgh"),
-        run([3, 1, 1, 3], "abcdefgh", sampling=Sampling(temperature=0.5, seed=3)),
-    )
+    a = run([1, 1, 1, 2, 1, 1, 1], "abcdefgh")
+    b = run([3, 1, 1, 3], "abcdefgh", sampling=Sampling(temperature=0.5, seed=3))
     shown = json.loads(json.dumps(view(diff(a, b)), allow_nan=False))
     assert (
         shown["status"] == sentences(diff(a, b))[0] and shown["lines"] == sentences(diff(a, b))[1:]

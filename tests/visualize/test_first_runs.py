@@ -124,11 +124,9 @@ def test_an_empty_answer_says_why_and_one_click_mends_it(page: Any) -> None:
 def test_from_the_click_on_the_old_run_is_marked_and_one_button_is_generate_or_stop(
     page: Any,
 ) -> None:
-    go, stop, run = (
-        page.locator("#generate"),
-        page.locator("#stop"),
-        page.locator("#token-view .ouro-run"),
-    )
+    go = page.locator("#generate")
+    stop = page.locator("#stop")
+    run = page.locator("#token-view .ouro-run")
     badge = run.locator(".ouro-badge")
     before, status = badge.inner_text(), run.locator(".ouro-status").inner_text()
     assert go.is_visible() and not stop.is_visible()

@@ -63,10 +63,8 @@ def whole(name: str, plain: str | None) -> dict[str, Any]:
     """Numbers of a whole run, and of it against a plain one."""
     run = raw(name)
     steps, count = run["steps"], emitted(run)
-    accepted, tested = (
-        sum(len(s["path"]) for s in steps),
-        sum(len(s["path"]) + corrected(s) for s in steps),
-    )
+    accepted = sum(len(s["path"]) for s in steps)
+    tested = sum(len(s["path"]) + corrected(s) for s in steps)
     facts = {
         "tokens": count,
         "steps": len(steps),
@@ -88,7 +86,8 @@ def whole(name: str, plain: str | None) -> dict[str, Any]:
 
 
 def of_step(step: dict[str, Any]) -> dict[str, Any]:
-    checked, accepted = len(step["tree"]["tokens"]) - 1, len(step["path"])
+    checked = len(step["tree"]["tokens"]) - 1
+    accepted = len(step["path"])
     facts = {
         "step": step["index"] + 1,
         "width": step["width"],
@@ -237,7 +236,8 @@ def _pays(facts: dict[str, Any]) -> dict[str, Any]:
     even = next(
         (a for a in tried if a < 1 and (1 - a ** (gamma + 1)) / (1 - a) >= facts["cost"]), 1.0
     )
-    shallow, deep = sum(0.5**n for n in range(3)), sum(0.5**n for n in range(9))
+    shallow = sum(0.5**n for n in range(3))
+    deep = sum(0.5**n for n in range(9))
     return {
         "even": even,
         "shallow": shallow,

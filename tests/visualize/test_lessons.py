@@ -13,7 +13,6 @@ import pytest
 
 from ouroboros_core.decoding.trace_io import read_trace
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.words import say
 from tests.visitor import ask, choose, generate, set_count, tile, tokens, watch
 from visualize import gallery, learn
 from visualize.deploy import static_site as standalone
@@ -68,7 +67,7 @@ def read_chapter(page: Any, number: int) -> None:
                 arg=at,
             )
         page.locator(".ouro-learn-next").click()
-    page.get_by_text(say("learn.question"), exact=True).wait_for()
+    page.get_by_text("A question", exact=True).wait_for()
 
 
 def answer(page: Any, number: int) -> None:
@@ -81,7 +80,7 @@ def answer(page: Any, number: int) -> None:
             assert len(shown) == len(one["tokens"])
             page.locator(".ouro-learn-option").nth(one["accepted"]).click()
             verdict = page.locator(".ouro-learn-verdict").inner_text()
-            assert verdict.startswith(say("learn.right")) and one["why"] in verdict
+            assert verdict.startswith("Right.") and one["why"] in verdict
             count = page.locator(".ouro-learn-run .ouro-count")
             page.wait_for_function(
                 "s => document.querySelector('.ouro-learn-run "
@@ -90,11 +89,11 @@ def answer(page: Any, number: int) -> None:
             )
             assert "token" not in count.inner_text(), "it is replayed to the commit"
             if n + 1 < len(question["rounds"]):
-                page.get_by_role("button", name=say("learn.another")).click()
+                page.get_by_role("button", name="Another one").click()
         return
     wrong = next(n for n in range(len(question["options"])) if n != question["answer"])
     page.locator(".ouro-learn-option").nth(wrong).click()
-    assert page.locator(".ouro-learn-verdict").inner_text().startswith(say("learn.wrong"))
+    assert page.locator(".ouro-learn-verdict").inner_text().startswith("Not quite.")
     assert (
         page.locator('.ouro-learn-option[data-verdict="right"]')
         .inner_text()
@@ -212,7 +211,9 @@ def test_a_link_brings_the_inputs_back(page: Any, browser: Any, url: str) -> Non
     assert link.startswith(url)
     other = browser.new_page()
     other.goto(link)
-    other.get_by_text(say("link.done")).wait_for()
+    other.get_by_text(
+        "The prompt and the settings are those of the link. Nothing was run yet."
+    ).wait_for()
     assert other.locator("#prompt textarea").input_value() == "Say “hello” & 100% more?"
     assert other.get_by_label("number input for max new tokens").input_value() == "48"
     assert not other.locator("#auto-speculative input").is_checked()

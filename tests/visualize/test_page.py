@@ -56,7 +56,7 @@ def test_a_recorded_run_is_there_before_anything_is_loaded(browser: Any) -> None
 def test_a_visitor_generates_the_papers_example_and_sees_who_wrote_each_token(
     page: Any, url: str
 ) -> None:
-    """With fixed knobs, so that the draft is always asked and suffixes always hang behind it."""
+    """With fixed settings, so that the draft is always asked and suffixes always hang behind it."""
     page.get_by_role("button", name="Java heap").click()
     choose(page, "Ouroboros")
     page.locator("#auto-ouroboros input").uncheck()
@@ -77,9 +77,9 @@ def test_a_visitor_generates_the_papers_example_and_sees_who_wrote_each_token(
         assert "target" not in sources[:-1], "the target's token ends a step"
         ranks = [("draft", "suffix", "target").index(s) for s in sources]
         assert ranks == sorted(ranks), "draft, then suffix, then the target's own"
-    knobs = methods.get("ouroboros").Hyperparameters.fixed()
+    settings = methods.get("ouroboros").Hyperparameters.fixed()
     trace = client(url).predict(
-        HEAP, "ouroboros", knobs, chat=False, compare=False, api_name="/generate"
+        HEAP, "ouroboros", settings, chat=False, compare=False, api_name="/generate"
     )["trace"]
     emitted = [t for s in read_trace(json.dumps(trace)).steps for t in s.tokens]
     assert [int(t["id"]) for t in shown] == emitted, "what is shown is what was written"
@@ -110,7 +110,7 @@ def test_a_visitor_generates_the_papers_example_and_sees_who_wrote_each_token(
     }, "a sign besides colour"
     for chart in ("acceptance", "time", "speedup"):
         page.wait_for_selector(f"#chart-{chart} :is(.bars path, .js-line)", state="attached")
-    page.locator("#chart-choices").get_by_text("Knobs were fixed").wait_for()
+    page.locator("#chart-choices").get_by_text("Settings were fixed").wait_for()
     bars = page.evaluate(
         "document.querySelector('#chart-acceptance .ouro-plot').data.map(d => [...d.y])"
     )
@@ -201,7 +201,7 @@ def test_hostile_prompt_and_output_are_text(page: Any) -> None:
     assert page.locator("#token-view img, #token-view script").count() == 0
 
 
-def test_knobs_follow_the_method_and_bad_values_are_refused(page: Any) -> None:
+def test_settings_follow_the_method_and_bad_values_are_refused(page: Any) -> None:
     page.locator("#auto-union input").uncheck()
     page.get_by_label("number input for window size").locator("visible=true").wait_for()
     choose(page, "Speculative decoding")
@@ -234,7 +234,7 @@ def test_an_expected_text_is_copied_and_each_copy_says_from_where(page: Any, url
     assert len(copied) > 16
     page.locator('#token-view .ouro-token[data-learned="prediction"]').first.hover()
     card = page.locator("#token-view .ouro-card").inner_text()
-    assert f"copied from token {int(copied[0]['place']) + 1} of the expected text" in card
+    assert f"copied from token {int(copied[0]['position']) + 1} of the expected text" in card
     choose(page, "Prompt lookup")
     page.locator("#prediction-sam").wait_for(state="hidden")
     generate(page)

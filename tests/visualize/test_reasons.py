@@ -32,8 +32,8 @@ def judged(node: int, **more: object) -> Judged:
     return replace(Judged(node, (10, 11, 13), (0.61, 0.12, 0.27), (0.2, 0.64, 0.16)), **more)  # type: ignore[arg-type]
 
 
-def step_of(path: tuple[int, ...], target: int | None, places: tuple[Judged, ...]) -> Step:
-    return Step(0, chain(1, [11, 13], DRAFT), path, target, 3, Seconds(), judged=places)
+def step_of(path: tuple[int, ...], target: int | None, judged: tuple[Judged, ...]) -> Step:
+    return Step(0, chain(1, [11, 13], DRAFT), path, target, 3, Seconds(), judged=judged)
 
 
 def test_a_correction_names_what_both_wanted_and_how_much() -> None:
@@ -271,10 +271,8 @@ def test_a_speedup_that_passes_cannot_explain_is_said_to_be_measured_on_a_busy_m
     alone = replace(trace, steps=tuple(replace(step, writer=Source.DRAFT) for step in trace.steps))
     assert metrics.busy(alone, plain(1.1)) is None, "a draft model's passes are cheaper"
     assert judged_busy(trace, plain(2.0)) == ["slowed", pytest.approx(2.0)]
-    steady, unsteady = (
-        timed(baseline(), [0.1] * 9),
-        timed(baseline(), [0.06, 0.07, 0.08, 0.1, 0.1, 0.1, 0.12, 0.13, 0.14]),
-    )
+    steady = timed(baseline(), [0.1] * 9)
+    unsteady = timed(baseline(), [0.06, 0.07, 0.08, 0.1, 0.1, 0.1, 0.12, 0.13, 0.14])
     assert metrics.busy(steady, steady) is None
     for pair in ((steady, unsteady), (unsteady, steady)):
         assert judged_busy(*pair) == ["unsteady", pytest.approx(metrics.pass_spread(unsteady))]

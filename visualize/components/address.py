@@ -7,7 +7,7 @@ inputs (`visualize.permalink`), and both go together. Gradio's tabs know of no a
 script writes one into the browser's history when a tab is opened, and opens the tab when the
 history is gone through.
 
-What a visitor has written is kept in the browser's session storage while the page is loaded anew;
+What a visitor has written is kept in the browser's session storage while the page is reloaded;
 nothing of it is sent.
 """
 
@@ -54,7 +54,7 @@ def changed() -> str:
 
 
 def kept(inputs: int, charts: int, blank: dict[str, Any]) -> str:
-    """For a page that was loaded anew: a function in the browser that gives what was kept to
+    """For a page that was reloaded: a function in the browser that gives what was kept to
     inputs, view and charts."""
     facts = {"key": KEY, "inputs": inputs, "charts": charts, "blank": blank}
     return f"async () => (await {imported('kept')}).kept({json.dumps(facts)})"

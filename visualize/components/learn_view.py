@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from ouroboros_core import words
 from visualize import gallery, learn
 from visualize.components.base import JsonHTML
 from visualize.components.plot_view import PLOTLY
@@ -15,7 +14,7 @@ from visualize.views import legend
 
 def run(request: Any) -> str:
     """What the lessons ask of the server: the view of a recorded run, by its name, as JSON; null
-    where there is none."""
+    if there is none."""
     name = request.get("name") if isinstance(request, dict) else None
     return json.dumps(
         gallery.view(name) if isinstance(name, str) and name in gallery.runs() else None
@@ -28,12 +27,10 @@ class LearnView(JsonHTML):
 
     def __init__(self, **more: Any) -> None:
         value = {"chapters": learn.chapters(), "questions": learn.questions()}
-        texts = words.under("learn.", "theory.", "view.", "plot.")
         super().__init__(
             value,
             LEARN_VIEW,
             looks=legend(),
-            words=texts,
             plotly=PLOTLY,
             server_functions=[run],
             **more,

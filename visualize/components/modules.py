@@ -20,9 +20,9 @@ def modules() -> dict[str, str]:
 
 
 @cache
-def place() -> str:
+def modules_path() -> str:
     """Where the page has its modules, beside its own address: another version of any of them has
-    another place. Below gradio_api, see `plot_view.PLOTLY`."""
+    another address. Below gradio_api, see `plot_view.PLOTLY`."""
     written = "\0".join(part for item in modules().items() for part in item)
     return f"gradio_api/js-{hashlib.sha256(written.encode()).hexdigest()[:16]}"
 
@@ -36,7 +36,7 @@ def module(name: str) -> Response:
 
 def imported(name: str) -> str:
     """In the browser: the promise of the module of that name."""
-    return f'import(new URL("{place()}/{name}.js", document.baseURI))'
+    return f'import(new URL("{modules_path()}/{name}.js", document.baseURI))'
 
 
 def preloaded(*names: str) -> str:
@@ -45,5 +45,5 @@ def preloaded(*names: str) -> str:
     for name in wanted:
         more = (other for _, other in imports(modules()[f"{name}.js"]))
         wanted += [other for other in more if other not in wanted]
-    links = (f'<link rel="modulepreload" href="{place()}/{name}.js">' for name in wanted)
+    links = (f'<link rel="modulepreload" href="{modules_path()}/{name}.js">' for name in wanted)
     return "\n".join(links)

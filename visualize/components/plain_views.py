@@ -1,12 +1,10 @@
-"""Views without a life of their own: saving and opening runs, the gallery, the difference of two
-runs."""
+"""Simple views: saving and opening runs, the gallery, the difference of two runs."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from ouroboros_core import words
 from ouroboros_core.decoding.trace_io import MAX_BYTES
 from visualize import gallery
 from visualize.components.base import JsonHTML
@@ -27,7 +25,7 @@ class SaveView(JsonHTML):
 
     def __init__(self, kinds: Sequence[str], **more: Any) -> None:
         """kinds: of the buttons, in their order."""
-        super().__init__(None, save_buttons(*kinds), words=words.under("save."), **more)
+        super().__init__(None, save_buttons(*kinds), **more)
 
 
 class AskView(JsonHTML):
@@ -36,14 +34,14 @@ class AskView(JsonHTML):
 
     def __init__(self, field: str, **more: Any) -> None:
         """field: the id of the prompt's box."""
-        super().__init__(None, ASK_VIEW, words=words.under("ask."), field=field, **more)
+        super().__init__(None, ASK_VIEW, field=field, **more)
 
 
 class OpenView(JsonHTML):
     """Value: {seq, said}. A file triggers `open_file` with its name and text."""
 
     def __init__(self, **more: Any) -> None:
-        super().__init__(None, OPEN_VIEW, words=words.under("open."), limit=MAX_BYTES, **more)
+        super().__init__(None, OPEN_VIEW, limit=MAX_BYTES, **more)
 
 
 class LinkView(JsonHTML):
@@ -58,16 +56,14 @@ class GalleryView(JsonHTML):
     """The recorded runs; a choice triggers `open_recorded` with a name."""
 
     def __init__(self, **more: Any) -> None:
-        super().__init__(
-            {"entries": gallery.entries()}, GALLERY_VIEW, words=words.under("gallery."), **more
-        )
+        super().__init__({"entries": gallery.entries()}, GALLERY_VIEW, **more)
 
 
 class DiffView(JsonHTML):
     """Value: {seq, ...}, see `visualize.diff.view`, or {seq, problem}."""
 
     def __init__(self, **more: Any) -> None:
-        super().__init__(None, DIFF_VIEW, words=words.under("diff."), **more)
+        super().__init__(None, DIFF_VIEW, **more)
 
 
 class SweepView(JsonHTML):
@@ -75,4 +71,4 @@ class SweepView(JsonHTML):
     stopped}. Triggers `open_cell`."""
 
     def __init__(self, value: dict[str, Any], **more: Any) -> None:
-        super().__init__(value, SWEEP_VIEW, words=words.under("sweep."), **more)
+        super().__init__(value, SWEEP_VIEW, **more)

@@ -7,7 +7,6 @@ from typing import Any
 import plotly
 from fastapi.responses import FileResponse
 
-from ouroboros_core import words
 from visualize.components.base import JsonHTML
 from visualize.components.modules import FOREVER
 from visualize.markup import PLOTLY_JS, plot_view
@@ -50,6 +49,5 @@ class PlotView(JsonHTML):
             looks=legend(),
             axis=axis,
             later=later,
-            words=words.under("plot."),
             **more,
         )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from ouroboros_core import words
 from visualize.components.base import JsonHTML
 from visualize.markup import RACE_VIEW
 
@@ -14,4 +13,4 @@ class RaceView(JsonHTML):
     come one after the other."""
 
     def __init__(self, value: dict[str, Any] | None = None, **more: Any) -> None:
-        super().__init__(value, RACE_VIEW, words=words.under("view.", "race."), **more)
+        super().__init__(value, RACE_VIEW, **more)

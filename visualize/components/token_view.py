@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from ouroboros_core import words
 from visualize.components.base import JsonHTML
 from visualize.markup import TOKEN_VIEW
 from visualize.views import legend
@@ -26,7 +25,6 @@ class TokenView(JsonHTML):
             value,
             TOKEN_VIEW,
             looks=legend(),
-            words=words.under("view.", "keep."),
             keep=True,
             **more,
         )

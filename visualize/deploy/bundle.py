@@ -59,7 +59,8 @@ def _add(
                 raise ValueError(f"{where}: these are not names to import: {names}")
             _add(other, folder, (*above, name), written, parts)
             asked = [part.split(" as ")[0] for part in names.split(", ")]
-            if missing := [one for one in asked if one not in written[other]]:
+            missing = [one for one in asked if one not in written[other]]
+            if missing:
                 raise ValueError(f"{where}: {other}.js does not export {', '.join(missing)}")
             taken = RENAMED.sub(r"\1: \2", names)
             lines.append(f"const {{ {taken} }} = module_{other};")

@@ -22,7 +22,7 @@ from packaging.specifiers import SpecifierSet
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.loading.allowed import Choice, read_pairs
+from ouroboros_core.loading.allowed import PairChoice, read_pairs
 from ouroboros_core.locations import assets
 from visualize.deploy.static_site import make_way
 
@@ -187,7 +187,7 @@ def _explain(error: dict[str, Any]) -> str:
 
 
 def read_front_matter(text: str) -> dict[str, Any]:
-    """The fields of a README's front matter; raises InvalidInput where it is missing, malformed, or
+    """The fields of a README's front matter; raises InvalidInput if it is missing, malformed, or
     names a field twice."""
     block = _block(text)[1]
     try:
@@ -240,15 +240,16 @@ def write_space(folder: Path, hardware: str = "cpu", source: Path | None = None)
     for front matter that Spaces would refuse, for a link of the README to what is not in the
     folder, and for a file of more than 10 MB.
     """
-    root, place = (source or assets().parent).resolve(), folder.resolve()
+    root = (source or assets().parent).resolve()
+    target = folder.resolve()
     if hardware not in SPACES:
         raise InvalidInput(f"hardware must be one of {', '.join(SPACES)}, got {hardware!r}")
     if not (root / "app.py").is_file():
         raise InvalidInput(f"{root} has no app.py: a Space is written from a checkout")
     if (
-        place == root
-        or place in root.parents
-        or any(place.is_relative_to(root / part) for part in PARTS)
+        target == root
+        or target in root.parents
+        or any(target.is_relative_to(root / part) for part in PARTS)
     ):
         raise InvalidInput(f"{folder} holds what is copied: name another folder, as in build/space")
     pairs = root / "assets" / "pairs" / f"{hardware}.json"
@@ -282,7 +283,7 @@ def _requirements(text: str) -> str:
     return changed
 
 
-def _readme(text: str, hardware: str, pairs: Sequence[Choice]) -> str:
+def _readme(text: str, hardware: str, pairs: Sequence[PairChoice]) -> str:
     """The repository's introduction, what this Space offers, and the citations, under the front
     matter of the Space."""
     kept = read_front_matter(text).items()

@@ -14,15 +14,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ouroboros_core import words
 from ouroboros_core.decoding.equality import Divergence
 from ouroboros_core.decoding.trace import Trace
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.locations import assets
-from ouroboros_core.words import say
 from visualize import gallery, learn, palette, views
 from visualize.deploy.bundle import bundle
 from visualize.markup import (
+    ADDRESS,
     GALLERY_VIEW,
     LEARN_VIEW,
     PLOTLY_JS,
@@ -38,7 +37,28 @@ PAGES = {
     "traces": ("gallery", GALLERY_VIEW),
     "theory": ("theory", THEORY_VIEW),
 }
-"""Of the static gallery: the place that site.js fills, and with which view."""
+"""Of the static gallery: the element that site.js fills, and with which view."""
+LABELS = {"index": "Learn", "traces": "Recorded runs", "theory": "Theory"}
+REPLAY_FOOT = (
+    "This file needs no network and no program but a browser. Space plays, arrow keys step; a "
+    "click on a token says who wrote it and why."
+)
+SITE_FOOT = (
+    "Recorded runs of the project Ouroboros; every number was measured in the run that is shown."
+)
+README = """\
+---
+title: Ouroboros gallery
+emoji: 🐍
+sdk: static
+short_description: Speculative decoding, seen token by token
+license: apache-2.0
+---
+
+Lessons and recorded runs of speculative decoding. No server and no model is needed: index.html \
+opens from disk, too.
+"""
+"""Of the static gallery, as Spaces wants it."""
 
 
 def replay_html(
@@ -52,19 +72,18 @@ def replay_html(
     view = views.run_view(
         trace, baseline, run="replay", seq=1, badge_text=views.badge(trace), difference=difference
     )
-    facts = {"value": json.dumps(view), "looks": views.legend(), "words": words.under("view.")}
+    facts = {"value": json.dumps(view), "looks": views.legend()}
     body = (
         f'<main class="ouro-site">{_header()}<div id="run">{TOKEN_VIEW.template}</div>'
-        f'<p class="ouro-site-foot">{html.escape(say("replay.foot"))}</p></main>'
+        f'<p class="ouro-site-foot">{REPLAY_FOOT}</p></main>'
         f"{_facts(facts)}<script>{bundle('replay')}</script>"
     )
     policy = f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
-    return _page(say("replay.title", method=trace.method), body, f"{policy}<style>{_css()}</style>")
+    return _page(f"A run of {trace.method}, replayed", body, f"{policy}<style>{_css()}</style>")
 
 
 def _header() -> str:
-    title, motto = html.escape(say("page.title")), html.escape(say("page.motto"))
-    return f'<header class="ouro-header"><h1>{title}</h1><p>{motto}</p></header>'
+    return ADDRESS.template
 
 
 def _json(value: Any) -> str:
@@ -86,7 +105,7 @@ def _css() -> str:
 
 def _page(title: str, body: str, head: str) -> str:
     return (
-        f'<!doctype html>\n<html lang="{say("page.language")}"><head><meta charset="utf-8">'
+        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         f'<meta name="viewport" content="width=device-width, initial-scale=1"><title>{html.escape(title)}</title>{head}</head>'
         f"<body>{body}</body></html>\n"
     )
@@ -122,10 +141,10 @@ def write_gallery(folder: Path) -> list[Path]:
     files = {
         "site.css": _css(),
         "site.js": bundle("site"),
-        "README.md": say("static.front"),
+        "README.md": README,
     }
     files |= {
-        f"{name}.html": _site_page(name, place, view) for name, (place, view) in PAGES.items()
+        f"{name}.html": _site_page(name, element, view) for name, (element, view) in PAGES.items()
     }
     files |= {f"runs/{name}.js": _told(name) for name in gallery.runs()}
     for name, text in files.items():
@@ -146,24 +165,23 @@ def _data(name: str) -> dict[str, Any]:
         "index": {"chapters": learn.chapters(), "questions": learn.questions()},
         "traces": {"entries": gallery.entries()},
     }
-    texts = words.under("view.", "learn.", "theory.", "gallery.", "plot.")
-    return {**own.get(name, {}), "looks": views.legend(), "words": texts}
+    return {**own.get(name, {}), "looks": views.legend()}
 
 
-def _site_page(name: str, place: str, view: Markup) -> str:
+def _site_page(name: str, element: str, view: Markup) -> str:
     links = "".join(
-        f'<a href="{page}.html"{" aria-current=page" if page == name else ""}>{html.escape(say(f"static.{page}"))}</a>'
-        for page in PAGES
+        f'<a href="{page}.html"{" aria-current=page" if page == name else ""}>{label}</a>'
+        for page, label in LABELS.items()
     )
     run = f'<div id="run">{TOKEN_VIEW.template}</div>' if name == "traces" else ""
     body = (
-        f'<main class="ouro-site">{_header()}<nav class="ouro-site-nav" aria-label="{say("static.pages")}">{links}</nav>'
-        f'<div id="{place}">{view.template}</div>{run}'
-        f'<p class="ouro-site-foot">{html.escape(say("static.foot"))}</p></main>'
+        f'<main class="ouro-site">{_header()}<nav class="ouro-site-nav" aria-label="Pages">{links}</nav>'
+        f'<div id="{element}">{view.template}</div>{run}'
+        f'<p class="ouro-site-foot">{SITE_FOOT}</p></main>'
         f'{_facts(_data(name))}<script src="site.js"></script>'
     )
     head = '<link rel="stylesheet" href="site.css"><script src="plotly.min.js"></script>'
-    return _page(f"{say('page.title')}: {say(f'static.{name}')}", body, head)
+    return _page(f"Ouroboros: {LABELS[name]}", body, head)
 
 
 if __name__ == "__main__":

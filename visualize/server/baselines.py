@@ -1,4 +1,4 @@
-"""Plain runs that were measured already."""
+"""A cache of measured plain runs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Baselines:
     @staticmethod
     def key(pair: Pair, task: Task, visitor: str = "") -> str:
         """Prompt, length, sampling, models, dtype, device and threads, and whose it is."""
-        place = pair.environment
+        environment = pair.environment
         plain = task.plain()
         facts = (
             visitor,
@@ -41,7 +41,7 @@ class Baselines:
             pair.target.model.num_parameters(),
         )
         return hashlib.sha256(
-            repr((*facts, place.dtype, place.device, place.threads)).encode()
+            repr((*facts, environment.dtype, environment.device, environment.threads)).encode()
         ).hexdigest()
 
     def get(self, key: str) -> Trace | None:

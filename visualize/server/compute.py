@@ -8,7 +8,7 @@ from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING
 
 from ouroboros_core.decoding import metrics
-from ouroboros_core.words import say, several
+from ouroboros_core.words import counted
 from visualize import figures, views
 from visualize.server.models import Models
 from visualize.server.updates import (
@@ -39,7 +39,7 @@ STATUS_INTERVAL = 1 / 2
 
 
 def draw_anew(steps: int, drawn: int) -> bool:
-    """Whether charts of the first `drawn` steps are to be drawn anew: once there are twice as many,
+    """Whether charts of the first `drawn` steps are to be redrawn: once there are twice as many,
     so that all drawings of a run together send and cost about twice what the last one does."""
     return steps >= max(4, 2 * drawn)
 
@@ -86,8 +86,8 @@ class Compute:
         from ouroboros_core.decoding.generation import Generation
 
         here = self._models.loaded(pair)
-        title = say("race.title", target=here.target.name, where=here.environment.where)
-        view: View = {"race": name, "badge": say("view.live"), "title": title}
+        title = f"{here.target.name}, on {here.environment.where}"
+        view: View = {"race": name, "badge": views.LIVE, "title": title}
         lanes: list[View] = []
         baseline, due = None, 0.0
         generations = [
@@ -98,12 +98,10 @@ class Compute:
                 now = time.monotonic()
                 if now >= due:
                     due = now + STATUS_INTERVAL
-                    facts = {
-                        "lane": lane,
-                        "step": step.index + 1,
-                        "tokens": several("run.tokens", len(generation.texts)),
-                    }
-                    status = say("race.status", n=number, all=len(tasks), **facts)
+                    tokens = counted(len(generation.texts), "token")
+                    status = (
+                        f"Lane {number} of {len(tasks)}, {lane}: step {step.index + 1}, {tokens}"
+                    )
                     yield RaceProgress(
                         {**view, "seq": time.time_ns(), "status": status, "done": False}
                     )
@@ -128,17 +126,17 @@ class _Live:
         )
         view = {
             "run": self._name,
-            "badge": say("view.live"),
+            "badge": views.LIVE,
             "title": title,
             "prompt": task.prompt,
             "chat": task.chat,
             "seq": self._seq,
             "from": 0,
             "steps": [],
-            "status": say("generate.prompt"),
+            "status": "Reading the prompt …",
             "tiles": [],
         }
-        charts = dict.fromkeys(growing(()), figures.empty(say("generate.first")))
+        charts = dict.fromkeys(growing(()), figures.empty("The first step is under way."))
         return Started(self._name, begun, pool, view, charts)
 
     def progress(self) -> Generator[Progress, None, None]:
@@ -160,11 +158,8 @@ class _Live:
 
     def _new_steps(self, charts: Charts) -> Progress:
         generation = self._generation
-        status = say(
-            "generate.status",
-            n=len(generation.steps),
-            tokens=several("run.tokens", len(generation.texts)),
-        )
+        tokens = counted(len(generation.texts), "token")
+        status = f"Step {len(generation.steps)}: {tokens}"
         self._seq += 1
         view = {
             "run": self._name,
@@ -190,12 +185,12 @@ class _Live:
             None,
             run=self._name,
             seq=self._seq,
-            badge_text=say("view.live"),
+            badge_text=views.LIVE,
             start=self._sent,
         )
         plain = self._generation.task.sampling.kind
         view |= {
-            "status": say("generate.comparing", status=view["status"], plain=plain),
+            "status": f"{view['status']}. Now {plain}, to compare with …",
             "done": False,
         }
         return Written(trace, view, growing(trace.steps) if self._charts else {})
@@ -207,7 +202,7 @@ class _Live:
             baseline,
             run=self._name,
             seq=self._seq + 1,
-            badge_text=say("view.live"),
+            badge_text=views.LIVE,
             difference=difference,
             live=True,
         )
@@ -219,11 +214,14 @@ def _lanes_view(lanes: Sequence[View], count: int) -> View:
     """What a race shows when a lane of so many has ended."""
     over = len(lanes) == count
     if not over:
-        status = say("race.lane.over", n=len(lanes), all=count)
+        status = f"Lane {len(lanes)} of {count} has run."
     elif any(lane["busy"] for lane in lanes):
-        status = say("race.over.busy")
+        status = (
+            "All lanes have run; this is the replay. The machine was busy meanwhile: press "
+            "Race to measure again."
+        )
     else:
-        status = say("race.over")
+        status = "All lanes have run; this is the replay."
     return {
         "seq": time.time_ns(),
         "lanes": list(lanes),
@@ -277,7 +275,7 @@ def all_charts(trace: Trace, baseline: Trace | None) -> Charts:
     speedup = (
         figures.speedup_by_token(trace, baseline)
         if baseline is not None and trace.steps
-        else figures.empty(say("generate.uncompared"))
+        else figures.empty("There is no plain run to compare with.")
     )
     return {
         **growing(trace.steps),

@@ -11,7 +11,6 @@ import gradio as gr
 from ouroboros_core import methods
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.sampling import Sampling
-from ouroboros_core.words import say
 from visualize.server.faults import told
 from visualize.server.limits import Limits, who
 from visualize.server.models import import_core
@@ -40,15 +39,15 @@ def make_task(
     from ouroboros_core.decoding.generation import Task
 
     if not isinstance(prompt, str) or not prompt:
-        raise InvalidInput(say("generate.empty"))
-    if not isinstance(prediction, str) or len(prediction) > LONGEST_PREDICTION:
-        known = isinstance(prediction, str)
-        what = (
-            say("generate.characters", n=len(prediction))
-            if known
-            else say("generate.type", type=type(prediction).__name__)
+        raise InvalidInput(
+            "the prompt is empty; write at least one character, or choose an example"
         )
-        raise InvalidInput(say("generate.toolong", most=LONGEST_PREDICTION, what=what))
+    if not isinstance(prediction, str) or len(prediction) > LONGEST_PREDICTION:
+        text = isinstance(prediction, str)
+        what = f"{len(prediction)} characters" if text else f"a {type(prediction).__name__}"
+        raise InvalidInput(
+            f"prediction must be a text of at most {LONGEST_PREDICTION} characters, got {what}"
+        )
     kind = methods.get(method)
     chosen = Sampling.parse(sampling)
     assert isinstance(chosen, Sampling)
@@ -75,14 +74,15 @@ def whole(name: str, count: Any, most: int) -> int:
         or not 1 <= count <= most
         or count % 1
     ):
-        raise InvalidInput(say("generate.wrongcount", name=name, count=str(count)[:40], most=most))
+        given = str(count)[:40]
+        raise InvalidInput(f"{name} must be a whole number between 1 and {most}, got {given}")
     return int(count)
 
 
 def flag(name: str, value: Any) -> bool:
     """True or false, or InvalidInput."""
     if not isinstance(value, bool):
-        raise InvalidInput(say("generate.wrongflag", name=name, value=str(value)[:40]))
+        raise InvalidInput(f"{name} must be true or false, got {str(value)[:40]}")
     return value
 
 

@@ -1,5 +1,5 @@
-"""Whatever goes wrong in an event becomes a sentence on the page; what is not the visitor's to mend
-is logged with a number."""
+"""Turns errors of an event into a sentence on the page; errors of the program are logged with a
+number."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from typing import Any, TypeVar
 import gradio as gr
 
 from ouroboros_core.errors import InvalidInput, OuroborosError
-from ouroboros_core.words import say
 
 log = logging.getLogger("ouroboros.faults")
 
@@ -23,7 +22,7 @@ MEMORY = ("can't allocate memory", "out of memory", "not enough memory")
 
 @contextmanager
 def told() -> Iterator[None]:
-    """Around everything that an event does; also around the loop of a generator."""
+    """Wraps everything that an event does, including the loop of a generator."""
     try:
         yield
     except OuroborosError as error:
@@ -43,25 +42,30 @@ def sent(event: gr.EventData, name: str) -> Any:
 
 
 def field(event: gr.EventData, name: str, kind: type[T]) -> T:
-    """What an event of the page's own scripts carries under a name; raises InvalidInput where it is
+    """What an event of the page's own scripts carries under a name; raises InvalidInput if it is
     missing or no such thing."""
     value = sent(event, name)
     if not isinstance(value, kind):
-        raise InvalidInput(say("fault.event", name=name))
+        raise InvalidInput(f"the page sent no {name}: reload it")
     return value
 
 
 def describe(error: Exception, memory: str = "") -> str:
-    """What a visitor is told of an error that nobody foresaw; `memory`: where it is that there is
-    none left."""
+    """The message for an unforeseen error; `memory`: the message if memory ran out."""
     if isinstance(error, MemoryError) or any(part in str(error).lower() for part in MEMORY):
         log.error(
             "out of memory: %s", str(error).splitlines()[0] if str(error) else type(error).__name__
         )
-        return memory or say("fault.memory")
+        return memory or (
+            "this run did not fit into the memory of this machine; it was given back. "
+            "Shorten the prompt or ask for fewer tokens"
+        )
     number = uuid.uuid4().hex[:8]
     frames = "".join(
         traceback.format_tb(error.__traceback__)
     )  # and not what it says: that may hold a visitor's text
     log.error("fault %s, Traceback of a %s:\n%s", number, type(error).__name__, frames)
-    return say("fault.unforeseen", kind=type(error).__name__, number=number)
+    return (
+        f"something of ours went wrong ({type(error).__name__}); your next click works "
+        f"as before. In the server's log it is fault {number}: please report it"
+    )

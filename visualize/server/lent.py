@@ -22,7 +22,7 @@ ZERO = os.environ.get("SPACES_ZERO_GPU", "").lower() in ("1", "t", "true")
 """Whether this process has no GPU of its own, but borrows one."""
 
 if ZERO:
-    import spaces  # type: ignore[import-not-found]  # installed where there is one to lend
+    import spaces  # type: ignore[import-not-found]  # installed if there is one to lend
 
 P = ParamSpec("P")
 Generating = Callable[P, Generator[Any, None, None]]

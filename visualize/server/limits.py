@@ -1,4 +1,4 @@
-"""What a visitor may ask for: of one run, and on a public page of an hour."""
+"""The limits of a run and, on a public page, of a visitor per hour."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.words import say
 
 WINDOW = 3600.0
 VISITORS = 10_000
-"""Whose spending is remembered; the one who came last before all others is forgotten first."""
+"""How many visitors' spending is remembered; the one seen longest ago is forgotten first."""
 
 
 @dataclass(frozen=True)
@@ -43,13 +42,13 @@ class Budget:
     def __init__(
         self, most: int | None, what: str, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """what: the word table's key below `budget.`."""
+        """what: the thing of which a visitor may have `most` in an hour, as a message names it."""
         self.most, self._what, self._clock = most, what, clock
         self._spent: OrderedDict[str, deque[tuple[float, float]]] = OrderedDict()
         self._lock = threading.Lock()
 
     def admit(self, visitor: str, wanted: float) -> None:
-        """Raise InvalidInput, saying when there will be enough, if a visitor has not so much
+        """Raise InvalidInput, saying when there will be enough, if a visitor has less than `wanted`
         left."""
         if self.most is None:
             return
@@ -60,16 +59,22 @@ class Budget:
             return
         now, back = self._clock(), 0.0
         for when, amount in spent:
-            total, back = total - amount, when + WINDOW - now
+            total -= amount
+            back = when + WINDOW - now
             if total + wanted <= self.most:
                 break
         had = sum(amount for _, amount in spent)
-        facts = {"most": f"{self.most:,}", "had": f"{had:,.0f}", "wanted": f"{wanted:,.0f}"}
-        key = "budget.never" if wanted > self.most else "budget.spent"
-        raise InvalidInput(
-            say(
-                key, what=say(f"budget.{self._what}"), minutes=max(1, math.ceil(back / 60)), **facts
+        allowed = f"on this public page everybody may have {self.most:,} {self._what} in an hour"
+        if wanted > self.most:
+            raise InvalidInput(
+                f"{allowed}, and this would be {wanted:,.0f}: ask for less, or run the page on "
+                "your own machine with make run"
             )
+        minutes = max(1, math.ceil(back / 60))
+        raise InvalidInput(
+            f"{allowed}; you have had {had:,.0f}, and this would be {wanted:,.0f} more: ask for "
+            f"less, come back in {minutes} minutes, or run the page on your own machine with make "
+            "run"
         )
 
     def spend(self, visitor: str, amount: float) -> None:

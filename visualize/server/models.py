@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 
 from ouroboros_core import methods
 from ouroboros_core.errors import InvalidInput, OuroborosError
-from ouroboros_core.loading.allowed import Choice, typed
+from ouroboros_core.loading.allowed import PairChoice, typed
 from ouroboros_core.sampling import Sampling
-from ouroboros_core.words import say
 from visualize.server.faults import describe
 from visualize.server.lent import ZERO
 
@@ -25,6 +24,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 WARM_UP_TOKENS = 8
+EMBEDDED = "SmolLM2-135M with its own draft"
+"""The name of the pair that ships with the project."""
+TOO_LARGE = "these models do not fit into the memory of this machine: choose smaller ones"
 
 
 class Models:
@@ -32,16 +34,18 @@ class Models:
     does."""
 
     def __init__(
-        self, load: Callable[[Choice], Pair], choices: Sequence[Choice] = (), *, own: bool = True
+        self,
+        load: Callable[[PairChoice], Pair],
+        choices: Sequence[PairChoice] = (),
+        *,
+        own: bool = True,
     ) -> None:
         """
         choices  the first is there from the beginning; none: the embedded pair
         own      whether others may be named, by path or Hub id
         """
         self._load = load
-        self.choices = {
-            choice.name: choice for choice in choices or [Choice(name=say("models.embedded"))]
-        }
+        self.choices = {choice.name: choice for choice in choices or [PairChoice(name=EMBEDDED)]}
         self.own = own
         self._loading: dict[str, Future[Pair]] = {}
         self._lock = threading.Lock()
@@ -50,7 +54,7 @@ class Models:
     def first(self) -> str:
         return next(iter(self.choices))
 
-    def choice(self, name: object) -> Choice:
+    def choice(self, name: object) -> PairChoice:
         """The pair of that name, '' for the first; raises InvalidInput for one that is not
         offered."""
         if not name:
@@ -60,7 +64,7 @@ class Models:
         if self.own and isinstance(name, str):
             return typed(name)
         raise InvalidInput(
-            say("models.unlisted", name=str(name)[:80], names=", ".join(self.choices))
+            f"{str(name)[:80]} is not offered here; choose one of: {', '.join(self.choices)}"
         )
 
     def start(self) -> None:
@@ -72,7 +76,7 @@ class Models:
                 wanted.exception()
 
     def ask(self, name: str) -> Future[Pair]:
-        """The pair of that name, or what will be it; one that failed to load is tried anew."""
+        """The pair of that name, or what will be it; one that failed to load is tried again."""
         choice = self.choice(name)
         with self._lock:
             known = self._loading.get(choice.name)
@@ -86,7 +90,7 @@ class Models:
         ).start()
         return wanted
 
-    def _run(self, choice: Choice, wanted: Future[Pair]) -> None:
+    def _run(self, choice: PairChoice, wanted: Future[Pair]) -> None:
         try:
             import_core()
             pair = self._load(choice)
@@ -98,9 +102,7 @@ class Models:
             wanted.set_exception(error)
         except BaseException as error:
             reason = (
-                describe(error, say("fault.memory.models"))
-                if isinstance(error, Exception)
-                else type(error).__name__
+                describe(error, TOO_LARGE) if isinstance(error, Exception) else type(error).__name__
             )
             wanted.set_exception(InvalidInput(reason))
 
@@ -143,19 +145,16 @@ class Models:
             return str(error)
         known = self._loading.get(wanted)
         if known is None and wanted != self.first:
-            return say("models.later")
+            return "These models will be loaded when you first run something with them."
         if known is None or not known.done():
-            return say("models.loading")
+            return "Loading the models; meanwhile, this run was recorded earlier."
         if known.exception() is not None:
-            return say("models.failed", error=known.exception())
+            return f"The models could not be loaded: {known.exception()}"
         pair = known.result()
         parts = ("draft", pair.draft), ("head", pair.head), ("corpus", pair.corpus)
-        beside = ", ".join(
-            say(f"models.{what}", name=part.name) for what, part in parts if part
-        ) or say("models.none")
-        return say(
-            "models.ready", target=pair.target.name, beside=beside, where=pair.environment.where
-        )
+        named = [f"{what} {part.name}" for what, part in parts if part]
+        beside = ", ".join(named) or "no draft model"
+        return f"Ready: {pair.target.name} with {beside}, on {pair.environment.where}."
 
     def check_draft(self, pair: str, draft: str) -> None:
         """Raise InvalidInput for a draft, by path or Hub id, that a sweep with this pair may not
@@ -169,11 +168,13 @@ class Models:
                 if choice.target == target and choice.draft
             ),
         }
-        if (there := self.there(pair)) is not None and there.draft is not None:
+        there = self.there(pair)
+        if there is not None and there.draft is not None:
             offered.add(there.draft.name)
         if not self.own and draft not in offered:
             raise InvalidInput(
-                say("models.undrafted", name=draft[:80], names=", ".join(sorted(offered)))
+                f"the draft {draft[:80]} is not offered here; choose one of: "
+                + ", ".join(sorted(offered))
             )
 
 

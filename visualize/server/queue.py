@@ -7,7 +7,6 @@ import threading
 from collections import deque
 
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.words import several
 
 
 class RunQueue:
@@ -20,21 +19,26 @@ class RunQueue:
         self._changed = threading.Condition()
 
     def join(self) -> object:
-        """A place at the end, to leave later; raises InvalidInput where the queue is full."""
+        """A ticket at the end of the queue, to leave later; raises InvalidInput if the queue is
+        full."""
         with self._changed:
             if len(self._line) >= self._most:
-                raise InvalidInput(several("generate.full", self._most - 1))
+                waiting = self._most - 1
+                runs = "a run is" if waiting == 1 else f"{waiting} runs are"
+                raise InvalidInput(
+                    f"the queue is full: {runs} waiting already. Try again in a minute"
+                )
             ticket = object()
             self._line.append(ticket)
             return ticket
 
     def before(self, ticket: object) -> int:
-        """How many come first; with 0, the turn has come."""
+        """How many are before this one; 0 means its turn has come."""
         with self._changed:
             return self._line.index(ticket)
 
     def pause(self, seconds: float) -> None:
-        """Until somebody leaves, but not longer."""
+        """Wait until somebody leaves, at most `seconds`."""
         with self._changed:
             self._changed.wait(seconds)
 

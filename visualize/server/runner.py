@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from ouroboros_core.decoding import metrics
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.words import say
 from visualize.server.baselines import Baselines
 from visualize.server.compute import STATUS_INTERVAL, Compute
 from visualize.server.lent import ZERO, lent
@@ -43,7 +42,9 @@ class Runner:
         """waiting: how many may wait while one computes."""
         self.models, self.limits = models, limits
         self._tokens = Account(Budget(limits.tokens, "tokens"), lambda log: log.tokens)
-        self._seconds = Account(Budget(limits.sweep_seconds, "seconds"), lambda log: log.seconds)
+        self._seconds = Account(
+            Budget(limits.sweep_seconds, "seconds of sweeps"), lambda log: log.seconds
+        )
         self._baselines = Baselines()
         self._turns = Turns(models, waiting)
         compute = Compute(models)
@@ -66,7 +67,7 @@ class Runner:
         """Run a task and then, unless already measured, plain decoding.
 
         pool     gives the phrases of the visitor's earlier runs, for a warm start
-        fresh    whether plain decoding is measured anew, even where it was already
+        fresh    whether plain decoding is measured again, even where it was already
         pair     the models' name; visitor: whose budget it is
         Raises InvalidInput for what cannot run, before anything does.
         """
@@ -112,7 +113,10 @@ class Runner:
     ) -> Generator[SweepUpdate, None, None]:
         """Make a sweep and do what is left of it."""
         if ZERO:
-            raise InvalidInput(say("sweep.lent"))
+            raise InvalidInput(
+                "the GPU of this page is lent for a minute at a time, which is too short for a "
+                "sweep: run the page on your own machine with make run"
+            )
         with self._turns.take("sweep", self._seconds, pair=pair, visitor=visitor) as turn:
             yield from turn.wait()
             sweep = make(turn.pair)

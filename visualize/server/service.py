@@ -1,4 +1,4 @@
-"""What stands between the network and the page: how much may come in, what is not served, and the
+"""Middleware between the network and the page: request limits, refused routes, compression and the
 log."""
 
 from __future__ import annotations
@@ -12,8 +12,6 @@ from fastapi.exceptions import RequestValidationError
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.responses import JSONResponse
 
-from ouroboros_core.words import say
-
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -26,6 +24,9 @@ UNUSED = re.compile(
 )
 """Ways of Gradio's by which files come in or other servers are asked. The page needs none: files
 are read in the browser."""
+NO_FILES = (
+    "no files are taken here, and no other server is asked: the page reads files in the browser"
+)
 
 
 class Gate:
@@ -43,9 +44,10 @@ class Gate:
         if UNUSED.match(str(scope["path"])) or headers.get(b"content-type", b"").lower().startswith(
             b"multipart/"
         ):
-            await JSONResponse({"detail": say("service.uploads")}, 403)(scope, receive, send)
+            await JSONResponse({"detail": NO_FILES}, 403)(scope, receive, send)
             return
-        told = JSONResponse({"detail": say("service.large", most=self.most_bytes // 2**20)}, 413)
+        limit = f"a request may have at most {self.most_bytes // 2**20} MiB"
+        told = JSONResponse({"detail": limit}, 413)
         length = headers.get(b"content-length", b"0")
         if not length.isdigit() or int(length) > self.most_bytes:
             await told(scope, receive, send)

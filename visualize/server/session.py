@@ -1,5 +1,4 @@
-"""What belongs to one visitor: one session of one browser has one of these, and nobody else sees
-it."""
+"""The state of one visitor: every browser session has its own."""
 
 from __future__ import annotations
 
@@ -8,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from ouroboros_core.decoding.trace import Trace
-from ouroboros_core.words import say
 from visualize import views
 from visualize.server.updates import (
     Comparing,
@@ -152,7 +150,7 @@ class Session:
         """Remember a run of this visitor, or from a file, to be compared with others; the oldest
         are forgotten."""
         name = views.describe(trace.method, trace.hyperparameters, trace.target)
-        self.kept[say("traces.kept", time=trace.created[11:19], name=name)] = trace
+        self.kept[f"{trace.created[11:19]} · {name}"] = trace
         while len(self.kept) > KEPT:
             del self.kept[next(iter(self.kept))]
 

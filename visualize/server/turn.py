@@ -1,4 +1,4 @@
-"""A turn to compute: a budget, a place in the queue, the models, and a line in the log."""
+"""A turn to compute: a budget, a turn in the queue, the models, and a line in the log."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ouroboros_core.words import say, several
 from visualize.server.compute import STATUS_INTERVAL
 from visualize.server.limits import Budget
 from visualize.server.log import Entry, entry
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from ouroboros_core.loading.pairs import Pair
 
 U = TypeVar("U", bound=Update)
+LOADING = "Waiting for the models to load …"
 
 
 @dataclass(frozen=True)
@@ -49,11 +49,11 @@ class Turns:
         wanted: float | None = None,
         **facts: Any,
     ) -> Iterator[Turn]:
-        """Admit what is wanted, give a turn, and clean up behind it, whichever way it ends.
+        """Admit the request, hand out a turn, and clean up after it, however it ends.
 
         kind, facts  what the log says of it, see `entry`
-        wanted       None where only `Turn.begin` knows it
-        Raises InvalidInput where the budget is spent.
+        wanted       None if only `Turn.begin` knows it
+        Raises InvalidInput if the budget is spent.
         """
         if wanted is not None:
             account.budget.admit(visitor, wanted)
@@ -68,7 +68,7 @@ class Turns:
 class Turn:
     """First `wait`, then `begin`, then compute and tell `log` what is done.
 
-    A run that was stopped computes until its pass has ended; only then is its place free.
+    A run that was stopped computes until its pass has ended; only then does the next one begin.
     """
 
     def __init__(self, turns: Turns, account: Account, pair: str, visitor: str, log: Entry) -> None:
@@ -83,14 +83,19 @@ class Turn:
         models, queue = self._turns.models, self._turns.queue
         self._ticket = ticket = queue.join()
         while not models.ready:
-            yield Waiting(self.name, say("generate.loading"))
+            yield Waiting(self.name, LOADING)
             time.sleep(STATUS_INTERVAL)
         while first := queue.before(ticket):
-            yield Waiting(self.name, several("generate.turn", first))
+            waiting = (
+                "Waiting for another run to end …"
+                if first == 1
+                else f"Waiting for a turn: {first} runs come first …"
+            )
+            yield Waiting(self.name, waiting)
             queue.pause(STATUS_INTERVAL)
         loading = models.ask(self._pair)
         while not loading.done():
-            yield Waiting(self.name, say("generate.loading"))
+            yield Waiting(self.name, LOADING)
             time.sleep(STATUS_INTERVAL)
         loading.result()
 

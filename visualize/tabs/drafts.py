@@ -24,11 +24,12 @@ def records() -> dict[str, dict[str, Any]]:
 
 def _facts(name: str, record: dict[str, Any]) -> str:
     last = record["curve"][-1]
-    agreement = ", ".join(
-        say("drafts.ahead", share=share, n=n) for n, share in enumerate(agreement_of(last), 1)
+    agreement = ", ".join(f"{share:.0%} {n} ahead" for n, share in enumerate(agreement_of(last), 1))
+    trained = f"{last['tokens'] / 1e6:.1f} million answer tokens"
+    return (
+        f"**{name}**: {record['shape']}; {trained}; held-out agreement {agreement}. "
+        f"On {record['machine']}.\n\n    {record['command']}"
     )
-    facts = {name: record[name] for name in ("shape", "machine", "command")}
-    return say("drafts.facts", name=name, tokens=last["tokens"] / 1e6, agreement=agreement, **facts)
 
 
 class DraftsPanel:
@@ -40,18 +41,18 @@ class DraftsPanel:
             with gr.Row(elem_classes="ouro-pair"):
                 PlotView(
                     {"seq": 0, "figure": record_figures.training_agreement(record)},
-                    label=say("drafts.agreement", name=name),
+                    label=f"{name}: agreement",
                     elem_id=f"agreement-{name}",
                 )
                 PlotView(
                     {"seq": 0, "figure": record_figures.training_loss(record)},
-                    label=say("drafts.loss", name=name),
+                    label=f"{name}: loss",
                     elem_id=f"loss-{name}",
                 )
             gr.Markdown(_facts(name, record), elem_classes="ouro-note")
         shapes = assets() / "models" / "shapes.json"
         if shapes.exists():
-            gr.Markdown(f"## {say('drafts.shapes')}")
+            gr.Markdown("## The fastest draft is not the most accurate one")
             gr.Markdown(_shapes(shapes), elem_id="shapes")
 
 

@@ -13,12 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import gradio as gr
 
-from ouroboros_core.words import say
 from visualize import figures, gallery, permalink, views
 from visualize.components.plain_views import AskView
 from visualize.components.plot_view import PlotView
 from visualize.components.token_view import TokenView
-from visualize.markup import text
 from visualize.server.compute import all_charts
 from visualize.server.faults import sent, told
 from visualize.server.limits import who
@@ -36,6 +34,7 @@ from visualize.server.updates import (
 )
 from visualize.tabs.inputs import RunInputs, learns
 from visualize.tabs.saving import Saving
+from visualize.tabs.settings import NOTHING_YET
 
 if TYPE_CHECKING:
     from ouroboros_core.decoding.trace import Trace
@@ -43,19 +42,19 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 CHARTS = {
-    "acceptance": (say("generate.chart.acceptance"), "step"),
-    "time": (say("generate.chart.time"), "seconds"),
-    "speedup": (say("generate.chart.speedup"), "token"),
-    "choices": (say("generate.chart.choices"), "step"),
-    "where": (say("generate.chart.where"), None),
-    "positions": (say("generate.chart.positions"), None),
-    "even": (say("generate.chart.even"), None),
-    "pool": (say("generate.chart.pool"), "step"),
+    "acceptance": ("Acceptance length per step, by who wrote the tokens", "step"),
+    "time": ("Tokens against time", "seconds"),
+    "speedup": ("Speedup compared with plain decoding, at each token", "token"),
+    "choices": ("What the method chose: nodes checked and draft passes per step", "step"),
+    "where": ("Where the time went", None),
+    "positions": ("Accepted by position in the proposal, of those judged there", None),
+    "even": ("Speed against acceptance, at what a step costs here", None),
+    "pool": ("The phrase pool", "step"),
 }
 """Label, and what lies on the x axis where the chart shares the cursor of the run."""
 GROWING = "acceptance"
 """The chart that grows while a run is under way."""
-SETTINGS = f'<details class="ouro-settings"><summary>{text("page.settings")}</summary></details>'
+SETTINGS = '<details class="ouro-settings"><summary>Settings</summary></details>'
 """Before the settings: where the page is narrow, they are seen as long as this is open
 (page.css)."""
 RECORDED = "heap-ouroboros"
@@ -78,21 +77,22 @@ class GeneratePanel:
         shown = views.run_view(
             trace, baseline, run="recorded", seq=0, badge_text=views.badge(trace)
         )
-        self.session, self.drawn = gr.State(Session()), gr.State({})
+        self.session = gr.State(Session())
+        self.drawn = gr.State({})
         with gr.Row(elem_classes="ouro-main"):
             with gr.Column(min_width=0, elem_classes="ouro-inputs"):
                 self.inputs.build_prompt()
                 with gr.Row(elem_classes="ouro-buttons"):
                     self.go = gr.Button(
-                        say("generate.go"), variant="primary", elem_id="generate", min_width=0
+                        "Generate", variant="primary", elem_id="generate", min_width=0
                     )
-                    self.stop = gr.Button(say("page.stop"), elem_id="stop", min_width=0)
+                    self.stop = gr.Button("Stop", elem_id="stop", min_width=0)
                     self.ask = AskView("prompt", elem_id="ask-view")
                 self.models = gr.Markdown(
                     self.runner.models.state(), elem_id="models", elem_classes="ouro-note"
                 )
-            with gr.Column(min_width=0, elem_classes="ouro-knobs"):
-                gr.HTML(SETTINGS, elem_classes="ouro-settings-place")
+            with gr.Column(min_width=0, elem_classes="ouro-options"):
+                gr.HTML(SETTINGS, elem_classes="ouro-settings-fold")
                 self.inputs.build_settings()
             with gr.Column(min_width=0, elem_classes="ouro-result"):
                 self.view = TokenView(shown, asks=True, elem_id="token-view")
@@ -103,9 +103,9 @@ class GeneratePanel:
 
     @staticmethod
     def _chart(name: str, charts: dict[str, Any]) -> PlotView:
-        figure = charts.get(name) or figures.empty(say("generate.before"))
+        figure = charts.get(name) or figures.empty(NOTHING_YET)
         label, axis = CHARTS[name]
-        later = None if name == GROWING else figures.empty(say("generate.later"))
+        later = None if name == GROWING else figures.empty("Measured when the run has ended.")
         shown = {"seq": 0, "run": "recorded", "figure": figure}
         return PlotView(shown, label=label, axis=axis, later=later, elem_id=f"chart-{name}")
 
@@ -189,7 +189,7 @@ class GeneratePanel:
         warm: bool,
         *values: Any,
     ) -> Iterator[Any]:
-        """What the inputs describe; or once more what was run last, measured anew, where the view
+        """What the inputs describe; or once more what was run last, measured again, where the view
         asked for that."""
         with told():
             act, last = sent(event, "act"), session.ran
@@ -252,20 +252,14 @@ class GeneratePanel:
         seq, begun = time.time_ns(), asked is session.ran
         trace, baseline = session.shown or self.first
         whole = begun and session.trace is not None
-        how = "failed" if asked.failed else "stopped"
-        what = (
-            "whole"
-            if whole
-            else "begun"
-            if begun and trace.steps
-            else "nothing"
-            if begun
-            else "waiting"
-        )
-        status = say(f"generate.{how}.{what}", status=views.status_of(trace))
-        run, badge = (
-            (asked.run, say("view.live")) if begun else (f"{asked.run} left", views.badge(trace))
-        )
+        if whole:
+            status = _after_comparing(asked.failed, trace)
+        elif begun:
+            status = _after_beginning(asked.failed, trace)
+        else:
+            how = "The run failed" if asked.failed else "Stopped"
+            status = f"{how} before it began. This is the run before."
+        run, badge = (asked.run, views.LIVE) if begun else (f"{asked.run} left", views.badge(trace))
         view = views.run_view(
             trace,
             baseline,
@@ -279,9 +273,27 @@ class GeneratePanel:
         charts = (
             all_charts(trace, baseline)
             if trace.steps
-            else dict.fromkeys(CHARTS, figures.empty(say("generate.before")))
+            else dict.fromkeys(CHARTS, figures.empty(NOTHING_YET))
         )
         return [view, *({"seq": seq, "run": run, "figure": charts[name]} for name in CHARTS)]
+
+
+def _after_comparing(failed: bool, trace: Trace) -> str:
+    """What is said of a run that is complete, without the plain run to compare it with."""
+    how = "failed" if failed else "was stopped"
+    status = views.status_of(trace)
+    return (
+        f"The run is complete: {status}. Plain decoding {how}, so there is nothing to compare with."
+    )
+
+
+def _after_beginning(failed: bool, trace: Trace) -> str:
+    """What is said of a run that ended before its time."""
+    how = "The run failed" if failed else "Stopped"
+    if not trace.steps:
+        return f"{how} before the first token."
+    more = "What was written stays." if failed else "There is no plain run to compare with."
+    return f"{how} after {views.status_of(trace)}. {more}"
 
 
 def _waiting_view(name: str, status: str) -> View:
@@ -291,7 +303,7 @@ def _waiting_view(name: str, status: str) -> View:
         "run": f"{name} waits",
         "from": 0,
         "steps": [],
-        "badge": say("view.waiting"),
+        "badge": "waiting",
         "tiles": [],
         "status": status,
     }

@@ -13,7 +13,6 @@ from ouroboros_core import methods
 from ouroboros_core.hyperparameters import AUTO
 from ouroboros_core.methods.base import Method, Need
 from ouroboros_core.sampling import Sampling
-from ouroboros_core.words import say
 from visualize import figures, permalink
 from visualize.components.address import changed, kept
 from visualize.components.plain_views import LinkView
@@ -22,8 +21,8 @@ from visualize.server.endpoint import make_task
 from visualize.server.faults import told
 from visualize.tabs.examples import EXAMPLES, HEAP, Example
 from visualize.tabs.settings import (
-    method_name,
-    method_summary,
+    CHAT_TEMPLATE,
+    NOTHING_YET,
     sampling_component,
     setting_component,
     setting_label,
@@ -38,7 +37,7 @@ EDITED = "() => [true, '']"
 
 
 class RunInputs:
-    """The components; built in two places of a panel, then wired."""
+    """The components; built in two columns of a panel, then wired."""
 
     def __init__(self, most: int) -> None:
         """most: tokens of an answer."""
@@ -50,10 +49,10 @@ class RunInputs:
     def build_prompt(self) -> None:
         """Prompt, example chips and method; above them, what a link holds."""
         self.link = LinkView("generate", elem_id="link-view")
-        hint = say("page.prompt.hint")
+        hint = "Ask something. Enter generates, Shift+Enter breaks the line."
         self.prompt = gr.Textbox(
             HEAP,
-            label=say("page.prompt"),
+            label="Prompt",
             placeholder=hint,
             lines=4,
             max_lines=10,
@@ -65,10 +64,8 @@ class RunInputs:
                 for e in EXAMPLES
             ]
         self.note = gr.Markdown(_note(EXAMPLES[0]), elem_classes="ouro-note")
-        choices = [(method_name(m), m.id) for m in methods.available().values()]
-        self.method = gr.Dropdown(
-            choices, value=methods.DEFAULT, label=say("page.method"), elem_id="method"
-        )
+        choices = [(m.name, m.id) for m in methods.available().values()]
+        self.method = gr.Dropdown(choices, value=methods.DEFAULT, label="Method", elem_id="method")
 
     def build_settings(self) -> None:
         """The settings of all methods, those of the chosen one shown; length, chat template,
@@ -86,52 +83,58 @@ class RunInputs:
             most,
             value=128,
             step=8,
-            label=say("generate.count"),
-            info=say("generate.count.note"),
+            label="max new tokens",
+            info="How far to go on.",
         )
         self.chat = gr.Checkbox(
-            EXAMPLES[0].chat, label=say("page.chat"), info=say("page.chat.note"), elem_id="chat"
+            EXAMPLES[0].chat, label="chat template", info=CHAT_TEMPLATE, elem_id="chat"
         )
         self.record = gr.Checkbox(
-            True, label=say("generate.record"), info=say("generate.record.note"), elem_id="record"
+            True,
+            label="record probabilities",
+            info="Keep what both models thought at each position; not timed.",
+            elem_id="record",
         )
         self.warm = gr.Checkbox(
             False,
-            label=say("generate.warm"),
-            info=say("generate.warm.note"),
+            label="warm start",
+            info="Begin with the phrases of your own earlier runs.",
             elem_id="warm",
             visible=learns(methods.DEFAULT),
         )
-        with gr.Accordion(say("page.sampling"), open=False):
+        with gr.Accordion("Sampling", open=False):
             self.sampling = {
-                name: sampling_component(knob) for name, knob in Sampling.knobs().items()
+                name: sampling_component(setting) for name, setting in Sampling.settings().items()
             }
 
     def _build_method(self, method: type[Method]) -> None:
         """The settings of one method."""
-        gr.Markdown(
-            f"**{method_name(method)}.** {method_summary(method)}", elem_classes="ouro-note"
-        )
+        gr.Markdown(f"**{method.name}.** {method.summary}", elem_classes="ouro-note")
         settable = {
-            name for name, knob in method.Hyperparameters.knobs().items() if knob.fixed is not None
+            name
+            for name, setting in method.Hyperparameters.settings().items()
+            if setting.fixed is not None
         }
         if settable:
             names = ", ".join(setting_label(name) for name in sorted(settable))
             self.automatic[method.id] = gr.Checkbox(
                 True,
-                label=say("generate.auto"),
-                info=say("generate.auto.note", names=names),
+                label="auto",
+                info=f"The method sets {names} by itself, step by step.",
                 elem_id=f"auto-{method.id}",
             )
-        for knob in method.Hyperparameters.knobs().values():
-            self.settings[method.id, knob.name] = setting_component(
-                knob, automatic=knob.fixed is not None
+        for setting in method.Hyperparameters.settings().values():
+            self.settings[method.id, setting.name] = setting_component(
+                setting, automatic=setting.fixed is not None
             )
         if Need.EXPECTED_TEXT in method.uses:
             self.predictions[method.id] = gr.Textbox(
                 "",
-                label=say("generate.expected"),
-                info=say("generate.expected.note"),
+                label="Expected text",
+                info=(
+                    "Yesterday's version, an outline: copied where the output follows it. It never "
+                    "changes the text."
+                ),
                 lines=3,
                 max_lines=8,
                 elem_id=f"prediction-{method.id}",
@@ -219,8 +222,8 @@ class RunInputs:
             else gr.update(value=inputs.max_new_tokens)
         )
         updates += [
-            gr.update(value=inputs.sampling.get(name, knob.default))
-            for name, knob in Sampling.knobs().items()
+            gr.update(value=inputs.sampling.get(name, setting.default))
+            for name, setting in Sampling.settings().items()
         ]
         updates += [gr.skip() for _ in self.predictions]
         updates += [
@@ -236,7 +239,7 @@ class RunInputs:
         """When the page is opened, take over the inputs of a link, whose run nobody has made yet:
         it is offered, not begun.
 
-        When it is loaded anew, what was kept in the browser comes back, in the browser.
+        When it is reloaded, what was kept in the browser comes back, in the browser.
         """
         private: dict[str, Any] = {
             "api_visibility": "private",
@@ -252,7 +255,11 @@ class RunInputs:
         loaded = blocks.load(
             linked, outputs=[self.link, self.note, *self.components, *shown], **private
         )
-        blank = {"seq": 1, "run": "", "figure": figures.empty(say("keep.charts"))}
+        blank = {
+            "seq": 1,
+            "run": "",
+            "figure": figures.empty("Charts are not kept when the page is reloaded."),
+        }
         back = kept(len(settings), len(charts), blank)
         loaded.then(None, js=back, outputs=[*settings, *shown, self.link, self.note], **private)
         gr.on([one.change for one in settings], None, js=changed(), inputs=settings, **private)
@@ -264,7 +271,8 @@ class RunInputs:
         if found is None:
             return [gr.skip() for _ in range(3 + len(self.components) + charts)]
         inputs, wrong = found
-        lines = [say("link.done"), *(say("link.wrong", error=error) for error in wrong)]
+        lines = ["The prompt and the settings are those of the link. Nothing was run yet."]
+        lines += [f"One value of the link is left out: {error}." for error in wrong]
         if not inputs.prompt:
             return [
                 {"lines": lines[1:], "offer": False},
@@ -273,7 +281,7 @@ class RunInputs:
                 *(gr.skip() for _ in range(1 + charts)),
             ]
         seq = time.time_ns()
-        chart = {"seq": seq, "run": "", "figure": figures.empty(say("generate.before"))}
+        chart = {"seq": seq, "run": "", "figure": figures.empty(NOTHING_YET)}
         empty = {
             "seq": seq,
             "run": "linked",
@@ -289,7 +297,7 @@ class RunInputs:
             "chat": inputs.chat,
             "badge": "",
             "title": "",
-            "status": say("generate.before"),
+            "status": NOTHING_YET,
         }
         return [
             {"lines": lines, "offer": True},
@@ -317,4 +325,4 @@ def _switch(count: int) -> Callable[[bool], Any]:
 
 
 def _note(example: Example) -> str:
-    return say("example.note", label=example.label, note=example.note)
+    return f"{example.label}: {example.note}."

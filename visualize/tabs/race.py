@@ -11,9 +11,8 @@ import gradio as gr
 
 from ouroboros_core import methods
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.hyperparameters import read_knobs
+from ouroboros_core.hyperparameters import read_settings
 from ouroboros_core.sampling import Sampling
-from ouroboros_core.words import say
 from visualize.components.race_view import RaceView
 from visualize.server.endpoint import make_task
 from visualize.server.faults import told
@@ -21,7 +20,7 @@ from visualize.server.limits import who
 from visualize.server.runner import Runner
 from visualize.server.updates import LaneFinished, RaceProgress, View, Waiting
 from visualize.tabs.examples import EXAMPLES
-from visualize.tabs.settings import method_name, sampling_component
+from visualize.tabs.settings import CHAT_TEMPLATE, sampling_component
 
 NONE = "none"
 MOST = 256
@@ -35,12 +34,9 @@ def _help(method: str) -> str:
     """The settings of a method, with what they may be."""
     if method == NONE:
         return ""
-    settings = methods.get(method).Hyperparameters.knobs().values()
-    return say(
-        "race.knobs",
-        knobs="; ".join(f"`{setting.name}`: {setting.allowed}" for setting in settings)
-        or say("race.knobs.none"),
-    )
+    settings = methods.get(method).Hyperparameters.settings().values()
+    listed = "; ".join(f"`{setting.name}`: {setting.allowed}" for setting in settings)
+    return f"Settings: {listed or 'none'}."
 
 
 class RacePanel:
@@ -58,12 +54,16 @@ class RacePanel:
 
     @staticmethod
     def _before() -> dict[str, Any]:
-        return {"seq": 0, "race": "", "lanes": [], "status": say("race.before"), "done": False}
+        status = (
+            "Plain decoding runs in the first lane. All lanes run one after the other, and are "
+            "then replayed together."
+        )
+        return {"seq": 0, "race": "", "lanes": [], "status": status, "done": False}
 
     def _build_inputs(self) -> None:
         self.prompt = gr.Textbox(
             EXAMPLES[1].prompt,
-            label=say("page.prompt"),
+            label="Prompt",
             lines=3,
             max_lines=8,
             elem_id="race-prompt",
@@ -74,36 +74,34 @@ class RacePanel:
                 for e in EXAMPLES
             ]
         with gr.Row(elem_classes="ouro-buttons"):
-            self.go = gr.Button(say("race.go"), variant="primary", elem_id="race", min_width=0)
-            self.stop = gr.Button(say("page.stop"), elem_id="race-stop", min_width=0)
+            self.go = gr.Button("Race", variant="primary", elem_id="race", min_width=0)
+            self.stop = gr.Button("Stop", elem_id="race-stop", min_width=0)
         self.count = gr.Slider(
-            8, self.most, value=64, step=8, label=say("race.length"), info=say("race.length.note")
+            8, self.most, value=64, step=8, label="length of each lane", info="New tokens at most."
         )
         self.chat = gr.Checkbox(
-            True, label=say("page.chat"), info=say("page.chat.note"), elem_id="race-chat"
+            True, label="chat template", info=CHAT_TEMPLATE, elem_id="race-chat"
         )
-        gr.Markdown(say("race.first"), elem_classes="ouro-note")
-        choices = [(method_name(m), m.id) for m in methods.available().values() if m.proposes]
+        gr.Markdown("Lane 1: plain decoding, always.", elem_classes="ouro-note")
+        choices = [(m.name, m.id) for m in methods.available().values() if m.proposes]
         self.lanes, self.settings, self.helps = [], [], []
         for number, chosen in enumerate(LANES, 2):
-            optional = [(say("race.none"), NONE)] if number > 2 else []
+            optional = [("no lane", NONE)] if number > 2 else []
             lane = gr.Dropdown(
                 [*optional, *choices],
                 value=chosen,
-                label=say("race.lane", n=number),
+                label=f"Lane {number}",
                 elem_id=f"lane-{number}",
             )
-            label, default = say("race.lane.knobs", n=number), say("race.lane.default")
-            typed = gr.Textbox("", label=label, placeholder=default, elem_id=f"knobs-{number}")
+            label, default = f"Settings of lane {number}", "default settings"
+            typed = gr.Textbox("", label=label, placeholder=default, elem_id=f"settings-{number}")
             self.lanes.append(lane)
             self.settings.append(typed)
             self.helps.append(gr.Markdown(_help(chosen), elem_classes="ouro-note"))
-        with gr.Accordion(say("page.sampling"), open=False):
-            sampling = Sampling.knobs()
-            self.temperature, self.seed = (
-                sampling_component(sampling["temperature"]),
-                sampling_component(sampling["seed"]),
-            )
+        with gr.Accordion("Sampling", open=False):
+            sampling = Sampling.settings()
+            self.temperature = sampling_component(sampling["temperature"])
+            self.seed = sampling_component(sampling["seed"])
 
     def _wire(self) -> None:
         private: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
@@ -177,7 +175,7 @@ class RacePanel:
             if method == NONE:
                 continue
             try:
-                settings = read_knobs(text or "")
+                settings = read_settings(text or "")
                 name = method + (
                     f"[{', '.join(f'{k}={v}' for k, v in settings.items())}]" if settings else ""
                 )
@@ -188,9 +186,7 @@ class RacePanel:
                     )
                 )
             except InvalidInput as error:
-                raise InvalidInput(
-                    say("race.wrong", n=number, method=method, error=error)
-                ) from None
+                raise InvalidInput(f"lane {number}, {method}: {error}") from None
         names = [name for name, _ in tasks]
         return [
             (f"{name} ({n})" if names.count(name) > 1 else name, task)
@@ -200,6 +196,6 @@ class RacePanel:
 
 def _waiting_view(name: str, status: str, seq: int) -> View:
     """What the race view shows before a race has begun."""
-    badge = say("view.waiting")
+    badge = "waiting"
     shown: View = {"race": name, "lanes": [], "badge": badge, "done": False}
     return shown | {"seq": seq, "status": status}

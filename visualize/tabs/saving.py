@@ -10,7 +10,6 @@ import gradio as gr
 
 from ouroboros_core.decoding.trace import Trace
 from ouroboros_core.errors import OuroborosError
-from ouroboros_core.words import say
 from visualize import export, permalink
 from visualize.components.plain_views import SaveView
 from visualize.deploy.static_site import replay_html
@@ -66,7 +65,7 @@ class Saving:
         """Name, type and text of a file of the run that is shown."""
         trace, baseline = session.shown or self._first
         if kind not in TYPES or not trace.steps:
-            return {"problem": say("save.nothing")}
+            return {"problem": "There is no run to save yet: generate one, or open one."}
         if kind == "json":
             text = trace.to_json(baseline)
         elif kind == "csv":

@@ -6,46 +6,38 @@ from typing import Any
 
 import gradio as gr
 
-from ouroboros_core.hyperparameters import Knob
-from ouroboros_core.methods.base import Method
-from ouroboros_core.words import known
+from ouroboros_core.hyperparameters import Setting
+
+NOTHING_YET = "Nothing has run yet."
+"""Where a run would be."""
+CHAT_TEMPLATE = (
+    "Put the model's chat template around the prompt; without it the model goes on with the text "
+    "as it stands."
+)
+"""What the box beside a prompt does."""
 
 
 def setting_label(name: str) -> str:
-    """What a setting is called on the page: its name, unless the table of words has another."""
-    return known(f"knob.{name}", name.replace("_", " "))
+    """What a setting is called on the page."""
+    return name.replace("_", " ")
 
 
-def setting_help(setting: Knob) -> str:
-    """What its declaration says of it, unless the table of words has another text."""
-    return known(f"knob.{setting.name}.help", setting.help)
-
-
-def method_name(method: type[Method]) -> str:
-    """Likewise for a method."""
-    return known(f"method.{method.id}", method.name)
-
-
-def method_summary(method: type[Method]) -> str:
-    return known(f"method.{method.id}.summary", method.summary)
-
-
-def setting_component(setting: Knob, automatic: bool = False) -> Any:
+def setting_component(setting: Setting, automatic: bool = False) -> Any:
     """automatic: whether the method sets this by itself, so that there is nothing to see or to
     move."""
     label = setting_label(setting.name)
     if setting.choices:
         return gr.Dropdown(
-            list(setting.choices), value=setting.default, label=label, info=setting_help(setting)
+            list(setting.choices), value=setting.default, label=label, info=setting.help
         )
     if setting.kind is bool:
-        return gr.Checkbox(value=bool(setting.default), label=label, info=setting_help(setting))
+        return gr.Checkbox(value=bool(setting.default), label=label, info=setting.help)
     value = setting.default if setting.fixed is None else setting.fixed
     if setting.kind is str:
         return gr.Textbox(
             str(value),
             label=label,
-            info=setting_help(setting),
+            info=setting.help,
             visible=not automatic,
             max_length=40,
         )
@@ -56,12 +48,12 @@ def setting_component(setting: Knob, automatic: bool = False) -> Any:
         value=value,
         step=step,
         label=label,
-        info=setting_help(setting),
+        info=setting.help,
         visible=not automatic,
     )
 
 
-def sampling_component(setting: Knob) -> Any:
+def sampling_component(setting: Setting) -> Any:
     label = setting_label(setting.name)
     if setting.choices:
         return setting_component(setting)
@@ -72,9 +64,9 @@ def sampling_component(setting: Knob) -> Any:
             minimum=setting.low,
             maximum=setting.high,
             label=label,
-            info=setting_help(setting),
+            info=setting.help,
         )
     low = 0.05 if setting.low_is_open else setting.low
     return gr.Slider(
-        low, setting.high, value=setting.default, step=0.05, label=label, info=setting_help(setting)
+        low, setting.high, value=setting.default, step=0.05, label=label, info=setting.help
     )

@@ -13,7 +13,7 @@ import gradio as gr
 
 from ouroboros_core import methods
 from ouroboros_core.errors import InvalidInput, OuroborosError
-from ouroboros_core.hyperparameters import read_knobs
+from ouroboros_core.hyperparameters import read_settings
 from ouroboros_core.words import say
 from visualize import figures, sweep_figures
 from visualize.components.plain_views import SaveView, SweepView
@@ -26,7 +26,7 @@ from visualize.server.session import Session, Swept
 from visualize.server.updates import SweepProgress, SweepStarted, SweepUpdate, Waiting
 from visualize.tabs.examples import EXAMPLES
 from visualize.tabs.generate import GeneratePanel
-from visualize.tabs.settings import method_name, setting_label
+from visualize.tabs.settings import setting_label
 from visualize.tabs.traces import GENERATE
 
 if TYPE_CHECKING:
@@ -41,6 +41,9 @@ if TYPE_CHECKING:
 NONE = ""
 MOST_PROMPTS, MOST_REPEATS, MOST = 100, 5, 256
 """Prompts of a sweep, runs of each, and tokens of a run."""
+NOTHING_YET = "Nothing has been measured yet."
+UNREADY = "The models are loading; then there is an estimate of the time."
+HEAD = ("tokens per pass", "accepted", "tokens/s", "speedup", "text")
 DEFAULT = ("speculative", "gamma", "1,2,4,6")
 PROMPTS = "\n".join(
     e.prompt for e in EXAMPLES if e.chat and "\n" not in e.prompt and len(e.prompt) < 110
@@ -60,7 +63,7 @@ class SweepPanel:
                 before = {
                     "seq": 0,
                     "sweep": "",
-                    "status": say("sweep.before"),
+                    "status": NOTHING_YET,
                     "done": 0,
                     "total": 0,
                     "left": 0,
@@ -68,30 +71,37 @@ class SweepPanel:
                 }
                 self.view = SweepView(before, elem_id="sweep-view")
                 self.saving = SaveView(("json", "csv"), elem_id="sweep-save")
-                empty = {"seq": 0, "figure": figures.empty(say("sweep.empty"))}
+                empty = {"seq": 0, "figure": figures.empty(NOTHING_YET)}
                 self.chart = PlotView(
-                    empty, label=say("sweep.chart"), height=380, elem_id="chart-sweep"
+                    empty,
+                    label="Speedup over plain decoding, and tokens per pass",
+                    height=380,
+                    elem_id="chart-sweep",
                 )
                 self.parallel = PlotView(
-                    empty, label=say("sweep.parallel"), height=320, elem_id="chart-parallel"
+                    empty,
+                    label="All of it: each line is a cell",
+                    height=320,
+                    elem_id="chart-parallel",
                 )
         self._wire(tabs)
 
     def _build_inputs(self) -> None:
         gr.Markdown(say("sweep.intro"), elem_classes="ouro-note")
-        able = [(method_name(m), m.id) for m in methods.available().values() if m.proposes]
+        able = [(m.name, m.id) for m in methods.available().values() if m.proposes]
         method, axis, values = DEFAULT
-        self.method = gr.Dropdown(
-            able, value=method, label=say("sweep.method"), elem_id="sweep-method"
-        )
+        self.method = gr.Dropdown(able, value=method, label="Method", elem_id="sweep-method")
         self._build_axes(method, axis, values)
         self.settings = gr.Textbox(
-            "", label=say("sweep.knobs"), placeholder=say("sweep.knobs.note"), elem_id="sweep-knobs"
+            "",
+            label="Fixed settings",
+            placeholder="top_k_suffixes=3; empty for the defaults",
+            elem_id="sweep-settings",
         )
         self.prompts = gr.Textbox(
             PROMPTS,
-            label=say("sweep.prompts"),
-            info=say("sweep.prompts.note"),
+            label="Prompts",
+            info="One a line.",
             lines=4,
             max_lines=8,
             elem_id="sweep-prompts",
@@ -101,44 +111,43 @@ class SweepPanel:
             MOST_REPEATS,
             value=1,
             step=1,
-            label=say("sweep.repeats"),
-            info=say("sweep.repeats.note"),
+            label="repeats",
+            info="The median counts.",
         )
         self.count = gr.Slider(
             8,
             self.most,
             value=48,
             step=8,
-            label=say("sweep.count.label"),
-            info=say("sweep.count.note"),
+            label="length of each run",
+            info="New tokens at most.",
         )
-        self.estimate = gr.Markdown(
-            say("sweep.unready"), elem_id="sweep-estimate", elem_classes="ouro-note"
-        )
+        self.estimate = gr.Markdown(UNREADY, elem_id="sweep-estimate", elem_classes="ouro-note")
         with gr.Row(elem_classes="ouro-buttons"):
-            self.go = gr.Button(say("sweep.start"), variant="primary", elem_id="sweep", min_width=0)
-            self.stop = gr.Button(say("sweep.stop"), elem_id="sweep-stop", min_width=0)
-            self.resume = gr.Button(say("sweep.resume"), elem_id="sweep-resume", min_width=0)
+            self.go = gr.Button("Sweep", variant="primary", elem_id="sweep", min_width=0)
+            self.stop = gr.Button("Stop", elem_id="sweep-stop", min_width=0)
+            self.resume = gr.Button("Resume", elem_id="sweep-resume", min_width=0)
 
     def _build_axes(self, method: str, axis: str, values: str) -> None:
         """What is varied, and over which values; of two, the second is free."""
         self.axes, self.values = [], []
         for number, (name, text) in enumerate(((axis, values), (NONE, "")), 1):
             with gr.Row():
-                choices = _names(method, optional=number == 2)
+                optional = number == 2
+                choices = _names(method, optional=optional)
                 self.axes.append(
                     gr.Dropdown(
                         choices,
                         value=name,
-                        label=say(f"sweep.axis{number}"),
+                        label="and" if optional else "Vary",
                         elem_id=f"axis-{number}",
                     )
                 )
-                note = say("sweep.values.note")
+                note = "2,4,6 or 2:8:2"
                 self.values.append(
                     gr.Textbox(
                         text,
-                        label=f"{say('sweep.values')} {number}",
+                        label=f"Values {number}",
                         placeholder=note,
                         elem_id=f"values-{number}",
                     )
@@ -207,9 +216,11 @@ class SweepPanel:
         ]
         lines = [line.strip() for line in str(prompts).splitlines() if line.strip()]
         if not 1 <= len(lines) <= MOST_PROMPTS:
-            raise InvalidInput(say("sweep.unprompted", most=MOST_PROMPTS, n=len(lines)))
+            raise InvalidInput(
+                f"a sweep needs between 1 and {MOST_PROMPTS} prompts, one a line, got {len(lines)}"
+            )
         questions = [Question(number, "own", (line,)) for number, line in enumerate(lines, 1)]
-        grid = Grid(str(method), tuple(axes), read_knobs(str(settings)))
+        grid = Grid(str(method), tuple(axes), read_settings(str(settings)))
         for draft in {cell.draft for cell in grid.cells} - {None}:
             self.runner.models.check_draft(pair, str(draft))
         counts = whole("repeats", repeats, MOST_REPEATS), whole("max_new_tokens", count, self.most)
@@ -227,19 +238,18 @@ class SweepPanel:
         try:
             here = self.runner.models.there(values[0])
             if here is None:
-                return say("sweep.unready")
+                return UNREADY
             grid, questions, repeats, count = self._plan(*values)
             seconds = estimate(here, grid, questions, repeats, count)
         except OuroborosError as error:
             return str(error)
         runs = len(grid.cells) * len(questions) * repeats
-        told = (
-            say("sweep.seconds", n=round(seconds))
-            if seconds < 90
-            else say("sweep.minutes", n=round(seconds / 60))
-        )
+        told = f"{round(seconds)} s" if seconds < 90 else f"{round(seconds / 60)} min"
         plain = plain_runs(grid) * len(questions) * repeats
-        return say("sweep.estimate", runs=runs, tokens=count, plain=plain, time=told)
+        return (
+            f"{runs} runs of {count} tokens, and {plain} of plain decoding: about {told} "
+            "here if none were faster than plain decoding."
+        )
 
     def _start(
         self, request: gr.Request, event: gr.EventData, session: Session, *values: Any
@@ -259,7 +269,10 @@ class SweepPanel:
         def make(pair: Pair) -> Sweep:
             minutes = estimate(pair, *plan) / 60
             if minutes > most:
-                raise InvalidInput(say("sweep.toolong", minutes=f"{minutes:.2g}", most=most))
+                raise InvalidInput(
+                    f"this sweep would take about {minutes:.2g} minutes here; at most {most} are "
+                    "allowed: take fewer values, prompts, repeats or tokens"
+                )
             return Sweep(pair, *plan)
 
         return make
@@ -268,7 +281,7 @@ class SweepPanel:
     def _again(session: Session) -> Callable[[Pair], Sweep]:
         swept = session.swept
         if swept is None:
-            raise InvalidInput(say("sweep.nothing"))
+            raise InvalidInput("There is no sweep to go on with.")
         return lambda _: swept.sweep
 
     def _run(self, session: Session, updates: Iterator[SweepUpdate]) -> Iterator[Any]:
@@ -283,17 +296,17 @@ class SweepPanel:
                 case Waiting():
                     status = update.status
                 case SweepStarted():
-                    swept, status = session.sweep(update.sweep), say("sweep.begun")
+                    swept, status = session.sweep(update.sweep), "Warming up …"
                 case SweepProgress():
                     what = update.status
-                    status = say("sweep.under", what=what) if what else say("sweep.begun")
+                    status = f"Measuring: {what}" if what else "Warming up …"
                     if swept is not None and update.done is not None:
                         swept.add(update.done)
             if swept is not None and len(swept.sweep.points) != counted:
                 counted = len(swept.sweep.points)  # else only the status is another
                 known, *drawn = self._measured(swept.sweep)
             if known.get("finished"):
-                status = say("sweep.done")
+                status = "Done."
             yield known | {"seq": time.time_ns(), "sweep": turn, "status": status}, *drawn
 
     def _measured(self, sweep: Sweep) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
@@ -308,7 +321,7 @@ class SweepPanel:
             "total": sweep.total,
             "left": sweep.seconds_left,
             "lines": cells.conclusions(rows, ideals, grid),
-            "head": [*(axis.name for axis in grid.axes), *say("sweep.head").split("|")],
+            "head": [*(axis.name for axis in grid.axes), *HEAD],
             "rows": [self._row(row, grid, row is fastest) for row in rows],
             "finished": sweep.done == sweep.total,
         }
@@ -357,7 +370,7 @@ class SweepPanel:
     def _shown_cell(self, cell: int, session: Session) -> list[Any]:
         found = session.swept.traces.get(cell) if session.swept else None
         if found is None:
-            raise InvalidInput(say("sweep.gone"))
+            raise InvalidInput("The run of this cell is no longer there: sweep again.")
         session.keep(found[0])
         return [gr.Tabs(selected=GENERATE), *self.generate.show(session, *found)]
 
@@ -366,12 +379,10 @@ class SweepPanel:
         from ouroboros_core.benchmark import cells
 
         if session.swept is None or not session.swept.sweep.points:
-            return {"seq": time.time_ns(), "problem": say("sweep.before")}
+            return {"seq": time.time_ns(), "problem": NOTHING_YET}
         sweep = session.swept.sweep
-        rows, ideals = (
-            cells.summary(sweep.points, sweep.grid),
-            cells.ideal(sweep.points, sweep.grid),
-        )
+        rows = cells.summary(sweep.points, sweep.grid)
+        ideals = cells.ideal(sweep.points, sweep.grid)
         name = f"sweep-{sweep.grid.method}"
         if field(event, "kind", str) == "csv":
             return {
@@ -398,12 +409,14 @@ def _names(method: str, *, optional: bool) -> list[tuple[str, str]]:
     """What may be varied."""
     from ouroboros_core.sampling import Sampling
 
-    names = [*methods.get(method).Hyperparameters.knobs(), *Sampling.knobs(), "draft"]
+    names = [*methods.get(method).Hyperparameters.settings(), *Sampling.settings(), "draft"]
     return [
-        *([(say("sweep.none"), NONE)] if optional else []),
+        *([("nothing else", NONE)] if optional else []),
         *((setting_label(name), name) for name in names),
     ]
 
 
 def _first(method: str, axis: int) -> str:
-    return NONE if axis else next(iter(methods.get(method).Hyperparameters.knobs()), "temperature")
+    return (
+        NONE if axis else next(iter(methods.get(method).Hyperparameters.settings()), "temperature")
+    )

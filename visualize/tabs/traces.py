@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from ouroboros_core.decoding.trace import Trace
 
+CHOOSE = "Choose two runs of one prompt."
 GENERATE = "generate"
 """The id of the tab in which a run is opened."""
 
@@ -35,25 +36,23 @@ class TracesPanel:
         gr.Markdown(say("traces.intro"))
         self.gallery = GalleryView(elem_id="gallery")
         self.open = OpenView(elem_id="open-view")
-        gr.Markdown(f"## {say('traces.diff')}\n\n{say('traces.diff.note')}")
-        recorded = [
-            (say(f"gallery.{entry['name']}.title"), entry["name"]) for entry in gallery.entries()
-        ]
+        gr.Markdown(f"## Two runs compared\n\n{say('traces.diff.note')}")
+        recorded = [(entry["title"], entry["name"]) for entry in gallery.entries()]
         with gr.Row(elem_classes="ouro-pair"):
             self.first = gr.Dropdown(
                 recorded,
                 value="heap-autoregressive",
-                label=say("traces.first"),
+                label="Run A",
                 elem_id="diff-first",
             )
             self.second = gr.Dropdown(
-                recorded, value="heap-ouroboros", label=say("traces.second"), elem_id="diff-second"
+                recorded, value="heap-ouroboros", label="Run B", elem_id="diff-second"
             )
-        self.compare = gr.Button(say("traces.compare"), elem_id="compare")
+        self.compare = gr.Button("Compare", elem_id="compare")
         self.diff = DiffView(elem_id="diff-view")
         self.chart = PlotView(
-            {"seq": 0, "figure": figures.empty(say("traces.empty"))},
-            label=say("traces.chart"),
+            {"seq": 0, "figure": figures.empty(CHOOSE)},
+            label="Steps needed for so many tokens",
             elem_id="chart-diff",
         )
         self._wire(tabs, tab, recorded)
@@ -68,7 +67,7 @@ class TracesPanel:
                 gr.update(choices=[*((name, name) for name in reversed(session.kept)), *recorded])
             ] * 2
 
-        # Where there is no place of its own for a refusal, the event goes through the queue: from
+        # Where nothing of its own shows a refusal, the event goes through the queue: from
         # others Gradio shows none.
         self.gallery.open_recorded(
             self._open_recorded, session, shown, concurrency_limit=None, **private
@@ -91,7 +90,8 @@ class TracesPanel:
 
     def _open_file(self, event: gr.EventData, session: Session) -> list[Any]:
         with told():
-            name, text = field(event, "name", str)[:100], field(event, "text", str)
+            name = field(event, "name", str)[:100]
+            text = field(event, "text", str)
         try:
             trace, baseline = read_run(text)
         except OuroborosError as error:
@@ -101,7 +101,7 @@ class TracesPanel:
                 *(gr.skip() for _ in self.generate.outputs),
             ]
         session.keep(trace)
-        return self._shown(session, trace, baseline, say("open.done", name=name))
+        return self._shown(session, trace, baseline, f"{name} is shown in the tab Generate.")
 
     def _shown(
         self, session: Session, trace: Trace, baseline: Trace | None, said: str
@@ -119,16 +119,17 @@ class TracesPanel:
         with told():
             try:
                 a, b = (_chosen(name, session) for name in (first, second))
-                shown, figure = diff.view(diff.diff(a, b)), diff_figures.steps_against_tokens(a, b)
+                shown = diff.view(diff.diff(a, b))
+                figure = diff_figures.steps_against_tokens(a, b)
             except OuroborosError as error:
-                shown, figure = {"problem": str(error)}, figures.empty(say("traces.empty"))
+                shown, figure = {"problem": str(error)}, figures.empty(CHOOSE)
             return {"seq": seq, **shown}, {"seq": seq, "run": "", "figure": figure}
 
 
 def _chosen(name: Any, session: Session) -> Trace:
     """A run of this session, or a recorded one; raises InvalidInput for what is neither."""
     if not isinstance(name, str):
-        raise InvalidInput(say("traces.choose"))
+        raise InvalidInput("Choose two runs to compare.")
     return session.kept[name] if name in session.kept else gallery.trace(name)
 
 

@@ -23,7 +23,13 @@ from ouroboros_core.adaptive.controller import (
     PricedBudget,
     Throughput,
 )
-from ouroboros_core.adaptive.cost_model import FAR, NEAR, TYPICAL, Costs, PassCosts
+from ouroboros_core.adaptive.cost_model import (
+    LONG_CONTEXT,
+    SHORT_CONTEXT,
+    TYPICAL,
+    Costs,
+    PassCosts,
+)
 from ouroboros_core.decoding.engine import decode
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.hyperparameters import AUTO
@@ -66,9 +72,11 @@ def test_between_measured_row_counts_costs_lie_on_a_line_and_beyond_on_the_last(
 
 def test_a_longer_context_costs_more_in_proportion() -> None:
     costs = PassCosts((1, 5), (10.0, 14.0), (16.0, 32.0))
-    assert costs.of(1) == 10 and costs.of(1, FAR) == 16 and costs.of(5, FAR) == 32
-    assert costs.of(3, (NEAR + FAR) // 2) == pytest.approx((12 + 24) / 2)
-    assert costs.of(1, 2 * FAR - NEAR) == pytest.approx(22) and costs.of(1, 0) == 10
+    assert costs.of(1) == 10 and costs.of(1, LONG_CONTEXT) == 16 and costs.of(5, LONG_CONTEXT) == 32
+    assert costs.of(3, (SHORT_CONTEXT + LONG_CONTEXT) // 2) == pytest.approx((12 + 24) / 2)
+    assert (
+        costs.of(1, 2 * LONG_CONTEXT - SHORT_CONTEXT) == pytest.approx(22) and costs.of(1, 0) == 10
+    )
 
 
 @given(costs_, chances_, st.floats(1.0, 4.0))
@@ -392,7 +400,7 @@ def test_equal_runs_decide_alike(method: str) -> None:
     ]
 
 
-def test_a_knob_is_auto_or_a_number_within_its_bounds() -> None:
+def test_a_setting_is_auto_or_a_number_within_its_bounds() -> None:
     kind = methods.get("speculative").Hyperparameters
     assert kind().model_dump() == {"gamma": AUTO}
     assert kind.parse({"gamma": "4"}).model_dump() == {"gamma": 4}
@@ -405,7 +413,7 @@ def test_a_knob_is_auto_or_a_number_within_its_bounds() -> None:
         assert AUTO not in fixed.model_dump().values()
 
 
-def test_a_knob_that_is_fixed_stays_so_beside_one_that_is_not() -> None:
+def test_a_setting_that_is_fixed_stays_so_beside_one_that_is_not() -> None:
     models, text = tiny.pair("llama", "sdpa"), prompt(seed=7)
     fixed = run(models, "ouroboros", text, 50, automatic=True, costs=DEAR, gamma=3)
     assert {step.draft_passes > 0 for step in fixed[:-1]} == {True}
@@ -578,18 +586,20 @@ def test_costs_are_measured_once_and_a_damaged_file_anew(
     model: Any = Clock(monkeypatch, lambda rows: 0.001)
     from ouroboros_core.environment import Environment
 
-    place = Environment("cpu", "bfloat16", 2, "a processor", "3", "2", "5", "0")
-    first = profiler.costs_of(place, model, None, None, "x")
+    environment = Environment("cpu", "bfloat16", 2, "a processor", "3", "2", "5", "0")
+    first = profiler.costs_of(environment, model, None, None, "x")
     made = model.made
-    assert profiler.costs_of(place, model, None, None, "x") == first and model.made == made
+    assert profiler.costs_of(environment, model, None, None, "x") == first and model.made == made
     (file,) = (tmp_path / "ouroboros" / "costs").iterdir()
     for damage in ("{", json.dumps({"target": None, "draft": None, "head": None}), json.dumps([1])):
         file.write_text(damage)
-        assert profiler.costs_of(place, model, None, None, "x").target.rows == first.target.rows
+        assert (
+            profiler.costs_of(environment, model, None, None, "x").target.rows == first.target.rows
+        )
         assert model.made > made
         made = model.made
-    profiler.costs_of(place, model, None, None, "another way of computing")
+    profiler.costs_of(environment, model, None, None, "another way of computing")
     assert model.made > made
     monkeypatch.setattr(profiler, "_write", lambda *_: (_ for _ in ()).throw(OSError("no room")))
-    assert profiler.costs_of(place, model, None, None, "y").target.rows == first.target.rows
+    assert profiler.costs_of(environment, model, None, None, "y").target.rows == first.target.rows
     assert "is not kept: no room" in caplog.text

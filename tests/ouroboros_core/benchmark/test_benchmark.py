@@ -199,7 +199,7 @@ def test_commas_in_brackets_do_not_split_and_the_baseline_is_added() -> None:
     [
         ("telepathy", "method must be one of .*, got telepathy"),
         ("speculative[gamma=99]", "gamma must be auto, or between 1 and 32, got 99"),
-        ("speculative[gamma]", "expected knob=value, got gamma"),
+        ("speculative[gamma]", "expected setting=value, got gamma"),
         ("speculative[gamma=2", "the bracket is not closed"),
         ("speculative[gamma=2,gamma=3]", "gamma is set twice"),
         ("speculative[warm=true]", "speculative has no phrase pool that could be warm"),

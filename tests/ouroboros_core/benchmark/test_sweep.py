@@ -115,8 +115,8 @@ def test_an_axis_has_the_values_that_are_written_and_reads_itself_again(
         (["gamma=8:2"], {}, "gamma: a range goes upwards by a step above 0, got 8:2"),
         (["seed=1:1000"], {}, "seed: 1:1000 are 1000 values"),
         (["gamma=1:11", "seed=1:10"], {}, "between 1 and 100 cells, got 110"),
-        (["gamma=1"], {"knobs": {"gamma": 2}}, "gamma is varied and has a fixed value, 2"),
-        (["seed=1"], {"knobs": {"radius": 2}}, "radius is not a knob here"),
+        (["gamma=1"], {"settings": {"gamma": 2}}, "gamma is varied and has a fixed value, 2"),
+        (["seed=1"], {"settings": {"radius": 2}}, "radius is not a setting here"),
         (
             ["min_ngram=1,4"],
             {"method": "prompt_lookup"},
@@ -138,16 +138,21 @@ def test_cells_are_the_product_of_the_axes_and_everything_else_is_as_given() -> 
     grid = grid_of(
         *axes,
         method="ouroboros",
-        knobs={"top_k_suffixes": "3"},
+        settings={"top_k_suffixes": "3"},
         sampling=Sampling(seed=7, temperature=1.5),
     )
     assert [cell.coordinates for cell in grid.cells] == list(product((2, 4, "auto"), (0.0, 0.5)))
     assert [cell.index for cell in grid.cells] == list(range(6))
-    assert grid.knobs == {"top_k_suffixes": 3}
+    assert grid.settings == {"top_k_suffixes": 3}
     for cell in grid.cells:
-        knobs = cell.hyperparameters.model_dump()
-        assert (knobs["gamma"], cell.sampling.temperature) == cell.coordinates
-        assert (knobs["top_k_suffixes"], knobs["window_size"], cell.sampling.seed, cell.draft) == (
+        settings = cell.hyperparameters.model_dump()
+        assert (settings["gamma"], cell.sampling.temperature) == cell.coordinates
+        assert (
+            settings["top_k_suffixes"],
+            settings["window_size"],
+            cell.sampling.seed,
+            cell.draft,
+        ) == (
             3,
             "auto",
             7,
@@ -168,10 +173,8 @@ def test_an_interrupted_sweep_goes_on_and_has_the_counts_of_an_uninterrupted_one
     pair: Pair, tmp_path: Path
 ) -> None:
     """Three by three cells on three prompts; the oracle is a sweep that nobody interrupted."""
-    grid, path = (
-        grid_of("gamma=1,3,5", "top_k_suffixes=0,1,2", method="ouroboros"),
-        tmp_path / "out.json",
-    )
+    grid = grid_of("gamma=1,3,5", "top_k_suffixes=0,1,2", method="ouroboros")
+    path = tmp_path / "out.json"
     whole = Sweep(pair, grid, QUESTIONS, 1, 10)
     assert len(list(whole.run())) == whole.total == whole.done == 9 * 3
     first = Sweep(pair, grid, QUESTIONS, 1, 10, path)
@@ -261,7 +264,7 @@ def test_plain_decoding_runs_once_for_all_cells_that_share_it(pair: Pair) -> Non
 
 def test_two_drafts_run_on_one_target(pair: Pair, folders: dict[str, str]) -> None:
     """A copy of the target is always right, by construction; another random model hardly ever."""
-    grid = grid_of(f"draft=copy,{folders['other']}", knobs={"gamma": 4})
+    grid = grid_of(f"draft=copy,{folders['other']}", settings={"gamma": 4})
     runs = list(Sweep(pair, grid, QUESTIONS, 1, 16).run())
     assert {(point.cell, trace.draft) for point, trace, _ in runs} == {(0, "copy"), (1, "other")}
     copy, other = cells.summary([point for point, *_ in runs], grid)
@@ -493,8 +496,8 @@ def test_the_heatmap_shows_every_row_in_its_place_and_leaves_the_others_empty() 
     assert [list(line) for line in cells_["z"]] == [[0.8, 1.0], [None, 1.34], [None, None]]
     assert [list(line) for line in cells_["customdata"]] == [[0, 1], [None, 3], [None, None]]
     assert cells_["text"][1][1] == "1.34×<br>2.10 tokens"
-    place, colour = cells_["colorscale"][1]
-    assert place * cells_["zmax"] + cells_["zmin"] == 1.0 and colour == sweep_figures.AS_FAST
+    share, colour = cells_["colorscale"][1]
+    assert share * cells_["zmax"] + cells_["zmin"] == 1.0 and colour == sweep_figures.AS_FAST
     assert figure["layout"]["yaxis"]["ticktext"] == ["2", "4", "auto"]
     assert figure["layout"]["xaxis"]["ticktext"] == ["one", "two"]
     (star,) = named(figure, "measured best")
@@ -551,14 +554,14 @@ def test_parallel_coordinates_have_a_line_for_every_row() -> None:
 
 def test_a_value_between_two_others_lies_between_them() -> None:
     axis = Axis("gamma", ("auto", 2, 4, 8))
-    assert [sweep_figures.place(axis, value) for value in ("auto", 2, 3, 5, 8)] == [
+    assert [sweep_figures.slot(axis, value) for value in ("auto", 2, 3, 5, 8)] == [
         0,
         1,
         1.5,
         2.25,
         3,
     ]
-    assert [sweep_figures.place(axis, value) for value in (1, 32)] == [0.6, 3.4]
+    assert [sweep_figures.slot(axis, value) for value in (1, 32)] == [0.6, 3.4]
     assert sweep_figures.labels(Axis("draft", ("x/one", "y/one"))) == ["x/one", "y/one"]
 
 
@@ -696,7 +699,7 @@ def test_one_axis_is_a_list_and_without_prompts_six_of_the_own_are_read(
     [
         ([], "varies one or two hyperparameters, got 0"),
         (["--grid", "radius=1"], "radius is nothing to vary for ouroboros"),
-        (["--grid", "gamma=2", "--knobs", "gamma"], "expected knob=value, got gamma"),
+        (["--grid", "gamma=2", "--knobs", "gamma"], "expected setting=value, got gamma"),
         (
             ["--grid", "gamma=2", "--resume"],
             "--resume goes on with what is in a file: name it with --json",

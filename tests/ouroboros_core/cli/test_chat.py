@@ -146,7 +146,7 @@ def test_other_models_are_loaded_and_what_they_lack_is_said(session: Session) ->
     said = session.do("/pair other")
     assert "answered by sam" in said
     assert "left out: speculative, which needs a draft model" in said
-    assert "the conversation begins anew" in said
+    assert "the conversation starts over" in said
     assert not session.history
     with pytest.raises(InvalidInput, match="no draft model"):
         session.do("/draft")

@@ -28,7 +28,7 @@ def process(*arguments: str) -> Answer:
     )
 
 
-def test_methods_are_listed_with_their_knobs_and_the_default() -> None:
+def test_methods_are_listed_with_their_settings_and_the_default() -> None:
     listed = json.loads(process("methods", "--json").stdout)
     assert [m["id"] for m in listed] == list(methods.available())
     assert [m["id"] for m in listed if m["default"]] == [methods.DEFAULT]
@@ -63,7 +63,7 @@ def test_methods_are_listed_with_their_knobs_and_the_default() -> None:
         ),
         (
             ["--method", "speculative", "--window-size", "3"],
-            "window_size is not a knob of speculative; its knobs are gamma",
+            "window_size is not a setting of speculative; its settings are gamma",
         ),
         (
             ["--method", "telepathy"],

@@ -49,22 +49,20 @@ def test_the_readme_example_of_ouroboros_equals_generate_in_what_is_generated(
 ) -> None:
     assert dualdec is ouroboros
     assert embedded_pair.draft is not None
-    target, draft, tokenizer = (
-        embedded_pair.target.model,
-        embedded_pair.draft.model,
-        embedded_pair.tokenizer,
-    )
+    target = embedded_pair.target.model
+    draft = embedded_pair.draft.model
+    tokenizer = embedded_pair.tokenizer
     input_ids = tokenizer(PARAGRAPH, return_tensors="pt")["input_ids"]
     prompt = input_ids.shape[1]
     assert prompt > 64, "the reference's check would have compared prompt tokens only"
-    knobs: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "gamma": 12,
         "window_size": 20,
         "guess_set_size": 20,
         "lookahead_level": 7,
     }
     output = ouroboros(
-        input_ids, draft, target, max_len=24, eos_token_id=tokenizer.eos_token_id, **knobs
+        input_ids, draft, target, max_len=24, eos_token_id=tokenizer.eos_token_id, **settings
     )
     mask = torch.ones_like(input_ids)
     expected = target.generate(input_ids, attention_mask=mask, do_sample=False, max_new_tokens=24)
@@ -76,11 +74,9 @@ def test_the_readme_example_of_ouroboros_equals_generate_in_what_is_generated(
 @pytest.mark.embedded
 def test_the_readme_example_of_speculative_decoding(embedded_pair: Pair) -> None:
     assert embedded_pair.draft is not None
-    target, drafter, tokenizer = (
-        embedded_pair.target.model,
-        embedded_pair.draft.model,
-        embedded_pair.tokenizer,
-    )
+    target = embedded_pair.target.model
+    drafter = embedded_pair.draft.model
+    tokenizer = embedded_pair.tokenizer
     prefix = "Translate to English: Je m'appelle Romain. N'hésitez pas à contribuer à mon projet !"
     chat = tokenizer.apply_chat_template(
         [{"role": "user", "content": prefix}], add_generation_prompt=True, tokenize=False
@@ -212,7 +208,7 @@ def test_a_cache_engine_warms_up_the_next_call_and_never_changes_the_text() -> N
     target, draft = models()
     text = torch.tensor([tiny.prompt()])
     engine = CacheEngine(4, 6)
-    knobs: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "max_len": 60,
         "gamma": 6,
         "window_size": 6,
@@ -228,7 +224,7 @@ def test_a_cache_engine_warms_up_the_next_call_and_never_changes_the_text() -> N
             calls += 1
 
         handles = [model.register_forward_hook(count) for model in (target, draft)]
-        output = ouroboros(text, draft, target, engine, eos_token_id=None, **knobs)
+        output = ouroboros(text, draft, target, engine, eos_token_id=None, **settings)
         for handle in handles:
             handle.remove()
         passes.append(calls)

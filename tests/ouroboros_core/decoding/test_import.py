@@ -143,25 +143,25 @@ WORDS = (
 STRANGE: tuple[Any, ...] = (None, True, *NUMBERS, *WORDS, [], [0, 1], [[0]], {}, {"a": 1})
 
 
-def places(
+def entries(
     value: Any, path: str, found: dict[str, list[tuple[Any, Any]]]
 ) -> dict[str, list[tuple[Any, Any]]]:
-    """(container, key) of every value inside, by the name of its place, numbers left out."""
+    """(container, key) of every value inside, by the path to it, numbers left out."""
     for key in value if isinstance(value, dict) else range(len(value)):
         name = path if isinstance(value, list) or path.endswith(".pieces") else f"{path}.{key}"
         found.setdefault(name, []).append((value, key))
         if isinstance(value[key], dict | list):
-            places(value[key], name + "[]" * isinstance(value[key], list), found)
+            entries(value[key], name + "[]" * isinstance(value[key], list), found)
     return found
 
 
-def random_place(data: Any, chance: random.Random) -> tuple[Any, Any]:
-    """A place: each kind of place as often as any other, however many there are of it."""
-    return chance.choice(chance.choice(list(places(data, "", {}).values())))
+def random_entry(data: Any, chance: random.Random) -> tuple[Any, Any]:
+    """An entry: each kind as often as any other, however many there are of it."""
+    return chance.choice(chance.choice(list(entries(data, "", {}).values())))
 
 
 def change_value(data: Any, chance: random.Random) -> None:
-    container, key = random_place(data, chance)
+    container, key = random_entry(data, chance)
     value = container[key]
     alike = (
         NUMBERS if isinstance(value, int | float) else WORDS if isinstance(value, str) else STRANGE
@@ -170,7 +170,7 @@ def change_value(data: Any, chance: random.Random) -> None:
 
 
 def nudge(data: Any, chance: random.Random) -> None:
-    container, key = random_place(data, chance)
+    container, key = random_entry(data, chance)
     if isinstance(container[key], int | float):
         container[key] = chance.choice(
             [container[key] + 1, container[key] - 1, -container[key], container[key] * 1000]
@@ -180,12 +180,12 @@ def nudge(data: Any, chance: random.Random) -> None:
 
 
 def delete(data: Any, chance: random.Random) -> None:
-    container, key = random_place(data, chance)
+    container, key = random_entry(data, chance)
     del container[key]
 
 
 def add(data: Any, chance: random.Random) -> None:
-    container, _ = random_place(data, chance)
+    container, _ = random_entry(data, chance)
     if isinstance(container, dict):
         container[chance.choice([HOSTILE, "extra", "__class__", "7", "also"])] = chance.choice(
             STRANGE
@@ -198,7 +198,7 @@ def add(data: Any, chance: random.Random) -> None:
 
 
 def swap(data: Any, chance: random.Random) -> None:
-    container, key = random_place(data, chance)
+    container, key = random_entry(data, chance)
     other = chance.choice(list(container) if isinstance(container, dict) else range(len(container)))
     container[key], container[other] = container[other], container[key]
 
@@ -228,7 +228,7 @@ def change_tree(data: Any, chance: random.Random) -> None:
 
 
 def nest(data: Any, chance: random.Random) -> None:
-    container, key = random_place(data, chance)
+    container, key = random_entry(data, chance)
     for _ in range(chance.choice([1, 5, 250])):
         container[key] = chance.choice([[container[key]], {"a": container[key]}])
 
@@ -429,14 +429,14 @@ JUDGED = ("steps", 0, "judged")
             float("inf"),
             "sampling.temperature must be between .* got inf",
         ),
-        (("sampling", "heat"), 3, "sampling cannot be used: heat is not a knob here"),
+        (("sampling", "heat"), 3, "sampling cannot be used: heat is not a setting here"),
         (("max_new_tokens",), -1, "max_new_tokens must be between 0"),
         (
             ("ending",),
             "never",
             "ending: Input should be 'budget', 'stop token' or 'cancelled', got 'never'",
         ),
-        (("steps", 1, "index"), 0, "steps.1.index must be its place, 1, got 0"),
+        (("steps", 1, "index"), 0, "steps.1.index must be its position, 1, got 0"),
         (
             ("steps", 0, "path"),
             [2],
@@ -512,7 +512,7 @@ JUDGED = ("steps", 0, "judged")
         (
             JUDGED,
             [{"node": 1, "tokens": [], "target": []}],
-            "steps.0.judged must be the places of the walk in their order",
+            "steps.0.judged must be the nodes of the walk in their order",
         ),
     ],
 )
@@ -548,7 +548,7 @@ def test_a_lookahead_window_hangs_off_what_stands_before_it(
 @pytest.mark.parametrize(
     ("where", "value", "message"),
     [
-        (("node",), 2, "must be the places of the walk"),
+        (("node",), 2, "must be the nodes of the walk"),
         (("target",), [0.5], r"target must have one number for each of its \d+ tokens, got 1"),
         (("target",), [], r"target must have one number for each"),
         (("draft",), [0.5], "draft must have one number for each"),

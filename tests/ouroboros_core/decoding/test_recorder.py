@@ -1,4 +1,4 @@
-"""What the models thought at each place: compared with plain forward passes over the whole text."""
+"""What the models thought at each position, compared with plain passes over the whole text."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ RULES = {
 
 
 @torch.inference_mode()
-def law(model: Any, text: list[int], sampling: Sampling) -> Any:
+def probabilities_of(model: Any, text: list[int], sampling: Sampling) -> Any:
     """The oracle: probabilities after a text, by one plain pass over all of it."""
     logits = model(input_ids=torch.tensor([text]), use_cache=False).logits[0, -1].numpy()
     return softmax(process(logits, sampling) if sampling.temperature else logits.astype(np.float64))
 
 
-def places(text: list[int], steps: list[Step]) -> Any:
+def judged_in(text: list[int], steps: list[Step]) -> Any:
     """(step, what was judged, the text before it, the token that was chosen there)."""
     for step in steps:
         assert [judged.node for judged in step.judged] == [0, *step.path][: len(step.tokens)]
@@ -51,8 +51,8 @@ def test_the_targets_opinion_is_that_of_a_plain_pass(method: str, rule: str) -> 
     models, sampling = tiny.pair("llama", "sdpa"), RULES[rule]
     steps = run(models, method, prompt(), 30, sampling, record=True)
     model = writer(models, method).model
-    for step, judged, text, chosen in places(prompt(), steps):
-        wanted = law(model, text, sampling)
+    for step, judged, text, chosen in judged_in(prompt(), steps):
+        wanted = probabilities_of(model, text, sampling)
         assert judged.target == pytest.approx([wanted[token] for token in judged.tokens], abs=1e-4)
         best = set(np.argsort(-wanted)[:TOP].tolist())
         assert {token for token in best if wanted[token] > 1e-4} <= set(judged.tokens)
@@ -69,7 +69,7 @@ def test_the_drafts_opinion_is_that_of_a_plain_pass_of_the_draft(method: str, ru
     # Copies of the corpus are so sure here that union asks no draft beside them.
     alone: dict[str, Any] = {"copying": False} if method == "union" else {}
     seen = 0
-    for step, judged, text, _ in places(
+    for step, judged, text, _ in judged_in(
         prompt(), run(models, method, prompt(), 40, sampling, record=True, **alone)
     ):
         drafts = [
@@ -79,7 +79,7 @@ def test_the_drafts_opinion_is_that_of_a_plain_pass_of_the_draft(method: str, ru
         ]
         assert bool(judged.draft) >= bool(drafts)
         if judged.draft:
-            wanted = law(models[1].model, text, sampling)
+            wanted = probabilities_of(models[1].model, text, sampling)
             assert judged.draft == pytest.approx(
                 [wanted[token] for token in judged.tokens], abs=1e-4
             )
@@ -102,7 +102,7 @@ def test_an_eagle_heads_opinion_is_there_where_it_was_asked(rule: str) -> None:
         tree_width=2,
     )
     seen = 0
-    for step, judged, _, _ in places(prompt(), steps):
+    for step, judged, _, _ in judged_in(prompt(), steps):
         if judged.node == 0 and len(step.tree) > 1:
             given = {
                 step.tree.tokens[c]: step.tree.provenance[c].confidence
@@ -122,7 +122,7 @@ def test_with_keyed_noise_the_largest_sum_was_chosen() -> None:
     steps = run(
         tiny.pair("llama", "sdpa"), "speculative", prompt(), 40, RULES["match"], record=True
     )
-    for _, judged, text, chosen in places(prompt(), steps):
+    for _, judged, text, chosen in judged_in(prompt(), steps):
         noise = Sampler(RULES["match"], tiny.VOCABULARY).noise(len(text))
         assert judged.noise == pytest.approx([noise[token] for token in judged.tokens], abs=1e-4)
         sums = np.log(np.maximum(judged.target, 1e-300)) + judged.noise
@@ -139,7 +139,7 @@ def test_under_rejection_sampling_every_draw_is_there(method: str) -> None:
     )
     steps = run(models, method, prompt(), 60, RULES["rejection"], record=True)
     kept = rejected = 0
-    for step, judged, text, chosen in places(prompt(), steps):
+    for step, judged, text, chosen in judged_in(prompt(), steps):
         for trial in judged.trials:
             assert trial.accepted == (trial.node in step.path)
             ratio = trial.p if trial.q is None else min(1.0, trial.p / trial.q) if trial.q else 1.0
@@ -153,8 +153,8 @@ def test_under_rejection_sampling_every_draw_is_there(method: str) -> None:
             assert dict(zip(judged.tokens, judged.left, strict=True))[chosen] > 0
             if len(judged.trials) == 1 and judged.draft and judged.trials[0].q is not None:
                 over = np.maximum(
-                    law(models[0].model, text, RULES["rejection"])
-                    - law(models[1].model, text, RULES["rejection"]),
+                    probabilities_of(models[0].model, text, RULES["rejection"])
+                    - probabilities_of(models[1].model, text, RULES["rejection"]),
                     0,
                 )
                 assert judged.left == pytest.approx(

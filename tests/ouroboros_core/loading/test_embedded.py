@@ -81,18 +81,19 @@ def check_equal(
     """Prompt after prompt until an accepted, a rejected and a bonus step were among them; the
     oracle uses no cache."""
     kind = methods.get(method)
-    knobs = kind.Hyperparameters.fixed() | (
-        {"gamma": 2} if "gamma" in kind.Hyperparameters.knobs() else {}
+    settings = kind.Hyperparameters.fixed() | (
+        {"gamma": 2} if "gamma" in kind.Hyperparameters.settings() else {}
     )
     steps: list[Step] = []
     for question in questions:
-        task = Task(question, method, kind.Hyperparameters.parse(knobs), sampling, count)
+        task = Task(question, method, kind.Hyperparameters.parse(settings), sampling, count)
         trace = Generation(pair, task).run()
         assert trace.tokens == _oracle(
             _writer(pair, method), trace.prompt.tokens, count, sampling, pair.stop_tokens
         )
         steps += trace.steps
-        accepted, rejected = any(s.path for s in steps), any(s.kind == "correction" for s in steps)
+        accepted = any(s.path for s in steps)
+        rejected = any(s.kind == "correction" for s in steps)
         if method in ALONE or (
             accepted and rejected and any(s.kind == "bonus" and s.path for s in steps)
         ):
@@ -174,7 +175,8 @@ def test_in_half_precision_a_difference_from_plain_decoding_is_a_tie(fast_pair: 
     kind = methods.get("ouroboros")
     for text in TEXTS[:4]:
         task = Task(text, kind.id, kind.Hyperparameters(), max_new_tokens=48)
-        trace, plain = Generation(fast_pair, task).run(), Generation(fast_pair, task.plain()).run()
+        trace = Generation(fast_pair, task).run()
+        plain = Generation(fast_pair, task.plain()).run()
         found = divergence(fast_pair.target, trace, plain)
         assert found is None or found.tie, found
 

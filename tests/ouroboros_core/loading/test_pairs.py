@@ -51,10 +51,8 @@ def test_a_pair_of_local_folders_is_loaded_and_runs(tmp_path: Path) -> None:
 def test_a_reset_gives_memory_back_to_the_system(tmp_path: Path) -> None:
     """The system's own count of what the process has: pieces under one that is still in use are
     given back, too."""
-    pair, process = (
-        load_pair(save(tmp_path / "target"), device="cpu", dtype="float32"),
-        psutil.Process(),
-    )
+    pair = load_pair(save(tmp_path / "target"), device="cpu", dtype="float32")
+    process = psutil.Process()
     pieces = [bytearray(50_000) for _ in range(2000)]
     above = bytearray(50_000)
     full = process.memory_info().rss

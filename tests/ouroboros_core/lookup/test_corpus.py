@@ -15,7 +15,7 @@ from ouroboros_core.lookup.corpus import DEPTH, Corpus
 from ouroboros_core.lookup.ngrams import most_followed, most_frequent
 
 
-def places(documents: Sequence[Sequence[int]], pattern: Sequence[int]) -> list[tuple[int, int]]:
+def positions(documents: Sequence[Sequence[int]], pattern: Sequence[int]) -> list[tuple[int, int]]:
     """(document, position behind it) of every occurrence, by scanning."""
     size = len(pattern)
     return [
@@ -43,7 +43,7 @@ def test_lookups_and_continuations_are_those_of_a_scan() -> None:
         goes_on = [
             n
             for n in range(1, len(text) + 1)
-            if any(end < len(documents[d]) for d, end in places(documents, text[-n:]))
+            if any(end < len(documents[d]) for d, end in positions(documents, text[-n:]))
         ]
         longest = max(goes_on, default=0)
         found = corpus.longest(text)
@@ -51,7 +51,7 @@ def test_lookups_and_continuations_are_those_of_a_scan() -> None:
         if found is None:
             continue
         wanted = Counter(
-            tuple(documents[d][end : end + 3]) for d, end in places(documents, text[-longest:])
+            tuple(documents[d][end : end + 3]) for d, end in positions(documents, text[-longest:])
         )
         assert Counter(corpus.continuations(found, 3, 10**6)) == wanted
         some = corpus.continuations(found, 3, 2)

@@ -73,7 +73,7 @@ def test_the_recycled_tree_has_only_what_was_seen_and_the_newest_of_it() -> None
 
 def test_a_prediction_is_followed_through_an_insertion_a_deletion_and_another_word() -> None:
     expected = list(range(100, 160))
-    follower = Prediction(expected, far=4)
+    follower = Prediction(expected, min_match=4)
     assert follower.expected(3) == (100, 101, 102), "believed at its beginning"
     follower.extend([100, 101, 102])
     assert follower.expected(2) == (103, 104)
@@ -88,7 +88,7 @@ def test_a_prediction_is_followed_through_an_insertion_a_deletion_and_another_wo
 
 
 def test_what_a_prediction_matched_is_counted_and_its_beginning_has_credit() -> None:
-    follower = Prediction(range(100, 160), far=2)
+    follower = Prediction(range(100, 160), min_match=2)
     assert (follower.matched, follower.trust) == (0, 8)
     follower.extend([100, 101])
     assert (follower.matched, follower.trust) == (2, 10)
@@ -99,10 +99,10 @@ def test_what_a_prediction_matched_is_counted_and_its_beginning_has_credit() -> 
 
 
 def test_while_the_place_is_lost_it_does_not_wander() -> None:
-    """A word that is everywhere pulls the place to and fro, but near is measured from where it was
-    lost."""
+    """A word that is everywhere pulls the position to and fro, but the distance is measured from
+    where it was lost."""
     expected = [n if n % 40 else 9 for n in range(1000, 2000)]
-    follower = Prediction(expected, far=5)
+    follower = Prediction(expected, min_match=5)
     follower.extend(expected[:10])
     for word in range(20):
         follower.extend([9, 5000 + word])
@@ -111,12 +111,12 @@ def test_while_the_place_is_lost_it_does_not_wander() -> None:
 
 
 def test_a_place_far_away_is_found_however_long_a_match_is_wanted() -> None:
-    for far in (1, 3, 12, 32):
+    for min_match in (1, 3, 12, 32):
         expected = list(range(1000, 1400))
-        follower = Prediction(expected, far)
+        follower = Prediction(expected, min_match)
         follower.extend(expected[:20])
-        follower.extend(expected[200 : 200 + far])
-        assert follower.expected(2) == tuple(expected[200 + far : 202 + far])
+        follower.extend(expected[200 : 200 + min_match])
+        assert follower.expected(2) == tuple(expected[200 + min_match : 202 + min_match])
 
 
 def test_a_copy_goes_on_with_itself_at_the_end_of_the_text() -> None:
@@ -125,7 +125,7 @@ def test_a_copy_goes_on_with_itself_at_the_end_of_the_text() -> None:
 
 def test_far_away_a_prediction_wants_a_longer_match() -> None:
     expected = [*range(100, 300), 5, 6, 7, 8, 9]
-    follower = Prediction(expected, far=3)
+    follower = Prediction(expected, min_match=3)
     follower.extend([5])
     assert follower.expected(1) == ()
     follower.extend([6])
@@ -134,4 +134,4 @@ def test_far_away_a_prediction_wants_a_longer_match() -> None:
     assert follower.expected(9) == (8, 9)
     follower.extend([8, 9])
     assert follower.expected(9) == (), "its end"
-    assert Prediction([], far=3).expected(5) == ()
+    assert Prediction([], min_match=3).expected(5) == ()

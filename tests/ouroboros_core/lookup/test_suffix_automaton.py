@@ -1,5 +1,5 @@
 """The suffix automaton against brute force: the longest suffix that ended earlier, and the most
-recent place where it did."""
+recent position where it did."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ouroboros_core.lookup.suffix_automaton import Match, SuffixAutomaton
 
 
 def brute(text: Sequence[int]) -> Match | None:
-    """Every length from the longest on, every place from the newest on."""
+    """Every length from the longest on, every position from the newest on."""
     size = len(text)
     for length in range(size - 1, 0, -1):
         for end in range(size - 1, length - 1, -1):

@@ -122,7 +122,7 @@ def test_the_window_begins_with_tokens_of_the_prompt_and_is_reproducible() -> No
 def test_lookahead_takes_phrases_from_prompt_and_text_and_each_can_be_switched_off(
     switch: str,
 ) -> None:
-    def learned(**knobs: Any) -> set[Learned | None]:
+    def learned(**settings: Any) -> set[Learned | None]:
         steps = run(
             tiny.pair("llama", "sdpa"),
             "lookahead",
@@ -130,7 +130,7 @@ def test_lookahead_takes_phrases_from_prompt_and_text_and_each_can_be_switched_o
             60,
             ngram_size=3,
             window_size=2,
-            **knobs,
+            **settings,
         )
         return {
             origin.learned

@@ -19,9 +19,9 @@ TEXT = (0, 1)
 SIZE = 12
 
 
-def method(sampling: Sampling, **knobs: Any) -> Any:
+def method(sampling: Sampling, **settings: Any) -> Any:
     resources = Resources(Sampler(sampling, SIZE), ToldModel(5, SIZE, noise=0.7))
-    made = KIND(KIND.Hyperparameters.parse({"gamma": 4, **knobs}), resources)
+    made = KIND(KIND.Hyperparameters.parse({"gamma": 4, **settings}), resources)
     made.start(TokenizedPrompt(TEXT), 50)
     return made
 
@@ -36,7 +36,7 @@ def test_the_less_sure_the_draft_is_the_more_candidates_there_are(
     """The oracle is the paper's table: 8 candidates below 0.3, 6 below 0.6, 4 below 0.8, else 2."""
     assert candidates(confidence) == count
     assert sorted(BINS, reverse=True) == list(BINS)
-    assert KIND.Hyperparameters.knobs()["max_candidates"].default == PUBLISHED["max_candidates"]
+    assert KIND.Hyperparameters.settings()["max_candidates"].default == PUBLISHED["max_candidates"]
 
 
 @pytest.mark.parametrize("sampling", [Sampling(), Sampling(temperature=1.0)])

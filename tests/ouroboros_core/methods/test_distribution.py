@@ -125,10 +125,10 @@ def test_every_slot_follows_the_targets_distribution(
     kind = methods.get(method)
     sampler = Sampler(sampling, len(P))
     target, draft = Table(P), Table(Q)
-    knobs = kind.Hyperparameters.fixed() | (
-        {"gamma": 2} if "gamma" in kind.Hyperparameters.knobs() else {}
+    settings = kind.Hyperparameters.fixed() | (
+        {"gamma": 2} if "gamma" in kind.Hyperparameters.settings() else {}
     )
-    chosen = kind.Hyperparameters.parse(knobs)
+    chosen = kind.Hyperparameters.parse(settings)
     has_draft = Need.DRAFT_MODEL in methods.needed(kind, chosen)
     instance = methods.create(
         kind, chosen, Resources(sampler, draft if has_draft else None, head=Bush(), corpus=CORPUS)
@@ -207,12 +207,13 @@ def test_drafted_corrected_and_bonus_slots_each_have_their_law(
     p, q = softmax(process(P, sampling)), softmax(process(Q, sampling))
     accepted = _accepted_law(p, q, rule)
     for name, weights in (("drafted", accepted), ("corrected", p - accepted), ("bonus", p)):
-        counts, law = slots[name], np.maximum(weights, 0) / np.maximum(weights, 0).sum()
-        assert set(counts) <= set(np.flatnonzero(law > 1e-12))
-        common = np.flatnonzero(counts.total() * law > 5)
+        counts = slots[name]
+        wanted = np.maximum(weights, 0) / np.maximum(weights, 0).sum()
+        assert set(counts) <= set(np.flatnonzero(wanted > 1e-12))
+        common = np.flatnonzero(counts.total() * wanted > 5)
         found = np.array([counts[int(token)] for token in common])
         assert found.sum() > 1000, f"the case has too few {name} slots"
-        expected = found.sum() * law[common] / law[common].sum()
+        expected = found.sum() * wanted[common] / wanted[common].sum()
         chi = float(((found - expected) ** 2 / expected).sum())
         freedom = len(common) - 1
         assert chi < CHI_SQUARE[freedom], f"{name}: {chi:.1f}"
@@ -237,7 +238,7 @@ def test_rejection_sampling_accepts_one_minus_the_total_variation(sampling: Samp
 @pytest.mark.parametrize("rule", RULES)
 def test_only_for_rejection_a_draft_is_drawn_anew_at_every_step(rule: str) -> None:
     """What a pool has kept of a discarded draft must not tell what the next one will be at the same
-    place."""
+    position."""
     sampler = Sampler(Sampling(temperature=1.0, seed=3, acceptance=rule), len(P))
     for name in ("speculative", "ouroboros"):
         kind = methods.get(name)
@@ -280,10 +281,8 @@ def _joint(
         longer: dict[tuple[int, ...], float] = {}
         for done, chance in joint.items():
             logits = model(input_ids=torch.tensor([[*text, *done]]), use_cache=False).logits[0, -1]
-            law = softmax(process(logits.numpy(), sampling))
-            longer |= {
-                (*done, int(token)): chance * float(law[token]) for token in np.flatnonzero(law)
-            }
+            p = softmax(process(logits.numpy(), sampling))
+            longer |= {(*done, int(token)): chance * float(p[token]) for token in np.flatnonzero(p)}
         joint = longer
     return joint
 
@@ -300,9 +299,9 @@ def check_whole_texts(
     models = tiny.pair(architecture, "sdpa")
     start = tiny.prompt()
     text = [*start, *tiny.plain(models[0].model, start, 30), *start]
-    if method == "eagle2":  # a place like those at which its head was trained
+    if method == "eagle2":  # positions like those at which its head was trained
         text = text[:30]
-    knobs: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "gamma": 2,
         "prompt_phrases": True,
         "ngram_size": 3,
@@ -316,8 +315,8 @@ def check_whole_texts(
         "max_candidates": 2,
     }
     settable = methods.get(method).Hyperparameters.fixed() if more.get("automatic") else {}
-    known = methods.get(method).Hyperparameters.knobs().keys() - settable.keys()
-    knobs = {name: value for name, value in knobs.items() if name in known} | more
+    known = methods.get(method).Hyperparameters.settings().keys() - settable.keys()
+    settings = {name: value for name, value in settings.items() if name in known} | more
     counts: Counter[tuple[int, ...]] = Counter()
     accepted = rejected = 0
     runs = 900
@@ -325,17 +324,17 @@ def check_whole_texts(
         sampling = Sampling(temperature=1.1, top_k=3, seed=seed, acceptance=rule)
         if (
             method == "eagle2"
-        ):  # narrow trees for rejections, wide ones for acceptances: the law is the same
-            knobs |= {"tree_width": (2, 6, 16)[seed % 3], "tree_size": (4, 12, 60)[seed % 3]}
+        ):  # narrow trees for rejections, wide ones for acceptances: the distribution is the same
+            settings |= {"tree_width": (2, 6, 16)[seed % 3], "tree_size": (4, 12, 60)[seed % 3]}
         if method in ("token_recycling", "rest") and not settable:
-            knobs |= {"tree_size": (1 if method == "rest" else 2, 12)[seed % 2]}
+            settings |= {"tree_size": (1 if method == "rest" else 2, 12)[seed % 2]}
         pool = PhrasePool(3, 7) if warm else None
         if pool is not None:
-            first = tiny.emitted(tiny.run(models, method, text, 3, sampling, pool=pool, **knobs))
+            first = tiny.emitted(tiny.run(models, method, text, 3, sampling, pool=pool, **settings))
             pool.insert(
                 text[-1], tuple(first[:2]), Learned.HISTORY, None
             )  # the worst case: exactly what was drawn
-        steps = tiny.run(models, method, text, 3, sampling, pool=pool, **knobs)
+        steps = tiny.run(models, method, text, 3, sampling, pool=pool, **settings)
         counts[tuple(tiny.emitted(steps))] += 1
         accepted += sum(len(step.path) for step in steps)
         rejected += sum(step.kind == "correction" for step in steps)
@@ -374,9 +373,9 @@ def test_a_warm_pool_does_not_bias_rejection_sampling() -> None:
     check_whole_texts("llama", "lookahead", warm=True)
 
 
-def test_copies_merged_into_a_drafted_tree_keep_the_law() -> None:
-    """The draft's nodes have the laws they were drawn from, the copies have none; both hang in one
-    tree."""
+def test_copies_merged_into_a_drafted_tree_keep_the_distribution() -> None:
+    """The draft's nodes have the probabilities they were drawn from, the copies have none; both
+    hang in one tree."""
     check_whole_texts("llama", "sam", auxiliary="speculative", merge=True, len_threshold=1)
 
 

@@ -128,13 +128,13 @@ def test_the_text_ends_at_the_first_stop_token_wherever_it_arrives(
     method: str, sampling: Sampling
 ) -> None:
     """The first and every third token of a text is tried as the stop token, on text after text
-    until every kind of place was among them."""
+    until every kind of position was among them."""
     models = tiny.pair("llama", "sdpa")
-    knobs: dict[str, Any] = (
-        {"gamma": 2} if "gamma" in methods.get(method).Hyperparameters.knobs() else {}
+    settings: dict[str, Any] = (
+        {"gamma": 2} if "gamma" in methods.get(method).Hyperparameters.settings() else {}
     )
-    wanted = {"first", "path", "correction", "bonus"} if knobs else {"first"}
-    knobs |= dict.fromkeys(NARROW.get(method, {}), 1)
+    wanted = {"first", "path", "correction", "bonus"} if settings else {"first"}
+    settings |= dict.fromkeys(NARROW.get(method, {}), 1)
     where: set[str] = set()
     for seed in range(5, 40):
         text = prompt(seed=seed)
@@ -143,7 +143,7 @@ def test_the_text_ends_at_the_first_stop_token_wherever_it_arrives(
             stops = frozenset(
                 {stop, text[0]}
             )  # two, of which one is in the prompt, where it stops nothing
-            steps = run(models, method, text, 40, sampling, stop=stops, **knobs)
+            steps = run(models, method, text, 40, sampling, stop=stops, **settings)
             ends = next(n for n, token in enumerate(whole, 1) if token in stops)
             assert emitted(steps) == whole[:ends]
             where |= {"path" if steps[-1].target_token is None else str(steps[-1].kind)} | (
@@ -205,13 +205,13 @@ def test_runs_do_not_touch_each_other(method: str) -> None:
 @pytest.mark.parametrize("method", [m for m in METHODS if Need.PHRASE_POOL in methods.get(m).uses])
 def test_a_warm_start_changes_the_passes_never_the_text(method: str) -> None:
     models = tiny.pair("llama", "sdpa")
-    known = methods.get(method).Hyperparameters.knobs()
+    known = methods.get(method).Hyperparameters.settings()
     wanted = {"gamma": 6, "window_size": 6, "ngram_size": 4, "guess_set_size": 6}
-    knobs: dict[str, Any] = {name: value for name, value in wanted.items() if name in known}
+    settings: dict[str, Any] = {name: value for name, value in wanted.items() if name in known}
     pool = PhrasePool(4, 6)
-    cold = run(models, method, prompt(), 60, pool=pool, **knobs)
+    cold = run(models, method, prompt(), 60, pool=pool, **settings)
     again = PhrasePool.from_json(pool.to_json())
-    warm = run(models, method, prompt(), 60, pool=again, **knobs)
+    warm = run(models, method, prompt(), 60, pool=again, **settings)
     assert emitted(warm) == emitted(cold) == plain(models[0].model, prompt(), 60)
     passes = [sum(1 + s.draft_passes for s in steps) for steps in (cold, warm)]
     assert passes[1] < passes[0]

@@ -12,7 +12,7 @@ import pytest
 from ouroboros_core import methods
 from ouroboros_core.decoding.engine import decode
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.hyperparameters import read_knobs
+from ouroboros_core.hyperparameters import read_settings
 from ouroboros_core.methods.base import Context, Resources, TokenizedPrompt
 from ouroboros_core.methods.multi_candidate import PUBLISHED, without
 from ouroboros_core.sampling import Sampler, Sampling, softmax
@@ -147,7 +147,7 @@ def test_a_configuration_is_read_with_commas_or_crosses() -> None:
     parse = KIND.Hyperparameters.parse
     assert parse({}).model_dump() == {"k_config": "auto"}
     assert parse({"k_config": " 4, 2 ,2"}).model_dump() == PUBLISHED
-    assert parse(read_knobs("k_config=4x2x2")).model_dump() == PUBLISHED
+    assert parse(read_settings("k_config=4x2x2")).model_dump() == PUBLISHED
 
 
 @pytest.mark.parametrize(

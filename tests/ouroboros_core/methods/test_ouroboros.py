@@ -71,9 +71,11 @@ class Said:
         return np.eye(1000)[self.said[node]]
 
 
-def make(follows: dict[int, int], **knobs: Any) -> Any:
+def make(follows: dict[int, int], **settings: Any) -> Any:
     kind = methods.get("ouroboros")
-    chosen = kind.Hyperparameters(**kind.Hyperparameters.fixed(**{"text_phrases": False, **knobs}))
+    chosen = kind.Hyperparameters(
+        **kind.Hyperparameters.fixed(**{"text_phrases": False, **settings})
+    )
     ouroboros = kind(chosen, Resources(draft_model=Scripted(follows)))
     ouroboros.start(TokenizedPrompt((1, 2, 3)), 100)
     return ouroboros
@@ -247,10 +249,10 @@ def accepted_suffixes(steps: list[Step]) -> set[Learned | None]:
 def test_each_source_of_phrases_can_be_switched_off() -> None:
     models = tiny.pair("llama", "sdpa")
 
-    def learned(*wanted: Learned, **knobs: Any) -> set[Learned | None]:
+    def learned(*wanted: Learned, **settings: Any) -> set[Learned | None]:
         """Of five texts, and of more until all that is wanted was among it."""
         found: set[Learned | None] = set()
-        chosen = {"ngram_size": 3, "prompt_phrases": False, "text_phrases": False, **knobs}
+        chosen = {"ngram_size": 3, "prompt_phrases": False, "text_phrases": False, **settings}
         for seed in range(5, 25):
             sampling = Sampling(temperature=0.5, seed=seed)
             steps = run(models, "ouroboros", prompt(seed=seed), 60, sampling, gamma=3, **chosen)

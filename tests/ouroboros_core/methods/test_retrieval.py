@@ -43,7 +43,7 @@ def run(
     *,
     corpus: Corpus | None = None,
     prediction: Any = (),
-    **knobs: Any,
+    **settings: Any,
 ) -> list[Step]:
     models = tiny.pair(TARGET, "sdpa")
     kind = methods.get(method)
@@ -53,7 +53,7 @@ def run(
         decode(
             models[0],
             methods.create(
-                kind, kind.Hyperparameters(**kind.Hyperparameters.fixed(**knobs)), resources
+                kind, kind.Hyperparameters(**kind.Hyperparameters.fixed(**settings)), resources
             ),
             text,
             max_new_tokens=count,
@@ -89,7 +89,7 @@ def test_prompt_lookup_says_where_it_copied_from() -> None:
             origin = step.tree.provenance[node]
             assert whole[origin.position] == whole[done + offset]  # type: ignore[index]
             assert origin.position < done  # type: ignore[operator]
-            if not offset:  # behind the copied place stands what stands behind the text
+            if not offset:  # behind the copied tokens stands what stands behind the text
                 start, match = origin.position, origin.match
                 assert whole[start - match : start] == whole[done - match : done]  # type: ignore[operator]
         done += len(step.tokens)
@@ -100,7 +100,7 @@ def test_a_repeated_token_is_copied_on_and_equal_continuations_count_once() -> N
     assert tree.tokens == (7,) * 7
     text = [1, 2, 4, 9, 1, 2, 3, 8, 1, 2, 3, 6, 1, 2]
     tree = run("prompt_lookup", text, 4, max_matches=2, num_tokens=1, max_ngram=2)[0].tree
-    assert tree.tokens == (2, 3, 4), "the two newest places go on with 3"
+    assert tree.tokens == (2, 3, 4), "the two newest occurrences go on with 3"
 
 
 def test_several_matches_make_a_tree() -> None:
@@ -161,8 +161,8 @@ def test_token_recycling_recycles_and_with_a_frozen_matrix_it_does_not(
 
 
 def test_the_matrix_begins_with_what_the_target_says_of_the_prompt() -> None:
-    """The last place of a token counts; compared with a plain pass over the prompt, also one of
-    several chunks."""
+    """The last occurrence of a token counts; compared with a plain pass over the prompt, also one
+    of several chunks."""
     text = [*prompt(150), prompt()[3]]
     model = tiny.target(TARGET)
     row = max(n for n in range(len(text) - 1) if text[n] == text[-1])
@@ -242,8 +242,8 @@ def test_without_a_match_the_auxiliary_method_drafts_and_learns() -> None:
 @pytest.mark.parametrize("merge", [False, True])
 def test_sam_over_every_auxiliary_is_exact(auxiliary: str, sampling: Sampling, merge: bool) -> None:
     models = tiny.pair(TARGET, "sdpa")
-    knobs: dict[str, Any] = {"auxiliary": auxiliary, "merge": merge, "len_threshold": 2}
-    steps = tiny.run(models, "sam", prompt(), COUNT, sampling, retrieve=False, **knobs)
+    settings: dict[str, Any] = {"auxiliary": auxiliary, "merge": merge, "len_threshold": 2}
+    steps = tiny.run(models, "sam", prompt(), COUNT, sampling, retrieve=False, **settings)
     if not sampling.rejects:
         assert emitted(steps) == plain(models[0].model, prompt(), COUNT, sampling)
     sources = {p.source for step in steps for p in step.tree.provenance[1:]}
@@ -356,12 +356,12 @@ def test_a_short_match_of_the_prediction_does_not_push_the_auxiliary_aside() -> 
 @pytest.mark.parametrize("method", ["sam", "prompt_lookup", "ngram", "rest"])
 def test_what_is_drafted_ends_with_a_stop_token(method: str) -> None:
     kind = methods.get(method)
-    knobs = {"auxiliary": "none", "len_threshold": 2} if method == "sam" else {}
+    settings = {"auxiliary": "none", "len_threshold": 2} if method == "sam" else {}
     sampler = Sampler(Sampling(), tiny.VOCABULARY)
     text = [4, 5, 6, 7, 8, 4, 5]
     resources = Resources(sampler, stop_tokens=frozenset({6}), corpus=Corpus.build([text]))
     instance = methods.create(
-        kind, kind.Hyperparameters.parse(kind.Hyperparameters.fixed(**knobs)), resources
+        kind, kind.Hyperparameters.parse(kind.Hyperparameters.fixed(**settings)), resources
     )
     steps = decode(tiny.pair(TARGET)[0], instance, text, max_new_tokens=9, sampler=sampler)
     assert next(iter(steps)).tree.tokens == (5, 6)

@@ -139,10 +139,10 @@ def test_tokens_per_pass_are_at_least_those_of_one_chain() -> None:
     assert together > alone * 1.1
 
 
-def method(sampling: Sampling, **knobs: Any) -> Any:
+def method(sampling: Sampling, **settings: Any) -> Any:
     kind = methods.get("spectr")
     resources = Resources(Sampler(sampling, 6), ToldModel(5, noise=0.7))
-    return kind(kind.Hyperparameters.parse({"gamma": 3, **knobs}), resources)
+    return kind(kind.Hyperparameters.parse({"gamma": 3, **settings}), resources)
 
 
 def test_chains_with_equal_beginnings_share_their_nodes_and_every_draw_is_noted() -> None:

@@ -173,8 +173,8 @@ def test_evaluation_is_pure_whatever_was_evaluated_before(rng: random.Random) ->
 
 
 def test_the_cache_never_moves_while_decoding() -> None:
-    """200 steps and more, from a prompt and a budget that end just below the room: not even the
-    last trees move it."""
+    """200 steps and more, from a prompt and a budget that end just below the cache's capacity: not
+    even the last trees move it."""
     target, draft = CausalLM(long_llama(), "long"), CausalLM(long_llama(), "long draft")
     kind = methods.get("ouroboros")
     sampler = Sampler(Sampling(temperature=2.0, seed=1), tiny.VOCABULARY)
@@ -224,10 +224,10 @@ def test_the_cache_grows_only_beyond_its_room_and_keeps_what_it_holds() -> None:
     model = CausalLM(long_llama(), "long")
     text = tiny.prompt(200)
     assert_equals_plain(model, text, TreeBuilder(text[-1]).build())
-    room = model.cache.room
-    longer = [*text, *tiny.prompt(room - 190, seed=8)]
+    capacity = model.cache.capacity
+    longer = [*text, *tiny.prompt(capacity - 190, seed=8)]
     assert_equals_plain(model, longer, random_tree(random.Random(0), longer[-1], 6))
-    assert model.cache.room > room
+    assert model.cache.capacity > capacity
 
 
 @pytest.mark.parametrize(

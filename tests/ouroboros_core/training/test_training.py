@@ -235,8 +235,8 @@ def test_training_goes_from_nothing_to_something_that_drafts(
     named: dict[str, Any] = {"draft" if kind == "draft" else "head": str(out)}
     pair = load_pair(target, device="cpu", dtype="float32", **named)
     method = methods.get("speculative" if kind == "draft" else "eagle2")
-    knobs = method.Hyperparameters(**method.Hyperparameters.fixed())
-    task = Task("the cat sat", method.id, knobs, max_new_tokens=60, chat=False)
+    settings = method.Hyperparameters(**method.Hyperparameters.fixed())
+    task = Task("the cat sat", method.id, settings, max_new_tokens=60, chat=False)
     trace = Generation(pair, task).run()
     assert list(trace.tokens) == tiny.plain(
         pair.target.model, trace.prompt.tokens, 60, stop=pair.stop_tokens

@@ -74,12 +74,12 @@ def test_a_link_offers_the_run_it_names_and_one_click_makes_it(browser: Any, url
     visitor, faults = opened(
         browser, f"{url}/?prompt=Count+to+five.&method=speculative&gamma=99&tokens=8&chat=0"
     )
-    visitor.get_by_role("button", name=say("link.run")).wait_for()
+    visitor.get_by_role("button", name="Run this").wait_for()
     said = visitor.locator(".ouro-link").inner_text()
-    assert say("link.done") in said
+    assert "The prompt and the settings are those of the link. Nothing was run yet." in said
     assert "gamma must be auto, or between 1 and 32, got 99" in said
     assert tokens(visitor) == [], "no other run stands beside the inputs of a link"
-    assert visitor.locator("#token-view .ouro-status").inner_text() == say("generate.before")
+    assert visitor.locator("#token-view .ouro-status").inner_text() == "Nothing has run yet."
     assert visitor.locator("#save-view").is_hidden()
     assert visitor.get_by_label("number input for max new tokens").input_value() == "8"
     visitor.click(".ouro-link-run")
@@ -106,7 +106,7 @@ def test_each_tab_has_an_address_and_back_and_forward_go_through_the_tabs(
         visitor.wait_for_url(url + "/" + query + address)
 
     for name in ("race", "drafts", "learn"):
-        open_tab(visitor, say(f"tab.{name}"))
+        open_tab(visitor, name.capitalize())
         at(name, f"#{name}")
     for go, name in (
         ("go_back", "drafts"),
@@ -123,7 +123,7 @@ def test_each_tab_has_an_address_and_back_and_forward_go_through_the_tabs(
     visitor.reload()
     at("race", "#race")
     visitor.locator("#race-view").wait_for()
-    open_tab(visitor, say("tab.generate"))
+    open_tab(visitor, "Generate")
     at("generate", "#generate")
     visitor.close()
     left = (
@@ -137,7 +137,7 @@ def test_a_reload_in_mid_run_keeps_prompt_settings_and_what_was_written(
     browser: Any, url: str
 ) -> None:
     visitor, _ = opened(browser, f"{url}/?prompt=Hi&tokens=8")
-    visitor.get_by_role("button", name=say("link.run")).wait_for()
+    visitor.get_by_role("button", name="Run this").wait_for()
     visitor.locator("#prompt textarea").fill(
         "Tell me everything about bread, and begin with the flour."
     )
@@ -158,8 +158,9 @@ def test_a_reload_in_mid_run_keeps_prompt_settings_and_what_was_written(
     )
     back = "".join(token["text"] for token in tokens(visitor))
     assert back.startswith(written)
-    assert visitor.locator("#token-view .ouro-status").inner_text() == say(
-        "keep.stopped", tokens=len(tokens(visitor))
+    assert visitor.locator("#token-view .ouro-status").inner_text() == (
+        f"Stopped by a reload after {len(tokens(visitor))} tokens. What was written stays; "
+        "Generate starts anew."
     )
     assert (
         visitor.locator("#prompt textarea")
@@ -175,7 +176,7 @@ def test_a_reload_in_mid_run_keeps_prompt_settings_and_what_was_written(
     )
     assert visitor.get_by_label("number input for max new tokens").input_value() == "256"
     assert visitor.locator(".ouro-link").is_hidden()
-    assert visitor.locator("#token-view .ouro-badge").inner_text() == say("keep.badge")
+    assert visitor.locator("#token-view .ouro-badge").inner_text() == "from before the reload"
     assert visitor.locator("#save-view").is_hidden()
     assert not [body for body in sent if "bread" in body], (
         "it was kept in the browser, and nobody was told"
@@ -186,7 +187,7 @@ def test_a_reload_in_mid_run_keeps_prompt_settings_and_what_was_written(
 def test_a_refusal_reaches_the_page_and_takes_the_place_of_the_comparison(page: Any) -> None:
     """The one in Traces in its own place; one that has none, of a cell that is gone, as a message
     of the page's."""
-    open_tab(page, say("tab.traces"))
+    open_tab(page, "Traces")
     page.click("#compare")
     page.wait_for_selector("#diff-view .ouro-segment")
     page.wait_for_selector("#chart-diff .js-line", state="attached")
@@ -203,19 +204,19 @@ def test_a_refusal_reaches_the_page_and_takes_the_place_of_the_comparison(page: 
     page.click("#compare")
     page.wait_for_selector("#diff-view .ouro-segment")
     assert page.locator("#diff-view .ouro-diff-problem").is_hidden()
-    open_tab(page, say("tab.sweep"))
+    open_tab(page, "Sweep")
     page.wait_for_selector("#chart-sweep .main-svg", state="attached")
     emit = (
         "document.querySelector('#chart-sweep .ouro-plot').emit('plotly_click', "
         "{points: [{x: 0, y: 2, customdata: 6}]})"
     )
     page.evaluate(emit)
-    page.get_by_text(say("sweep.gone")).wait_for()
+    page.get_by_text("The run of this cell is no longer there: sweep again.").wait_for()
 
 
 STOP = """() => {
   const node = document.activeElement, near = (selector) => node.closest(selector) !== null;
-  const where = {prompt: '#prompt', method: '#method', go: '#generate', settings: '.ouro-settings', knobs: '.ouro-knobs',
+  const where = {prompt: '#prompt', method: '#method', go: '#generate', settings: '.ouro-settings', options: '.ouro-options',
     result: '.ouro-result'};
   return [Object.keys(where).find((name) => near(where[name])) || 'other', near('.ouro-plot')];
 }"""
@@ -229,7 +230,7 @@ def test_tab_leads_from_the_prompt_through_the_settings_to_the_result_and_never_
     visitor.wait_for_selector("#chart-even .main-svg", state="attached")
     visitor.locator("#chart-acceptance .ouro-plot").hover()  # shows its toolbar
     if width < 900:
-        assert visitor.locator(".ouro-knobs input").locator("visible=true").count() == 0, (
+        assert visitor.locator(".ouro-options input").locator("visible=true").count() == 0, (
             "the settings are closed at first"
         )
         visitor.locator(".ouro-settings summary").click()
@@ -245,7 +246,7 @@ def test_tab_leads_from_the_prompt_through_the_settings_to_the_result_and_never_
         visitor.keyboard.press("Tab")
     assert plots == 0
     settings = ["settings"] if width < 900 else []
-    assert order == ["prompt", "method", "go", *settings, "knobs", "result"]
+    assert order == ["prompt", "method", "go", *settings, "options", "result"]
     visitor.close()
     assert faults == []
 

@@ -14,7 +14,7 @@ from ouroboros_core.locations import assets
 from tests.visitor import watch
 from visualize import markup
 from visualize.components.base import mounting
-from visualize.components.modules import imported, modules, place, preloaded
+from visualize.components.modules import imported, modules, modules_path, preloaded
 from visualize.deploy.bundle import bundle
 
 VIEWS = [
@@ -108,7 +108,7 @@ def test_every_view_runs_as_one_script_that_is_opened_from_disk(
     faults, asked = watch(page)
     for name in STANDING:
         file = tmp_path / f"{name}.html"
-        facts = '{"value": null, "looks": [], "words": {}}'
+        facts = '{"value": null, "looks": []}'
         run = f'<div id="run">{markup.TOKEN_VIEW.template}</div>'
         facts = f'<script type="application/json" id="facts">{facts}</script>'
         file.write_text(f"<meta charset=utf-8><body>{run}{facts}<script>{bundle(name)}</script>")
@@ -134,19 +134,19 @@ def test_the_page_gets_every_module_once_and_nothing_else_of_the_folder(
 ) -> None:
     with httpx.Client(base_url=url, timeout=30) as client:
         for name, source in modules().items():
-            answer = client.get(f"/{place()}/{name}")
+            answer = client.get(f"/{modules_path()}/{name}")
             assert answer.text == source == (assets() / "js" / name).read_text()
             assert answer.headers["content-type"].startswith("text/javascript")
             assert "immutable" in answer.headers["cache-control"]
         for name in ("none.js", "..%2Fcss%2Fpage.css", "%2Fetc%2Fpasswd", "dom.js%00", "dom"):
-            assert client.get(f"/{place()}/{name}").status_code == 404
-        assert client.get(f"/{place()[:-1]}x/dom.js").status_code == 404
+            assert client.get(f"/{modules_path()}/{name}").status_code == 404
+        assert client.get(f"/{modules_path()[:-1]}x/dom.js").status_code == 404
     page = browser.new_page()
     faults, asked = watch(page)
     page.goto(url)
     page.wait_for_selector("#token-view .ouro-token")
     page.wait_for_selector("#chart-speedup .js-line", state="attached")
-    fetched = [address.rsplit("/", 1)[1] for address in asked if f"/{place()}/" in address]
+    fetched = [address.rsplit("/", 1)[1] for address in asked if f"/{modules_path()}/" in address]
     assert len(fetched) == len(set(fetched)) > 10
     found = page.evaluate("Object.keys(window).filter((name) => /ouro/i.test(name))")
     assert found == []
@@ -157,6 +157,6 @@ def test_the_page_gets_every_module_once_and_nothing_else_of_the_folder(
 def test_what_the_page_shows_first_is_fetched_with_all_that_it_imports() -> None:
     links = re.findall(r'href="([^"]+)"', preloaded("token_view"))
     assert len(links) == len(set(links))
-    names = {link.removeprefix(f"{place()}/") for link in links}
+    names = {link.removeprefix(f"{modules_path()}/") for link in links}
     assert {"token_view.js", "token_stage.js", "timeline.js", "player.js", "dom.js"} <= names
     assert "learn_view.js" not in names

@@ -30,12 +30,12 @@ def written(front: dict[str, Any]) -> str:
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    places = {
+    folders = {
         hardware: tmp_path_factory.mktemp("spaces") / hardware for hardware in ("cpu", "zero")
     }
-    for hardware, place in places.items():
-        space.write_space(place, hardware)
-    return places
+    for hardware, folder in folders.items():
+        space.write_space(folder, hardware)
+    return folders
 
 
 @pytest.fixture(scope="module", params=["cpu", "zero"])
@@ -67,8 +67,8 @@ def checkout(tmp_path: Path) -> Path:
     return root
 
 
-def names(place: Path) -> set[str]:
-    return {path.relative_to(place).as_posix() for path in place.rglob("*") if path.is_file()}
+def names(folder: Path) -> set[str]:
+    return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
 
 
 def test_the_front_matter_of_the_repository_and_of_every_space_is_valid(
@@ -266,9 +266,7 @@ def test_every_link_of_the_readme_leads_somewhere(folder: Path) -> None:
 
 
 def test_torch_is_what_zerogpu_supports_and_the_rest_is_as_it_was(folder: Path) -> None:
-    ours, theirs = (
-        (place / "requirements.txt").read_text().splitlines() for place in (ROOT, folder)
-    )
+    ours, theirs = ((one / "requirements.txt").read_text().splitlines() for one in (ROOT, folder))
     assert [line for line in ours if not line.startswith("torch>")] == [
         line for line in theirs if not line.startswith("torch>")
     ]
@@ -382,12 +380,12 @@ def test_an_earlier_space_is_replaced_and_other_files_never_are(
     assert (tmp_path / "thesis" / "thesis.txt").read_text() == "years of work"
 
 
-@pytest.mark.parametrize("place", [".", "..", "assets", "visualize/space"])
-def test_a_space_is_never_written_over_what_it_is_copied_from(checkout: Path, place: str) -> None:
+@pytest.mark.parametrize("folder", [".", "..", "assets", "visualize/space"])
+def test_a_space_is_never_written_over_what_it_is_copied_from(checkout: Path, folder: str) -> None:
     (checkout / "pairs.json").write_text("[]")
     before = names(checkout)
     with pytest.raises(InvalidInput, match="holds what is copied"):
-        space.write_space(checkout / place, source=checkout)
+        space.write_space(checkout / folder, source=checkout)
     assert names(checkout) == before
 
 

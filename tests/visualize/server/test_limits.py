@@ -1,4 +1,4 @@
-"""What may be asked for: budgets, lists of pairs, room in characters and in memory, the size of a
+"""What may be asked for: budgets, lists of pairs, length in characters, memory, the size of a
 request."""
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ import torch
 from ouroboros_core import methods
 from ouroboros_core.decoding.generation import Generation, Task
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.loading import capacity as room
-from ouroboros_core.loading.allowed import Choice, read_pairs, typed
+from ouroboros_core.loading import capacity
+from ouroboros_core.loading.allowed import PairChoice, read_pairs, typed
 from ouroboros_core.loading.pairs import Pair
 from tests.folders import small_pair
 from visualize.server.endpoint import flag, whole
@@ -95,7 +95,10 @@ def test_a_list_of_pairs_is_read_and_the_first_is_the_default(tmp_path: Path) ->
         json.dumps([{"name": "own"}, {"name": "other", "target": "models/t", "draft": "none"}])
     )
     pairs = read_pairs(file)
-    assert pairs == (Choice(name="own"), Choice(name="other", target="models/t", draft="none"))
+    assert pairs == (
+        PairChoice(name="own"),
+        PairChoice(name="other", target="models/t", draft="none"),
+    )
     models = Models(lambda _: small_pair(), pairs, own=False)
     assert models.choice("").name == "own" == models.first
     assert models.choice("other").draft == "none"
@@ -125,7 +128,7 @@ def test_a_list_of_pairs_that_is_none_is_refused(tmp_path: Path, text: str, mess
 
 
 def test_on_ones_own_machine_any_pair_may_be_typed() -> None:
-    assert typed("models/t + models/d") == Choice(
+    assert typed("models/t + models/d") == PairChoice(
         name="models/t + models/d", target="models/t", draft="models/d"
     )
     assert typed("org/model").draft is None
@@ -133,7 +136,7 @@ def test_on_ones_own_machine_any_pair_may_be_typed() -> None:
         typed(" ")
     loaded: list[str] = []
 
-    def load(choice: Choice) -> Pair:
+    def load(choice: PairChoice) -> Pair:
         loaded.append(str(choice.target))
         return small_pair()
 
@@ -146,7 +149,10 @@ def test_on_ones_own_machine_any_pair_may_be_typed() -> None:
 def test_a_sweep_on_a_public_page_loads_no_draft_that_is_not_listed() -> None:
     models = Models(
         lambda _: small_pair(),
-        [Choice(name="own", target="t", draft="d"), Choice(name="two", target="u", draft="e")],
+        [
+            PairChoice(name="own", target="t", draft="d"),
+            PairChoice(name="two", target="u", draft="e"),
+        ],
         own=False,
     )
     models.check_draft("own", "d")
@@ -162,7 +168,7 @@ def test_a_sweep_on_a_public_page_loads_no_draft_that_is_not_listed() -> None:
 def test_models_that_failed_to_load_are_tried_again_at_the_next_click() -> None:
     tries: list[int] = []
 
-    def load(_: Choice) -> Pair:
+    def load(_: PairChoice) -> Pair:
         tries.append(1)
         if len(tries) == 1:
             raise InvalidInput("there is no model folder x")
@@ -195,7 +201,7 @@ def test_no_prompt_that_fits_is_refused_for_its_characters() -> None:
     """The longest token of the vocabulary as often as the model has room."""
     pair = small_pair()
     longest = max(pair.tokenizer.get_vocab(), key=len)
-    room.check_characters(
+    capacity.check_characters(
         longest * pair.target.max_length, pair.tokenizer, pair.target.max_length, "x"
     )
 
@@ -205,17 +211,17 @@ def test_keys_and_values_take_the_bytes_that_are_foreseen() -> None:
     pair = small_pair()
     trace = Generation(pair, asked(max_new_tokens=100)).run()
     tokens = len(trace.prompt.tokens) + 100
-    held, foreseen = pair.target.cache.bytes, room.cache_bytes(pair.target, tokens)
-    assert foreseen <= held <= room.cache_bytes(pair.target, pair.target.cache.room)
-    assert room.cache_bytes(pair.target, pair.target.cache.room) == held
+    held, foreseen = pair.target.cache.bytes, capacity.cache_bytes(pair.target, tokens)
+    assert foreseen <= held <= capacity.cache_bytes(pair.target, pair.target.cache.capacity)
+    assert capacity.cache_bytes(pair.target, pair.target.cache.capacity) == held
     pair.reset()
     assert pair.target.cache.bytes == 0
 
 
 def test_what_does_not_fit_into_memory_is_refused_before_it_begins() -> None:
     pair = small_pair()
-    needed = room.cache_bytes(pair.target, 1000) + room.SPARE
-    room.check_memory([pair.target], 1000, free=needed)
+    needed = capacity.cache_bytes(pair.target, 1000) + capacity.SPARE
+    capacity.check_memory([pair.target], 1000, free=needed)
     with pytest.raises(
         InvalidInput,
         match=(
@@ -223,18 +229,18 @@ def test_what_does_not_fit_into_memory_is_refused_before_it_begins() -> None:
             r"shorten"
         ),
     ):
-        room.check_memory([pair.target], 1000, free=needed - 2**20)
+        capacity.check_memory([pair.target], 1000, free=needed - 2**20)
 
 
 def test_free_memory_is_what_the_container_leaves(tmp_path: Path) -> None:
-    here = room.free_memory(torch.device("cpu"), tmp_path)
+    here = capacity.free_memory(torch.device("cpu"), tmp_path)
     assert here is not None and here > 2**20
     (tmp_path / "memory.max").write_text(f"{2**20}\n")
     (tmp_path / "memory.current").write_text(f"{2**19}\n")
     (tmp_path / "memory.stat").write_text("anon 5\ninactive_file 4096\n")
-    assert room.free_memory(torch.device("cpu"), tmp_path) == 2**19 + 4096
+    assert capacity.free_memory(torch.device("cpu"), tmp_path) == 2**19 + 4096
     (tmp_path / "memory.max").write_text("max\n")
-    assert (room.free_memory(torch.device("cpu"), tmp_path) or 0) > 2**20
+    assert (capacity.free_memory(torch.device("cpu"), tmp_path) or 0) > 2**20
 
 
 def through_the_gate(content: Any, headers: dict[str, str] | None = None, path: str = "/x") -> int:
@@ -324,10 +330,10 @@ def test_a_method_that_is_none_is_refused(method: Any) -> None:
         methods.get(method)
 
 
-@pytest.mark.parametrize("knobs", ["greedy", [1, 2], [None], 1e-320, 2**70, {1: 2}, None])
-def test_knobs_that_have_no_names_are_refused(knobs: Any) -> None:
-    with pytest.raises(InvalidInput, match="knobs must be given by name"):
-        methods.get("speculative").Hyperparameters.parse(knobs)
+@pytest.mark.parametrize("settings", ["greedy", [1, 2], [None], 1e-320, 2**70, {1: 2}, None])
+def test_settings_that_have_no_names_are_refused(settings: Any) -> None:
+    with pytest.raises(InvalidInput, match="settings must be given by name"):
+        methods.get("speculative").Hyperparameters.parse(settings)
 
 
 @pytest.mark.parametrize(

@@ -269,7 +269,7 @@ def test_models_that_do_not_load_are_an_answer_not_a_hang() -> None:
 
 
 def test_who_comes_when_too_many_wait_is_told_so_whichever_way() -> None:
-    """Two places: one computes, one waits."""
+    """A queue of two: one computes, one waits."""
     small = Runner(Models(lambda _: small_pair()), waiting=1)
     small.models.ask("").result()
     first, second, third = (

@@ -119,7 +119,8 @@ def test_what_was_measured_is_saved_as_json_and_as_csv(page: Any) -> None:
     rows = list(csv.DictReader(io.StringIO(files["csv"])))
     assert [row["gamma"] for row in rows] == ["1", "3"]
     for row, point in zip(rows, data["points"], strict=True):
-        mine, plain = sum(point["seconds"].values()), sum(point["plain_seconds"].values())
+        mine = sum(point["seconds"].values())
+        plain = sum(point["plain_seconds"].values())
         assert float(row["speedup"]) == pytest.approx(
             point["tokens"] / mine / (point["plain_tokens"] / plain)
         )
