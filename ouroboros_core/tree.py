@@ -372,18 +372,18 @@ class TreeBuilder:
         return node
 
     def draw(
-        self, token: int, parent: int, provenance: Provenance, turn: int, law: Probabilities
+        self, token: int, parent: int, provenance: Provenance, turn: int, drawn_from: Probabilities
     ) -> int | None:
         """The node for a token that was drawn after `parent` independently of those drawn there
         before: the same one for equal tokens, so that they take one row. None where it would lie
         too deep.
 
-        turn: its number among these draws, rising from 0; law: the probabilities [vocabulary] that
-        all of them were drawn from.
+        turn        its number among these draws, rising from 0
+        drawn_from  the probabilities [vocabulary] that all of them were drawn from
         """
         node = self._drawn_before.get((parent, token))
         if node is None:
-            node = self.add(token, parent, provenance, law)
+            node = self.add(token, parent, provenance, drawn_from)
         if node is not None:
             self._drawn_before[parent, token] = node
             self._notes.turns[node] = (*self._notes.turns.get(node, ()), turn)

@@ -316,8 +316,8 @@ def _judge_block(
     """
     above = (node, *block[:-1])
     p = [probabilities(place) for place in above]
-    laws = [tree.drawn_from(place) for place in block]
-    q = [_aligned(law, len(p[0])) for law in laws if law is not None]
+    drawn = [tree.drawn_from(place) for place in block]
+    q = [_aligned(one, len(p[0])) for one in drawn if one is not None]
     tokens = [tree.tokens[place] for place in block]
     weights, chances = block_chances(p, q, tokens)
     numbers = random.random(len(block))

@@ -1,4 +1,4 @@
-"""Models and laws that a test knows by heart: probabilities of a few tokens, given the last two."""
+"""Models that a test knows by heart: probabilities of a few tokens, given the last two."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def keyed(seed: int) -> Any:
 
 
 @lru_cache(100_000)
-def law(seed: tuple[int, ...], size: int) -> Probabilities:
+def distribution(seed: tuple[int, ...], size: int) -> Probabilities:
     """Random probabilities [size], a function of the seed; not to be changed."""
     found: Probabilities = np.random.default_rng(list(seed)).dirichlet(np.ones(size))
     found.setflags(write=False)

@@ -9,7 +9,6 @@ from ouroboros_core.methods.base import Sizing
 
 SHORT_CONTEXT, LONG_CONTEXT = 100, 700
 """Tokens of the contexts behind which passes are timed."""
-NEAR, FAR = SHORT_CONTEXT, LONG_CONTEXT  # as `profiler` calls them
 
 
 LITTLE = 1.1

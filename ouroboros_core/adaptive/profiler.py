@@ -15,7 +15,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from ouroboros_core.adaptive.cost_model import FAR, NEAR, Costs, PassCosts
+from ouroboros_core.adaptive.cost_model import LONG_CONTEXT, SHORT_CONTEXT, Costs, PassCosts
 from ouroboros_core.environment import Environment
 from ouroboros_core.interfaces import Drafter, LanguageModel
 from ouroboros_core.locations import cache_folder
@@ -42,7 +42,9 @@ def tree_of(rows: int, root: int) -> TokenTree:
 def pass_seconds(models: Sequence[tuple[LanguageModel, int]], repeats: int = 24) -> list[float]:
     """Median seconds of a pass of each (model, rows), timed in turn behind the same context of 100
     tokens."""
-    taken = _timed([_pass(model, rows, NEAR) for model, rows in models], repeats, float("inf"))
+    taken = _timed(
+        [_pass(model, rows, SHORT_CONTEXT) for model, rows in models], repeats, float("inf")
+    )
     return [statistics.median(found) for found in taken]
 
 
@@ -129,9 +131,10 @@ def measure(target: LanguageModel, draft: LanguageModel | None, head: Drafter | 
 
 
 def _lengths(target: LanguageModel, draft: LanguageModel | None) -> tuple[int, int]:
-    """NEAR and FAR; of a model with less room, both are what it has."""
-    room = min(model.max_length for model in (target, draft) if model) - TARGET_ROWS[-1]
-    return (NEAR, FAR) if room > FAR else (min(NEAR, room), min(NEAR, room))
+    """SHORT_CONTEXT and LONG_CONTEXT; of a model that cannot hold these, twice what it can."""
+    most = min(model.max_length for model in (target, draft) if model) - TARGET_ROWS[-1]
+    short = min(SHORT_CONTEXT, most)
+    return (short, LONG_CONTEXT) if most > LONG_CONTEXT else (short, short)
 
 
 def _at(
@@ -150,12 +153,12 @@ def _at(
             [_level(head, rows, length) for rows in HEAD_ROWS] if head else [],
         ),
     ]
-    # The least of each: other work on the machine only ever adds to a time.
+    # The least of each, and of all with more rows: other work on the machine only adds to a time.
     found = [*map(min, _timed([one for _, timed in plans for one in timed], ROUNDS, SECONDS / 2))]
     result = []
     for rows, timed in plans:
         mine, found = found[: len(timed)], found[len(timed) :]
-        result.append((rows, tuple(accumulate(mine, max))))
+        result.append((rows, tuple(accumulate(reversed(mine), min))[::-1]))
     return result
 
 

@@ -94,16 +94,16 @@ class MultiCandidate(Method):
     ) -> Frontier:
         """Add candidates behind a node; those that the text may go on from, with their
         probabilities."""
-        law = self.resources.drawn_from(evaluation, parent)
+        drawn_from = self.resources.drawn_from(evaluation, parent)
         grown: Frontier = {}
         for rank, token in enumerate(tokens):
             share = evaluation.confidence(parent, token)
             origin = Provenance(Source.DRAFT, step=step, rank=rank, confidence=round(share, 2))
-            node = builder.add(token, parent, origin, law)
+            node = builder.add(token, parent, origin, drawn_from)
             assert node is not None
             if token not in self.resources.stop_tokens:
                 grown[node] = share
-            law = None if law is None else without(law, token)
+            drawn_from = None if drawn_from is None else without(drawn_from, token)
         return grown
 
 

@@ -78,11 +78,11 @@ class SpecTr(Method):
         for level in self.draft.levels(context, builder, frontier, self.gamma):
             parents = dict(frontier)
             frontier.clear()
-            laws = {node: self.resources.drawn_from(level[0], node) for node in parents}
+            probabilities = {node: self.resources.drawn_from(level[0], node) for node in parents}
             for chain, tip in list(tips.items()):
                 token, share = self._drawn(level, tip, chain, context)
                 origin = Provenance(Source.DRAFT, step=context.step, confidence=round(share, 2))
-                tips[chain] = _hang(builder, token, tip, origin, chain, laws[tip])
+                tips[chain] = _hang(builder, token, tip, origin, chain, probabilities[tip])
                 if token in self.resources.stop_tokens:
                     del tips[chain]
                 else:
@@ -103,12 +103,12 @@ def _hang(
     tip: int,
     origin: Provenance,
     chain: int,
-    law: Probabilities | None,
+    drawn_from: Probabilities | None,
 ) -> int:
     """The node of a chain's next token, which chains with equal beginnings share."""
-    if law is None:
+    if drawn_from is None:
         node = builder.add(token, tip, origin)
     else:
-        node = builder.draw(token, tip, origin, chain, law)
+        node = builder.draw(token, tip, origin, chain, drawn_from)
     assert node is not None
     return node

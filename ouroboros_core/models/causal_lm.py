@@ -350,7 +350,7 @@ class CausalLM:
             plain = len(tokens) == 1 and not above
             mask = None if plain else masks()[0, 0]
             embedded = self.model.get_input_embeddings()(torch.tensor(tokens, device=device))
-            longest = min(self._cache.room, self.max_length)
+            longest = min(self._cache.capacity, self.max_length)
             hidden = self._fused.run(embedded, places[0], longest, mask, self._cache, self._watch)
             self._seen[self.layers] = hidden
             self._note_features(past)

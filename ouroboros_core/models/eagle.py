@@ -216,7 +216,7 @@ class EagleDrafter:
         self._latest: HeadEvaluation | None = None
 
     def forget(self) -> None:
-        """Drop what is remembered of earlier texts; keeps the room."""
+        """Drop what is remembered of earlier texts; keeps the memory."""
         self._tokens, self._latest = (), None
         self._cache.keep(0)
 
@@ -323,4 +323,4 @@ class EagleDrafter:
         embedded = self._embed(torch.tensor(tokens, device=features.device))
         self.passes += 1
         joined = self._join(torch.cat([features, embedded], dim=-1))
-        return self._body.run(joined, positions, self._cache.room, mask, self._cache)
+        return self._body.run(joined, positions, self._cache.capacity, mask, self._cache)

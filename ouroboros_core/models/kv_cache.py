@@ -89,9 +89,6 @@ class TreeCache(Cache):
         capacity: int = self.layers[0].capacity
         return capacity
 
-    room = capacity
-    """What `causal_lm` and `eagle` call it."""
-
     @property
     def bytes(self) -> int:
         """Allocated bytes."""

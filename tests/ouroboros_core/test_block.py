@@ -22,7 +22,7 @@ from ouroboros_core.verify import (
     block_verification,
     rejection_sampling,
 )
-from tests.told import CHI_SQUARE, ToldModel, chi_square, fixed, keyed, law
+from tests.told import CHI_SQUARE, ToldModel, chi_square, distribution, fixed, keyed
 
 DRAFT = Provenance(Source.DRAFT)
 SIZE, LENGTH = 3, 3
@@ -31,17 +31,17 @@ HIGH = float(np.nextafter(1.0, 0.0))
 """The largest random number: only what is certain passes."""
 
 
-class Laws:
+class Models:
     """Random p and q after every text, by seed."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
 
     def p(self, text: Sequence[int]) -> Probabilities:
-        return law((self.seed, 1, *text, 7), SIZE)
+        return distribution((self.seed, 1, *text, 7), SIZE)
 
     def q(self, text: Sequence[int]) -> Probabilities:
-        return law((self.seed, 2, *text, 7), SIZE)
+        return distribution((self.seed, 2, *text, 7), SIZE)
 
     def chain(self, tokens: Sequence[int]) -> TokenTree:
         """A chain that was drawn from q."""
@@ -82,12 +82,12 @@ class Seen:
         self.over[node] = p
 
 
-def emissions(laws: Laws) -> dict[tuple[int, ...], float]:
+def emissions(models: Models) -> dict[tuple[int, ...], float]:
     """The probability of everything that one step may emit: each draft, cut at each place by the
     rule itself, with random numbers that cut it there."""
     found: defaultdict[tuple[int, ...], float] = defaultdict(float)
     for tokens in itertools.product(range(SIZE), repeat=LENGTH):
-        tree, (_, chances) = laws.chain(tokens), laws.facts(tokens)
+        tree, (_, chances) = models.chain(tokens), models.facts(tokens)
         for length in range(LENGTH + 1):
             passes = [chances[length - 1]] if length else []
             share = float(np.prod([*passes, *(1 - chance for chance in chances[length:])]))
@@ -97,14 +97,14 @@ def emissions(laws: Laws) -> dict[tuple[int, ...], float]:
             seen = Seen()
             path, _ = block_verification(
                 tree,
-                laws.after(tree),
+                models.after(tree),
                 fixed(*numbers),
                 seen,
             )
             assert len(path) == length
-            left = seen.over[length] if length < LENGTH else laws.p(tokens)
+            left = seen.over[length] if length < LENGTH else models.p(tokens)
             for token in range(SIZE):
-                chance = laws.drawn(tokens) * share * float(left[token])
+                chance = models.drawn(tokens) * share * float(left[token])
                 found[(*tokens[:length], token)] += chance
     return found
 
@@ -113,32 +113,32 @@ def emissions(laws: Laws) -> dict[tuple[int, ...], float]:
 def test_every_text_has_exactly_the_targets_probability(seed: int) -> None:
     """Every draft, cut and correction is enumerated; what is emitted less is written on by the
     target alone."""
-    laws = Laws(seed)
-    found = emissions(laws)
+    models = Models(seed)
+    found = emissions(models)
     for text in itertools.product(range(SIZE), repeat=LENGTH + 1):
         emitted = sum(
-            found[text[:n]] * laws.wanted(text) / laws.wanted(text[:n])
+            found[text[:n]] * models.wanted(text) / models.wanted(text[:n])
             for n in range(1, LENGTH + 2)
         )
-        assert emitted == pytest.approx(laws.wanted(text), rel=1e-9)
+        assert emitted == pytest.approx(models.wanted(text), rel=1e-9)
 
 
-def expected(laws: Laws) -> tuple[float, float]:
+def expected(models: Models) -> tuple[float, float]:
     """Tokens of a draft that are accepted in expectation: as a block, and token by token."""
     block = token = 0.0
     for tokens in itertools.product(range(SIZE), repeat=LENGTH):
-        _, chances = laws.facts(tokens)
+        _, chances = models.facts(tokens)
         single = 1.0
         for n in range(LENGTH):
-            single *= min(1.0, laws.p(tokens[:n])[tokens[n]] / laws.q(tokens[:n])[tokens[n]])
-            token += laws.drawn(tokens) * single
-            block += laws.drawn(tokens) * float(1 - np.prod([1 - c for c in chances[n:]]))
+            single *= min(1.0, models.p(tokens[:n])[tokens[n]] / models.q(tokens[:n])[tokens[n]])
+            token += models.drawn(tokens) * single
+            block += models.drawn(tokens) * float(1 - np.prod([1 - c for c in chances[n:]]))
     return block, token
 
 
 def test_a_block_never_has_fewer_accepted_tokens_in_expectation() -> None:
-    """Over random laws, by enumeration of all drafts (arXiv 2403.10444, theorem 2)."""
-    pairs = [expected(Laws(seed)) for seed in range(60)]
+    """Over random models, by enumeration of all drafts (arXiv 2403.10444, theorem 2)."""
+    pairs = [expected(Models(seed)) for seed in range(60)]
     assert all(block > token - 1e-12 for block, token in pairs)
     assert sum(block > token + 1e-6 for block, token in pairs) > 50
 
@@ -147,35 +147,35 @@ def test_a_block_never_has_fewer_accepted_tokens_in_expectation() -> None:
 def test_so_many_tokens_are_kept_with_the_probability_that_their_weight_says(seed: int) -> None:
     """The identity that the proof rests on: of the drafts that begin with some tokens, the share
     of which at least these are kept is their weight."""
-    laws = Laws(seed)
+    models = Models(seed)
     for n in range(1, LENGTH + 1):
         for start in itertools.product(range(SIZE), repeat=n):
             kept = 0.0
             for rest in itertools.product(range(SIZE), repeat=LENGTH - n):
-                _, chances = laws.facts((*start, *rest))
-                share = laws.drawn((*start, *rest)) / laws.drawn(start)
+                _, chances = models.facts((*start, *rest))
+                share = models.drawn((*start, *rest)) / models.drawn(start)
                 kept += share * float(1 - np.prod([1 - c for c in chances[n - 1 :]]))
-            assert kept == pytest.approx(laws.facts(start)[0][n], rel=1e-9)
+            assert kept == pytest.approx(models.facts(start)[0][n], rel=1e-9)
 
 
 def test_over_two_thousand_drafts_a_block_has_more_accepted_tokens() -> None:
-    """Both rules judge the same drafts, each of other random laws, twenty times."""
+    """Both rules judge the same drafts, each of other random models, twenty times."""
     random = np.random.default_rng(1)
     block = token = 0
     for seed in range(2000):
-        laws, tokens = Laws(seed), tuple[int, ...]()
+        models, tokens = Models(seed), tuple[int, ...]()
         for _ in range(LENGTH):
-            tokens = (*tokens, int(random.choice(SIZE, p=laws.q(tokens))))
-        tree = laws.chain(tokens)
+            tokens = (*tokens, int(random.choice(SIZE, p=models.q(tokens))))
+        tree = models.chain(tokens)
         for _ in range(20):
-            block += len(block_verification(tree, laws.after(tree), lambda _: random)[0])
-            token += len(rejection_sampling(tree, laws.after(tree), lambda _: random)[0])
+            block += len(block_verification(tree, models.after(tree), lambda _: random)[0])
+            token += len(rejection_sampling(tree, models.after(tree), lambda _: random)[0])
     assert block > token
 
 
 def test_a_chain_is_judged_with_the_random_numbers_of_its_first_position_alone() -> None:
     """A later position is judged again at the next step, if the chain is cut before it."""
-    laws = Laws(3)
+    models = Models(3)
     asked: list[int] = []
 
     def generator(node: int) -> Any:
@@ -183,8 +183,8 @@ def test_a_chain_is_judged_with_the_random_numbers_of_its_first_position_alone()
         return np.random.default_rng(len(asked))
 
     for tokens in itertools.product(range(SIZE), repeat=LENGTH):
-        tree = laws.chain(tokens)
-        block_verification(tree, laws.after(tree), generator)
+        tree = models.chain(tokens)
+        block_verification(tree, models.after(tree), generator)
     assert set(asked) == {0}
 
 
@@ -192,39 +192,39 @@ def test_a_chain_is_judged_with_the_random_numbers_of_its_first_position_alone()
 def test_phrases_beside_a_block_and_behind_it_keep_the_targets_probabilities(where: str) -> None:
     """Counts of the first two tokens over 30,000 drafts; a phrase stands before the drafted token,
     beside it, or behind the chain."""
-    laws, random, runs = Laws(8), np.random.default_rng(2), 30_000
+    models, random, runs = Models(8), np.random.default_rng(2), 30_000
     counts: Counter[tuple[int, int]] = Counter()
     for _ in range(runs):
         builder = TreeBuilder(0)
         if where == "before":
             builder.add_path([1, 2], 0, Provenance(Source.PHRASE))
-        first = int(random.choice(SIZE, p=laws.q(())))
-        node = builder.add(first, 0, DRAFT, laws.q(()))
+        first = int(random.choice(SIZE, p=models.q(())))
+        node = builder.add(first, 0, DRAFT, models.q(()))
         assert node is not None
         if where == "beside":
             builder.add_path([1, 2], 0, Provenance(Source.PHRASE))
         if where == "behind":
             builder.add_path([0, 1], node, Provenance(Source.SUFFIX))
         tree = builder.build()
-        path, token = block_verification(tree, laws.after(tree), lambda _: random)
+        path, token = block_verification(tree, models.after(tree), lambda _: random)
         text = [*(tree.tokens[one] for one in path), token]
         while len(text) < 2:
-            text.append(int(random.choice(SIZE, p=laws.p(text))))
+            text.append(int(random.choice(SIZE, p=models.p(text))))
         counts[text[0], text[1]] += 1
     texts = [(first, second) for first in range(SIZE) for second in range(SIZE)]
-    wanted = [runs * laws.wanted(text) for text in texts]
+    wanted = [runs * models.wanted(text) for text in texts]
     assert chi_square([counts[text] for text in texts], wanted) < CHI_SQUARE[SIZE**2 - 1]
 
 
 def test_several_drawn_children_are_judged_as_by_rejection_sampling() -> None:
     """The oracle is that rule with the same random numbers."""
-    laws, seeds = Laws(4), range(300)
+    models, seeds = Models(4), range(300)
     builder = TreeBuilder(0)
     for token in (0, 2):
-        builder.add(token, 0, DRAFT, laws.q(()))
+        builder.add(token, 0, DRAFT, models.q(()))
     tree = builder.build()
     found = [
-        rule(tree, laws.after(tree), keyed(seed))
+        rule(tree, models.after(tree), keyed(seed))
         for rule in (block_verification, rejection_sampling)
         for seed in seeds
     ]

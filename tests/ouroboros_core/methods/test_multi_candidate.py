@@ -19,7 +19,7 @@ from ouroboros_core.sampling import Sampler, Sampling, softmax
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Provenance, TreeBuilder
 from ouroboros_core.verify import Judgement, rejection_sampling
-from tests.told import CHI_SQUARE, ToldModel, chi_square, fixed, law
+from tests.told import CHI_SQUARE, ToldModel, chi_square, distribution, fixed
 
 KIND = methods.get("multi_candidate")
 HIGH = float(np.nextafter(1.0, 0.0))
@@ -100,7 +100,7 @@ class Seen:
 def test_the_emitted_token_has_exactly_the_targets_probability(seed: int, count: int) -> None:
     """All orders in which candidates may be drawn are enumerated, each judged by the rule."""
     size = 4
-    p, q = law((seed, 1), size), law((seed, 2), size)
+    p, q = distribution((seed, 1), size), distribution((seed, 2), size)
     emitted, accepted = np.zeros(size), 0.0
     for tokens in itertools.permutations(range(size), count):
         builder, chance, rest = TreeBuilder(9), 1.0, q

@@ -16,7 +16,7 @@ from ouroboros_core.sampling import Sampler, Sampling
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Notes, Provenance, TokenTree, TreeBuilder
 from ouroboros_core.verify import Judgement, k_seq_residual, k_seq_rho, rejection_sampling
-from tests.told import CHI_SQUARE, ToldModel, chi_square, fixed, law
+from tests.told import CHI_SQUARE, ToldModel, chi_square, distribution, fixed
 
 DRAFT = Provenance(Source.DRAFT)
 HIGH = float(np.nextafter(1.0, 0.0))
@@ -46,7 +46,7 @@ class Seen:
 def test_the_emitted_token_has_exactly_the_targets_probability(seed: int, draws: int) -> None:
     """All tuples of draws are enumerated, each judged by the rule itself."""
     size = 4
-    p, q = law((seed, 1), size), law((seed, 2), size)
+    p, q = distribution((seed, 1), size), distribution((seed, 2), size)
     emitted = np.zeros(size)
     for tokens in itertools.product(range(size), repeat=draws):
         tree, seen = drawn(tokens, q), Seen()
@@ -66,7 +66,7 @@ def test_rho_is_the_smallest_factor_that_keeps_the_targets_probabilities(
     seed: int, draws: int
 ) -> None:
     """The oracle tries a thousand factors: with too small a one some token comes too often."""
-    p, q = law((seed, 3), 5), law((seed, 4), 5)
+    p, q = distribution((seed, 3), 5), distribution((seed, 4), 5)
 
     def valid(rho: float) -> bool:
         kept = np.minimum(q, p / rho)
@@ -81,8 +81,9 @@ def test_rho_is_the_smallest_factor_that_keeps_the_targets_probabilities(
 
 @pytest.mark.parametrize("draws", [1, 2, 5])
 def test_where_both_models_agree_or_never_do_nothing_is_lost(draws: int) -> None:
-    """The oracle is the definition: equal laws accept for sure, disjoint ones leave p as it is."""
-    p = law((1,), 5)
+    """The oracle is the definition: equal models accept for sure, disjoint ones leave p
+    alone."""
+    p = distribution((1,), 5)
     assert k_seq_rho(p, p, draws) == pytest.approx(1.0)
     p, q = np.array([0.5, 0.5, 0.0]), np.array([0.0, 0.0, 1.0])
     rho = k_seq_rho(p, q, draws)
@@ -91,10 +92,10 @@ def test_where_both_models_agree_or_never_do_nothing_is_lost(draws: int) -> None
 
 
 def test_more_draws_are_accepted_at_least_as_often_as_one() -> None:
-    """sum min(p, rho q) by K-SEQ against sum min(p, q) of one draw, over random laws; counts of
+    """sum min(p, rho q) by K-SEQ against sum min(p, q) of one draw, over random models; counts of
     the rule agree with it."""
     for seed in range(200):
-        p, q = law((seed, 5), 6), law((seed, 6), 6)
+        p, q = distribution((seed, 5), 6), distribution((seed, 6), 6)
         rates = [np.minimum(p, k_seq_rho(p, q, draws) * q).sum() for draws in (1, 2, 3, 4, 8)]
         assert rates[0] == pytest.approx(np.minimum(p, q).sum())
         assert all(low < high + 1e-9 for low, high in itertools.pairwise(rates))
@@ -106,17 +107,17 @@ def test_more_draws_are_accepted_at_least_as_often_as_one() -> None:
 
 
 def test_tokens_per_pass_are_at_least_those_of_one_chain() -> None:
-    """Over 2,000 drafts of random laws, three places deep: four chains, and the first of them
+    """Over 2,000 drafts of random models, three places deep: four chains, and the first of them
     alone."""
     size, depth, random = 5, 3, np.random.default_rng(3)
     together = alone = 0
     for seed in range(2000):
 
         def q(text: tuple[int, ...], seed: int = seed) -> Any:
-            return law((seed, 1, *text, 9), size)
+            return distribution((seed, 1, *text, 9), size)
 
         def p(text: tuple[int, ...], seed: int = seed) -> Any:
-            return law((seed, 2, *text, 9), size)
+            return distribution((seed, 2, *text, 9), size)
 
         trees = [TreeBuilder(9), TreeBuilder(9)]
         for chain in range(4):
@@ -164,7 +165,7 @@ def test_chains_with_equal_beginnings_share_their_nodes_and_every_draw_is_noted(
 
 def test_what_was_drawn_survives_cutting_and_merging_a_tree() -> None:
     """The oracle is the tree before."""
-    q = law((1,), 6)
+    q = distribution((1,), 6)
     tree = drawn([3, 1, 3, 5], q)
     assert [tree.tokens[node] for node in tree.draws(0)] == [3, 1, 3, 5]
     kept = tree.only([1, 2, 3])
