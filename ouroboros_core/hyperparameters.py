@@ -28,6 +28,11 @@ def upto(value: int | Auto, most: int) -> int:
     return most if value == AUTO else value
 
 
+def fixed_values(**settings: Any) -> Mapping[str, Any]:
+    """Settings by name that nobody can change."""
+    return types.MappingProxyType(settings)
+
+
 @dataclass(frozen=True)
 class Counts:
     """Rule for a setting that is a list of whole numbers in a text, such as `4,2,2`: the branches

@@ -1,9 +1,10 @@
 """What can run in a benchmark: our methods, and what a run of one leaves behind.
 
 A method is named as on the command line, with its settings in brackets:
-`ouroboros[gamma=6,top_k_suffixes=3]`. Besides the method's own settings there are `warm=true`,
-which keeps its phrase pool from prompt to prompt, and `acceptance=rejection`. The baseline's rule
-is always `match`: it proposes nothing, and its text is the one that others are compared with.
+`ouroboros[gamma=6,top_k_suffixes=3]`; `ouroboros[published]` has those of its paper, and others
+may follow. Besides the method's own settings there are `warm=true`, which keeps its phrase pool
+from prompt to prompt, and `acceptance=rejection`. The baseline's rule is always `match`: it
+proposes nothing, and its text is the one that others are compared with.
 """
 
 from __future__ import annotations
@@ -102,8 +103,11 @@ def read_spec(text: str, sampling: Sampling) -> Spec:
             f"{text}: the bracket is not closed, as in ouroboros[gamma=6,top_k_suffixes=3]"
         )
     kind = methods.get(name)
+    first, _, others = rest.removesuffix("]").partition(",")
+    published = first.strip() == "published"
     try:
-        settings = read_settings(rest.removesuffix("]"))
+        settings = read_settings(others if published else rest.removesuffix("]"))
+        given = methods.preset(kind, "published" if published else "auto")
     except InvalidInput as error:
         raise InvalidInput(f"{text}: {error}") from None
     warm = settings.pop("warm", "false")
@@ -114,7 +118,7 @@ def read_spec(text: str, sampling: Sampling) -> Spec:
     rule = settings.pop("acceptance", "match" if text == BASELINE else sampling.acceptance)
     chosen = Sampling.parse({**sampling.model_dump(), "acceptance": rule})
     assert isinstance(chosen, Sampling)
-    return Spec(text, kind.id, kind.Hyperparameters.parse(settings), chosen, warm == "true")
+    return Spec(text, kind.id, kind.Hyperparameters.parse(given | settings), chosen, warm == "true")
 
 
 class MethodEntrant:

@@ -23,6 +23,7 @@ def describe() -> list[dict[str, Any]]:
             "summary": method.summary,
             "needs": sorted(methods.needed(method, method.Hyperparameters())),
             "default": method.id == methods.DEFAULT,
+            "published": dict(method.published),
             "knobs": {
                 setting.name: {
                     "type": setting.kind.__name__,
@@ -64,3 +65,6 @@ def run(arguments: argparse.Namespace) -> None:
                 f"    --{name.replace('_', '-')}{bounds} (default {setting['default']}): "
                 f"{setting['help']}"
             )
+        if method["published"]:
+            values = (f"{name}={value}" for name, value in method["published"].items())
+            console.print(f"    --preset published: {', '.join(values)}", soft_wrap=True)

@@ -105,6 +105,15 @@ def add_method(parser: argparse.ArgumentParser) -> None:
         metavar="ID",
         help=f"{ids} (default: {methods.DEFAULT})",
     )
+    parser.add_argument(
+        "--preset",
+        default="auto",
+        metavar="NAME",
+        help=(
+            "auto: sized for this machine; published: as in the paper or its code; single settings "
+            "can still be given (default: auto)"
+        ),
+    )
     group = parser.add_argument_group("settings of the method (defaults: see the command methods)")
     owners: dict[str, list[str]] = {}
     settings: dict[str, Setting] = {}
@@ -128,7 +137,7 @@ def read_method(arguments: argparse.Namespace) -> Hyperparameters:
         raise InvalidInput(
             f"{name} is not a setting of {method.id}; its settings are {', '.join(mine) or 'none'}"
         )
-    return method.Hyperparameters.parse(given)
+    return method.Hyperparameters.parse(methods.preset(method, arguments.preset) | given)
 
 
 def add_sampling(parser: argparse.ArgumentParser) -> None:

@@ -39,6 +39,15 @@ class Occurrences:
                 found.setdefault(end, n)
         return [(n, end) for end, n in found.items()]
 
+    def first_full(self, shortest: int, following: int) -> list[tuple[int, int]]:
+        """(length, end) of the first occurrence of the text's last tokens that has so many tokens
+        `following` it, the longest n-gram first; at most one, and none overlaps the text's end."""
+        for n in range(min(self.longest, len(self.tokens) - 1), shortest - 1, -1):
+            for end in self._ends[tuple(self.tokens[-n:])]:
+                if end + following <= len(self.tokens):
+                    return [(n, end)]
+        return []
+
 
 def copied(text: Sequence[int], end: int, length: int) -> list[tuple[int, int]]:
     """(position, token): `length` tokens of a text from `end` on; at the end of the text it goes on

@@ -36,6 +36,25 @@ def get(method: str) -> type[Method]:
     return available()[method]
 
 
+PRESETS = ("auto", "published")
+"""What a method's settings begin as: its defaults, sized for this machine, or those of its
+paper."""
+
+
+def preset(kind: type[Method], name: str) -> dict[str, Any]:
+    """The settings of a preset, to which others can be added; raises InvalidInput."""
+    if name not in PRESETS:
+        raise InvalidInput(f"preset must be one of {', '.join(PRESETS)}, got {str(name)[:40]}")
+    if name == "auto":
+        return {}
+    if not kind.published:
+        able = ", ".join(method.id for method in available().values() if method.published)
+        raise InvalidInput(
+            f"{kind.id} has no published settings: leave the preset out, or choose {able}"
+        )
+    return dict(kind.published)
+
+
 def needed(kind: type[Method], hyperparameters: Any) -> frozenset[Need]:
     """What a method needs besides the target with these settings."""
     members = kind.members(hyperparameters, Resources()).values()

@@ -346,6 +346,8 @@ class Method(ABC):
     writer: ClassVar[Source] = Source.TARGET
     """Whose text it writes: exactly the target's, or for comparison the draft's."""
     Hyperparameters: ClassVar[type[hyperparameters.Hyperparameters]]
+    published: ClassVar[Mapping[str, Any]] = {}
+    """The settings of its paper, or of its authors' code; empty for a method without any."""
 
     def __init__(self, hyperparameters: Any, resources: Resources) -> None:
         self.resources = resources

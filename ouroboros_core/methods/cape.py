@@ -15,7 +15,7 @@ from annotated_types import Ge, Le
 from pydantic import Field
 
 from ouroboros_core import hyperparameters
-from ouroboros_core.hyperparameters import AUTO, Auto, upto
+from ouroboros_core.hyperparameters import AUTO, Auto, fixed_values, upto
 from ouroboros_core.methods.base import (
     Adjustable,
     Context,
@@ -51,6 +51,9 @@ class Cape(Method):
     )
     order = 21
     needs = frozenset({Need.DRAFT_MODEL})
+
+    published = fixed_values(gamma=4, **PUBLISHED)
+    """Its bins; the length is that of plain speculative decoding, since the paper names none."""
 
     class Hyperparameters(hyperparameters.Hyperparameters):
         gamma: Annotated[int, Ge(1), Le(32)] | Auto = Field(

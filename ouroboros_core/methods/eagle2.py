@@ -11,7 +11,7 @@ from annotated_types import Ge, Le
 from pydantic import Field
 
 from ouroboros_core import hyperparameters
-from ouroboros_core.hyperparameters import AUTO, Auto, upto
+from ouroboros_core.hyperparameters import AUTO, Auto, fixed_values, upto
 from ouroboros_core.interfaces import Evaluation
 from ouroboros_core.methods.base import (
     Adjustable,
@@ -55,6 +55,10 @@ class Eagle2(Method):
     )
     order = 25
     needs = frozenset({Need.HEAD})
+
+    published = fixed_values(tree_depth=6, tree_width=10, tree_size=59)
+    """A first level and 5 rounds behind it, the 10 likeliest each, 60 nodes with the root: those of
+    the authors' code for a 7B model."""
 
     class Hyperparameters(hyperparameters.Hyperparameters):
         tree_depth: Annotated[int, Ge(1), Le(10)] | Auto = Field(

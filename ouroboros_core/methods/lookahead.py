@@ -8,7 +8,7 @@ from annotated_types import Ge, Le
 from pydantic import Field
 
 from ouroboros_core import hyperparameters
-from ouroboros_core.hyperparameters import AUTO, Auto
+from ouroboros_core.hyperparameters import AUTO, Auto, fixed_values
 from ouroboros_core.lookup.lookahead_window import LookaheadWindow, columns_within
 from ouroboros_core.lookup.phrase_pool import open_pool
 from ouroboros_core.methods.base import (
@@ -37,6 +37,15 @@ class Lookahead(Method):
     )
     order = 20
     uses = frozenset({Need.PHRASE_POOL})
+
+    published = fixed_values(
+        window_size=15,
+        ngram_size=5,
+        guess_set_size=15,
+        prompt_phrases=False,
+        text_phrases=False,
+    )
+    """W, N and G of a 7B model, table 1; phrases from the window alone."""
 
     class Hyperparameters(hyperparameters.Hyperparameters):
         window_size: Annotated[int, Ge(1), Le(60)] | Auto = Field(

@@ -48,6 +48,8 @@ class MultiCandidate(Method):
     order = 22
     needs = frozenset({Need.DRAFT_MODEL})
 
+    published = PUBLISHED
+
     class Hyperparameters(hyperparameters.Hyperparameters):
         k_config: Annotated[str, Counts(DEEPEST, WIDEST, LARGEST)] | Auto = Field(
             AUTO,

@@ -19,7 +19,7 @@ from annotated_types import Ge, Le
 from pydantic import Field
 
 from ouroboros_core import hyperparameters
-from ouroboros_core.hyperparameters import AUTO, Auto, upto
+from ouroboros_core.hyperparameters import AUTO, Auto, fixed_values, upto
 from ouroboros_core.interfaces import Output
 from ouroboros_core.lookup.lookahead_window import LookaheadWindow, columns_within
 from ouroboros_core.lookup.phrase_pool import open_pool
@@ -80,6 +80,19 @@ class Ouroboros(Method):
     order = 30
     needs = frozenset({Need.DRAFT_MODEL})
     uses = frozenset({Need.PHRASE_POOL})
+
+    published = fixed_values(
+        gamma=12,
+        window_size=20,
+        ngram_size=7,
+        guess_set_size=20,
+        top_k_suffixes=3,
+        lookahead_phrases=True,
+        verification_phrases=True,
+        prompt_phrases=False,
+        text_phrases=False,
+    )
+    """Those of the example in the authors' repository."""
 
     class Hyperparameters(hyperparameters.Hyperparameters):
         gamma: Annotated[int, Ge(1), Le(32)] | Auto = Field(

@@ -9,7 +9,7 @@ from annotated_types import Ge, Le
 from pydantic import Field, model_validator
 
 from ouroboros_core import hyperparameters
-from ouroboros_core.hyperparameters import AUTO, Auto, upto
+from ouroboros_core.hyperparameters import AUTO, Auto, fixed_values, upto
 from ouroboros_core.lookup.ngrams import Occurrences, copied
 from ouroboros_core.methods.base import Adjustable, Context, Method, Resources, TokenizedPrompt
 from ouroboros_core.sources import Source
@@ -34,6 +34,15 @@ class PromptLookup(Method):
     )
     order = 12
 
+    published = fixed_values(
+        num_tokens=10,
+        max_ngram=3,
+        min_ngram=1,
+        max_matches=1,
+        first_full=True,
+    )
+    """Those of the function in the author's repository."""
+
     class Hyperparameters(hyperparameters.Hyperparameters):
         num_tokens: Annotated[int, Ge(1), Le(64)] | Auto = Field(
             AUTO, examples=[5], description="Tokens copied from each occurrence."
@@ -42,6 +51,12 @@ class PromptLookup(Method):
         min_ngram: int = Field(1, ge=1, le=16, description="Shortest n-gram that is looked for.")
         max_matches: int = Field(
             2, ge=1, le=8, description="Different continuations proposed in one step."
+        )
+        first_full: bool = Field(
+            False,
+            description=(
+                "Copy from the first occurrence that has all tokens behind it, not from the newest."
+            ),
         )
 
         @model_validator(mode="after")
@@ -71,7 +86,11 @@ class PromptLookup(Method):
         text.extend(context.tokens[len(text.tokens) :])
         builder = TreeBuilder(context.root, max_depth=context.remaining - 1)
         copies = 0
-        for length, end in text.earlier(settings.min_ngram, OCCURRENCES):
+        if settings.first_full:
+            occurrences = text.first_full(settings.min_ngram, self.count)
+        else:
+            occurrences = text.earlier(settings.min_ngram, OCCURRENCES)
+        for length, end in occurrences:
             grown = len(builder)
             copy = [
                 (token, Provenance(Source.COPY, position=n, match=length, rank=copies))

@@ -9,7 +9,7 @@ from annotated_types import Ge, Le
 from pydantic import Field, model_validator
 
 from ouroboros_core import hyperparameters
-from ouroboros_core.hyperparameters import AUTO, Auto, upto
+from ouroboros_core.hyperparameters import AUTO, Auto, fixed_values, upto
 from ouroboros_core.lookup.ngrams import most_frequent
 from ouroboros_core.methods.base import Adjustable, Context, Method, Need, Resources
 from ouroboros_core.sources import Source
@@ -36,6 +36,9 @@ class Rest(Method):
     )
     order = 18
     needs = frozenset({Need.CORPUS})
+
+    published = fixed_values(max_suffix=16, min_suffix=2, span=10, tree_size=64)
+    """Those of the authors' code."""
 
     class Hyperparameters(hyperparameters.Hyperparameters):
         max_suffix: int = Field(

@@ -15,7 +15,7 @@ from annotated_types import Ge, Le
 from pydantic import Field
 
 from ouroboros_core import hyperparameters
-from ouroboros_core.hyperparameters import AUTO, Auto, upto
+from ouroboros_core.hyperparameters import AUTO, Auto, fixed_values, upto
 from ouroboros_core.methods.base import Adjustable, Method, Need, Resources
 from ouroboros_core.methods.combine import Combination
 from ouroboros_core.methods.copying import Copying
@@ -40,6 +40,17 @@ class Sam(Combination):
     )
     order = 27
     uses = frozenset({Need.CORPUS, Need.EXPECTED_TEXT})
+
+    published = fixed_values(
+        n_predicts=40,
+        len_threshold=5,
+        len_bias=5,
+        alpha=16.0,
+        auxiliary="token_recycling",
+        merge=False,
+    )
+    """Those of the authors' code, where a copy has its full length whatever the match: 16 times 5
+    tokens are more than 40."""
 
     class Hyperparameters(hyperparameters.Hyperparameters):
         n_predicts: Annotated[int, Ge(1), Le(63)] | Auto = Field(

@@ -50,6 +50,8 @@ class SpecTr(Method):
     order = 23
     needs = frozenset({Need.DRAFT_MODEL})
 
+    published = PUBLISHED
+
     class Hyperparameters(hyperparameters.Hyperparameters):
         gamma: Annotated[int, Ge(1), Le(32)] | Auto = Field(
             AUTO, examples=[2], description="Draft tokens per step."

@@ -9,7 +9,7 @@ from annotated_types import Ge, Le
 from pydantic import Field
 
 from ouroboros_core import hyperparameters
-from ouroboros_core.hyperparameters import AUTO, Auto, upto
+from ouroboros_core.hyperparameters import AUTO, Auto, fixed_values, upto
 from ouroboros_core.methods.base import (
     Adjustable,
     Context,
@@ -38,6 +38,9 @@ class Speculative(Method):
     )
     order = 10
     needs = frozenset({Need.DRAFT_MODEL})
+
+    published = fixed_values(gamma=4)
+    """K of Chen et al. (arXiv 2302.01318)."""
 
     class Hyperparameters(hyperparameters.Hyperparameters):
         gamma: Annotated[int, Ge(1), Le(32)] | Auto = Field(

@@ -9,7 +9,7 @@ from annotated_types import Ge, Le
 from pydantic import Field
 
 from ouroboros_core import hyperparameters
-from ouroboros_core.hyperparameters import AUTO, Auto, upto
+from ouroboros_core.hyperparameters import AUTO, Auto, fixed_values, upto
 from ouroboros_core.lookup.successors import Successors, grow, template
 from ouroboros_core.methods.base import (
     Adjustable,
@@ -49,6 +49,9 @@ class TokenRecycling(Method):
         "after it again, as a tree."
     )
     order = 16
+
+    published = fixed_values(candidates=8, tree_size=80, read_prompt=False)
+    """Section 4.1 and the authors' static tree; its matrix outlives a question only there."""
 
     class Hyperparameters(hyperparameters.Hyperparameters):
         candidates: int = Field(

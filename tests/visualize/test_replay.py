@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from ouroboros_core import methods
 from ouroboros_core.decoding.trace import Trace
 from ouroboros_core.decoding.trace_io import read_trace
 from tests.browser import server
@@ -92,6 +93,22 @@ def test_the_timeline_shows_the_text_as_it_stood_by_keyboard_and_by_mouse(
         arg=len(trace.steps),
     )
     assert shown(page) == texts[-1]
+
+
+def test_published_settings_are_a_click_on_the_page_and_a_word_for_a_program(
+    page: Any, url: str
+) -> None:
+    choose(page, "Prompt lookup")
+    page.locator("#published-prompt_lookup").click()
+    wanted = methods.get("prompt_lookup").published
+    field = page.get_by_label("number input for num tokens").locator("visible=true")
+    field.wait_for()
+    assert field.input_value() == str(wanted["num_tokens"])
+    assert not page.locator("#auto-prompt_lookup input").is_checked()
+    ask(page, PROMPT, 24)
+    trace = recorded(page, url, "prompt_lookup", preset="published")
+    assert trace.hyperparameters == wanted
+    assert shown(page) == trace.text
 
 
 def test_draft_tokens_appear_one_by_one_then_the_verdict_then_the_commit(

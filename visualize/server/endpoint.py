@@ -104,6 +104,7 @@ def add_endpoint(runner: Runner) -> None:
         prediction: str = "",
         record: bool = False,
         pair: str = "",
+        preset: str = "auto",
         request: gr.Request | None = None,
     ) -> Iterator[dict[str, Any]]:
         """Continue a prompt. Values arrive while it runs; the last one contains the trace.
@@ -122,7 +123,8 @@ def add_endpoint(runner: Runner) -> None:
         }
         with told():
             most = runner.limits.new_tokens
-            how = (knobs or {}, chat, max_new_tokens, sampling, prediction, record, most)
+            settings = methods.preset(methods.get(method), preset) | dict(knobs or {})
+            how = (settings, chat, max_new_tokens, sampling, prediction, record, most)
             task = make_task(prompt, method, *how)
             compared = flag("compare", compare)
             yield from _answers(

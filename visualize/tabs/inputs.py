@@ -45,6 +45,7 @@ class RunInputs:
         self.settings: dict[tuple[str, str], Any] = {}
         self.predictions: dict[str, Any] = {}
         self.automatic: dict[str, Any] = {}
+        self.published: dict[str, Any] = {}
 
     def build_prompt(self) -> None:
         """Prompt, example chips and method; above them, what a link holds."""
@@ -127,6 +128,10 @@ class RunInputs:
             self.settings[method.id, setting.name] = setting_component(
                 setting, automatic=setting.fixed is not None
             )
+        if method.published:
+            self.published[method.id] = gr.Button(
+                "Use the published settings", size="sm", elem_id=f"published-{method.id}"
+            )
         if Need.EXPECTED_TEXT in method.uses:
             self.predictions[method.id] = gr.Textbox(
                 "",
@@ -181,6 +186,11 @@ class RunInputs:
                 self.settings[owner, name] for name in methods.get(owner).Hyperparameters.fixed()
             ]
             box.change(_switch(len(settable)), box, settable, queue=False, **private)
+        for owner, button in self.published.items():
+            names = [name for of, name in self.settings if of == owner]
+            targets = [self.settings[owner, name] for name in names]
+            targets += [self.automatic[owner]] if owner in self.automatic else []
+            button.click(_publish(owner, names), None, targets, queue=False, **private)
 
     def read(self, values: Sequence[Any], record: bool = False) -> Task:
         """The task that the inputs describe; raises InvalidInput."""
@@ -322,6 +332,19 @@ def _switch(count: int) -> Callable[[bool], Any]:
         return updates if count > 1 else updates[0]
 
     return switch
+
+
+def _publish(owner: str, names: Sequence[str]) -> Callable[[], list[Any]]:
+    """What the button does: every setting as published, and none automatic."""
+    method = methods.get(owner)
+    settings = method.Hyperparameters.settings()
+
+    def publish() -> list[Any]:
+        values = [method.published.get(name, settings[name].default) for name in names]
+        updates = [gr.update(value=value, visible=True) for value in values]
+        return [*updates, gr.update(value=False)] if method.Hyperparameters.fixed() else updates
+
+    return publish
 
 
 def _note(example: Example) -> str:

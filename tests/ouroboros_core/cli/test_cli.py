@@ -69,6 +69,7 @@ def test_methods_are_listed_with_their_settings_and_the_default() -> None:
             ["--method", "telepathy"],
             f"method must be one of {', '.join(methods.available())}, got telepathy",
         ),
+        (["--method", "union", "--preset", "published"], "union has no published settings"),
         (["--temperature", "-1"], "temperature must be between 0 and 2, got -1"),
         (["--max-new-tokens", "x"], "max_new_tokens must be a whole number of at least 0, got x"),
         (["--target", "./nowhere"], "there is no model folder or GGUF file ./nowhere"),
