@@ -32,7 +32,12 @@ PYTHON = ".venv/bin/python"
 NAMED = re.compile(r"`(.+?)`")
 SETTINGS = {
     "echo": {
-        "num_tokens": {"default": 3, "min": 1, "max": 16, "help": "Tokens copied from each place."}
+        "num_tokens": {
+            "default": 3,
+            "min": 1,
+            "max": 16,
+            "help": "Tokens copied from each position.",
+        }
     },
     "several": {
         "gamma": {"default": 3, "min": 1, "max": 16, "help": "Tokens of each draft."},

@@ -340,7 +340,8 @@ def check_whole_texts(
         rejected += sum(step.kind == "correction" for step in steps)
     joint = _joint(models[0].model, text, 3, sampling)
     assert set(counts) <= set(joint)
-    assert min(accepted, rejected) > 50, "the case proves too little"
+    # Of three tokens, two independent draws are seldom both rejected.
+    assert accepted > 50 and rejected > (20 if method == "spectr" else 50), "it proves too little"
     common = sorted((t for t in joint if runs * joint[t] >= 8), key=lambda t: -joint[t])
     cells = [(counts[t], runs * joint[t]) for t in common]
     rest = (runs - sum(c for c, _ in cells), runs - sum(e for _, e in cells))
