@@ -4,7 +4,10 @@ A token is chosen at text position n by `argmax(log p / T + g_n)`, where g_n is 
 for (seed, n) alone (the Gumbel-max trick). The choice then depends on the position and on the
 target's distribution, never on how the position was reached: under the rule `match` every method
 writes the text of plain sampling with the same seed, token for token. A draft model that chooses
-with the same noise is accepted about as often as under rejection sampling.
+with the same noise agrees with a probability of at least (1 - TV) / (1 + TV), where TV is the total
+variation distance of p and q; rejection sampling accepts 1 - TV, which is the most that is possible
+(Daliri et al., "Coupling without communication and drafter-invariant speculative decoding", arXiv
+2408.07978).
 
 All arithmetic is numpy in float64 on the rows that the walk visits: the same logits mean the same
 choice on every device.

@@ -57,15 +57,17 @@ def diagnosis(trace: Trace, baseline: Trace) -> list[str]:
     )
     c = metrics.draft_cost(trace, baseline)
     rate = metrics.draft_acceptance_rate(trace.steps)
+    proposed = metrics.proposal_acceptance_rate(trace.steps)
     gamma = metrics.proposal_depth(trace)
-    if c is not None and rate is not None and gamma:
+    if proposed is not None and c is not None and rate is not None and gamma:
         needed = metrics.break_even(gamma, cost)
         even = "even full acceptance would not pay"
         if needed is not None:
             even = f"break-even needs {needed:.0%}"
         lines.append(
-            f"Each draft pass costs {c:.2f} of a plain step, and {rate:.0%} of tested "
-            f"tokens are accepted; with proposals {gamma:.1f} tokens deep, {even}."
+            f"Each draft pass costs {c:.2f} of a plain step, and {rate:.0%} of tested tokens are "
+            f"accepted ({proposed:.0%} of all that were proposed); with proposals {gamma:.1f} "
+            f"tokens deep, {even}."
         )
     if length < cost:
         alone = sum(step.seconds.verify for step in baseline.steps) / len(baseline.steps) / plain

@@ -203,7 +203,9 @@ def report(trace: Trace, notes: Console) -> None:
         ]
     else:
         parts += [f"{len(trace.steps)} draft passes", "no target pass"]
-    parts += [] if rate is None else [f"draft acceptance rate {rate:.0%}"]
+    proposed = metrics.proposal_acceptance_rate(trace.steps)
+    if rate is not None and proposed is not None:
+        parts.append(f"accepted {rate:.0%} of tested and {proposed:.0%} of proposed tokens")
     chosen = [step for step in trace.steps if step.choice is not None]
     if chosen:
         nodes = sum(len(step.tree) - 1 for step in chosen) / len(chosen)

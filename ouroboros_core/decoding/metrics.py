@@ -55,9 +55,17 @@ def mean_acceptance_length(trace: Trace) -> float:
 
 
 def draft_acceptance_rate(steps: Sequence[Step]) -> float | None:
-    """Accepted / tested proposals along the walk (not / drafted); None if nothing was tested."""
+    """Accepted / tested proposals along the walk: the alpha of the theory (arXiv 2211.17192,
+    section 3.1), which does not count what stands behind a rejection; None if nothing was tested."""
     tested = sum(step.tested for step in steps)
     return sum(len(step.path) for step in steps) / tested if tested else None
+
+
+def proposal_acceptance_rate(steps: Sequence[Step]) -> float | None:
+    """Accepted / all proposed tokens, those behind a rejection and on other branches included, as
+    many implementations count; None if nothing was proposed."""
+    proposed = sum(len(step.tree) - 1 for step in steps)
+    return sum(len(step.path) for step in steps) / proposed if proposed else None
 
 
 def target_passes_saved(trace: Trace) -> int:

@@ -72,6 +72,9 @@ def test_kinds_and_numbers_of_a_trace_typed_by_hand() -> None:
     assert [step.tested for step in trace.steps] == [2, 2, 2]
     assert metrics.mean_acceptance_length(trace) == 7 / 3
     assert metrics.draft_acceptance_rate(trace.steps) == 5 / 6
+    assert metrics.proposal_acceptance_rate(trace.steps) == 5 / sum(
+        len(step.tree.tokens) - 1 for step in trace.steps
+    )
     assert metrics.target_passes_saved(trace) == 4
     assert metrics.draft_passes_per_draft_token(trace) == 5 / 5
     assert [s.value for s in metrics.token_sources(trace)] == [
