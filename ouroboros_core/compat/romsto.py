@@ -158,9 +158,9 @@ def speculative_generate(
 
     The rate is the reference's: accepted draft tokens / draft tokens, those behind a rejection
     counted too (`decoding.metrics.proposal_acceptance_rate`); 0 if there were none.
-    Arguments as in `autoregressive_generate`; first_target is taken and changes nothing. skip_sample_adjustment would change the distribution,
-    and is refused. debug prints each step: accepted drafts green, rejected ones red, the target's
-    token blue.
+    Arguments as in `autoregressive_generate`; first_target is taken and changes
+    nothing. skip_sample_adjustment would change the distribution, and is refused. debug prints
+    each step: accepted drafts green, rejected ones red, the target's token blue.
     """
     if skip_sample_adjustment:
         raise InvalidInput(

@@ -56,7 +56,8 @@ def mean_acceptance_length(trace: Trace) -> float:
 
 def draft_acceptance_rate(steps: Sequence[Step]) -> float | None:
     """Accepted / tested proposals along the walk: the alpha of the theory (arXiv 2211.17192,
-    section 3.1), which does not count what stands behind a rejection; None if nothing was tested."""
+    section 3.1), which does not count what stands behind a rejection; None if nothing was
+    tested."""
     tested = sum(step.tested for step in steps)
     return sum(len(step.path) for step in steps) / tested if tested else None
 
