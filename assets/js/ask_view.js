@@ -63,6 +63,11 @@ export function mount(element, props, watch, trigger) {
       },
       true,
     );
+  // A list of choices that scrolls is a stop of its own for Tab, and it is gone the moment the focus leaves its field.
+  panel.addEventListener("keydown", (event) => {
+    if (event.key !== "Tab") return;
+    for (const list of document.querySelectorAll("ul.option-list")) list.tabIndex = -1;
+  });
   // Gradio tells of keys only, not of what is pasted or cut.
   panel.addEventListener("input", (event) => {
     if (event.target !== field()) return;

@@ -178,12 +178,13 @@ def test_the_diagnosis_is_true_of_the_trace() -> None:
         [cost, 0.3 / 3 / 0.1, 0.4 / 3 / 0.1, 3.0, 0.1 / 3 / 0.1, 7 / 3, 7 / 3 / cost], abs=0.006
     )
     c, alpha = 0.3 / 5 / 0.1, 5 / 6
+    proposed = 6  # 2 in each of three steps: the whole of them tested, the last path accepted
     gamma = 2.0
     needed = metrics.break_even(gamma, cost)
     assert needed is not None and metrics.expected_tokens(needed, gamma) == pytest.approx(cost)
     assert lines[1].startswith(
         f"Each draft pass costs {c:.2f} of a plain step, and {alpha:.0%} of tested tokens are "
-        "accepted; with"
+        f"accepted ({5 / proposed:.0%} of all that were proposed); with"
     )
     assert f"break-even needs {needed:.0%}" in lines[1]
     assert "It loses: what costs most beyond a plain step is drafting" in lines[2]

@@ -337,21 +337,26 @@ class Terminal:
             )
             environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "100", "LINES": "40"}
             environment |= {"XDG_CACHE_HOME": str(home), "PROMPT_TOOLKIT_NO_CPR": "1"}
+            environment["OMP_NUM_THREADS"] = (
+                "1"  # threads that wait for one another on a busy machine
+            )
             os.execve(COMMAND[0], [*COMMAND, *arguments], environment)
         self.seen = ""
 
-    def wait_for(self, pattern: str, seconds: float = 120) -> None:
+    def wait_for(self, pattern: str, seconds: float = 240) -> None:
         """Read until the pattern has come; fails where the process ends before."""
         end = time.monotonic() + seconds
         while not re.search(pattern, self.seen):
             assert time.monotonic() < end, f"{pattern} did not come:\n{self.seen[-2000:]}"
-            if select.select([self.master], [], [], 0.2)[0]:
-                try:
-                    self.seen += os.read(self.master, 65536).decode(errors="replace")
-                except OSError:
-                    raise AssertionError(
-                        f"it ended before {pattern}:\n{self.seen[-2000:]}"
-                    ) from None
+            try:
+                self.listen(0.2)
+            except OSError:
+                raise AssertionError(f"it ended before {pattern}:\n{self.seen[-2000:]}") from None
+
+    def listen(self, seconds: float) -> None:
+        """Read what comes next within a time, if anything comes."""
+        if select.select([self.master], [], [], seconds)[0]:
+            self.seen += os.read(self.master, 65536).decode(errors="replace")
 
     def type(self, text: str) -> None:
         """Wait for the line editor, then type."""
@@ -406,8 +411,12 @@ def test_in_a_terminal_lines_are_edited_and_tokens_have_colours(
     terminal.type("Hello\r")
     terminal.wait_for("Enter goes on")
     terminal.seen = ""
-    time.sleep(0.5)  # until Enter is waited for: a signal between prompt and read waits with it
-    os.write(terminal.master, b"\x03")  # Ctrl-C ends the run, not the console
+    silent = 8  # listened for so often in vain: a signal between prompt and read waits for the next
+    for turn in range(20 * silent):
+        if "stopped" not in terminal.seen:
+            if turn % silent == 0:
+                os.write(terminal.master, b"\x03")  # Ctrl-C ends the run, not the console
+            terminal.listen(0.5)
     terminal.wait_for("stopped")
     terminal.type("\x04")  # Ctrl-D
     assert terminal.end() == 0
