@@ -1,57 +1,51 @@
 """An indexed corpus of token ids: finds where the end of a text occurs and what follows.
 
-A suffix array (Manber and Myers 1993), sorted by the first `DEPTH` tokens of every suffix;
-documents are kept apart. It answers what a static suffix automaton answers (SAM-Decoding, arXiv
-2411.10666, section 3.1: the longest suffix of the text that occurs) and what REST asks (arXiv
-2311.08252, section 3.2: everything that followed it), in twelve bytes a token, as plain arrays.
+Its suffix tree answers what a static suffix automaton answers (SAM-Decoding, arXiv 2411.10666,
+section 3.1: the longest suffix of the text that occurs), and its suffix array what REST asks (arXiv
+2311.08252, section 3.2: everything that followed it). Documents are kept apart.
+
+`python -m scripts.index` on two cores that other work shared, at the lowest priority; its tokens
+follow Zipf's law, and a third of them are repeated passages:
+
+(measured below)
 """
 
 from __future__ import annotations
 
 import zipfile
-from bisect import bisect_left, bisect_right
+import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ouroboros_core.errors import InvalidInput
+from ouroboros_core.lookup.suffix_array import DEPTH, END, Ids, suffix_array
+from ouroboros_core.lookup.suffix_tree import Arrays, Cursor, Found, SuffixTree
 
-Ids = npt.NDArray[np.int32]
+MAPPED = ".npy"
+"""The suffix of a file that holds the index, too, and is mapped into memory."""
 
-DEPTH = 64
-"""Suffixes are sorted by this many tokens; no match is longer."""
+_FORMAT = 0x6F75726F
+"""First number of such a file: its kind and version."""
 
-END = -1
-"""Separator after each document."""
-
-_BYTES = 4
-"""Of a token in the searched form: big-endian, so that comparing bytes compares tokens."""
-
-
-@dataclass(frozen=True)
-class Found:
-    """Where the last `length` tokens of a text occur: rows first to stop - 1 of the suffix
-    array."""
-
-    length: int
-    first: int
-    stop: int
+_HEAD = 2 + 3 + len(Arrays.__dataclass_fields__)
+"""Numbers at its beginning: _FORMAT, a checksum, and how many the fingerprint and each array
+have."""
 
 
 class Corpus:
-    """Documents, searchable by what they contain. `longest` finds the end of a text,
+    """Documents, searchable by what they contain: a `cursor` finds the end of a text,
     `continuations` what followed."""
 
-    def __init__(self, tokens: Ids, order: Ids, fingerprint: str, name: str = "corpus") -> None:
-        """tokens: documents with END behind each; order: the suffix array over them; fingerprint:
-        of the tokenizer."""
-        self.tokens, self.order, self.fingerprint, self.name = tokens, order, fingerprint, name
-        self._text = (tokens + 1).astype(">u4").tobytes()
-        self._starts = memoryview(np.ascontiguousarray(order).data)  # its items are plain numbers
+    def __init__(
+        self, tokens: Ids, order: Ids, tree: SuffixTree, fingerprint: str, name: str = "corpus"
+    ) -> None:
+        """tokens: documents with END behind each; order, tree: the suffix array and tree over them;
+        fingerprint: of the tokenizer."""
+        self.tokens, self.order, self.tree = tokens, order, tree
+        self.fingerprint, self.name = fingerprint, name
 
     @classmethod
     def build(cls, documents: Sequence[Sequence[int]], fingerprint: str = "") -> Corpus:
@@ -62,16 +56,37 @@ class Corpus:
         if not parts:
             raise InvalidInput("the corpus is empty: there is no document with a token in it")
         tokens = np.concatenate(parts)
-        return cls(tokens, _suffix_array(tokens), fingerprint)
+        order = suffix_array(tokens)
+        return cls(tokens, order, SuffixTree.build(tokens, order), fingerprint)
 
     def save(self, path: Path) -> None:
-        """Write an .npz file of arrays, atomically."""
+        """Write a file, atomically: an .npy of all arrays as they are, or else an .npz of tokens
+        and their order, compressed, from which `load` builds the tree again."""
         scratch = path.with_name(path.name + ".tmp")
         with scratch.open("wb") as file:
-            np.savez_compressed(
-                file, tokens=self.tokens, order=self.order, fingerprint=np.array(self.fingerprint)
-            )
+            if path.suffix == MAPPED:
+                np.save(file, self._numbers())
+            else:
+                np.savez_compressed(
+                    file,
+                    tokens=self.tokens,
+                    order=self.order,
+                    fingerprint=np.array(self.fingerprint),
+                )
         scratch.replace(path)
+
+    @property
+    def _arrays(self) -> list[Ids]:
+        return [self.tokens, self.order, *vars(self.tree.arrays).values()]
+
+    def _numbers(self) -> Ids:
+        """All there is, in one row of numbers."""
+        mark = np.array([ord(letter) for letter in self.fingerprint], dtype=np.int32)
+        parts = [mark, *self._arrays]
+        head = np.array([_FORMAT, 0, *map(len, parts)], dtype=np.int32)
+        numbers = np.concatenate([head, *parts])
+        numbers[1] = _checksum(numbers)
+        return numbers
 
     @classmethod
     def load(cls, path: Path, fingerprint: str | None = None) -> Corpus:
@@ -81,10 +96,8 @@ class Corpus:
         tokenizer's.
         """
         try:
-            with np.load(path, allow_pickle=False) as file:
-                tokens = file["tokens"]
-                order = file["order"]
-                mine = str(file["fingerprint"])
+            loaded = np.load(path, mmap_mode="r", allow_pickle=False)
+            corpus = _mapped(loaded) if isinstance(loaded, np.ndarray) else _unpacked(loaded)
         except FileNotFoundError:
             raise InvalidInput(
                 f"there is no corpus {path}: make one with sam build FILES --out {path}"
@@ -101,11 +114,13 @@ class Corpus:
             raise InvalidInput(
                 f"{path} is not a corpus: make one with sam build FILES --out corpus.npz"
             ) from None
-        if not _fit(tokens, order):
+        if corpus is None:
             raise InvalidInput(
                 f"{path} is damaged: its tokens and their order do not fit each other; build it "
                 "again"
             )
+        corpus.name = path.stem
+        mine = corpus.fingerprint
         if fingerprint is not None and mine != fingerprint:
             raise InvalidInput(
                 f"the corpus {path} was made with another tokenizer (fingerprint {mine or 'none'}, "
@@ -113,16 +128,11 @@ class Corpus:
                 "its token ids mean other words here. Build it with this target: sam build FILES "
                 "--target ... --out ..."
             )
-        return cls(tokens.astype(np.int32), order.astype(np.int32), mine, path.stem)
+        return corpus
 
     def __len__(self) -> int:
         """Tokens, ends of documents included."""
         return len(self.tokens)
-
-    @property
-    def depth(self) -> int:
-        """No match is longer."""
-        return DEPTH
 
     @property
     def documents(self) -> int:
@@ -135,52 +145,20 @@ class Corpus:
     @property
     def megabytes(self) -> float:
         """Memory use in units of 10^6 bytes."""
-        return (self.tokens.nbytes + self.order.nbytes + len(self._text)) / 1e6
+        return sum(array.nbytes for array in self._arrays) / 1e6
 
-    def find(self, pattern: Sequence[int]) -> Found | None:
-        """Where a pattern (its last DEPTH tokens, if it is longer) occurs; None if nowhere."""
-        wanted = (np.array(pattern[-DEPTH:], dtype=np.int64) + 1).astype(">u4").tobytes()
-        text, size = self._text, len(wanted)
-
-        def key(position: int) -> bytes:
-            start = _BYTES * position
-            return text[start : start + size]
-
-        first = bisect_left(self._starts, wanted, key=key)
-        stop = bisect_right(self._starts, wanted, lo=first, key=key)
-        return Found(size // _BYTES, first, stop) if stop > first else None
-
-    def longest(self, text: Sequence[int], longest: int = DEPTH, shortest: int = 1) -> Found | None:
-        """Where the longest suffix of a text, of `shortest` to `longest` tokens, occurs with
-        something behind it."""
-        found = self._longest(text[-min(longest, DEPTH) :], shortest)
-        while (
-            found is not None and self.tokens[int(self.order[found.stop - 1]) + found.length] == END
-        ):
-            # Suffixes at a document's end come first: where the last one is, all are.
-            found = (
-                self._longest(text[len(text) - found.length + 1 :], shortest)
-                if found.length > shortest
-                else None
-            )
-        return found
-
-    def _longest(self, text: Sequence[int], shortest: int) -> Found | None:
-        """Where the longest suffix of a text occurs."""
-        best, low, high = None, shortest, len(text)
-        step = 1
-        while low <= high:  # first in growing steps, because most matches are short; then by halves
-            length = min(low + step - 1, high) if step else (low + high) // 2
-            found = self.find(text[len(text) - length :])
-            if found is None:
-                high, step = length - 1, 0
-            else:
-                best, low, step = found, length + 1, 2 * step
-        return best
+    def cursor(self, longest: int = DEPTH) -> Cursor:
+        """Follows one text; knows the longest end of it that occurs, of at most `longest`
+        tokens."""
+        return Cursor(self.tree, longest)
 
     def continuations(self, found: Found, span: int, at_most: int) -> list[tuple[int, ...]]:
         """What follows up to `at_most` occurrences, spread over those found: `span` tokens each, or
-        to the document's end."""
+        to the document's end.
+
+        SAM-Decoding's code copies what follows the first occurrence in the corpus, also beyond the
+        document's end.
+        """
         count = found.stop - found.first
         rows: Any = slice(found.first, found.stop)
         if count > at_most:
@@ -190,6 +168,40 @@ class Corpus:
             np.minimum(positions, len(self.tokens) - 1)
         ].tolist()  # behind the last token nothing is read: it is END
         return [tuple(piece[: piece.index(END)] if END in piece else piece) for piece in pieces]
+
+
+def _unpacked(loaded: Any) -> Corpus | None:
+    """From the tokens and the order in an .npz file; None if they do not fit each other."""
+    with loaded as file:
+        tokens, order, mark = file["tokens"], file["order"], str(file["fingerprint"])
+    if not _fit(tokens, order):
+        return None
+    tokens, order = tokens.astype(np.int32), order.astype(np.int32)
+    try:
+        tree = SuffixTree.build(tokens, order)
+    except ValueError:
+        return None
+    return Corpus(tokens, order, tree, mark)
+
+
+def _mapped(numbers: Any) -> Corpus | None:
+    """From the numbers in an .npy file, where they are; None if one has changed. Raises ValueError
+    if they are no corpus."""
+    if numbers.ndim != 1 or numbers.dtype != np.int32 or not len(numbers) > _HEAD:
+        raise ValueError("no row of numbers")
+    if numbers[0] != _FORMAT:
+        raise ValueError("another file")
+    sizes = numbers[2:_HEAD].astype(np.int64)
+    if sizes.sum() != len(numbers) - _HEAD or numbers[1] != _checksum(numbers):
+        return None
+    mark, tokens, order, *arrays = np.split(numbers.view(np.ndarray)[_HEAD:], np.cumsum(sizes)[:-1])
+    tree = SuffixTree(tokens, order, Arrays(*arrays))
+    return Corpus(tokens, order, tree, "".join(map(chr, mark)))
+
+
+def _checksum(numbers: Ids) -> int:
+    """Of what is behind the first two, 31 bits."""
+    return zlib.crc32(numbers[2:].data) & 0x7FFFFFFF
 
 
 def _fit(tokens: Any, order: Any) -> bool:
@@ -202,20 +214,6 @@ def _fit(tokens: Any, order: Any) -> bool:
     if order.min() < 0 or order.max() >= len(order):
         return False
     positions[order] = True
-    return bool(positions.all() and tokens.min() == END == tokens[-1] and tokens.max() < 2**31 - 1)
-
-
-def _suffix_array(tokens: Ids) -> Ids:
-    """Suffixes in the order of their first DEPTH tokens, by doubling."""
-    rank: Any = np.unique(tokens, return_inverse=True)[1].astype(np.int64) + 1
-    order = np.argsort(rank, kind="stable")
-    width = 1
-    while width < DEPTH and rank.max() < len(rank):
-        behind = np.zeros_like(rank)
-        behind[:-width] = rank[width:]
-        key = rank * (rank.max() + 1) + behind
-        order = np.argsort(key, kind="stable")
-        ordered = key[order]
-        rank[order] = np.cumsum(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
-        width *= 2
-    return order.astype(np.int32)
+    return bool(
+        positions.all() and tokens.min() == END == tokens[-1] and 0 <= tokens.max() < 2**31 - 1
+    )

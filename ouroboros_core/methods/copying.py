@@ -65,6 +65,8 @@ class Copying(Method):
 
     def start(self, prompt: TokenizedPrompt, max_new_tokens: int) -> None:
         self.text = SuffixAutomaton().extend(prompt.tokens)
+        corpus = self.resources.corpus
+        self.retrieved = corpus.cursor().extend(prompt.tokens) if corpus else None
         self.prediction = Prediction(
             self.resources.prediction, min_match=max(RESUME_MATCH, self.threshold)
         )
@@ -73,6 +75,8 @@ class Copying(Method):
         written = context.tokens[len(self.text.tokens) :]
         self.prediction.extend(written)
         self.text.extend(written)
+        if self.retrieved is not None:
+            self.retrieved.extend(written)
         builder = TreeBuilder(context.root, max_depth=context.remaining - 1)
         copies = self._copies(context)
         for copy in copies if self.several else copies[:1]:
@@ -117,9 +121,8 @@ class Copying(Method):
     def _retrieved(self, context: Context) -> Copy | None:
         """From the corpus: step by step the most frequent of what follows the match, at up to
         OCCURRENCES of them."""
-        corpus, shortest = self.resources.corpus, self.threshold + self.bias
-        found = corpus.longest(context.tokens, shortest=shortest) if corpus else None
-        if corpus is None or found is None:
+        corpus, found = self.resources.corpus, self.retrieved.found if self.retrieved else None
+        if corpus is None or found is None or found.length < self.threshold + self.bias:
             return None
         tokens = most_followed(
             corpus.continuations(found, self._length(found.length, context), OCCURRENCES)

@@ -11,7 +11,14 @@ from pydantic import Field, model_validator
 from ouroboros_core import hyperparameters
 from ouroboros_core.hyperparameters import AUTO, Auto, fixed_values, upto
 from ouroboros_core.lookup.ngrams import most_frequent
-from ouroboros_core.methods.base import Adjustable, Context, Method, Need, Resources
+from ouroboros_core.methods.base import (
+    Adjustable,
+    Context,
+    Method,
+    Need,
+    Resources,
+    TokenizedPrompt,
+)
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder
 from ouroboros_core.verify import until_stop
@@ -72,12 +79,17 @@ class Rest(Method):
     def adjustable(self) -> Adjustable | None:
         return Adjustable() if self.settings.tree_size == AUTO else None
 
+    def start(self, prompt: TokenizedPrompt, max_new_tokens: int) -> None:
+        assert self.resources.corpus is not None
+        self.end = self.resources.corpus.cursor(self.settings.max_suffix).extend(prompt.tokens)
+
     def propose(self, context: Context) -> TokenTree:
         corpus, settings = self.resources.corpus, self.settings
         assert corpus is not None
         builder = TreeBuilder(context.root, max_depth=context.remaining - 1)
-        found = corpus.longest(context.tokens, settings.max_suffix, settings.min_suffix)
-        if found is not None and context.remaining > 1:
+        self.end.extend(context.tokens[self.end.read :])
+        found = self.end.found
+        if found and found.length >= settings.min_suffix and context.remaining > 1:
             span = min(settings.span, context.remaining - 1)
             nodes: list[int] = []
             children: Counter[int] = Counter()

@@ -229,7 +229,7 @@ def test_a_corpus_is_built_used_and_refused(ouroboros: Ask, tmp_path: Path) -> N
     built = ouroboros("sam", "build", str(text), str(lines), "--out", str(corpus))
     assert built.returncode == 0, built.stderr
     assert built.stdout.startswith("documents: 3, tokens: ")
-    assert "µs a token; a lookup takes" in built.stdout
+    assert "µs a token; to follow a text takes" in built.stdout
     trace_file = tmp_path / "trace.json"
     common = ["--raw", "--max-new-tokens", "16", "--dtype", "float32", "--json", str(trace_file)]
     fixed = ["--method", "rest", "--tree-size", "6"]
@@ -271,10 +271,9 @@ def test_the_target_answers_prompts_for_a_corpus(
     assert result.returncode == 0, result.stderr
     found = Corpus.load(corpus, embedded_pair.fingerprint)
     assert found.documents == 2
-    assert (
-        found.find(embedded_pair.encode("What is a heap in computer science?", chat=False))
-        is not None
-    )
+    question = embedded_pair.encode("What is a heap in computer science?", chat=False)
+    occurs = found.cursor().extend(question).found
+    assert occurs is not None and occurs.length == len(question)
     assert len(found) > 2 * 8
 
 

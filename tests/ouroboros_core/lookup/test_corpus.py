@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import random
 from collections import Counter
 from collections.abc import Sequence
@@ -11,8 +12,9 @@ import numpy as np
 import pytest
 
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.lookup.corpus import DEPTH, Corpus
+from ouroboros_core.lookup.corpus import Corpus
 from ouroboros_core.lookup.ngrams import most_followed, most_frequent
+from ouroboros_core.lookup.suffix_array import DEPTH, END
 
 
 def positions(documents: Sequence[Sequence[int]], pattern: Sequence[int]) -> list[tuple[int, int]]:
@@ -24,6 +26,11 @@ def positions(documents: Sequence[Sequence[int]], pattern: Sequence[int]) -> lis
         for start in range(len(document) - size + 1)
         if list(document[start : start + size]) == list(pattern)
     ]
+
+
+def length(corpus: Corpus, text: Sequence[int], longest: int = DEPTH) -> int:
+    found = corpus.cursor(longest).extend(text).found
+    return found.length if found else 0
 
 
 def some_documents(rng: random.Random) -> list[list[int]]:
@@ -46,7 +53,7 @@ def test_lookups_and_continuations_are_those_of_a_scan() -> None:
             if any(end < len(documents[d]) for d, end in positions(documents, text[-n:]))
         ]
         longest = max(goes_on, default=0)
-        found = corpus.longest(text)
+        found = corpus.cursor().extend(text).found
         assert (found.length if found else 0) == longest
         if found is None:
             continue
@@ -59,24 +66,22 @@ def test_lookups_and_continuations_are_those_of_a_scan() -> None:
         assert set(some) <= set(wanted)
 
 
-def test_limits_of_length_hold_on_both_sides() -> None:
+def test_a_match_has_at_most_the_length_that_is_asked_for() -> None:
     corpus = Corpus.build([list(range(100))])
     text = list(range(90))
-    assert [corpus.longest(text, longest=n).length for n in (1, 2, 5, 63)] == [1, 2, 5, 63]  # type: ignore[union-attr]
-    assert corpus.longest(text).length == DEPTH  # type: ignore[union-attr]
-    assert corpus.longest([500, 88, 89], shortest=3) is None
-    assert corpus.longest([500, 88, 89], shortest=2).length == 2  # type: ignore[union-attr]
+    assert [length(corpus, text, longest=n) for n in (1, 2, 5, 63)] == [1, 2, 5, 63]
+    assert length(corpus, text) == DEPTH
+    assert length(corpus, [500, 88, 89]) == 2
 
 
 def test_no_match_and_no_continuation_crosses_the_end_of_a_document() -> None:
     corpus = Corpus.build([[1, 2, 3], [4, 5]])
-    assert corpus.find([3, 4]) is None
-    found = corpus.find([2, 3])
-    assert found is not None
-    assert corpus.continuations(found, 5, 9) == [()]
+    found = corpus.cursor().extend([3, 4]).found
+    assert found is not None and found.length == 1
+    assert corpus.continuations(found, 5, 9) == [(5,)]
     assert corpus.documents == 2
-    assert corpus.longest([2, 3]) is None, "nothing follows"
-    assert Corpus.build([[1, 2, 3], [9, 3, 4]]).longest([1, 2, 3]).length == 1  # type: ignore[union-attr]
+    assert length(corpus, [2, 3]) == 0, "nothing follows"
+    assert length(Corpus.build([[1, 2, 3], [9, 3, 4]]), [1, 2, 3]) == 1
 
 
 def test_a_trie_keeps_the_most_frequent_prefixes() -> None:
@@ -119,13 +124,18 @@ def test_the_majority_is_followed_token_by_token() -> None:
         assert most_followed(texts) == [*path]
 
 
-def test_a_corpus_survives_its_file_and_is_refused_by_another_tokenizer(tmp_path: Path) -> None:
-    path = tmp_path / "corpus.npz"
+@pytest.mark.parametrize("name", ["corpus.npz", "corpus.npy"])
+def test_a_corpus_survives_its_file_and_is_refused_by_another_tokenizer(
+    tmp_path: Path, name: str
+) -> None:
+    path = tmp_path / name
     corpus = Corpus.build([[1, 2, 3], [2, 3, 9]], "abc")
     corpus.save(path)
     again = Corpus.load(path, "abc")
     assert (again.tokens == corpus.tokens).all()
     assert (again.order == corpus.order).all()
+    assert (again.tree.arrays.child == corpus.tree.arrays.child).all()
+    assert length(again, [7, 2, 3]) == length(corpus, [7, 2, 3]) == 2
     assert (again.name, again.fingerprint, again.largest_token, again.documents) == (
         "corpus",
         "abc",
@@ -154,6 +164,8 @@ def test_a_file_that_is_no_corpus_is_refused(tmp_path: Path) -> None:
         ("tokens", good.tokens[:-1]),
         ("order", good.order + 7),
         ("tokens", good.tokens + 1),
+        ("tokens", np.array([END, END, END, END])),
+        ("order", good.order[::-1]),
     ):
         arrays = {"tokens": good.tokens, "order": good.order, "fingerprint": np.array("")}
         np.savez(path, **{**arrays, name: broken})  # type: ignore[arg-type]
@@ -161,3 +173,28 @@ def test_a_file_that_is_no_corpus_is_refused(tmp_path: Path) -> None:
             Corpus.load(path)
     with pytest.raises(InvalidInput, match="the corpus is empty"):
         Corpus.build([[], []])
+
+
+def test_a_file_with_its_index_is_mapped_and_damage_to_it_is_seen(tmp_path: Path) -> None:
+    path = tmp_path / "corpus.npy"
+    Corpus.build([[1, 2, 3], [2, 3, 9]], "abc").save(path)
+    corpus = Corpus.load(path)
+    below: object = corpus.tokens
+    while isinstance(below, np.ndarray):
+        below = below.base
+    assert isinstance(below, mmap.mmap)
+    assert not corpus.tokens.flags.writeable
+    numbers = np.load(path)
+    for position in range(1, len(numbers), 3):
+        broken = numbers.copy()
+        broken[position] ^= 1
+        np.save(path, broken)
+        with pytest.raises(InvalidInput, match="is damaged"):
+            Corpus.load(path)
+    np.save(path, numbers[:-1])
+    with pytest.raises(InvalidInput, match="is damaged"):
+        Corpus.load(path)
+    for other in (np.arange(99, dtype=np.int32), np.zeros((2, 2)), np.zeros(0, dtype=np.int32)):
+        np.save(path, other)
+        with pytest.raises(InvalidInput, match="is not a corpus"):
+            Corpus.load(path)

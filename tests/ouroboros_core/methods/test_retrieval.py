@@ -195,6 +195,8 @@ def test_rest_proposes_the_most_frequent_continuations_as_a_trie() -> None:
     assert {tree.tokens[n] for n in range(2, 4)} <= {6, 7, 8}
     assert tree.provenance[1].match == 2
     assert len(tree) == 4
+    short = run("rest", [4, 1, 2], 5, corpus=corpus, tree_size=3, min_suffix=3)[0].tree
+    assert len(short) == 1, "two tokens occur"
 
 
 def test_sam_copies_the_longest_match_and_with_the_automaton_off_it_does_not(
