@@ -34,7 +34,7 @@ def add_pair(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--corpus",
         metavar="FILE",
-        help=".npz file of texts to look things up in (command sam); 'none' for none",
+        help="file of texts to look things up in (command sam); 'none' for none",
     )
     group.add_argument(
         "--device", default="auto", help="auto, cpu, cuda, cuda:1, mps (default: auto)"

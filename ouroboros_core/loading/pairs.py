@@ -147,7 +147,7 @@ def load_pair(
                    Another target than the embedded one has no draft unless one is named; 'none'
                    means no draft
     head           folder of an EAGLE head trained for the target; None and 'none' as for the draft
-    corpus         .npz file of texts to look things up in, made with the target's tokenizer; None
+    corpus         file of texts to look things up in, made with the target's tokenizer; None
                    and 'none' as for the draft
     device         auto (CUDA, else MPS, else CPU), cpu, cuda, cuda:1, mps
     device_map     handed to accelerate ('auto' spreads a large target over devices); overrides
