@@ -290,8 +290,8 @@ def samd_generate(
     2411.10666).
 
     sam_path         a corpus made with this tokenizer (`sam build`)
-    tree_method      token_recycle or eagle2, which then needs tree_model_path, the folder of a head
-                     trained for the model
+    tree_method      token_recycle or eagle2, which then needs tree_model_path, the folder or Hub id
+                     of a head for the model
     dtype, device    the model's own, if given
     """
     config = SamdConfig(
