@@ -29,7 +29,10 @@ def add_pair(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--head",
         metavar="Z",
-        help="folder of an EAGLE head trained for the target; 'none' for none",
+        help=(
+            "folder or Hub id of an EAGLE head for the target, trained here or in the layout of "
+            "SafeAILab's EAGLE, EAGLE-2 and EAGLE-3 checkpoints; 'none' for none"
+        ),
     )
     group.add_argument(
         "--corpus",

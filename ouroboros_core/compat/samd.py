@@ -16,10 +16,10 @@ from ouroboros_core import methods
 from ouroboros_core.compat.common import EndTokens, settings_of, stops_of, wrap
 from ouroboros_core.decoding.engine import decode
 from ouroboros_core.errors import InvalidInput
+from ouroboros_core.loading.heads import load_head
 from ouroboros_core.loading.pairs import fingerprint
 from ouroboros_core.lookup.corpus import Corpus
 from ouroboros_core.methods.base import Resources
-from ouroboros_core.models.eagle import EagleDrafter, EagleHead
 from ouroboros_core.sampling import Sampler, Sampling
 
 TREE_METHODS = {"token_recycle": "token_recycling", "eagle2": "eagle2"}
@@ -47,8 +47,8 @@ class SamdConfig:
 
     n_predicts                    tokens copied in a step, whatever the length of the match
     len_threshold, len_bias       as in the paper
-    tree_method, tree_model_path  what drafts otherwise: token_recycle, or eagle2 with the folder of
-                                  a head trained for the model
+    tree_method, tree_model_path  what drafts otherwise: token_recycle, or eagle2 with the folder or
+                                  Hub id of a head for the model, trained here or published
     max_predicts, cache_type, use_last_hidden_states   taken, and nothing needs to be done: there is
                                                        one cache, and it grows
     """
@@ -209,9 +209,7 @@ class SamdModel:
                     "tree_method eagle2 needs tree_model_path, the folder of a head (train eagle "
                     "makes one)"
                 )
-            self._head = EagleDrafter(
-                EagleHead.load(Path(samd_config.tree_model_path).expanduser(), lm), self._target
-            )
+            self._head = load_head(str(samd_config.tree_model_path), self._target)
 
     def eval(self) -> SamdModel:
         return self
@@ -292,8 +290,8 @@ def samd_generate(
     2411.10666).
 
     sam_path         a corpus made with this tokenizer (`sam build`)
-    tree_method      token_recycle or eagle2, which then needs tree_model_path, the folder of a head
-                     trained for the model
+    tree_method      token_recycle or eagle2, which then needs tree_model_path, the folder or Hub id
+                     of a head for the model
     dtype, device    the model's own, if given
     """
     config = SamdConfig(

@@ -1,7 +1,8 @@
 """A target model, a draft model with the same vocabulary, and their tokenizer.
 
 Sources: the embedded pair, a local folder or GGUF file, a Hub id. Weights are safetensors or GGUF
-only, and no code out of a model repository is ever run.
+only, of a published EAGLE head also a .bin file's tensors, and no code out of a model repository is
+ever run.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from ouroboros_core.loading import embedded
 from ouroboros_core.loading.capacity import check_text, give_back
 from ouroboros_core.loading.check import check_tree_support, checked
 from ouroboros_core.loading.drafts import check_vocabulary, join_draft, load_draft, vocabulary_size
+from ouroboros_core.loading.heads import load_head
 from ouroboros_core.loading.machine import (
     DType,
     available_threads,
@@ -44,7 +46,7 @@ from ouroboros_core.loading.weights import (
 )
 from ouroboros_core.lookup.corpus import Corpus
 from ouroboros_core.models.causal_lm import CausalLM
-from ouroboros_core.models.eagle import EagleDrafter, EagleHead
+from ouroboros_core.models.eagle import EagleDrafter
 from ouroboros_core.version import VERSION
 
 Passes = Literal["auto", "transformers"]
@@ -146,7 +148,8 @@ def load_pair(
     target, draft  folder, GGUF file, Hub id, or `repository:file.gguf`; None is the embedded model.
                    Another target than the embedded one has no draft unless one is named; 'none'
                    means no draft
-    head           folder of an EAGLE head trained for the target; None and 'none' as for the draft
+    head           folder or Hub id of an EAGLE head for the target, trained here or in the layout
+                   that EAGLE's authors publish; None and 'none' as for the draft
     corpus         file of texts to look things up in, made with the target's tokenizer; None
                    and 'none' as for the draft
     device         auto (CUDA, else MPS, else CPU), cpu, cuda, cuda:1, mps
@@ -178,7 +181,7 @@ def load_pair(
     small = None if draft in (None, "none") else load_draft(str(draft), big, tokenizer, kind, where)
     if head is None and target is None and embedded.head_folder().exists():
         head = str(embedded.head_folder())
-    eagle = None if head in (None, "none") else _load_head(str(head), big)
+    eagle = None if head in (None, "none") else load_head(str(head), big)
     if corpus is None and target is None and embedded.corpus_file().exists():
         corpus = str(embedded.corpus_file())
     texts = None if corpus in (None, "none") else _load_corpus(str(corpus), big, tokenizer)
@@ -225,11 +228,6 @@ def load_target(
     name = embedded.FOLDER if target is None else short_name(folder)
     model = load_model(folder, choose_dtype(dtype, where), where, device_map, quantize)
     return CausalLM(model, name), load_tokenizer(folder)
-
-
-def _load_head(folder: str, target: CausalLM) -> EagleDrafter:
-    path = Path(folder).expanduser()
-    return EagleDrafter(EagleHead.load(path, target.model), target, path.name)
 
 
 def _load_corpus(file: str, target: CausalLM, tokenizer: PreTrainedTokenizerBase) -> Corpus:

@@ -15,6 +15,7 @@ from transformers import (
     PreTrainedModel,
     PreTrainedTokenizerBase,
 )
+from transformers.utils import cached_file
 
 from ouroboros_core.errors import InvalidInput, UnsupportedModel, WeightsUnavailable
 
@@ -91,6 +92,23 @@ def load_model(
             ) from None
         raise WeightsUnavailable(f"{name} could not be loaded: {error}") from None
     return model if device_map else model.to(device)
+
+
+def fetched(name: str, file: str) -> Path:
+    """A file of a folder, or of a repository on the Hub, brought into its cache.
+
+    Raises InvalidInput where the name is neither's, WeightsUnavailable where there is no such file.
+    """
+    source = _source(name)
+    if "gguf_file" in source:
+        raise InvalidInput(f"{name} is a GGUF file: name a folder or a Hub id")
+    try:
+        found = cached_file(source["pretrained_model_name_or_path"], file)
+        if found is None:
+            raise FileNotFoundError("there is no such file")
+    except Exception as error:  # as above
+        raise WeightsUnavailable(f"{file} of {name} could not be loaded: {error}") from None
+    return Path(found)
 
 
 def load_tokenizer(name: str) -> PreTrainedTokenizerBase:

@@ -7,6 +7,8 @@ i + 1 (EAGLE, arXiv 2401.15077, section 4.1); embeddings and output matrix are t
 its guesses it goes on by itself, and grows a tree whose nodes are chosen by cumulative probability
 (EAGLE-2, arXiv 2406.16858, section 4). A feature can also hold states from between the target's
 layers, which a matrix of the head adds to the last one (EAGLE-3, arXiv 2503.01840, section 3.1).
+
+That is the head as it is trained here. What published heads have otherwise is a `Layout`.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from safetensors import SafetensorError
@@ -27,7 +29,7 @@ from ouroboros_core.errors import InvalidInput, VocabularyMismatch, WeightsUnava
 from ouroboros_core.interfaces import Evaluation
 from ouroboros_core.models.causal_lm import PREFILL_CHUNK, CausalLM
 from ouroboros_core.models.evaluation import TorchEvaluation
-from ouroboros_core.models.fused import FusedDecoder, product
+from ouroboros_core.models.fused import FusedDecoder, Product, norm, product
 from ouroboros_core.models.kv_cache import TreeCache
 from ouroboros_core.tree import TokenTree, TreeBuilder
 
@@ -57,6 +59,42 @@ class HeadConfig:
     depths: tuple[int, ...] = ()
 
 
+@dataclass(frozen=True)
+class Layout:
+    """What a head has otherwise than those that are trained here; the defaults are these.
+
+    beside           no matrix joins state and embedding: each has a norm of its own, and the
+                     layer's queries, keys and values are made of both, the embedding first.
+                     What it reads of the target is what a matrix makes of the states from between
+                     the layers, without the last one (EAGLE-3)
+    between          width of each of these states, where it isn't the head's own
+    input_norm       whether a norm stands before the layer's attention
+    last_norm        what the norm behind the layer is for: what the head goes on from and the
+                     logits made of it, the logits alone, or there is none
+    bias             of the matrix that joins, or of the one over the states
+    attention_bias   of queries, keys and values
+    attention_width  of one of the layer's attention heads, where it isn't width / heads
+    rope             transformers' `rope_parameters`, where more than the base is to be said
+    own_outputs      whether the head has an output matrix of its own, of as many rows as outputs
+    own_tokens       rows of the head's own embedding matrix; 0: it's the target's
+    """
+
+    beside: bool = False
+    between: int | None = None
+    input_norm: bool = True
+    last_norm: Literal["features", "logits", "none"] = "features"
+    bias: bool = False
+    attention_bias: bool = False
+    attention_width: int | None = None
+    rope: dict[str, Any] | None = None
+    own_outputs: bool = False
+    own_tokens: int = 0
+
+
+OWN = Layout()
+"""The layout of the heads that are trained here."""
+
+
 def signature(target: PreTrainedModel) -> tuple[float, ...]:
     """Some weights of a model, from its first matrices to its last; the same in every dtype up to
     rounding."""
@@ -66,6 +104,26 @@ def signature(target: PreTrainedModel) -> tuple[float, ...]:
     return tuple(round(float(value.detach()), 7) for value in places)
 
 
+def _body(config: HeadConfig, layout: Layout) -> LlamaConfig:
+    """The configuration of the one layer."""
+    return LlamaConfig(
+        vocab_size=1,
+        hidden_size=config.width,
+        intermediate_size=config.intermediate,
+        num_hidden_layers=1,
+        num_attention_heads=config.heads,
+        num_key_value_heads=config.key_value_heads,
+        head_dim=layout.attention_width or config.width // config.heads,
+        max_position_embeddings=1 << 20,
+        rms_norm_eps=config.eps,
+        pad_token_id=None,
+        bos_token_id=None,
+        eos_token_id=None,
+        rope_parameters=layout.rope or {"rope_type": "default", "rope_theta": config.rope_theta},
+        attn_implementation="sdpa",
+    )
+
+
 def _alike(a: Sequence[float], b: Sequence[float]) -> bool:
     return len(a) == len(b) and all(
         abs(x - y) <= 0.01 * max(abs(x), abs(y)) + 1e-4 for x, y in zip(a, b, strict=True)
@@ -73,38 +131,56 @@ def _alike(a: Sequence[float], b: Sequence[float]) -> bool:
 
 
 class EagleHead(nn.Module):
-    """The weights: a matrix that joins feature and embedding, and one Llama layer with its norm."""
+    """The weights: a matrix that joins feature and embedding, and one Llama layer with its norm; or
+    what a layout says."""
 
     outputs: torch.Tensor
 
-    def __init__(self, config: HeadConfig, outputs: Sequence[int]) -> None:
+    def __init__(self, config: HeadConfig, outputs: Sequence[int], layout: Layout = OWN) -> None:
         """outputs: the token ids that the head can draft."""
         super().__init__()
-        self.config = config
-        self.join = nn.Linear(config.width + config.embedding, config.width, bias=False)
+        self.config, self.layout = config, layout
+        width, states = config.width, len(config.depths) * (layout.between or config.width)
+        self.join: nn.Linear | None = None
+        if not layout.beside:
+            self.join = nn.Linear(width + config.embedding, width, bias=layout.bias)
         self.deeper: nn.Linear | None = None
         if config.depths:
-            self.deeper = nn.Linear(len(config.depths) * config.width, config.width, bias=False)
+            self.deeper = nn.Linear(states, width, bias=layout.bias and layout.beside)
             nn.init.zeros_(self.deeper.weight)
         self.register_buffer("outputs", torch.tensor(sorted(outputs), dtype=torch.int32))
-        self.body = LlamaModel(
-            LlamaConfig(
-                vocab_size=1,
-                hidden_size=config.width,
-                intermediate_size=config.intermediate,
-                num_hidden_layers=1,
-                num_attention_heads=config.heads,
-                num_key_value_heads=config.key_value_heads,
-                max_position_embeddings=1 << 20,
-                rms_norm_eps=config.eps,
-                pad_token_id=None,
-                bos_token_id=None,
-                eos_token_id=None,
-                rope_parameters={"rope_type": "default", "rope_theta": config.rope_theta},
-                attn_implementation="sdpa",
-            )
-        )
+        self.body = LlamaModel(_body(config, layout))
         self.body.embed_tokens.requires_grad_(False)  # it is never used: the joined vectors go in
+        self.embedding_norm: nn.RMSNorm | None = None
+        self.last_norm: nn.RMSNorm | None = None
+        self.output: nn.Linear | None = None
+        self.embedding: nn.Embedding | None = None
+        if layout != OWN:
+            self._lay_out(width, len(outputs))
+
+    def _lay_out(self, width: int, outputs: int) -> None:
+        layout, layer, eps = self.layout, self.body.layers[0], self.config.eps
+        if layout.beside or layout.attention_bias:
+            given = width + (self.config.embedding if layout.beside else 0)
+            for name in ("q_proj", "k_proj", "v_proj"):
+                made = getattr(layer.self_attn, name).out_features
+                setattr(layer.self_attn, name, nn.Linear(given, made, bias=layout.attention_bias))
+        if layout.beside:
+            self.embedding_norm = nn.RMSNorm(self.config.embedding, eps)
+        if not layout.input_norm:
+            layer.input_layernorm = nn.Identity()
+        if layout.last_norm != "features":
+            self.body.norm = nn.Identity()
+        if layout.last_norm == "logits":
+            self.last_norm = nn.RMSNorm(width, eps)
+        if layout.own_outputs:
+            self.output = nn.Linear(width, outputs, bias=False)
+        if layout.own_tokens:
+            self.embedding = nn.Embedding(layout.own_tokens, self.config.embedding)
+
+    @property
+    def device(self) -> torch.device:
+        return self.outputs.device
 
     @property
     def parts(self) -> dict[str, torch.Tensor]:
@@ -114,8 +190,10 @@ class EagleHead(nn.Module):
         }
 
     def save(self, folder: Path) -> None:
-        """Write weights in bfloat16, and what they are."""
+        """Write weights in bfloat16, and what they are; of a head in this project's layout."""
         from safetensors.torch import save_file
+
+        assert self.layout == OWN
 
         folder.mkdir(parents=True, exist_ok=True)
         state = {k: v.detach().cpu() for k, v in self.parts.items()}
@@ -182,6 +260,10 @@ class HeadEvaluation(TorchEvaluation):
     features: torch.Tensor
 
 
+def _norm(module: nn.RMSNorm, config: HeadConfig) -> Product:
+    return norm(module.weight, config.eps)
+
+
 class EagleDrafter:
     """The head of one target as a Drafter; remembers the rows of the context it has already
     read."""
@@ -190,19 +272,49 @@ class EagleDrafter:
         target.keep_features(head.config.depths)
         self.head, self.target, self.name = head, target, name
         self.passes = 0
-        device = head.join.weight.device
-        output = target.model.get_output_embeddings()
-        self._outputs = head.outputs.long()
-        kept = self._outputs.to(output.weight.device)
-        bias = None if output.bias is None else output.bias.detach()[kept].to(device)
-        self._project = product(output.weight.detach()[kept].to(device), bias)
+        self._ids = head.outputs.long()
+        self._project = self._projection()
         # Its frequencies are not weights: in half precision they would turn by the wrong angles.
-        head.body.rotary_emb = type(head.body.rotary_emb)(config=head.body.config).to(device)
-        self._embed = target.model.get_input_embeddings()
-        self._join = product(head.join.weight)
-        self._deeper = None if head.deeper is None else product(head.deeper.weight)
+        rope = type(head.body.rotary_emb)(config=head.body.config)
+        head.body.rotary_emb = rope.to(head.device)
+        mine, theirs = head.embedding, target.model.get_input_embeddings()
+        self._embed = theirs if mine is None else mine
+        self._join = None if head.join is None else product(head.join.weight, head.join.bias)
+        self._deeper = (
+            None if head.deeper is None else product(head.deeper.weight, head.deeper.bias)
+        )
+        self._norm_embedding = (
+            None if head.embedding_norm is None else _norm(head.embedding_norm, head.config)
+        )
         self._body = FusedDecoder(head.body)
+        self._limit = -1
         self.reset()
+
+    def _projection(self) -> Product:
+        """What the layer says [rows, width] to logits of the token ids that can be drafted."""
+        head = self.head
+        if head.output is not None:
+            project = product(head.output.weight)
+        else:
+            output = self.target.model.get_output_embeddings()
+            part: Any = self._ids.to(output.weight.device)
+            if len(part) == part[-1] + 1:  # the first ones, all of them: no copy
+                part = slice(len(part))
+            bias = None if output.bias is None else output.bias.detach()[part].to(head.device)
+            project = product(output.weight.detach()[part].to(head.device), bias)
+        if head.last_norm is None:
+            return project
+        last = _norm(head.last_norm, head.config)
+        return lambda x: project(last(x))
+
+    def _logits(self, guessed: torch.Tensor) -> torch.Tensor:
+        """Of what the layer says [rows, width], for the token ids that the target scores, too."""
+        if self._limit != self.vocabulary:
+            self._limit = self.vocabulary
+            kept = int((self._ids < self._limit).sum())
+            self._kept = slice(kept)
+            self._outputs = None if kept == self._limit else self._ids[:kept]
+        return self._project(guessed)[:, self._kept]
 
     @property
     def vocabulary(self) -> int:
@@ -235,9 +347,8 @@ class EagleDrafter:
             )
         root = TreeBuilder(context[-1]).build()
         guessed = self._read(context)
-        evaluation = HeadEvaluation(
-            self._project(guessed), [0], root, self._outputs, self.vocabulary, context
-        )
+        logits = self._logits(guessed)
+        evaluation = HeadEvaluation(logits, [0], root, self._outputs, self.vocabulary, context)
         evaluation.features = guessed
         self._latest = evaluation
         return self.extend(evaluation, tree)
@@ -275,7 +386,7 @@ class EagleDrafter:
         )
         guessed = self._pass(features, [tree.tokens[node] for node in fresh], positions, mask)
         extended = HeadEvaluation(
-            torch.cat([evaluation.all_logits, self._project(guessed)]),
+            torch.cat([evaluation.all_logits, self._logits(guessed)]),
             range(len(tree)),
             tree,
             self._outputs,
@@ -288,7 +399,7 @@ class EagleDrafter:
     def _read(self, tokens: tuple[int, ...]) -> torch.Tensor:
         """Bring the head's cache up to the context; the feature [1, width] it guesses for the last
         token."""
-        features = self.target.features(tokens).to(self.head.join.weight.device)
+        features = self.target.features(tokens).to(self.head.device)
         pairs = zip(tokens, self._tokens, strict=False)
         agreed = next(
             (n for n, (a, b) in enumerate(pairs) if a != b), min(len(tokens), len(self._tokens))
@@ -307,10 +418,17 @@ class EagleDrafter:
                 ).triu(1)
                 mask[:, start:].masked_fill_(later, torch.finfo(mask.dtype).min)
             positions = torch.arange(start, stop, device=features.device)
-            given = head_input(features[start:stop], self.head.config, self._deeper)
+            given = self._given(features[start:stop])
             guessed = self._pass(given, list(tokens[start + 1 : stop + 1]), positions, mask)
         self._tokens = tokens
         return guessed[-1:]
+
+    def _given(self, features: torch.Tensor) -> torch.Tensor:
+        """What the head reads [rows, width] of the target's features."""
+        if not self.head.layout.beside:
+            return head_input(features, self.head.config, self._deeper)
+        assert self.head.deeper is not None and self._deeper is not None
+        return self._deeper(features[:, -self.head.deeper.in_features :])
 
     def _pass(
         self,
@@ -322,5 +440,11 @@ class EagleDrafter:
         self._cache.reserve(self._cache.get_seq_length() + len(tokens))
         embedded = self._embed(torch.tensor(tokens, device=features.device))
         self.passes += 1
-        joined = self._join(torch.cat([features, embedded], dim=-1))
-        return self._body.run(joined, positions, self._cache.capacity, mask, self._cache)
+        beside = None
+        if self._join is not None:
+            features = self._join(torch.cat([features, embedded], dim=-1))
+        else:
+            assert self._norm_embedding is not None
+            beside = self._norm_embedding(embedded)
+        capacity = self._cache.capacity
+        return self._body.run(features, positions, capacity, mask, self._cache, beside=beside)

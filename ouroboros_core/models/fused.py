@@ -68,6 +68,13 @@ def norm(weight: torch.Tensor, eps: float) -> Product:
     return lambda x: torch.layer_norm(torch.cat([x, -x], -1), twice, double, None, eps)[:, :width]
 
 
+def norm_of(module: Any) -> Product:
+    """A norm of transformers' Llama family; an Identity in its place leaves rows as they are."""
+    if isinstance(module, torch.nn.Identity):
+        return lambda x: x
+    return norm(module.weight, float(module.variance_epsilon))
+
+
 class _Layer:
     """One decoder layer."""
 
@@ -79,9 +86,9 @@ class _Layer:
         self.out = product(a.o_proj.weight, a.o_proj.bias)
         self.gate_up = product(torch.cat([m.gate_proj.weight, m.up_proj.weight]))
         self.down = product(m.down_proj.weight)
-        self.eps = float(layer.input_layernorm.variance_epsilon)
-        self.norm_in = norm(layer.input_layernorm.weight, self.eps)
-        self.norm_mid = norm(layer.post_attention_layernorm.weight, self.eps)
+        self.eps = float(layer.post_attention_layernorm.variance_epsilon)
+        self.norm_in = norm_of(layer.input_layernorm)
+        self.norm_mid = norm_of(layer.post_attention_layernorm)
         self.norm_q = a.q_norm.weight.detach() if hasattr(a, "q_norm") else None
         self.norm_k = a.k_norm.weight.detach() if hasattr(a, "k_norm") else None
         self.heads, self.shared, self.width, self.scale = heads, shared, width, float(a.scaling)
@@ -95,15 +102,19 @@ class _Layer:
         keys: torch.Tensor,
         values: torch.Tensor,
         past: int,
+        beside: torch.Tensor | None = None,
     ) -> torch.Tensor:
         """x [rows, model width]; keys, values [1, shared heads, capacity, width], written at
         past..past+rows.
 
         cos, sin [rows, heads + 2 shared heads, width]: values are turned by nothing, so that one
-        product does for all.
+        product does for all. beside: as for `FusedDecoder.run`
         """
         rows, heads, shared, width = len(x), self.heads, self.shared, self.width
-        qkv = self.qkv(self.norm_in(x)).view(rows, heads + 2 * shared, width)
+        given = self.norm_in(x)
+        if beside is not None:
+            given = torch.cat([beside, given], -1)
+        qkv = self.qkv(given).view(rows, heads + 2 * shared, width)
         if self.norm_q is not None and self.norm_k is not None:
             q = F.rms_norm(qkv[:, :heads], self.norm_q.shape, self.norm_q, self.eps)
             k = F.rms_norm(qkv[:, heads : heads + shared], self.norm_k.shape, self.norm_k, self.eps)
@@ -137,8 +148,8 @@ class FusedDecoder:
         self.layers = [_Layer(layer, heads, shared, width) for layer in body.layers]
         self.groups = heads // shared
         self.shared = shared
-        self._like: torch.Tensor = body.norm.weight.detach()
-        self.norm = norm(body.norm.weight, self.layers[0].eps)
+        self._like: torch.Tensor = body.layers[0].post_attention_layernorm.weight.detach()
+        self.norm = norm_of(body.norm)
         self._rope: Any = body.rotary_emb
         self._tables = self._like.new_empty(2, 0, width)
         self._heads = heads + 2 * shared
@@ -166,6 +177,7 @@ class FusedDecoder:
         mask: torch.Tensor | None,
         cache: TreeCache,
         watch: Callable[[int, torch.Tensor], None] = lambda depth, states: None,
+        beside: torch.Tensor | None = None,
     ) -> torch.Tensor:
         """Normalised last hidden states [rows, width] of rows appended to the cache.
 
@@ -174,11 +186,13 @@ class FusedDecoder:
         mask       additive [rows, cached + rows]; None: every row sees everything, which is right
                    for a single one
         watch      is told the hidden states [rows, width] after so many layers, one at least
+        beside     [rows, any width]: goes before the normalised hidden states into the queries',
+                   keys' and values' product, which must be so much wider
         """
         cos, sin = self._turn(positions, longest)
         tiled = None if mask is None else mask.repeat(self.groups, 1)[None, None]
         for index, layer in enumerate(self.layers):
             keys, values, past = cache.append(index, len(x), layer.shared, layer.width, x)
-            x = layer.run(x, cos, sin, tiled, keys, values, past)
+            x = layer.run(x, cos, sin, tiled, keys, values, past, beside)
             watch(index + 1, x)
         return self.norm(x)

@@ -105,6 +105,8 @@ class EagleStudent(Student):
     ) -> None:
         self.recipe, self.data, self.teacher = recipe, teacher.data, teacher
         self.head = make_head(target, recipe.target, outputs, recipe.depths)
+        assert self.head.join is not None
+        self._join = self.head.join
         self.continues = _continues(self.head, target)
         output = target.get_output_embeddings()
         self._columns = Columns(
@@ -126,7 +128,7 @@ class EagleStudent(Student):
         """
         data, device = self.data, self._matrix.device
         indices = data.split(self.recipe.held_out, self.recipe.seed)[0]
-        width = self.head.join.in_features
+        width = self._join.in_features
         square = torch.zeros(width, width, dtype=torch.float64)
         cross = torch.zeros(width, self.head.config.width, dtype=torch.float64)
         seen = 0
@@ -150,7 +152,7 @@ class EagleStudent(Student):
                 break
         square += 1e-4 * square.diagonal().mean() * torch.eye(width, dtype=torch.float64)
         with torch.no_grad():
-            self.head.join.weight.copy_(torch.linalg.solve(square, cross).T)
+            self._join.weight.copy_(torch.linalg.solve(square, cross).T)
 
     def loss(self, group: Ids, rng: np.random.Generator) -> tuple[torch.Tensor, int]:
         recipe, device = self.recipe, self._matrix.device
@@ -227,9 +229,7 @@ class EagleStudent(Student):
             mask = torch.zeros(1, 1, length, length * step, device=device, dtype=torch.bfloat16)
             mask.masked_fill_(~torch.cat(blocks, 1), torch.finfo(torch.bfloat16).min)
             with torch.autocast(device.type, torch.bfloat16):
-                joined = self.head.join(
-                    torch.cat([given, self._embed(ahead).to(given.dtype)], dim=-1)
-                )
+                joined = self._join(torch.cat([given, self._embed(ahead).to(given.dtype)], dim=-1))
                 output = self.head.body(
                     inputs_embeds=joined,
                     attention_mask=mask if step > 1 else None,

@@ -1,0 +1,328 @@
+"""EAGLE heads: those that are trained here, and published ones in the layout of EAGLE's authors.
+
+A published head is a `config.json`, most of whose keys are a Llama configuration's, and its weights
+in `model.safetensors` or `pytorch_model.bin`. EAGLE and EAGLE-2 share one layout: `fc` joins
+embedding and feature, with or without a bias, and one layer follows, without a norm before its
+attention or behind it; embeddings and output matrix are the target's. In EAGLE-3's, `fc` merges the
+target's states after two layers, after half of them and after all but three; the layer, `midlayer`,
+reads the embedding beside that, each behind a norm of its own; and `lm_head` has a row for every
+token of a smaller vocabulary, `d2t` the distance from its number to the target's. The facts are
+those of github.com/SafeAILab/EAGLE at cb7e084: eagle/model/cnets1.py, cnets.py, ea_model.py and,
+for the states, modeling_llama_kv.py.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ouroboros_core.errors import InvalidInput, VocabularyMismatch, WeightsUnavailable
+from ouroboros_core.loading.weights import fetched, short_name
+from ouroboros_core.models.causal_lm import CausalLM
+from ouroboros_core.models.eagle import FILE, EagleDrafter, EagleHead, HeadConfig, Layout
+
+WEIGHTS = ("model.safetensors", "pytorch_model.bin")
+EXPECTED = (
+    "a head is what `train eagle` makes (head.json, head.safetensors) or a checkpoint in the "
+    "layout of SafeAILab's EAGLE, EAGLE-2 or EAGLE-3 (config.json, and model.safetensors or "
+    "pytorch_model.bin)"
+)
+LAYER = "layers.0."
+"""How names of the layer's weights begin; EAGLE-3 says `midlayer.`."""
+
+UNREAD = frozenset({"embed_tokens.weight", "d2t", "t2d"})
+"""What the head can do without, or has in another form."""
+
+ROPES = ("default", "linear", "llama3")
+
+FEWEST = 7
+"""Layers of a target in which EAGLE-3's three states lie behind one another."""
+
+Tensors = dict[str, torch.Tensor]
+
+
+@dataclass(frozen=True)
+class _Checkpoint:
+    """A published head as it was read; outputs: the token ids that it can draft, ascending."""
+
+    name: str
+    config: dict[str, Any]
+    tensors: Tensors
+    outputs: Sequence[int] = ()
+
+    @property
+    def third(self) -> bool:
+        """Whether it is EAGLE-3's layout."""
+        return LAYER + "hidden_norm.weight" in self.tensors
+
+    def size(self, key: str, default: int | None = None) -> int:
+        value = self.config.get(key, default)
+        if not isinstance(value, int) or value < 1:
+            raise InvalidInput(
+                f"config.json of the head {self.name} must have a whole number above 0 as {key}, "
+                f"got {value}; {EXPECTED}"
+            )
+        return value
+
+    @property
+    def rope(self) -> dict[str, Any]:
+        """transformers' `rope_parameters`, made of the older keys, too. Where no base is named it
+        is that of the authors' code, not the target's."""
+        given = self.config.get("rope_parameters") or self.config.get("rope_scaling") or {}
+        kind = given.get("rope_type") or given.get("type") or "default"
+        base = given.get("rope_theta") or self.config.get("rope_theta") or 10_000.0
+        rest = {key: value for key, value in given.items() if key != "type"}
+        return {**rest, "rope_type": kind, "rope_theta": float(base)}
+
+
+def load_head(name: str, target: CausalLM) -> EagleDrafter:
+    """The head in a folder or a repository on the Hub, for this target.
+
+    Raises WeightsUnavailable where there is none or it is damaged, InvalidInput for a layout that
+    is not computed here, VocabularyMismatch where it is for another target.
+    """
+    try:
+        folder = fetched(name, "head.json").parent
+    except WeightsUnavailable:
+        head = _published(name, target)
+    else:
+        fetched(name, FILE)
+        head = EagleHead.load(folder, target.model)
+    return EagleDrafter(head, target, short_name(name))
+
+
+def _published(name: str, target: CausalLM) -> EagleHead:
+    try:
+        config = json.loads(fetched(name, "config.json").read_text(encoding="utf-8"))
+        tensors = _read(_weights(name))
+    except (WeightsUnavailable, ValueError) as error:
+        raise WeightsUnavailable(
+            f"{name} holds no EAGLE head ({error}). {_there(name)}{EXPECTED}"
+        ) from None
+    tensors = {key.replace("midlayer.", LAYER): value for key, value in tensors.items()}
+    if not {"fc.weight", LAYER + "self_attn.q_proj.weight"} <= tensors.keys():
+        raise InvalidInput(
+            f"{name} holds no EAGLE head: among its weights are {_some(tensors)}, but not both "
+            f"fc.weight and midlayer or layers.0.self_attn.q_proj.weight; {EXPECTED}"
+        )
+    found = _Checkpoint(name, config if isinstance(config, dict) else {}, tensors)
+    _check_layout(found, target)
+    _check_target(found, target)
+    return _assembled(_trimmed(found), target)
+
+
+def _weights(name: str) -> Path:
+    """The first file of weights that is there."""
+    try:
+        return fetched(name, WEIGHTS[0])
+    except WeightsUnavailable:
+        return fetched(name, WEIGHTS[1])
+
+
+def _there(name: str) -> str:
+    """What a local folder has."""
+    folder = Path(name).expanduser()
+    if not folder.is_dir():
+        return ""
+    return f"Found: {_some((p.name for p in folder.iterdir()), 8) or 'nothing'}; "
+
+
+def _some(names: Iterable[str], count: int = 4) -> str:
+    chosen = sorted(names)
+    return ", ".join(chosen[:count]) + (" ..." if len(chosen) > count else "")
+
+
+def _read(file: Path) -> Tensors:
+    """The tensors of a file; out of a pickle nothing else is made."""
+    from safetensors.torch import load_file
+
+    try:
+        if file.suffix == ".safetensors":
+            return load_file(file)
+        tensors = torch.load(file, map_location="cpu", weights_only=True)
+    except Exception as error:  # a foreign file can fail in any way; what it says is the reason
+        raise WeightsUnavailable(f"{file.name} cannot be read: {str(error)[:300]}") from None
+    if not isinstance(tensors, dict) or not all(map(torch.is_tensor, tensors.values())):
+        raise WeightsUnavailable(f"{file.name} holds other things than named tensors")
+    return tensors
+
+
+def _states(target: CausalLM) -> tuple[int, int, int]:
+    """After how many layers of the target EAGLE-3 reads its states."""
+    return 2, target.layers // 2, target.layers - 3
+
+
+def _check_layout(found: _Checkpoint, target: CausalLM) -> None:
+    """Raise InvalidInput where the configuration asks for what is not computed here."""
+    config, states = found.config, _states(target)
+    key = "eagle_aux_hidden_state_layer_ids"
+    named = (config.get("eagle_config") or {}).get(key) or config.get(key)
+    # Some trainers number the layers behind which a state is read from 0, some from 1.
+    known = named is None or tuple(named) in (states, tuple(n - 1 for n in states))
+    odd = {
+        "hidden_act": config.get("hidden_act", "silu") != "silu",
+        "norm_before_residual": bool(config.get("norm_before_residual")),
+        "rope_scaling": found.rope["rope_type"] not in ROPES,
+        key: found.third and not known,
+    }
+    values = {**config, "rope_scaling": found.rope, key: named}
+    for name in (name for name, is_odd in odd.items() if is_odd):
+        raise InvalidInput(
+            f"config.json of the head {found.name} says {name}: {values[name]}, which is not "
+            "computed here: name a head as EAGLE's authors publish them, or train one (train "
+            "eagle)"
+        )
+    layered = hasattr(target.model.get_decoder(), "layers")
+    if found.third and (target.layers < FEWEST or not layered):
+        raise InvalidInput(
+            f"the EAGLE-3 head {found.name} reads the target's states after two layers, half of "
+            f"them and all but three, so that the target must have {FEWEST} layers at least, "
+            f"which transformers calls layers; {target.name} has {target.layers}: name an EAGLE "
+            "or EAGLE-2 head, or train one (train eagle)"
+        )
+
+
+def _check_target(found: _Checkpoint, target: CausalLM) -> None:
+    """Raise VocabularyMismatch where the sizes are another target's."""
+    own: Any = target.model.config.get_text_config(decoder=True)
+    width = found.size("hidden_size")
+    if found.third:
+        width = found.tensors["fc.weight"].shape[1] // 3
+    for what, mine, theirs in (
+        ("hidden states of width", width, own.hidden_size),
+        ("a vocabulary of size", found.size("vocab_size"), own.vocab_size),
+    ):
+        if mine != theirs:
+            raise VocabularyMismatch(
+                f"the EAGLE head {found.name} is for a target with {what} {mine}, but "
+                f"{target.name} has {theirs}: name a head that was trained for this target, or "
+                "train one (train eagle)"
+            )
+
+
+def _trimmed(found: _Checkpoint) -> _Checkpoint:
+    """With the token ids that it can draft, and the rows of its own output matrix in their
+    order."""
+    vocabulary = found.size("vocab_size")
+    if not found.third:  # its output matrix is the target's, should it be there, too
+        kept = {key: value for key, value in found.tensors.items() if key != "lm_head.weight"}
+        return _Checkpoint(found.name, found.config, kept, range(vocabulary))
+    matrix, distances = (found.tensors.get(key) for key in ("lm_head.weight", "d2t"))
+    if matrix is None:
+        raise InvalidInput(f"the EAGLE-3 head {found.name} has no lm_head.weight; {EXPECTED}")
+    ids = torch.arange(len(matrix))
+    if len(ids) != vocabulary:
+        if distances is None or distances.shape != ids.shape:
+            raise InvalidInput(
+                f"the EAGLE-3 head {found.name} drafts {len(ids)} of {vocabulary} tokens and must "
+                f"have {len(ids)} distances d2t, which say which these are, got "
+                f"{'none' if distances is None else list(distances.shape)}"
+            )
+        ids = ids + distances.long()
+    ordered = torch.unique(ids)
+    if len(ordered) < len(ids) or ordered[0] < 0 or ordered[-1] >= vocabulary:
+        raise InvalidInput(
+            f"d2t of the EAGLE-3 head {found.name} must lead to {len(ids)} different ids from 0 to "
+            f"{vocabulary - 1}, got {len(ordered)} from {int(ordered[0])} to {int(ordered[-1])}: "
+            "the file is damaged, or its map has another form"
+        )
+    tensors = {**found.tensors, "lm_head.weight": matrix[ids.argsort()]}
+    return _Checkpoint(found.name, found.config, tensors, ordered.tolist())
+
+
+def _assembled(found: _Checkpoint, target: CausalLM) -> EagleHead:
+    """The head with its weights, in the target's dtype and on its device."""
+    like = target.model.get_input_embeddings().weight
+    width = found.size("hidden_size")
+    head = _empty(found, target, own_embedding=_has_own_embedding(found, like))
+    shapes = {part: value.shape for part, value in head.state_dict().items()}
+    made = {
+        "outputs": torch.tensor(found.outputs, dtype=torch.int32),
+        "body.embed_tokens.weight": torch.zeros(1, width, dtype=like.dtype),
+    }
+    names = {part: _published_name(part, found.third) for part in shapes.keys() - made.keys()}
+    wrong = sorted(found.tensors.keys() - set(names.values()) - UNREAD)
+    for part, name in names.items():
+        value = found.tensors.get(name)
+        if value is None or value.shape != shapes[part]:
+            got = "missing" if value is None else list(value.shape)
+            wrong.append(f"{name} ({got} instead of {list(shapes[part])})")
+        else:
+            made[part] = value.to(like.dtype)
+    if wrong:
+        raise InvalidInput(
+            f"the weights of the EAGLE head {found.name} are not those that its config.json and "
+            f"the layout of EAGLE{'-3' if found.third else ''} say: {_some(wrong)}; one layer and "
+            "what the authors' checkpoints have is computed here"
+        )
+    if not found.third:  # there the embedding comes first, here the feature
+        made["join.weight"] = made["join.weight"].roll(-width, 1)
+    head.load_state_dict(made, assign=True)
+    head.body.rotary_emb = type(head.body.rotary_emb)(config=head.body.config)
+    return head.requires_grad_(False).to(like.device).eval()
+
+
+def _has_own_embedding(found: _Checkpoint, theirs: torch.Tensor) -> bool:
+    """Whether its embeddings are others than the target's, of which many have a copy."""
+    mine = found.tensors.get("embed_tokens.weight")
+    if mine is None or mine.shape != theirs.shape:
+        return mine is not None
+    return not torch.equal(mine.to(device=theirs.device, dtype=theirs.dtype), theirs)
+
+
+def _empty(found: _Checkpoint, target: CausalLM, *, own_embedding: bool) -> EagleHead:
+    """The head without its weights, on no device."""
+    width, heads = found.size("hidden_size"), found.size("num_attention_heads")
+    embedding = width if own_embedding else target.model.get_input_embeddings().weight.shape[1]
+    config = HeadConfig(
+        width=width,
+        embedding=embedding,
+        intermediate=found.size("intermediate_size"),
+        heads=heads,
+        key_value_heads=found.size("num_key_value_heads", heads),
+        target=target.name,
+        signature=(),
+        eps=float(found.config.get("rms_norm_eps", 1e-6)),
+        depths=_states(target) if found.third else (),
+    )
+    layout = Layout(
+        beside=found.third,
+        between=found.tensors["fc.weight"].shape[1] // 3 if found.third else None,
+        input_norm=found.third,
+        last_norm="logits" if found.third else "none",
+        bias="fc.bias" in found.tensors,
+        attention_bias=LAYER + "self_attn.q_proj.bias" in found.tensors,
+        attention_width=found.size("head_dim", width // heads),
+        rope=found.rope,
+        own_outputs=found.third,
+        own_tokens=found.size("vocab_size") if own_embedding else 0,
+    )
+    try:
+        with torch.device("meta"):
+            return EagleHead(config, found.outputs, layout)
+    except Exception as error:  # what transformers cannot make of these values
+        raise InvalidInput(
+            f"config.json of the head {found.name} cannot be used: {error}"
+        ) from None
+
+
+def _published_name(part: str, third: bool) -> str:
+    """What the authors call a weight of the head."""
+    part = part.removeprefix("body.")
+    if third:
+        part = part.replace("input_layernorm.", "hidden_norm.")
+    others = {
+        "join": "fc",
+        "deeper": "fc",
+        "embedding_norm": LAYER + "input_layernorm",
+        "last_norm": "norm",
+        "output": "lm_head",
+        "embedding": "embed_tokens",
+    }
+    module, _, kind = part.rpartition(".")
+    return f"{others.get(module, module)}.{kind}"
