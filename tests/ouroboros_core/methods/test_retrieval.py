@@ -19,10 +19,10 @@ from ouroboros_core.lookup.corpus import Corpus
 from ouroboros_core.lookup.ngrams import Counts, Occurrences
 from ouroboros_core.lookup.successors import Successors
 from ouroboros_core.lookup.suffix_automaton import SuffixAutomaton
-from ouroboros_core.methods.base import Resources, VerificationResult
+from ouroboros_core.methods.base import Context, Resources, TokenizedPrompt, VerificationResult
 from ouroboros_core.sampling import Sampler, Sampling
 from ouroboros_core.sources import Source
-from ouroboros_core.tree import Learned
+from ouroboros_core.tree import Learned, Provenance, chain
 from tests import tiny
 from tests.tiny import emitted, plain, prompt
 
@@ -122,29 +122,47 @@ def test_ngram_proposes_what_was_counted_and_without_counts_nothing(
     assert len(run("ngram", looping())) == COUNT
 
 
-def test_fillers_are_the_targets_runners_up() -> None:
-    """NASD and NAPD count otherwise: with one filler only the chosen tokens are known."""
+def test_nasd_counts_as_the_reference_does() -> None:
+    """Worked by hand from the reference's update: N = 4, three fillers, behind the prompt 1 2 3 the
+    draft 4 is accepted, and 5 is the correction.
+
+    Each written token counts once, and each of the target's three likeliest once more.
+    """
     kind = methods.get("ngram")
-    models = tiny.pair(TARGET, "sdpa")
-    known = []
-    for fillers in (1, 4):
-        method: Any = kind(kind.Hyperparameters.parse({"filler_top_k": fillers}), Resources())
-        list(
-            decode(
-                models[0],
-                method,
-                prompt(),
-                max_new_tokens=20,
-                sampler=Sampler(Sampling(), tiny.VOCABULARY),
-            )
+    said = {0: [4, 7, 8], 1: [9, 5, 6]}  # after the root and after 4, the likeliest first
+
+    class Fillers:
+        def likeliest(self, k: int) -> dict[int, list[int]]:
+            return {node: tokens[:k] for node, tokens in said.items()}
+
+    def counted(fillers: int) -> dict[tuple[int, ...], dict[int, int]]:
+        chosen = kind.Hyperparameters.parse({"filler_top_k": fillers, "ngram_size": 4})
+        method: Any = kind(chosen, Resources())
+        method.start(TokenizedPrompt((1, 2, 3)), 9)
+        assert method.counts._following == {(1, 2): {3: 1}}, "of the prompt: pairs and longer"
+        tree = chain(3, (4, 6), Provenance(Source.NGRAM))
+        context, outputs = Context((1, 2, 3), 9, 0), Fillers()
+        method.learn(
+            VerificationResult.whole_step(context, tree, outputs, (1,), 5)  # type: ignore[arg-type]
         )
-        known.append(sum(len(followers) for followers in method.counts._following.values()))
-    text = [*prompt(), *plain(models[0].model, prompt(), 20)]
-    pairs = {tuple(text[n : n + 2]) for n in range(len(text) - 1)} | {
-        tuple(text[n : n + 3]) for n in range(len(text) - 2)
+        return {key: dict(value) for key, value in method.counts._following.items()}
+
+    first, second = {4: 2, 7: 1, 8: 1}, {5: 2, 9: 1, 6: 1}
+    assert counted(3) == {
+        (1, 2): {3: 1},
+        (2, 3): first,
+        (1, 2, 3): first,
+        (3, 4): second,
+        (2, 3, 4): second,
     }
-    assert known[0] == len(pairs)
-    assert known[1] > 1.5 * known[0]
+    first, second = {4: 1}, {5: 1}
+    assert counted(1) == {
+        (1, 2): {3: 1},
+        (2, 3): first,
+        (1, 2, 3): first,
+        (3, 4): second,
+        (2, 3, 4): second,
+    }, "NAPD: what was written alone"
 
 
 def test_token_recycling_recycles_and_with_a_frozen_matrix_it_does_not(
