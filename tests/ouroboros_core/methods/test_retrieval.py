@@ -75,7 +75,7 @@ def test_prompt_lookup_copies_and_without_matches_it_does_not(
 ) -> None:
     steps = run("prompt_lookup", looping())
     assert len(accepted(steps, Source.COPY)) > COUNT / 2
-    monkeypatch.setattr(Occurrences, "earlier", lambda *_: [])
+    monkeypatch.setattr(Occurrences, "first_full", lambda *_: [])
     assert len(run("prompt_lookup", looping())) == COUNT
 
 
@@ -96,16 +96,19 @@ def test_prompt_lookup_says_where_it_copied_from() -> None:
 
 
 def test_a_repeated_token_is_copied_on_and_equal_continuations_count_once() -> None:
-    tree = run("prompt_lookup", [7] * 20, 20, num_tokens=6, max_matches=2)[0].tree
+    tree = run("prompt_lookup", [7] * 20, 20, num_tokens=6, extended=True)[0].tree
     assert tree.tokens == (7,) * 7
     text = [1, 2, 4, 9, 1, 2, 3, 8, 1, 2, 3, 6, 1, 2]
-    tree = run("prompt_lookup", text, 4, max_matches=2, num_tokens=1, max_ngram=2)[0].tree
+    tree = run("prompt_lookup", text, 4, extended=True, num_tokens=1, max_ngram=2)[0].tree
     assert tree.tokens == (2, 3, 4), "the two newest occurrences go on with 3"
 
 
-def test_several_matches_make_a_tree() -> None:
+def test_prompt_lookup_copies_the_first_place_as_a_chain_and_extended_two_as_a_tree() -> None:
     text = [1, 2, 3, 9, 1, 2, 4, 9, 1, 2]
-    tree = run("prompt_lookup", text, 4, max_matches=3, num_tokens=1, max_ngram=2)[0].tree
+    tree = run("prompt_lookup", text, 4, num_tokens=2, max_ngram=2)[0].tree
+    assert tree.tokens == (2, 3, 9), "the first one, and nothing beside it"
+    assert tree.parents == (-1, 0, 1)
+    tree = run("prompt_lookup", text, 4, extended=True, num_tokens=1, max_ngram=2)[0].tree
     assert tree.tokens == (2, 4, 3), "both followers, the more recent first"
     assert tree.parents == (-1, 0, 0)
     with pytest.raises(InvalidInput, match="min_ngram must be at most max_ngram, got 5 and 2"):
@@ -169,13 +172,13 @@ def test_token_recycling_recycles_and_with_a_frozen_matrix_it_does_not(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """From the same prompt, read before: what the passes themselves teach makes the difference."""
-    learning = run("token_recycling", prompt())
+    learning = run("token_recycling", prompt(), extended=True)
     assert len(accepted(learning, Source.RECYCLED)) > COUNT / 3
     monkeypatch.setattr(methods.get("token_recycling"), "learn", lambda *_: None)
-    frozen = run("token_recycling", prompt())
+    frozen = run("token_recycling", prompt(), extended=True)
     assert len(frozen) > 1.3 * len(learning)
     monkeypatch.setattr(Successors, "learn", lambda *_: None)
-    assert len(run("token_recycling", prompt())) == COUNT
+    assert len(run("token_recycling", prompt(), extended=True)) == COUNT
 
 
 def test_the_matrix_begins_with_what_the_target_says_of_the_prompt() -> None:
@@ -188,11 +191,11 @@ def test_the_matrix_begins_with_what_the_target_says_of_the_prompt() -> None:
     for vocabulary in (1, 1 << 20):  # one chunk, and one of 64 rows each
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("ouroboros_core.models.causal_lm.PROJECTED", (1 << 25) // vocabulary)
-            tree = run("token_recycling", text, 3)[0].tree
+            tree = run("token_recycling", text, 3, extended=True)[0].tree
         children = [tree.tokens[n] for n in tree.children(0)]
         assert len(children) > 1
         assert children == best[: len(children)]
-    assert len(run("token_recycling", text, 3, read_prompt=False)[0].tree) == 1, (
+    assert len(run("token_recycling", text, 3)[0].tree) == 1, (
         "nothing is known before the first pass"
     )
 
@@ -243,8 +246,8 @@ def test_a_copy_that_reaches_the_end_of_the_text_goes_on_with_itself() -> None:
 
 
 def test_without_a_match_the_auxiliary_method_drafts_and_learns() -> None:
-    steps = run("sam", prompt(), 20, auxiliary="token_recycling", len_threshold=30, merge=False)
-    alone = run("token_recycling", prompt(), 20)
+    steps = run("sam", prompt(), 20, auxiliary="token_recycling", len_threshold=30)
+    alone = run("token_recycling", prompt(), 20, extended=True)
     assert [step.tree for step in steps] == [step.tree for step in alone]
 
 
@@ -257,10 +260,12 @@ def test_without_a_match_the_auxiliary_method_drafts_and_learns() -> None:
         Sampling(temperature=0.9, acceptance="rejection"),
     ],
 )
-@pytest.mark.parametrize("merge", [False, True])
-def test_sam_over_every_auxiliary_is_exact(auxiliary: str, sampling: Sampling, merge: bool) -> None:
+@pytest.mark.parametrize("extended", [False, True])
+def test_sam_over_every_auxiliary_is_exact(
+    auxiliary: str, sampling: Sampling, extended: bool
+) -> None:
     models = tiny.pair(TARGET, "sdpa")
-    settings: dict[str, Any] = {"auxiliary": auxiliary, "merge": merge, "len_threshold": 2}
+    settings: dict[str, Any] = {"auxiliary": auxiliary, "extended": extended, "len_threshold": 2}
     steps = tiny.run(models, "sam", prompt(), COUNT, sampling, retrieve=False, **settings)
     if not sampling.rejects:
         assert emitted(steps) == plain(models[0].model, prompt(), COUNT, sampling)
@@ -269,7 +274,7 @@ def test_sam_over_every_auxiliary_is_exact(auxiliary: str, sampling: Sampling, m
     assert sources - {Source.COPY, Source.CORPUS}, "the auxiliary drafted, too"
     trees = [{p.source for p in step.tree.provenance[1:]} for step in steps]
     both = [found for found in trees if Source.COPY in found and len(found) > 1]
-    assert bool(both) == merge, "in one tree only where they are merged"
+    assert bool(both) == extended, "in one tree only where it is extended"
 
 
 def test_an_auxiliary_that_watches_learns_while_sam_copies(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -277,7 +282,7 @@ def test_an_auxiliary_that_watches_learns_while_sam_copies(monkeypatch: pytest.M
     seen: list[VerificationResult] = []
     monkeypatch.setattr(kind, "learn", lambda _, result: seen.append(result))
     text = [5, 6, 7, 8, 9, 5, 6, 7]
-    steps = run("sam", text, 3, merge=False)
+    steps = run("sam", text, 3, len_threshold=1)
     assert Source.COPY in {p.source for p in steps[0].tree.provenance}
     assert seen and len(seen[0].tree) == 1 < len(seen[0].checked.tree), (
         "nothing of its own, and all of the others'"
@@ -294,7 +299,6 @@ def test_a_corpus_must_beat_the_text_by_the_bias() -> None:
             20,
             corpus=longer,
             auxiliary="none",
-            merge=False,
             len_threshold=3,
             len_bias=bias,
         )[0].tree
@@ -310,7 +314,6 @@ def test_a_corpus_must_beat_the_text_by_the_bias() -> None:
             20,
             corpus=corpus,
             auxiliary="none",
-            merge=False,
             len_threshold=5,
             len_bias=bias,
         )[0].tree
@@ -321,7 +324,6 @@ def test_a_corpus_must_beat_the_text_by_the_bias() -> None:
         20,
         corpus=corpus,
         auxiliary="none",
-        merge=False,
         len_threshold=5,
         len_bias=0,
     )[0].tree
@@ -335,7 +337,6 @@ def test_a_corpus_must_beat_the_text_by_the_bias() -> None:
                 20,
                 corpus=corpus,
                 auxiliary="none",
-                merge=False,
                 len_threshold=5,
                 len_bias=5,
             )[0].tree
@@ -363,7 +364,7 @@ def test_a_short_match_of_the_prediction_does_not_push_the_auxiliary_aside() -> 
     text = prompt()
     whole = plain(tiny.target(TARGET), text, COUNT)
     junk = [token for token in whole[::3] for token in (token, 1, 2)]
-    steps = run("sam", text, prediction=[3, *junk], len_threshold=4, merge=False)
+    steps = run("sam", text, prediction=[3, *junk], len_threshold=4)
     copies = [
         p for step in steps[1:] for p in step.tree.provenance[1:] if p.learned is Learned.PREDICTION
     ]
