@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
 from ouroboros_core import methods
+from ouroboros_core.adaptive.controller import controlled
+from ouroboros_core.adaptive.cost_model import TYPICAL
+from ouroboros_core.decoding.engine import decode
 from ouroboros_core.decoding.trace import Step
+from ouroboros_core.lookup.phrase_pool import PhrasePool
 from ouroboros_core.methods.base import (
     Context,
     Resources,
@@ -16,7 +20,7 @@ from ouroboros_core.methods.base import (
     TokenizedPrompt,
     VerificationResult,
 )
-from ouroboros_core.sampling import Sampling
+from ouroboros_core.sampling import Sampler, Sampling
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Learned, Provenance, TokenTree, TreeBuilder, chain
 from tests import tiny
@@ -155,6 +159,47 @@ def test_fragments_of_the_discarded_draft_that_the_target_agrees_with_are_learne
     ] == [(12, (13, 14, 99), Learned.VERIFICATION, 7)], (
         "11 is not followed by what the target says, 13 has too few successors"
     )
+
+
+KIND = methods.get("ouroboros")
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{}, KIND.Hyperparameters.fixed(), dict(KIND.published)],
+    ids=["auto", "fixed", "published"],
+)
+def test_fragments_are_learned_at_the_defaults(
+    settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both models count on, but behind the prompt the target wants 50: the whole draft is
+    discarded, and all of it but its first token is what the target says, too."""
+    follows = {n: n + 1 for n in range(100)}
+    draft, target = Scripted(follows), Scripted(follows | {3: 50})
+    made: Any = methods.create(
+        KIND, KIND.Hyperparameters.parse(settings), Resources(draft_model=cast(Any, draft))
+    )
+    sampler = Sampler(Sampling(), target.vocabulary)
+    steps = decode(
+        cast(Any, target), controlled(made, TYPICAL), (1, 2, 3), max_new_tokens=60, sampler=sampler
+    )
+    learned: dict[int, tuple[int, ...]] = {}
+    insert = PhrasePool.insert
+
+    def note(pool: Any, key: int, tokens: tuple[int, ...], origin: Learned, step: int) -> None:
+        if origin is Learned.VERIFICATION:
+            learned[key] = tokens
+        insert(pool, key, tokens, origin, step)
+
+    monkeypatch.setattr(PhrasePool, "insert", note)  # the window may have found the same before
+    first = next(steps)
+    assert first.tokens == (50,)
+    drafted = [p.source for p in first.tree.provenance].count(Source.DRAFT)
+    length = made.settings.ngram_size - 1
+    assert drafted >= length, "fewer tokens have no fragment"
+    keys = range(4, 4 + drafted - length + 1)
+    assert learned == {key: tuple(range(key + 1, key + 1 + length)) for key in keys}
+    assert all(made.pool.newest(key, 99) for key in keys)
 
 
 def test_checked_suffixes_are_replaced_by_what_the_target_says() -> None:
