@@ -64,7 +64,8 @@ class Sam(Combination):
             AUTO,
             examples=[THRESHOLD],
             description=(
-                "Shortest match that is followed; auto: 5, or 1 where nothing drafts instead."
+                "Shortest match that is followed; auto: 5, and 1 in an expected text or where "
+                "nothing drafts instead."
             ),
         )
         len_bias: int = Field(
@@ -97,13 +98,15 @@ class Sam(Combination):
     def __init__(self, hyperparameters: Hyperparameters, resources: Resources) -> None:
         self.settings = hyperparameters
         auxiliary, extended = resources.members.get(AUXILIARY), hyperparameters.extended
-        threshold = hyperparameters.len_threshold
+        threshold = trusting = hyperparameters.len_threshold
         if threshold == AUTO:
             threshold = THRESHOLD if auxiliary is not None and not extended else 1
+            trusting = 1
         copies = Copying(
             resources,
             longest=upto(hyperparameters.n_predicts, LONGEST),
             threshold=threshold,
+            trusting=trusting,
             bias=hyperparameters.len_bias,
             alpha=hyperparameters.alpha,
             several=extended,
