@@ -31,8 +31,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "no verification phrases": {"verification_phrases": False},
     "neither": {"lookahead_phrases": False, "verification_phrases": False},
     "no suffixes (K = 0)": {"top_k_suffixes": 0},
-    "prompt phrases too": {"prompt_phrases": True},
-    "text phrases too": {"text_phrases": True},
+    "extended": {"extended": True},
     "guess set of 20": {"guess_set_size": 20},
 }
 
@@ -66,9 +65,7 @@ def tally(
 ) -> Tally:
     """Run Ouroboros over the first turns and add up what the traces say."""
     kind = methods.get("ouroboros")
-    hyperparameters = kind.Hyperparameters.parse(
-        kind.Hyperparameters.fixed(**{"prompt_phrases": False, "text_phrases": False, **settings})
-    )
+    hyperparameters = kind.Hyperparameters.parse(kind.Hyperparameters.fixed(**settings))
     result = Tally()
     for question in questions:
         trace = Generation(

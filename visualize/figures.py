@@ -121,7 +121,7 @@ def _staircase(trace: Trace) -> tuple[list[float], list[int]]:
 def _told(choice: Decision, came: int) -> str:
     """What a step's decision was, and how many tokens came of it."""
     return (
-        f"{choice.size} of {choice.offered} nodes: {choice.reason}; {choice.expected:.2f} tokens "
+        f"{choice.size} of {choice.offered} nodes: {choice.why}; {choice.expected:.2f} tokens "
         f"expected, {came} came"
     )
 

@@ -22,11 +22,13 @@ PAID_SHOWN = 8
 
 def sections(trace: Trace, baseline: Trace | None) -> list[Section]:
     """What there is to say of a finished run, a title with lines and perhaps a table each."""
-    found = []
+    found: list[Section] = []
     if baseline is not None and trace.steps:
         found.append({"title": "Why this fast", "lines": diagnosis(trace, baseline)})
     elif trace.steps:
         found.append({"title": "What a step costs", "lines": [alone(trace)]})
+    if found and (without := metrics.skipped(trace)):
+        found[0]["lines"].append(f"{without[0].upper()}{without[1:]}.")
     pool = phrase_pool(trace)
     return [*found, *([pool] if pool else [])]
 

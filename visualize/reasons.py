@@ -94,7 +94,7 @@ class Reasons:
                 f"{whole} was accepted, and the same pass says what comes next: "
                 f"{self._choice(before, token)}."
             )
-        why = f" ({step.choice.reason})" if step.choice else ""
+        why = f" ({step.choice.why})" if step.choice else ""
         return (
             f"Nothing was checked in this step{why}: the target's own token, "
             f"{self._choice(before, token)}."

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import astuple
 from typing import Any
 
+from ouroboros_core import methods
 from ouroboros_core.decoding import metrics
 from ouroboros_core.decoding.equality import Divergence
 from ouroboros_core.decoding.trace import Judged, Step, Trace
@@ -196,13 +197,14 @@ def badge(trace: Trace) -> str:
 
 
 def describe(method: str, settings: Mapping[str, Any], target: str, *others: str | None) -> str:
-    """Method, settings and models in one line; others: draft model or head, and corpus, where there
-    are such."""
+    """Method, preset, settings and models in one line; others: draft model or head, and corpus,
+    where there are such."""
     listed = ", ".join(
         f"{name} {value}" for name, value in settings.items() if not isinstance(value, bool)
     )
     beside = " and ".join(name for name in others if name)
-    run = f"{method} ({listed}) on {target}" if listed else f"{method} on {target}"
+    name = methods.label(method, settings)
+    run = f"{name} ({listed}) on {target}" if listed else f"{name} on {target}"
     return f"{run} with {beside}" if beside else run
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 from ouroboros_core import methods
 from ouroboros_core.decoding.trace import Seconds, Trace
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.hyperparameters import Hyperparameters, read_settings
+from ouroboros_core.hyperparameters import Hyperparameters
 from ouroboros_core.lookup.phrase_pool import PhrasePool
 from ouroboros_core.methods.base import Need
 from ouroboros_core.sampling import Sampling
@@ -103,11 +103,8 @@ def read_spec(text: str, sampling: Sampling) -> Spec:
             f"{text}: the bracket is not closed, as in ouroboros[gamma=6,top_k_suffixes=3]"
         )
     kind = methods.get(name)
-    first, _, others = rest.removesuffix("]").partition(",")
-    published = first.strip() == "published"
     try:
-        settings = read_settings(others if published else rest.removesuffix("]"))
-        given = methods.preset(kind, "published" if published else "auto")
+        settings = methods.read_settings(kind, rest.removesuffix("]"))
     except InvalidInput as error:
         raise InvalidInput(f"{text}: {error}") from None
     warm = settings.pop("warm", "false")
@@ -118,7 +115,7 @@ def read_spec(text: str, sampling: Sampling) -> Spec:
     rule = settings.pop("acceptance", "match" if text == BASELINE else sampling.acceptance)
     chosen = Sampling.parse({**sampling.model_dump(), "acceptance": rule})
     assert isinstance(chosen, Sampling)
-    return Spec(text, kind.id, kind.Hyperparameters.parse(given | settings), chosen, warm == "true")
+    return Spec(text, kind.id, kind.Hyperparameters.parse(settings), chosen, warm == "true")
 
 
 class MethodEntrant:

@@ -11,7 +11,7 @@ from itertools import product
 
 from ouroboros_core import methods
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.hyperparameters import Hyperparameters, Value
+from ouroboros_core.hyperparameters import Hyperparameters, Value, read_settings
 from ouroboros_core.methods.base import Method
 from ouroboros_core.sampling import Sampling
 
@@ -106,6 +106,20 @@ class Grid:
     settings: Mapping[str, Value] = field(default_factory=dict)
     sampling: Sampling = field(default_factory=Sampling)
 
+    @classmethod
+    def read(
+        cls, method: str, axes: tuple[Axis, ...], settings: str, sampling: Sampling | None = None
+    ) -> Grid:
+        """The grid of a method as a person names it, `lookahead[published]`, and of settings such
+        as `published, ngram_size=4`; of a preset counts what is not varied."""
+        name, _, inside = method.partition("[")
+        text = ",".join(filter(None, (inside.removesuffix("]"), settings.strip())))
+        chosen, given = methods.split_preset(text)
+        begun = methods.preset(methods.get(name), chosen)
+        varied = {axis.name for axis in axes}
+        kept = {setting: value for setting, value in begun.items() if setting not in varied}
+        return cls(name, axes, kept | read_settings(given), sampling or Sampling())
+
     def __post_init__(self) -> None:
         names = [axis.name for axis in self.axes]
         self._check(names)
@@ -155,6 +169,15 @@ class Grid:
     def names(self) -> tuple[str, ...]:
         """What may be varied for this method."""
         return *self.kind.Hyperparameters.settings(), *Sampling.settings(), DRAFT
+
+    @property
+    def label(self) -> str:
+        """The method, and the preset of which everything is that is not varied."""
+        published, varied = self.kind.published, {axis.name for axis in self.axes}
+        chosen = self.cells[0].hyperparameters.model_dump()
+        fixed = {name: value for name, value in chosen.items() if name not in varied}
+        same = all(published.get(name) == value for name, value in fixed.items())
+        return f"{self.method}[published]" if published and fixed and same else self.method
 
     @property
     def kind(self) -> type[Method]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console, Group
 from rich.live import Live
+from rich.markup import escape
 from rich.segment import Segment, Segments
 from rich.style import Style
 from rich.text import Text
@@ -211,8 +212,11 @@ def report(trace: Trace, notes: Console) -> None:
         nodes = sum(len(step.tree) - 1 for step in chosen) / len(chosen)
         plain = sum(len(step.tree) == 1 for step in chosen)
         parts.append(f"auto: {nodes:.1f} nodes a step, {plain} plain steps")
+    if without := metrics.skipped(trace):
+        parts.append(without)
     environment = trace.environment
-    notes.print(f"{trace.method}: " + ", ".join(parts) + f" [dim]({environment.where})[/]")
+    name = escape(methods.label(trace.method, trace.hyperparameters))
+    notes.print(f"{name}: " + ", ".join(parts) + f" [dim]({environment.where})[/]")
 
 
 def compare(pair: Pair, trace: Trace, baseline: Trace, notes: Console) -> None:

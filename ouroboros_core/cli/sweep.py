@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from ouroboros_core import methods
 from ouroboros_core.benchmark.grid import QUESTIONS, TOKENS, Grid, read_axis, show
 from ouroboros_core.cli import measuring, options
-from ouroboros_core.hyperparameters import read_settings
 
 if TYPE_CHECKING:
     from ouroboros_core.benchmark.cells import CellRow
@@ -26,7 +25,10 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--method",
         default=methods.DEFAULT,
         metavar="ID",
-        help=f"{', '.join(methods.available())} (default: {methods.DEFAULT})",
+        help=(
+            f"{', '.join(methods.available())} (default: {methods.DEFAULT}); lookahead[published] "
+            "begins with the settings of its paper"
+        ),
     )
     parser.add_argument(
         "--grid",
@@ -52,9 +54,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     axes = tuple(read_axis(text) for text in arguments.grid)
-    grid = Grid(
-        arguments.method, axes, read_settings(arguments.knobs), options.read_sampling(arguments)
-    )
+    grid = Grid.read(arguments.method, axes, arguments.knobs, options.read_sampling(arguments))
     questions, count, repeats = measuring.read(arguments, QUESTIONS)
     mine, notes = measuring.begin(arguments)
 
@@ -105,7 +105,7 @@ def _finish(
         from visualize import record_figures, sweep_figures
 
         page = sweep_figures.page(
-            rows, grid.axes, ideals, f"{grid.method}: {measuring.machine(header)}"
+            rows, grid.axes, ideals, f"{grid.label}: {measuring.machine(header)}"
         )
         record_figures.write_page(page, arguments.figure)
     if len(grid.axes) == 2:
@@ -122,7 +122,7 @@ def _print_list(rows: list[CellRow], grid: Grid) -> None:
     from ouroboros_core.benchmark import cells
     from ouroboros_core.benchmark.report import equality
 
-    table = Table(title=grid.method)
+    table = Table(title=measuring.literal(grid.label))
     table.add_column(grid.axes[0].name)
     for name in ("tokens/pass", "accepted", "draft cost c", "tokens/s", "speedup [95%]", "text"):
         table.add_column(name, justify="right")
@@ -153,7 +153,9 @@ def _print_grid(rows: list[CellRow], grid: Grid) -> None:
 
     down, across = grid.axes
     fastest, by_coordinates = cells.best(rows), {row.coordinates: row for row in rows}
-    table = Table(title=f"{grid.method}: speedup over plain decoding, and tokens per pass")
+    table = Table(
+        title=measuring.literal(f"{grid.label}: speedup over plain decoding, and tokens per pass")
+    )
     table.add_column(f"{down.name} \\ {across.name}")
     for value in across.values:
         table.add_column(measuring.literal(show(value)), justify="right")

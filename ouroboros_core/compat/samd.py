@@ -78,7 +78,6 @@ class SamdConfig:
             len_threshold=self.len_threshold,
             len_bias=self.len_bias,
             alpha=16.0,
-            merge=False,
             auxiliary=TREE_METHODS[self.tree_method],
         )
 

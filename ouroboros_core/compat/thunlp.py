@@ -97,8 +97,6 @@ def ouroboros(
         guess_set_size=guess_set_size,
         ngram_size=lookahead_level,
         top_k_suffixes=topk,
-        prompt_phrases=False,
-        text_phrases=False,
     )
     pool = ngram_cache.pool if ngram_cache is not None else None
     if pool is not None and pool.ngram_size != lookahead_level:

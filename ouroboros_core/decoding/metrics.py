@@ -9,6 +9,7 @@ from statistics import median, quantiles
 from typing import Literal
 
 from ouroboros_core.decoding.trace import Step, Trace
+from ouroboros_core.methods.base import NO_WINDOW
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Learned
 
@@ -217,6 +218,15 @@ def busy(trace: Trace, baseline: Trace) -> tuple[Sign, float] | None:
         return "beyond", whole / length
     spread = max(pass_spread(run) or 0.0 for run in (trace, baseline))
     return ("unsteady", spread) if spread > UNSTEADY else None
+
+
+def skipped(trace: Trace) -> str:
+    """What 'auto' did without in a whole run, in words; empty if nothing."""
+    chosen = [step.choice for step in trace.steps if step.choice is not None]
+    if not chosen or any(choice.window != 0 for choice in chosen):
+        return ""
+    nothing = not any(choice.offered for choice in chosen)
+    return f"{NO_WINDOW}, and so there was nothing to propose" if nothing else NO_WINDOW
 
 
 def draft_cost(trace: Trace, baseline: Trace) -> float | None:

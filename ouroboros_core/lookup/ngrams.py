@@ -59,22 +59,26 @@ def copied(text: Sequence[int], end: int, length: int) -> list[tuple[int, int]]:
 
 
 class Counts:
-    """How often each token followed each context of 1 to n - 1 tokens; or, with `one_level`, of n -
-    1 tokens alone."""
+    """How often each token followed each context of `shortest` to n - 1 tokens; or, with
+    `one_level`, of n - 1 tokens alone."""
 
-    def __init__(self, n: int, one_level: bool = False) -> None:
-        self.n, self.one_level = n, one_level
+    def __init__(self, n: int, one_level: bool = False, shortest: int = 1) -> None:
+        self.n = n
+        self._lengths = (n - 1,) if one_level else tuple(range(n - 1, shortest - 1, -1))
         self._following: dict[tuple[int, ...], Counter[int]] = {}
+        self._leading: dict[tuple[int, ...], int] = {}
 
     def _contexts(self, before: Sequence[int]) -> list[tuple[int, ...]]:
         """The longest first."""
-        lengths = (self.n - 1,) if self.one_level else range(self.n - 1, 0, -1)
-        return [tuple(before[-k:]) for k in lengths if k <= len(before)]
+        return [tuple(before[-k:]) for k in self._lengths if k <= len(before)]
 
     def note(self, before: Sequence[int], token: int) -> None:
         """Count a token behind the text `before`."""
         for context in self._contexts(before):
-            self._following.setdefault(context, Counter())[token] += 1
+            known = self._following.setdefault(context, Counter())
+            known[token] += 1
+            if known[token] > known[self._leading.setdefault(context, token)]:
+                self._leading[context] = token
 
     def note_text(self, text: Sequence[int]) -> None:
         """Count every token of a text behind what stands before it."""
@@ -83,11 +87,10 @@ class Counts:
 
     def likeliest(self, before: Sequence[int]) -> tuple[int, int] | None:
         """(token, length) - what most often followed the longest context that is known, of equals
-        the first seen; or None."""
+        the one that was so frequent first; or None."""
         for context in self._contexts(before):
-            known = self._following.get(context)
-            if known:
-                return max(known, key=known.__getitem__), len(context)
+            if context in self._leading:
+                return self._leading[context], len(context)
         return None
 
 

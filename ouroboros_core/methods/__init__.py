@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from typing import Any
 
 from ouroboros_core.errors import InvalidInput
+from ouroboros_core.hyperparameters import read_settings as read_given
 from ouroboros_core.methods.base import REMEDIES, Method, Need, Resources
 
 DEFAULT = "union"
@@ -36,6 +38,9 @@ def get(method: str) -> type[Method]:
     return available()[method]
 
 
+EXTENDED = "extended"
+"""The setting that lets a method do what its paper does not."""
+
 PRESETS = ("auto", "published")
 """What a method's settings begin as: its defaults, sized for this machine, or those of its
 paper."""
@@ -55,6 +60,29 @@ def preset(kind: type[Method], name: str) -> dict[str, Any]:
     return dict(kind.published)
 
 
+def split_preset(text: str) -> tuple[str, str]:
+    """`published, window_size=7` as the name of the preset, 'auto' if there is none, and the
+    settings that follow it."""
+    first, _, rest = text.partition(",")
+    return (first.strip(), rest) if first.strip() in PRESETS else ("auto", text)
+
+
+def read_settings(kind: type[Method], text: str) -> dict[str, Any]:
+    """The settings of `published, window_size=7`, those that are typed as text and not yet checked;
+    raises InvalidInput."""
+    name, given = split_preset(text)
+    return preset(kind, name) | read_given(given)
+
+
+def label(method: str, settings: Mapping[str, Any]) -> str:
+    """The method with what a reader must know of its settings: `lookahead[published]` where they
+    are those of its paper, `lookahead[extended=true]` where it does more than that has."""
+    kind = available().get(method)
+    if kind is not None and kind.published and dict(kind.published) == dict(settings):
+        return f"{method}[published]"
+    return f"{method}[{EXTENDED}=true]" if settings.get(EXTENDED) is True else method
+
+
 def needed(kind: type[Method], hyperparameters: Any) -> frozenset[Need]:
     """What a method needs besides the target with these settings."""
     members = kind.members(hyperparameters, Resources()).values()
@@ -72,6 +100,8 @@ def create(kind: type[Method], hyperparameters: Any, resources: Resources) -> Me
     members = {}
     for role, (name, settings) in kind.members(hyperparameters, resources).items():
         member, chosen = get(name), dict(settings)
+        if EXTENDED not in member.Hyperparameters.settings():
+            chosen.pop(EXTENDED, None)
         if chosen.pop("fixed", False):
             chosen = member.Hyperparameters.fixed(**chosen)
         members[role] = create(member, member.Hyperparameters(**chosen), resources)

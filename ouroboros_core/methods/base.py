@@ -218,6 +218,9 @@ class PartialEvaluation:
         return self._evaluation.logits(self._numbers[node])
 
 
+NO_WINDOW = "no window: rows cost too much here"
+"""What is said where a lookahead window that is 'auto' has no columns."""
+
 Reason = Literal["worth it", "plain is faster", "nothing proposed", "trial", "fixed"]
 
 
@@ -232,7 +235,8 @@ class Decision:
     reason    'worth it': these nodes add more tokens than their time costs; 'plain is faster': none
               does; 'nothing proposed'; 'fixed': the number of nodes was not to be chosen; 'trial':
               checked to learn whether it pays
-    window    columns of the lookahead window; None for a method without one
+    window    columns of the lookahead window; 0 where rows are too dear for one, None where there
+              is nothing to decide about one
     """
 
     offered: int
@@ -241,6 +245,11 @@ class Decision:
     rate: float
     reason: Reason
     window: int | None = None
+
+    @property
+    def why(self) -> str:
+        """The reason, and what is done without."""
+        return f"{self.reason}; {NO_WINDOW}" if self.window == 0 else self.reason
 
 
 @dataclass(frozen=True)
@@ -354,7 +363,8 @@ class Method(ABC):
         self.pool: PhrasePool | None = None
         """The method's phrase pool, if it has one."""
         self.columns: int | None = None
-        """Columns of its lookahead window; None for a method without one."""
+        """Columns of its lookahead window, 0 if it chose to have none; None for a method without
+        one."""
         self.decision: Decision | None = None
         """What was decided about the last proposal; None if there was nothing to decide."""
 
@@ -363,7 +373,8 @@ class Method(ABC):
         cls, hyperparameters: Any, resources: Resources
     ) -> dict[str, tuple[str, dict[str, Any]]]:
         """The methods that are to be in `resources.members`: (id, settings) by role. The setting
-        `fixed: True` stands for a value instead of every 'auto'."""
+        `fixed: True` stands for a value instead of every 'auto'; `extended` is for those that have
+        it."""
         return {}
 
     @property

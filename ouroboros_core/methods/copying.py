@@ -44,6 +44,7 @@ class Copying(Method):
         *,
         longest: int,
         threshold: int = 1,
+        trusting: int = 1,
         bias: int = 2,
         alpha: float = 1.0,
         several: bool = True,
@@ -52,7 +53,8 @@ class Copying(Method):
         """What is copied.
 
         longest    tokens copied at most
-        threshold  shortest match that is followed
+        threshold  shortest match in text or corpus that is followed
+        trusting   the same for the expected text
         bias       by how much a match in the corpus must be longer than one in the text
         alpha      copied tokens for each matched one
         several    whether all copies are proposed, or the one with the longest match alone
@@ -61,14 +63,14 @@ class Copying(Method):
         """
         super().__init__(None, resources)
         self.longest, self.threshold, self.bias, self.alpha = longest, threshold, bias, alpha
-        self.several, self.alone = several, alone
+        self.trusting, self.several, self.alone = trusting, several, alone
 
     def start(self, prompt: TokenizedPrompt, max_new_tokens: int) -> None:
         self.text = SuffixAutomaton().extend(prompt.tokens)
         corpus = self.resources.corpus
         self.retrieved = corpus.cursor().extend(prompt.tokens) if corpus else None
         self.prediction = Prediction(
-            self.resources.prediction, min_match=max(RESUME_MATCH, self.threshold)
+            self.resources.prediction, min_match=max(RESUME_MATCH, self.trusting)
         )
 
     def propose(self, context: Context) -> TokenTree:
@@ -96,7 +98,7 @@ class Copying(Method):
         """From the expected text; a match below the threshold is followed only if nothing else
         would draft."""
         prediction = self.prediction
-        if not self.alone and prediction.trust < self.threshold:
+        if not self.alone and prediction.trust < self.trusting:
             return None
         tokens = prediction.expected(self._length(prediction.trust, context))
         origins = (

@@ -1,4 +1,8 @@
-"""Lookahead decoding: the target finds its own phrases in a Jacobi window (arXiv 2402.02057)."""
+"""Lookahead decoding: the target finds its own phrases in a Jacobi window (arXiv 2402.02057).
+
+With `extended` the pool also has the n-grams of prompt and text, which is the option
+POOL_FROM_PROMPT of the authors' code, off there, too.
+"""
 
 from __future__ import annotations
 
@@ -42,8 +46,7 @@ class Lookahead(Method):
         window_size=15,
         ngram_size=5,
         guess_set_size=15,
-        prompt_phrases=False,
-        text_phrases=False,
+        extended=False,
     )
     """W, N and G of a 7B model, table 1; phrases from the window alone."""
 
@@ -57,11 +60,11 @@ class Lookahead(Method):
         guess_set_size: int = Field(
             7, ge=1, le=60, description="Phrases kept and checked per key (G)."
         )
-        prompt_phrases: bool = Field(
-            True, description="Fill the pool with the prompt's own n-grams first."
-        )
-        text_phrases: bool = Field(
-            True, description="Add the n-grams of the text as it is written."
+        extended: bool = Field(
+            False,
+            description=(
+                "Beyond the paper: phrases of the prompt and of the text as it is written, too."
+            ),
         )
 
     def __init__(self, hyperparameters: Hyperparameters, resources: Resources) -> None:
@@ -76,7 +79,7 @@ class Lookahead(Method):
 
     def start(self, prompt: TokenizedPrompt, max_new_tokens: int) -> None:
         settings, resources = self.settings, self.resources
-        text = prompt.tokens if settings.prompt_phrases else ()
+        text = prompt.tokens if settings.extended else ()
         self.pool = open_pool(resources.pool, settings.ngram_size, settings.guess_set_size, text)
         columns = settings.window_size
         if columns == AUTO:
@@ -98,7 +101,7 @@ class Lookahead(Method):
     def learn(self, result: VerificationResult) -> None:
         assert self.pool is not None
         step = result.context.step
-        if self.settings.text_phrases:
+        if self.settings.extended:
             self.pool.learn_written(result.context.tokens, result.emitted, step)
         if self.window is None:
             return

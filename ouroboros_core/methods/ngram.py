@@ -1,5 +1,11 @@
 """N-gram assisted decoding: what most often followed the last words so far
-(romsto/Speculative-Decoding's NASD and NAPD)."""
+(romsto/Speculative-Decoding's NASD and NAPD).
+
+It counts as the code there does (`ngram_assisted`): at each position that a step wrote, the token
+written once, and with fillers, in NASD, the target's likeliest tokens once each, so that one of
+them that was written counts twice. Contexts have 2 to N - 1 tokens; a single one is a context for N
+= 2 alone.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +33,8 @@ LONGEST = 12
 
 
 class Ngram(Method):
-    """Counts over prompt and output; with fillers, the target's runners-up are counted, too, so
-    that alternatives are known."""
+    """Counts over prompt and output; with fillers, the target's likeliest tokens are counted, too,
+    so that alternatives are known."""
 
     id = "ngram"
     name = "N-gram assisted decoding"
@@ -47,7 +53,7 @@ class Ngram(Method):
         storage: Literal["all_levels", "one_level"] = Field(
             "all_levels",
             description=(
-                "Contexts of every length below N, the longest known one first; or of N - 1 tokens "
+                "Contexts of two tokens to N - 1, the longest known one first; or of N - 1 tokens "
                 "alone."
             ),
         )
@@ -56,8 +62,8 @@ class Ngram(Method):
             ge=1,
             le=20,
             description=(
-                "The target's likeliest tokens counted at each position: 3 is NASD, 1 (its choice) "
-                "NAPD."
+                "The target's likeliest tokens counted at each position beside its choice: 3 is "
+                "NASD, 1 (none) NAPD."
             ),
         )
 
@@ -71,7 +77,8 @@ class Ngram(Method):
         return Adjustable() if self.settings.gamma == AUTO else None
 
     def start(self, prompt: TokenizedPrompt, max_new_tokens: int) -> None:
-        self.counts = Counts(self.settings.ngram_size, self.settings.storage == "one_level")
+        size, one_level = self.settings.ngram_size, self.settings.storage == "one_level"
+        self.counts = Counts(size, one_level, shortest=min(2, size - 1))
         self.counts.note_text(prompt.tokens)
 
     def propose(self, context: Context) -> TokenTree:
@@ -95,7 +102,6 @@ class Ngram(Method):
         candidates = result.evaluation.likeliest(fillers) if fillers > 1 else {}
         text = list(result.context.tokens[1 - self.settings.ngram_size :])
         for node, token in zip((0, *result.path), result.emitted, strict=False):
-            runners_up = [t for t in candidates.get(node, ()) if t != token][: fillers - 1]
-            for counted in (token, *runners_up):
+            for counted in (token, *candidates.get(node, ())):
                 self.counts.note(text, counted)
             text.append(token)

@@ -3,11 +3,11 @@
 
 The draft model is itself decoded by lookahead, so one draft pass may write several tokens (section
 3.1). Behind the finished draft hang the K newest phrases of its last token, candidate suffixes that
-cost no draft pass (section 3.2), and, where K is 'auto', those of the text's last token beside it;
-the target checks all in one pass. The pool they come from learns from the draft model's lookahead
-window, from verification - fragments of the discarded draft that the target agrees with, and
-suffixes as the target corrects them (section 3.3) - from prompt and text, and from history, when it
-outlives the call (section 3.4).
+cost no draft pass (section 3.2); the target checks all in one pass. The pool they come from learns
+from the draft model's lookahead window, from verification - fragments of the discarded draft that
+the target agrees with, and suffixes as the target corrects them (section 3.3) - and from history,
+when it outlives the call (section 3.4). With `extended`, which the paper does not have, it learns
+from prompt and text, too, and phrases of the text's last token stand beside the draft.
 """
 
 from __future__ import annotations
@@ -89,14 +89,13 @@ class Ouroboros(Method):
         top_k_suffixes=3,
         lookahead_phrases=True,
         verification_phrases=True,
-        prompt_phrases=False,
-        text_phrases=False,
+        extended=False,
     )
     """Those of the example in the authors' repository."""
 
     class Hyperparameters(hyperparameters.Hyperparameters):
         gamma: Annotated[int, Ge(1), Le(32)] | Auto = Field(
-            AUTO, examples=[2], description="Draft tokens per step."
+            AUTO, examples=[6], description="Draft tokens per step."
         )
         window_size: Annotated[int, Ge(1), Le(60)] | Auto = Field(
             AUTO, examples=[4], description="Columns of the draft model's lookahead window (W)."
@@ -112,11 +111,11 @@ class Ouroboros(Method):
         verification_phrases: bool = Field(
             True, description="Learn phrases from what the target says of a draft."
         )
-        prompt_phrases: bool = Field(
-            True, description="Fill the pool with the prompt's own n-grams first."
-        )
-        text_phrases: bool = Field(
-            True, description="Add the n-grams of the text as it is written."
+        extended: bool = Field(
+            False,
+            description=(
+                "Beyond the paper: phrases of prompt and text, too, and phrases beside the draft."
+            ),
         )
 
     def __init__(self, hyperparameters: Hyperparameters, resources: Resources) -> None:
@@ -139,7 +138,7 @@ class Ouroboros(Method):
 
     def start(self, prompt: TokenizedPrompt, max_new_tokens: int) -> None:
         settings, sizing = self.settings, self.resources.sizing
-        text = prompt.tokens if settings.prompt_phrases else ()
+        text = prompt.tokens if settings.extended else ()
         self.pool = open_pool(
             self.resources.pool, settings.ngram_size, settings.guess_set_size, text
         )
@@ -149,7 +148,7 @@ class Ouroboros(Method):
         self.window = LookaheadWindow(
             width, settings.ngram_size, prompt.tokens, self.resources.rng()
         )
-        self.columns = width if settings.lookahead_phrases else 0
+        self.columns = width if settings.lookahead_phrases else None
         self._proposal = _Proposal()
         self.draft.start(prompt, max_new_tokens)
 
@@ -157,30 +156,30 @@ class Ouroboros(Method):
         assert self.pool is not None
         depth = context.remaining - 1
         builder = TreeBuilder(context.root, max_depth=depth)
-        suffixes_beside = self.settings.top_k_suffixes == AUTO
         budget = context.budget
-        if suffixes_beside:
+        if self.settings.extended:
             beside = TreeBuilder(context.root, max_depth=depth)
             self.pool.hang(beside, 0, self.suffixes, Source.SUFFIX)
             budget = budget.beside([beside.build()])
 
         # The draft, a chain.
         chain, ended = [0], False
-        for drafted in self._draft(context, min(self.gamma, depth), budget):
-            builder.note_output(chain[-1], drafted.output)
-            node = builder.add(drafted.token, chain[-1], drafted.origin, drafted.drawn_from)
+        for one in self._draft(context, min(self.gamma, depth), budget):
+            builder.note_output(chain[-1], one.output)
+            node = builder.add(one.token, chain[-1], one.origin, one.drawn_from)
             assert node is not None
             chain.append(node)
-            ended = drafted.token in self.resources.stop_tokens
+            ended = one.token in self.resources.stop_tokens
         self._proposal = _Proposal(context.step, chain)
 
-        # Behind it the candidate suffixes, and beside it, where they cost a row and no draft pass,
-        # those of the root.
-        if not ended:
+        # Behind it the candidate suffixes, none where the draft was not asked; extended, those of
+        # the root as well, which cost a row and no draft pass.
+        drafted = len(chain) > 1
+        if not ended and (drafted or self.settings.extended):
             self._proposal.suffixes = self.pool.hang(
                 builder, chain[-1], self.suffixes, Source.SUFFIX
             )
-        if len(chain) > 1 and suffixes_beside:
+        if drafted and self.settings.extended:
             self.pool.hang(builder, 0, self.suffixes, Source.SUFFIX)
         return builder.build()
 
@@ -230,7 +229,7 @@ class Ouroboros(Method):
 
     def learn(self, result: VerificationResult) -> None:
         assert self.pool is not None
-        if self.settings.text_phrases:
+        if self.settings.extended:
             self.pool.learn_written(result.context.tokens, result.emitted, result.context.step)
         asked = self._proposal.step == result.context.step
         if self.settings.verification_phrases and asked:

@@ -1,5 +1,9 @@
 """Prompt lookup decoding: what followed the last words earlier in the text is proposed again
-(Saxena 2023)."""
+(Saxena 2023).
+
+As in the author's function, the tokens come from the first place that has all of them behind it.
+With `extended` they come from the newest places, and two that go on differently make a tree.
+"""
 
 from __future__ import annotations
 
@@ -15,15 +19,18 @@ from ouroboros_core.methods.base import Adjustable, Context, Method, Resources, 
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder
 
-LONGEST = 16
-"""Tokens copied at most where that is 'auto'."""
+LONGEST = 10
+"""Tokens copied where that is 'auto', of which as many are checked as pay; the author's number."""
+
+PLACES = 2
+"""Different continuations proposed in one step, where it is extended."""
 
 OCCURRENCES = 32
 """Occurrences looked at for continuations that differ."""
 
 
 class PromptLookup(Method):
-    """The longest n-gram first, on a tie the most recent; several occurrences make a tree."""
+    """The longest n-gram first; of its places the first, or extended, the newest."""
 
     id = "prompt_lookup"
     name = "Prompt lookup"
@@ -38,8 +45,7 @@ class PromptLookup(Method):
         num_tokens=10,
         max_ngram=3,
         min_ngram=1,
-        max_matches=1,
-        first_full=True,
+        extended=False,
     )
     """Those of the function in the author's repository."""
 
@@ -49,13 +55,10 @@ class PromptLookup(Method):
         )
         max_ngram: int = Field(3, ge=1, le=16, description="Longest n-gram that is looked for.")
         min_ngram: int = Field(1, ge=1, le=16, description="Shortest n-gram that is looked for.")
-        max_matches: int = Field(
-            2, ge=1, le=8, description="Different continuations proposed in one step."
-        )
-        first_full: bool = Field(
+        extended: bool = Field(
             False,
             description=(
-                "Copy from the first occurrence that has all tokens behind it, not from the newest."
+                "Beyond the original: copy from the two newest places that go on differently."
             ),
         )
 
@@ -86,10 +89,10 @@ class PromptLookup(Method):
         text.extend(context.tokens[len(text.tokens) :])
         builder = TreeBuilder(context.root, max_depth=context.remaining - 1)
         copies = 0
-        if settings.first_full:
-            occurrences = text.first_full(settings.min_ngram, self.count)
-        else:
+        if settings.extended:
             occurrences = text.earlier(settings.min_ngram, OCCURRENCES)
+        else:
+            occurrences = text.first_full(settings.min_ngram, self.count)
         for length, end in occurrences:
             grown = len(builder)
             copy = [
@@ -98,6 +101,6 @@ class PromptLookup(Method):
             ]
             builder.add_chain(copy, self.resources.stop_tokens)
             copies += len(builder) > grown
-            if copies == settings.max_matches:
+            if copies == PLACES:
                 break
         return builder.build()

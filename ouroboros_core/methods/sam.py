@@ -2,9 +2,10 @@
 otherwise (arXiv 2411.10666).
 
 Three sources are looked into at every step: prompt and output (a suffix automaton that grows with
-them; section 3.1), a corpus, and a text that is expected. The longest match decides how much is
-copied; where none is long enough an auxiliary method drafts (section 3.3). With `merge`, the
-default here, copies and auxiliary draft are put into one tree instead, which one pass checks.
+them; section 3.1), a corpus, and a text that is expected, where a user gives one, which the paper
+does not have. The longest match decides how much is copied; where none is long enough an auxiliary
+method drafts (section 3.3). With `extended` all copies and the auxiliary draft are put into one
+tree instead, which one pass checks.
 """
 
 from __future__ import annotations
@@ -22,6 +23,9 @@ from ouroboros_core.methods.copying import Copying
 
 LONGEST = 24
 """Tokens copied at most where that is 'auto'."""
+
+THRESHOLD = 5
+"""Shortest match that is followed where an auxiliary would draft instead, as in the paper."""
 
 AUXILIARY = "auxiliary"
 """The role of the member that drafts."""
@@ -47,7 +51,7 @@ class Sam(Combination):
         len_bias=5,
         alpha=16.0,
         auxiliary="token_recycling",
-        merge=False,
+        extended=False,
     )
     """Those of the authors' code, where a copy has its full length whatever the match: 16 times 5
     tokens are more than 40."""
@@ -56,9 +60,16 @@ class Sam(Combination):
         n_predicts: Annotated[int, Ge(1), Le(63)] | Auto = Field(
             AUTO, examples=[15], description="Most tokens copied in a step."
         )
-        len_threshold: int = Field(1, ge=1, le=32, description="Shortest match that is followed.")
+        len_threshold: Annotated[int, Ge(1), Le(32)] | Auto = Field(
+            AUTO,
+            examples=[THRESHOLD],
+            description=(
+                "Shortest match that is followed; auto: 5, and 1 in an expected text or where "
+                "nothing drafts instead."
+            ),
+        )
         len_bias: int = Field(
-            2,
+            5,
             ge=0,
             le=32,
             description="By how much a match in the corpus must be longer than one in the text.",
@@ -76,41 +87,47 @@ class Sam(Combination):
                 "The method that drafts where no match is long enough, at its default settings."
             ),
         )
-        merge: bool = Field(
-            True,
+        extended: bool = Field(
+            False,
             description=(
-                "Put all copies and the auxiliary's tree into one tree, instead of either or."
+                "Beyond the paper: all copies and the auxiliary's tree in one tree, instead of "
+                "either or; the auxiliary is extended, too."
             ),
         )
 
     def __init__(self, hyperparameters: Hyperparameters, resources: Resources) -> None:
         self.settings = hyperparameters
-        auxiliary = resources.members.get(AUXILIARY)
+        auxiliary, extended = resources.members.get(AUXILIARY), hyperparameters.extended
+        threshold = trusting = hyperparameters.len_threshold
+        if threshold == AUTO:
+            threshold = THRESHOLD if auxiliary is not None and not extended else 1
+            trusting = 1
         copies = Copying(
             resources,
             longest=upto(hyperparameters.n_predicts, LONGEST),
-            threshold=hyperparameters.len_threshold,
+            threshold=threshold,
+            trusting=trusting,
             bias=hyperparameters.len_bias,
             alpha=hyperparameters.alpha,
-            several=hyperparameters.merge,
+            several=extended,
             alone=auxiliary is None,
         )
         members: list[Method] = [copies]
-        if auxiliary is not None and hyperparameters.merge:
-            members = [auxiliary, copies]
-        elif auxiliary is not None:
-            members = [copies, auxiliary]
-        super().__init__(hyperparameters, resources, members, merge=hyperparameters.merge)
+        if auxiliary is not None:
+            members = [auxiliary, copies] if extended else [copies, auxiliary]
+        super().__init__(hyperparameters, resources, members, merge=extended)
 
     @classmethod
     def members(
         cls, hyperparameters: Any, resources: Resources
     ) -> dict[str, tuple[str, dict[str, Any]]]:
-        if hyperparameters.auxiliary == "none":
+        """The authors' own Token Recycling reads the prompt, so the auxiliary does, too."""
+        name = hyperparameters.auxiliary
+        if name == "none":
             return {}
-        return {
-            AUXILIARY: (hyperparameters.auxiliary, {"fixed": hyperparameters.n_predicts != AUTO})
-        }
+        extended = hyperparameters.extended or name == "token_recycling"
+        fixed = hyperparameters.n_predicts != AUTO
+        return {AUXILIARY: (name, {"fixed": fixed, "extended": extended})}
 
     @property
     def adjustable(self) -> Adjustable | None:

@@ -50,7 +50,7 @@ class TokenRecycling(Method):
     )
     order = 16
 
-    published = fixed_values(candidates=8, tree_size=80, read_prompt=False)
+    published = fixed_values(candidates=8, tree_size=80, extended=False)
     """Section 4.1 and the authors' static tree; its matrix outlives a question only there."""
 
     class Hyperparameters(hyperparameters.Hyperparameters):
@@ -62,8 +62,11 @@ class TokenRecycling(Method):
             examples=[8],
             description="Nodes of the static tree, or as many of 32 as are worth checking.",
         )
-        read_prompt: bool = Field(
-            True, description="Begin with what the target says after each token of the prompt."
+        extended: bool = Field(
+            False,
+            description=(
+                "Beyond the paper: begin with what the target says after each token of the prompt."
+            ),
         )
 
     def __init__(self, hyperparameters: Hyperparameters, resources: Resources) -> None:
@@ -79,7 +82,7 @@ class TokenRecycling(Method):
 
     def start(self, prompt: TokenizedPrompt, max_new_tokens: int) -> None:
         self.known = Successors(self.settings.candidates)
-        if self.settings.read_prompt:
+        if self.settings.extended:
             for token, candidates in prompt.candidates(self.settings.candidates).items():
                 self.known.learn(token, candidates)
 

@@ -4,7 +4,9 @@ Copies from the text, a corpus and the text that is expected, recycled candidate
 lookahead window, and an EAGLE-2 tree or a draft with its candidate suffixes hang off one root;
 equal prefixes are merged. The tree is cut where further nodes cost more time than they can be
 expected to save, and the draft is asked last, and only if what it may add to the rest is worth its
-passes (`adaptive`).
+passes (`adaptive`). What methods named after a paper do beyond it only on request is on here:
+Ouroboros' draft is `extended`. Prompt and text are copied from anyway, so that recycled candidates
+and window need no more of them.
 """
 
 from __future__ import annotations
@@ -76,7 +78,9 @@ class Union(Combination):
     def start(self, prompt: TokenizedPrompt, max_new_tokens: int) -> None:
         super().start(prompt, max_new_tokens)
         window = self.resources.members.get("window")
-        self.columns = window.columns if window else 0
+        self.columns = window.columns if window else None
+        if window is None and self.settings.window_size == AUTO:
+            self.columns = 0
 
     @classmethod
     def members(
@@ -86,9 +90,9 @@ class Union(Combination):
         drafts = {Need.HEAD: "eagle2", Need.DRAFT_MODEL: "ouroboros"}
         drafting = next((name for need, name in drafts.items() if resources.has(need)), None)
         if drafting and hyperparameters.drafting:
-            chosen["draft"] = drafting, {}
+            chosen["draft"] = drafting, {"extended": True}
         if hyperparameters.recycling:
-            chosen["recycled"] = "token_recycling", {"read_prompt": False}
+            chosen["recycled"] = "token_recycling", {}
         width = hyperparameters.window_size
         width = columns_within(resources.sizing.target_rows, NGRAM_SIZE) if width == AUTO else width
         if width:
@@ -97,10 +101,7 @@ class Union(Combination):
                 "ngram_size": NGRAM_SIZE,
                 "guess_set_size": GUESS_SET_SIZE,
             }
-            chosen["window"] = (
-                "lookahead",
-                {**sizes, "prompt_phrases": False, "text_phrases": False},
-            )
+            chosen["window"] = "lookahead", sizes
         return chosen
 
     @property

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from ouroboros_core import methods
 from ouroboros_core.locations import assets
 from ouroboros_core.words import table
 from visualize import gallery, learn
@@ -297,6 +298,12 @@ def test_what_is_said_of_whole_texts_is_true() -> None:
         gallery.facts("heap-ouroboros-warm")["steps"]
         < gallery.facts("heap-ouroboros-cold")["steps"]
     )
+
+
+def test_the_settings_of_every_recorded_run_can_be_asked_for_again() -> None:
+    for facts in gallery.runs().values():
+        settings = methods.get(facts["method"]).Hyperparameters
+        settings.parse(settings.fixed(**facts.get("knobs", {})))
 
 
 def test_ten_questions_lead_to_stops_that_are_there() -> None:

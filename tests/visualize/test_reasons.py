@@ -10,8 +10,10 @@ from dataclasses import replace
 
 import pytest
 
+from ouroboros_core import methods
 from ouroboros_core.decoding import metrics
 from ouroboros_core.decoding.trace import Judged, Seconds, Step, Trace, Trial
+from ouroboros_core.methods.base import Decision
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Learned, Provenance, chain
@@ -296,6 +298,27 @@ def test_the_pool_is_told_by_where_its_phrases_were_learned_and_what_paid_off() 
     ]
     assert section["rows"] == [["in an earlier run", 1, 1]]
     assert numbers.phrase_pool(baseline()) is None
+
+
+def test_it_is_told_that_rows_are_too_dear_for_a_window() -> None:
+    choice = Decision(0, 0, 1.0, 50.0, "nothing proposed", window=0)
+    step = Step(0, chain(1, [], DRAFT), (), 10, 1, Seconds(verify=1.0), choice=choice)
+    why = "(nothing proposed; no window: rows cost too much here)"
+    assert reasons(step).of_token(0).startswith(f"Nothing was checked in this step {why}:")
+    for plain in (None, replace(baseline(), prompt=make_trace([step]).prompt)):
+        told = numbers.sections(make_trace([step]), plain)[0]["lines"]
+        assert told[-1] == (
+            "No window: rows cost too much here, and so there was nothing to propose."
+        )
+    assert "nothing proposed; no window" in str(figures.choices([step]))
+
+
+def test_the_line_of_a_run_has_its_preset() -> None:
+    published = dict(methods.get("lookahead").published)
+    told = views.describe("lookahead", published, "T")
+    assert told == ("lookahead[published] (window_size 15, ngram_size 5, guess_set_size 15) on T")
+    extended = methods.get("lookahead").Hyperparameters.parse({"extended": True}).model_dump()
+    assert views.describe("lookahead", extended, "T").startswith("lookahead[extended=true] (")
 
 
 def test_the_new_charts_show_what_was_counted() -> None:

@@ -11,7 +11,6 @@ import gradio as gr
 
 from ouroboros_core import methods
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.hyperparameters import read_settings
 from ouroboros_core.sampling import Sampling
 from visualize.components.race_view import RaceView
 from visualize.server.endpoint import make_task
@@ -34,9 +33,11 @@ def _help(method: str) -> str:
     """The settings of a method, with what they may be."""
     if method == NONE:
         return ""
-    settings = methods.get(method).Hyperparameters.settings().values()
+    kind = methods.get(method)
+    settings = kind.Hyperparameters.settings().values()
     listed = "; ".join(f"`{setting.name}`: {setting.allowed}" for setting in settings)
-    return f"Settings: {listed or 'none'}."
+    paper = "; or `published`, those of its paper" if kind.published else ""
+    return f"Settings: {listed or 'none'}{paper}."
 
 
 class RacePanel:
@@ -93,7 +94,7 @@ class RacePanel:
                 label=f"Lane {number}",
                 elem_id=f"lane-{number}",
             )
-            label, default = f"Settings of lane {number}", "default settings"
+            label, default = f"Settings of lane {number}", "default settings, or published"
             typed = gr.Textbox("", label=label, placeholder=default, elem_id=f"settings-{number}")
             self.lanes.append(lane)
             self.settings.append(typed)
@@ -175,10 +176,10 @@ class RacePanel:
             if method == NONE:
                 continue
             try:
-                settings = read_settings(text or "")
-                name = method + (
-                    f"[{', '.join(f'{k}={v}' for k, v in settings.items())}]" if settings else ""
-                )
+                parts = (text or "").replace(" ", "").split(",")
+                written = ", ".join(filter(None, parts))
+                settings = methods.read_settings(methods.get(method), written)
+                name = f"{method}[{written}]" if settings else method
                 tasks.append(
                     (
                         name,

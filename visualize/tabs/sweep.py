@@ -13,7 +13,6 @@ import gradio as gr
 
 from ouroboros_core import methods
 from ouroboros_core.errors import InvalidInput, OuroborosError
-from ouroboros_core.hyperparameters import read_settings
 from ouroboros_core.words import say
 from visualize import figures, sweep_figures
 from visualize.components.plain_views import SaveView, SweepView
@@ -95,7 +94,7 @@ class SweepPanel:
         self.settings = gr.Textbox(
             "",
             label="Fixed settings",
-            placeholder="top_k_suffixes=3; empty for the defaults",
+            placeholder="top_k_suffixes=3, or published; empty for the defaults",
             elem_id="sweep-settings",
         )
         self.prompts = gr.Textbox(
@@ -220,7 +219,7 @@ class SweepPanel:
                 f"a sweep needs between 1 and {MOST_PROMPTS} prompts, one a line, got {len(lines)}"
             )
         questions = [Question(number, "own", (line,)) for number, line in enumerate(lines, 1)]
-        grid = Grid(str(method), tuple(axes), read_settings(str(settings)))
+        grid = Grid.read(str(method), tuple(axes), str(settings))
         for draft in {cell.draft for cell in grid.cells} - {None}:
             self.runner.models.check_draft(pair, str(draft))
         counts = whole("repeats", repeats, MOST_REPEATS), whole("max_new_tokens", count, self.most)

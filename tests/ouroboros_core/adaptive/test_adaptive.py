@@ -30,11 +30,13 @@ from ouroboros_core.adaptive.cost_model import (
     Costs,
     PassCosts,
 )
+from ouroboros_core.decoding import metrics
 from ouroboros_core.decoding.engine import decode
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.hyperparameters import AUTO
 from ouroboros_core.lookup.lookahead_window import WIDEST, columns_within
 from ouroboros_core.methods.base import (
+    NO_WINDOW,
     Adjustable,
     Context,
     Method,
@@ -51,6 +53,7 @@ from ouroboros_core.sources import Source
 from ouroboros_core.tree import AnnotatedTree, Notes, Provenance, TokenTree, TreeBuilder
 from tests import tiny
 from tests.tiny import emitted, plain, prompt, run, writer
+from tests.traces import make_trace
 
 SETTABLE = [m.id for m in methods.available().values() if m.Hyperparameters.fixed()]
 DEAR = Costs(PassCosts((1, 2), (1.0, 30.0)), PassCosts((1,), (40.0,)), PassCosts((1,), (40.0,)))
@@ -479,6 +482,28 @@ def test_a_window_is_had_where_its_rows_are_cheap_and_not_where_they_are_dear() 
         free = run(models, method, text, 40, automatic=True, costs=FREE)
         assert {len(step.tree) < step.width for step in free} == {True}
         assert emitted(fixed) == emitted(chosen) == emitted(free)
+
+
+def test_where_auto_has_no_window_it_says_so() -> None:
+    models, text = tiny.pair("llama", "sdpa"), [*prompt(seed=6)] * 3
+
+    def said(method: str, costs: Costs, **settings: Any) -> tuple[set[str], str]:
+        """Of each step, and of the run."""
+        steps = run(models, method, text, 12, automatic=True, costs=costs, **settings)
+        reasons = {step.choice.why.partition("; ")[2] for step in steps if step.choice}
+        return reasons, metrics.skipped(make_trace(steps))
+
+    nothing = f"{NO_WINDOW}, and so there was nothing to propose"
+    assert said("lookahead", DEAR) == ({NO_WINDOW}, nothing)
+    assert said("lookahead", DEAR, extended=True) == ({NO_WINDOW}, NO_WINDOW)
+    assert said("union", DEAR) == ({NO_WINDOW}, NO_WINDOW)
+    for method, costs, settings in (
+        ("lookahead", FREE, {}),
+        ("union", DEAR, {"window_size": 0}),
+        ("ouroboros", DEAR, {}),
+        ("speculative", DEAR, {}),
+    ):
+        assert said(method, costs, **settings) == ({""}, "")
 
 
 def test_of_a_budget_any_question_may_be_asked_at_any_time() -> None:

@@ -73,7 +73,7 @@ def recited(method: str, count: int, **settings: Any) -> list[Step]:
 
 def test_a_good_copy_stays_whole_where_another_source_proposes_its_first_tokens() -> None:
     rest = [*PASSAGE[KNOWN:], PASSAGE[0]]
-    merging = {"auxiliary": "token_recycling", "merge": True}
+    merging = {"auxiliary": "token_recycling", "extended": True}
     merged = recited("sam", len(rest), **merging)
     copied = recited("sam", len(rest), auxiliary="none")
     assert emitted(merged) == emitted(copied) == rest

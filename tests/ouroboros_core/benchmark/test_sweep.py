@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from ouroboros_core import methods
 from ouroboros_core.adaptive.cost_model import Costs, PassCosts
 from ouroboros_core.benchmark import cells, store
 from ouroboros_core.benchmark.cells import CellRow, Ideal
@@ -159,6 +160,23 @@ def test_cells_are_the_product_of_the_axes_and_everything_else_is_as_given() -> 
             None,
         )
     assert grid.describe(grid.cells[1].coordinates) == "gamma=2, temperature=0.5"
+
+
+def test_a_sweep_begins_with_the_settings_of_a_paper_but_for_what_it_varies() -> None:
+    published = dict(methods.get("lookahead").published)
+    axes = (read_axis("window_size=2,4"),)
+    for name, text in (("lookahead[published]", ""), ("lookahead", " published ")):
+        grid = Grid.read(name, axes, text)
+        chosen = [cell.hyperparameters.model_dump() for cell in grid.cells]
+        assert chosen == [published | {"window_size": width} for width in (2, 4)]
+        assert (grid.method, grid.label) == ("lookahead", "lookahead[published]")
+    other = Grid.read("lookahead", axes, "published, ngram_size=4")
+    assert other.cells[0].hyperparameters.model_dump()["ngram_size"] == 4
+    assert other.label == Grid.read("lookahead", axes, "").label == "lookahead"
+    with pytest.raises(InvalidInput, match="window_size is varied and has a fixed value, 3"):
+        Grid.read("lookahead", axes, "published, window_size=3")
+    with pytest.raises(InvalidInput, match="union has no published settings"):
+        Grid.read("union[published]", axes, "")
 
 
 # ---------------------------------------------------------------- running

@@ -44,6 +44,12 @@ def test_the_most_frequent_follower_of_the_longest_known_context_is_taken() -> N
     tie = Counts(2)
     tie.note_text([1, 5, 1, 4])
     assert tie.likeliest([1]) == (5, 1), "of equals the first seen"
+    tie.note_text([1, 4, 1, 5])
+    assert tie.likeliest([1]) == (4, 1), "both twice, the 4 first"
+    pairs = Counts(4, shortest=2)
+    pairs.note_text([1, 2, 3])
+    assert pairs.likeliest([9, 1, 2]) == (3, 2)
+    assert pairs.likeliest([9, 9, 2]) is None, "a single token is no context there"
 
 
 def test_a_template_holds_the_paths_of_the_largest_products() -> None:

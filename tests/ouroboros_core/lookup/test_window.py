@@ -6,7 +6,6 @@ from __future__ import annotations
 import random
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -118,10 +117,7 @@ def test_the_window_begins_with_tokens_of_the_prompt_and_is_reproducible() -> No
     assert first == LookaheadWindow(9, 5, [3, 4], random.Random(1)).levels
 
 
-@pytest.mark.parametrize("switch", ["prompt_phrases", "text_phrases"])
-def test_lookahead_takes_phrases_from_prompt_and_text_and_each_can_be_switched_off(
-    switch: str,
-) -> None:
+def test_lookahead_takes_phrases_from_prompt_and_text_where_it_is_extended() -> None:
     def learned(**settings: Any) -> set[Learned | None]:
         steps = run(
             tiny.pair("llama", "sdpa"),
@@ -139,8 +135,5 @@ def test_lookahead_takes_phrases_from_prompt_and_text_and_each_can_be_switched_o
             if origin.source is Source.PHRASE
         }
 
-    neither = {"prompt_phrases": False, "text_phrases": False}
-    assert learned(**neither) == {Learned.LOOKAHEAD}
-    assert {"prompt_phrases": Learned.PROMPT, "text_phrases": Learned.TEXT}[switch] in learned(
-        **neither | {switch: True}
-    )
+    assert learned() == {Learned.LOOKAHEAD}
+    assert {Learned.PROMPT, Learned.TEXT} <= learned(extended=True)

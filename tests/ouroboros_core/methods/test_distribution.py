@@ -303,11 +303,10 @@ def check_whole_texts(
         text = text[:30]
     settings: dict[str, Any] = {
         "gamma": 2,
-        "prompt_phrases": True,
+        "extended": True,
         "ngram_size": 3,
         "tree_depth": 2,
         "max_ngram": 1,
-        "max_matches": 8,
         "min_suffix": 1,
         "max_suffix": 1,
         "k_config": "2,1",
@@ -364,7 +363,7 @@ def test_whole_texts_have_their_probability_where_chains_are_judged_as_blocks(me
 
 
 def test_copies_merged_into_a_block_keep_the_law() -> None:
-    more: dict[str, Any] = {"auxiliary": "speculative", "merge": True, "len_threshold": 1}
+    more: dict[str, Any] = {"auxiliary": "speculative", "extended": True, "len_threshold": 1}
     check_whole_texts("llama", "sam", rule="block", **more)
 
 
@@ -377,7 +376,7 @@ def test_a_warm_pool_does_not_bias_rejection_sampling() -> None:
 def test_copies_merged_into_a_drafted_tree_keep_the_distribution() -> None:
     """The draft's nodes have the probabilities they were drawn from, the copies have none; both
     hang in one tree."""
-    check_whole_texts("llama", "sam", auxiliary="speculative", merge=True, len_threshold=1)
+    check_whole_texts("llama", "sam", auxiliary="speculative", extended=True, len_threshold=1)
 
 
 @pytest.mark.parametrize("method", ["speculative", "ouroboros", "union"])

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
 from ouroboros_core import methods
+from ouroboros_core.adaptive.controller import controlled
+from ouroboros_core.adaptive.cost_model import TYPICAL
+from ouroboros_core.decoding.engine import decode
 from ouroboros_core.decoding.trace import Step
+from ouroboros_core.lookup.phrase_pool import PhrasePool
 from ouroboros_core.methods.base import (
     Context,
     Resources,
@@ -16,7 +20,7 @@ from ouroboros_core.methods.base import (
     TokenizedPrompt,
     VerificationResult,
 )
-from ouroboros_core.sampling import Sampling
+from ouroboros_core.sampling import Sampler, Sampling
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Learned, Provenance, TokenTree, TreeBuilder, chain
 from tests import tiny
@@ -73,9 +77,7 @@ class Said:
 
 def make(follows: dict[int, int], **settings: Any) -> Any:
     kind = methods.get("ouroboros")
-    chosen = kind.Hyperparameters(
-        **kind.Hyperparameters.fixed(**{"text_phrases": False, **settings})
-    )
+    chosen = kind.Hyperparameters(**kind.Hyperparameters.fixed(**settings))
     ouroboros = kind(chosen, Resources(draft_model=Scripted(follows)))
     ouroboros.start(TokenizedPrompt((1, 2, 3)), 100)
     return ouroboros
@@ -159,6 +161,47 @@ def test_fragments_of_the_discarded_draft_that_the_target_agrees_with_are_learne
     )
 
 
+KIND = methods.get("ouroboros")
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{}, KIND.Hyperparameters.fixed(), dict(KIND.published)],
+    ids=["auto", "fixed", "published"],
+)
+def test_fragments_are_learned_at_the_defaults(
+    settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both models count on, but behind the prompt the target wants 50: the whole draft is
+    discarded, and all of it but its first token is what the target says, too."""
+    follows = {n: n + 1 for n in range(100)}
+    draft, target = Scripted(follows), Scripted(follows | {3: 50})
+    made: Any = methods.create(
+        KIND, KIND.Hyperparameters.parse(settings), Resources(draft_model=cast(Any, draft))
+    )
+    sampler = Sampler(Sampling(), target.vocabulary)
+    steps = decode(
+        cast(Any, target), controlled(made, TYPICAL), (1, 2, 3), max_new_tokens=60, sampler=sampler
+    )
+    learned: dict[int, tuple[int, ...]] = {}
+    insert = PhrasePool.insert
+
+    def note(pool: Any, key: int, tokens: tuple[int, ...], origin: Learned, step: int) -> None:
+        if origin is Learned.VERIFICATION:
+            learned[key] = tokens
+        insert(pool, key, tokens, origin, step)
+
+    monkeypatch.setattr(PhrasePool, "insert", note)  # the window may have found the same before
+    first = next(steps)
+    assert first.tokens == (50,)
+    drafted = [p.source for p in first.tree.provenance].count(Source.DRAFT)
+    length = made.settings.ngram_size - 1
+    assert drafted >= length, "fewer tokens have no fragment"
+    keys = range(4, 4 + drafted - length + 1)
+    assert learned == {key: tuple(range(key + 1, key + 1 + length)) for key in keys}
+    assert all(made.pool.newest(key, 99) for key in keys)
+
+
 def test_checked_suffixes_are_replaced_by_what_the_target_says() -> None:
     ouroboros = make({3: 4}, gamma=1, ngram_size=3, top_k_suffixes=2, lookahead_phrases=False)
     ouroboros.pool.insert(4, (5, 6), Learned.LOOKAHEAD, 0)
@@ -179,9 +222,8 @@ def test_the_text_is_learned_as_it_is_written_whoever_proposed(own: bool) -> Non
         {3: 4, 4: 5},
         gamma=2,
         ngram_size=3,
-        prompt_phrases=False,
         lookahead_phrases=False,
-        text_phrases=True,
+        extended=True,
     )
     context = Context((1, 2, 3), 50, 6)
     tree = ouroboros.propose(context) if own else chain(3, (4, 5), Provenance(Source.COPY))
@@ -203,8 +245,8 @@ def test_the_text_is_learned_as_it_is_written_whoever_proposed(own: bool) -> Non
 
 
 def test_no_draft_is_asked_for_what_a_phrase_has_proposed_already() -> None:
-    """K auto: phrases of the last token are checked in any case, and a draft would most likely say
-    the same."""
+    """Extended: phrases of the last token are checked in any case, and a draft would most likely
+    say the same."""
     heard: list[int] = []
 
     class Listening(StepBudget):
@@ -215,17 +257,21 @@ def test_no_draft_is_asked_for_what_a_phrase_has_proposed_already() -> None:
         def allows_pass(self, reach: float = 1.0, rows: int = 1) -> bool:
             return not heard
 
-    def passes(known: bool) -> int:
-        ouroboros = make(
-            {3: 4}, gamma="auto", top_k_suffixes="auto", ngram_size=3, lookahead_phrases=False
-        )
+    def proposed(known: bool, extended: bool = True) -> tuple[int, set[Source]]:
+        """Draft passes, and who proposed anything."""
+        amounts: dict[str, Any] = {"gamma": "auto", "top_k_suffixes": "auto", "ngram_size": 3}
+        ouroboros = make({3: 4}, extended=extended, lookahead_phrases=False, **amounts)
         if known:
             ouroboros.pool.insert(3, (4, 5), Learned.LOOKAHEAD, 0)
-        ouroboros.propose(Context((1, 2, 3), 50, 0, Listening()))
-        return int(ouroboros.draft.model.passes)
+        tree = ouroboros.propose(Context((1, 2, 3), 50, 0, Listening()))
+        return int(ouroboros.draft.model.passes), {p.source for p in tree.provenance[1:]}
 
-    assert passes(known=False) > 0 and not heard
-    assert passes(known=True) == 0 and heard == [4]
+    assert proposed(known=False)[0] > 0 and not heard
+    assert proposed(known=True) == (0, {Source.SUFFIX}) and heard == [4]
+    assert proposed(known=True, extended=False) == (0, set()), "a phrase stands behind a draft"
+    heard.clear()
+    passes, sources = proposed(known=True, extended=False)
+    assert passes > 0 and sources == {Source.DRAFT} and not heard
 
 
 def test_a_fully_matched_suffix_is_followed_by_the_bonus() -> None:
@@ -252,7 +298,7 @@ def test_each_source_of_phrases_can_be_switched_off() -> None:
     def learned(*wanted: Learned, **settings: Any) -> set[Learned | None]:
         """Of five texts, and of more until all that is wanted was among it."""
         found: set[Learned | None] = set()
-        chosen = {"ngram_size": 3, "prompt_phrases": False, "text_phrases": False, **settings}
+        chosen = {"ngram_size": 3, **settings}
         for seed in range(5, 25):
             sampling = Sampling(temperature=0.5, seed=seed)
             steps = run(models, "ouroboros", prompt(seed=seed), 60, sampling, gamma=3, **chosen)
@@ -266,8 +312,8 @@ def test_each_source_of_phrases_can_be_switched_off() -> None:
     assert learned(lookahead, verification_phrases=False) == {lookahead}
     assert learned(verification, lookahead_phrases=False) == {verification}
     assert learned(lookahead_phrases=False, verification_phrases=False) == set()
-    assert Learned.PROMPT in learned(Learned.PROMPT, prompt_phrases=True)
-    assert Learned.TEXT in learned(Learned.TEXT, text_phrases=True)
+    both = {Learned.PROMPT, Learned.TEXT}
+    assert both <= learned(*both, extended=True)
     assert learned(top_k_suffixes=0) == set()
 
 

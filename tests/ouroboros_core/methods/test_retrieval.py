@@ -19,10 +19,10 @@ from ouroboros_core.lookup.corpus import Corpus
 from ouroboros_core.lookup.ngrams import Counts, Occurrences
 from ouroboros_core.lookup.successors import Successors
 from ouroboros_core.lookup.suffix_automaton import SuffixAutomaton
-from ouroboros_core.methods.base import Resources, VerificationResult
+from ouroboros_core.methods.base import Context, Resources, TokenizedPrompt, VerificationResult
 from ouroboros_core.sampling import Sampler, Sampling
 from ouroboros_core.sources import Source
-from ouroboros_core.tree import Learned
+from ouroboros_core.tree import Learned, Provenance, chain
 from tests import tiny
 from tests.tiny import emitted, plain, prompt
 
@@ -75,7 +75,7 @@ def test_prompt_lookup_copies_and_without_matches_it_does_not(
 ) -> None:
     steps = run("prompt_lookup", looping())
     assert len(accepted(steps, Source.COPY)) > COUNT / 2
-    monkeypatch.setattr(Occurrences, "earlier", lambda *_: [])
+    monkeypatch.setattr(Occurrences, "first_full", lambda *_: [])
     assert len(run("prompt_lookup", looping())) == COUNT
 
 
@@ -96,16 +96,19 @@ def test_prompt_lookup_says_where_it_copied_from() -> None:
 
 
 def test_a_repeated_token_is_copied_on_and_equal_continuations_count_once() -> None:
-    tree = run("prompt_lookup", [7] * 20, 20, num_tokens=6, max_matches=2)[0].tree
+    tree = run("prompt_lookup", [7] * 20, 20, num_tokens=6, extended=True)[0].tree
     assert tree.tokens == (7,) * 7
     text = [1, 2, 4, 9, 1, 2, 3, 8, 1, 2, 3, 6, 1, 2]
-    tree = run("prompt_lookup", text, 4, max_matches=2, num_tokens=1, max_ngram=2)[0].tree
+    tree = run("prompt_lookup", text, 4, extended=True, num_tokens=1, max_ngram=2)[0].tree
     assert tree.tokens == (2, 3, 4), "the two newest occurrences go on with 3"
 
 
-def test_several_matches_make_a_tree() -> None:
+def test_prompt_lookup_copies_the_first_place_as_a_chain_and_extended_two_as_a_tree() -> None:
     text = [1, 2, 3, 9, 1, 2, 4, 9, 1, 2]
-    tree = run("prompt_lookup", text, 4, max_matches=3, num_tokens=1, max_ngram=2)[0].tree
+    tree = run("prompt_lookup", text, 4, num_tokens=2, max_ngram=2)[0].tree
+    assert tree.tokens == (2, 3, 9), "the first one, and nothing beside it"
+    assert tree.parents == (-1, 0, 1)
+    tree = run("prompt_lookup", text, 4, extended=True, num_tokens=1, max_ngram=2)[0].tree
     assert tree.tokens == (2, 4, 3), "both followers, the more recent first"
     assert tree.parents == (-1, 0, 0)
     with pytest.raises(InvalidInput, match="min_ngram must be at most max_ngram, got 5 and 2"):
@@ -122,42 +125,60 @@ def test_ngram_proposes_what_was_counted_and_without_counts_nothing(
     assert len(run("ngram", looping())) == COUNT
 
 
-def test_fillers_are_the_targets_runners_up() -> None:
-    """NASD and NAPD count otherwise: with one filler only the chosen tokens are known."""
+def test_nasd_counts_as_the_reference_does() -> None:
+    """Worked by hand from the reference's update: N = 4, three fillers, behind the prompt 1 2 3 the
+    draft 4 is accepted, and 5 is the correction.
+
+    Each written token counts once, and each of the target's three likeliest once more.
+    """
     kind = methods.get("ngram")
-    models = tiny.pair(TARGET, "sdpa")
-    known = []
-    for fillers in (1, 4):
-        method: Any = kind(kind.Hyperparameters.parse({"filler_top_k": fillers}), Resources())
-        list(
-            decode(
-                models[0],
-                method,
-                prompt(),
-                max_new_tokens=20,
-                sampler=Sampler(Sampling(), tiny.VOCABULARY),
-            )
+    said = {0: [4, 7, 8], 1: [9, 5, 6]}  # after the root and after 4, the likeliest first
+
+    class Fillers:
+        def likeliest(self, k: int) -> dict[int, list[int]]:
+            return {node: tokens[:k] for node, tokens in said.items()}
+
+    def counted(fillers: int) -> dict[tuple[int, ...], dict[int, int]]:
+        chosen = kind.Hyperparameters.parse({"filler_top_k": fillers, "ngram_size": 4})
+        method: Any = kind(chosen, Resources())
+        method.start(TokenizedPrompt((1, 2, 3)), 9)
+        assert method.counts._following == {(1, 2): {3: 1}}, "of the prompt: pairs and longer"
+        tree = chain(3, (4, 6), Provenance(Source.NGRAM))
+        context, outputs = Context((1, 2, 3), 9, 0), Fillers()
+        method.learn(
+            VerificationResult.whole_step(context, tree, outputs, (1,), 5)  # type: ignore[arg-type]
         )
-        known.append(sum(len(followers) for followers in method.counts._following.values()))
-    text = [*prompt(), *plain(models[0].model, prompt(), 20)]
-    pairs = {tuple(text[n : n + 2]) for n in range(len(text) - 1)} | {
-        tuple(text[n : n + 3]) for n in range(len(text) - 2)
+        return {key: dict(value) for key, value in method.counts._following.items()}
+
+    first, second = {4: 2, 7: 1, 8: 1}, {5: 2, 9: 1, 6: 1}
+    assert counted(3) == {
+        (1, 2): {3: 1},
+        (2, 3): first,
+        (1, 2, 3): first,
+        (3, 4): second,
+        (2, 3, 4): second,
     }
-    assert known[0] == len(pairs)
-    assert known[1] > 1.5 * known[0]
+    first, second = {4: 1}, {5: 1}
+    assert counted(1) == {
+        (1, 2): {3: 1},
+        (2, 3): first,
+        (1, 2, 3): first,
+        (3, 4): second,
+        (2, 3, 4): second,
+    }, "NAPD: what was written alone"
 
 
 def test_token_recycling_recycles_and_with_a_frozen_matrix_it_does_not(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """From the same prompt, read before: what the passes themselves teach makes the difference."""
-    learning = run("token_recycling", prompt())
+    learning = run("token_recycling", prompt(), extended=True)
     assert len(accepted(learning, Source.RECYCLED)) > COUNT / 3
     monkeypatch.setattr(methods.get("token_recycling"), "learn", lambda *_: None)
-    frozen = run("token_recycling", prompt())
+    frozen = run("token_recycling", prompt(), extended=True)
     assert len(frozen) > 1.3 * len(learning)
     monkeypatch.setattr(Successors, "learn", lambda *_: None)
-    assert len(run("token_recycling", prompt())) == COUNT
+    assert len(run("token_recycling", prompt(), extended=True)) == COUNT
 
 
 def test_the_matrix_begins_with_what_the_target_says_of_the_prompt() -> None:
@@ -170,11 +191,11 @@ def test_the_matrix_begins_with_what_the_target_says_of_the_prompt() -> None:
     for vocabulary in (1, 1 << 20):  # one chunk, and one of 64 rows each
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("ouroboros_core.models.causal_lm.PROJECTED", (1 << 25) // vocabulary)
-            tree = run("token_recycling", text, 3)[0].tree
+            tree = run("token_recycling", text, 3, extended=True)[0].tree
         children = [tree.tokens[n] for n in tree.children(0)]
         assert len(children) > 1
         assert children == best[: len(children)]
-    assert len(run("token_recycling", text, 3, read_prompt=False)[0].tree) == 1, (
+    assert len(run("token_recycling", text, 3)[0].tree) == 1, (
         "nothing is known before the first pass"
     )
 
@@ -227,8 +248,8 @@ def test_a_copy_that_reaches_the_end_of_the_text_goes_on_with_itself() -> None:
 
 
 def test_without_a_match_the_auxiliary_method_drafts_and_learns() -> None:
-    steps = run("sam", prompt(), 20, auxiliary="token_recycling", len_threshold=30, merge=False)
-    alone = run("token_recycling", prompt(), 20)
+    steps = run("sam", prompt(), 20, auxiliary="token_recycling", len_threshold=30)
+    alone = run("token_recycling", prompt(), 20, extended=True)
     assert [step.tree for step in steps] == [step.tree for step in alone]
 
 
@@ -241,10 +262,12 @@ def test_without_a_match_the_auxiliary_method_drafts_and_learns() -> None:
         Sampling(temperature=0.9, acceptance="rejection"),
     ],
 )
-@pytest.mark.parametrize("merge", [False, True])
-def test_sam_over_every_auxiliary_is_exact(auxiliary: str, sampling: Sampling, merge: bool) -> None:
+@pytest.mark.parametrize("extended", [False, True])
+def test_sam_over_every_auxiliary_is_exact(
+    auxiliary: str, sampling: Sampling, extended: bool
+) -> None:
     models = tiny.pair(TARGET, "sdpa")
-    settings: dict[str, Any] = {"auxiliary": auxiliary, "merge": merge, "len_threshold": 2}
+    settings: dict[str, Any] = {"auxiliary": auxiliary, "extended": extended, "len_threshold": 2}
     steps = tiny.run(models, "sam", prompt(), COUNT, sampling, retrieve=False, **settings)
     if not sampling.rejects:
         assert emitted(steps) == plain(models[0].model, prompt(), COUNT, sampling)
@@ -253,7 +276,7 @@ def test_sam_over_every_auxiliary_is_exact(auxiliary: str, sampling: Sampling, m
     assert sources - {Source.COPY, Source.CORPUS}, "the auxiliary drafted, too"
     trees = [{p.source for p in step.tree.provenance[1:]} for step in steps]
     both = [found for found in trees if Source.COPY in found and len(found) > 1]
-    assert bool(both) == merge, "in one tree only where they are merged"
+    assert bool(both) == extended, "in one tree only where it is extended"
 
 
 def test_an_auxiliary_that_watches_learns_while_sam_copies(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -261,7 +284,7 @@ def test_an_auxiliary_that_watches_learns_while_sam_copies(monkeypatch: pytest.M
     seen: list[VerificationResult] = []
     monkeypatch.setattr(kind, "learn", lambda _, result: seen.append(result))
     text = [5, 6, 7, 8, 9, 5, 6, 7]
-    steps = run("sam", text, 3, merge=False)
+    steps = run("sam", text, 3, len_threshold=1)
     assert Source.COPY in {p.source for p in steps[0].tree.provenance}
     assert seen and len(seen[0].tree) == 1 < len(seen[0].checked.tree), (
         "nothing of its own, and all of the others'"
@@ -278,7 +301,6 @@ def test_a_corpus_must_beat_the_text_by_the_bias() -> None:
             20,
             corpus=longer,
             auxiliary="none",
-            merge=False,
             len_threshold=3,
             len_bias=bias,
         )[0].tree
@@ -294,7 +316,6 @@ def test_a_corpus_must_beat_the_text_by_the_bias() -> None:
             20,
             corpus=corpus,
             auxiliary="none",
-            merge=False,
             len_threshold=5,
             len_bias=bias,
         )[0].tree
@@ -305,7 +326,6 @@ def test_a_corpus_must_beat_the_text_by_the_bias() -> None:
         20,
         corpus=corpus,
         auxiliary="none",
-        merge=False,
         len_threshold=5,
         len_bias=0,
     )[0].tree
@@ -319,7 +339,6 @@ def test_a_corpus_must_beat_the_text_by_the_bias() -> None:
                 20,
                 corpus=corpus,
                 auxiliary="none",
-                merge=False,
                 len_threshold=5,
                 len_bias=5,
             )[0].tree
@@ -347,7 +366,7 @@ def test_a_short_match_of_the_prediction_does_not_push_the_auxiliary_aside() -> 
     text = prompt()
     whole = plain(tiny.target(TARGET), text, COUNT)
     junk = [token for token in whole[::3] for token in (token, 1, 2)]
-    steps = run("sam", text, prediction=[3, *junk], len_threshold=4, merge=False)
+    steps = run("sam", text, prediction=[3, *junk], len_threshold=4)
     copies = [
         p for step in steps[1:] for p in step.tree.provenance[1:] if p.learned is Learned.PREDICTION
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,11 @@ import httpx
 import pytest
 
 from ouroboros_core import methods
+from ouroboros_core.decoding.trace_io import read_trace
 from ouroboros_core.words import say
 from tests import ROOT
 from tests.visitor import DONE, choose, open_tab, set_count, tokens, watch
-from visualize import permalink
+from visualize import gallery, permalink
 
 pytestmark = [pytest.mark.browser, pytest.mark.embedded, pytest.mark.slow]
 
@@ -68,6 +70,19 @@ def test_a_parameter_that_is_wrong_costs_only_itself() -> None:
         permalink.Inputs("", max_new_tokens=16),
         ["a link can hold a prompt of 4000 characters, this one has 5000"],
     )
+
+
+def test_what_names_a_setting_that_is_gone_is_read_without_it() -> None:
+    """Links and traces of an earlier version."""
+    query = {"prompt": "Hi", "method": "sam", "merge": "true", "len_bias": "3"}
+    assert permalink.read(query) == (
+        permalink.Inputs("Hi", "sam", settings={"len_bias": 3}),
+        [],
+    )
+    trace = gallery.trace("heap-lookahead")
+    old = replace(trace, hyperparameters=trace.hyperparameters | {"prompt_phrases": True})
+    assert read_trace(old.to_json()) == old
+    assert permalink.of(old) is None, "these settings cannot be asked for any more"
 
 
 def test_a_link_offers_the_run_it_names_and_one_click_makes_it(browser: Any, url: str) -> None:
