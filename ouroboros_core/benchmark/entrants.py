@@ -62,8 +62,11 @@ class Entrant(Protocol):
     repeats_plain_text: bool
     """Whether its text must equal the baseline's."""
 
-    def run(self, prompt: str, history: Sequence[str], max_new_tokens: int) -> Outcome:
-        """Continue the prompt, which follows `history` (user and assistant in turn)."""
+    def run(
+        self, prompt: str, history: Sequence[str], max_new_tokens: int, prediction: str = ""
+    ) -> Outcome:
+        """Continue the prompt, which follows `history` (user and assistant in turn). prediction:
+        the text that is expected, for whoever can use one; empty if nothing is."""
         ...
 
 
@@ -152,10 +155,14 @@ class MethodEntrant:
                 fingerprint=self._pair.fingerprint,
             )
 
-    def run(self, prompt: str, history: Sequence[str], max_new_tokens: int) -> Outcome:
-        return outcome_of(self.trace(prompt, history, max_new_tokens))
+    def run(
+        self, prompt: str, history: Sequence[str], max_new_tokens: int, prediction: str = ""
+    ) -> Outcome:
+        return outcome_of(self.trace(prompt, history, max_new_tokens, prediction))
 
-    def trace(self, prompt: str, history: Sequence[str], max_new_tokens: int) -> Trace:
+    def trace(
+        self, prompt: str, history: Sequence[str], max_new_tokens: int, prediction: str = ""
+    ) -> Trace:
         from ouroboros_core.decoding.generation import Generation, Task
 
         spec, chat = self._spec, bool(self._pair.tokenizer.chat_template)
@@ -167,6 +174,7 @@ class MethodEntrant:
             max_new_tokens,
             chat,
             tuple(history),
+            prediction if Need.EXPECTED_TEXT in methods.get(spec.method).uses else "",
         )
         return Generation(self._pair, task, self.pool).run()
 

@@ -133,7 +133,12 @@ class Runner:
                 )
                 self.memory.reset()
                 with naming(question, turn):
-                    outcome = entrant.run(prompt, history, self.settings.max_new_tokens)
+                    outcome = entrant.run(
+                        prompt,
+                        history,
+                        self.settings.max_new_tokens,
+                        "" if turn else question.prediction,
+                    )
                 runs.append((entrant, outcome, self.memory.megabytes()))
             plain = next(
                 outcome.tokens for entrant, outcome, _ in runs if entrant.label == BASELINE
