@@ -6,10 +6,12 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from ouroboros_core.errors import InvalidInput
+from ouroboros_core.lookup.memories import Memories
+from ouroboros_core.lookup.memory import Memory
 from ouroboros_core.methods.base import REMEDIES, Method, Need, Resources
 
 DEFAULT = "union"
@@ -34,6 +36,11 @@ def get(method: str) -> type[Method]:
             f"method must be one of {', '.join(available())}, got {str(method)[:80]}"
         )
     return available()[method]
+
+
+def able(need: Need) -> str:
+    """The methods that can make use of something, by id, as a list in words."""
+    return ", ".join(m.id for m in available().values() if need in m.uses | m.needs)
 
 
 PRESETS = ("auto", "published")
@@ -74,5 +81,17 @@ def create(kind: type[Method], hyperparameters: Any, resources: Resources) -> Me
         member, chosen = get(name), dict(settings)
         if chosen.pop("fixed", False):
             chosen = member.Hyperparameters.fixed(**chosen)
-        members[role] = create(member, member.Hyperparameters(**chosen), resources)
+        given = member.Hyperparameters(**chosen)
+        kept = _kept(f"{role}/{name}", member, given, resources)
+        members[role] = create(member, given, replace(resources, memory=kept))
     return kind(hyperparameters, replace(resources, members=members))
+
+
+def _kept(
+    role: str, member: type[Method], hyperparameters: Any, resources: Resources
+) -> Memory | None:
+    """A member's part of what is kept for all; None where the run is cold, or it keeps nothing."""
+    memory = resources.memory
+    if not isinstance(memory, Memories):
+        return None
+    return memory.part(role, partial(member.new_memory, hyperparameters))

@@ -187,10 +187,10 @@ def test_a_run_starts_once_and_ends_once_whoever_waits_says_so_before(runner: Ru
 def test_what_a_worker_yields_is_pickled_and_comes_back_equal(runner: Runner) -> None:
     """Of runs and races, every kind; of a sweep, which is never lent, all but the sweep itself."""
     learning = make_task(method="ouroboros")
-    pool = partial(Session().pool, learning)
+    memory = partial(Session().memory, learning)
     blocking = runner.run(make_task(), compare=False)
     next(blocking)
-    running = runner.run(learning, compare=True, pool=pool, fresh=True)
+    running = runner.run(learning, compare=True, memory=memory, fresh=True)
     updates: list[Any] = [next(running)]
     blocking.close()
     updates += running
@@ -203,9 +203,9 @@ def test_what_a_worker_yields_is_pickled_and_comes_back_equal(runner: Runner) ->
     updates += sweeping[1:]
     for update in updates:
         back = pickle.loads(pickle.dumps(update))
-        if isinstance(update, Started | Finished) and update.pool is not None:
-            assert back.pool.fingerprint == update.pool.fingerprint
-            back = replace(back, pool=update.pool)
+        if isinstance(update, Started | Finished) and update.memory is not None:
+            assert back.memory.fingerprint == update.memory.fingerprint
+            back = replace(back, memory=update.memory)
         assert back == update
 
 
