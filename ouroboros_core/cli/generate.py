@@ -68,8 +68,8 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--pool",
         type=Path,
         metavar="FILE",
-        help="a warm start, with what the method kept of earlier runs: read if it exists, written "
-        "afterwards [lookahead, ouroboros, prompt_lookup, token_recycling, sam, union]",
+        help="what the method keeps of earlier runs, for a warm start: read if it exists, written "
+        f"afterwards [{methods.able(Need.MEMORY)}]",
     )
 
 

@@ -261,7 +261,7 @@ def test_commas_in_brackets_do_not_split_and_the_baseline_is_added() -> None:
         ("speculative[gamma]", "expected setting=value, got gamma"),
         ("speculative[gamma=2", "the bracket is not closed"),
         ("speculative[gamma=2,gamma=3]", "gamma is set twice"),
-        ("speculative[warm=true]", "speculative has no phrase pool that could be warm"),
+        ("speculative[warm=true]", "speculative keeps nothing that could be warm; .*sam.* do"),
         ("ouroboros[warm=maybe]", "warm must be true or false, got maybe"),
         (
             "ouroboros[acceptance=never]",
@@ -343,6 +343,47 @@ def test_a_resumed_benchmark_has_the_counts_of_an_uninterrupted_one(
         sum(m.passes + m.draft_passes for m in warm if m.repeat == repeat) for repeat in (0, 1)
     ]
     assert by_repeat[1] < by_repeat[0], "the pool was not kept from prompt to prompt"
+
+
+def test_every_kind_of_memory_is_kept_over_an_interruption(pair: Pair, tmp_path: Path) -> None:
+    """The oracle is the benchmark that was not interrupted; asked again, what was kept saves
+    passes."""
+    kinds = "lookahead", "prompt_lookup", "token_recycling", "sam"
+    warm = [f"{name}[warm=true]" for name in kinds]
+    names = ["autoregressive", *warm]
+    without_history(pair)
+
+    def runner(path: Path | None, resume: bool = False) -> Runner:
+        settings = make_settings(methods=names, questions=2, turns=False, max_new_tokens=16)
+        field = [MethodEntrant(pair, spec) for spec in entrants.parse(",".join(names), Sampling())]
+        questions = prompts.read(write_prompts(tmp_path / "p.jsonl", 2))
+        opened = Share().open(settings, path, resume=resume)
+        return Runner(pair, field, questions, opened, Share())
+
+    whole, path = runner(None), tmp_path / "out.json"
+    assert len(list(whole.run())) == 4
+    next(iter(runner(path).run()))
+    assert json.loads(path.read_text())["memories"].keys() == {*warm}
+    resumed = runner(path, resume=True)
+    assert len(list(resumed.run())) == 3
+    assert counts(resumed.store) == counts(whole.store)
+    for name in warm:
+        first, again = (
+            sum(m.passes for m in whole.store.measurements if (m.method, m.repeat) == (name, n))
+            for n in (0, 1)
+        )
+        assert again < first, name
+
+
+def test_a_warm_row_stands_beside_the_cold_one_and_says_so() -> None:
+    names = ["autoregressive", "sam", "sam[alpha=2]", "union", "sam[alpha=2,warm=true]"]
+    names += ["lookahead[warm=true]", "sam[warm=true]"]
+    runs = [run_of(name, 1, 1.0) for name in names]
+    shown = report.markdown(report.rows(runs)).splitlines()[2:]
+    assert [line.split(" | ")[0].removeprefix("| ") for line in shown] == [
+        *("`autoregressive`", "`sam`", "`sam`, warm", "`sam[alpha=2]`", "`sam[alpha=2]`, warm"),
+        *("`union`", "`lookahead`, warm"),
+    ]
 
 
 def test_counts_are_those_of_the_traces(pair: Pair, tmp_path: Path) -> None:
