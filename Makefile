@@ -96,6 +96,7 @@ table: setup
 BENCHED := autoregressive,draft_only,speculative,speculative[gamma=2],ouroboros,lookahead,lookahead[window_size=7],ngram,rest,prompt_lookup
 BENCHED := $(BENCHED),sam[auxiliary=none],token_recycling,sam,eagle2,sam[auxiliary=eagle2],union
 BENCHED := $(BENCHED),cape,multi_candidate,spectr,speculative[acceptance=block]
+BENCHED := $(BENCHED),lookahead[warm=true],ouroboros[warm=true],prompt_lookup[warm=true],token_recycling[warm=true],sam[warm=true],union[warm=true]
 bench: setup
 	$(PYTHON) -m ouroboros_core bench --methods '$(BENCHED)' --peers hf-greedy,hf-assisted,hf-prompt-lookup \
 	  --max-new-tokens 32 --json assets/benchmark.json --resume

@@ -48,10 +48,11 @@ class Provenance:
     """Where a node comes from.
 
     source    who proposed it
-    learned   for a phrase where it was learned; a copy may be one of the prediction
+    learned   for a phrase where it was learned; a copy may be one of the prediction; a copy or a
+              recycled candidate may be one of history, which is an earlier run
     step      for a phrase, at which step of this run it was learned; otherwise at which it was
               proposed
-    position  of the token that was copied: in the context, or in the prediction
+    position  of the token that was copied: in the context, or in the prediction; None in history
     match     how many tokens before it had been found there, too
     rank      its rank among several candidates, from 0
     confidence  the probability that the draft gave it, rounded to two digits

@@ -34,7 +34,7 @@ while len(texts) < {TOKENS}:
 trace = replace(recorded, steps=tuple(steps), texts=tuple(texts))
 
 class Stream(runner.Runner):
-    def run(self, task, compare, charts=True, pool=None, **_):
+    def run(self, task, compare, charts=True, memory=None, **_):
         common = {{"run": "stream", "badge": "live", "title": "a stream", "prompt": "", "chat": False}}
         view = {{**common, "seq": 1, "from": 0, "steps": [], "status": "begun", "tiles": []}}
         yield Started("stream", replace(trace, steps=(), texts=()), None, view)

@@ -72,7 +72,9 @@ def main() -> None:
     for question in questions:
         plain = 0.0
         for entrant in sorted(entrants, key=lambda entrant: entrant.label != BASELINE):
-            trace = entrant.trace(question.turns[0], (), arguments.max_new_tokens)
+            trace = entrant.trace(
+                question.turns[0], (), arguments.max_new_tokens, question.prediction
+            )
             taken = seconds(pair, trace)
             tokens = sum(len(step.tokens) for step in trace.steps)
             plain = taken if entrant.label == BASELINE else plain

@@ -80,6 +80,7 @@ def profile(pair: Pair, name: str, questions: Sequence[Question], max_new_tokens
             kind.Hyperparameters(),
             max_new_tokens=max_new_tokens,
             chat=chat,
+            prediction=question.expected_by(kind),
         )
         generation = Generation(mine, task)
         for step in generation:

@@ -23,7 +23,7 @@ from ouroboros_core.decoding.engine import decode
 from ouroboros_core.decoding.recorder import Recorder
 from ouroboros_core.decoding.trace import Step
 from ouroboros_core.lookup.corpus import Corpus
-from ouroboros_core.lookup.phrase_pool import PhrasePool
+from ouroboros_core.lookup.memory import Memory
 from ouroboros_core.methods.base import Need, Resources
 from ouroboros_core.models.causal_lm import CausalLM
 from ouroboros_core.models.eagle import EagleDrafter, EagleHead
@@ -261,7 +261,7 @@ def run(
     count: int,
     sampling: Sampling | None = None,
     stop: frozenset[int] = frozenset(),
-    pool: PhrasePool | None = None,
+    memory: Memory | None = None,
     retrieve: bool = True,
     automatic: bool = False,
     costs: Costs = TYPICAL,
@@ -272,14 +272,14 @@ def run(
     'auto' are so if `automatic`."""
     kind = methods.get(method)
     sampler = Sampler(
-        sampling or Sampling(), models[0].vocabulary, run=pool.runs if pool is not None else 0
+        sampling or Sampling(), models[0].vocabulary, run=memory.runs if memory is not None else 0
     )
     chosen = kind.Hyperparameters(
         **(settings if automatic else kind.Hyperparameters.fixed(**settings))
     )
     head = drafter(models[0]) if Need.HEAD in methods.needed(kind, chosen) else None
     texts = corpus(models[0].name) if retrieve and models[0].name in EIGHT else None
-    resources = Resources(sampler, models[1], stop, pool, head, texts, sizing=costs.sizing)
+    resources = Resources(sampler, models[1], stop, memory, head, texts, sizing=costs.sizing)
     instance = controlled(methods.create(kind, chosen, resources), costs)
     limits: Any = {
         "max_new_tokens": count,
@@ -287,6 +287,15 @@ def run(
         "recorder": Recorder(sampler) if record else None,
     }
     return list(decode(writer(models, method), instance, text, sampler=sampler, **limits))
+
+
+def new_memory(method: str, automatic: bool = False, **settings: Any) -> Memory:
+    """An empty memory for the settings that `run` takes."""
+    kind = methods.get(method)
+    chosen = settings if automatic else kind.Hyperparameters.fixed(**settings)
+    memory = kind.new_memory(kind.Hyperparameters(**chosen))
+    assert memory is not None
+    return memory
 
 
 def emitted(steps: Sequence[Step]) -> list[int]:

@@ -38,9 +38,14 @@ def share(chance: float) -> str:
 def origin(provenance: Provenance) -> str:
     """Where a proposal comes from, a sentence; empty if there is nothing to say."""
     parts = []
-    if provenance.learned is not None and provenance.source is not Source.COPY:
+    learned, earlier = provenance.learned, provenance.learned is Learned.HISTORY
+    if provenance.source is Source.COPY and earlier:
+        parts.append("copied from the text of an earlier run")
+    elif provenance.source is Source.RECYCLED and earlier:
+        parts.append("kept from an earlier run")
+    elif learned is not None and provenance.source is not Source.COPY:
         when = f" at step {provenance.step + 1}" if provenance.step is not None else ""
-        parts.append(f"phrase learned {LEARNED[provenance.learned]}{when}")
+        parts.append(f"phrase learned {LEARNED[learned]}{when}")
     if provenance.position is not None:
         expected = provenance.learned is Learned.PREDICTION
         text = "the expected text" if expected else "prompt and output"

@@ -44,8 +44,9 @@ export class TokenFacts {
     facts.odds = before === undefined || !step.odds ? undefined : step.odds[before];
     facts.chosen = chosen && own(chosen, step);
     facts.alone = facts.source === "draft" && facts.number === undefined;
-    if (facts.learned && facts.source !== "copy") facts.phrase = phraseOf(step, facts);
-    if (facts.step !== undefined && facts.learned && facts.learned !== "history" && facts.source !== "copy") {
+    const phrase = facts.learned && facts.source !== "copy" && facts.source !== "recycled";
+    if (phrase) facts.phrase = phraseOf(step, facts);
+    if (facts.step !== undefined && phrase && facts.learned !== "history") {
       facts.learnedAt = facts.step;
       facts.jump = () => this.jump(facts.step);
     }

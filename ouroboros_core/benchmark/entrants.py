@@ -2,8 +2,8 @@
 
 A method is named as on the command line, with its settings in brackets:
 `ouroboros[gamma=6,top_k_suffixes=3]`; `ouroboros[published]` has those of its paper, and others
-may follow. Besides the method's own settings there are `warm=true`, which keeps its phrase pool
-from prompt to prompt, and `acceptance=rejection`. The baseline's rule is always `match`: it
+may follow. Besides the method's own settings there are `warm=true`, which keeps what the method
+learns from prompt to prompt, and `acceptance=rejection`. The baseline's rule is always `match`: it
 proposes nothing, and its text is the one that others are compared with.
 """
 
@@ -17,7 +17,7 @@ from ouroboros_core import methods
 from ouroboros_core.decoding.trace import Seconds, Trace
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.hyperparameters import Hyperparameters
-from ouroboros_core.lookup.phrase_pool import PhrasePool
+from ouroboros_core.lookup.memory import Memory
 from ouroboros_core.methods.base import Need
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.sources import Source
@@ -62,8 +62,11 @@ class Entrant(Protocol):
     repeats_plain_text: bool
     """Whether its text must equal the baseline's."""
 
-    def run(self, prompt: str, history: Sequence[str], max_new_tokens: int) -> Outcome:
-        """Continue the prompt, which follows `history` (user and assistant in turn)."""
+    def run(
+        self, prompt: str, history: Sequence[str], max_new_tokens: int, prediction: str = ""
+    ) -> Outcome:
+        """Continue the prompt, which follows `history` (user and assistant in turn). prediction:
+        the text that is expected, for whoever can use one; empty if nothing is."""
         ...
 
 
@@ -110,8 +113,10 @@ def read_spec(text: str, sampling: Sampling) -> Spec:
     warm = settings.pop("warm", "false")
     if warm not in ("true", "false"):
         raise InvalidInput(f"{text}: warm must be true or false, got {warm}")
-    if warm == "true" and Need.PHRASE_POOL not in kind.uses:
-        raise InvalidInput(f"{text}: {kind.id} has no phrase pool that could be warm")
+    if warm == "true" and Need.MEMORY not in kind.uses:
+        raise InvalidInput(
+            f"{text}: {kind.id} keeps nothing that could be warm; {methods.able(Need.MEMORY)} do"
+        )
     rule = settings.pop("acceptance", "match" if text == BASELINE else sampling.acceptance)
     chosen = Sampling.parse({**sampling.model_dump(), "acceptance": rule})
     assert isinstance(chosen, Sampling)
@@ -119,7 +124,7 @@ def read_spec(text: str, sampling: Sampling) -> Spec:
 
 
 class MethodEntrant:
-    """One of our methods on a pair; a warm one keeps its pool."""
+    """One of our methods on a pair; a warm one keeps its memory."""
 
     setting = ""
 
@@ -135,24 +140,25 @@ class MethodEntrant:
             )
         self.label = spec.text
         self.repeats_plain_text = kind.writer is Source.TARGET and not spec.sampling.rejects
-        self.pool: PhrasePool | None = None
+        self.memory: Memory | None = None
         self._pair, self._spec = pair, spec
         self.reset()
 
     def reset(self) -> None:
-        """Start over: empties a warm pool."""
-        settings = self._spec.hyperparameters.model_dump()
-        if self._spec.warm:
-            self.pool = PhrasePool(
-                settings["ngram_size"],
-                settings["guess_set_size"],
-                fingerprint=self._pair.fingerprint,
-            )
+        """Start over: empties a warm memory."""
+        spec = self._spec
+        if spec.warm:
+            kind, fingerprint = methods.get(spec.method), self._pair.fingerprint
+            self.memory = kind.new_memory(spec.hyperparameters, fingerprint)
 
-    def run(self, prompt: str, history: Sequence[str], max_new_tokens: int) -> Outcome:
-        return outcome_of(self.trace(prompt, history, max_new_tokens))
+    def run(
+        self, prompt: str, history: Sequence[str], max_new_tokens: int, prediction: str = ""
+    ) -> Outcome:
+        return outcome_of(self.trace(prompt, history, max_new_tokens, prediction))
 
-    def trace(self, prompt: str, history: Sequence[str], max_new_tokens: int) -> Trace:
+    def trace(
+        self, prompt: str, history: Sequence[str], max_new_tokens: int, prediction: str = ""
+    ) -> Trace:
         from ouroboros_core.decoding.generation import Generation, Task
 
         spec, chat = self._spec, bool(self._pair.tokenizer.chat_template)
@@ -164,8 +170,9 @@ class MethodEntrant:
             max_new_tokens,
             chat,
             tuple(history),
+            prediction if Need.EXPECTED_TEXT in methods.get(spec.method).uses else "",
         )
-        return Generation(self._pair, task, self.pool).run()
+        return Generation(self._pair, task, self.memory).run()
 
 
 def outcome_of(trace: Trace) -> Outcome:

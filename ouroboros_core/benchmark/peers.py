@@ -112,7 +112,9 @@ class Peer:
         self._pair, self._sampling = pair, sampling
         self._options = SETTINGS[name][setting]
 
-    def run(self, prompt: str, history: Sequence[str], max_new_tokens: int) -> Outcome:
+    def run(
+        self, prompt: str, history: Sequence[str], max_new_tokens: int, prediction: str = ""
+    ) -> Outcome:
         pair = self._pair
         tokens = pair.encode(prompt, chat=bool(pair.tokenizer.chat_template), history=history)
         check_length(tokens, max_new_tokens, pair.target)

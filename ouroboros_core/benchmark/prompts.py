@@ -2,7 +2,8 @@
 
 Spec-Bench (hemingkx/Spec-Bench, `question.jsonl`): one JSON object a line with question_id,
 category and turns. MT-bench's eight categories are one group, `mt_bench`; every other category is
-its own.
+its own. A question may have a `prediction`, too: the text that is expected, such as the old version
+of a file that is to be edited.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Any
 
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.locations import assets
+from ouroboros_core.methods.base import Method, Need
 
 MT_BENCH = (
     "writing",
@@ -30,7 +32,10 @@ MT_BENCH = (
     "stem",
     "humanities",
 )
-GROUPS = ("mt_bench", "translation", "summarization", "qa", "math_reasoning", "rag")
+SPEC_BENCH = ("mt_bench", "translation", "summarization", "qa", "math_reasoning", "rag")
+GROUPS = (*SPEC_BENCH, "code", "edit", "similar")
+"""Spec-Bench's groups; functions from a docstring; files to edit, each with its old version; and a
+series of alike questions, for what a warm method learns from one for the next."""
 FIELDS = {
     "turns": "Spec-Bench",
     "prompt": "HumanEval",
@@ -44,16 +49,22 @@ FIELDS = {
 
 @dataclass(frozen=True)
 class Question:
-    """One line of the file; the first turn is the prompt."""
+    """One line of the file; the first turn is the prompt. prediction: the text that is expected as
+    the answer to it; empty if nothing is."""
 
     id: int | str
     category: str
     turns: tuple[str, ...]
+    prediction: str = ""
 
     @property
     def group(self) -> str:
         """What Spec-Bench reports it under."""
         return "mt_bench" if self.category in MT_BENCH else self.category
+
+    def expected_by(self, kind: type[Method]) -> str:
+        """The expected text, for a method that can use one; empty for every other."""
+        return self.prediction if Need.EXPECTED_TEXT in kind.uses else ""
 
 
 def own_prompts(limit: int | None = None) -> list[Question]:
@@ -75,9 +86,10 @@ def spread(questions: Sequence[Question], limit: int | None) -> list[Question]:
 
 def digest(questions: Iterable[Question]) -> str:
     """Twelve hex digits that identify a set of questions."""
-    return hashlib.sha256(repr([(q.id, q.group, q.turns) for q in questions]).encode()).hexdigest()[
-        :12
+    facts = [
+        (q.id, q.group, q.turns, *((q.prediction,) if q.prediction else ())) for q in questions
     ]
+    return hashlib.sha256(repr(facts).encode()).hexdigest()[:12]
 
 
 def read(path: Path, field: str | None = None) -> list[Question]:
@@ -86,7 +98,8 @@ def read(path: Path, field: str | None = None) -> list[Question]:
     field: where the prompt stands (`translation.de` for one inside another); None finds turns
     (Spec-Bench), prompt (HumanEval), text (MBPP), question (GSM8K), article (CNN/DM) and
     translation (WMT, its first language) by itself. For the last two an instruction is put before
-    the text; a field that is named is taken as it is.
+    the text; a field that is named is taken as it is. The expected text, where there is one, stands
+    in `prediction`.
 
     Raises InvalidInput naming the line that is wrong.
     """
@@ -108,6 +121,8 @@ def read(path: Path, field: str | None = None) -> list[Question]:
                 raise InvalidInput(f"{path.name}, line {number} is not JSON: {error}") from None
             try:
                 questions.append(_question(data, number, field))
+            except InvalidInput as error:
+                raise InvalidInput(f"{path.name}, line {number}: {error}") from None
             except (ValueError, KeyError, TypeError, AttributeError, StopIteration):
                 wanted = f"the field {field}" if field else f"any of the fields {', '.join(FIELDS)}"
                 there = ", ".join(data) if isinstance(data, dict) else "no object"
@@ -133,9 +148,13 @@ def _question(data: dict[str, Any], number: int, field: str | None) -> Question:
         turns = [_instruct(found, turn) for turn in turns]
     if not turns or not all(isinstance(turn, str) and turn for turn in turns):
         raise TypeError("expected text")
+    prediction = data.get("prediction") or ""
+    if not isinstance(prediction, str):
+        raise InvalidInput(f"prediction must be a text, got {str(prediction)[:40]}")
     id_ = next((data[name] for name in ("question_id", "task_id", "id") if name in data), number)
     category = data.get("category") or FIELDS.get(found, found)
-    return Question(id_ if isinstance(id_, int) else str(id_), str(category), tuple(turns))
+    id_ = id_ if isinstance(id_, int) else str(id_)
+    return Question(id_, str(category), tuple(turns), prediction)
 
 
 def _instruct(field: str, value: Any) -> Any:

@@ -15,7 +15,7 @@ from typing import Protocol
 
 import numpy as np
 
-from ouroboros_core.benchmark.entrants import BASELINE
+from ouroboros_core.benchmark.entrants import BASELINE, split
 from ouroboros_core.benchmark.prompts import GROUPS
 from ouroboros_core.benchmark.store import Measurement
 from ouroboros_core.decoding.trace import Seconds
@@ -25,6 +25,8 @@ OVERALL = "overall"
 PEER = "hf-"
 """What the names of transformers' own modes of decoding begin with."""
 HF_GREEDY = f"{PEER}greedy"
+WARM = "warm=true"
+"""The setting of a method that keeps what it learns from prompt to prompt."""
 ABSENT = "–"
 """In a table, for a number that was not measured or does not apply."""
 RESAMPLES = 2000
@@ -119,10 +121,10 @@ def _speeds(runs: Iterable[Measurement]) -> Speeds:
 
 
 def rows(measurements: Sequence[Measurement]) -> list[Row]:
-    """All rows, methods in the order in which they were measured first, the groups of each with
-    `overall` last."""
+    """All rows, methods in the order in which they were measured first, but a warm one behind the
+    same one cold; the groups of each with `overall` last."""
     runs = _best_settings(measurements)
-    names = list(dict.fromkeys(run.method for run in _in_order(measurements)))
+    names = _warm_beside_cold(dict.fromkeys(run.method for run in _in_order(measurements)))
     found = {run.group for run in runs}
     groups = [g for g in GROUPS if g in found] + sorted(found - set(GROUPS)) + [OVERALL]
     return [
@@ -139,6 +141,26 @@ def _in_order(measurements: Sequence[Measurement]) -> list[Measurement]:
     return sorted(
         measurements, key=lambda run: (run.method != BASELINE, run.method.startswith(PEER))
     )
+
+
+def cold_name(name: str) -> str:
+    """What a method that is warm is called where it is cold; the name itself of one that is not.
+
+    `sam[warm=true]` is `sam`, and `ouroboros[gamma=3,warm=true]` is `ouroboros[gamma=3]`.
+    """
+    method, _, rest = name.partition("[")
+    settings = split(rest.removesuffix("]"))
+    if WARM not in settings:
+        return name
+    others = ",".join(setting for setting in settings if setting != WARM)
+    return f"{method}[{others}]" if others else method
+
+
+def _warm_beside_cold(names: Iterable[str]) -> list[str]:
+    """In the given order, but a warm method directly behind the same one cold, where that ran."""
+    there = list(names)
+    rank = {name: number for number, name in enumerate(there)}
+    return sorted(there, key=lambda name: (rank.get(cold_name(name), rank[name]), rank[name]))
 
 
 def _best_settings(measurements: Sequence[Measurement]) -> list[Measurement]:
@@ -257,7 +279,9 @@ def markdown(table: Sequence[Row], unmeasured: Sequence[str] = ()) -> str:
 
 def _cells(row: Row, hf: bool) -> list[str]:
     """The overall numbers of a row, in the columns' order."""
-    name = f"`{row.method}`" + (f" ({row.setting})" if row.setting else "")
+    cold = cold_name(row.method)
+    name = f"`{cold}`" + (", warm" if cold != row.method else "")
+    name += f" ({row.setting})" if row.setting else ""
     counts = row.tokens_per_pass, row.rows_per_token, row.draft_passes_per_token
     numbers = [
         f"{number:.{digits}f}" if number else ABSENT

@@ -21,7 +21,7 @@ from ouroboros_core.decoding.engine import check_length
 from ouroboros_core.decoding.equality import Divergence, compare
 from ouroboros_core.decoding.text import decode_all
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.lookup.phrase_pool import PhrasePool
+from ouroboros_core.lookup.memories import read_memory
 from ouroboros_core.sampling import Sampling
 
 if TYPE_CHECKING:
@@ -89,14 +89,14 @@ class Runner:
         ]
 
     def warm_up(self) -> None:
-        """Generates a few tokens with each entrant, so that first calls are not timed; warm pools
-        are restored afterwards."""
+        """Generates a few tokens with each entrant, so that first calls are not timed; warm
+        memories are restored afterwards."""
         for entrant in self.entrants:
             entrant.run("Hello", (), min(WARM_UP_TOKENS, self.settings.max_new_tokens))
             if isinstance(entrant, MethodEntrant):
                 entrant.reset()
-                if entrant.pool is not None and entrant.label in self.store.pools:
-                    entrant.pool = PhrasePool.from_json(self.store.pools[entrant.label])
+                if entrant.memory is not None and entrant.label in self.store.memories:
+                    entrant.memory = read_memory(self.store.memories[entrant.label])
 
     def run(self, progress: Callable[[str], None] = lambda _: None) -> Iterator[Unit]:
         """Do what is left, unit by unit; each is stored before it is yielded. `progress` is told of
@@ -107,12 +107,12 @@ class Runner:
             self.warm_up()
         for number, repeat, question in left:
             measured = self._unit(number, repeat, question, progress)
-            pools = {
-                e.label: e.pool.to_json()
+            memories = {
+                e.label: e.memory.to_json()
                 for e in self.entrants
-                if isinstance(e, MethodEntrant) and e.pool is not None
+                if isinstance(e, MethodEntrant) and e.memory is not None
             }
-            self.store.add((repeat, question.id), measured, pools)
+            self.store.add((repeat, question.id), measured, memories)
             yield repeat, question.id
 
     def _unit(
@@ -133,7 +133,12 @@ class Runner:
                 )
                 self.memory.reset()
                 with naming(question, turn):
-                    outcome = entrant.run(prompt, history, self.settings.max_new_tokens)
+                    outcome = entrant.run(
+                        prompt,
+                        history,
+                        self.settings.max_new_tokens,
+                        "" if turn else question.prediction,
+                    )
                 runs.append((entrant, outcome, self.memory.megabytes()))
             plain = next(
                 outcome.tokens for entrant, outcome, _ in runs if entrant.label == BASELINE

@@ -120,14 +120,14 @@ class Settings(Conditions):
 
 @dataclass
 class Store(Generic[R]):
-    """Finished units in memory and, if a path is given, on disk; `pools` are the warm entrants'
-    pools after the last unit."""
+    """Finished units in memory and, if a path is given, on disk; `memories` are what the warm
+    entrants have kept after the last unit, as JSON by label."""
 
     settings: Plan[R]
     path: Path | None = None
     units: list[Unit] = field(default_factory=list)
     measurements: list[R] = field(default_factory=list)
-    pools: dict[str, str] = field(default_factory=dict)
+    memories: dict[str, str] = field(default_factory=dict)
     elsewhere: set[Unit] = field(default_factory=set)
     """Units that other processes have done."""
     complete: bool = False
@@ -138,10 +138,12 @@ class Store(Generic[R]):
         self.units += new
         self.measurements += [run for run in other.measurements if run.unit in new]
 
-    def add(self, unit: Unit, measured: Sequence[R], pools: dict[str, str] | None = None) -> None:
+    def add(
+        self, unit: Unit, measured: Sequence[R], memories: dict[str, str] | None = None
+    ) -> None:
         self.units.append(unit)
         self.measurements += measured
-        self.pools = pools or {}
+        self.memories = memories or {}
         self.save({})
 
     def save(self, report: dict[str, Any]) -> None:
@@ -161,7 +163,7 @@ class Store(Generic[R]):
             **report,
         }
         if not self.complete:
-            state |= {"units": self.units, "pools": self.pools}
+            state |= {"units": self.units, "memories": self.memories}
         text = json.dumps(state, indent=1)
         written = (asdict(run) for run in self.measurements)
         runs = ",\n".join("  " + json.dumps(run, allow_nan=True) for run in written)
@@ -202,7 +204,9 @@ class Store(Generic[R]):
             ]
             done = state.get("units") or dict.fromkeys(run.unit for run in store.measurements)
             store.units = [tuple(unit) for unit in done]
-            store.pools, store.complete = state.get("pools", {}), state["complete"]
+            # An earlier version wrote phrase pools alone.
+            store.memories = state.get("memories", state.get("pools", {}))
+            store.complete = state["complete"]
         except (ValueError, KeyError, TypeError, ValidationError) as error:
             if isinstance(error, InvalidInput):
                 raise

@@ -193,7 +193,13 @@ class Sweep:
     def _task(self, cell: Cell, question: Question) -> Task:
         chat, count = bool(self.pair.tokenizer.chat_template), self.max_new_tokens
         return Task(
-            question.turns[0], self.grid.method, cell.hyperparameters, cell.sampling, count, chat
+            question.turns[0],
+            self.grid.method,
+            cell.hyperparameters,
+            cell.sampling,
+            count,
+            chat,
+            prediction=question.expected_by(self.grid.kind),
         )
 
     @property

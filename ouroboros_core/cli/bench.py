@@ -39,7 +39,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="all turns of a question, after the baseline's answers (default: first)",
     )
     measuring.add(
-        parser, "benchmark", own="the project's own 48", tokens=128, chart="a chart of the speedups"
+        parser, "benchmark", own="the project's own 72", tokens=128, chart="a chart of the speedups"
     )
     options.add_sampling(parser)
     options.add_pair(parser)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ouroboros_core import methods
 from ouroboros_core.cli import options
@@ -16,8 +16,9 @@ from ouroboros_core.errors import InvalidInput
 from ouroboros_core.methods.base import Need
 
 if TYPE_CHECKING:
+    from ouroboros_core.decoding.generation import Task
     from ouroboros_core.loading.pairs import Pair
-    from ouroboros_core.lookup.phrase_pool import PhrasePool
+    from ouroboros_core.lookup.memory import Memory
 
 WARM_UP_TOKENS = 8
 
@@ -63,10 +64,12 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="keep in the trace what both models thought at each position [not timed]",
     )
     parser.add_argument(
+        "--memory",
         "--pool",
         type=Path,
         metavar="FILE",
-        help="phrases of earlier runs: read if it exists, written afterwards",
+        help="what the method keeps of earlier runs, for a warm start: read if it exists, written "
+        f"afterwards [{methods.able(Need.MEMORY)}]",
     )
 
 
@@ -77,10 +80,10 @@ def run(arguments: argparse.Namespace) -> None:
     prompt = sys.stdin.read() if arguments.prompt == "-" else arguments.prompt
     if not prompt:
         raise InvalidInput("the prompt is empty; write at least one character")
-    if arguments.pool and Need.PHRASE_POOL not in methods.get(arguments.method).uses:
+    if arguments.memory and Need.MEMORY not in methods.get(arguments.method).uses:
         raise InvalidInput(
-            f"{arguments.method} has no phrase pool; leave --pool out, or choose lookahead or "
-            "ouroboros"
+            f"{arguments.method} keeps nothing from run to run; leave --memory out, or choose "
+            f"{methods.able(Need.MEMORY)}"
         )
     if arguments.prediction and Need.EXPECTED_TEXT not in methods.get(arguments.method).uses:
         raise InvalidInput(
@@ -111,32 +114,33 @@ def run(arguments: argparse.Namespace) -> None:
         prediction=prediction,
         record=arguments.record,
     )
-    pool = _open_pool(arguments.pool, pair, hyperparameters)
+    memory = _open_memory(arguments.memory, pair, task)
     if arguments.compare:
         warm_up = Task(
             prompt, task.method, hyperparameters, sampling, min(count, WARM_UP_TOKENS), chat
         )
         Generation(pair, warm_up).run()
-    generation = Generation(pair, task, pool)
+    generation = Generation(pair, task, memory)
     try:
         display.stream(generation, console, ends=pair.stop_tokens)
     finally:
         trace = generation.trace()
         if arguments.json and trace.steps:
             arguments.json.write_text(trace.to_json())
-        if arguments.pool and pool is not None and trace.steps:
-            pool.save(arguments.pool)
+        if arguments.memory and memory is not None and trace.steps:
+            memory.save(arguments.memory)
     notes.print()
     display.report(trace, notes)
     if arguments.compare:
         display.compare(pair, trace, Generation(pair, task.plain()).run(), notes)
 
 
-def _open_pool(path: Path | None, pair: Pair, settings: Any) -> PhrasePool | None:
-    from ouroboros_core.lookup.phrase_pool import PhrasePool
+def _open_memory(path: Path | None, pair: Pair, task: Task) -> Memory | None:
+    """What the file holds, or where there is none a new one to be written there."""
+    from ouroboros_core.lookup.memories import load_memory
 
     if path is None:
         return None
     if path.exists():
-        return PhrasePool.load(path, pair.fingerprint)
-    return PhrasePool(settings.ngram_size, settings.guess_set_size, fingerprint=pair.fingerprint)
+        return load_memory(path, pair.fingerprint)
+    return methods.get(task.method).new_memory(task.hyperparameters, pair.fingerprint)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from ouroboros_core import methods
 from ouroboros_core.adaptive.controller import controlled
@@ -17,10 +18,13 @@ from ouroboros_core.hyperparameters import Hyperparameters
 from ouroboros_core.interfaces import LanguageModel
 from ouroboros_core.loading.capacity import check_characters, check_memory, check_text
 from ouroboros_core.loading.pairs import Pair
-from ouroboros_core.lookup.phrase_pool import PhrasePool
+from ouroboros_core.lookup.memory import Memory
 from ouroboros_core.methods.base import Method, Need, Resources
 from ouroboros_core.sampling import Sampler, Sampling
 from ouroboros_core.sources import Source
+
+if TYPE_CHECKING:
+    from ouroboros_core.lookup.phrase_pool import PhrasePool
 
 
 @dataclass(frozen=True)
@@ -76,24 +80,38 @@ def _writer(pair: Pair, kind: type[Method]) -> LanguageModel:
     return pair.draft
 
 
+def _check_memory(memory: Memory, pair: Pair) -> None:
+    """Raise InvalidInput for what was kept with another tokenizer."""
+    if memory.fingerprint != pair.fingerprint:
+        raise InvalidInput(
+            f"the {memory.holds} belongs to another tokenizer (fingerprint "
+            f"{memory.fingerprint or 'none'}, this pair's is {pair.fingerprint}): start a new one"
+        )
+    if memory.largest_token >= pair.target.vocabulary:
+        raise InvalidInput(
+            f"the {memory.holds} holds token id {memory.largest_token}, beyond the vocabulary of "
+            f"{pair.target.name}"
+        )
+
+
 class Generation:
     """One run of a task; iterate for its steps, then (or on the way) ask for its trace."""
 
-    def __init__(self, pair: Pair, task: Task, pool: PhrasePool | None = None) -> None:
-        """pool: phrases of earlier runs of the same owner, for a warm start; it learns on."""
+    def __init__(
+        self,
+        pair: Pair,
+        task: Task,
+        memory: Memory | None = None,
+        *,
+        pool: PhrasePool | None = None,
+    ) -> None:
+        """memory: what the method has kept of earlier runs of the same owner, for a warm start, see
+        `Method.new_memory`; it learns on. pool: the same, where it is a phrase pool."""
         if not task.prompt:
             raise InvalidInput("the prompt is empty; write at least one character")
-        if pool is not None and pool.fingerprint != pair.fingerprint:
-            raise InvalidInput(
-                "the phrase pool belongs to another tokenizer (fingerprint "
-                f"{pool.fingerprint or 'none'}, this pair's is "
-                f"{pair.fingerprint}): start a new pool"
-            )
-        if pool is not None and pool.largest_token >= pair.target.vocabulary:
-            raise InvalidInput(
-                f"the phrase pool holds token id {pool.largest_token}, beyond the vocabulary of "
-                f"{pair.target.name}"
-            )
+        memory = pool if memory is None else memory
+        if memory is not None:
+            _check_memory(memory, pair)
         self.pair = pair
         self.task = task
         check_characters(
@@ -109,11 +127,9 @@ class Generation:
         )
         kind = methods.get(task.method)
         if task.prediction and Need.EXPECTED_TEXT not in kind.uses:
-            able = ", ".join(
-                m.id for m in methods.available().values() if Need.EXPECTED_TEXT in m.uses
-            )
             raise InvalidInput(
-                f"{kind.id} has no use for a prediction: leave it out, or choose {able}"
+                f"{kind.id} has no use for a prediction: leave it out, or choose "
+                f"{methods.able(Need.EXPECTED_TEXT)}"
             )
         self.model = _writer(pair, kind)
         check_length(self.prompt.tokens, task.max_new_tokens, self.model)
@@ -123,13 +139,13 @@ class Generation:
         self._ending: Ending = "cancelled"
         self._stream = TextStream(pair.tokenizer)
         self._sampler = Sampler(
-            task.sampling, pair.target.vocabulary, run=pool.runs if pool is not None else 0
+            task.sampling, pair.target.vocabulary, run=memory.runs if memory is not None else 0
         )
         resources = Resources(
             self._sampler,
             pair.draft,
             pair.stop_tokens,
-            pool if Need.PHRASE_POOL in kind.uses else None,
+            memory if Need.MEMORY in kind.uses else None,
             pair.head,
             pair.corpus,
             self._prediction(),

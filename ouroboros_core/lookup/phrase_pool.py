@@ -13,18 +13,18 @@ earlier run count as learned from history.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
-from pathlib import Path
-from typing import Any
+from itertools import chain, islice
+from typing import Any, Self
 
 from ouroboros_core.errors import InvalidInput
+from ouroboros_core.lookup.memory import Memory
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Learned, Provenance, TreeBuilder
 
-FORMAT = "ouroboros-phrase-pool"
+LARGEST = {"ngram_size": 64, "guess_set_size": 1024, "max_keys": 1_000_000}
+"""Sizes that a file may ask for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,20 +37,19 @@ class Phrase:
     step: int | None
 
 
-class PhrasePool:
+class PhrasePool(Memory):
     """Phrases by key token."""
+
+    FORMAT = "ouroboros-phrase-pool"
+    holds = "phrase pool"
 
     def __init__(
         self, ngram_size: int, guess_set_size: int, max_keys: int = 50_000, fingerprint: str = ""
     ) -> None:
-        """fingerprint: of the tokenizer whose ids the phrases are made of, see
-        `models.pairs.fingerprint`."""
+        super().__init__(fingerprint)
         self.ngram_size = ngram_size
         self.guess_set_size = guess_set_size
         self.max_keys = max_keys
-        self.fingerprint = fingerprint
-        self.runs = 0
-        """The number of runs that have learned in this pool."""
         self._phrases: dict[int, dict[tuple[int, ...], Phrase]] = {}
 
     def __len__(self) -> int:
@@ -62,10 +61,8 @@ class PhrasePool:
         return list(self._phrases)
 
     @property
-    def largest_token(self) -> int:
-        """The largest token id in any phrase or key; -1 if there is none."""
-        tokens = (max(key, *map(max, known)) for key, known in self._phrases.items())
-        return max(tokens, default=-1)
+    def shape(self) -> Hashable:
+        return self.ngram_size
 
     def begin_run(self) -> None:
         """Mark everything in the pool as history."""
@@ -133,73 +130,29 @@ class PhrasePool:
         `before`."""
         self.learn_text((*before[1 - self.ngram_size :], *emitted), Learned.TEXT, step)
 
-    def to_json(self) -> str:
-        """The pool as JSON: sizes, tokenizer fingerprint, and the phrases by key, oldest first."""
+    def token_ids(self) -> Iterable[int]:
+        phrases = chain.from_iterable(self._phrases.values())
+        return chain(self._phrases, chain.from_iterable(phrases))
+
+    def content(self) -> dict[str, Any]:
+        """Sizes, and the phrases by key, oldest first."""
         phrases = [
             [key, [list(tokens) for tokens in known]] for key, known in self._phrases.items()
         ]
-        sizes = {
-            "ngram_size": self.ngram_size,
-            "guess_set_size": self.guess_set_size,
-            "max_keys": self.max_keys,
-            "runs": self.runs,
-        }
-        return json.dumps(
-            {
-                "format": FORMAT,
-                "version": 1,
-                **sizes,
-                "fingerprint": self.fingerprint,
-                "phrases": phrases,
-            }
-        )
+        sizes = {name: getattr(self, name) for name in LARGEST}
+        return {**sizes, "phrases": phrases}
 
     @classmethod
-    def from_json(cls, text: str, fingerprint: str | None = None) -> PhrasePool:
-        """The pool that `to_json` wrote; refuses another tokenizer's where `fingerprint` is
-        given."""
-        try:
-            data: Any = json.loads(text)
-            if data["format"] != FORMAT or data["version"] != 1:
-                raise ValueError("not a phrase pool of version 1")
-            if min(int(data[size]) for size in ("ngram_size", "guess_set_size", "max_keys")) < 1:
-                raise ValueError("its sizes must be at least 1")
-            pool = cls(
-                int(data["ngram_size"]),
-                int(data["guess_set_size"]),
-                int(data["max_keys"]),
-                str(data["fingerprint"]),
-            )
-            pool.runs = int(data.get("runs", 0))
-            for key, known in data["phrases"]:
-                for tokens in known:
-                    pool.insert(int(key), tuple(int(t) for t in tokens), Learned.HISTORY, None)
-            if pool.largest_token >= 2**31 or any(key < 0 for key in pool.keys):
-                raise ValueError("its token ids are out of range")
-        except (ValueError, KeyError, TypeError) as error:
-            raise InvalidInput(f"this is not a phrase pool written by to_json: {error}") from None
-        if fingerprint is not None and pool.fingerprint != fingerprint:
-            raise InvalidInput(
-                "the phrase pool was made with another tokenizer (fingerprint "
-                f"{pool.fingerprint or 'none'}, expected "
-                f"{fingerprint}): its token ids mean other words here. Start a new pool for this "
-                "pair."
-            )
+    def of_content(cls, data: Mapping[str, Any]) -> Self:
+        sizes = {name: int(data[name]) for name in LARGEST}
+        for name, size in sizes.items():
+            if not 1 <= size <= LARGEST[name]:
+                raise ValueError(f"{name} must be between 1 and {LARGEST[name]}, got {size}")
+        pool = cls(sizes["ngram_size"], sizes["guess_set_size"], sizes["max_keys"])
+        for key, known in data["phrases"]:
+            for tokens in known:
+                pool.insert(int(key), tuple(int(t) for t in tokens), Learned.HISTORY, None)
         return pool
-
-    def save(self, path: Path) -> None:
-        """Write as JSON, atomically."""
-        scratch = path.with_name(path.name + ".tmp")
-        scratch.write_text(self.to_json())
-        scratch.replace(path)
-
-    @classmethod
-    def load(cls, path: Path, fingerprint: str | None = None) -> PhrasePool:
-        try:
-            text = path.read_text()
-        except UnicodeDecodeError as error:
-            raise InvalidInput(f"{path} is not a phrase pool: {error}") from None
-        return cls.from_json(text, fingerprint)
 
 
 def open_pool(

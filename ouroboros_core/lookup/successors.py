@@ -4,30 +4,75 @@ evaluated that token."""
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
+from typing import Any, Self
+
+from ouroboros_core.lookup.memory import Memory
+
+WIDEST = 64
+MOST_ROWS = 2**18
+"""Candidates of a token, and tokens with a row, at most; no vocabulary has many more."""
 
 
-class Successors:
+class Successors(Memory):
     """Up to `width` candidates after each token id, the likeliest first (Token Recycling, arXiv
     2408.08696, section 3.1).
 
     Only tokens behind which the target was asked have a row.
     """
 
-    def __init__(self, width: int) -> None:
+    FORMAT = "ouroboros-successors"
+    holds = "matrix of candidates"
+
+    def __init__(self, width: int, fingerprint: str = "") -> None:
+        super().__init__(fingerprint)
         self.width = width
         self._rows: dict[int, Sequence[int]] = {}
+        self._recalled: set[int] = set()
 
     def __len__(self) -> int:
         """Tokens with a row."""
         return len(self._rows)
 
+    def begin_run(self, width: int) -> None:
+        """Mark every row as one of an earlier run; from now on each has up to `width`
+        candidates."""
+        self.runs += 1
+        if width < self.width:
+            self._rows = {token: row[:width] for token, row in self._rows.items()}
+        self.width = width
+        self._recalled = set(self._rows)
+
+    def recalls(self, token: int) -> bool:
+        """Whether a token's row is one of an earlier run."""
+        return token in self._recalled
+
     def learn(self, token: int, candidates: Sequence[int]) -> None:
         """Replace the candidates of a token."""
         self._rows[token] = candidates[: self.width]
+        self._recalled.discard(token)
+        if len(self._rows) > MOST_ROWS:
+            del self._rows[next(iter(self._rows))]
 
     def after(self, token: int) -> Sequence[int]:
         return self._rows.get(token, ())
+
+    def token_ids(self) -> Iterable[int]:
+        return chain(self._rows, chain.from_iterable(self._rows.values()))
+
+    def content(self) -> dict[str, Any]:
+        return {"width": self.width, "rows": [[t, list(row)] for t, row in self._rows.items()]}
+
+    @classmethod
+    def of_content(cls, data: Mapping[str, Any]) -> Self:
+        width = int(data["width"])
+        if not 1 <= width <= WIDEST:
+            raise ValueError(f"width must be between 1 and {WIDEST}, got {width}")
+        memory = cls(width)
+        for token, row in data["rows"]:
+            memory.learn(int(token), [int(candidate) for candidate in row])
+        return memory
 
 
 def template(chances: Sequence[float], size: int, depth: int) -> list[tuple[int, int]]:

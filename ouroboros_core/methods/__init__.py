@@ -7,11 +7,13 @@ import importlib
 import pkgutil
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.hyperparameters import read_settings as read_given
+from ouroboros_core.lookup.memories import Memories
+from ouroboros_core.lookup.memory import Memory
 from ouroboros_core.methods.base import REMEDIES, Method, Need, Resources
 
 DEFAULT = "union"
@@ -40,6 +42,12 @@ def get(method: str) -> type[Method]:
 
 EXTENDED = "extended"
 """The setting that lets a method do what its paper does not."""
+
+
+def able(need: Need) -> str:
+    """The methods that can make use of something, by id, as a list in words."""
+    return ", ".join(m.id for m in available().values() if need in m.uses | m.needs)
+
 
 PRESETS = ("auto", "published")
 """What a method's settings begin as: its defaults, sized for this machine, or those of its
@@ -104,5 +112,17 @@ def create(kind: type[Method], hyperparameters: Any, resources: Resources) -> Me
             chosen.pop(EXTENDED, None)
         if chosen.pop("fixed", False):
             chosen = member.Hyperparameters.fixed(**chosen)
-        members[role] = create(member, member.Hyperparameters(**chosen), resources)
+        given = member.Hyperparameters(**chosen)
+        kept = _kept(f"{role}/{name}", member, given, resources)
+        members[role] = create(member, given, replace(resources, memory=kept))
     return kind(hyperparameters, replace(resources, members=members))
+
+
+def _kept(
+    role: str, member: type[Method], hyperparameters: Any, resources: Resources
+) -> Memory | None:
+    """A member's part of what is kept for all; None where the run is cold, or it keeps nothing."""
+    memory = resources.memory
+    if not isinstance(memory, Memories):
+        return None
+    return memory.part(role, partial(member.new_memory, hyperparameters))

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from ouroboros_core import hyperparameters
 from ouroboros_core.interfaces import Candidates, Drafter, Evaluation, LanguageModel
 from ouroboros_core.lookup.corpus import Corpus
+from ouroboros_core.lookup.memory import Memory, of_kind
 from ouroboros_core.lookup.phrase_pool import PhrasePool
 from ouroboros_core.sampling import Sampler, Sampling
 from ouroboros_core.sources import Source
@@ -28,7 +29,7 @@ class Need(StrEnum):
     DRAFT_MODEL = "draft model"
     HEAD = "EAGLE head"
     CORPUS = "corpus"
-    PHRASE_POOL = "phrase pool"
+    MEMORY = "memory of earlier runs"
     EXPECTED_TEXT = "expected text"
 
     @property
@@ -46,7 +47,7 @@ _FLAGS = {
     Need.DRAFT_MODEL: "--draft",
     Need.HEAD: "--head",
     Need.CORPUS: "--corpus",
-    Need.PHRASE_POOL: "--pool",
+    Need.MEMORY: "--memory",
     Need.EXPECTED_TEXT: "--prediction",
 }
 REMEDIES = {
@@ -275,7 +276,7 @@ class Resources:
     sampler      how the target chooses; a draft model should choose alike
     draft_model  where the method needs one
     stop_tokens  after which the text ends, so that drafting further is useless
-    pool         phrases of earlier runs, for a warm start; None starts cold
+    memory       what the method has kept of earlier runs, for a warm start; None starts cold
     head         the EAGLE head, where the method needs one
     corpus       texts to look things up in, in the target's token ids
     prediction   the text that is expected, token ids; empty if nothing is
@@ -286,7 +287,7 @@ class Resources:
     sampler: Sampler = field(default_factory=lambda: Sampler(Sampling(), 1))
     draft_model: LanguageModel | None = None
     stop_tokens: frozenset[int] = frozenset()
-    pool: PhrasePool | None = None
+    memory: Memory | None = None
     head: Drafter | None = None
     corpus: Corpus | None = None
     prediction: tuple[int, ...] = ()
@@ -294,10 +295,15 @@ class Resources:
     members: Mapping[str, Method] = field(default_factory=dict)
 
     def has(self, need: Need) -> bool:
-        """Whether a resource is present. A pool is created and an expected text may be empty, so
-        neither is ever missing."""
+        """Whether a resource is present. Without a memory a run starts cold, and an expected text
+        may be empty, so neither is ever missing."""
         found = {Need.DRAFT_MODEL: self.draft_model, Need.HEAD: self.head, Need.CORPUS: self.corpus}
         return found.get(need, True) is not None
+
+    @property
+    def pool(self) -> PhrasePool | None:
+        """The memory of a method that keeps phrases; raises InvalidInput if it is another's."""
+        return of_kind(self.memory, PhrasePool)
 
     def rng(self) -> random.Random:
         """A new generator, seeded by the run's seed."""
@@ -377,6 +383,13 @@ class Method(ABC):
         it."""
         return {}
 
+    @classmethod
+    def new_memory(cls, hyperparameters: Any, fingerprint: str = "") -> Memory | None:
+        """An empty memory for what it keeps from text to text with these settings, in ids of the
+        tokenizer of that fingerprint; None for a method that keeps nothing. What is kept changes
+        what is proposed, never the text, and a run learns in it as it goes."""
+        return None
+
     @property
     def adjustable(self) -> Adjustable | None:
         """What a controller may decide; None if every amount is fixed."""
@@ -390,8 +403,8 @@ class Method(ABC):
         return self.resources.head if Need.HEAD in self.needs else None
 
     def start(self, prompt: TokenizedPrompt, max_new_tokens: int) -> None:  # noqa: B027 - there may be nothing to begin
-        """Begin a new text; may prefill a draft model. Keeps nothing of an earlier text except a
-        pool given for a warm start."""
+        """Begin a new text; may prefill a draft model. Keeps nothing of an earlier text except in
+        a memory given for a warm start."""
 
     @abstractmethod
     def propose(self, context: Context) -> TokenTree:

@@ -8,6 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from ouroboros_core.interfaces import Drafter
+from ouroboros_core.lookup.memories import Memories
+from ouroboros_core.lookup.memory import of_kind
 from ouroboros_core.methods.base import (
     Context,
     Method,
@@ -39,7 +41,14 @@ class Combination(Method):
     def drafter(self) -> Drafter | None:
         return next((part.drafter for part in self.parts if part.drafter), None)
 
+    @classmethod
+    def new_memory(cls, hyperparameters: Any, fingerprint: str = "") -> Memories:
+        return Memories(fingerprint)
+
     def start(self, prompt: TokenizedPrompt, max_new_tokens: int) -> None:
+        memory = of_kind(self.resources.memory, Memories)
+        if memory is not None:
+            memory.begin_run()
         for part in self.parts:
             part.start(prompt, max_new_tokens)
         self.pool = next((part.pool for part in self.parts if part.pool is not None), None)

@@ -1,5 +1,5 @@
-"""Copies from wherever the longest end of the text occurred before: in the text itself, a corpus,
-or a text that is expected.
+"""Copies from wherever the longest end of the text occurred before: in the text itself, in earlier
+ones where it is warm, a corpus, or a text that is expected.
 
 A source for SAM-Decoding (arXiv 2411.10666) and for combinations; no method of its own.
 """
@@ -11,9 +11,18 @@ from dataclasses import dataclass
 from itertools import count
 
 from ouroboros_core.lookup.expected_text import Prediction
-from ouroboros_core.lookup.ngrams import copied, most_followed
+from ouroboros_core.lookup.memories import Memories
+from ouroboros_core.lookup.memory import of_kind
+from ouroboros_core.lookup.ngrams import most_followed
+from ouroboros_core.lookup.session_text import SessionText
 from ouroboros_core.lookup.suffix_automaton import SuffixAutomaton
-from ouroboros_core.methods.base import Context, Method, Resources, TokenizedPrompt
+from ouroboros_core.methods.base import (
+    Context,
+    Method,
+    Resources,
+    TokenizedPrompt,
+    VerificationResult,
+)
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Learned, Provenance, TokenTree, TreeBuilder
 
@@ -25,6 +34,10 @@ OCCURRENCES = 32
 there."""
 
 
+COPIES = "copies"
+"""Its role among the memories of a combination."""
+
+
 @dataclass(frozen=True)
 class Copy:
     """Tokens that followed a match, each with where it comes from; `rank`, the match's length, is
@@ -32,6 +45,12 @@ class Copy:
 
     rank: int
     nodes: Sequence[tuple[int, Provenance]]
+
+
+def copy_of(position: int | None, match: int, rank: int | None = None) -> Provenance:
+    """A copied token: of the present text, or, without a position, of an earlier one."""
+    learned = Learned.HISTORY if position is None else None
+    return Provenance(Source.COPY, learned, position=position, match=match, rank=rank)
 
 
 class Copying(Method):
@@ -66,24 +85,37 @@ class Copying(Method):
         self.trusting, self.several, self.alone = trusting, several, alone
 
     def start(self, prompt: TokenizedPrompt, max_new_tokens: int) -> None:
-        self.text = SuffixAutomaton().extend(prompt.tokens)
+        memory = self.resources.memory
+        if isinstance(memory, Memories):
+            memory = memory.part(COPIES, SessionText)
+        kept = of_kind(memory, SessionText)
+        self.session = SessionText() if kept is None else kept
+        self.session.begin_run(prompt.tokens)
+        self.text = self.session.index("automaton", SuffixAutomaton)
         corpus = self.resources.corpus
         self.retrieved = corpus.cursor().extend(prompt.tokens) if corpus else None
         self.prediction = Prediction(
             self.resources.prediction, min_match=max(RESUME_MATCH, self.trusting)
         )
+        self._followed = len(prompt.tokens)
 
     def propose(self, context: Context) -> TokenTree:
-        written = context.tokens[len(self.text.tokens) :]
+        written = context.tokens[self._followed :]
+        self._followed = len(context.tokens)
         self.prediction.extend(written)
-        self.text.extend(written)
         if self.retrieved is not None:
             self.retrieved.extend(written)
+        self.session.follow(context.tokens)
+        self.text.extend(self.session.tokens[len(self.text.tokens) :])
         builder = TreeBuilder(context.root, max_depth=context.remaining - 1)
         copies = self._copies(context)
         for copy in copies if self.several else copies[:1]:
             builder.add_chain(copy.nodes, self.resources.stop_tokens)
         return builder.build()
+
+    def learn(self, result: VerificationResult) -> None:
+        """The last tokens of a text are kept, too."""
+        self.session.follow((*result.context.tokens, *result.emitted))
 
     def _length(self, match: int, context: Context) -> int:
         return min(self.longest, 1 + int(self.alpha * match), context.remaining - 1)
@@ -108,14 +140,14 @@ class Copying(Method):
         return Copy(prediction.trust, [*zip(tokens, origins, strict=False)])
 
     def _earlier(self, context: Context) -> Copy | None:
-        """From the text itself."""
+        """From the text itself, or from an earlier one."""
         match = self.text.recent
         if match is None or match.length < self.threshold:
             return None
         nodes = [
-            (token, Provenance(Source.COPY, position=position, match=match.length))
-            for position, token in copied(
-                self.text.tokens, match.end, self._length(match.length, context)
+            (token, copy_of(position, match.length))
+            for position, token in self.session.copied(
+                match.end, self._length(match.length, context)
             )
         ]
         return Copy(match.length, nodes)

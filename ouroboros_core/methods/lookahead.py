@@ -14,7 +14,7 @@ from pydantic import Field
 from ouroboros_core import hyperparameters
 from ouroboros_core.hyperparameters import AUTO, Auto, fixed_values
 from ouroboros_core.lookup.lookahead_window import LookaheadWindow, columns_within
-from ouroboros_core.lookup.phrase_pool import open_pool
+from ouroboros_core.lookup.phrase_pool import PhrasePool, open_pool
 from ouroboros_core.methods.base import (
     Adjustable,
     Context,
@@ -40,7 +40,7 @@ class Lookahead(Method):
         "them later."
     )
     order = 20
-    uses = frozenset({Need.PHRASE_POOL})
+    uses = frozenset({Need.MEMORY})
 
     published = fixed_values(
         window_size=15,
@@ -76,6 +76,11 @@ class Lookahead(Method):
     @property
     def adjustable(self) -> Adjustable | None:
         return Adjustable() if self.settings.window_size == AUTO else None
+
+    @classmethod
+    def new_memory(cls, hyperparameters: Hyperparameters, fingerprint: str = "") -> PhrasePool:
+        sizes = hyperparameters.ngram_size, hyperparameters.guess_set_size
+        return PhrasePool(*sizes, fingerprint=fingerprint)
 
     def start(self, prompt: TokenizedPrompt, max_new_tokens: int) -> None:
         settings, resources = self.settings, self.resources

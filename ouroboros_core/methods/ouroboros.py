@@ -22,7 +22,7 @@ from ouroboros_core import hyperparameters
 from ouroboros_core.hyperparameters import AUTO, Auto, fixed_values, upto
 from ouroboros_core.interfaces import Output
 from ouroboros_core.lookup.lookahead_window import LookaheadWindow, columns_within
-from ouroboros_core.lookup.phrase_pool import open_pool
+from ouroboros_core.lookup.phrase_pool import PhrasePool, open_pool
 from ouroboros_core.methods.base import (
     Adjustable,
     Context,
@@ -79,7 +79,7 @@ class Ouroboros(Method):
     )
     order = 30
     needs = frozenset({Need.DRAFT_MODEL})
-    uses = frozenset({Need.PHRASE_POOL})
+    uses = frozenset({Need.MEMORY})
 
     published = fixed_values(
         gamma=12,
@@ -135,6 +135,11 @@ class Ouroboros(Method):
         always: set[Source] = set() if gamma else {Source.DRAFT}
         always |= set() if suffixes else {Source.DRAFT, Source.SUFFIX}
         return Adjustable(drafting=gamma, always=frozenset(always))
+
+    @classmethod
+    def new_memory(cls, hyperparameters: Hyperparameters, fingerprint: str = "") -> PhrasePool:
+        sizes = hyperparameters.ngram_size, hyperparameters.guess_set_size
+        return PhrasePool(*sizes, fingerprint=fingerprint)
 
     def start(self, prompt: TokenizedPrompt, max_new_tokens: int) -> None:
         settings, sizing = self.settings, self.resources.sizing

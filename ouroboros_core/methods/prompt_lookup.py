@@ -14,10 +14,20 @@ from pydantic import Field, model_validator
 
 from ouroboros_core import hyperparameters
 from ouroboros_core.hyperparameters import AUTO, Auto, fixed_values, upto
-from ouroboros_core.lookup.ngrams import Occurrences, copied
-from ouroboros_core.methods.base import Adjustable, Context, Method, Resources, TokenizedPrompt
-from ouroboros_core.sources import Source
-from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder
+from ouroboros_core.lookup.memory import of_kind
+from ouroboros_core.lookup.ngrams import Occurrences
+from ouroboros_core.lookup.session_text import SessionText
+from ouroboros_core.methods.base import (
+    Adjustable,
+    Context,
+    Method,
+    Need,
+    Resources,
+    TokenizedPrompt,
+    VerificationResult,
+)
+from ouroboros_core.methods.copying import copy_of
+from ouroboros_core.tree import TokenTree, TreeBuilder
 
 LONGEST = 10
 """Tokens copied where that is 'auto', of which as many are checked as pay; the author's number."""
@@ -40,6 +50,7 @@ class PromptLookup(Method):
         "them there."
     )
     order = 12
+    uses = frozenset({Need.MEMORY})
 
     published = fixed_values(
         num_tokens=10,
@@ -80,13 +91,20 @@ class PromptLookup(Method):
     def adjustable(self) -> Adjustable | None:
         return Adjustable() if self.settings.num_tokens == AUTO else None
 
+    @classmethod
+    def new_memory(cls, hyperparameters: Hyperparameters, fingerprint: str = "") -> SessionText:
+        return SessionText(fingerprint)
+
     def start(self, prompt: TokenizedPrompt, max_new_tokens: int) -> None:
-        self.text = Occurrences(self.settings.max_ngram)
-        self.text.extend(prompt.tokens)
+        kept, longest = of_kind(self.resources.memory, SessionText), self.settings.max_ngram
+        self.session = SessionText() if kept is None else kept
+        self.session.begin_run(prompt.tokens)
+        self.text = self.session.index(("occurrences", longest), lambda: Occurrences(longest))
 
     def propose(self, context: Context) -> TokenTree:
         settings, text = self.settings, self.text
-        text.extend(context.tokens[len(text.tokens) :])
+        self.session.follow(context.tokens)
+        text.extend(self.session.tokens[len(text.tokens) :])
         builder = TreeBuilder(context.root, max_depth=context.remaining - 1)
         copies = 0
         if settings.extended:
@@ -96,11 +114,15 @@ class PromptLookup(Method):
         for length, end in occurrences:
             grown = len(builder)
             copy = [
-                (token, Provenance(Source.COPY, position=n, match=length, rank=copies))
-                for n, token in copied(text.tokens, end, self.count)
+                (token, copy_of(position, length, rank=copies))
+                for position, token in self.session.copied(end, self.count)
             ]
             builder.add_chain(copy, self.resources.stop_tokens)
             copies += len(builder) > grown
             if copies == PLACES:
                 break
         return builder.build()
+
+    def learn(self, result: VerificationResult) -> None:
+        """The last tokens of a text are kept, too."""
+        self.session.follow((*result.context.tokens, *result.emitted))

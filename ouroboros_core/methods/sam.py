@@ -43,7 +43,7 @@ class Sam(Combination):
         "another method drafts."
     )
     order = 27
-    uses = frozenset({Need.CORPUS, Need.EXPECTED_TEXT})
+    uses = frozenset({Need.CORPUS, Need.EXPECTED_TEXT, Need.MEMORY})
 
     published = fixed_values(
         n_predicts=40,

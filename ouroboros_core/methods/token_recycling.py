@@ -10,17 +10,19 @@ from pydantic import Field
 
 from ouroboros_core import hyperparameters
 from ouroboros_core.hyperparameters import AUTO, Auto, fixed_values, upto
+from ouroboros_core.lookup.memory import of_kind
 from ouroboros_core.lookup.successors import Successors, grow, template
 from ouroboros_core.methods.base import (
     Adjustable,
     Context,
     Method,
+    Need,
     Resources,
     TokenizedPrompt,
     VerificationResult,
 )
 from ouroboros_core.sources import Source
-from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder
+from ouroboros_core.tree import Learned, Provenance, TokenTree, TreeBuilder
 
 CHANCES = (0.41, 0.10, 0.048, 0.034, 0.027, 0.019, 0.016, 0.014, 0.009, 0.009)
 """How often the target's choice after a known token is the candidate of each rank that was kept the
@@ -49,9 +51,11 @@ class TokenRecycling(Method):
         "after it again, as a tree."
     )
     order = 16
+    uses = frozenset({Need.MEMORY})
 
     published = fixed_values(candidates=8, tree_size=80, extended=False)
-    """Section 4.1 and the authors' static tree; its matrix outlives a question only there."""
+    """Section 4.1 and the authors' static tree. There the matrix outlives a question; here it
+    does in a warm run."""
 
     class Hyperparameters(hyperparameters.Hyperparameters):
         candidates: int = Field(
@@ -80,8 +84,14 @@ class TokenRecycling(Method):
     def adjustable(self) -> Adjustable | None:
         return Adjustable() if self.settings.tree_size == AUTO else None
 
+    @classmethod
+    def new_memory(cls, hyperparameters: Hyperparameters, fingerprint: str = "") -> Successors:
+        return Successors(hyperparameters.candidates, fingerprint)
+
     def start(self, prompt: TokenizedPrompt, max_new_tokens: int) -> None:
-        self.known = Successors(self.settings.candidates)
+        kept = of_kind(self.resources.memory, Successors)
+        self.known = Successors(self.settings.candidates) if kept is None else kept
+        self.known.begin_run(self.settings.candidates)
         if self.settings.extended:
             for token, candidates in prompt.candidates(self.settings.candidates).items():
                 self.known.learn(token, candidates)
@@ -92,7 +102,9 @@ class TokenRecycling(Method):
         for token, parent, rank in grow(self.known, context.root, self.shape):
             above = nodes[parent] if parent >= 0 else 0
             dead = above is None or (above and builder.token(above) in self.resources.stop_tokens)
-            recycled = Provenance(Source.RECYCLED, step=context.step, rank=rank)
+            recalled = self.known.recalls(builder.token(above) if above else context.root)
+            learned = Learned.HISTORY if recalled else None
+            recycled = Provenance(Source.RECYCLED, learned, context.step, rank=rank)
             nodes.append(None if dead else builder.add(token, above or 0, recycled))
         return builder.build()
 

@@ -42,7 +42,7 @@ class Union(Combination):
         "checking."
     )
     order = 29
-    uses = frozenset({Need.CORPUS, Need.EXPECTED_TEXT})
+    uses = frozenset({Need.CORPUS, Need.EXPECTED_TEXT, Need.MEMORY})
 
     class Hyperparameters(hyperparameters.Hyperparameters):
         tree_size: Annotated[int, Ge(1), Le(63)] | Auto = Field(

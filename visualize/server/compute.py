@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ouroboros_core.decoding.equality import Divergence
     from ouroboros_core.decoding.generation import Generation, Task
     from ouroboros_core.decoding.trace import Step, Trace
-    from ouroboros_core.lookup.phrase_pool import PhrasePool
+    from ouroboros_core.lookup.memory import Memory
 
 TEXT_INTERVAL = 1 / 16
 TEXT_PAUSE, CHART_PAUSE = 0.02, 0.12
@@ -57,19 +57,19 @@ class Compute:
         name: str,
         compare: bool,
         charts: bool,
-        pool: PhrasePool | None,
+        memory: Memory | None,
         known: Trace | None,
     ) -> Generator[RunUpdate, None, None]:
         """A task and then plain decoding, unless it is known already and was measured while the
         machine was as idle as now.
 
-        pool  what the run starts with; Finished has it again, with what it has learned
+        memory  what the run starts with; Finished has it again, with what it has learned
         """
         from ouroboros_core.decoding.generation import Generation
 
-        generation = Generation(self._models.loaded(pair), task, pool)
+        generation = Generation(self._models.loaded(pair), task, memory)
         live = _Live(generation, name, charts)
-        yield live.started(pool)
+        yield live.started(memory)
         yield from live.progress()
         trace = generation.trace()
         baseline = None
@@ -77,7 +77,7 @@ class Compute:
             yield live.written(trace)
             usable = known is not None and metrics.busy(trace, known) is None
             baseline = known if usable else (yield from _baseline(generation))
-        yield live.finished(trace, baseline, pool)
+        yield live.finished(trace, baseline, memory)
 
     def race(
         self, pair: str, tasks: Sequence[tuple[str, Task]], name: str
@@ -119,7 +119,7 @@ class _Live:
         self._generation, self._name, self._charts = generation, name, charts
         self._seq, self._sent = 1, 0
 
-    def started(self, pool: PhrasePool | None) -> Started:
+    def started(self, memory: Memory | None) -> Started:
         begun, task = self._generation.trace(), self._generation.task
         title = views.describe(
             begun.method, begun.hyperparameters, begun.target, begun.draft, begun.corpus
@@ -137,7 +137,7 @@ class _Live:
             "tiles": [],
         }
         charts = dict.fromkeys(growing(()), figures.empty("The first step is under way."))
-        return Started(self._name, begun, pool, view, charts)
+        return Started(self._name, begun, memory, view, charts)
 
     def progress(self) -> Generator[Progress, None, None]:
         """Generates; an update as often as the text is to move, and a pause behind it where there
@@ -195,7 +195,7 @@ class _Live:
         }
         return Written(trace, view, growing(trace.steps) if self._charts else {})
 
-    def finished(self, trace: Trace, baseline: Trace | None, pool: PhrasePool | None) -> Finished:
+    def finished(self, trace: Trace, baseline: Trace | None, memory: Memory | None) -> Finished:
         difference = judge(self._generation, trace, baseline) if baseline else None
         view = views.run_view(
             trace,
@@ -207,7 +207,7 @@ class _Live:
             live=True,
         )
         charts = all_charts(trace, baseline) if self._charts else {}
-        return Finished(trace, baseline, difference, pool, view, charts)
+        return Finished(trace, baseline, difference, memory, view, charts)
 
 
 def _lanes_view(lanes: Sequence[View], count: int) -> View:

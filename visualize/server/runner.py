@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ouroboros_core.decoding.generation import Task
     from ouroboros_core.decoding.trace import Trace
     from ouroboros_core.loading.pairs import Pair
-    from ouroboros_core.lookup.phrase_pool import PhrasePool
+    from ouroboros_core.lookup.memory import Memory
 
 LENT_SECONDS = 100.0
 """At most, on a GPU that is lent."""
@@ -58,7 +58,7 @@ class Runner:
         task: Task,
         compare: bool,
         charts: bool = True,
-        pool: Callable[[Pair], PhrasePool] | None = None,
+        memory: Callable[[Pair], Memory | None] | None = None,
         fresh: bool = False,
         *,
         pair: str = "",
@@ -66,7 +66,7 @@ class Runner:
     ) -> Generator[RunUpdate, None, None]:
         """Run a task and then, unless already measured, plain decoding.
 
-        pool     gives the phrases of the visitor's earlier runs, for a warm start
+        memory   gives what the method kept of the visitor's earlier runs, for a warm start
         fresh    whether plain decoding is measured again, even where it was already
         pair     the models' name; visitor: whose budget it is
         Raises InvalidInput for what cannot run, before anything does.
@@ -79,7 +79,7 @@ class Runner:
             turn.begin(most)
             key = Baselines.key(turn.pair, task, visitor)
             known = self._baselines.get(key) if compare and not fresh else None
-            learned = pool(turn.pair) if pool else None
+            learned = memory(turn.pair) if memory else None
             computing = self._compute(pair, task, turn.name, compare, charts, learned, known)
             with closing(turn.follow(computing)) as updates:
                 for update in updates:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from ouroboros_core import methods
 from ouroboros_core.decoding.trace import Trace
 from visualize import views
 from visualize.server.updates import (
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from ouroboros_core.decoding.generation import Task
     from ouroboros_core.decoding.trace import Step
     from ouroboros_core.loading.pairs import Pair
-    from ouroboros_core.lookup.phrase_pool import PhrasePool
+    from ouroboros_core.lookup.memory import Memory
 
 KEPT = 8
 """Finished runs that are remembered for comparison."""
@@ -57,11 +58,11 @@ class Asked:
 
 @dataclass
 class Session:
-    """pools: phrases by method, n-gram size and tokenizer; kept: runs by what they are called;
-    asked: the run under way; ran: the last one that began; begun, steps, texts, pieces: of a run
-    that has not ended; the rest: what Generate shows."""
+    """memories: what was kept for a warm start, by method, shape and tokenizer; kept: runs by what
+    they are called; asked: the run under way; ran: the last one that began; begun, steps, texts,
+    pieces: of a run that has not ended; the rest: what Generate shows."""
 
-    pools: dict[Any, PhrasePool] = field(default_factory=dict)
+    memories: dict[Any, Memory] = field(default_factory=dict)
     kept: dict[str, Trace] = field(default_factory=dict)
     asked: Asked | None = None
     ran: Asked | None = None
@@ -101,7 +102,7 @@ class Session:
             case Started():
                 asked.run, self.ran = update.name, asked
                 self.begin(update.trace)
-                self._learn(update.trace.method, update.pool)
+                self._learn(update.trace.method, update.memory)
             case Progress():
                 self.grow(update.steps, update.texts, update.pieces)
             case Written(trace=trace):
@@ -112,12 +113,12 @@ class Session:
                 self.asked = None
                 self.show(update.trace, update.baseline, update.difference)
                 self.keep(update.trace)
-                self._learn(update.trace.method, update.pool)
+                self._learn(update.trace.method, update.memory)
 
-    def _learn(self, method: str, pool: PhrasePool | None) -> None:
-        """Keep the phrases of a run for the next one, where it has some."""
-        if pool is not None:
-            self.pools[self._pool_key(method, pool)] = pool
+    def _learn(self, method: str, memory: Memory | None) -> None:
+        """Keep what a run has learned for the next one, where that is asked for."""
+        if memory is not None:
+            self.memories[self._memory_key(method, memory)] = memory
 
     def leave(self) -> Asked | None:
         """The run under way is stopped or has failed: what it has written stays, and is what is
@@ -127,17 +128,17 @@ class Session:
             self.keep(self.trace)
         return asked
 
-    def pool(self, task: Task, pair: Pair) -> PhrasePool:
-        """This visitor's own phrases for a method, n-gram size and tokenizer."""
-        from ouroboros_core.lookup.phrase_pool import PhrasePool
-
-        chosen: Any = task.hyperparameters
-        fresh = PhrasePool(chosen.ngram_size, chosen.guess_set_size, fingerprint=pair.fingerprint)
-        return self.pools.get(self._pool_key(task.method, fresh), fresh)
+    def memory(self, task: Task, pair: Pair) -> Memory | None:
+        """What this visitor's own runs of a method have left, for such settings and this tokenizer;
+        None for a method that keeps nothing."""
+        fresh = methods.get(task.method).new_memory(task.hyperparameters, pair.fingerprint)
+        if fresh is None:
+            return None
+        return self.memories.get(self._memory_key(task.method, fresh), fresh)
 
     @staticmethod
-    def _pool_key(method: str, pool: PhrasePool) -> tuple[str, int, str]:
-        return method, pool.ngram_size, pool.fingerprint
+    def _memory_key(method: str, memory: Memory) -> tuple[str, Hashable, str]:
+        return method, memory.shape, memory.fingerprint
 
     def show(
         self, trace: Trace | None, baseline: Trace | None, difference: Divergence | None = None

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ouroboros_core.benchmark.sweep import Run, Sweep
     from ouroboros_core.decoding.equality import Divergence
     from ouroboros_core.decoding.trace import Step, Trace
-    from ouroboros_core.lookup.phrase_pool import PhrasePool
+    from ouroboros_core.lookup.memory import Memory
 
 View = dict[str, Any]
 """What a script of the page draws."""
@@ -31,11 +31,11 @@ class Waiting:
 
 @dataclass(frozen=True)
 class Started:
-    """A run computes now. trace: without steps; pool: what it starts with."""
+    """A run computes now. trace: without steps; memory: what it starts with."""
 
     name: str
     trace: Trace
-    pool: PhrasePool | None
+    memory: Memory | None
     view: View
     charts: Charts = field(default_factory=dict)
 
@@ -67,12 +67,12 @@ class Comparing:
 
 @dataclass(frozen=True)
 class Finished:
-    """A run has ended. pool: what it started with, and the phrases that it has learned."""
+    """A run has ended. memory: what it started with, and what it has learned."""
 
     trace: Trace
     baseline: Trace | None
     difference: Divergence | None
-    pool: PhrasePool | None
+    memory: Memory | None
     view: View
     charts: Charts = field(default_factory=dict)
 

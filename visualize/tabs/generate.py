@@ -201,10 +201,15 @@ class GeneratePanel:
                 )
             session.ask(asked)
             task = asked.task
-            pool = partial(session.pool, task) if asked.warm and learns(task.method) else None
+            memory = partial(session.memory, task) if asked.warm and learns(task.method) else None
             fresh = act is not None
             updates = self.runner.run(
-                task, compare=True, pool=pool, fresh=fresh, pair=asked.pair, visitor=who(request)
+                task,
+                compare=True,
+                memory=memory,
+                fresh=fresh,
+                pair=asked.pair,
+                visitor=who(request),
             )
             try:
                 yield from self._stream(updates, session, asked)

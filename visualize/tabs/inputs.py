@@ -99,7 +99,7 @@ class RunInputs:
         self.warm = gr.Checkbox(
             False,
             label="warm start",
-            info="Begin with the phrases of your own earlier runs.",
+            info="Begin with what the method kept of your own earlier runs.",
             elem_id="warm",
             visible=learns(methods.DEFAULT),
         )
@@ -320,8 +320,8 @@ class RunInputs:
 
 @told()
 def learns(method: str) -> bool:
-    """Whether a method has phrases to keep from run to run."""
-    return Need.PHRASE_POOL in methods.get(method).uses
+    """Whether a method has something to keep from run to run."""
+    return Need.MEMORY in methods.get(method).uses
 
 
 def _switch(count: int) -> Callable[[bool], Any]:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import itertools
 import json
 import signal
 import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +30,7 @@ from ouroboros_core.benchmark.store import Measurement, Settings, Share, Store
 from ouroboros_core.decoding import metrics
 from ouroboros_core.decoding.equality import Divergence
 from ouroboros_core.decoding.generation import Generation, Task
-from ouroboros_core.decoding.trace import Seconds
+from ouroboros_core.decoding.trace import Seconds, Trace
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.loading.pairs import Pair, load_pair
 from ouroboros_core.sampling import Sampling
@@ -83,17 +86,68 @@ def write_prompts(path: Path, count: int = 6) -> Path:
 
 def test_the_projects_own_prompts_are_as_spec_bench_has_them() -> None:
     questions = prompts.own_prompts()
-    assert [q.id for q in questions] == list(range(1, 49))
+    assert [q.id for q in questions] == list(range(1, 73))
     assert [q.group for q in questions] == [group for group in prompts.GROUPS for _ in range(8)]
     assert tuple(q.category for q in questions[:8]) == prompts.MT_BENCH
     assert {len(q.turns) for q in questions[:8]} == {2}
     lengths = [len(q.turns[0].split()) for q in questions if q.group in ("summarization", "rag")]
     assert min(lengths) >= 300
     assert max(lengths) <= 600
-    assert [q.group for q in prompts.own_prompts(8)] == [
+    assert [q.group for q in prompts.own_prompts(11)] == [
         *("mt_bench", "mt_bench", "translation", "translation"),
         *prompts.GROUPS[2:],
     ]
+
+
+def test_a_file_to_edit_has_its_old_version_as_the_expected_text() -> None:
+    edits = [q for q in prompts.own_prompts() if q.prediction]
+    assert {q.group for q in edits} == {"edit"} and len(edits) == 8
+    for question in edits:
+        assert question.turns[0].endswith(f"\n{question.prediction}```")
+        assert 20 <= question.prediction.count("\n") <= 60
+    assert prompts.digest(edits) != prompts.digest(replace(q, prediction="") for q in edits)
+
+
+def test_alike_questions_are_more_alike_than_others() -> None:
+    """The words that two neighbours share, of all they have."""
+    questions = prompts.own_prompts()
+
+    def shared(group: str) -> float:
+        words = [set(q.turns[0].split()) for q in questions if q.group == group]
+        pairs = list(itertools.pairwise(words))
+        return sum(len(a & b) / len(a | b) for a, b in pairs) / len(pairs)
+
+    assert shared("similar") > 0.6
+    assert max(shared(group) for group in prompts.SPEC_BENCH) < 0.4
+
+
+def test_only_who_can_use_an_expected_text_is_given_it(pair: Pair, tmp_path: Path) -> None:
+    """The oracle is the trace: what it says was expected, and copied from there, at the first turn
+    alone."""
+    line = {"turns": ["the cat", "and"], "prediction": "the mat and the mat"}
+    (tmp_path / "p.jsonl").write_text(json.dumps(line) + "\n")
+    (question,) = prompts.read(tmp_path / "p.jsonl")
+    assert question.prediction == line["prediction"]
+    without_history(pair)
+    specs = entrants.parse("sam,ngram", Sampling())
+    field = [MethodEntrant(pair, spec) for spec in specs]
+    told: dict[str, list[str]] = {spec.text: [] for spec in specs}
+    for entrant in field:
+        entrant.trace = partial(_expecting, told[entrant.label], entrant.trace)  # type: ignore[method-assign]
+    names = [spec.text for spec in specs]
+    store_ = Store(make_settings(methods=names, questions=1, repeats=1))
+    runner = Runner(pair, field, [question], store_, Share())
+    assert len(list(runner.run())) == 1
+    assert told == {"autoregressive": ["", "", ""], "ngram": ["", "", ""]} | {
+        "sam": ["", question.prediction, ""]
+    }
+
+
+def _expecting(told: list[str], run: Callable[..., Trace], *given: Any) -> Trace:
+    """Run, and note what the trace says was expected; the first run is the one that warms up."""
+    trace = run(*given)
+    told.append(trace.prediction)
+    return trace
 
 
 @pytest.mark.parametrize(
@@ -147,6 +201,11 @@ def test_files_of_known_benchmarks_are_understood(
             "with --field",
         ),
         ('{"turns": []}', None, "line 1: no prompt"),
+        (
+            '{"turns": ["a"], "prediction": [1]}',
+            None,
+            r"p.jsonl, line 1: prediction must be a text, got \[1\]",
+        ),
         ('{"prompt": 5}', None, "line 1: no prompt"),
         ('{"prompt": "a"}', "text", "line 1: no prompt in the field text"),
         ("[1]", None, "line 1: no prompt in .*; there is no object"),
@@ -202,7 +261,7 @@ def test_commas_in_brackets_do_not_split_and_the_baseline_is_added() -> None:
         ("speculative[gamma]", "expected setting=value, got gamma"),
         ("speculative[gamma=2", "the bracket is not closed"),
         ("speculative[gamma=2,gamma=3]", "gamma is set twice"),
-        ("speculative[warm=true]", "speculative has no phrase pool that could be warm"),
+        ("speculative[warm=true]", "speculative keeps nothing that could be warm; .*sam.* do"),
         ("ouroboros[warm=maybe]", "warm must be true or false, got maybe"),
         (
             "ouroboros[acceptance=never]",
@@ -284,6 +343,47 @@ def test_a_resumed_benchmark_has_the_counts_of_an_uninterrupted_one(
         sum(m.passes + m.draft_passes for m in warm if m.repeat == repeat) for repeat in (0, 1)
     ]
     assert by_repeat[1] < by_repeat[0], "the pool was not kept from prompt to prompt"
+
+
+def test_every_kind_of_memory_is_kept_over_an_interruption(pair: Pair, tmp_path: Path) -> None:
+    """The oracle is the benchmark that was not interrupted; asked again, what was kept saves
+    passes."""
+    kinds = "lookahead", "prompt_lookup", "token_recycling", "sam"
+    warm = [f"{name}[warm=true]" for name in kinds]
+    names = ["autoregressive", *warm]
+    without_history(pair)
+
+    def runner(path: Path | None, resume: bool = False) -> Runner:
+        settings = make_settings(methods=names, questions=2, turns=False, max_new_tokens=16)
+        field = [MethodEntrant(pair, spec) for spec in entrants.parse(",".join(names), Sampling())]
+        questions = prompts.read(write_prompts(tmp_path / "p.jsonl", 2))
+        opened = Share().open(settings, path, resume=resume)
+        return Runner(pair, field, questions, opened, Share())
+
+    whole, path = runner(None), tmp_path / "out.json"
+    assert len(list(whole.run())) == 4
+    next(iter(runner(path).run()))
+    assert json.loads(path.read_text())["memories"].keys() == {*warm}
+    resumed = runner(path, resume=True)
+    assert len(list(resumed.run())) == 3
+    assert counts(resumed.store) == counts(whole.store)
+    for name in warm:
+        first, again = (
+            sum(m.passes for m in whole.store.measurements if (m.method, m.repeat) == (name, n))
+            for n in (0, 1)
+        )
+        assert again < first, name
+
+
+def test_a_warm_row_stands_beside_the_cold_one_and_says_so() -> None:
+    names = ["autoregressive", "sam", "sam[alpha=2]", "union", "sam[alpha=2,warm=true]"]
+    names += ["lookahead[warm=true]", "sam[warm=true]"]
+    runs = [run_of(name, 1, 1.0) for name in names]
+    shown = report.markdown(report.rows(runs)).splitlines()[2:]
+    assert [line.split(" | ")[0].removeprefix("| ") for line in shown] == [
+        *("`autoregressive`", "`sam`", "`sam`, warm", "`sam[alpha=2]`", "`sam[alpha=2]`, warm"),
+        *("`union`", "`lookahead`, warm"),
+    ]
 
 
 def test_counts_are_those_of_the_traces(pair: Pair, tmp_path: Path) -> None:

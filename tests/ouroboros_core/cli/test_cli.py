@@ -75,8 +75,11 @@ def test_methods_are_listed_with_their_settings_and_the_default() -> None:
         (["--target", "./nowhere"], "there is no model folder or GGUF file ./nowhere"),
         (["--device", "cuda:77"], "device must be one this machine has, such as cpu, got cuda:77"),
         (["--prompt", ""], "the prompt is empty; write at least one character"),
-        (["--method", "autoregressive", "--pool", "p.json"], "autoregressive has no phrase pool"),
-        (["--method", "ouroboros", "--pool", "README.md"], "this is not a phrase pool"),
+        (
+            ["--method", "autoregressive", "--pool", "p.json"],
+            "autoregressive keeps nothing",
+        ),
+        (["--method", "ouroboros", "--memory", "README.md"], "this is not a memory of a method"),
         (["--max-new-tokens", "9000"], "has room for 8192"),
     ],
 )
@@ -141,7 +144,7 @@ def test_generate_writes_text_numbers_and_a_trace(ouroboros: Ask, tmp_path: Path
         "3",
         "--json",
         str(trace_file),
-        "--pool",
+        "--memory",
         str(pool_file),
     ]
     result = ouroboros(

@@ -1,143 +1,158 @@
-"""N-grams, the recycled tree and the followed prediction, each against what a person would do by
-hand."""
+"""What is kept from text to text: the texts themselves against a search by brute force, the matrix,
+and what a file may hold."""
 
 from __future__ import annotations
 
-import itertools
-import math
+import json
 import random
+from pathlib import Path
+from typing import Any
 
-from ouroboros_core.lookup.expected_text import Prediction
-from ouroboros_core.lookup.ngrams import Counts, Occurrences, copied
-from ouroboros_core.lookup.successors import Successors, grow, template
+import pytest
 
-
-def test_earlier_occurrences_are_those_of_a_scan_the_longest_first_and_the_newest_of_equals() -> (
-    None
-):
-    rng = random.Random(4)
-    for _ in range(300):
-        text = [rng.randrange(3) for _ in range(rng.randrange(1, 30))]
-        known = Occurrences(3)
-        known.extend(text)
-        wanted: list[tuple[int, int]] = []
-        for n in range(min(3, len(text) - 1), 0, -1):
-            for end in range(len(text) - 1, n - 1, -1):
-                if text[end - n : end] == text[len(text) - n :] and end not in [
-                    e for _, e in wanted
-                ]:
-                    wanted.append((n, end))
-        assert known.earlier(1, 99) == wanted
-        assert known.earlier(2, 2) == [pair for pair in wanted if pair[0] >= 2][:2]
+from ouroboros_core.errors import InvalidInput
+from ouroboros_core.lookup.memories import Memories, load_memory, read_memory
+from ouroboros_core.lookup.memory import LARGEST_FILE, Memory
+from ouroboros_core.lookup.ngrams import Occurrences
+from ouroboros_core.lookup.phrase_pool import PhrasePool
+from ouroboros_core.lookup.session_text import SessionText
+from ouroboros_core.lookup.successors import Successors
+from ouroboros_core.lookup.suffix_automaton import SuffixAutomaton
 
 
-def test_the_most_frequent_follower_of_the_longest_known_context_is_taken() -> None:
-    counts = Counts(3)
-    counts.note_text([1, 2, 3, 1, 2, 4, 1, 2, 3])
-    assert counts.likeliest([1, 2]) == (3, 2), "3 twice, 4 once"
-    assert counts.likeliest([9, 2]) == (3, 1), "the pair is unknown, the 2 is not"
-    assert counts.likeliest([9]) is None
-    one = Counts(3, one_level=True)
-    one.note_text([1, 2, 3])
-    assert one.likeliest([1, 2]) == (3, 2)
-    assert one.likeliest([9, 2]) is None, "one level has no shorter contexts"
-    tie = Counts(2)
-    tie.note_text([1, 5, 1, 4])
-    assert tie.likeliest([1]) == (5, 1), "of equals the first seen"
-    tie.note_text([1, 4, 1, 5])
-    assert tie.likeliest([1]) == (4, 1), "both twice, the 4 first"
-    pairs = Counts(4, shortest=2)
-    pairs.note_text([1, 2, 3])
-    assert pairs.likeliest([9, 1, 2]) == (3, 2)
-    assert pairs.likeliest([9, 9, 2]) is None, "a single token is no context there"
+def longest_match(texts: list[list[int]]) -> int:
+    """Of all ends of the last text the longest that stands in an earlier text, or earlier in it."""
+    *earlier, present = texts
+    for length in range(len(present), 0, -1):
+        end = present[-length:]
+        places = [(text, len(text)) for text in earlier] + [(present, len(present) - 1)]
+        for text, stop in places:
+            if any(text[n : n + length] == end for n in range(stop - length + 1)):
+                return length
+    return 0
 
 
-def test_a_template_holds_the_paths_of_the_largest_products() -> None:
-    chances = (0.5, 0.3, 0.1)
-    shape = template(chances, 7, depth=3)
-    paths: list[tuple[int, ...]] = []
-    for rank, parent in shape:
-        paths.append((*(paths[parent] if parent >= 0 else ()), rank))
-    every = [path for n in (1, 2, 3) for path in itertools.product(range(3), repeat=n)]
-    best = sorted((math.prod(chances[r] for r in path) for path in every), reverse=True)[:7]
-    assert [math.prod(chances[r] for r in path) for path in paths] == best
-    assert len(set(paths)) == 7
+def written(seed: int) -> list[list[int]]:
+    dice = random.Random(seed)
+    return [[dice.randrange(3) for _ in range(dice.randrange(2, 14))] for _ in range(4)]
 
 
-def test_the_recycled_tree_has_only_what_was_seen_and_the_newest_of_it() -> None:
-    known = Successors(2)
-    known.learn(1, [2, 3, 4])
-    known.learn(2, [1, 1])
-    known.learn(2, [5, 6])
-    assert list(known.after(1)) == [2, 3]
-    shape = [(0, -1), (1, -1), (0, 0), (1, 0), (0, 1)]
-    assert grow(known, 1, shape) == [(2, -1, 0), (3, -1, 1), (5, 0, 0), (6, 0, 1)], (
-        "nobody knows what follows 3"
-    )
-    assert grow(known, 9, shape) == []
+@pytest.mark.parametrize("seed", range(30))
+def test_the_longest_match_is_within_one_text_and_so_is_its_copy(seed: int) -> None:
+    texts, session = written(seed), SessionText()
+    for number, text in enumerate(texts):
+        session.begin_run(text[:1])
+        found = session.index("automaton", SuffixAutomaton)
+        for end in range(2, len(text) + 1):
+            session.follow(text[:end])
+            found.extend(session.tokens[len(found.tokens) :])
+            there = [*texts[:number], text[:end]]
+            match = found.recent
+            assert (match.length if match else 0) == longest_match(there)
+            if match is None:
+                continue
+            copy = session.copied(match.end, 5)
+            behind = [token for _, token in copy]
+            if copy and copy[0][0] is not None:
+                position = copy[0][0]
+                assert text[position - match.length : position] == text[end - match.length : end]
+                assert all(p is not None and text[p] == token for p, token in copy)
+            else:
+                wanted = [*text[end - match.length : end], *behind]
+                assert any(
+                    other[n : n + len(wanted)] == wanted
+                    for other in texts[:number]
+                    for n in range(len(other))
+                )
+    assert session.texts == texts
+    again = SessionText.from_json(session.to_json())
+    assert again.texts == texts and len(again.tokens) == len(session.tokens)
 
 
-def test_a_prediction_is_followed_through_an_insertion_a_deletion_and_another_word() -> None:
-    expected = list(range(100, 160))
-    follower = Prediction(expected, min_match=4)
-    assert follower.expected(3) == (100, 101, 102), "believed at its beginning"
-    follower.extend([100, 101, 102])
-    assert follower.expected(2) == (103, 104)
-    follower.extend([7])
-    assert follower.expected(2) == (), "lost"
-    follower.extend([103])
-    assert follower.expected(2) == (104, 105), "an inserted word"
-    follower.extend([104, 8, 106])
-    assert follower.expected(1) == (107,), "another word"
-    follower.extend([110])
-    assert follower.expected(1) == (111,), "three words left out"
+def test_without_an_earlier_text_places_are_those_of_the_text() -> None:
+    session = SessionText()
+    session.begin_run([1, 2, 1])
+    index = session.index("occurrences", lambda: Occurrences(2))
+    assert index.tokens == session.tokens == [1, 2, 1]
+    assert session.copied(1, 3) == [(1, 2), (2, 1), (1, 2)]
 
 
-def test_what_a_prediction_matched_is_counted_and_its_beginning_has_credit() -> None:
-    follower = Prediction(range(100, 160), min_match=2)
-    assert (follower.matched, follower.trust) == (0, 8)
-    follower.extend([100, 101])
-    assert (follower.matched, follower.trust) == (2, 10)
-    follower.extend([7])
-    assert (follower.matched, follower.trust) == (0, 0)
-    follower.extend([102])
-    assert (follower.matched, follower.trust) == (1, 1)
+def test_of_too_many_texts_the_oldest_are_forgotten_whole() -> None:
+    session = SessionText(most_tokens=20)
+    texts = [[n, n, n, n, n] for n in range(9)]
+    for text in texts:
+        session.begin_run(text[:2])
+        session.index("automaton", SuffixAutomaton)
+        session.follow(text)
+        assert len(session.tokens) <= 20 + 6
+        assert session.texts == texts[: text[0] + 1][-len(session.texts) :]
+        assert session.index("automaton", SuffixAutomaton).tokens == session.tokens
+        negative = [token for token in session.tokens if token < 0]
+        assert len({*negative}) == len(negative) == len(session.texts) - 1
+    assert 1 < len(session.texts) < 9 and session.runs == 9
 
 
-def test_while_the_place_is_lost_it_does_not_wander() -> None:
-    """A word that is everywhere pulls the position to and fro, but the distance is measured from
-    where it was lost."""
-    expected = [n if n % 40 else 9 for n in range(1000, 2000)]
-    follower = Prediction(expected, min_match=5)
-    follower.extend(expected[:10])
-    for word in range(20):
-        follower.extend([9, 5000 + word])
-    follower.extend(expected[12:14])
-    assert follower.expected(1) == (expected[14],)
+def test_a_narrower_run_keeps_the_likeliest_and_says_what_is_recalled() -> None:
+    known = Successors(3)
+    known.begin_run(3)
+    known.learn(5, [1, 2, 3])
+    known.learn(6, [4])
+    assert not known.recalls(5)
+    known.begin_run(2)
+    assert known.recalls(5) and known.recalls(6) and not known.recalls(7)
+    assert list(known.after(5)) == [1, 2]
+    known.learn(5, [9, 8, 7])
+    assert list(known.after(5)) == [9, 8] and not known.recalls(5)
+    again = Successors.from_json(known.to_json())
+    assert [list(again.after(token)) for token in (5, 6)] == [[9, 8], [4]]
+    assert (again.largest_token, again.runs, again.width) == (9, 2, 2)
 
 
-def test_a_place_far_away_is_found_however_long_a_match_is_wanted() -> None:
-    for min_match in (1, 3, 12, 32):
-        expected = list(range(1000, 1400))
-        follower = Prediction(expected, min_match)
-        follower.extend(expected[:20])
-        follower.extend(expected[200 : 200 + min_match])
-        assert follower.expected(2) == tuple(expected[200 + min_match : 202 + min_match])
+def filled() -> Memories:
+    """One of every kind, a member each."""
+    memory = Memories("print")
+    parts = {"pool": PhrasePool(3, 2), "rows": Successors(2), "text": SessionText()}
+    for role, part in parts.items():
+        part.fingerprint = "print"
+        memory.parts[role] = part
+    return memory
 
 
-def test_a_copy_goes_on_with_itself_at_the_end_of_the_text() -> None:
-    assert copied([1, 2, 1, 2, 1], 2, 5) == [(2, 1), (3, 2), (4, 1), (2, 1), (3, 2)]
+def test_a_file_says_by_itself_what_it_holds(tmp_path: Path) -> None:
+    for memory in (filled(), *filled().parts.values()):
+        memory.save(tmp_path / "memory.json")
+        again = load_memory(tmp_path / "memory.json", "print")
+        assert type(again) is type(memory) and again.to_json() == memory.to_json()
+        with pytest.raises(InvalidInput, match=r"tokenizer .fingerprint print, expected other.: "):
+            load_memory(tmp_path / "memory.json", "other")
 
 
-def test_far_away_a_prediction_wants_a_longer_match() -> None:
-    expected = [*range(100, 300), 5, 6, 7, 8, 9]
-    follower = Prediction(expected, min_match=3)
-    follower.extend([5])
-    assert follower.expected(1) == ()
-    follower.extend([6])
-    assert follower.expected(1) == ()
-    follower.extend([7])
-    assert follower.expected(9) == (8, 9)
-    follower.extend([8, 9])
-    assert follower.expected(9) == (), "its end"
-    assert Prediction([], min_match=3).expected(5) == ()
+def changed(memory: Memory, **values: Any) -> str:
+    return json.dumps({**memory.to_data(), **values})
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "not a memory of a method written by to_json"),
+        ("[" * 100_000, "not a memory of a method written by to_json"),
+        ("[]", "not a memory of a method"),
+        ('{"format": "tar"}', "its format must be one of ouroboros-phrase-pool, .*, got tar"),
+        (changed(Successors(2), version=2), "not a matrix of candidates of version 1"),
+        (changed(Successors(2), width=65), "width must be between 1 and 64, got 65"),
+        (changed(Successors(2), rows=[[1, [-2]]]), "its token ids are out of range"),
+        (changed(Successors(2), rows=[[2**31, [2]]]), "its token ids are out of range"),
+        (changed(Successors(2), rows=7), "not a memory of a method"),
+        (changed(Successors(2), runs=2**31), "2147483648 runs are too many"),
+        (changed(SessionText(), texts=[[1, -1]]), "its token ids are out of range"),
+        (changed(SessionText(), most_tokens=10**9), "most_tokens must be between 1 and 16384"),
+        (changed(PhrasePool(3, 2), max_keys=10**9), "max_keys must be between 1 and 1000000"),
+        (changed(filled(), parts={str(n): {} for n in range(17)}), "has 17 parts, at most 16"),
+        (changed(filled(), fingerprint="p"), "its part pool was made with another tokenizer"),
+        (" " * (LARGEST_FILE + 1), "134,217,729 characters, allowed are 134,217,728"),
+    ],
+    ids=lambda value: value[:24],
+)
+def test_a_file_that_is_no_memory_is_refused(text: str, message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        read_memory(text)

@@ -21,7 +21,10 @@ import torch
 from ouroboros_core import methods
 from ouroboros_core.decoding.engine import decode
 from ouroboros_core.lookup.corpus import Corpus
+from ouroboros_core.lookup.memories import Memories
+from ouroboros_core.lookup.memory import Memory
 from ouroboros_core.lookup.phrase_pool import PhrasePool
+from ouroboros_core.lookup.successors import Successors
 from ouroboros_core.methods.base import Context, Need, Resources, TokenizedPrompt
 from ouroboros_core.sampling import Sampler, Sampling, process, softmax
 from ouroboros_core.sources import Source
@@ -293,8 +296,8 @@ def check_whole_texts(
     """Counts of three-token texts over many seeds against their probabilities; the prompt repeats
     itself, so phrases apply.
 
-    warm: each text is the second one with the same seed and pool, which the first has left what it
-    wrote.
+    warm: each text is the second one with the same seed and memory, in which the first has left
+    what it wrote.
     """
     models = tiny.pair(architecture, "sdpa")
     start = tiny.prompt()
@@ -327,13 +330,13 @@ def check_whole_texts(
             settings |= {"tree_width": (2, 6, 16)[seed % 3], "tree_size": (4, 12, 60)[seed % 3]}
         if method in ("token_recycling", "rest") and not settable:
             settings |= {"tree_size": (1 if method == "rest" else 2, 12)[seed % 2]}
-        pool = PhrasePool(3, 7) if warm else None
-        if pool is not None:
-            first = tiny.emitted(tiny.run(models, method, text, 3, sampling, pool=pool, **settings))
-            pool.insert(
-                text[-1], tuple(first[:2]), Learned.HISTORY, None
-            )  # the worst case: exactly what was drawn
-        steps = tiny.run(models, method, text, 3, sampling, pool=pool, **settings)
+        memory = tiny.new_memory(method, **settings) if warm else None
+        if memory is not None:
+            drawn = tiny.emitted(
+                tiny.run(models, method, text, 3, sampling, memory=memory, **settings)
+            )
+            _remember(memory, text, drawn)
+        steps = tiny.run(models, method, text, 3, sampling, memory=memory, **settings)
         counts[tuple(tiny.emitted(steps))] += 1
         accepted += sum(len(step.path) for step in steps)
         rejected += sum(step.kind == "correction" for step in steps)
@@ -367,10 +370,26 @@ def test_copies_merged_into_a_block_keep_the_law() -> None:
     check_whole_texts("llama", "sam", rule="block", **more)
 
 
-def test_a_warm_pool_does_not_bias_rejection_sampling() -> None:
+def _remember(memory: Memory, text: Sequence[int], drawn: Sequence[int]) -> None:
+    """The worst case: exactly what was drawn is what comes first. A session's text has it
+    already."""
+    if isinstance(memory, PhrasePool):
+        memory.insert(text[-1], tuple(drawn[:2]), Learned.HISTORY, None)
+    elif isinstance(memory, Successors):
+        for before, token in itertools.pairwise((text[-1], *drawn)):
+            memory.learn(before, [token])
+    elif isinstance(memory, Memories):
+        for part in memory.parts.values():
+            _remember(part, text, drawn)
+
+
+@pytest.mark.parametrize(
+    "method", ["lookahead", "prompt_lookup", "token_recycling", "sam", "ouroboros"]
+)
+def test_a_warm_memory_does_not_bias_rejection_sampling(method: str) -> None:
     """Judged with the randomness that drew it, an earlier text would be accepted again and
     again."""
-    check_whole_texts("llama", "lookahead", warm=True)
+    check_whole_texts("llama", method, warm=True)
 
 
 def test_copies_merged_into_a_drafted_tree_keep_the_distribution() -> None:

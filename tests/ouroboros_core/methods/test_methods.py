@@ -22,7 +22,7 @@ from ouroboros_core.decoding.engine import decode
 from ouroboros_core.decoding.trace import Step
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.lookup.phrase_pool import PhrasePool
-from ouroboros_core.methods.base import Context, Method, Need, Resources, VerificationResult
+from ouroboros_core.methods.base import Context, Method, Resources, VerificationResult
 from ouroboros_core.sampling import Sampler, Sampling
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import ROOT, WINDOW, Provenance, TokenTree, TreeBuilder
@@ -202,26 +202,11 @@ def test_runs_do_not_touch_each_other(method: str) -> None:
     assert [facts(mine) for mine in together] == alone
 
 
-@pytest.mark.parametrize("method", [m for m in METHODS if Need.PHRASE_POOL in methods.get(m).uses])
-def test_a_warm_start_changes_the_passes_never_the_text(method: str) -> None:
-    models = tiny.pair("llama", "sdpa")
-    known = methods.get(method).Hyperparameters.settings()
-    wanted = {"gamma": 6, "window_size": 6, "ngram_size": 4, "guess_set_size": 6}
-    settings: dict[str, Any] = {name: value for name, value in wanted.items() if name in known}
-    pool = PhrasePool(4, 6)
-    cold = run(models, method, prompt(), 60, pool=pool, **settings)
-    again = PhrasePool.from_json(pool.to_json())
-    warm = run(models, method, prompt(), 60, pool=again, **settings)
-    assert emitted(warm) == emitted(cold) == plain(models[0].model, prompt(), 60)
-    passes = [sum(1 + s.draft_passes for s in steps) for steps in (cold, warm)]
-    assert passes[1] < passes[0]
-
-
 def test_a_pool_of_another_ngram_size_is_refused() -> None:
     with pytest.raises(
         InvalidInput, match="n-grams of 9 tokens, but ngram_size is 5: set ngram_size to 9"
     ):
-        run(tiny.pair("llama"), "ouroboros", prompt(), 5, pool=PhrasePool(9, 7))
+        run(tiny.pair("llama"), "ouroboros", prompt(), 5, memory=PhrasePool(9, 7))
 
 
 @pytest.mark.parametrize("method", [m for m in METHODS if NEEDS[m]])

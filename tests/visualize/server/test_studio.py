@@ -22,13 +22,14 @@ from ouroboros_core.decoding.trace import Trace
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.loading.pairs import Pair
 from ouroboros_core.sampling import Sampling
+from ouroboros_core.tree import Learned
 from tests.folders import small_pair
 from tests.traces import typed_trace
 from visualize.server.baselines import BASELINE_SECONDS, BASELINES_KEPT, Baselines
 from visualize.server.limits import Limits
 from visualize.server.models import Models
 from visualize.server.runner import Runner
-from visualize.server.session import Session
+from visualize.server.session import Asked, Session
 from visualize.server.updates import (
     Comparing,
     Finished,
@@ -187,10 +188,10 @@ def test_a_run_starts_once_and_ends_once_whoever_waits_says_so_before(runner: Ru
 def test_what_a_worker_yields_is_pickled_and_comes_back_equal(runner: Runner) -> None:
     """Of runs and races, every kind; of a sweep, which is never lent, all but the sweep itself."""
     learning = make_task(method="ouroboros")
-    pool = partial(Session().pool, learning)
+    memory = partial(Session().memory, learning)
     blocking = runner.run(make_task(), compare=False)
     next(blocking)
-    running = runner.run(learning, compare=True, pool=pool, fresh=True)
+    running = runner.run(learning, compare=True, memory=memory, fresh=True)
     updates: list[Any] = [next(running)]
     blocking.close()
     updates += running
@@ -203,10 +204,27 @@ def test_what_a_worker_yields_is_pickled_and_comes_back_equal(runner: Runner) ->
     updates += sweeping[1:]
     for update in updates:
         back = pickle.loads(pickle.dumps(update))
-        if isinstance(update, Started | Finished) and update.pool is not None:
-            assert back.pool.fingerprint == update.pool.fingerprint
-            back = replace(back, pool=update.pool)
+        if isinstance(update, Started | Finished) and update.memory is not None:
+            assert back.memory.fingerprint == update.memory.fingerprint
+            back = replace(back, memory=update.memory)
         assert back == update
+
+
+@pytest.mark.parametrize("method", ["ouroboros", "token_recycling", "sam", "union"])
+def test_what_is_kept_for_a_warm_start_belongs_to_one_visitor(runner: Runner, method: str) -> None:
+    task, mine, other = make_task(method=method), Session(), Session()
+    said = []
+    for session in (mine, mine, other):
+        asked = Asked(task, warm=True)
+        session.ask(asked)
+        for update in runner.run(task, compare=False, memory=partial(session.memory, task)):
+            session.take(update, asked)
+        assert session.trace is not None
+        origins = [p for step in session.trace.steps for p in step.tree.provenance]
+        said.append(any(p.learned is Learned.HISTORY for p in origins))
+    assert said == [False, True, False], "another visitor begins cold"
+    (kept,), (theirs,) = mine.memories.values(), other.memories.values()
+    assert (kept.runs, theirs.runs) == (2, 1) and kept is not theirs
 
 
 def test_a_race_ends_with_each_lane_and_shows_all_of_them(runner: Runner) -> None:

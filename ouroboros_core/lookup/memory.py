@@ -1,0 +1,150 @@
+"""What a method keeps from one text to the next: a *warm* run begins with it, a cold one without.
+
+It belongs to one owner, is made of token ids, and so of one tokenizer, has a largest size, and can
+be written as JSON and read again. It changes what is proposed, never what is written.
+"""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, ClassVar, Self, TypeVar
+
+from ouroboros_core.errors import InvalidInput
+
+VERSION = 1
+LARGEST_FILE = 128 * 2**20
+"""Characters of a file that is read."""
+
+
+class Memory(ABC):
+    """Kept by one method; it is given at the start of a run, and the run learns in it.
+
+    fingerprint  of the tokenizer whose ids it is made of, see `loading.pairs.fingerprint`
+    runs         how many runs have begun with it. Under rejection sampling the next one draws with
+                 the noise of this number: what the earlier ones left depends on their noise
+    """
+
+    FORMAT: ClassVar[str]
+    """What its file says that it is."""
+    holds: ClassVar[str]
+    """What it is called."""
+
+    def __init__(self, fingerprint: str = "") -> None:
+        self.fingerprint = fingerprint
+        self.runs = 0
+
+    @property
+    def shape(self) -> Hashable:
+        """What a run's settings must agree with; where it differs a memory is of no use."""
+        return ()
+
+    @abstractmethod
+    def token_ids(self) -> Iterable[int]:
+        """Every token id that it holds."""
+
+    @abstractmethod
+    def content(self) -> dict[str, Any]:
+        """What it holds, as JSON has it."""
+
+    @classmethod
+    @abstractmethod
+    def of_content(cls, data: Mapping[str, Any]) -> Self:
+        """The memory of that content; raises ValueError, KeyError or TypeError where it is none."""
+
+    @property
+    def largest_token(self) -> int:
+        """The largest token id in it; -1 if there is none."""
+        return max(self.token_ids(), default=-1)
+
+    def to_data(self) -> dict[str, Any]:
+        """What `to_json` writes."""
+        head = {"format": self.FORMAT, "version": VERSION, "runs": self.runs}
+        return {**head, "fingerprint": self.fingerprint, **self.content()}
+
+    @classmethod
+    def of_data(cls, data: Any) -> Self:
+        """The memory that `to_data` gave; raises ValueError, KeyError or TypeError for others."""
+        if data["format"] != cls.FORMAT or data["version"] != VERSION:
+            raise ValueError(f"not a {cls.holds} of version {VERSION}")
+        memory = cls.of_content(data)
+        memory.fingerprint = str(data["fingerprint"])
+        memory.runs = max(memory.runs, int(data.get("runs", 0)))
+        if memory.runs >= 2**31:
+            raise ValueError(f"{memory.runs} runs are too many")
+        if memory.largest_token >= 2**31 or min(memory.token_ids(), default=0) < 0:
+            raise ValueError("its token ids are out of range")
+        return memory
+
+    def to_json(self) -> str:
+        """All of it as JSON."""
+        return json.dumps(self.to_data())
+
+    @classmethod
+    def from_json(cls, text: str, fingerprint: str | None = None) -> Self:
+        """The memory that `to_json` wrote; refuses another tokenizer's where `fingerprint` is
+        given."""
+        data = parse(text, cls.holds)
+        return checked(lambda: cls.of_data(data), cls.holds, fingerprint)
+
+    def save(self, path: Path) -> None:
+        """Write as JSON, atomically."""
+        scratch = path.with_name(path.name + ".tmp")
+        scratch.write_text(self.to_json())
+        scratch.replace(path)
+
+    @classmethod
+    def load(cls, path: Path, fingerprint: str | None = None) -> Self:
+        return cls.from_json(read_text(path, cls.holds), fingerprint)
+
+
+M = TypeVar("M", bound=Memory)
+
+
+def read_text(path: Path, what: str) -> str:
+    """The text of a file that is to hold `what`; raises InvalidInput."""
+    try:
+        return path.read_text()
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"{path} is not a {what}: {error}") from None
+
+
+def parse(text: str, what: str) -> Any:
+    """The value of a JSON text that is to be `what`; raises InvalidInput."""
+    if len(text) > LARGEST_FILE:
+        raise InvalidInput(
+            f"this is not a {what} that can be read: it has {len(text):,} characters, allowed are "
+            f"{LARGEST_FILE:,}"
+        )
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InvalidInput(f"this is not a {what} written by to_json: {error}") from None
+
+
+def checked(make: Callable[[], M], what: str, fingerprint: str | None) -> M:
+    """What `make` makes, of the tokenizer of that fingerprint; raises InvalidInput."""
+    try:
+        memory = make()
+    except InvalidInput as error:
+        raise InvalidInput(f"this is not a {what} written by to_json: {error}") from None
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
+        raise InvalidInput(f"this is not a {what} written by to_json: {error}") from None
+    if fingerprint is not None and memory.fingerprint != fingerprint:
+        raise InvalidInput(
+            f"the {memory.holds} was made with another tokenizer (fingerprint "
+            f"{memory.fingerprint or 'none'}, expected {fingerprint}): its token ids mean other "
+            "words here. Start a new one for this pair."
+        )
+    return memory
+
+
+def of_kind(memory: Memory | None, kind: type[M]) -> M | None:
+    """The memory, which must be of a kind; raises InvalidInput."""
+    if memory is None or isinstance(memory, kind):
+        return memory
+    raise InvalidInput(
+        f"what was kept is a {memory.holds}, but this method keeps a {kind.holds}: start a new one"
+    )
