@@ -313,6 +313,8 @@ def check_whole_texts(
         "k_config": "2,1",
         "chains": 2,
         "max_candidates": 2,
+        "candidates": 2,
+        "merge_tokens": 1,
     }
     settable = methods.get(method).Hyperparameters.fixed() if more.get("automatic") else {}
     known = methods.get(method).Hyperparameters.settings().keys() - settable.keys()

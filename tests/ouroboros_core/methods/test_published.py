@@ -23,6 +23,7 @@ MECHANISMS: dict[str, set[Source | Learned]] = {
     "multi_candidate": {Source.DRAFT},
     "spectr": {Source.DRAFT},
     "cape": {Source.DRAFT},
+    "graph": {Source.DRAFT},
     "prompt_lookup": {Source.COPY},
     "rest": {Source.CORPUS},
     "token_recycling": {Source.RECYCLED},
