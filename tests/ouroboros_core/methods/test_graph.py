@@ -115,7 +115,7 @@ def match(tree: TokenTree, node: int) -> int:
 
 def test_nothing_is_drafted_behind_what_is_improbable_or_beside_what_is_far_likelier() -> None:
     """The oracle takes the draft's probabilities after each text."""
-    settings = {"sibling_threshold": 0.2, "prob_threshold": 0.3, "candidates": 6}
+    settings: dict[str, Any] = {"sibling_threshold": 0.2, "prob_threshold": 0.3, "candidates": 6}
     made = method(Sampling(), merge_tokens=0, tree_size=128, **settings)
     tree = made.propose(Context(TEXT, 50, 0))
     assert len(tree) < 128

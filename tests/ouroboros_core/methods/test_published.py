@@ -24,6 +24,7 @@ MECHANISMS: dict[str, set[Source | Learned]] = {
     "spectr": {Source.DRAFT},
     "cape": {Source.DRAFT},
     "graph": {Source.DRAFT},
+    "superposed": {Source.DRAFT},
     "prompt_lookup": {Source.COPY},
     "rest": {Source.CORPUS},
     "token_recycling": {Source.RECYCLED},
