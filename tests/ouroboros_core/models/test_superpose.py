@@ -37,7 +37,8 @@ def superposed(model: CausalLM, text: tuple[int, ...], mixtures: Any, disturb: b
 def test_a_mixed_row_says_what_the_model_says_of_the_mean_embedding(
     architecture: str, fused: bool
 ) -> None:
-    """The oracle is the model itself, given the embeddings of the whole text, without a cache."""
+    """The oracle is the model itself, given the embeddings of the whole text, without a cache; the
+    compact pass turns by tables in float32."""
     model = wrapped(architecture, fused)
     assert isinstance(model, Superposing)
     evaluation = superposed(model, TEXT, MIXTURES)
@@ -50,7 +51,7 @@ def test_a_mixed_row_says_what_the_model_says_of_the_mean_embedding(
     output = model.model(inputs_embeds=torch.cat(rows)[None], use_cache=False).logits[0]
     for node in range(4):
         wanted = output[len(TEXT) - 1 + node].numpy()
-        assert evaluation.logits(node) == pytest.approx(wanted, abs=1e-9)
+        assert evaluation.logits(node) == pytest.approx(wanted, abs=1e-4 if fused else 1e-9)
 
 
 def test_a_mixture_of_one_token_is_that_token() -> None:
