@@ -97,13 +97,16 @@ def test_a_copy_stands_where_another_branch_has_the_same_tokens_before_it(
         tree = made.propose(Context(TEXT, 50, step))
         assert len(tree) <= 61
         whole = texts(tree)
-        drafted = {whole[n][-1 - count :] for n in range(len(tree)) if not match(tree, n)}
+        drafted = [n for n in range(len(tree)) if not match(tree, n)]
         for node in range(1, len(tree)):
             assert (tree.drawn_from(node) is None) == (match(tree, node) > 0 or rule != "rejection")
             if match(tree, node):
                 copies += 1
                 assert match(tree, node) >= count
-                assert whole[node][-1 - count :] in drafted
+                alike = [n for n in drafted if whole[n][-1 - count :] == whole[node][-1 - count :]]
+                assert alike
+                if not match(tree, tree.parents[node]):
+                    assert set(alike) - set(tree.path_to(node)), "merged with a node above it"
         siblings = [[tree.tokens[c] for c in tree.children(n)] for n in range(len(tree))]
         assert all(len(set(tokens)) == len(tokens) for tokens in siblings)
     assert copies > 20
