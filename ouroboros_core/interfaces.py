@@ -3,8 +3,8 @@ Hugging Face models."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,12 @@ from ouroboros_core.tree import TokenTree
 
 Candidates = dict[int, list[int]]
 """For each token id the model's most probable next tokens, the most probable first."""
+
+Mixture = Mapping[int, float]
+"""Weights of some token ids, which add up to 1."""
+
+MIXED = -1
+"""Stands in a tree for what is no token: a mixture of several."""
 
 
 class Evaluation(Protocol):
@@ -101,4 +107,18 @@ class LanguageModel(Drafter, Protocol):
     def plain(self, context: Sequence[int]) -> npt.NDArray[np.floating]:
         """Logits [vocabulary] after the text, in float32 or better, by one plain pass over all of
         it: the judge of near ties."""
+        ...
+
+
+@runtime_checkable
+class Superposing(LanguageModel, Protocol):
+    """A language model that can read a mixture of tokens."""
+
+    def superpose(self, evaluation: Evaluation, mixture: Mixture) -> Evaluation:
+        """The outputs after one more row, behind the last node of the chain that `evaluation` is
+        of: its embedding is the weighted mean of those of some tokens (arXiv 2405.18400).
+
+        The node's token is MIXED, and no context is ever taken to agree with it. Raises
+        InvalidInput where this model's embeddings cannot be mixed.
+        """
         ...

@@ -105,6 +105,25 @@ def softmax(scores: Scores) -> Scores:
     return result
 
 
+def likely(p: Probabilities, least: float) -> Probabilities:
+    """p [vocabulary] without the tokens that have less than this share of the likeliest one's
+    probability, the others scaled up to a whole."""
+    if least <= 0:
+        return p
+    kept: Probabilities = np.where(p < least * p.max(), 0.0, p)
+    kept /= kept.sum()
+    return kept
+
+
+def without(q: Probabilities, token: int) -> Probabilities:
+    """q [vocabulary] once a token was drawn and is not put back: the others, scaled up to a
+    whole. All zero where there is no other."""
+    rest = q.copy()
+    rest[token] = 0.0
+    total = rest.sum()
+    return rest / total if total > 0 else rest
+
+
 def generator(
     seed: int, position: int, stream: int = 0, run: int = 0, draw: int = 0
 ) -> np.random.Generator:
@@ -174,20 +193,29 @@ class Sampler:
         return choose
 
     def ranker(
-        self, evaluation: Evaluation, tree: TokenTree, root_position: int, k: int, draw: int = 0
+        self,
+        evaluation: Evaluation,
+        tree: TokenTree,
+        root_position: int,
+        k: int,
+        draw: int = 0,
+        least: float = 0.0,
     ) -> Callable[[int], list[int]]:
         """The function from a node to k different tokens after it, fewer where fewer are possible;
         the first is what `chooser` would choose.
 
         Greedy, they are the likeliest ones. Sampled, they are the largest by log-probability plus
         noise: drawn one after the other without replacement (the Gumbel-top-k trick, Kool et al.,
-        arXiv 1903.06059).
+        arXiv 1903.06059). With `least` they are drawn from what `likely` leaves, where the choice
+        of `chooser` may be missing; greedy, it changes nothing.
         """
         if self.sampling.temperature == 0:
             return evaluation.likeliest(k).__getitem__
 
         def rank(node: int) -> list[int]:
             scores = process(evaluation.logits(node), self.sampling)
+            if least > 0:
+                scores = np.where(likely(softmax(scores), least) > 0, scores, -np.inf)
             position = root_position + tree.depths[node] + 1
             perturbed = scores + self.noise(position, draw)[: len(scores)]
             count = min(k, len(scores))

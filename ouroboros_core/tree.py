@@ -53,7 +53,8 @@ class Provenance:
     step      for a phrase, at which step of this run it was learned; otherwise at which it was
               proposed
     position  of the token that was copied: in the context, or in the prediction; None in history
-    match     how many tokens before it had been found there, too
+    match     how many tokens before it had been found there, too; of a drafted token, in the branch
+              for which it was drafted and from which it was copied
     rank      its rank among several candidates, from 0
     confidence  the probability that the draft gave it, rounded to two digits
     also      another source that proposed the same token there

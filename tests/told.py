@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
 
+from ouroboros_core.interfaces import MIXED, Mixture
 from ouroboros_core.sampling import softmax
-from ouroboros_core.tree import Probabilities, TokenTree
+from ouroboros_core.sources import Source
+from ouroboros_core.tree import Probabilities, Provenance, TokenTree
 
 CHI_SQUARE = {1: 19.5, 2: 23.0, 3: 25.9, 4: 28.5, 5: 30.9, 8: 37.3, 29: 73.9}
 """The 99.999% point by degrees of freedom; draws are seeded, verdicts repeat."""
@@ -55,16 +58,34 @@ class ToldModel:
         assert tree.begins_with(evaluation.tree)
         return self.evaluate(evaluation.context, tree)
 
+    def superpose(self, evaluation: Any, mixture: Mixture) -> Any:
+        """After a mixture, the weighted mean of the logits after its tokens."""
+        self.passes += 1
+        known: TokenTree = evaluation.tree
+        tokens, parents = (*known.tokens, MIXED), (*known.parents, len(known) - 1)
+        tree = TokenTree(tokens, parents, (*known.provenance, Provenance(Source.DRAFT)))
+        return Told(self, evaluation.context, tree, (*evaluation.mixtures, mixture))
+
 
 class Told:
     """The outputs of such a model after the nodes of a tree."""
 
-    def __init__(self, model: ToldModel, context: tuple[int, ...], tree: TokenTree) -> None:
-        self.model, self.context, self.tree = model, context, tree
+    def __init__(
+        self,
+        model: ToldModel,
+        context: tuple[int, ...],
+        tree: TokenTree,
+        mixtures: tuple[Mixture, ...] = (),
+    ) -> None:
+        self.model, self.context, self.tree, self.mixtures = model, context, tree, mixtures
 
     def logits(self, node: int) -> Any:
-        path = (self.tree.tokens[one] for one in self.tree.path_to(node))
-        return self.model.after((*self.context, *path))
+        path = [self.tree.tokens[one] for one in self.tree.path_to(node)]
+        if MIXED not in path:
+            return self.model.after((*self.context, *path))
+        both = [{token: 1.0} for token in self.context] + list(self.mixtures[: len(path)])
+        pairs = itertools.product(both[-2].items(), both[-1].items())
+        return sum(one * other * self.model.after((a, b)) for (a, one), (b, other) in pairs)
 
     def argmax(self) -> list[int]:
         return [int(self.logits(node).argmax()) for node in range(len(self.tree))]

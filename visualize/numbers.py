@@ -12,6 +12,7 @@ from ouroboros_core.decoding import metrics
 from ouroboros_core.decoding.trace import Step, Trace
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Learned
+from ouroboros_core.words import counted
 from visualize.reasons import LEARNED
 
 Section = dict[str, Any]
@@ -29,8 +30,7 @@ def sections(trace: Trace, baseline: Trace | None) -> list[Section]:
         found.append({"title": "What a step costs", "lines": [alone(trace)]})
     if found and (without := metrics.skipped(trace)):
         found[0]["lines"].append(f"{without[0].upper()}{without[1:]}.")
-    pool = phrase_pool(trace)
-    return [*found, *([pool] if pool else [])]
+    return [*found, *filter(None, (phrase_pool(trace), merging(trace)))]
 
 
 def diagnosis(trace: Trace, baseline: Trace) -> list[str]:
@@ -143,6 +143,28 @@ def phrase_pool(trace: Trace) -> Section | None:
     rows = [[LEARNED[learned], count, kept[learned]] for learned, count in offered.most_common()]
     table = {"head": ["learned", "tokens checked", "accepted"], "rows": rows} if rows else {}
     return {"title": "Phrase pool", "lines": lines, **table}
+
+
+def merging(trace: Trace) -> Section | None:
+    """What was not drafted twice, and what became of the copies; None where nothing was merged."""
+    saved = sum(step.draft_rows_saved for step in trace.steps)
+    copies = [[n for n in range(1, len(s.tree)) if _merged(s, n)] for s in trace.steps]
+    if not saved and not any(copies):
+        return None
+    count, steps = sum(map(len, copies)), sum(step.draft_rows_saved > 0 for step in trace.steps)
+    kept = sum(_merged(step, node) for step in trace.steps for node in step.path)
+    line = (
+        f"Continuations that are equal were drafted once: {counted(saved, 'draft row')} saved in "
+        f"{steps} of {counted(len(trace.steps), 'step')}. {counted(count, 'token')} checked by the "
+        f"target came from another branch, {kept} of them accepted."
+    )
+    return {"title": "Merging", "lines": [line]}
+
+
+def _merged(step: Step, node: int) -> bool:
+    """Whether a node is a copy of what was drafted in another branch."""
+    origin = step.tree.provenance[node]
+    return origin.source is Source.DRAFT and origin.match is not None
 
 
 def _paid(step: Step, trace: Trace) -> Iterator[tuple[Learned, int, str]]:

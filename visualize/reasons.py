@@ -50,7 +50,10 @@ def origin(provenance: Provenance) -> str:
         expected = provenance.learned is Learned.PREDICTION
         text = "the expected text" if expected else "prompt and output"
         parts.append(f"copied from token {provenance.position + 1} of {text}")
-    if provenance.match:
+    if provenance.match and provenance.source is Source.DRAFT:
+        same = counted(provenance.match, "token")
+        parts.append(f"drafted behind the same {same} in another branch, copied from there")
+    elif provenance.match:
         parts.append(f"behind a match of {counted(provenance.match, 'token')}")
     if provenance.rank:
         parts.append(f"candidate number {provenance.rank + 1}")
@@ -216,8 +219,12 @@ class Reasons:
         if trial.chance is not None:
             return self._other_trial(trial, name, trial.chance)
         if trial.q is None:
+            proposed = self.step.tree.provenance[node]
+            how = "looked up"
+            if proposed.source is Source.DRAFT:
+                how = "copied from another branch" if proposed.match else "chosen by the draft"
             return (
-                f"{name} was looked up, not drawn, so it is kept with chance p: u = "
+                f"{name} was {how}, not drawn, so it is kept with chance p: u = "
                 f"{trial.u:.3g} {sign} p = {trial.p:.3g}"
             )
         if not trial.q:

@@ -51,6 +51,7 @@ def step_view(step: Step, texts: Sequence[str], sampling: Sampling, piece: Piece
         "nodes": nodes,
         "width": step.width,
         "passes": step.draft_passes,
+        **({"saved": step.draft_rows_saved} if step.draft_rows_saved else {}),
         "seconds": [round(value, 6) for value in astuple(step.seconds)],
     }
     if step.judged:

@@ -78,7 +78,8 @@ export function describeStep(step) {
   const nodes = step.nodes.length, proposals = nodes ? `${nodes} checked, ${accepted} accepted` : "nothing checked";
   const own = step.tokens.find((token) => token.node === undefined);
   const rows = counted(step.width, "row"), passes = counted(step.passes, "draft pass", "draft passes");
-  return `Step ${step.index + 1}: ${proposals}${own ? "; " + added(own) : ""}. ${rows} in the pass, ${passes}.`;
+  const saved = step.saved ? `, ${counted(step.saved, "draft row")} saved by merging` : "";
+  return `Step ${step.index + 1}: ${proposals}${own ? "; " + added(own) : ""}. ${rows} in the pass, ${passes}${saved}.`;
 }
 
 // The last token of a step, which nobody proposed.

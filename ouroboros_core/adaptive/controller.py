@@ -155,6 +155,7 @@ class Controller(Method):
             context = replace(context, budget=budget)
         self._passes = self.drafter.passes if self.drafter else 0
         tree = self.member.propose(context)
+        self.draft_rows_saved = self.member.draft_rows_saved
         kept = self._choose(tree)
         checked = tree if len(kept) == tree.proposals - 1 else tree.only(kept)
         self._proposed = tree, tree.nodes_of(kept)

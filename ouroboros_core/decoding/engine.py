@@ -105,6 +105,7 @@ def decode(
             if recorder
             else (),
             window=tree.window if recorder else (),
+            draft_rows_saved=method.draft_rows_saved,
         )
         resumed, index, prefill = clock(), index + 1, 0.0
 

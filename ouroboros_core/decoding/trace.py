@@ -107,6 +107,8 @@ class Step:
                   was recorded
     window        (token, parent) of the nodes of the lookahead window, numbered behind the tree's;
                   empty unless recorded
+    draft_rows_saved  nodes whose row the draft model did not compute, because they equal others; of
+                  the tree's drafted nodes those with a `match` were then copied behind them
     """
 
     index: int
@@ -121,6 +123,7 @@ class Step:
     choice: Decision | None = None
     judged: tuple[Judged, ...] = ()
     window: tuple[tuple[int, int], ...] = ()
+    draft_rows_saved: int = 0
 
     @property
     def tokens(self) -> tuple[int, ...]:

@@ -255,6 +255,7 @@ def _check_step(step: Step, number: int) -> None:
     _within(step.width, f"{where}.width", len(step.tree) + len(step.window), MAX_COUNT)
     _within(step.draft_passes, f"{where}.draft_passes", 0, MAX_COUNT)
     _within(step.pool_size, f"{where}.pool_size", 0, MAX_COUNT)
+    _within(step.draft_rows_saved, f"{where}.draft_rows_saved", 0, MAX_COUNT)
     if step.writer not in (Source.TARGET, Source.DRAFT):
         raise refusal(f"{where}.writer", f"must be target or draft, got {step.writer.value}")
     if step.choice is not None:

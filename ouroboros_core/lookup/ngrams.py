@@ -85,6 +85,12 @@ class Counts:
         for end in range(1, len(text)):
             self.note(text[max(0, end - self.n + 1) : end], text[end])
 
+    def known(self, before: Sequence[int]) -> dict[int, Counter[int]]:
+        """How often each token followed the contexts that `before` ends in, by their length, the
+        longest first; those that are not known are left out."""
+        found = {len(one): self._following.get(one) for one in self._contexts(before)}
+        return {length: counts for length, counts in found.items() if counts}
+
     def likeliest(self, before: Sequence[int]) -> tuple[int, int] | None:
         """(token, length) - what most often followed the longest context that is known, of equals
         the one that was so frequent first; or None."""

@@ -325,11 +325,18 @@ class Resources:
         return self.sampler.chooser(evaluation, tree, root_position, draw)
 
     def ranker(
-        self, evaluation: Evaluation, tree: TokenTree, root_position: int, step: int, k: int
+        self,
+        evaluation: Evaluation,
+        tree: TokenTree,
+        root_position: int,
+        step: int,
+        k: int,
+        least: float = 0.0,
     ) -> Callable[[int], list[int]]:
         """How a draft chooses k different tokens after a node, the first as by `chooser`; fewer
-        where fewer are possible. For rejection sampling they are drawn without replacement."""
-        return self.sampler.ranker(evaluation, tree, root_position, k, self._draw(step))
+        where fewer are possible. For rejection sampling they are drawn without replacement. With
+        `least`, sampled, tokens below this share of the likeliest one's probability are out."""
+        return self.sampler.ranker(evaluation, tree, root_position, k, self._draw(step), least)
 
     def _draw(self, step: int, candidate: int = 0) -> int:
         """Which of the noises of a position a draft chooses with; 0 is the target's own."""
@@ -373,6 +380,9 @@ class Method(ABC):
         one."""
         self.decision: Decision | None = None
         """What was decided about the last proposal; None if there was nothing to decide."""
+        self.draft_rows_saved = 0
+        """Nodes of the last proposal behind which the draft model did not compute a row, because
+        they equal others."""
 
     @classmethod
     def members(

@@ -24,8 +24,9 @@ from ouroboros_core.methods.base import (
     TokenizedPrompt,
 )
 from ouroboros_core.methods.drafting import DraftModel, Frontier
+from ouroboros_core.sampling import without
 from ouroboros_core.sources import Source
-from ouroboros_core.tree import Probabilities, Provenance, TokenTree, TreeBuilder
+from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder
 
 PUBLISHED = {"k_config": "4,2,2"}
 """The settings of the authors' code (github.com/NJUNLP/MCSD); `auto` drafts this shape as far as it
@@ -107,12 +108,3 @@ class MultiCandidate(Method):
                 grown[node] = share
             drawn_from = None if drawn_from is None else without(drawn_from, token)
         return grown
-
-
-def without(q: Probabilities, token: int) -> Probabilities:
-    """q [vocabulary] once a token was drawn and is not put back: the others, scaled up to a
-    whole. All zero where there is no other."""
-    rest = q.copy()
-    rest[token] = 0.0
-    total = rest.sum()
-    return rest / total if total > 0 else rest

@@ -19,12 +19,13 @@ import torch
 from transformers import PreTrainedModel
 
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.interfaces import Candidates, Evaluation
+from ouroboros_core.interfaces import MIXED, Candidates, Evaluation, Mixture
 from ouroboros_core.models.evaluation import TorchEvaluation, candidates_of
 from ouroboros_core.models.fused import FusedDecoder, Product, product
 from ouroboros_core.models.kv_cache import TreeCache
 from ouroboros_core.models.masks import Masks, packed_visibility
-from ouroboros_core.tree import TokenTree, TreeBuilder
+from ouroboros_core.sources import Source
+from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder
 
 PREFILL_CHUNK = 512
 """Rows of the context computed in one pass; its mask has this many rows, never as many as the
@@ -257,13 +258,43 @@ class CausalLM:
         assert tree.begins_with(known), (
             "an extended tree begins with the nodes of the one that was evaluated"
         )
+        assert not evaluation.mixtures, "behind a mixture there are mixtures only"
         if self._context != context or self._tree is not known:
             return self.evaluate(context, tree)
+        return self._grown(evaluation, tree)
+
+    @torch.inference_mode()
+    def superpose(self, evaluation: Evaluation, mixture: Mixture) -> TorchEvaluation:
+        assert isinstance(evaluation, TorchEvaluation)
+        if getattr(self.model.config.get_text_config(), "hidden_size_per_layer_input", None):
+            raise InvalidInput(
+                f"{self.name} has further embeddings of a token in every layer, which cannot be "
+                "mixed: name another draft model with --draft, or choose another method"
+            )
+        found, waiting = evaluation, [mixture]
+        if self._context != found.context or self._tree is not found.tree:
+            waiting = [*found.mixtures, mixture]
+            unmixed = found.tree.first(len(found.tree) - len(found.mixtures))
+            found = self.evaluate(found.context, unmixed)
+        for one in waiting:
+            known, origin = found.tree, Provenance(Source.DRAFT)
+            tokens, parents = (*known.tokens, MIXED), (*known.parents, len(known) - 1)
+            tree = TokenTree(tokens, parents, (*known.provenance, origin), known.silent)
+            found = self._grown(found, tree, one)
+        return found
+
+    def _grown(
+        self, evaluation: TorchEvaluation, tree: TokenTree, mixture: Mixture | None = None
+    ) -> TorchEvaluation:
+        """The evaluation with the new nodes of `tree`, the others being in the cache; the only new
+        one is a `mixture` where there is one."""
+        context, known = evaluation.context, evaluation.tree
         fresh = range(len(known), len(tree))
         if not fresh:
             return evaluation
         nodes = [node for node in fresh if node not in tree.silent]
         last = len(context) - 1
+        embeddings = None if mixture is None else self._mean(mixture)
         self._context, self._tree = (), None
         logits = self._forward(
             [tree.tokens[node] for node in fresh],
@@ -271,10 +302,20 @@ class CausalLM:
             tree.ancestors[len(known) :],
             [node - len(known) for node in nodes],
             [last + depth for depth in known.depths],
+            embeddings,
         )
         self.passes += 1
         self._context, self._tree = context, tree
-        return evaluation.joined(logits, nodes, tree)
+        mixtures = () if mixture is None else (*evaluation.mixtures, mixture)
+        return evaluation.joined(logits, nodes, tree, mixtures)
+
+    def _mean(self, mixture: Mixture) -> torch.Tensor:
+        """The weighted mean [1, width] of the embeddings of some tokens."""
+        rows = self.model.get_input_embeddings()(torch.tensor([*mixture], device=self.device))
+        exact = torch.promote_types(rows.dtype, torch.float32)
+        weights = torch.tensor([[*mixture.values()]], device=rows.device, dtype=exact)
+        mean: torch.Tensor = (weights @ rows.to(exact)).to(rows.dtype)
+        return mean
 
     def _rewind(self, context: tuple[int, ...]) -> int:
         """Keep of the cache what agrees with `context`, without its last token; the number of rows
@@ -333,12 +374,13 @@ class CausalLM:
         sees: npt.NDArray[np.bool_],
         wanted: Sequence[int],
         above: Sequence[int] = (),
+        embeddings: torch.Tensor | None = None,
     ) -> torch.Tensor:
         """Logits [len(wanted), vocabulary or outputs] of the wanted rows.
 
         sees [rows, above + rows] is visibility among the new rows; all of them see everything that
         is cached, but for the last rows, at the positions `above`, of which they see what `sees`
-        says.
+        says. embeddings [rows, width]: instead of those of the tokens.
         """
         device = self.device
         past = self._cache.get_seq_length()
@@ -349,15 +391,22 @@ class CausalLM:
         if self._fused is not None:
             plain = len(tokens) == 1 and not above
             mask = None if plain else masks()[0, 0]
-            embedded = self.model.get_input_embeddings()(torch.tensor(tokens, device=device))
+            if embeddings is None:
+                ids = torch.tensor(tokens, device=device)
+                embeddings = self.model.get_input_embeddings()(ids)
             longest = min(self._cache.capacity, self.max_length)
-            hidden = self._fused.run(embedded, places[0], longest, mask, self._cache, self._watch)
+            hidden = self._fused.run(embeddings, places[0], longest, mask, self._cache, self._watch)
             self._seen[self.layers] = hidden
             self._note_features(past)
             return self._project(hidden if len(wanted) == len(tokens) else hidden[wanted])
+        given: dict[str, torch.Tensor] = (
+            {"input_ids": torch.tensor([tokens], device=device)}
+            if embeddings is None
+            else {"inputs_embeds": embeddings[None]}
+        )
         with self._watching():
             output = self.model(
-                input_ids=torch.tensor([tokens], device=device),
+                **given,
                 attention_mask=masks(),
                 position_ids=places,
                 past_key_values=self._cache,

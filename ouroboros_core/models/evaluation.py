@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from ouroboros_core.interfaces import Mixture
 from ouroboros_core.tree import TokenTree
 
 BLOCK = 128
@@ -45,14 +46,15 @@ class TorchEvaluation:
         outputs: torch.Tensor | None,
         vocabulary: int,
         context: tuple[int, ...] = (),
+        mixtures: tuple[Mixture, ...] = (),
     ) -> None:
         """logits [len(nodes), columns] belong to `nodes` of the tree, which hangs behind the tokens
         `context`.
 
         outputs: the token id of each column, where the model can write only some; the others have
-        no chance.
+        no chance. mixtures: what stands for the tokens of the last nodes.
         """
-        self.context, self.tree = context, tree
+        self.context, self.tree, self.mixtures = context, tree, mixtures
         self._logits = logits
         self._outputs = outputs
         self._vocabulary = vocabulary
@@ -66,13 +68,17 @@ class TorchEvaluation:
         return self._logits
 
     def joined(
-        self, logits: torch.Tensor, nodes: Sequence[int], tree: TokenTree
+        self,
+        logits: torch.Tensor,
+        nodes: Sequence[int],
+        tree: TokenTree,
+        mixtures: tuple[Mixture, ...] = (),
     ) -> TorchEvaluation:
         """With the logits [len(nodes), columns] of more nodes, of a tree that begins with this
         one's."""
-        both = torch.cat([self._logits, logits])
+        both, every = torch.cat([self._logits, logits]), [*self._row, *nodes]
         return TorchEvaluation(
-            both, [*self._row, *nodes], tree, self._outputs, self._vocabulary, self.context
+            both, every, tree, self._outputs, self._vocabulary, self.context, mixtures
         )
 
     def argmax(self) -> list[int]:

@@ -337,3 +337,29 @@ def test_the_new_charts_show_what_was_counted() -> None:
     )
     growth, paid = figures.pool_growth(trace.steps)["data"]
     assert list(growth["y"]) == [7, 9, 9] and list(paid["x"]) == [2]
+
+
+def test_a_copy_from_another_branch_and_what_merging_saved_are_told() -> None:
+    """The numbers are counted by hand in a tree of two drafted nodes and a copy."""
+    assert origin(replace(DRAFT, match=2)) == (
+        "drafted behind the same 2 tokens in another branch, copied from there; the draft gave it "
+        "64%"
+    )
+    tree = chain(1, [11, 13, 10], DRAFT)
+    tree = replace(tree, provenance=(*tree.provenance[:3], replace(DRAFT, match=2)))
+    step = Step(0, tree, (1, 2, 3), 11, 4, Seconds(draft=1.0), 2, draft_rows_saved=3)
+    rejecting = Sampling(temperature=1.0, acceptance="rejection")
+    trial = Trial(3, 0.5, 0.61, None, accepted=True)
+    walk = tuple(judged(node, trials=(trial,) * (node == 2)) for node in range(4))
+    assert reasons(replace(step, judged=walk), rejecting).of_token(2) == (
+        "Accepted: ‘ return’ was copied from another branch, not drawn, so it is kept with chance "
+        "p: u = 0.5 < p = 0.61."
+    )
+    plain = Step(1, chain(11, [], DRAFT), (), 10, 1, Seconds(verify=1.0))
+    section = numbers.merging(make_trace([step, plain], "graph"))
+    assert section is not None and section["lines"] == [
+        "Continuations that are equal were drafted once: 3 draft rows saved in 1 of 2 steps. "
+        "1 token checked by the target came from another branch, 1 of them accepted."
+    ]
+    assert numbers.merging(typed_trace()) is None
+    assert views.step_view(step, ["a"] * 4, Sampling(), str)["saved"] == 3

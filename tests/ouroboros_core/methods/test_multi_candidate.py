@@ -14,8 +14,8 @@ from ouroboros_core.decoding.engine import decode
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.hyperparameters import read_settings
 from ouroboros_core.methods.base import Context, Resources, TokenizedPrompt
-from ouroboros_core.methods.multi_candidate import PUBLISHED, without
-from ouroboros_core.sampling import Sampler, Sampling, softmax
+from ouroboros_core.methods.multi_candidate import PUBLISHED
+from ouroboros_core.sampling import Sampler, Sampling, softmax, without
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Provenance, TreeBuilder
 from ouroboros_core.verify import Judgement, rejection_sampling

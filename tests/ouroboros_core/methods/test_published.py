@@ -28,6 +28,8 @@ MECHANISMS: dict[str, set[tuple[Source, Learned | None]]] = {
     "multi_candidate": {(Source.DRAFT, None)},
     "spectr": {(Source.DRAFT, None)},
     "cape": {(Source.DRAFT, None)},
+    "graph": {(Source.DRAFT, None)},
+    "superposed": {(Source.DRAFT, None)},
     "prompt_lookup": {(Source.COPY, None)},
     "rest": {(Source.CORPUS, None)},
     "token_recycling": {(Source.RECYCLED, None)},

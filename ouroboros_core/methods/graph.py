@@ -1,0 +1,258 @@
+"""Graph-structured speculative decoding: equal continuations are drafted once (arXiv 2407.16207).
+
+The branches of a drafted tree share many sequences of tokens. A new node whose last tokens are
+those of another node is that node: the draft model goes on behind one of them only, and the tree
+becomes a directed graph. For the target's check it is unrolled into a tree again, breadth first:
+behind every node that was merged stand copies of what was drafted behind the other.
+
+Sampled, the candidates of a place are drawn without replacement, as in `multi_candidate`. A copy
+was drawn for another place: rejection sampling keeps it with the target's own probability, like a
+phrase.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Annotated
+
+from annotated_types import Ge, Le
+from pydantic import Field
+
+from ouroboros_core import hyperparameters
+from ouroboros_core.hyperparameters import AUTO, Auto, fixed_values, upto
+from ouroboros_core.interfaces import Evaluation
+from ouroboros_core.methods.base import (
+    Adjustable,
+    Context,
+    Method,
+    Need,
+    Resources,
+    TokenizedPrompt,
+)
+from ouroboros_core.methods.drafting import DraftModel, Frontier, Level
+from ouroboros_core.sampling import likely, without
+from ouroboros_core.sources import Source
+from ouroboros_core.tree import ROOT, Probabilities, Provenance, TokenTree, TreeBuilder
+
+DEEPEST = 8
+"""Levels at most where that is 'auto'."""
+
+
+@dataclass
+class _Node:
+    """A node of the graph.
+
+    parent  -1 for the root
+    ending  the last tokens of the text up to it, by which it is known
+    drawn_from  the probabilities that its token was drawn from
+    read    its number in the tree that the draft model reads; None where it is not read
+    same    the node that it goes on as
+    """
+
+    token: int
+    parent: int
+    ending: tuple[int, ...]
+    origin: Provenance = ROOT
+    drawn_from: Probabilities | None = None
+    read: int | None = None
+    same: int | None = None
+    children: list[int] = field(default_factory=list)
+
+
+@dataclass
+class _Graph:
+    """What was drafted in a step: its nodes, the root first.
+
+    reading   the tree of the nodes behind which the draft model is asked
+    frontier  of that tree: the nodes to ask behind next
+    known     the node that an ending stands for
+    merged    nodes of the last level that go on as others; `reach`: the probability of getting to
+              one of them
+    """
+
+    nodes: list[_Node]
+    reading: TreeBuilder
+    frontier: Frontier = field(default_factory=lambda: {0: 1.0})
+    known: dict[tuple[int, ...], int] = field(default_factory=dict)
+    merged: int = 0
+    reach: float = 0.0
+
+    def above(self, index: int) -> list[int]:
+        """The nodes from this one up to the root."""
+        path = []
+        while index >= 0:
+            path.append(index)
+            index = self.nodes[index].parent
+        return path
+
+    def merge(self, index: int, reach: float) -> bool:
+        """Let a node go on as one with the same ending, which is not above it; whether there is
+        one."""
+        node = self.nodes[index]
+        other = self.known.setdefault(node.ending, index) if node.ending else index
+        if other in self.above(index):
+            return False
+        node.same = other
+        self.merged, self.reach = self.merged + 1, self.reach + reach
+        return True
+
+    def unroll(self, evaluation: Evaluation | None, size: int, depth: int) -> TokenTree:
+        """The tree of at most `size` nodes and `depth` levels, breadth first."""
+        builder = TreeBuilder(self.nodes[0].token, max_depth=depth)
+        waiting = deque([(0, 0, 0)])  # in the graph, in the tree, tokens that match; 0: no copy
+        while waiting:
+            index, number, match = waiting.popleft()
+            node = self.nodes[index]
+            if node.read is not None and evaluation is not None and not match:
+                builder.note_output(number, (evaluation, node.read))
+            if node.same is not None:
+                node, match = self.nodes[node.same], len(node.ending)
+            for child in node.children:
+                if len(builder) > size:
+                    return builder.build()
+                one = self.nodes[child]
+                origin = replace(one.origin, match=match) if match else one.origin
+                drawn_from = None if match else one.drawn_from
+                added = builder.add(one.token, number, origin, drawn_from)
+                if added is not None:
+                    waiting.append((child, added, match + 1 if match else 0))
+        return builder.build()
+
+
+class Graph(Method):
+    """The draft model is decoded level by level, over the nodes of a level that are no copies."""
+
+    id = "graph"
+    name = "Graph-structured speculative decoding"
+    paper = "https://arxiv.org/abs/2407.16207"
+    summary = (
+        "A small draft model drafts a tree in which equal continuations are computed once; the "
+        "target checks it unrolled, in one pass."
+    )
+    order = 24
+    needs = frozenset({Need.DRAFT_MODEL})
+
+    published = fixed_values(
+        tree_depth=12,
+        candidates=4,
+        merge_tokens=2,
+        sibling_threshold=0.1,
+        prob_threshold=0.3,
+        tree_size=99,
+    )
+    """Of those that the authors' code tries (github.com/gzhch/gsd): 4 candidates, one token before
+    a node compared, or none, and the lowest of its thresholds; 100 rows with the root. Its depth is
+    that of the chain beside it there."""
+
+    class Hyperparameters(hyperparameters.Hyperparameters):
+        tree_depth: Annotated[int, Ge(1), Le(16)] | Auto = Field(
+            AUTO, examples=[3], description="Levels of the drafted tree."
+        )
+        candidates: int = Field(4, ge=1, le=8, description="Candidates behind each node at most.")
+        merge_tokens: int = Field(
+            2, ge=0, le=8, description="So many equal last tokens make nodes one; 0 merges nothing."
+        )
+        sibling_threshold: float = Field(
+            0.1,
+            ge=0.0,
+            le=1.0,
+            description="Share of the best candidate's probability that the others need.",
+        )
+        prob_threshold: float = Field(
+            0.3, ge=0.0, le=1.0, description="Below this draft probability a branch ends."
+        )
+        tree_size: int = Field(32, ge=1, le=128, description="Nodes of the unrolled tree at most.")
+
+    def __init__(self, hyperparameters: Hyperparameters, resources: Resources) -> None:
+        super().__init__(hyperparameters, resources)
+        self.settings = hyperparameters
+        self.depth = upto(hyperparameters.tree_depth, DEEPEST)
+        self.draft = DraftModel(resources, adjustable=hyperparameters.tree_depth == AUTO)
+
+    @property
+    def adjustable(self) -> Adjustable | None:
+        return Adjustable() if self.settings.tree_depth == AUTO else None
+
+    def start(self, prompt: TokenizedPrompt, max_new_tokens: int) -> None:
+        self.draft.start(prompt, max_new_tokens)
+
+    def propose(self, context: Context) -> TokenTree:
+        root = _Node(context.root, -1, self._ending(context.tokens), read=0)
+        graph = _Graph([root], TreeBuilder(context.root))
+        evaluation: Evaluation | None = None
+        asked = {0: 0}
+        saved = made = 0
+        for level in self.draft.levels(context, graph.reading, graph.frontier, self.depth):
+            evaluation, made = level[0], made + 1
+            saved, graph.merged, graph.reach = saved + graph.merged, 0, 0.0
+            asked = self._grow(graph, level, asked, context)
+        more = made < min(self.depth, context.remaining - 1)
+        if more and not graph.frontier and context.budget.allows_pass(graph.reach, graph.merged):
+            saved += graph.merged
+        self.draft_rows_saved = saved
+        return graph.unroll(evaluation, self.settings.tree_size, context.remaining - 1)
+
+    def _ending(self, tokens: Sequence[int]) -> tuple[int, ...]:
+        count = self.settings.merge_tokens
+        return tuple(tokens[-count:]) if count else ()
+
+    def _grow(
+        self, graph: _Graph, level: Level, asked: dict[int, int], context: Context
+    ) -> dict[int, int]:
+        """Add a level behind the nodes that were asked behind, `asked` from their numbers in the
+        draft's tree to those in the graph; those to ask behind next."""
+        reaches = dict(graph.frontier)
+        graph.frontier.clear()
+        following: dict[int, int] = {}
+        for read, candidates in self._candidates(level, list(reaches), context).items():
+            for rank, (token, share, drawn_from) in enumerate(candidates):
+                if len(graph.nodes) > self.settings.tree_size:
+                    return following
+                index, above = len(graph.nodes), graph.nodes[asked[read]]
+                ending = self._ending((*above.ending, token))
+                origin = Provenance(
+                    Source.DRAFT, step=context.step, rank=rank, confidence=round(share, 2)
+                )
+                graph.nodes.append(_Node(token, asked[read], ending, origin, drawn_from))
+                above.children.append(index)
+                if token in self.resources.stop_tokens or share < self.settings.prob_threshold:
+                    continue
+                reach = reaches[read] * share
+                if not graph.merge(index, reach):
+                    number = graph.reading.add(token, read, origin)
+                    assert number is not None
+                    graph.nodes[index].read = number
+                    graph.frontier[number], following[number] = reach, index
+        return following
+
+    def _candidates(
+        self, level: Level, nodes: list[int], context: Context
+    ) -> dict[int, list[tuple[int, float, Probabilities | None]]]:
+        """What may come behind some nodes of the draft's tree: (token, its probability, what it was
+        drawn from)."""
+        evaluation, count = level[0], self.settings.candidates
+        least = self.settings.sibling_threshold
+        if self.resources.sampler.sampling.temperature == 0:
+            scored = zip(nodes, evaluation.scored(nodes, count), strict=True)
+            return {
+                node: [
+                    (token, math.exp(score), None)
+                    for token, score in likeliest
+                    if math.exp(score) >= least * math.exp(likeliest[0][1])
+                ]
+                for node, likeliest in scored
+            }
+        position = len(context.tokens) - 1
+        rank = self.resources.ranker(*level, position, context.step, count, least)
+        found: dict[int, list[tuple[int, float, Probabilities | None]]] = {}
+        for node in nodes:
+            q = self.resources.drawn_from(evaluation, node)
+            q = None if q is None else likely(q, least)
+            found[node] = []
+            for token in rank(node):
+                found[node].append((token, evaluation.confidence(node, token), q))
+                q = None if q is None else without(q, token)
+        return found

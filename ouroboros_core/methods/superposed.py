@@ -1,0 +1,207 @@
+"""Superposed decoding: several drafts from one pass of the draft model a place (arXiv 2405.18400).
+
+The draft model reads, in place of a token, the mean of the embeddings of the last tokens of all
+drafts, weighted with the drafts' probabilities. What it says is the same for all of them; n-gram
+models, which look at each draft's own words, tell which of the likeliest tokens fits which draft,
+and the best continuations are the new drafts. The paper shows them to a person. Here the target
+checks them, so that the text is the target's.
+
+The paper counts its n-grams over 200,000 documents; here they are those of the prompt, of the text
+so far, and of a corpus where there is one. So little knows few contexts: the weight of n-grams that
+are not known goes to the draft model's own probability, where the paper rules a token out. The
+drafts are not drawn at random: rejection sampling keeps them with the target's own probability.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+from annotated_types import Ge, Le
+from pydantic import Field
+
+from ouroboros_core import hyperparameters
+from ouroboros_core.errors import InvalidInput
+from ouroboros_core.hyperparameters import AUTO, Auto, fixed_values, upto
+from ouroboros_core.interfaces import Evaluation, Mixture, Output, Superposing
+from ouroboros_core.lookup.interpolation import Interpolation
+from ouroboros_core.methods.base import (
+    Adjustable,
+    Context,
+    Method,
+    Need,
+    Resources,
+    TokenizedPrompt,
+)
+from ouroboros_core.methods.drafting import DraftModel
+from ouroboros_core.sources import Source
+from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder
+
+LONGEST = 16
+"""Draft tokens at most where that is 'auto'."""
+
+WEIGHTS = (0.01, 0.04, 0.15, 0.18, 0.12)
+"""Of the n-gram models that look at one token to five; the authors'."""
+
+CANDIDATES = 3
+"""The draft model's likeliest tokens that are looked at, for each draft; as in the authors'
+settings."""
+
+TINY = 1e-300
+"""A probability whose logarithm exists."""
+
+
+@dataclass(frozen=True)
+class _Draft:
+    """Its tokens, the draft model's probability of each, and the score of all."""
+
+    tokens: tuple[int, ...] = ()
+    shares: tuple[float, ...] = ()
+    score: float = 0.0
+
+    @property
+    def reach(self) -> float:
+        """The draft model's probability of all its tokens."""
+        return math.prod(self.shares)
+
+
+class Superposed(Method):
+    """A beam search in which all drafts share the draft model's passes."""
+
+    id = "superposed"
+    name = "Superposed decoding"
+    paper = "https://arxiv.org/abs/2405.18400"
+    summary = (
+        "A small draft model writes several drafts at once, each pass reading the mean of their "
+        "last tokens; n-gram counts tell them apart, and the target checks them all."
+    )
+    order = 24
+    needs = frozenset({Need.DRAFT_MODEL})
+    uses = frozenset({Need.CORPUS})
+
+    published = fixed_values(gamma=10, drafts=3, alpha=0.54, draft_temperature=0.06)
+    """Those of the authors' code (github.com/RAIVNLab/SuperposedDecoding) for three drafts of 10
+    tokens behind 15."""
+
+    class Hyperparameters(hyperparameters.Hyperparameters):
+        gamma: Annotated[int, Ge(1), Le(32)] | Auto = Field(
+            AUTO, examples=[2], description="Draft tokens per step."
+        )
+        drafts: int = Field(3, ge=1, le=8, description="Drafts that are superposed (k).")
+        alpha: float = Field(
+            0.54, ge=0.0, le=1.0, description="Weight of the n-gram counts beside the draft model."
+        )
+        draft_temperature: float = Field(
+            0.06,
+            ge=0.01,
+            le=2.0,
+            description="Of the draft model's probabilities that the drafts are ranked by.",
+        )
+
+    def __init__(self, hyperparameters: Hyperparameters, resources: Resources) -> None:
+        super().__init__(hyperparameters, resources)
+        self.settings = hyperparameters
+        self.gamma = upto(hyperparameters.gamma, LONGEST)
+        self.draft = DraftModel(resources, adjustable=hyperparameters.gamma == AUTO)
+        model = resources.draft_model
+        assert model is not None
+        if not isinstance(model, Superposing):
+            raise InvalidInput(
+                f"{self.id} needs a draft model that can read mixed embeddings, which {model.name} "
+                "cannot: name a causal language model of transformers with --draft, or choose "
+                "another method"
+            )
+        self.model: Superposing = model
+
+    @property
+    def adjustable(self) -> Adjustable | None:
+        return Adjustable() if self.settings.gamma == AUTO else None
+
+    def start(self, prompt: TokenizedPrompt, max_new_tokens: int) -> None:
+        self.ngrams = Interpolation(WEIGHTS, self.resources.corpus)
+        self.draft.start(prompt, max_new_tokens)
+
+    def propose(self, context: Context) -> TokenTree:
+        self.ngrams.extend(context.tokens[len(self.ngrams) :])
+        drafts, ended = [_Draft()], list[_Draft]()
+        outputs: list[Output] = []
+        for place in range(min(self.gamma, context.remaining - 1)):
+            reach = min(1.0, sum(draft.reach for draft in drafts))
+            if not drafts or not context.budget.allows_pass(reach):
+                break
+            evaluation = self._evaluated(context, drafts, outputs)
+            outputs.append((evaluation, place))
+            best = self._continued(context.tokens, drafts, outputs[-1])
+            best = best[: self.settings.drafts - len(ended)]
+            stop = self.resources.stop_tokens
+            ended += [draft for draft in best if draft.tokens[-1] in stop]
+            drafts = [draft for draft in best if draft.tokens[-1] not in stop]
+        found = sorted([*ended, *drafts], key=lambda draft: -draft.score)
+        return _tree(context, found, outputs)
+
+    def _evaluated(
+        self, context: Context, drafts: Sequence[_Draft], outputs: Sequence[Output]
+    ) -> Evaluation:
+        """What the draft model says behind all drafts together."""
+        if outputs:
+            return self.model.superpose(outputs[-1][0], superposed(drafts))
+        return self.draft.evaluate(context.tokens, TreeBuilder(context.root).build())
+
+    def _continued(
+        self, text: tuple[int, ...], drafts: Sequence[_Draft], output: Output
+    ) -> list[_Draft]:
+        """Every draft with each of the likeliest tokens behind it, the best first.
+
+        A token's score is (1 - alpha) log p + alpha log r, with p the draft model's probability and
+        r that of the n-gram models (section 3.2).
+        """
+        alpha, (evaluation, node) = self.settings.alpha, output
+        (likeliest,) = evaluation.scored([node], CANDIDATES * self.settings.drafts)
+        tokens = [token for token, _ in likeliest]
+        p = sharpened([score for _, score in likeliest], self.settings.draft_temperature)
+        found = []
+        for draft in drafts:
+            before = (*text[-len(WEIGHTS) :], *draft.tokens)[-len(WEIGHTS) :]
+            r = self.ngrams.of(before, tokens, p)
+            for (token, score), own, counted in zip(likeliest, p, r, strict=True):
+                both = (1 - alpha) * _log(own) + alpha * _log(counted)
+                shares = (*draft.shares, math.exp(score))
+                found.append(_Draft((*draft.tokens, token), shares, draft.score + both))
+        return sorted(found, key=lambda draft: -draft.score)
+
+
+def _log(chance: float) -> float:
+    return math.log(max(chance, TINY))
+
+
+def sharpened(scores: Sequence[float], temperature: float) -> list[float]:
+    """Probabilities at a temperature, among some tokens alone, from their log-probabilities, the
+    largest first."""
+    weights = [math.exp((score - scores[0]) / temperature) for score in scores]
+    return [weight / sum(weights) for weight in weights]
+
+
+def superposed(drafts: Sequence[_Draft]) -> Mixture:
+    """The last tokens of some drafts, the best first, weighted with the drafts' probabilities."""
+    mixture: dict[int, float] = {}
+    weights = sharpened([draft.score for draft in drafts], 1.0)
+    for draft, weight in zip(drafts, weights, strict=True):
+        mixture[draft.tokens[-1]] = mixture.get(draft.tokens[-1], 0.0) + weight
+    return mixture
+
+
+def _tree(context: Context, drafts: Sequence[_Draft], outputs: Sequence[Output]) -> TokenTree:
+    """The drafts as chains, the best first; equal beginnings are one."""
+    builder = TreeBuilder(context.root)
+    for rank, draft in enumerate(drafts):
+        tip: int | None = 0
+        for token, share, output in zip(draft.tokens, draft.shares, outputs, strict=False):
+            assert tip is not None
+            builder.note_output(tip, output)
+            origin = Provenance(
+                Source.DRAFT, step=context.step, rank=rank, confidence=round(share, 2)
+            )
+            tip = builder.add(token, tip, origin)
+    return builder.build()
