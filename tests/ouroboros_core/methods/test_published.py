@@ -20,7 +20,9 @@ from tests import tiny
 PUBLISHED = {m.id: dict(m.published) for m in methods.available().values() if m.published}
 MECHANISMS: dict[str, set[Source | Learned]] = {
     "speculative": {Source.DRAFT},
+    "draft_verify": {Source.DRAFT},
     "multi_candidate": {Source.DRAFT},
+    "cascade": {Source.DRAFT, Source.COPY},
     "spectr": {Source.DRAFT},
     "cape": {Source.DRAFT},
     "prompt_lookup": {Source.COPY},
