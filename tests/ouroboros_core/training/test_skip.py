@@ -4,6 +4,7 @@ command line."""
 from __future__ import annotations
 
 import json
+import re
 import time
 from dataclasses import replace
 from itertools import count
@@ -80,16 +81,20 @@ def test_what_was_found_is_what_the_pair_drafts_with(
 def test_the_command_writes_where_the_method_looks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The clock stands still until the choices have been counted."""
+    """The clock ticks once whenever it is read."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     pair = small_pair()
     monkeypatch.setattr(options, "load_pair", lambda _: pair)
     ticks = count()
     monkeypatch.setattr(time, "monotonic", lambda: float(next(ticks)))
-    assert cli.main(["train", "skip", "--seconds", "5", "--max-new-tokens", "4"]) == 0
+    lines = [json.dumps({"prompt": text}) for text in ("the cat", "on the mat")]
+    (tmp_path / "prompts.jsonl").write_text("\n".join(lines))
+    words = ["--prompts", str(tmp_path / "prompts.jsonl"), "--max-new-tokens", "4"]
+    assert cli.main(["train", "skip", "--seconds", "5", *words]) == 0
     said = capsys.readouterr().out
-    assert "the fastest of 5 choices in " in said
-    assert files.kept(pair.target) is not None
+    assert f"{pair.target.name} {files.kept(pair.target)}: " in said
+    assert re.search(r"tokens/s, plain .*, the fastest of \d choices in \d s: ", said)
+    assert str(files.skips_file(pair.target)) in said
 
 
 def test_seconds_are_checked_before_a_model_is_loaded(capsys: pytest.CaptureFixture[str]) -> None:
