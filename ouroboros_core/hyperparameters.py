@@ -47,6 +47,19 @@ class Counts:
     most: int
     nodes: int
 
+    @property
+    def allowed(self) -> str:
+        """The allowed texts in words."""
+        return (
+            f"one to {self.length} numbers between 1 and {self.most} for at most {self.nodes} "
+            "nodes, as in 4,2,2"
+        )
+
+    @property
+    def samples(self) -> tuple[str, ...]:
+        """Some texts that are allowed."""
+        return "4,2,2", "1,1"
+
     @staticmethod
     def read(text: str) -> tuple[int, ...]:
         """The numbers of a valid text."""
@@ -67,6 +80,57 @@ class Counts:
         if nodes > self.nodes:
             raise ValueError("too large a tree")
         return ",".join(map(str, numbers))
+
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> core_schema.CoreSchema:
+        return core_schema.no_info_after_validator_function(self.check, handler(source))
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """Rule for a setting that is a matrix of two rows of two whole numbers in a text, such as
+    `13,10;0,10`, with 0 below the diagonal. `13x10;0x10` is read, too, where commas separate other
+    things.
+
+    most  each of them is at most this, and the first of a row in the diagonal at least 1
+    """
+
+    most: int
+
+    @property
+    def allowed(self) -> str:
+        """The allowed texts in words."""
+        return (
+            f"two rows of two numbers up to {self.most}, on the diagonal at least 1 and below it "
+            "0, as in 13,10;0,10"
+        )
+
+    @property
+    def samples(self) -> tuple[str, ...]:
+        """Some texts that are allowed."""
+        return "13,10;0,10", "2,0;0,1"
+
+    @staticmethod
+    def read(text: str) -> tuple[tuple[int, ...], ...]:
+        """The rows of a valid text."""
+        return tuple(tuple(int(part) for part in row.split(",")) for row in text.split(";"))
+
+    def check(self, text: str) -> str:
+        """The text with commas; raises ValueError."""
+        rows = [
+            [part.strip() for part in row.replace("x", ",").split(",")] for row in text.split(";")
+        ]
+        if [len(row) for row in rows] != [2, 2]:
+            raise ValueError("not two rows of two numbers")
+        if not all(p.isascii() and p.isdigit() and len(p) < 4 for row in rows for p in row):
+            raise ValueError("not a matrix of whole numbers")
+        (first, beside), (below, last) = (map(int, row) for row in rows)
+        if below or not (1 <= first <= self.most and 1 <= last <= self.most):
+            raise ValueError("a number that is too large or too small")
+        if beside > self.most:
+            raise ValueError("a number that is too large")
+        return f"{first},{beside};{below},{last}"
 
     def __get_pydantic_core_schema__(
         self, source: Any, handler: GetCoreSchemaHandler
@@ -103,8 +167,8 @@ class Setting:
     fixed: Value | None = None
     """Of a setting that may be 'auto': the value that a slider begins at; None for one that may
     not."""
-    counts: Counts | None = None
-    """For a setting that is a list of whole numbers in a text: what it may hold."""
+    counts: Counts | Matrix | None = None
+    """For a setting that is a list of whole numbers in a text, or a matrix: what it may hold."""
 
     @property
     def allowed(self) -> str:
@@ -118,11 +182,7 @@ class Setting:
         if self.choices:
             return "one of " + ", ".join(self.choices)
         if self.counts:
-            longest, most, nodes = self.counts.length, self.counts.most, self.counts.nodes
-            return (
-                f"one to {longest} numbers between 1 and {most} for at most {nodes} nodes, as in "
-                "4,2,2"
-            )
+            return self.counts.allowed
         kind = "a whole number" if self.kind is int else "a number"
         low, high = _short(self.low), _short(self.high)
         if self.low is not None and self.high is not None:
@@ -195,7 +255,7 @@ def _setting(name: str, info: FieldInfo) -> Setting:
             low, is_open = rule.gt, True
         elif isinstance(rule, annotated_types.Le):
             high = rule.le
-    counts = next((rule for rule in rules if isinstance(rule, Counts)), None)
+    counts = next((rule for rule in rules if isinstance(rule, Counts | Matrix)), None)
     choices: tuple[str, ...] = ()
     if get_origin(kind) is Literal:
         kind, choices = str, get_args(kind)

@@ -89,6 +89,16 @@ class Drafter(Protocol):
         ...
 
 
+class SelfDrafter(Drafter, Protocol):
+    """The target without some of its sublayers. It reads a text by the keys and values that the
+    target has, never by passes of its own."""
+
+    @property
+    def share(self) -> float:
+        """The share of the weights of a target's pass that its own passes read."""
+        ...
+
+
 class LanguageModel(Drafter, Protocol):
     """A causal language model."""
 

@@ -27,6 +27,8 @@ from ouroboros_core.lookup.memory import Memory
 from ouroboros_core.methods.base import Need, Resources
 from ouroboros_core.models.causal_lm import CausalLM
 from ouroboros_core.models.eagle import EagleDrafter, EagleHead
+from ouroboros_core.models.self_draft import SelfDraft
+from ouroboros_core.models.skips import Skips
 from ouroboros_core.sampling import Sampler, Sampling, process
 from ouroboros_core.sources import Source
 
@@ -196,6 +198,11 @@ def drafter(model: CausalLM, depths: tuple[int, ...] = ()) -> EagleDrafter:
     return EagleDrafter(copy.deepcopy(head(model.name, depths)).to(model.dtype), model)
 
 
+def self_draft(model: CausalLM) -> SelfDraft:
+    """The target without the MLP of its last layer: right often, not always."""
+    return SelfDraft(model, Skips(mlp=frozenset({model.layers - 1})))
+
+
 def writer(models: tuple[CausalLM, CausalLM], method: str) -> CausalLM:
     """The model whose text a method writes, and whose plain decoding is its oracle."""
     return models[0] if methods.get(method).writer is Source.TARGET else models[1]
@@ -279,7 +286,16 @@ def run(
     )
     head = drafter(models[0]) if Need.HEAD in methods.needed(kind, chosen) else None
     texts = corpus(models[0].name) if retrieve and models[0].name in EIGHT else None
-    resources = Resources(sampler, models[1], stop, memory, head, texts, sizing=costs.sizing)
+    resources = Resources(
+        sampler,
+        models[1],
+        stop,
+        memory,
+        head,
+        texts,
+        sizing=costs.sizing,
+        self_draft=self_draft(models[0]) if Need.SELF_DRAFT in kind.needs else None,
+    )
     instance = controlled(methods.create(kind, chosen, resources), costs)
     limits: Any = {
         "max_new_tokens": count,

@@ -141,6 +141,9 @@ class Controller(Method):
 
     @property
     def _drafter_costs(self) -> PassCosts | None:
+        own = self.resources.self_draft
+        if own is not None and self.drafter is own:
+            return self.costs.target.part(own.share)
         return self.costs.head if self.drafter is self.resources.head else self.costs.draft
 
     def start(self, prompt: TokenizedPrompt, max_new_tokens: int) -> None:

@@ -39,6 +39,12 @@ class PassCosts:
         added = self._line(self.far, rows) - short
         return short + max(0.0, added * (context - SHORT_CONTEXT) / (LONG_CONTEXT - SHORT_CONTEXT))
 
+    def part(self, share: float) -> PassCosts:
+        """The costs of passes that read this share of the weights, taken to be in proportion to it:
+        a pass over few rows takes as long as reading its weights."""
+        seconds, far = (tuple(share * one for one in line) for line in (self.seconds, self.far))
+        return PassCosts(self.rows, seconds, far, share * self.reading)
+
     @property
     def cheap_rows(self) -> int:
         """The largest measured row count whose pass takes at most LITTLE times a pass over one

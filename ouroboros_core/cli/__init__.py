@@ -12,7 +12,7 @@ from typing import NoReturn
 import ouroboros_core
 from ouroboros_core.errors import OuroborosError
 
-HELPERS = ("console", "display", "measuring", "options")
+HELPERS = ("console", "display", "measuring", "options", "skipping")
 
 
 class _Parser(argparse.ArgumentParser):

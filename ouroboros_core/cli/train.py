@@ -1,4 +1,4 @@
-"""Train drafts for a target: write its texts, distil a draft model, train an EAGLE head, export.
+"""Train drafts for a target: write texts, distil a draft, train an EAGLE head, skip layers, export.
 
 `accelerate launch --multi_gpu -m ouroboros_core train ...`, or torchrun, spreads draft and eagle
 over several GPUs.
@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ouroboros_core.cli import options
+from ouroboros_core.cli import options, skipping
 from ouroboros_core.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -155,6 +155,10 @@ def add(parser: argparse.ArgumentParser) -> None:
                 help="on the target's features, as a share of their size (default: 0.1)",
             )
         _add_common(sub)
+    skip = what.add_parser(
+        "skip", help="search for the layers to skip in draft_verify", allow_abbrev=False
+    )
+    skipping.add(skip)
     export = what.add_parser(
         "export", help="write a draft that any program can load", allow_abbrev=False
     )
@@ -187,7 +191,14 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    {"data": _data, "draft": _train, "eagle": _train, "export": _export}[arguments.what](arguments)
+    runs = {
+        "data": _data,
+        "draft": _train,
+        "eagle": _train,
+        "skip": skipping.run,
+        "export": _export,
+    }
+    runs[arguments.what](arguments)
 
 
 def _stopper(arguments: argparse.Namespace) -> Any:

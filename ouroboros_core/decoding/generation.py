@@ -65,10 +65,10 @@ class Task:
 def lacking(pair: Pair, kind: type[Method], hyperparameters: Hyperparameters) -> Need | None:
     """What a method needs with these settings and the pair lacks; None if nothing."""
     there = {Need.DRAFT_MODEL: pair.draft, Need.HEAD: pair.head, Need.CORPUS: pair.corpus}
-    return next(
-        (need for need in sorted(methods.needed(kind, hyperparameters)) if there[need] is None),
-        None,
-    )
+    for need in sorted(methods.needed(kind, hyperparameters)):
+        if (pair.self_draft if need is Need.SELF_DRAFT else there[need]) is None:
+            return need
+    return None
 
 
 def _writer(pair: Pair, kind: type[Method]) -> LanguageModel:
@@ -150,6 +150,7 @@ class Generation:
             pair.corpus,
             self._prediction(),
             pair.costs.sizing,
+            self_draft=pair.self_draft if Need.SELF_DRAFT in kind.needs else None,
         )
         self._method = controlled(methods.create(kind, task.hyperparameters, resources), pair.costs)
         drafter = self._method.drafter

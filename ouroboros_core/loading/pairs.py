@@ -37,6 +37,7 @@ from ouroboros_core.loading.machine import (
     device_name,
     processor,
 )
+from ouroboros_core.loading.skips import self_draft
 from ouroboros_core.loading.weights import (
     Quantize,
     load_model,
@@ -47,6 +48,7 @@ from ouroboros_core.loading.weights import (
 from ouroboros_core.lookup.corpus import Corpus
 from ouroboros_core.models.causal_lm import CausalLM
 from ouroboros_core.models.eagle import EagleDrafter
+from ouroboros_core.models.self_draft import SelfDraft
 from ouroboros_core.version import VERSION
 
 Passes = Literal["auto", "transformers"]
@@ -102,6 +104,12 @@ class Pair:
             if model is not None:
                 model.reset()
         give_back()
+
+    @cached_property
+    def self_draft(self) -> SelfDraft | None:
+        """The target with layers skipped, for a method that drafts with it: those that `train skip`
+        has found, or else the generic ones. None where its layers cannot be skipped."""
+        return self_draft(self.target)
 
     @cached_property
     def fingerprint(self) -> str:

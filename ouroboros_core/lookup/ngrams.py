@@ -39,6 +39,15 @@ class Occurrences:
                 found.setdefault(end, n)
         return [(n, end) for end, n in found.items()]
 
+    def first(self, last: Sequence[int]) -> tuple[int, int] | None:
+        """(length, end) of the first occurrence of the longest n-gram that ends `last`, which need
+        not end the text, with something behind it; None where there is none."""
+        for n in range(min(self.longest, len(last)), 0, -1):
+            ends = self._ends.get(tuple(last[-n:]))
+            if ends and ends[0] < len(self.tokens):
+                return n, ends[0]
+        return None
+
     def first_full(self, shortest: int, following: int) -> list[tuple[int, int]]:
         """(length, end) of the first occurrence of the text's last tokens that has so many tokens
         `following` it, the longest n-gram first; at most one, and none overlaps the text's end."""

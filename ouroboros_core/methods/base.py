@@ -14,7 +14,13 @@ import numpy as np
 import numpy.typing as npt
 
 from ouroboros_core import hyperparameters
-from ouroboros_core.interfaces import Candidates, Drafter, Evaluation, LanguageModel
+from ouroboros_core.interfaces import (
+    Candidates,
+    Drafter,
+    Evaluation,
+    LanguageModel,
+    SelfDrafter,
+)
 from ouroboros_core.lookup.corpus import Corpus
 from ouroboros_core.lookup.memory import Memory, of_kind
 from ouroboros_core.lookup.phrase_pool import PhrasePool
@@ -31,6 +37,7 @@ class Need(StrEnum):
     CORPUS = "corpus"
     MEMORY = "memory of earlier runs"
     EXPECTED_TEXT = "expected text"
+    SELF_DRAFT = "target with skippable layers"
 
     @property
     def flag(self) -> str:
@@ -49,11 +56,13 @@ _FLAGS = {
     Need.CORPUS: "--corpus",
     Need.MEMORY: "--memory",
     Need.EXPECTED_TEXT: "--prediction",
+    Need.SELF_DRAFT: "--target",
 }
 REMEDIES = {
     Need.DRAFT_MODEL: "name one with --draft",
     Need.HEAD: "one trained for this target: name one with --head, train one (train eagle)",
     Need.CORPUS: "name one with --corpus, make one (sam build)",
+    Need.SELF_DRAFT: "name one with --target, such as Llama, Qwen, Mistral, Gemma, Phi-3 or GPT-2",
 }
 """What to do where one is missing."""
 
@@ -282,6 +291,7 @@ class Resources:
     prediction   the text that is expected, token ids; empty if nothing is
     sizing       what is cheap on this machine
     members      the methods whose proposals a combining method combines, by their role
+    self_draft   the target with layers skipped; None where its layers cannot be
     """
 
     sampler: Sampler = field(default_factory=lambda: Sampler(Sampling(), 1))
@@ -293,11 +303,17 @@ class Resources:
     prediction: tuple[int, ...] = ()
     sizing: Sizing = Sizing()
     members: Mapping[str, Method] = field(default_factory=dict)
+    self_draft: SelfDrafter | None = None
 
     def has(self, need: Need) -> bool:
         """Whether a resource is present. Without a memory a run starts cold, and an expected text
         may be empty, so neither is ever missing."""
-        found = {Need.DRAFT_MODEL: self.draft_model, Need.HEAD: self.head, Need.CORPUS: self.corpus}
+        found = {
+            Need.DRAFT_MODEL: self.draft_model,
+            Need.HEAD: self.head,
+            Need.CORPUS: self.corpus,
+            Need.SELF_DRAFT: self.self_draft,
+        }
         return found.get(need, True) is not None
 
     @property
@@ -410,6 +426,8 @@ class Method(ABC):
         """The model whose passes a step counts besides the target's."""
         if Need.DRAFT_MODEL in self.needs:
             return self.resources.draft_model
+        if Need.SELF_DRAFT in self.needs:
+            return self.resources.self_draft
         return self.resources.head if Need.HEAD in self.needs else None
 
     def start(self, prompt: TokenizedPrompt, max_new_tokens: int) -> None:  # noqa: B027 - there may be nothing to begin

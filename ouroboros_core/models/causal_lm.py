@@ -24,6 +24,7 @@ from ouroboros_core.models.evaluation import TorchEvaluation, candidates_of
 from ouroboros_core.models.fused import FusedDecoder, Product, product
 from ouroboros_core.models.kv_cache import TreeCache
 from ouroboros_core.models.masks import Masks, packed_visibility
+from ouroboros_core.models.skips import NOTHING, Skips
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder
 
@@ -88,6 +89,8 @@ class CausalLM:
             self._fused, self._project = FusedDecoder(model.base_model), self._projection()
         self._depths: tuple[int, ...] | None = None
         self._seen: dict[int, torch.Tensor] = {}
+        self.borrower: object | None = None
+        """Whoever has written behind the context's rows since the cache was last asked for."""
         self.reset()
 
     def _projection(self) -> Product:
@@ -131,6 +134,7 @@ class CausalLM:
         self._cache = TreeCache(self.layers + (self._depths is not None))
         self._context: tuple[int, ...] = ()
         self._tree: TokenTree | None = None
+        self.borrower = None
 
     @property
     def held(self) -> tuple[tuple[int, ...], TokenTree | None]:
@@ -143,7 +147,7 @@ class CausalLM:
         return self._cache
 
     def forget(self) -> None:
-        self._context, self._tree = (), None
+        self._context, self._tree, self.borrower = (), None, None
         self._cache.keep(0)
 
     def reserve(self, tokens: int) -> None:
@@ -191,12 +195,38 @@ class CausalLM:
     def features(self, context: Sequence[int]) -> torch.Tensor:
         """Features [len(context) - 1, width * (1 + depths)] of all tokens but the last: the last
         hidden state, then those of the depths; needs `keep_features`."""
-        context = tuple(context)
+        self.hold(tuple(context))
+        layer = self._cache.layers[self.layers]
+        return layer.keys[0, 0, : len(context) - 1]  # type: ignore[no-any-return]
+
+    def hold(self, context: tuple[int, ...]) -> None:
+        """Let the cache hold the rows of all tokens but the last, in every layer, and no others."""
         kept = self._rewind(context)
         if kept < len(context) - 1:
             self._fill(context, kept)
-        layer = self._cache.layers[self.layers]
-        return layer.keys[0, 0, : len(context) - 1]  # type: ignore[no-any-return]
+
+    def rows_without(
+        self,
+        skipped: Skips,
+        view: PreTrainedModel,
+        tokens: Sequence[int],
+        positions: Sequence[int],
+        sees: npt.NDArray[np.bool_],
+        wanted: Sequence[int],
+        above: Sequence[int] = (),
+    ) -> torch.Tensor:
+        """Logits [len(wanted), vocabulary] of rows behind those that `hold` has left, without some
+        sublayers: rows are appended only in the layers whose attention runs.
+
+        They stay until the cache is next asked for, which cuts every layer back to the context's
+        rows.
+
+        view   the model without those sublayers, see `skips.without`
+        above  positions of rows that were appended in the same way before; sees [rows, above +
+               rows] is visibility among them and the new rows
+        """
+        past = len(self._context) + len(above)
+        return self._forward(tokens, positions, sees, wanted, above, (skipped, view, past))
 
     @torch.inference_mode()
     def prefill(self, context: Sequence[int], candidates: int = 0) -> Candidates:
@@ -321,7 +351,7 @@ class CausalLM:
         """Keep of the cache what agrees with `context`, without its last token; the number of rows
         kept."""
         held, tree = self._context, self._tree
-        self._context, self._tree = (), None
+        self._context, self._tree, self.borrower = (), None, None
         limit = len(context) - 1
         if context[: len(held)] != held or limit < len(held):
             kept = min(_agreement(held, context), limit)
@@ -375,15 +405,20 @@ class CausalLM:
         wanted: Sequence[int],
         above: Sequence[int] = (),
         embeddings: torch.Tensor | None = None,
+        part: tuple[Skips, PreTrainedModel, int] | None = None,
     ) -> torch.Tensor:
         """Logits [len(wanted), vocabulary or outputs] of the wanted rows.
 
         sees [rows, above + rows] is visibility among the new rows; all of them see everything that
         is cached, but for the last rows, at the positions `above`, of which they see what `sees`
         says. embeddings [rows, width]: instead of those of the tokens.
+
+        part: sublayers that are skipped, the model without them, and the number of cached rows;
+        what these rows say has no features.
         """
         device = self.device
-        past = self._cache.get_seq_length()
+        whole = NOTHING, self.model, self._cache.get_seq_length()
+        skipped, model, past = part or whole
         self._cache.reserve(past + len(tokens))
         places = torch.tensor([positions], device=device).clamp_(max=self.max_length - 1)
         columns = torch.tensor(above, device=device) if above else None
@@ -395,17 +430,22 @@ class CausalLM:
                 ids = torch.tensor(tokens, device=device)
                 embeddings = self.model.get_input_embeddings()(ids)
             longest = min(self._cache.capacity, self.max_length)
-            hidden = self._fused.run(embeddings, places[0], longest, mask, self._cache, self._watch)
-            self._seen[self.layers] = hidden
-            self._note_features(past)
+            hidden = self._fused.run(
+                embeddings, places[0], longest, mask, self._cache, self._watch, without=skipped
+            )
+            if part is None:
+                self._seen[self.layers] = hidden
+                self._note_features(past)
+            else:
+                self._seen.clear()
             return self._project(hidden if len(wanted) == len(tokens) else hidden[wanted])
         given: dict[str, torch.Tensor] = (
             {"input_ids": torch.tensor([tokens], device=device)}
             if embeddings is None
             else {"inputs_embeds": embeddings[None]}
         )
-        with self._watching():
-            output = self.model(
+        with contextlib.nullcontext() if part else self._watching():
+            output = model(
                 **given,
                 attention_mask=masks(),
                 position_ids=places,
@@ -413,7 +453,8 @@ class CausalLM:
                 use_cache=True,
                 logits_to_keep=torch.tensor(wanted, device=device),
             )
-        self._note_features(past)
+        if part is None:
+            self._note_features(past)
         logits: torch.Tensor = output.logits[0, :, : self.vocabulary]
         return logits if self._outputs is None else logits[:, self._outputs]
 

@@ -16,6 +16,7 @@ import torch
 from torch.nn import functional as F
 
 from ouroboros_core.models.kv_cache import TreeCache
+from ouroboros_core.models.skips import NOTHING, Skips
 
 FAMILY = {"llama", "mistral", "qwen2", "qwen3"}
 """The supported values of `model_type`."""
@@ -93,7 +94,7 @@ class _Layer:
         self.norm_k = a.k_norm.weight.detach() if hasattr(a, "k_norm") else None
         self.heads, self.shared, self.width, self.scale = heads, shared, width, float(a.scaling)
 
-    def run(
+    def attend(
         self,
         x: torch.Tensor,
         cos: torch.Tensor,
@@ -104,8 +105,8 @@ class _Layer:
         past: int,
         beside: torch.Tensor | None = None,
     ) -> torch.Tensor:
-        """x [rows, model width]; keys, values [1, shared heads, capacity, width], written at
-        past..past+rows.
+        """x [rows, model width] after the attention; keys, values [1, shared heads, capacity,
+        width], written at past..past+rows.
 
         cos, sin [rows, heads + 2 shared heads, width]: values are turned by nothing, so that one
         product does for all. beside: as for `FusedDecoder.run`
@@ -130,7 +131,10 @@ class _Layer:
         held = keys.narrow(2, 0, end), values.narrow(2, 0, end)
         mixed = F.scaled_dot_product_attention(q, *held, attn_mask=mask, scale=self.scale)
         mixed = mixed.view(heads, rows, width).transpose(0, 1).reshape(rows, heads * width)
-        x = x + self.out(mixed)
+        return x + self.out(mixed)
+
+    def feed(self, x: torch.Tensor) -> torch.Tensor:
+        """x [rows, model width] after the MLP."""
         gate, up = self.gate_up(self.norm_mid(x)).chunk(2, -1)
         return x + self.down(F.silu(gate) * up)
 
@@ -178,6 +182,7 @@ class FusedDecoder:
         cache: TreeCache,
         watch: Callable[[int, torch.Tensor], None] = lambda depth, states: None,
         beside: torch.Tensor | None = None,
+        without: Skips = NOTHING,
     ) -> torch.Tensor:
         """Normalised last hidden states [rows, width] of rows appended to the cache.
 
@@ -188,11 +193,15 @@ class FusedDecoder:
         watch      is told the hidden states [rows, width] after so many layers, one at least
         beside     [rows, any width]: goes before the normalised hidden states into the queries',
                    keys' and values' product, which must be so much wider
+        without    sublayers that are skipped; a skipped attention appends no rows
         """
         cos, sin = self._turn(positions, longest)
         tiled = None if mask is None else mask.repeat(self.groups, 1)[None, None]
         for index, layer in enumerate(self.layers):
-            keys, values, past = cache.append(index, len(x), layer.shared, layer.width, x)
-            x = layer.run(x, cos, sin, tiled, keys, values, past, beside)
+            if index not in without.attention:
+                keys, values, past = cache.append(index, len(x), layer.shared, layer.width, x)
+                x = layer.attend(x, cos, sin, tiled, keys, values, past, beside)
+            if index not in without.mlp:
+                x = layer.feed(x)
             watch(index + 1, x)
         return self.norm(x)

@@ -42,7 +42,7 @@ are seeded, verdicts repeat."""
 
 
 class Table:
-    name, vocabulary, max_length = "table", len(P), 10**9
+    name, vocabulary, max_length, share = "table", len(P), 10**9, 0.5
 
     def forget(self) -> None: ...
 
@@ -138,7 +138,15 @@ def test_every_slot_follows_the_targets_distribution(
     chosen = kind.Hyperparameters.parse(settings)
     has_draft = Need.DRAFT_MODEL in methods.needed(kind, chosen)
     instance = methods.create(
-        kind, chosen, Resources(sampler, draft if has_draft else None, head=Bush(), corpus=CORPUS)
+        kind,
+        chosen,
+        Resources(
+            sampler,
+            draft if has_draft else None,
+            head=Bush(),
+            corpus=CORPUS,
+            self_draft=Table(Q),
+        ),
     )
     names = ("drafted and accepted or corrected, first", "the same, later", "bonus")
     slots: dict[str, Counter[int]] = {name: Counter() for name in names}
@@ -317,6 +325,7 @@ def check_whole_texts(
         "min_suffix": 1,
         "max_suffix": 1,
         "k_config": "2,1",
+        "k_matrix": "2,1;0,2",
         "chains": 2,
         "max_candidates": 2,
         "candidates": 2,

@@ -181,7 +181,13 @@ def test_runs_do_not_touch_each_other(method: str) -> None:
 
     def begin(models: Any, seed: int) -> Any:
         sampler = Sampler(SAMPLED, tiny.VOCABULARY)
-        resources = Resources(sampler, models[1], head=head, corpus=tiny.corpus("llama"))
+        resources = Resources(
+            sampler,
+            models[1],
+            head=head,
+            corpus=tiny.corpus("llama"),
+            self_draft=tiny.self_draft(models[0]),
+        )
         instance = controlled(methods.create(kind, kind.Hyperparameters(), resources), TYPICAL)
         return decode(
             writer(models, method), instance, prompt(seed=seed), max_new_tokens=30, sampler=sampler

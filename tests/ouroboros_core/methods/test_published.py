@@ -25,6 +25,8 @@ MECHANISMS: dict[str, set[tuple[Source, Learned | None]]] = {
     "draft_only": set(),
     "ngram": {(Source.NGRAM, None)},
     "speculative": {(Source.DRAFT, None)},
+    "draft_verify": {(Source.DRAFT, None)},
+    "cascade": {(Source.DRAFT, None), (Source.COPY, None)},
     "multi_candidate": {(Source.DRAFT, None)},
     "spectr": {(Source.DRAFT, None)},
     "cape": {(Source.DRAFT, None)},

@@ -1,0 +1,118 @@
+"""`train skip`: search for the layers that the target skips where it drafts for itself."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ouroboros_core.cli import options
+from ouroboros_core.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from ouroboros_core.loading.pairs import Pair
+    from ouroboros_core.models.skips import Skips
+    from ouroboros_core.training.skip import Found
+
+PROMPTS = 4
+"""Prompts that a choice is measured on."""
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    options.add_pair(parser)
+    parser.add_argument(
+        "--seconds", default="600", metavar="N", help="how long to search (default: 600)"
+    )
+    parser.add_argument(
+        "--prompts",
+        type=Path,
+        metavar="FILE",
+        help=f"JSON lines, the first {PROMPTS} (default: the project's own)",
+    )
+    parser.add_argument(
+        "--max-new-tokens",
+        default="32",
+        metavar="N",
+        help="tokens written for each of them (default: 32)",
+    )
+    parser.add_argument("--seed", default="0", metavar="N", help="default: 0")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    from ouroboros_core.benchmark import prompts
+    from ouroboros_core.loading.skips import Search, keep
+    from ouroboros_core.training.skip import search
+
+    seconds = options.whole_number(arguments.seconds, "seconds", 1)
+    count = options.whole_number(arguments.max_new_tokens, "max_new_tokens", 2)
+    seed = options.whole_number(arguments.seed, "seed", 0)
+    questions = (
+        prompts.spread(prompts.read(arguments.prompts), PROMPTS)
+        if arguments.prompts
+        else prompts.own_prompts(PROMPTS)
+    )
+    arguments.draft = arguments.head = arguments.corpus = "none"
+    pair = options.load_pair(arguments)
+    if pair.self_draft is None:
+        raise InvalidInput(
+            f"the layers of {pair.target.name} cannot be skipped: choose another target, such as "
+            "Llama, Qwen, Mistral, Gemma, Phi-3 or GPT-2"
+        )
+    chat = bool(pair.tokenizer.chat_template)
+    texts = [pair.encode(question.turns[0], chat=chat) for question in questions]
+    speed(pair, texts, count, None)  # the first passes of a process are slower
+    plain = speed(pair, texts, count, None)
+    begun = time.monotonic()
+    found = search(
+        pair.target.layers,
+        lambda skips: speed(pair, texts, count, skips),
+        lambda: time.monotonic() > begun + seconds,
+        seed,
+        _say,
+    )
+    spent = time.monotonic() - begun
+    file = keep(pair.target, Search(found.skips, found.speed, plain, found.tried, spent))
+    print(
+        f"{pair.target.name} {found.skips}: {found.speed:.1f} tokens/s, plain {plain:.1f}, the "
+        f"fastest of {found.tried} choices in {spent:.0f} s: {file}"
+    )
+
+
+def speed(pair: Pair, texts: Sequence[Sequence[int]], count: int, skips: Skips | None) -> float:
+    """Tokens per second, prefill left out, of Draft & Verify with its published settings, greedy;
+    of plain decoding where `skips` is None."""
+    from ouroboros_core import methods
+    from ouroboros_core.decoding.engine import decode
+    from ouroboros_core.methods.base import Resources
+    from ouroboros_core.models.self_draft import SelfDraft
+    from ouroboros_core.sampling import Sampler, Sampling
+
+    kind = methods.get("autoregressive" if skips is None else "draft_verify")
+    draft = None if skips is None else SelfDraft(pair.target, skips)
+    sampler = Sampler(Sampling(), pair.target.vocabulary)
+    written, seconds = 0, 0.0
+    for text in texts:
+        resources = Resources(sampler, stop_tokens=pair.stop_tokens, self_draft=draft)
+        method = methods.create(kind, kind.Hyperparameters.parse(kind.published), resources)
+        steps = decode(
+            pair.target,
+            method,
+            text,
+            max_new_tokens=count,
+            sampler=sampler,
+            stop_tokens=pair.stop_tokens,
+        )
+        for step in steps:
+            written += len(step.tokens)
+            seconds += step.seconds.decode
+    return written / seconds
+
+
+def _say(found: Found) -> None:
+    """Progress, in place on a terminal; nothing on a pipe."""
+    if sys.stderr.isatty():
+        line = f"\r{found.tried} tried, {found.speed:.1f} tokens/s {found.skips}   "
+        print(line, end="", file=sys.stderr, flush=True)

@@ -1,0 +1,180 @@
+"""Cascade speculative drafting: counts under a draft model under the target (arXiv 2312.11462).
+
+At the bottom stands Max-Gram, which copies on from the first earlier place where the longest end of
+the text occurs (section 3.2); the paper falls back on bigrams of Wikipedia, here the draft model
+writes alone where the text knows nothing. *Vertical cascade*: the draft model never writes a draft
+token by token; each of its passes reviews a copy, keeps what it would have written and adds a token
+of its own. *Horizontal cascade*: only the first tokens are worth its passes, since later ones are
+seldom reached; those come from Max-Gram alone.
+
+The review may be lenient: a copied token to which the draft model gives more than 1/leniency is
+kept, whatever the draft model would have written. The target's check never is, so that the text is
+the target's. For rejection sampling a token is told apart by how it came about: one that the draft
+model has chosen is a draw from its q, also where a copy had it already; one that was kept by
+leniency is no draw, and neither is one of the horizontal cascade: all its mass lies on itself.
+Which of the two it is follows from q and the copy, before anything is drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Annotated
+
+from pydantic import Field
+
+from ouroboros_core import hyperparameters
+from ouroboros_core.hyperparameters import AUTO, Auto, Matrix, fixed_values
+from ouroboros_core.interfaces import Evaluation
+from ouroboros_core.lookup.ngrams import Occurrences
+from ouroboros_core.methods.base import (
+    Adjustable,
+    Context,
+    Method,
+    Need,
+    Resources,
+    TokenizedPrompt,
+)
+from ouroboros_core.methods.drafting import DraftModel
+from ouroboros_core.sources import Source
+from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder
+
+PUBLISHED = fixed_values(k_matrix="13,10;0,10", leniency=3.0)
+"""The settings of the authors' code for one draft model and Max-Gram under Llama 7B
+(github.com/lfsszd/CS-Drafting); `auto` drafts these amounts as far as they pay."""
+
+LONGEST_MATCH = 8
+"""Tokens that Max-Gram compares at most."""
+
+Guess = tuple[int, Provenance]
+"""A token, and where it comes from."""
+
+
+class Cascade(Method):
+    """A chain: its first k11 tokens reviewed or written by the draft model, the next k12 copied."""
+
+    id = "cascade"
+    name = "Cascade speculative drafting"
+    paper = "https://arxiv.org/abs/2312.11462"
+    summary = (
+        "Copies from the text are checked by a small draft model, which adds to them, and the "
+        "result, with one more copy behind it, by the target."
+    )
+    order = 24
+    needs = frozenset({Need.DRAFT_MODEL})
+
+    published = PUBLISHED
+
+    class Hyperparameters(hyperparameters.Hyperparameters):
+        k_matrix: Annotated[str, Matrix(32)] | Auto = Field(
+            AUTO,
+            examples=["3,1;0,2"],
+            description=(
+                "k11,k12;0,k22: tokens by the draft model, tokens copied behind them, tokens "
+                "copied for each of the draft model's passes."
+            ),
+        )
+        leniency: float = Field(
+            3.0,
+            ge=1.0,
+            le=10.0,
+            allow_inf_nan=False,
+            description=(
+                "The draft model keeps a copied token to which it gives more than one part in so "
+                "many; 1: only what it writes itself."
+            ),
+        )
+
+    def __init__(self, hyperparameters: Hyperparameters, resources: Resources) -> None:
+        super().__init__(hyperparameters, resources)
+        self.settings = hyperparameters
+        matrix = hyperparameters.k_matrix
+        text = PUBLISHED["k_matrix"] if matrix == AUTO else matrix
+        (self.reviewed, self.beside), (_, self.below) = Matrix.read(text)
+        self.draft = DraftModel(resources, adjustable=matrix == AUTO)
+
+    @property
+    def adjustable(self) -> Adjustable | None:
+        return Adjustable() if self.settings.k_matrix == AUTO else None
+
+    def start(self, prompt: TokenizedPrompt, max_new_tokens: int) -> None:
+        self.text = Occurrences(LONGEST_MATCH)
+        self.draft.start(prompt, max_new_tokens)
+
+    def propose(self, context: Context) -> TokenTree:
+        self.text.extend(context.tokens[len(self.text.tokens) :])
+        builder, text, reach = TreeBuilder(context.root), context.tokens, 1.0
+        room = context.remaining - 1
+        while len(builder) <= min(self.reviewed, room):
+            left = room + 1 - len(builder)
+            guesses = self._max_gram(text, min(self.below, left - 1))
+            if not context.budget.allows_pass(reach, 1 + len(guesses)):
+                break
+            text, reach = self._review(builder, context, text, guesses, reach)
+            if text[-1] in self.resources.stop_tokens:
+                return builder.build()
+        written = len(builder) - 1
+        count = min(self.beside, self.reviewed + self.beside - written, room - written)
+        for token, origin in self._max_gram(text, count):
+            builder.add(token, len(builder) - 1, origin)
+        return builder.build()
+
+    def _max_gram(self, text: Sequence[int], count: int) -> list[Guess]:
+        """Up to `count` tokens that may follow a text, which may go on beyond the one that is
+        known: copied from behind the first occurrence of its longest end, and where that copy ends
+        with the known text, from the next."""
+        known, written = self.text.tokens, list(text[-LONGEST_MATCH:])
+        guesses: list[Guess] = []
+        while len(guesses) < count and (found := self.text.first(written)):
+            match, end = found
+            for position in range(end, min(end + count - len(guesses), len(known))):
+                token = known[position]
+                guesses.append((token, Provenance(Source.COPY, position=position, match=match)))
+                written.append(token)
+                if token in self.resources.stop_tokens:
+                    return guesses
+        return guesses
+
+    def _review(
+        self,
+        builder: TreeBuilder,
+        context: Context,
+        text: tuple[int, ...],
+        guesses: Sequence[Guess],
+        reach: float,
+    ) -> tuple[tuple[int, ...], float]:
+        """One draft pass over some guesses: adds those that are kept and one token of the draft
+        model's own. The text with them, and the probability of its path by the draft's account."""
+        branch = TreeBuilder(text[-1])
+        for token, origin in guesses:
+            branch.add(token, len(branch) - 1, origin)
+        tree = branch.build()
+        evaluation = self.draft.evaluate(text, tree)
+        choose = self.resources.chooser(evaluation, tree, len(text) - 1, context.step)
+        for node in range(len(tree)):
+            guess = guesses[node] if node < len(guesses) else None
+            kept = self._leniently(evaluation, node, guess)
+            token, origin = kept or self._chosen(evaluation, node, choose(node), context.step)
+            drawn_from = None if kept else self.resources.drawn_from(evaluation, node)
+            tip = len(builder) - 1
+            builder.note_output(tip, (evaluation, node))
+            builder.add(token, tip, origin, drawn_from)
+            text, reach = (*text, token), reach * (origin.confidence or 0.0)
+            if guess is None or token != guess[0] or token in self.resources.stop_tokens:
+                break
+        return text, reach
+
+    def _leniently(self, evaluation: Evaluation, node: int, guess: Guess | None) -> Guess | None:
+        """The guess behind a node, if the draft model gives it enough to keep it in any case."""
+        if guess is None:
+            return None
+        token, origin = guess
+        share = evaluation.confidence(node, token)
+        if self.settings.leniency == 1 or share * self.settings.leniency <= 1:
+            return None
+        return token, replace(origin, confidence=round(share, 2))
+
+    def _chosen(self, evaluation: Evaluation, node: int, token: int, step: int) -> Guess:
+        """The draft model's own choice behind a node, and what it gives it."""
+        share = round(evaluation.confidence(node, token), 2)
+        return token, Provenance(Source.DRAFT, step=step, confidence=share)

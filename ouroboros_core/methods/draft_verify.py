@@ -1,0 +1,130 @@
+"""Draft & Verify: the target drafts for itself, with some of its layers skipped (arXiv 2309.08168).
+
+There is no second model: the draft is the target without some attentions and MLPs, which shares its
+weights and the keys and values of the text. It stops where it is unsure, and the threshold for that
+follows how much of the drafts is accepted (section 3.4). The token that it was unsure of is still
+proposed: under rejection sampling it must not depend on a drawn token whether that token is judged.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from annotated_types import Ge, Le
+from pydantic import Field
+
+from ouroboros_core import hyperparameters
+from ouroboros_core.hyperparameters import AUTO, Auto, fixed_values, upto
+from ouroboros_core.interfaces import Evaluation
+from ouroboros_core.methods.base import (
+    Adjustable,
+    Context,
+    Method,
+    Need,
+    Resources,
+    TokenizedPrompt,
+    VerificationResult,
+)
+from ouroboros_core.sources import Source
+from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder
+
+LONGEST = 12
+"""Draft tokens at most where that is 'auto'; as published."""
+
+STEP = 0.01
+"""By how much a step's verdict moves the threshold, before it is smoothed (epsilon)."""
+
+RATE_MEMORY, THRESHOLD_MEMORY = 0.5, 0.9
+"""What the acceptance rate and the threshold so far count for at the next step (beta)."""
+
+
+class DraftVerify(Method):
+    """The draft is decoded one token at a time, behind the rows that the target has written."""
+
+    id = "draft_verify"
+    name = "Draft & Verify"
+    paper = "https://arxiv.org/abs/2309.08168"
+    summary = (
+        "No second model: the target itself, with some of its layers skipped, guesses the next few "
+        "tokens, until it is unsure; the whole target checks them in one pass."
+    )
+    order = 11
+    needs = frozenset({Need.SELF_DRAFT})
+
+    published = fixed_values(gamma=12, threshold=0.6, adaptive=True, acceptance_goal=0.9)
+    """Those of the authors' experiments (evaluate_sum.ipynb in their repository)."""
+
+    class Hyperparameters(hyperparameters.Hyperparameters):
+        gamma: Annotated[int, Ge(1), Le(32)] | Auto = Field(
+            AUTO, examples=[4], description="Draft tokens per step at most."
+        )
+        threshold: float = Field(
+            0.6,
+            ge=0.0,
+            le=1.0,
+            allow_inf_nan=False,
+            description="Drafting stops behind a token that the draft gives less probability.",
+        )
+        adaptive: bool = Field(True, description="The threshold follows the acceptance rate.")
+        acceptance_goal: float = Field(
+            0.9,
+            ge=0.0,
+            le=1.0,
+            allow_inf_nan=False,
+            description="Below this acceptance rate the threshold rises, above it it falls.",
+        )
+
+    def __init__(self, hyperparameters: Hyperparameters, resources: Resources) -> None:
+        super().__init__(hyperparameters, resources)
+        self.settings = hyperparameters
+        self.gamma = upto(hyperparameters.gamma, LONGEST)
+
+    @property
+    def adjustable(self) -> Adjustable | None:
+        return Adjustable() if self.settings.gamma == AUTO else None
+
+    def start(self, prompt: TokenizedPrompt, max_new_tokens: int) -> None:
+        self.threshold, self.rate = self.settings.threshold, 0.0
+
+    def propose(self, context: Context) -> TokenTree:
+        draft = self.resources.self_draft
+        assert draft is not None
+        builder = TreeBuilder(context.root)
+        position, reach, tip = len(context.tokens) - 1, 1.0, 0
+        evaluation: Evaluation | None = None
+        for _ in range(min(self.gamma, context.remaining - 1)):
+            if not context.budget.allows_pass(reach):
+                break
+            tree = builder.build()
+            if evaluation is None:
+                evaluation = draft.evaluate(context.tokens, tree)
+            else:
+                evaluation = draft.extend(evaluation, tree)
+            token = self.resources.chooser(evaluation, tree, position, context.step)(tip)
+            confidence = evaluation.confidence(tip, token)
+            origin = Provenance(Source.DRAFT, step=context.step, confidence=round(confidence, 2))
+            builder.note_output(tip, (evaluation, tip))
+            node = builder.add(token, tip, origin, self.resources.drawn_from(evaluation, tip))
+            assert node is not None
+            tip, reach = node, reach * confidence
+            if token in self.resources.stop_tokens or confidence < self.threshold:
+                break
+        return builder.build()
+
+    def learn(self, result: VerificationResult) -> None:
+        drafted = result.tree.proposals - 1
+        if not (self.settings.adaptive and drafted):
+            return
+        share = len(result.path) / drafted
+        self.rate = RATE_MEMORY * self.rate + (1 - RATE_MEMORY) * share
+        self.threshold = self._next_threshold(drafted == self.gamma)
+
+    def _next_threshold(self, is_whole: bool) -> float:
+        """The threshold for the next step; where too much is accepted it falls, unless the draft
+        `is_whole`, as long as it may be, anyway."""
+        wanted = self.threshold
+        if self.rate < self.settings.acceptance_goal:
+            wanted += STEP
+        elif not is_whole:
+            wanted -= STEP
+        return THRESHOLD_MEMORY * self.threshold + (1 - THRESHOLD_MEMORY) * wanted
