@@ -83,6 +83,16 @@ class Drafter(Protocol):
         ...
 
 
+class RankedDrafter(Drafter, Protocol):
+    """Heads whose outputs after a node depend on the context and on its depth alone."""
+
+    @property
+    def accuracies(self) -> Sequence[Sequence[float]]:
+        """Of the head behind each depth, how often its likeliest token is the target's, its second
+        likeliest, and so on; measured when it was trained."""
+        ...
+
+
 class LanguageModel(Drafter, Protocol):
     """A causal language model."""
 

@@ -141,6 +141,10 @@ class Controller(Method):
 
     @property
     def _drafter_costs(self) -> PassCosts | None:
+        heads = self.resources.heads
+        kind = next((kind for kind in heads if heads[kind] is self.drafter), None)
+        if kind is not None:
+            return self.costs.heads.get(kind, self.costs.head)
         return self.costs.head if self.drafter is self.resources.head else self.costs.draft
 
     def start(self, prompt: TokenizedPrompt, max_new_tokens: int) -> None:

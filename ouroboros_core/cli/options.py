@@ -28,8 +28,12 @@ def add_pair(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--draft", metavar="Y", help="the same for the draft model; 'none' for none")
     group.add_argument(
         "--head",
+        action="append",
         metavar="Z",
-        help="folder of an EAGLE head trained for the target; 'none' for none",
+        help=(
+            "folder of an EAGLE head trained for the target, or of Medusa heads; may be given once "
+            "for each kind; 'none' for none"
+        ),
     )
     group.add_argument(
         "--corpus",

@@ -60,9 +60,9 @@ class Task:
 
 def lacking(pair: Pair, kind: type[Method], hyperparameters: Hyperparameters) -> Need | None:
     """What a method needs with these settings and the pair lacks; None if nothing."""
-    there = {Need.DRAFT_MODEL: pair.draft, Need.HEAD: pair.head, Need.CORPUS: pair.corpus}
+    there = Resources(draft_model=pair.draft, head=pair.head, heads=pair.heads, corpus=pair.corpus)
     return next(
-        (need for need in sorted(methods.needed(kind, hyperparameters)) if there[need] is None),
+        (need for need in sorted(methods.needed(kind, hyperparameters)) if not there.has(need)),
         None,
     )
 
@@ -134,6 +134,7 @@ class Generation:
             pair.corpus,
             self._prediction(),
             pair.costs.sizing,
+            heads=pair.heads,
         )
         self._method = controlled(methods.create(kind, task.hyperparameters, resources), pair.costs)
         drafter = self._method.drafter

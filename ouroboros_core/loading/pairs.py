@@ -9,8 +9,8 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
@@ -23,6 +23,7 @@ from ouroboros_core.adaptive.cost_model import TYPICAL, Costs
 from ouroboros_core.adaptive.profiler import costs_of
 from ouroboros_core.environment import Environment
 from ouroboros_core.errors import InvalidInput
+from ouroboros_core.interfaces import Drafter
 from ouroboros_core.loading import embedded
 from ouroboros_core.loading.capacity import check_text, give_back
 from ouroboros_core.loading.check import check_tree_support, checked
@@ -35,6 +36,7 @@ from ouroboros_core.loading.machine import (
     device_name,
     processor,
 )
+from ouroboros_core.loading.trained import EAGLE, chosen_folders, load_eagle, load_others
 from ouroboros_core.loading.weights import (
     Quantize,
     load_model,
@@ -44,7 +46,7 @@ from ouroboros_core.loading.weights import (
 )
 from ouroboros_core.lookup.corpus import Corpus
 from ouroboros_core.models.causal_lm import CausalLM
-from ouroboros_core.models.eagle import EagleDrafter, EagleHead
+from ouroboros_core.models.eagle import EagleDrafter
 from ouroboros_core.version import VERSION
 
 Passes = Literal["auto", "transformers"]
@@ -52,8 +54,12 @@ Passes = Literal["auto", "transformers"]
 
 @dataclass(frozen=True)
 class Pair:
-    """A loaded and checked pair. Draft, head and corpus may be missing; methods that need them
-    cannot run then."""
+    """A loaded and checked pair. Draft, heads and corpus may be missing; methods that need them
+    cannot run then.
+
+    head   the EAGLE head
+    heads  what else is trained for the target, by kind
+    """
 
     target: CausalLM
     draft: CausalLM | None
@@ -63,6 +69,13 @@ class Pair:
     head: EagleDrafter | None = None
     corpus: Corpus | None = None
     costs: Costs = TYPICAL
+    heads: Mapping[str, Drafter] = field(default_factory=dict)
+
+    @property
+    def beside(self) -> list[str]:
+        """What there is beside the target, in words."""
+        parts = {"draft": self.draft, "head": self.head, **self.heads, "corpus": self.corpus}
+        return [f"{what} {part.name}" for what, part in parts.items() if part]
 
     def encode(self, prompt: str, *, chat: bool, history: Sequence[str] = ()) -> list[int]:
         """Token ids of a prompt, with the tokenizer's chat template around it or raw.
@@ -96,7 +109,7 @@ class Pair:
 
     def reset(self) -> None:
         """Forget all texts and return their memory to the system."""
-        for model in (self.target, self.draft, self.head):
+        for model in (self.target, self.draft, self.head, *self.heads.values()):
             if model is not None:
                 model.reset()
         give_back()
@@ -131,7 +144,7 @@ def fingerprint(tokenizer: PreTrainedTokenizerBase) -> str:
 def load_pair(
     target: str | None = None,
     draft: str | None = None,
-    head: str | None = None,
+    head: str | Sequence[str] | None = None,
     corpus: str | None = None,
     *,
     device: str = "auto",
@@ -146,7 +159,8 @@ def load_pair(
     target, draft  folder, GGUF file, Hub id, or `repository:file.gguf`; None is the embedded model.
                    Another target than the embedded one has no draft unless one is named; 'none'
                    means no draft
-    head           folder of an EAGLE head trained for the target; None and 'none' as for the draft
+    head           folder of an EAGLE head trained for the target, or of heads of another kind, or
+                   several such folders, one a kind; None and 'none' as for the draft
     corpus         .npz file of texts to look things up in, made with the target's tokenizer; None
                    and 'none' as for the draft
     device         auto (CUDA, else MPS, else CPU), cpu, cuda, cuda:1, mps
@@ -176,20 +190,22 @@ def load_pair(
     if draft is None and target is None and embedded.draft_folder().exists():
         draft = str(embedded.draft_folder())
     small = None if draft in (None, "none") else load_draft(str(draft), big, tokenizer, kind, where)
-    if head is None and target is None and embedded.head_folder().exists():
-        head = str(embedded.head_folder())
-    eagle = None if head in (None, "none") else _load_head(str(head), big)
+    folders = chosen_folders(head, shipped=target is None)
+    eagle = load_eagle(folders[EAGLE], big) if EAGLE in folders else None
+    heads = load_others(folders, big)
     if corpus is None and target is None and embedded.corpus_file().exists():
         corpus = str(embedded.corpus_file())
     texts = None if corpus in (None, "none") else _load_corpus(str(corpus), big, tokenizer)
-    pair = Pair(big, small, tokenizer, stop_tokens(big.model, tokenizer), quantize, eagle, texts)
+    stops = stop_tokens(big.model, tokenizer)
+    pair = Pair(big, small, tokenizer, stops, quantize, eagle, texts, heads=heads)
     return _timed(pair) if checks else pair
 
 
 def _timed(pair: Pair) -> Pair:
     """The same pair with the measured costs of its passes."""
     how = " ".join(f"{m.fused} {m.model.num_parameters()}" for m in (pair.target, pair.draft) if m)
-    return replace(pair, costs=costs_of(pair.environment, pair.target, pair.draft, pair.head, how))
+    models = pair.target, pair.draft, pair.head
+    return replace(pair, costs=costs_of(pair.environment, *models, how, pair.heads))
 
 
 def with_draft(pair: Pair, name: str) -> Pair:
@@ -225,11 +241,6 @@ def load_target(
     name = embedded.FOLDER if target is None else short_name(folder)
     model = load_model(folder, choose_dtype(dtype, where), where, device_map, quantize)
     return CausalLM(model, name), load_tokenizer(folder)
-
-
-def _load_head(folder: str, target: CausalLM) -> EagleDrafter:
-    path = Path(folder).expanduser()
-    return EagleDrafter(EagleHead.load(path, target.model), target, path.name)
 
 
 def _load_corpus(file: str, target: CausalLM, tokenizer: PreTrainedTokenizerBase) -> Corpus:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
@@ -27,6 +27,8 @@ class Need(StrEnum):
 
     DRAFT_MODEL = "draft model"
     HEAD = "EAGLE head"
+    MEDUSA = "Medusa heads"
+    GLIDE = "GliDe draft"
     CORPUS = "corpus"
     PHRASE_POOL = "phrase pool"
     EXPECTED_TEXT = "expected text"
@@ -38,13 +40,17 @@ class Need(StrEnum):
 
     @property
     def phrase(self) -> str:
-        """The name with its article."""
+        """The name with its article, if it is one thing."""
+        if self.value.endswith("heads"):
+            return self.value
         return f"{'an' if self.value[0] in 'AEIOUe' else 'a'} {self.value}"
 
 
 _FLAGS = {
     Need.DRAFT_MODEL: "--draft",
     Need.HEAD: "--head",
+    Need.MEDUSA: "--head",
+    Need.GLIDE: "--head",
     Need.CORPUS: "--corpus",
     Need.PHRASE_POOL: "--pool",
     Need.EXPECTED_TEXT: "--prediction",
@@ -52,9 +58,14 @@ _FLAGS = {
 REMEDIES = {
     Need.DRAFT_MODEL: "name one with --draft",
     Need.HEAD: "one trained for this target: name one with --head, train one (train eagle)",
+    Need.MEDUSA: "name a folder with --head, train some for this target (train medusa)",
+    Need.GLIDE: "name its folder with --head, train one for this target (train glide)",
     Need.CORPUS: "name one with --corpus, make one (sam build)",
 }
 """What to do where one is missing."""
+
+TRAINED = {Need.MEDUSA: "medusa", Need.GLIDE: "glide"}
+"""Of what is trained for one target, beside the EAGLE head, the kind, as its folder says it."""
 
 
 class StepBudget:
@@ -272,6 +283,7 @@ class Resources:
     prediction   the text that is expected, token ids; empty if nothing is
     sizing       what is cheap on this machine
     members      the methods whose proposals a combining method combines, by their role
+    heads        what is trained for the target beside the EAGLE head, by kind
     """
 
     sampler: Sampler = field(default_factory=lambda: Sampler(Sampling(), 1))
@@ -283,12 +295,20 @@ class Resources:
     prediction: tuple[int, ...] = ()
     sizing: Sizing = Sizing()
     members: Mapping[str, Method] = field(default_factory=dict)
+    heads: Mapping[str, Drafter] = field(default_factory=dict)
 
     def has(self, need: Need) -> bool:
         """Whether a resource is present. A pool is created and an expected text may be empty, so
         neither is ever missing."""
+        if need in TRAINED:
+            return TRAINED[need] in self.heads
         found = {Need.DRAFT_MODEL: self.draft_model, Need.HEAD: self.head, Need.CORPUS: self.corpus}
         return found.get(need, True) is not None
+
+    def trained(self, needs: Iterable[Need]) -> Drafter | None:
+        """The first of those heads beside the EAGLE head that is there; None if none is."""
+        kinds = (TRAINED[need] for need in sorted(needs) if need in TRAINED)
+        return next((self.heads[kind] for kind in kinds if kind in self.heads), None)
 
     def rng(self) -> random.Random:
         """A new generator, seeded by the run's seed."""
@@ -376,7 +396,9 @@ class Method(ABC):
         """The model whose passes a step counts besides the target's."""
         if Need.DRAFT_MODEL in self.needs:
             return self.resources.draft_model
-        return self.resources.head if Need.HEAD in self.needs else None
+        if Need.HEAD in self.needs:
+            return self.resources.head
+        return self.resources.trained(self.needs)
 
     def start(self, prompt: TokenizedPrompt, max_new_tokens: int) -> None:  # noqa: B027 - there may be nothing to begin
         """Begin a new text; may prefill a draft model. Keeps nothing of an earlier text except a

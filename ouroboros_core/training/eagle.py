@@ -25,7 +25,7 @@ from transformers import DynamicCache, PreTrainedModel
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.models.eagle import EagleHead, HeadConfig, head_input, signature
 from ouroboros_core.training.corpus import Ids
-from ouroboros_core.training.loop import Columns, Recipe, Student, soft_cross_entropy
+from ouroboros_core.training.loop import Columns, HeadStudent, Recipe, soft_cross_entropy
 from ouroboros_core.training.teacher import Teacher
 
 SAME = "llama"
@@ -97,14 +97,16 @@ def _continues(head: EagleHead, target: PreTrainedModel) -> bool:
     return {k: v.shape for k, v in mine.items()} == {k: v.shape for k, v in theirs.items()}
 
 
-class EagleStudent(Student):
+class EagleStudent(HeadStudent):
     """The head and its loss."""
+
+    kind = "eagle"
 
     def __init__(
         self, target: PreTrainedModel, teacher: Teacher, recipe: EagleRecipe, outputs: Sequence[int]
     ) -> None:
         self.recipe, self.data, self.teacher = recipe, teacher.data, teacher
-        self.head = make_head(target, recipe.target, outputs, recipe.depths)
+        self.head: EagleHead = make_head(target, recipe.target, outputs, recipe.depths)
         self.continues = _continues(self.head, target)
         output = target.get_output_embeddings()
         self._columns = Columns(
@@ -241,6 +243,11 @@ class EagleStudent(Student):
             given = output.last_hidden_state.to(torch.bfloat16)
             blocks.append(torch.eye(length, dtype=torch.bool, device=device))
         return guesses
+
+    @property
+    def shape(self) -> str:
+        head = self.head
+        return f"one layer of width {head.config.width}, {len(head.outputs)} output tokens"
 
     def start_from(self, folder: Path) -> None:
         """Begin with the weights of a finished head."""

@@ -22,7 +22,7 @@ from ouroboros_core import methods
 from ouroboros_core.decoding.engine import decode
 from ouroboros_core.lookup.corpus import Corpus
 from ouroboros_core.lookup.phrase_pool import PhrasePool
-from ouroboros_core.methods.base import Context, Need, Resources, TokenizedPrompt
+from ouroboros_core.methods.base import TRAINED, Context, Need, Resources, TokenizedPrompt
 from ouroboros_core.sampling import Sampler, Sampling, process, softmax
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Learned, Provenance, TokenTree, TreeBuilder
@@ -83,6 +83,12 @@ class Table:
         return self._logits
 
 
+class Ranked(Table):
+    """Heads that say the same at every place, and how often each of their ranks is right."""
+
+    accuracies = ((0.5, 0.3, 0.1), (0.4, 0.3))
+
+
 CORPUS = Corpus.build(np.random.default_rng(0).integers(len(P), size=(20, 50)).tolist())
 """Of random texts."""
 
@@ -130,9 +136,11 @@ def test_every_slot_follows_the_targets_distribution(
     )
     chosen = kind.Hyperparameters.parse(settings)
     has_draft = Need.DRAFT_MODEL in methods.needed(kind, chosen)
-    instance = methods.create(
-        kind, chosen, Resources(sampler, draft if has_draft else None, head=Bush(), corpus=CORPUS)
+    heads = {kind: Ranked(Q) for kind in TRAINED.values()}
+    given = Resources(
+        sampler, draft if has_draft else None, head=Bush(), corpus=CORPUS, heads=heads
     )
+    instance = methods.create(kind, chosen, given)
     names = ("drafted and accepted or corrected, first", "the same, later", "bonus")
     slots: dict[str, Counter[int]] = {name: Counter() for name in names}
     for step in decode(target, instance, [0], max_new_tokens=20_000, sampler=sampler):

@@ -27,6 +27,8 @@ MECHANISMS: dict[str, set[Source | Learned]] = {
     "rest": {Source.CORPUS},
     "token_recycling": {Source.RECYCLED},
     "eagle2": {Source.DRAFT},
+    "medusa": {Source.DRAFT},
+    "glide": {Source.DRAFT},
     "lookahead": {Learned.LOOKAHEAD},
     "ouroboros": {Source.DRAFT, Learned.LOOKAHEAD, Learned.VERIFICATION, Learned.HISTORY},
     "sam": {Source.COPY, Source.CORPUS, Source.RECYCLED},
