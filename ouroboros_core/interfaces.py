@@ -93,6 +93,14 @@ class RankedDrafter(Drafter, Protocol):
         ...
 
 
+class GroupDrafter(Drafter, Protocol):
+    """A drafter of several places in one pass: its outputs after a node depend on the context and
+    on its depth alone."""
+
+    group: int
+    """Tokens of one pass; a node of this depth or more has no outputs."""
+
+
 class LanguageModel(Drafter, Protocol):
     """A causal language model."""
 

@@ -123,7 +123,7 @@ def chi_square(counts: Sequence[float], expected: Sequence[float]) -> float:
 class ToldHeads(ToldModel):
     """Heads whose outputs after a node depend on the last token of the text and on its depth."""
 
-    accuracies = ((0.5, 0.3, 0.1), (0.4, 0.2, 0.1), (0.3, 0.2))
+    accuracies, group = ((0.5, 0.3, 0.1), (0.4, 0.2, 0.1), (0.3, 0.2)), 3
 
     def evaluate(self, context: Sequence[int], tree: TokenTree) -> Any:
         self.passes += 1

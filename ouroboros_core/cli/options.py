@@ -31,8 +31,8 @@ def add_pair(parser: argparse.ArgumentParser) -> None:
         action="append",
         metavar="Z",
         help=(
-            "folder of an EAGLE head trained for the target, or of Medusa heads; may be given once "
-            "for each kind; 'none' for none"
+            "folder of an EAGLE head trained for the target, or of another kind (train); may be "
+            "given once for each kind; 'none' for none"
         ),
     )
     group.add_argument(

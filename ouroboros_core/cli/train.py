@@ -189,11 +189,18 @@ def _add_glide(sub: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_parallel(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument(
+        "--group", metavar="N", help="tokens that are drafted in one pass (default: 4)"
+    )
+
+
 TRAINED: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
     "draft": ("distil a small draft model", _add_draft),
     "eagle": ("train an EAGLE head", _add_eagle),
     "medusa": ("train Medusa heads", _add_medusa),
     "glide": ("train a draft that reads the target's keys and values (GliDe)", _add_glide),
+    "parallel": ("train a drafter of several tokens in one pass", _add_parallel),
 }
 """What can be trained: the help, and what adds the options of its own."""
 
@@ -368,9 +375,10 @@ def _recipe(
     from ouroboros_core.training.eagle import EagleRecipe
     from ouroboros_core.training.glide import GlideRecipe
     from ouroboros_core.training.medusa import MedusaRecipe
+    from ouroboros_core.training.parallel import ParallelRecipe
 
     low = {"tokens": 1, "outputs": 0, "batch_tokens": 16, "held_out": 1, "steps": 1}
-    low |= {"heads": 1, "block": 1}
+    low |= {"heads": 1, "block": 1, "group": 2}
     given: dict[str, Any] = {
         name: options.whole_number(getattr(arguments, name), name, at_least)
         for name, at_least in low.items()
@@ -394,6 +402,8 @@ def _recipe(
         return MedusaRecipe(target, data, **given)
     if arguments.what == "glide":
         return GlideRecipe(target, data, **given)
+    if arguments.what == "parallel":
+        return ParallelRecipe(target, data, **given)
     hidden = options.whole_number(arguments.hidden, "hidden", 0)
     return DraftRecipe(
         target,

@@ -14,12 +14,14 @@ from ouroboros_core.models.causal_lm import CausalLM
 from ouroboros_core.models.eagle import EagleDrafter, EagleHead, signature
 from ouroboros_core.models.glide import GlideDraft, GlideDrafter
 from ouroboros_core.models.medusa import MedusaDrafter, MedusaHeads
+from ouroboros_core.models.parallel import ParallelDrafter, ParallelHead
 from ouroboros_core.models.trained import ABOUT
 
 EAGLE = "eagle"
 KINDS: dict[str, tuple[Any, Any]] = {
     "medusa": (MedusaHeads, MedusaDrafter),
     "glide": (GlideDraft, GlideDrafter),
+    "parallel": (ParallelHead, ParallelDrafter),
 }
 """Of each kind beside the EAGLE head, the weights and what drafts with them."""
 

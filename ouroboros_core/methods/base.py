@@ -29,6 +29,7 @@ class Need(StrEnum):
     HEAD = "EAGLE head"
     MEDUSA = "Medusa heads"
     GLIDE = "GliDe draft"
+    PARALLEL = "parallel drafter"
     CORPUS = "corpus"
     PHRASE_POOL = "phrase pool"
     EXPECTED_TEXT = "expected text"
@@ -51,6 +52,7 @@ _FLAGS = {
     Need.HEAD: "--head",
     Need.MEDUSA: "--head",
     Need.GLIDE: "--head",
+    Need.PARALLEL: "--head",
     Need.CORPUS: "--corpus",
     Need.PHRASE_POOL: "--pool",
     Need.EXPECTED_TEXT: "--prediction",
@@ -60,11 +62,12 @@ REMEDIES = {
     Need.HEAD: "one trained for this target: name one with --head, train one (train eagle)",
     Need.MEDUSA: "name a folder with --head, train some for this target (train medusa)",
     Need.GLIDE: "name its folder with --head, train one for this target (train glide)",
+    Need.PARALLEL: "name its folder with --head, train one for this target (train parallel)",
     Need.CORPUS: "name one with --corpus, make one (sam build)",
 }
 """What to do where one is missing."""
 
-TRAINED = {Need.MEDUSA: "medusa", Need.GLIDE: "glide"}
+TRAINED = {Need.MEDUSA: "medusa", Need.GLIDE: "glide", Need.PARALLEL: "parallel"}
 """Of what is trained for one target, beside the EAGLE head, the kind, as its folder says it."""
 
 

@@ -23,6 +23,7 @@ CALLED = {
     "eagle": "An EAGLE head",
     "medusa": "A set of Medusa heads",
     "glide": "A GliDe draft",
+    "parallel": "A parallel drafter",
 }
 """What is trained, by kind."""
 

@@ -11,17 +11,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 from torch.nn import functional as F
 from transformers import PreTrainedModel
 
-from ouroboros_core.models.eagle import signature
-from ouroboros_core.models.glide import GlideConfig, GlideDraft, Rows, own_rows, split, states
+from ouroboros_core.models.glide import GlideConfig, GlideDraft, glance
+from ouroboros_core.models.layer import Rows, own_rows, split, states
 from ouroboros_core.training.corpus import Ids
+from ouroboros_core.training.layer import begin_as, layer_of, take
 from ouroboros_core.training.loop import Columns, HeadStudent, Recipe, soft_cross_entropy
 from ouroboros_core.training.teacher import Teacher
 
@@ -47,57 +48,27 @@ def make_draft(
 ) -> GlideDraft:
     """An untrained draft; keys: how many keys the target's last layer has for a token, and their
     width."""
-    config = target.config.get_text_config(decoder=True)
-    width, heads = target.get_output_embeddings().weight.shape[1], config.num_attention_heads
-    rope = getattr(config, "rope_parameters", None) or {}
-    shared = getattr(config, "num_key_value_heads", None) or heads
+    about = layer_of(target)
+    heads: int = about["heads"]
     draft = GlideDraft(
         GlideConfig(
             target=recipe.target,
-            signature=signature(target),
-            width=width,
-            embedding=target.get_input_embeddings().weight.shape[1],
-            intermediate=getattr(config, "intermediate_size", None) or 4 * width,
-            heads=heads,
-            key_value_heads=shared if heads % shared == 0 else heads,
+            **about,
             memory_heads=keys[0],
             memory_width=keys[1],
             memory_queries=max(1, heads // keys[0]) * keys[0],
             block=recipe.block,
-            rope_theta=float(rope.get("rope_theta") or 10_000.0),
-            rotates=bool(rope.get("rope_theta")),
-            eps=float(getattr(config, "rms_norm_eps", None) or 1e-6),
+            rotates=bool((getattr(target.config, "rope_parameters", None) or {}).get("rope_theta")),
         ),
         outputs,
     )
-    if config.model_type == "llama":
-        _begin(draft, target.base_model)
+    if target.config.model_type == "llama":
+        first, last = target.base_model.layers[0], target.base_model.layers[-1]
+        begin_as(draft, first, last, target.base_model.norm)
+        take(draft, "memory_query", last.self_attn.q_proj)
+        take(draft, "memory_out", last.self_attn.o_proj)
+        take(draft, "norm_cross", last.input_layernorm)
     return draft.float().to(target.device)
-
-
-def _begin(draft: GlideDraft, body: Any) -> None:
-    """Take the weights of the target's first and last layer, where they fit."""
-    first, last = body.layers[0], body.layers[-1]
-    pairs = {
-        "query": first.self_attn.q_proj,
-        "key": first.self_attn.k_proj,
-        "value": first.self_attn.v_proj,
-        "out": first.self_attn.o_proj,
-        "norm_own": first.input_layernorm,
-        "memory_query": last.self_attn.q_proj,
-        "memory_out": last.self_attn.o_proj,
-        "norm_cross": last.input_layernorm,
-        "gate": last.mlp.gate_proj,
-        "up": last.mlp.up_proj,
-        "down": last.mlp.down_proj,
-        "norm_middle": last.post_attention_layernorm,
-        "norm_last": body.norm,
-    }
-    with torch.no_grad():
-        for name, theirs in pairs.items():
-            mine = getattr(draft, name).weight
-            if mine.shape == theirs.weight.shape:
-                mine.copy_(theirs.weight)
 
 
 class GlideStudent(HeadStudent):
@@ -186,5 +157,5 @@ def guesses(head: GlideDraft, x: torch.Tensor, memory: torch.Tensor, places: Ids
     keys, values = (split(part, config.memory_heads) for part in memory.chunk(2, -1))
     own = own_rows(config, maps, x, index)
     given: Rows = keys.to(own[0].dtype), values.to(own[1].dtype)
-    masks = index[None, :] <= index[:, None], sees
-    return states(config, maps, x, index, own, given, masks)
+    cross = partial(glance, config, maps, positions=index, memory=given, mask=sees)
+    return states(config, maps, x, index, own, index[None, :] <= index[:, None], cross)

@@ -25,6 +25,7 @@ from ouroboros_core.training.loop import (
     output_vocabulary,
 )
 from ouroboros_core.training.medusa import MedusaRecipe, MedusaStudent
+from ouroboros_core.training.parallel import ParallelRecipe, ParallelStudent
 from ouroboros_core.training.teacher import StoredTeacher, Teacher
 
 RECIPES: dict[str, type[Recipe]] = {
@@ -32,6 +33,7 @@ RECIPES: dict[str, type[Recipe]] = {
     "eagle": EagleRecipe,
     "medusa": MedusaRecipe,
     "glide": GlideRecipe,
+    "parallel": ParallelRecipe,
 }
 """By kind of what is trained."""
 
@@ -69,6 +71,8 @@ def make_student(
         return MedusaStudent(target, teacher, recipe, outputs)
     if isinstance(recipe, GlideRecipe):
         return GlideStudent(target, teacher, recipe, outputs)
+    if isinstance(recipe, ParallelRecipe):
+        return ParallelStudent(target, teacher, recipe, outputs)
     assert isinstance(recipe, EagleRecipe)
     return EagleStudent(target, teacher, recipe, outputs)
 

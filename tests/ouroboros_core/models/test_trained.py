@@ -16,6 +16,7 @@ from ouroboros_core.loading.trained import KINDS, chosen_folders, kind_of, load_
 from ouroboros_core.models.causal_lm import CausalLM
 from ouroboros_core.models.medusa import assumed
 from ouroboros_core.sources import Source
+from ouroboros_core.training import parallel
 from ouroboros_core.training.glide import guesses
 from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder, chain
 from tests import tiny
@@ -87,6 +88,46 @@ def test_a_glide_draft_says_when_it_drafts_what_it_learned_to_say(architecture: 
                     logits = torch.as_tensor(said.logits(above))
                     expected = wanted[end - 1 + place]
                     assert torch.allclose(logits, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("architecture", ["llama", "gpt2"])
+def test_a_parallel_drafter_says_when_it_drafts_what_it_learned_to_say(architecture: str) -> None:
+    """Training's pass over all groups of a text against the drafter at the end of many texts, cold
+    and after other texts, for one token and for all that it can say."""
+    model = tiny.target(architecture)
+    head = copy.deepcopy(tiny.head(architecture, kind="parallel")).to(torch.float64)
+    drafter = tiny.drafters(CausalLM(model, architecture), ["parallel"])["parallel"]
+    text = tiny.prompt(60, seed=2)
+    with torch.inference_mode():
+        ids = torch.tensor([text])
+        hidden = model.base_model(ids).last_hidden_state
+        found = parallel.guesses(head, model.get_input_embeddings()(ids), hidden)
+        for end in (40, 12, 13, 30, 3, 59):
+            for levels in (1, 4):
+                said = drafter.evaluate(text[:end], line(text[:end], levels))
+                for place in range(levels):
+                    expected = model.get_output_embeddings()(found[place][0, end - 2])
+                    logits = torch.as_tensor(said.logits(place))
+                    assert torch.allclose(logits, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_a_mask_sees_the_text_and_the_masks_of_its_group_before_it() -> None:
+    """Drawn for three positions and groups of three: the text's rows, first and second masks."""
+    drawn = """
+        x..  ...  ...
+        xx.  ...  ...
+        xxx  ...  ...
+        x..  x..  ...
+        xx.  .x.  ...
+        xxx  ..x  ...
+        x..  x..  x..
+        xx.  .x.  .x.
+        xxx  ..x  ..x
+    """
+    rows = [
+        [mark == "x" for mark in row.replace(" ", "")] for row in drawn.split("\n") if row.strip()
+    ]
+    assert parallel.group_mask(3, 3).tolist() == rows
 
 
 def memory_of(cache: DynamicCache) -> tuple[torch.Tensor, torch.Tensor]:

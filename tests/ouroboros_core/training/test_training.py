@@ -90,7 +90,13 @@ def weights(folder: Path) -> dict[str, torch.Tensor]:
     }
 
 
-METHOD = {"draft": "speculative", "eagle": "eagle2", "medusa": "medusa", "glide": "glide"}
+METHOD = {
+    "draft": "speculative",
+    "eagle": "eagle2",
+    "medusa": "medusa",
+    "glide": "glide",
+    "parallel": "parallel_spec",
+}
 """What drafts with each kind of what is trained."""
 
 COMMON = (
