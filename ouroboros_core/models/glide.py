@@ -32,7 +32,7 @@ from ouroboros_core.models.layer import (
     states,
     turned,
 )
-from ouroboros_core.models.trained import check_context, projection
+from ouroboros_core.models.trained import check_context, projection, scored_outputs
 from ouroboros_core.tree import TokenTree
 
 
@@ -93,7 +93,7 @@ class GlideDrafter:
     def __init__(self, head: GlideDraft, target: CausalLM, name: str = "glide") -> None:
         self.target, self.name, self.passes = target, name, 0
         self._config, self._maps = head.config, head.products()
-        self._outputs = head.outputs.long()
+        self._outputs = scored_outputs(head, target)
         self._project = projection(target, self._outputs)
         self._embed = target.model.get_input_embeddings()
         self.reset()

@@ -142,7 +142,7 @@ class DepthDrafter:
 
     def __init__(self, head: TrainedHead, target: CausalLM, name: str) -> None:
         self.target, self.name, self.passes = target, name, 0
-        self._outputs = head.outputs.long()
+        self._outputs = scored_outputs(head, target)
         self._project = projection(target, self._outputs)
 
     @property
@@ -185,6 +185,12 @@ def check_context(context: tuple[int, ...], tree: TokenTree) -> None:
             "the root of the tree must be the last token of the context, which must have two "
             "tokens at least"
         )
+
+
+def scored_outputs(head: TrainedHead, target: CausalLM) -> torch.Tensor:
+    """The token ids that the head can draft and the target scores, ascending."""
+    ids = head.outputs.long()
+    return ids[ids < target.vocabulary]
 
 
 def projection(target: CausalLM, outputs: torch.Tensor) -> Product:
