@@ -99,6 +99,24 @@ class SelfDrafter(Drafter, Protocol):
         ...
 
 
+class RankedDrafter(Drafter, Protocol):
+    """Heads whose outputs after a node depend on the context and on its depth alone."""
+
+    @property
+    def accuracies(self) -> Sequence[Sequence[float]]:
+        """Of the head behind each depth, how often its likeliest token is the target's, its second
+        likeliest, and so on; measured when it was trained."""
+        ...
+
+
+class GroupDrafter(Drafter, Protocol):
+    """A drafter of several places in one pass: its outputs after a node depend on the context and
+    on its depth alone."""
+
+    group: int
+    """Tokens of one pass; a node of this depth or more has no outputs."""
+
+
 class LanguageModel(Drafter, Protocol):
     """A causal language model."""
 

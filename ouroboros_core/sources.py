@@ -57,7 +57,7 @@ class Source(StrEnum):
     DRAFT = (
         "draft",
         "draft model",
-        "Written by the draft model, or by an EAGLE head, and confirmed by the target.",
+        "Written by the draft model, or by a head on the target's states, and confirmed by it.",
         *("●", "#0072B2", "#1f5fd0", "solid", "the draft"),
     )
     SUFFIX = (

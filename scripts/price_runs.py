@@ -26,7 +26,7 @@ from ouroboros_core.benchmark.prompts import own_prompts, read, spread
 from ouroboros_core.cli import options
 from ouroboros_core.decoding.trace import Trace
 from ouroboros_core.loading.pairs import Pair
-from ouroboros_core.methods.base import Need
+from ouroboros_core.methods.base import TRAINED, Need
 from ouroboros_core.sampling import Sampling
 
 
@@ -36,6 +36,8 @@ def seconds(pair: Pair, trace: Trace) -> float:
     kind = methods.get(trace.method)
     by_head = Need.HEAD in kind.needs or (trace.method == "union" and pair.head is not None)
     drafter = costs.head if by_head else costs.draft
+    kinds = [TRAINED[need] for need in kind.needs if need in TRAINED]
+    drafter = costs.heads.get(kinds[0]) if kinds else drafter
     total = costs.target.reading * context
     if drafter is not None and any(step.draft_passes for step in trace.steps):
         total += drafter.reading * context

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import copy
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -22,11 +22,12 @@ from ouroboros_core.adaptive.cost_model import TYPICAL, Costs
 from ouroboros_core.decoding.engine import decode
 from ouroboros_core.decoding.recorder import Recorder
 from ouroboros_core.decoding.trace import Step
+from ouroboros_core.loading.trained import KINDS
 from ouroboros_core.lookup.corpus import Corpus
 from ouroboros_core.lookup.memory import Memory
-from ouroboros_core.methods.base import Need, Resources
+from ouroboros_core.methods.base import TRAINED, Need, Resources
 from ouroboros_core.models.causal_lm import CausalLM
-from ouroboros_core.models.eagle import EagleDrafter, EagleHead
+from ouroboros_core.models.eagle import EagleDrafter
 from ouroboros_core.models.self_draft import SelfDraft
 from ouroboros_core.models.skips import Skips
 from ouroboros_core.sampling import Sampler, Sampling, process
@@ -141,16 +142,14 @@ def prompt(length: int = 12, seed: int = 5) -> list[int]:
 
 
 @cache
-def head(architecture: str, depths: tuple[int, ...] = ()) -> EagleHead:
-    """A head for the target, trained for a few seconds on what it writes."""
-    from accelerate import Accelerator
-
+def written(architecture: str, kind: str) -> Any:
+    """Conversations that a copy of the target in single precision wrote, and that copy; for an
+    EAGLE head of the model that has other weights, because it was made in single precision."""
     from ouroboros_core.training.corpus import Conversations
-    from ouroboros_core.training.eagle import EagleRecipe, EagleStudent
-    from ouroboros_core.training.loop import Trainer
-    from ouroboros_core.training.teacher import Teacher
 
-    model = copy.deepcopy(target(architecture, "eager", torch.float32))
+    single = kind == "eagle"
+    made = target(architecture, "eager", torch.float32) if single else target(architecture)
+    model = copy.deepcopy(made).float()
     count, length = 160, 48
     starts = torch.randint(1, VOCABULARY, (count, 8), generator=torch.Generator().manual_seed(9))
     options = {
@@ -161,28 +160,43 @@ def head(architecture: str, depths: tuple[int, ...] = ()) -> EagleHead:
     }
     texts = model.generate(starts, attention_mask=torch.ones_like(starts), **options)
     offsets = np.arange(0, count * length + 1, length)
-    data = Conversations(texts.flatten().numpy(), offsets, np.full(count, 4))
-    recipe = EagleRecipe(
+    return Conversations(texts.flatten().numpy(), offsets, np.full(count, 4)), model
+
+
+@cache
+def head(architecture: str, depths: tuple[int, ...] = (), kind: str = "eagle") -> Any:
+    """A head for the target, trained for a few seconds on what it writes."""
+    from accelerate import Accelerator
+
+    from ouroboros_core.training.loop import Trainer
+    from ouroboros_core.training.session import RECIPES, make_student
+
+    data, model = written(architecture, kind)
+    more = {"depths": depths} if kind == "eagle" else {}
+    recipe = RECIPES[kind](
         architecture,
         (),
         outputs=0,
-        tokens=60_000,
+        tokens=TRAINING[kind],
         batch_tokens=768,
         learning_rate=4e-3,
         held_out=8,
-        depths=depths,
+        **more,
     )
     with tempfile.TemporaryDirectory() as folder:
-        torch.manual_seed(0)
-        student = EagleStudent(
-            model,
-            Teacher(model, [data], features=True, depths=depths),
-            recipe,
-            range(VOCABULARY),
+        accelerator = Accelerator(cpu=True)
+        student: Any = make_student(
+            model, [data], recipe, Path(folder) / "teacher", accelerator, stored=False
         )
         student.prepare()
-        Trainer(student, data, recipe, Path(folder), Accelerator(cpu=True)).train()
+        trainer = Trainer(student, data, recipe, Path(folder), accelerator)
+        trainer.train()
+        trainer.finish()
     return student.head.eval()
+
+
+TRAINING = {"eagle": 60_000, "medusa": 20_000, "glide": 60_000, "parallel": 60_000}
+"""Answer tokens that a head is trained on, by kind."""
 
 
 @cache
@@ -201,6 +215,14 @@ def drafter(model: CausalLM, depths: tuple[int, ...] = ()) -> EagleDrafter:
 def self_draft(model: CausalLM) -> SelfDraft:
     """The target without the MLP of its last layer: right often, not always."""
     return SelfDraft(model, Skips(mlp=frozenset({model.layers - 1})))
+
+
+def drafters(model: CausalLM, kinds: Iterable[str]) -> dict[str, Any]:
+    """Heads of other kinds of such a target, trained and in its dtype."""
+    return {
+        kind: KINDS[kind][1](copy.deepcopy(head(model.name, kind=kind)).to(model.dtype), model)
+        for kind in kinds
+    }
 
 
 def writer(models: tuple[CausalLM, CausalLM], method: str) -> CausalLM:
@@ -284,7 +306,9 @@ def run(
     chosen = kind.Hyperparameters(
         **(settings if automatic else kind.Hyperparameters.fixed(**settings))
     )
-    head = drafter(models[0]) if Need.HEAD in methods.needed(kind, chosen) else None
+    needed = methods.needed(kind, chosen)
+    head = drafter(models[0]) if Need.HEAD in needed else None
+    heads = drafters(models[0], (TRAINED[need] for need in needed if need in TRAINED))
     texts = corpus(models[0].name) if retrieve and models[0].name in EIGHT else None
     resources = Resources(
         sampler,
@@ -295,6 +319,7 @@ def run(
         texts,
         sizing=costs.sizing,
         self_draft=self_draft(models[0]) if Need.SELF_DRAFT in kind.needs else None,
+        heads=heads,
     )
     instance = controlled(methods.create(kind, chosen, resources), costs)
     limits: Any = {

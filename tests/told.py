@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Sequence
 from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
 
+from ouroboros_core.decoding.engine import decode
 from ouroboros_core.interfaces import MIXED, Mixture
-from ouroboros_core.sampling import softmax
+from ouroboros_core.sampling import Sampler, Sampling, softmax
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Probabilities, Provenance, TokenTree
 
@@ -137,3 +139,46 @@ def distribution(seed: tuple[int, ...], size: int) -> Probabilities:
 def chi_square(counts: Sequence[float], expected: Sequence[float]) -> float:
     found, wanted = np.asarray(counts, float), np.asarray(expected, float)
     return float(((found - wanted) ** 2 / wanted).sum())
+
+
+class ToldHeads(ToldModel):
+    """Heads whose outputs after a node depend on the last token of the text and on its depth."""
+
+    accuracies, group = ((0.5, 0.3, 0.1), (0.4, 0.2, 0.1), (0.3, 0.2)), 3
+
+    def evaluate(self, context: Sequence[int], tree: TokenTree) -> Any:
+        self.passes += 1
+        return ToldDepths(self, tuple(context), tree)
+
+    def extend(self, evaluation: Any, tree: TokenTree) -> Any:
+        return ToldDepths(self, evaluation.context, tree)
+
+
+class ToldDepths(Told):
+    """The outputs of such heads."""
+
+    def logits(self, node: int) -> Any:
+        return self.model.after((self.context[-1], 100 + self.tree.depths[node]))
+
+
+def check_places(method: Any, sampling: Sampling, count: int = 12_000) -> None:
+    """Counts of drafted, corrected and bonus tokens, by place in the step and by the two tokens
+    before, which are all that the target's probabilities depend on, against those probabilities.
+
+    The target is ToldModel(5) over six tokens.
+    """
+    target, sampler, text = ToldModel(5), Sampler(sampling, 6), [0, 1]
+    counts: dict[tuple[str, tuple[int, ...]], Counter[int]] = {}
+    steps = decode(target, method, text, max_new_tokens=count, sampler=sampler)
+    for step in steps:
+        for place, token in enumerate(step.tokens):
+            name = "bonus" if place >= step.tested else ("first", "later")[min(place, 1)]
+            counts.setdefault((name, tuple(text[-2:])), Counter())[token] += 1
+            text.append(token)
+    held: Counter[str] = Counter()
+    for (name, last), seen in counts.items():
+        p = softmax(target.after(last))
+        if seen.total() * p.min() > 3:
+            assert chi_square([seen[t] for t in range(6)], list(seen.total() * p)) < CHI_SQUARE[5]
+            held[name] += 1
+    assert min(held[name] for name in ("first", "later", "bonus")) > 0, held

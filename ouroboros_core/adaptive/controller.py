@@ -144,6 +144,10 @@ class Controller(Method):
         own = self.resources.self_draft
         if own is not None and self.drafter is own:
             return self.costs.target.part(own.share)
+        heads = self.resources.heads
+        kind = next((kind for kind in heads if heads[kind] is self.drafter), None)
+        if kind is not None:
+            return self.costs.heads.get(kind, self.costs.head)
         return self.costs.head if self.drafter is self.resources.head else self.costs.draft
 
     def start(self, prompt: TokenizedPrompt, max_new_tokens: int) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from ouroboros_core.methods.base import Sizing
 
@@ -67,12 +68,13 @@ class PassCosts:
 
 @dataclass(frozen=True)
 class Costs:
-    """Seconds of the passes of the target and, if present, of the draft model and the EAGLE
-    head."""
+    """Seconds of the passes of the target and, if present, of the draft model, the EAGLE head, and
+    what else is trained for the target, by kind."""
 
     target: PassCosts
     draft: PassCosts | None = None
     head: PassCosts | None = None
+    heads: Mapping[str, PassCosts] = field(default_factory=dict)
 
     @property
     def sizing(self) -> Sizing:

@@ -9,7 +9,7 @@ import logging
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from itertools import accumulate
 from pathlib import Path
@@ -109,12 +109,19 @@ def _timed(timed: Sequence[Callable[[], float]], rounds: int, seconds: float) ->
     return taken
 
 
-def measure(target: LanguageModel, draft: LanguageModel | None, head: Drafter | None) -> Costs:
+def measure(
+    target: LanguageModel,
+    draft: LanguageModel | None,
+    head: Drafter | None,
+    heads: Mapping[str, Drafter] | None = None,
+) -> Costs:
     """Time the passes of a pair. More rows never count as cheaper than fewer, nor a longer context
     than a shorter one."""
     lengths = _lengths(target, draft)
-    near, far = (_at(length, target, draft, head) for length in lengths)
-    reading = [_reading(model, lengths[1]) if model else 0.0 for model in (target, draft)] + [0.0]
+    trained = [head, *(heads or {}).values()]
+    near, far = (_at(length, target, draft, trained) for length in lengths)
+    reading = [_reading(model, lengths[1]) if model else 0.0 for model in (target, draft)]
+    reading += [0.0] * len(trained)
     costs = [
         PassCosts(rows, mine, tuple(map(max, mine, theirs)), read) if rows else None
         for (rows, mine), (_, theirs), read in zip(near, far, reading, strict=True)
@@ -123,11 +130,13 @@ def measure(target: LanguageModel, draft: LanguageModel | None, head: Drafter | 
         if model is not None:
             model.forget()
             model.passes = 0
-    if head is not None:
-        head.forget()
-        head.passes = 0
+    for one in trained:
+        if one is not None:
+            one.forget()
+            one.passes = 0
     assert costs[0] is not None
-    return Costs(costs[0], costs[1], costs[2])
+    others = {kind: cost for kind, cost in zip(heads or {}, costs[3:], strict=True) if cost}
+    return Costs(costs[0], costs[1], costs[2], others)
 
 
 def _lengths(target: LanguageModel, draft: LanguageModel | None) -> tuple[int, int]:
@@ -138,19 +147,25 @@ def _lengths(target: LanguageModel, draft: LanguageModel | None) -> tuple[int, i
 
 
 def _at(
-    length: int, target: LanguageModel, draft: LanguageModel | None, head: Drafter | None
+    length: int,
+    target: LanguageModel,
+    draft: LanguageModel | None,
+    trained: Sequence[Drafter | None],
 ) -> list[tuple[tuple[int, ...], tuple[float, ...]]]:
-    """(rows, seconds) of the target's passes, the draft's and the head's, behind a context of so
-    many tokens."""
+    """(rows, seconds) of the target's passes, the draft's and those of what is trained for the
+    target, behind a context of so many tokens."""
     plans: list[tuple[tuple[int, ...], list[Callable[[], float]]]] = [
         (TARGET_ROWS, [_pass(target, rows, length) for rows in TARGET_ROWS]),
         (
             DRAFT_ROWS if draft else (),
             [_pass(draft, rows, length) for rows in DRAFT_ROWS] if draft else [],
         ),
-        (
-            HEAD_ROWS if head else (),
-            [_level(head, rows, length) for rows in HEAD_ROWS] if head else [],
+        *(
+            (
+                HEAD_ROWS if head else (),
+                [_level(head, rows, length) for rows in HEAD_ROWS] if head else [],
+            )
+            for head in trained
         ),
     ]
     # The least of each, and of all with more rows: other work on the machine only adds to a time.
@@ -168,20 +183,23 @@ def costs_of(
     draft: LanguageModel | None,
     head: Drafter | None,
     how: str,
+    heads: Mapping[str, Drafter] | None = None,
 ) -> Costs:
     """What passes cost, from the cache folder if they were timed before on this machine with this
     pair.
 
-    how  says which passes compute, so that others are timed anew
+    how    says which passes compute, so that others are timed anew
+    heads  what is trained for the target beside the EAGLE head, by kind
     """
     names = (target.name, draft.name if draft else None, head.name if head else None, how)
+    names += tuple(f"{kind} {one.name}" for kind, one in (heads or {}).items())
     key = hashlib.sha256(repr((asdict(environment), names)).encode()).hexdigest()[:16]
     file = cache_folder() / "costs" / f"{key}.json"
     try:
         return read_costs(json.loads(file.read_text()))
     except (OSError, ValueError, KeyError, TypeError):
         pass
-    costs = measure(target, draft, head)
+    costs = measure(target, draft, head, heads)
     try:
         _write(file, costs)
     except (
@@ -195,9 +213,11 @@ def read_costs(data: dict[str, Any]) -> Costs:
     """What `costs_of` keeps as JSON; raises KeyError, TypeError or ValueError for anything else."""
     parts = [data[name] for name in ("target", "draft", "head")]
     target, draft, head = (_part(p) for p in parts)
-    if target is None or not all(s > 0 for p in (target, draft, head) if p for s in p.seconds):
+    others = {kind: _part(part) for kind, part in data.get("heads", {}).items()}
+    every = (target, draft, head, *others.values())
+    if target is None or not all(s > 0 for p in every if p for s in p.seconds):
         raise ValueError("these are no costs")
-    return Costs(target, draft, head)
+    return Costs(target, draft, head, {kind: part for kind, part in others.items() if part})
 
 
 def _part(data: dict[str, Any] | None) -> PassCosts | None:

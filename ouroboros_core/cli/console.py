@@ -269,8 +269,7 @@ class Session:
             self.specs = kept or (read_spec(FALLBACK, self.sampling),)
             self.draft = self.draft and pair.draft is not None
             self.pair, self.history, self.warm = pair, [], set()
-        parts = ("draft", self.pair.draft), ("head", self.pair.head), ("corpus", self.pair.corpus)
-        names = [self.pair.target.name, *(f"{what} {part.name}" for what, part in parts if part)]
+        names = [self.pair.target.name, *self.pair.beside]
         said = [
             f"{names[0]} with {', '.join(names[1:])}" if names[1:] else names[0],
             self._methods(),

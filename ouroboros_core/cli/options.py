@@ -28,10 +28,12 @@ def add_pair(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--draft", metavar="Y", help="the same for the draft model; 'none' for none")
     group.add_argument(
         "--head",
+        action="append",
         metavar="Z",
         help=(
             "folder or Hub id of an EAGLE head for the target, trained here or in the layout of "
-            "SafeAILab's EAGLE, EAGLE-2 and EAGLE-3 checkpoints; 'none' for none"
+            "SafeAILab's EAGLE, EAGLE-2 and EAGLE-3 checkpoints, or of a head of another kind "
+            "(train); may be given once for each kind; 'none' for none"
         ),
     )
     group.add_argument(

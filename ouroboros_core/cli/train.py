@@ -1,7 +1,8 @@
-"""Train drafts for a target: write texts, distil a draft, train an EAGLE head, skip layers, export.
+"""Train drafts for a target: write its texts, distil a draft model, train heads on its states,
+search for layers to skip, export.
 
-`accelerate launch --multi_gpu -m ouroboros_core train ...`, or torchrun, spreads draft and eagle
-over several GPUs.
+`accelerate launch --multi_gpu -m ouroboros_core train ...`, or torchrun, spreads a training over
+several GPUs.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -67,93 +69,10 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--batch", default="96", metavar="N", help="texts written side by side (default: 96)"
     )
     _add_common(data)
-    for name, text in (("draft", "distil a small draft model"), ("eagle", "train an EAGLE head")):
+    for name, (text, add_own) in TRAINED.items():
         sub = what.add_parser(name, help=text, allow_abbrev=False)
-        sub.add_argument(
-            "--out", required=True, type=Path, metavar="DIR", help="folder for the result"
-        )
-        sub.add_argument(
-            "--data",
-            nargs="*",
-            default=[],
-            type=Path,
-            metavar="PATH",
-            help="files or folders of conversations",
-        )
-        sub.add_argument(
-            "--texts",
-            nargs="*",
-            default=[],
-            type=Path,
-            metavar="FILE",
-            help="plain texts to learn from, too",
-        )
-        sub.add_argument(
-            "--work", type=Path, metavar="DIR", help="folder of the checkpoint (default: OUT.work)"
-        )
-        sub.add_argument(
-            "--teacher",
-            type=Path,
-            metavar="DIR",
-            help="where the target's answers are kept (default: in --work)",
-        )
-        sub.add_argument(
-            "--start", type=Path, metavar="DIR", help="go on from a finished one of the same shape"
-        )
-        sub.add_argument(
-            "--tokens",
-            metavar="N",
-            help="answer tokens to train on, all epochs together (default: 5000000)",
-        )
-        sub.add_argument(
-            "--outputs",
-            metavar="N",
-            help="output vocabulary: so many of the most frequent tokens, 0 for all",
-        )
-        sub.add_argument("--batch-tokens", metavar="N", help="tokens of a batch (default: 2048)")
-        sub.add_argument(
-            "--held-out", metavar="N", help="conversations kept for measuring (default: 64)"
-        )
-        sub.add_argument("--note", metavar="TEXT", help="what the texts are, for the card")
-        sub.add_argument(
-            "--license",
-            metavar="NAME",
-            help="for the card, such as apache-2.0 (default: that of the target)",
-        )
-        sub.add_argument(
-            "--learning-rate", metavar="R", help="default: 0.0008 for a draft, 0.001 for a head"
-        )
-        if name == "draft":
-            sub.add_argument(
-                "--layers", help="how many, or which of the target's to begin with (default: 4)"
-            )
-            sub.add_argument(
-                "--hidden",
-                default="0",
-                metavar="N",
-                help="a narrower model of this width (default: the target's)",
-            )
-        else:
-            sub.add_argument(
-                "--steps",
-                metavar="N",
-                help="how far the head learns to go on from its own guesses (default: 2)",
-            )
-            sub.add_argument(
-                "--depths",
-                metavar="LIST",
-                help="layers behind which the target's states are read, too, such as 10,20",
-            )
-            sub.add_argument(
-                "--feature-weight",
-                metavar="R",
-                help="of the loss on features, beside that on tokens (default: 0.2)",
-            )
-            sub.add_argument(
-                "--noise",
-                metavar="R",
-                help="on the target's features, as a share of their size (default: 0.1)",
-            )
+        _add_training(sub)
+        add_own(sub)
         _add_common(sub)
     skip = what.add_parser(
         "skip", help="search for the layers to skip in draft_verify", allow_abbrev=False
@@ -169,6 +88,125 @@ def add(parser: argparse.ArgumentParser) -> None:
     export.add_argument(
         "--target", metavar="X", help="the draft's target (default: the embedded one)"
     )
+
+
+def _add_training(sub: argparse.ArgumentParser) -> None:
+    """What every training has."""
+    sub.add_argument("--out", required=True, type=Path, metavar="DIR", help="folder for the result")
+    sub.add_argument(
+        "--data",
+        nargs="*",
+        default=[],
+        type=Path,
+        metavar="PATH",
+        help="files or folders of conversations",
+    )
+    sub.add_argument(
+        "--texts",
+        nargs="*",
+        default=[],
+        type=Path,
+        metavar="FILE",
+        help="plain texts to learn from, too",
+    )
+    sub.add_argument(
+        "--work", type=Path, metavar="DIR", help="folder of the checkpoint (default: OUT.work)"
+    )
+    sub.add_argument(
+        "--teacher",
+        type=Path,
+        metavar="DIR",
+        help="where the target's answers are kept (default: in --work)",
+    )
+    sub.add_argument(
+        "--start", type=Path, metavar="DIR", help="go on from a finished one of the same shape"
+    )
+    sub.add_argument(
+        "--tokens",
+        metavar="N",
+        help="answer tokens to train on, all epochs together (default: 5000000)",
+    )
+    sub.add_argument(
+        "--outputs",
+        metavar="N",
+        help="output vocabulary: so many of the most frequent tokens, 0 for all",
+    )
+    sub.add_argument("--batch-tokens", metavar="N", help="tokens of a batch (default: 2048)")
+    sub.add_argument(
+        "--held-out", metavar="N", help="conversations kept for measuring (default: 64)"
+    )
+    sub.add_argument("--note", metavar="TEXT", help="what the texts are, for the card")
+    sub.add_argument(
+        "--license",
+        metavar="NAME",
+        help="for the card, such as apache-2.0 (default: that of the target)",
+    )
+    sub.add_argument(
+        "--learning-rate", metavar="R", help="default: 0.0008 for a draft, 0.001 for a head"
+    )
+
+
+def _add_draft(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument(
+        "--layers", help="how many, or which of the target's to begin with (default: 4)"
+    )
+    sub.add_argument(
+        "--hidden",
+        default="0",
+        metavar="N",
+        help="a narrower model of this width (default: the target's)",
+    )
+
+
+def _add_eagle(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument(
+        "--steps",
+        metavar="N",
+        help="how far the head learns to go on from its own guesses (default: 2)",
+    )
+    sub.add_argument(
+        "--depths",
+        metavar="LIST",
+        help="layers behind which the target's states are read, too, such as 10,20",
+    )
+    sub.add_argument(
+        "--feature-weight",
+        metavar="R",
+        help="of the loss on features, beside that on tokens (default: 0.2)",
+    )
+    sub.add_argument(
+        "--noise",
+        metavar="R",
+        help="on the target's features, as a share of their size (default: 0.1)",
+    )
+
+
+def _add_medusa(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument(
+        "--heads", metavar="N", help="how many places are guessed, one head each (default: 5)"
+    )
+
+
+def _add_glide(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument(
+        "--block", metavar="N", help="tokens of a draft that are learned together (default: 5)"
+    )
+
+
+def _add_parallel(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument(
+        "--group", metavar="N", help="tokens that are drafted in one pass (default: 4)"
+    )
+
+
+TRAINED: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
+    "draft": ("distil a small draft model", _add_draft),
+    "eagle": ("train an EAGLE head", _add_eagle),
+    "medusa": ("train Medusa heads", _add_medusa),
+    "glide": ("train a draft that reads the target's keys and values (GliDe)", _add_glide),
+    "parallel": ("train a drafter of several tokens in one pass", _add_parallel),
+}
+"""What can be trained: the help, and what adds the options of its own."""
 
 
 def _add_common(parser: argparse.ArgumentParser) -> None:
@@ -191,14 +229,8 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    runs = {
-        "data": _data,
-        "draft": _train,
-        "eagle": _train,
-        "skip": skipping.run,
-        "export": _export,
-    }
-    runs[arguments.what](arguments)
+    others = {"data": _data, "skip": skipping.run, "export": _export}
+    others.get(arguments.what, _train)(arguments)
 
 
 def _stopper(arguments: argparse.Namespace) -> Any:
@@ -323,6 +355,7 @@ def _train(arguments: argparse.Namespace) -> None:
     else:
         student.prepare()
     done = watch(trainer, stop)
+    trainer.finish()
     if accelerator.is_main_process:
         save(
             student,
@@ -344,8 +377,12 @@ def _recipe(
 ) -> Recipe:
     from ouroboros_core.training.draft import DraftRecipe, choose_layers
     from ouroboros_core.training.eagle import EagleRecipe
+    from ouroboros_core.training.glide import GlideRecipe
+    from ouroboros_core.training.medusa import MedusaRecipe
+    from ouroboros_core.training.parallel import ParallelRecipe
 
     low = {"tokens": 1, "outputs": 0, "batch_tokens": 16, "held_out": 1, "steps": 1}
+    low |= {"heads": 1, "block": 1, "group": 2}
     given: dict[str, Any] = {
         name: options.whole_number(getattr(arguments, name), name, at_least)
         for name, at_least in low.items()
@@ -365,6 +402,12 @@ def _recipe(
         if arguments.depths:
             given["depths"] = _depths(arguments.depths, depth)
         return EagleRecipe(target, data, **given)
+    if arguments.what == "medusa":
+        return MedusaRecipe(target, data, **given)
+    if arguments.what == "glide":
+        return GlideRecipe(target, data, **given)
+    if arguments.what == "parallel":
+        return ParallelRecipe(target, data, **given)
     hidden = options.whole_number(arguments.hidden, "hidden", 0)
     return DraftRecipe(
         target,

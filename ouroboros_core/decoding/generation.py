@@ -64,11 +64,17 @@ class Task:
 
 def lacking(pair: Pair, kind: type[Method], hyperparameters: Hyperparameters) -> Need | None:
     """What a method needs with these settings and the pair lacks; None if nothing."""
-    there = {Need.DRAFT_MODEL: pair.draft, Need.HEAD: pair.head, Need.CORPUS: pair.corpus}
-    for need in sorted(methods.needed(kind, hyperparameters)):
-        if (pair.self_draft if need is Need.SELF_DRAFT else there[need]) is None:
-            return need
-    return None
+    there = Resources(
+        draft_model=pair.draft,
+        head=pair.head,
+        heads=pair.heads,
+        corpus=pair.corpus,
+        self_draft=pair.self_draft,
+    )
+    return next(
+        (need for need in sorted(methods.needed(kind, hyperparameters)) if not there.has(need)),
+        None,
+    )
 
 
 def _writer(pair: Pair, kind: type[Method]) -> LanguageModel:
@@ -151,6 +157,7 @@ class Generation:
             self._prediction(),
             pair.costs.sizing,
             self_draft=pair.self_draft if Need.SELF_DRAFT in kind.needs else None,
+            heads=pair.heads,
         )
         self._method = controlled(methods.create(kind, task.hyperparameters, resources), pair.costs)
         drafter = self._method.drafter

@@ -21,7 +21,7 @@ class PairChoice(BaseModel):
     name: str = Field(min_length=1, max_length=200)
     target: str | None = None
     draft: str | None = None
-    head: str | None = None
+    head: str | tuple[str, ...] | None = None
     corpus: str | None = None
 
 

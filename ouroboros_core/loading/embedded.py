@@ -57,9 +57,10 @@ def draft_folder() -> Path:
     return assets() / "models" / "smollm2-draft"
 
 
-def head_folder() -> Path:
-    """The embedded EAGLE head."""
-    return assets() / "models" / "smollm2-eagle"
+def head_folder(kind: str = "eagle") -> Path:
+    """The embedded EAGLE head, or what is trained for the target of another kind; exists only where
+    it is shipped."""
+    return assets() / "models" / f"smollm2-{kind}"
 
 
 def corpus_file() -> Path:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
@@ -24,6 +24,7 @@ from ouroboros_core.adaptive.cost_model import TYPICAL, Costs
 from ouroboros_core.adaptive.profiler import costs_of
 from ouroboros_core.environment import Environment
 from ouroboros_core.errors import InvalidInput
+from ouroboros_core.interfaces import Drafter
 from ouroboros_core.loading import embedded
 from ouroboros_core.loading.capacity import check_text, give_back
 from ouroboros_core.loading.check import check_tree_support, checked
@@ -38,6 +39,7 @@ from ouroboros_core.loading.machine import (
     processor,
 )
 from ouroboros_core.loading.skips import self_draft
+from ouroboros_core.loading.trained import EAGLE, chosen_folders, load_others
 from ouroboros_core.loading.weights import (
     Quantize,
     load_model,
@@ -56,8 +58,12 @@ Passes = Literal["auto", "transformers"]
 
 @dataclass(frozen=True)
 class Pair:
-    """A loaded and checked pair. Draft, head and corpus may be missing; methods that need them
-    cannot run then."""
+    """A loaded and checked pair. Draft, heads and corpus may be missing; methods that need them
+    cannot run then.
+
+    head   the EAGLE head
+    heads  what else is trained for the target, by kind
+    """
 
     target: CausalLM
     draft: CausalLM | None
@@ -67,6 +73,13 @@ class Pair:
     head: EagleDrafter | None = None
     corpus: Corpus | None = None
     costs: Costs = TYPICAL
+    heads: Mapping[str, Drafter] = field(default_factory=dict)
+
+    @property
+    def beside(self) -> list[str]:
+        """What there is beside the target, in words."""
+        parts = {"draft": self.draft, "head": self.head, **self.heads, "corpus": self.corpus}
+        return [f"{what} {part.name}" for what, part in parts.items() if part]
 
     def encode(self, prompt: str, *, chat: bool, history: Sequence[str] = ()) -> list[int]:
         """Token ids of a prompt, with the tokenizer's chat template around it or raw.
@@ -100,7 +113,7 @@ class Pair:
 
     def reset(self) -> None:
         """Forget all texts and return their memory to the system."""
-        for model in (self.target, self.draft, self.head):
+        for model in (self.target, self.draft, self.head, *self.heads.values()):
             if model is not None:
                 model.reset()
         give_back()
@@ -141,7 +154,7 @@ def fingerprint(tokenizer: PreTrainedTokenizerBase) -> str:
 def load_pair(
     target: str | None = None,
     draft: str | None = None,
-    head: str | None = None,
+    head: str | Sequence[str] | None = None,
     corpus: str | None = None,
     *,
     device: str = "auto",
@@ -157,7 +170,8 @@ def load_pair(
                    Another target than the embedded one has no draft unless one is named; 'none'
                    means no draft
     head           folder or Hub id of an EAGLE head for the target, trained here or in the layout
-                   that EAGLE's authors publish; None and 'none' as for the draft
+                   that EAGLE's authors publish, or a folder of heads of another kind, or several of
+                   these, one a kind; None and 'none' as for the draft
     corpus         file of texts to look things up in, made with the target's tokenizer; None
                    and 'none' as for the draft
     device         auto (CUDA, else MPS, else CPU), cpu, cuda, cuda:1, mps
@@ -187,20 +201,22 @@ def load_pair(
     if draft is None and target is None and embedded.draft_folder().exists():
         draft = str(embedded.draft_folder())
     small = None if draft in (None, "none") else load_draft(str(draft), big, tokenizer, kind, where)
-    if head is None and target is None and embedded.head_folder().exists():
-        head = str(embedded.head_folder())
-    eagle = None if head in (None, "none") else load_head(str(head), big)
+    folders = chosen_folders(head, shipped=target is None)
+    eagle = load_head(folders[EAGLE], big) if EAGLE in folders else None
+    heads = load_others(folders, big)
     if corpus is None and target is None and embedded.corpus_file().exists():
         corpus = str(embedded.corpus_file())
     texts = None if corpus in (None, "none") else _load_corpus(str(corpus), big, tokenizer)
-    pair = Pair(big, small, tokenizer, stop_tokens(big.model, tokenizer), quantize, eagle, texts)
+    stops = stop_tokens(big.model, tokenizer)
+    pair = Pair(big, small, tokenizer, stops, quantize, eagle, texts, heads=heads)
     return _timed(pair) if checks else pair
 
 
 def _timed(pair: Pair) -> Pair:
     """The same pair with the measured costs of its passes."""
     how = " ".join(f"{m.fused} {m.model.num_parameters()}" for m in (pair.target, pair.draft) if m)
-    return replace(pair, costs=costs_of(pair.environment, pair.target, pair.draft, pair.head, how))
+    models = pair.target, pair.draft, pair.head
+    return replace(pair, costs=costs_of(pair.environment, *models, how, pair.heads))
 
 
 def with_draft(pair: Pair, name: str) -> Pair:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
@@ -34,6 +34,9 @@ class Need(StrEnum):
 
     DRAFT_MODEL = "draft model"
     HEAD = "EAGLE head"
+    MEDUSA = "Medusa heads"
+    GLIDE = "GliDe draft"
+    PARALLEL = "parallel drafter"
     CORPUS = "corpus"
     MEMORY = "memory of earlier runs"
     EXPECTED_TEXT = "expected text"
@@ -46,13 +49,18 @@ class Need(StrEnum):
 
     @property
     def phrase(self) -> str:
-        """The name with its article."""
+        """The name with its article, if it is one thing."""
+        if self.value.endswith("heads"):
+            return self.value
         return f"{'an' if self.value[0] in 'AEIOUe' else 'a'} {self.value}"
 
 
 _FLAGS = {
     Need.DRAFT_MODEL: "--draft",
     Need.HEAD: "--head",
+    Need.MEDUSA: "--head",
+    Need.GLIDE: "--head",
+    Need.PARALLEL: "--head",
     Need.CORPUS: "--corpus",
     Need.MEMORY: "--memory",
     Need.EXPECTED_TEXT: "--prediction",
@@ -61,10 +69,16 @@ _FLAGS = {
 REMEDIES = {
     Need.DRAFT_MODEL: "name one with --draft",
     Need.HEAD: "one trained for this target: name one with --head, train one (train eagle)",
+    Need.MEDUSA: "name a folder with --head, train some for this target (train medusa)",
+    Need.GLIDE: "name its folder with --head, train one for this target (train glide)",
+    Need.PARALLEL: "name its folder with --head, train one for this target (train parallel)",
     Need.CORPUS: "name one with --corpus, make one (sam build)",
     Need.SELF_DRAFT: "name one with --target, such as Llama, Qwen, Mistral, Gemma, Phi-3 or GPT-2",
 }
 """What to do where one is missing."""
+
+TRAINED = {Need.MEDUSA: "medusa", Need.GLIDE: "glide", Need.PARALLEL: "parallel"}
+"""Of what is trained for one target, beside the EAGLE head, the kind, as its folder says it."""
 
 
 class StepBudget:
@@ -292,6 +306,7 @@ class Resources:
     sizing       what is cheap on this machine
     members      the methods whose proposals a combining method combines, by their role
     self_draft   the target with layers skipped; None where its layers cannot be
+    heads        what is trained for the target beside the EAGLE head, by kind
     """
 
     sampler: Sampler = field(default_factory=lambda: Sampler(Sampling(), 1))
@@ -304,10 +319,13 @@ class Resources:
     sizing: Sizing = Sizing()
     members: Mapping[str, Method] = field(default_factory=dict)
     self_draft: SelfDrafter | None = None
+    heads: Mapping[str, Drafter] = field(default_factory=dict)
 
     def has(self, need: Need) -> bool:
         """Whether a resource is present. Without a memory a run starts cold, and an expected text
         may be empty, so neither is ever missing."""
+        if need in TRAINED:
+            return TRAINED[need] in self.heads
         found = {
             Need.DRAFT_MODEL: self.draft_model,
             Need.HEAD: self.head,
@@ -320,6 +338,11 @@ class Resources:
     def pool(self) -> PhrasePool | None:
         """The memory of a method that keeps phrases; raises InvalidInput if it is another's."""
         return of_kind(self.memory, PhrasePool)
+
+    def trained(self, needs: Iterable[Need]) -> Drafter | None:
+        """The first of those heads beside the EAGLE head that is there; None if none is."""
+        kinds = (TRAINED[need] for need in sorted(needs) if need in TRAINED)
+        return next((self.heads[kind] for kind in kinds if kind in self.heads), None)
 
     def rng(self) -> random.Random:
         """A new generator, seeded by the run's seed."""
@@ -428,7 +451,9 @@ class Method(ABC):
             return self.resources.draft_model
         if Need.SELF_DRAFT in self.needs:
             return self.resources.self_draft
-        return self.resources.head if Need.HEAD in self.needs else None
+        if Need.HEAD in self.needs:
+            return self.resources.head
+        return self.resources.trained(self.needs)
 
     def start(self, prompt: TokenizedPrompt, max_new_tokens: int) -> None:  # noqa: B027 - there may be nothing to begin
         """Begin a new text; may prefill a draft model. Keeps nothing of an earlier text except in

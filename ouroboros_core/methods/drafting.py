@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ouroboros_core.interfaces import Evaluation, LanguageModel
+from ouroboros_core.interfaces import Drafter, Evaluation, LanguageModel
 from ouroboros_core.methods.base import Context, Resources, TokenizedPrompt
-from ouroboros_core.tree import TokenTree, TreeBuilder
+from ouroboros_core.sources import Source
+from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder
 
 READING = 0.05
 """The share of the seconds of an autoregressive answer that the draft model may spend on reading
@@ -80,3 +81,30 @@ class DraftModel:
             for node in frontier:
                 builder.note_output(node, (evaluation, node))
             yield evaluation, tree
+
+
+def drafted_chain(
+    resources: Resources, drafter: Drafter, context: Context, longest: int
+) -> TokenTree:
+    """At most `longest` tokens, drafted one after the other by growing one tree, for a drafter that
+    must not be asked about a text that the target has not read."""
+    builder, reach = TreeBuilder(context.root), 1.0
+    evaluation: Evaluation | None = None
+    for tip in range(min(longest, context.remaining - 1)):
+        if not context.budget.allows_pass(reach):
+            break
+        tree = builder.build()
+        if evaluation is None:
+            evaluation = drafter.evaluate(context.tokens, tree)
+        else:
+            evaluation = drafter.extend(evaluation, tree)
+        position = len(context.tokens) - 1
+        token = resources.chooser(evaluation, tree, position, context.step)(tip)
+        confidence = evaluation.confidence(tip, token)
+        origin = Provenance(Source.DRAFT, step=context.step, confidence=round(confidence, 2))
+        builder.note_output(tip, (evaluation, tip))
+        builder.add(token, tip, origin, resources.drawn_from(evaluation, tip))
+        reach *= confidence
+        if token in resources.stop_tokens:
+            break
+    return builder.build()

@@ -155,12 +155,13 @@ class CausalLM:
 
     def keep_features(self, depths: Sequence[int] = ()) -> None:
         """From now on remember the features of every row, as one more layer of the cache: the last
-        hidden state, and the states after so many layers.
+        hidden state, and the states after so many layers, beside those that are kept already.
 
         depths  numbers of layers, ascending, each below the model's own number
         """
-        if self._depths != tuple(depths):
-            self._depths = tuple(depths)
+        wanted = tuple(sorted({*(self._depths or ()), *depths}))
+        if self._depths != wanted:
+            self._depths = wanted
             self.reset()
 
     def _watch(self, depth: int, states: torch.Tensor) -> None:
@@ -227,6 +228,17 @@ class CausalLM:
         """
         past = len(self._context) + len(above)
         return self._forward(tokens, positions, sees, wanted, above, (skipped, view, past))
+
+    @torch.inference_mode()
+    def memory(self, context: Sequence[int]) -> tuple[torch.Tensor, torch.Tensor]:
+        """Keys and values [key-value heads, len(context) - 1, width] that the last layer keeps of
+        all tokens but the last, which must not be the only one."""
+        context = tuple(context)
+        kept = self._rewind(context)
+        if kept < len(context) - 1:
+            self._fill(context, kept)
+        layer, count = self._cache.layers[self.layers - 1], len(context) - 1
+        return layer.keys[0, :, :count], layer.values[0, :, :count]
 
     @torch.inference_mode()
     def prefill(self, context: Sequence[int], candidates: int = 0) -> Candidates:

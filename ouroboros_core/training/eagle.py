@@ -25,7 +25,7 @@ from transformers import DynamicCache, PreTrainedModel
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.models.eagle import EagleHead, HeadConfig, head_input, signature
 from ouroboros_core.training.corpus import Ids
-from ouroboros_core.training.loop import Columns, Recipe, Student, soft_cross_entropy
+from ouroboros_core.training.loop import Columns, HeadStudent, Recipe, soft_cross_entropy
 from ouroboros_core.training.teacher import Teacher
 
 SAME = "llama"
@@ -97,8 +97,10 @@ def _continues(head: EagleHead, target: PreTrainedModel) -> bool:
     return {k: v.shape for k, v in mine.items()} == {k: v.shape for k, v in theirs.items()}
 
 
-class EagleStudent(Student):
+class EagleStudent(HeadStudent):
     """The head and its loss."""
+
+    kind = "eagle"
 
     def __init__(
         self, target: PreTrainedModel, teacher: Teacher, recipe: EagleRecipe, outputs: Sequence[int]
@@ -126,33 +128,9 @@ class EagleStudent(Student):
         That is the input of the target's last layer, where the head begins as that layer, otherwise
         the next feature; by least squares over a sample of conversations.
         """
-        data, device = self.data, self._matrix.device
-        indices = data.split(self.recipe.held_out, self.recipe.seed)[0]
-        width = self._join.in_features
-        square = torch.zeros(width, width, dtype=torch.float64)
-        cross = torch.zeros(width, self.head.config.width, dtype=torch.float64)
-        seen = 0
-        for group in data.epoch(indices, self.recipe.batch_tokens, self.recipe.seed, 0):
-            ids = data.pad(group).to(device)
-            with torch.no_grad():
-                states = self.teacher.target.get_decoder()(
-                    ids, use_cache=False, output_hidden_states=True
-                ).hidden_states
-            given = torch.cat([states[-1][:, :-1], self._embed(ids[:, 1:])], -1).cpu().double()
-            wanted = states[-2 if self.continues else -1][:, 1:].cpu().double()
-            real = (
-                torch.arange(1, ids.shape[1])[None]
-                < torch.tensor([data.length(i) for i in group])[:, None]
-            )
-            x, y = given[real], wanted[real]
-            square += x.T @ x
-            cross += x.T @ y
-            seen += len(x)
-            if seen >= SAMPLE:
-                break
-        square += 1e-4 * square.diagonal().mean() * torch.eye(width, dtype=torch.float64)
+        weight = linear_guess(self.teacher, self.recipe, -2 if self.continues else -1)
         with torch.no_grad():
-            self._join.weight.copy_(torch.linalg.solve(square, cross).T)
+            self._join.weight.copy_(weight)
 
     def loss(self, group: Ids, rng: np.random.Generator) -> tuple[torch.Tensor, int]:
         recipe, device = self.recipe, self._matrix.device
@@ -242,6 +220,11 @@ class EagleStudent(Student):
             blocks.append(torch.eye(length, dtype=torch.bool, device=device))
         return guesses
 
+    @property
+    def shape(self) -> str:
+        head = self.head
+        return f"one layer of width {head.config.width}, {len(head.outputs)} output tokens"
+
     def start_from(self, folder: Path) -> None:
         """Begin with the weights of a finished head."""
         from safetensors.torch import load_file
@@ -254,3 +237,39 @@ class EagleStudent(Student):
             raise InvalidInput(
                 f"{folder} holds no head of this shape to go on from: {error}"
             ) from None
+
+
+def linear_guess(teacher: Teacher, recipe: Recipe, layer: int) -> torch.Tensor:
+    """The matrix [width, width + embedding] that best maps a feature and the embedding of the next
+    token to what the target has at that token behind some layer, by least squares over a sample of
+    conversations.
+
+    layer  an index of the target's `hidden_states`
+    """
+    data, embed = teacher.data, teacher.target.get_input_embeddings()
+    indices = data.split(recipe.held_out, recipe.seed)[0]
+    hidden = teacher.target.get_output_embeddings().weight.shape[1]
+    width = hidden + embed.weight.shape[1]
+    square = torch.zeros(width, width, dtype=torch.float64)
+    cross = torch.zeros(width, hidden, dtype=torch.float64)
+    seen = 0
+    for group in data.epoch(indices, recipe.batch_tokens, recipe.seed, 0):
+        ids = data.pad(group).to(embed.weight.device)
+        with torch.no_grad():
+            states = teacher.target.get_decoder()(
+                ids, use_cache=False, output_hidden_states=True
+            ).hidden_states
+        given = torch.cat([states[-1][:, :-1], embed(ids[:, 1:])], -1).cpu().double()
+        wanted = states[layer][:, 1:].cpu().double()
+        real = (
+            torch.arange(1, ids.shape[1])[None]
+            < torch.tensor([data.length(i) for i in group])[:, None]
+        )
+        x, y = given[real], wanted[real]
+        square += x.T @ x
+        cross += x.T @ y
+        seen += len(x)
+        if seen >= SAMPLE:
+            break
+    square += 1e-4 * square.diagonal().mean() * torch.eye(width, dtype=torch.float64)
+    return torch.linalg.solve(square, cross).T

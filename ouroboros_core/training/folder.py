@@ -12,13 +12,20 @@ from typing import Any
 import torch
 
 from ouroboros_core.loading.drafts import OUTPUTS, SHARED
-from ouroboros_core.models.eagle import EagleHead
 from ouroboros_core.training.draft import DraftStudent
-from ouroboros_core.training.eagle import EagleStudent
-from ouroboros_core.training.loop import Progress, Recipe
+from ouroboros_core.training.loop import HeadStudent, Progress, Recipe
 from ouroboros_core.training.record import agreement_of
 
 RECORD = "training.json"
+
+CALLED = {
+    "draft": "A draft model",
+    "eagle": "An EAGLE head",
+    "medusa": "A set of Medusa heads",
+    "glide": "A GliDe draft",
+    "parallel": "A parallel drafter",
+}
+"""What is trained, by kind."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +66,7 @@ def joined_curve(
 
 
 def save(
-    student: DraftStudent | EagleStudent,
+    student: DraftStudent | HeadStudent,
     out: Path,
     recipe: Recipe,
     progress: Progress,
@@ -69,14 +76,14 @@ def save(
     out.mkdir(parents=True, exist_ok=True)
     for old in (*out.glob("model*.safetensors*"), *out.glob("head*")):
         old.unlink()
-    if isinstance(student, EagleStudent):
+    if isinstance(student, HeadStudent):
         student.head.save(out)
-        shape = _head_shape(student.head)
+        shape = student.shape
     else:
         shape = _save_draft(student, out)
     curve = joined_curve(how.before, progress.curve)
     record = {
-        "kind": "eagle" if isinstance(student, EagleStudent) else "draft",
+        "kind": student.kind if isinstance(student, HeadStudent) else "draft",
         "shape": shape,
         "recipe": asdict(recipe),
         "command": shlex.join(how.command),
@@ -89,10 +96,6 @@ def save(
     }
     (out / RECORD).write_text(json.dumps(record, indent=1) + "\n")
     (out / "README.md").write_text(card(out.name, record))
-
-
-def _head_shape(head: EagleHead) -> str:
-    return f"one layer of width {head.config.width}, {len(head.outputs)} output tokens"
 
 
 def _save_draft(student: DraftStudent, out: Path) -> str:
@@ -139,7 +142,7 @@ def card(name: str, record: dict[str, Any]) -> str:
     """The model card, from the record of the run."""
     recipe, curve = record["recipe"], record["curve"]
     last = curve[-1]
-    head = record["kind"] == "eagle"
+    head = record["kind"] != "draft"
     agreement = [
         f"{share:.1%}" + f" {n} ahead" * head for n, share in enumerate(agreement_of(last), 1)
     ]
@@ -148,8 +151,7 @@ def card(name: str, record: dict[str, Any]) -> str:
     lines += [
         f"# {name}",
         "",
-        f"{'An EAGLE head' if head else 'A draft model'} for {recipe['target']}: "
-        f"{record['shape']}.",
+        f"{CALLED[record['kind']]} for {recipe['target']}: {record['shape']}.",
         "",
         f"- licence: {record['license'] or 'that of its target'}",
         f"- trained on: {texts}",

@@ -10,10 +10,10 @@ from __future__ import annotations
 import json
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import torch
@@ -68,6 +68,31 @@ class Student(ABC):
     @abstractmethod
     def agreement(self, group: Ids) -> list[tuple[int, int]]:
         """(agreeing, all) held-out answer positions, one or several steps ahead."""
+
+    def calibrate(self, groups: Iterable[Ids]) -> None:  # noqa: B027 - most have nothing to measure
+        """What is measured once on the conversations that were held out, when the run ends."""
+
+
+class Weights(Protocol):
+    """What a student of a target leaves behind, but for draft models."""
+
+    def save(self, folder: Path) -> None: ...
+
+
+class HeadStudent(Student):
+    """A student that is trained on its target's states."""
+
+    kind: ClassVar[str]
+    head: Weights
+
+    @property
+    @abstractmethod
+    def shape(self) -> str:
+        """What the head is made of, in words."""
+
+    @abstractmethod
+    def start_from(self, folder: Path) -> None:
+        """Begin with the weights of a finished one; raises InvalidInput."""
 
 
 @dataclass
@@ -217,6 +242,11 @@ class Trainer:
             self._note()
         log(progress)
         return True
+
+    def finish(self) -> None:
+        """Let the student measure what it needs on what was held out."""
+        batches = self.data.batches(self.held_out, self.recipe.batch_tokens)
+        self.student.calibrate(batches)
 
     def _somebody(self, wants: bool) -> bool:
         """Whether any process wants to stop; all ask at the same step, and all stop or none."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from transformers import PreTrainedModel
+from transformers import DynamicCache, PreTrainedModel
 
 from ouroboros_core.errors import UnsupportedModel
 from ouroboros_core.models.eagle import signature
@@ -93,15 +94,29 @@ class Teacher:
         *,
         features: bool,
         depths: Sequence[int] = (),
+        memory: bool = False,
     ) -> None:
         """sources: the files of conversations, each a collection; places count through all of them.
 
         features  whether hidden states are wanted: the last ones, and those after `depths` layers
+        memory    whether features are instead the keys and values of the last layer, those of all
+                  heads one after the other
         """
         self.target, self.data = target, join(sources)
-        self._wants_features, self._depths = features, tuple(depths)
+        self._wants_features, self._depths, self._memory = features, tuple(depths), memory
         _check_logits(target)
         self._kept = min(TOP_K, target.config.get_text_config(decoder=True).vocab_size)
+
+    @property
+    def memory_shape(self) -> tuple[int, int]:
+        """How many keys the target's last layer has for a token, and their width."""
+        with torch.inference_mode():
+            ids = torch.zeros(1, 1, dtype=torch.long, device=self.device)
+            cache = DynamicCache()
+            self.target.base_model(ids, use_cache=True, past_key_values=cache)
+        keys = cache.layers[-1].keys
+        assert keys is not None and keys.shape == cache.layers[-1].values.shape
+        return keys.shape[1], keys.shape[3]
 
     @property
     def device(self) -> torch.device:
@@ -133,9 +148,11 @@ class Teacher:
     def _answer(self, group: Ids) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Ids and probabilities [places, TOP_K], features [batch, length, width * (1 + depths)]."""
         rows = torch.from_numpy(self.data.answer_rows(group)[0]).to(self.device)
+        cache = DynamicCache() if self._memory else None
         output = self.target.base_model(
             self.data.pad(group).to(self.device),
-            use_cache=False,
+            use_cache=self._memory,
+            past_key_values=cache,
             output_hidden_states=bool(self._depths),
         )
         last = output.last_hidden_state
@@ -148,6 +165,10 @@ class Teacher:
             ids[part], probabilities[part] = top.indices, top.values.exp()
         if not self._wants_features:
             return ids, probabilities, last[..., :0]
+        if cache is not None:
+            held = cache.layers[-1]
+            rows = [part.transpose(1, 2).flatten(2) for part in (held.keys, held.values)]
+            return ids, probabilities, torch.cat(rows, -1).bfloat16()
         between = [output.hidden_states[depth] for depth in self._depths]
         return ids, probabilities, torch.cat([last, *between], -1).bfloat16()
 
@@ -164,8 +185,9 @@ class StoredTeacher(Teacher):
         *,
         features: bool,
         depths: Sequence[int] = (),
+        memory: bool = False,
     ) -> None:
-        super().__init__(target, sources, features=features, depths=depths)
+        super().__init__(target, sources, features=features, depths=depths, memory=memory)
         mine = hashlib.sha256(repr((signature(target), str(target.dtype))).encode()).hexdigest()[:8]
         folders = [folder / f"{mine}-{part.digest}" for part in sources]
         for one in folders:
@@ -174,7 +196,9 @@ class StoredTeacher(Teacher):
         self._stored_ids = _Store(folders, lengths, "ids.npy", np.int32, self._kept)
         self._stored = _Store(folders, lengths, "probabilities.npy", np.float16, self._kept)
         width = target.config.get_text_config(decoder=True).hidden_size * (1 + len(self._depths))
-        name = "-".join(["features", *map(str, self._depths)]) + ".npy"
+        if memory:
+            width = 2 * math.prod(self.memory_shape)
+        name = "-".join(["memory" if memory else "features", *map(str, self._depths)]) + ".npy"
         self._stored_features = (
             _Store(folders, lengths, name, np.uint16, width) if features else None
         )

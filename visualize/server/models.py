@@ -151,9 +151,7 @@ class Models:
         if known.exception() is not None:
             return f"The models could not be loaded: {known.exception()}"
         pair = known.result()
-        parts = ("draft", pair.draft), ("head", pair.head), ("corpus", pair.corpus)
-        named = [f"{what} {part.name}" for what, part in parts if part]
-        beside = ", ".join(named) or "no draft model"
+        beside = ", ".join(pair.beside) or "no draft model"
         return f"Ready: {pair.target.name} with {beside}, on {pair.environment.where}."
 
     def check_draft(self, pair: str, draft: str) -> None:

@@ -25,7 +25,7 @@ from ouroboros_core.lookup.memories import Memories
 from ouroboros_core.lookup.memory import Memory
 from ouroboros_core.lookup.phrase_pool import PhrasePool
 from ouroboros_core.lookup.successors import Successors
-from ouroboros_core.methods.base import Context, Need, Resources, TokenizedPrompt
+from ouroboros_core.methods.base import TRAINED, Context, Need, Resources, TokenizedPrompt
 from ouroboros_core.sampling import Sampler, Sampling, process, softmax
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Learned, Provenance, TokenTree, TreeBuilder
@@ -90,6 +90,12 @@ class Table:
         return self._logits
 
 
+class Ranked(Table):
+    """Heads that say the same at every place, and how often each of their ranks is right."""
+
+    accuracies, group = ((0.5, 0.3, 0.1), (0.4, 0.3)), 4
+
+
 CORPUS = Corpus.build(np.random.default_rng(0).integers(len(P), size=(20, 50)).tolist())
 """Of random texts."""
 
@@ -137,17 +143,16 @@ def test_every_slot_follows_the_targets_distribution(
     settings = kind.Hyperparameters.fixed() | {n: v for n, v in wanted.items() if n in known}
     chosen = kind.Hyperparameters.parse(settings)
     has_draft = Need.DRAFT_MODEL in methods.needed(kind, chosen)
-    instance = methods.create(
-        kind,
-        chosen,
-        Resources(
-            sampler,
-            draft if has_draft else None,
-            head=Bush(),
-            corpus=CORPUS,
-            self_draft=Table(Q),
-        ),
+    heads = {kind: Ranked(Q) for kind in TRAINED.values()}
+    given = Resources(
+        sampler,
+        draft if has_draft else None,
+        head=Bush(),
+        corpus=CORPUS,
+        heads=heads,
+        self_draft=Table(Q),
     )
+    instance = methods.create(kind, chosen, given)
     names = ("drafted and accepted or corrected, first", "the same, later", "bonus")
     slots: dict[str, Counter[int]] = {name: Counter() for name in names}
     for step in decode(target, instance, [0], max_new_tokens=20_000, sampler=sampler):

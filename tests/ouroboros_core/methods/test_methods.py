@@ -21,6 +21,7 @@ from ouroboros_core.adaptive.cost_model import TYPICAL
 from ouroboros_core.decoding.engine import decode
 from ouroboros_core.decoding.trace import Step
 from ouroboros_core.errors import InvalidInput
+from ouroboros_core.loading.trained import KINDS
 from ouroboros_core.lookup.phrase_pool import PhrasePool
 from ouroboros_core.methods.base import Context, Method, Resources, VerificationResult
 from ouroboros_core.sampling import Sampler, Sampling
@@ -185,6 +186,7 @@ def test_runs_do_not_touch_each_other(method: str) -> None:
             sampler,
             models[1],
             head=head,
+            heads=heads,
             corpus=tiny.corpus("llama"),
             self_draft=tiny.self_draft(models[0]),
         )
@@ -200,6 +202,7 @@ def test_runs_do_not_touch_each_other(method: str) -> None:
 
     models = tiny.pair("llama", "sdpa")
     head = tiny.drafter(models[0])
+    heads = tiny.drafters(models[0], KINDS)
     alone = [facts(list(begin(models, seed))) for seed in (5, 6)]
     together: list[list[Step]] = [[], []]
     for steps in itertools.zip_longest(begin(models, 5), begin(models, 6)):

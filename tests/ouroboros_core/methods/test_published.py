@@ -36,6 +36,9 @@ MECHANISMS: dict[str, set[tuple[Source, Learned | None]]] = {
     "rest": {(Source.CORPUS, None)},
     "token_recycling": {(Source.RECYCLED, None)},
     "eagle2": {(Source.DRAFT, None)},
+    "medusa": {(Source.DRAFT, None)},
+    "glide": {(Source.DRAFT, None)},
+    "parallel_spec": {(Source.DRAFT, None)},
     "lookahead": {(Source.PHRASE, Learned.LOOKAHEAD)},
     "ouroboros": {
         (Source.DRAFT, None),

@@ -90,6 +90,15 @@ def weights(folder: Path) -> dict[str, torch.Tensor]:
     }
 
 
+METHOD = {
+    "draft": "speculative",
+    "eagle": "eagle2",
+    "medusa": "medusa",
+    "glide": "glide",
+    "parallel": "parallel_spec",
+}
+"""What drafts with each kind of what is trained."""
+
 COMMON = (
     "--tokens",
     "3000",
@@ -192,7 +201,7 @@ def test_articles_and_sentences_are_taken_from_the_texts_that_are_given(
     assert kinds == {"summary", "reading", "translation"}
 
 
-@pytest.mark.parametrize("kind", ["draft", "eagle"])
+@pytest.mark.parametrize("kind", METHOD)
 def test_training_goes_from_nothing_to_something_that_drafts(
     kind: str,
     target: str,
@@ -234,7 +243,7 @@ def test_training_goes_from_nothing_to_something_that_drafts(
     assert str(tmp_path) not in card + (out / "training.json").read_text(), "no path of a machine"
     named: dict[str, Any] = {"draft" if kind == "draft" else "head": str(out)}
     pair = load_pair(target, device="cpu", dtype="float32", **named)
-    method = methods.get("speculative" if kind == "draft" else "eagle2")
+    method = methods.get(METHOD[kind])
     settings = method.Hyperparameters(**method.Hyperparameters.fixed())
     task = Task("the cat sat", method.id, settings, max_new_tokens=60, chat=False)
     trace = Generation(pair, task).run()
@@ -247,7 +256,7 @@ def test_training_goes_from_nothing_to_something_that_drafts(
     assert trace.draft == "made"
 
 
-@pytest.mark.parametrize("kind", ["draft", "eagle"])
+@pytest.mark.parametrize("kind", METHOD)
 def test_an_interrupted_training_ends_with_the_weights_of_an_unbroken_one(
     kind: str, target: str, written: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -331,7 +340,7 @@ def test_a_narrow_draft_has_matrices_of_its_own(target: str, written: Path, tmp_
     )
 
 
-@pytest.mark.parametrize("kind", ["draft", "eagle"])
+@pytest.mark.parametrize("kind", METHOD)
 def test_training_can_go_on_from_a_finished_one(
     kind: str, target: str, written: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,0 +1,69 @@
+"""GliDe: a small draft that attends to the target's own keys and values writes a chain (arXiv
+2402.02082)."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from annotated_types import Ge, Le
+from pydantic import Field
+
+from ouroboros_core import hyperparameters
+from ouroboros_core.hyperparameters import AUTO, Auto, fixed_values, upto
+from ouroboros_core.methods.base import (
+    Adjustable,
+    Context,
+    Method,
+    Need,
+    Resources,
+    TokenizedPrompt,
+)
+from ouroboros_core.methods.drafting import drafted_chain
+from ouroboros_core.tree import TokenTree, TreeBuilder
+
+LONGEST = 16
+"""Draft tokens at most where that is 'auto'."""
+
+
+class Glide(Method):
+    """The draft is decoded one token at a time; what the target has read of the text, it need not
+    read itself. Siblings by its confidence are what `cape` adds."""
+
+    id = "glide"
+    name = "GliDe"
+    paper = "https://arxiv.org/abs/2402.02082"
+    summary = (
+        "A one-layer draft looks at the keys and values that the target has kept of the text, and "
+        "writes the next few tokens."
+    )
+    order = 27
+    needs = frozenset({Need.GLIDE})
+
+    published = fixed_values(gamma=5)
+    """The block of the authors' code (github.com/NonvolatileMemory/GliDe_with_a_CaPE_ICML_24,
+    glide/glideModel.py)."""
+
+    class Hyperparameters(hyperparameters.Hyperparameters):
+        gamma: Annotated[int, Ge(1), Le(32)] | Auto = Field(
+            AUTO, examples=[3], description="Draft tokens per step."
+        )
+
+    def __init__(self, hyperparameters: Hyperparameters, resources: Resources) -> None:
+        super().__init__(hyperparameters, resources)
+        self.settings = hyperparameters
+        self.gamma = upto(hyperparameters.gamma, LONGEST)
+
+    @property
+    def adjustable(self) -> Adjustable | None:
+        return Adjustable() if self.settings.gamma == AUTO else None
+
+    def start(self, prompt: TokenizedPrompt, max_new_tokens: int) -> None:
+        assert self.drafter is not None
+        self.drafter.forget()
+        self.drafter.reserve(len(prompt.tokens) + max_new_tokens)
+
+    def propose(self, context: Context) -> TokenTree:
+        assert self.drafter is not None
+        if len(context.tokens) < 2:  # the target has no keys yet
+            return TreeBuilder(context.root).build()
+        return drafted_chain(self.resources, self.drafter, context, self.gamma)

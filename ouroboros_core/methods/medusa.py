@@ -1,0 +1,128 @@
+"""Medusa: heads on the target's last hidden state guess the next places, each on its own, and a
+sparse tree of their likeliest tokens is checked (arXiv 2401.10774).
+
+Which combinations of ranks are in the tree is decided once, by how often each rank of each head is
+right (section 2.3.3). The rule is exact here: the paper's typical acceptance, which changes the
+text's distribution, is left out. Tokens are chosen by rank, not drawn, so that rejection sampling
+takes each as certain.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from math import exp
+from typing import Annotated, cast
+
+from annotated_types import Ge, Le
+from pydantic import Field
+
+from ouroboros_core import hyperparameters
+from ouroboros_core.hyperparameters import AUTO, Auto, fixed_values, upto
+from ouroboros_core.interfaces import RankedDrafter
+from ouroboros_core.methods.base import (
+    Adjustable,
+    Context,
+    Method,
+    Need,
+    Resources,
+    TokenizedPrompt,
+)
+from ouroboros_core.sources import Source
+from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder, chain
+
+LARGEST = 63
+"""Nodes proposed where their number is 'auto'."""
+
+Ranks = tuple[int, ...]
+"""A path from the root: of each head, which of its likeliest tokens, from 0."""
+
+
+class Medusa(Method):
+    """One pass over all heads, and a tree whose shape is the same at every step."""
+
+    id = "medusa"
+    name = "Medusa"
+    paper = "https://arxiv.org/abs/2401.10774"
+    summary = (
+        "Small heads on the target's last hidden state guess the next few places at once; the "
+        "likeliest combinations are checked as a tree."
+    )
+    order = 26
+    needs = frozenset({Need.MEDUSA})
+
+    published = fixed_values(tree_depth=5, tree_size=63)
+    """Five heads, and 64 nodes with the root (sections 2.1 and 3)."""
+
+    class Hyperparameters(hyperparameters.Hyperparameters):
+        tree_depth: int = Field(5, ge=1, le=10, description="Levels of the drafted tree.")
+        tree_size: Annotated[int, Ge(1), Le(63)] | Auto = Field(
+            AUTO, examples=[8], description="Drafted tokens that the target checks."
+        )
+
+    def __init__(self, hyperparameters: Hyperparameters, resources: Resources) -> None:
+        super().__init__(hyperparameters, resources)
+        self.settings = hyperparameters
+        self.heads = cast(RankedDrafter, self.drafter)
+        size = upto(hyperparameters.tree_size, LARGEST)
+        self.paths = sparse_tree(self.heads.accuracies[: hyperparameters.tree_depth], size)
+
+    @property
+    def adjustable(self) -> Adjustable | None:
+        return Adjustable() if self.settings.tree_size == AUTO else None
+
+    def start(self, prompt: TokenizedPrompt, max_new_tokens: int) -> None:
+        self.heads.forget()
+
+    def propose(self, context: Context) -> TokenTree:
+        builder = TreeBuilder(context.root)
+        paths = [path for path in self.paths if len(path) < context.remaining]
+        if not paths or len(context.tokens) < 2 or not context.budget.allows_pass():
+            return builder.build()
+        levels = max(map(len, paths))
+        # Outputs depend on the depth alone, so that any chain asks for all of them.
+        line = chain(context.root, [context.root] * (levels - 1), Provenance(Source.DRAFT))
+        evaluation = self.heads.evaluate(context.tokens, line)
+        ranked = evaluation.scored(range(levels), 1 + max(max(path) for path in paths))
+        builder.note_output(0, (evaluation, 0))
+        numbers: dict[Ranks, int] = {(): 0}
+        for path in paths:
+            above, place = numbers.get(path[:-1]), len(path) - 1
+            if above is None or path[-1] >= len(ranked[place]):
+                continue
+            token, score = ranked[place][path[-1]]
+            confidence = round(exp(score), 2)
+            origin = Provenance(
+                Source.DRAFT, step=context.step, rank=path[-1], confidence=confidence
+            )
+            node = builder.add(token, above, origin)
+            assert node is not None
+            if token in self.resources.stop_tokens:
+                continue
+            numbers[path] = node
+            if len(path) < levels:
+                builder.note_output(node, (evaluation, len(path)))
+        return builder.build()
+
+
+def sparse_tree(accuracies: Sequence[Sequence[float]], size: int) -> tuple[Ranks, ...]:
+    """The paths of a tree of so many nodes, the root left out, in the order in which they are
+    added: always the one that is likeliest right among those that hang on the tree (section 2.3.3).
+
+    accuracies: of each head, how often its i-th likeliest token is right. A path is right as often
+    as all of its tokens are, each on its own. Fewer paths where there are no more.
+    """
+    waiting: list[tuple[float, Ranks]] = []
+    chosen: list[Ranks] = []
+
+    def grow(path: Ranks, chance: float) -> None:
+        if len(path) < len(accuracies):
+            for rank, accuracy in enumerate(accuracies[len(path)]):
+                heapq.heappush(waiting, (-chance * accuracy, (*path, rank)))
+
+    grow((), 1.0)
+    while waiting and len(chosen) < size:
+        chance, path = heapq.heappop(waiting)
+        chosen.append(path)
+        grow(path, -chance)
+    return tuple(chosen)

@@ -1,0 +1,82 @@
+"""ParallelSpec: a drafter says several tokens in one pass, from mask tokens (arXiv 2410.05589).
+
+A draft costs one pass, however long it is. Its tokens do not know of each other: each is chosen
+from the drafter's probabilities at its place, which are what rejection sampling judges it by.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, cast
+
+from annotated_types import Ge, Le
+from pydantic import Field
+
+from ouroboros_core import hyperparameters
+from ouroboros_core.hyperparameters import AUTO, Auto, upto
+from ouroboros_core.interfaces import GroupDrafter
+from ouroboros_core.methods.base import (
+    Adjustable,
+    Context,
+    Method,
+    Need,
+    Resources,
+    TokenizedPrompt,
+)
+from ouroboros_core.sources import Source
+from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder, chain
+
+LONGEST = 16
+"""Draft tokens at most where that is 'auto'; the drafter has been trained for fewer, as a rule."""
+
+
+class ParallelSpec(Method):
+    """One pass of the drafter, and a chain of what it says at each place."""
+
+    id = "parallel_spec"
+    name = "ParallelSpec"
+    paper = "https://arxiv.org/abs/2410.05589"
+    summary = (
+        "A one-layer drafter on the target's hidden states says several tokens in one pass, each "
+        "from a mask token of its own."
+    )
+    order = 28
+    needs = frozenset({Need.PARALLEL})
+
+    class Hyperparameters(hyperparameters.Hyperparameters):
+        gamma: Annotated[int, Ge(1), Le(32)] | Auto = Field(
+            AUTO, examples=[3], description="Draft tokens per step."
+        )
+
+    def __init__(self, hyperparameters: Hyperparameters, resources: Resources) -> None:
+        super().__init__(hyperparameters, resources)
+        self.settings = hyperparameters
+        self.group = cast(GroupDrafter, self.drafter)
+        self.gamma = min(upto(hyperparameters.gamma, LONGEST), self.group.group)
+
+    @property
+    def adjustable(self) -> Adjustable | None:
+        return Adjustable() if self.settings.gamma == AUTO else None
+
+    def start(self, prompt: TokenizedPrompt, max_new_tokens: int) -> None:
+        self.group.forget()
+        self.group.reserve(len(prompt.tokens) + max_new_tokens)
+
+    def propose(self, context: Context) -> TokenTree:
+        builder = TreeBuilder(context.root)
+        length = min(self.gamma, context.remaining - 1)
+        if length < 1 or len(context.tokens) < 2 or not context.budget.allows_pass():
+            return builder.build()
+        # Outputs depend on the depth alone, so that any chain asks for all of them.
+        line = chain(context.root, [context.root] * (length - 1), Provenance(Source.DRAFT))
+        evaluation = self.group.evaluate(context.tokens, line)
+        position = len(context.tokens) - 1
+        choose = self.resources.chooser(evaluation, line, position, context.step)
+        for place in range(length):
+            token = choose(place)
+            confidence = round(evaluation.confidence(place, token), 2)
+            origin = Provenance(Source.DRAFT, step=context.step, confidence=confidence)
+            builder.note_output(place, (evaluation, place))
+            builder.add(token, place, origin, self.resources.drawn_from(evaluation, place))
+            if token in self.resources.stop_tokens:
+                break
+        return builder.build()

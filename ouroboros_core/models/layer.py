@@ -1,0 +1,138 @@
+"""One decoder layer of the Llama family that is trained for a target: its weights, and the pass
+over them that training and drafting share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from ouroboros_core.models.fused import Product, norm, product
+from ouroboros_core.models.trained import TrainedConfig, TrainedHead
+
+Rows = tuple[torch.Tensor, torch.Tensor]
+"""Keys and values [..., heads, rows, width of a head]."""
+
+
+@dataclass(frozen=True)
+class LayerConfig(TrainedConfig):
+    """What the layer is made of.
+
+    embedding     width of the target's token embeddings
+    heads, key_value_heads  of self-attention
+    rope_theta    base of the rotary positions
+    """
+
+    embedding: int
+    intermediate: int
+    heads: int
+    key_value_heads: int
+    rope_theta: float
+    eps: float
+
+
+class OneLayer(TrainedHead):
+    """The weights of self-attention and MLP."""
+
+    config: LayerConfig
+
+    def __init__(self, config: LayerConfig, outputs: Sequence[int]) -> None:
+        super().__init__(config, outputs)
+        width = config.width
+        shared = config.key_value_heads * (width // config.heads)
+        self.query, self.key = matrix(width, width), matrix(width, shared)
+        self.value, self.out = matrix(width, shared), matrix(width, width)
+        self.gate, self.up = (matrix(width, config.intermediate) for _ in range(2))
+        self.down = matrix(config.intermediate, width)
+        for name in ("own", "middle", "last"):
+            setattr(self, f"norm_{name}", nn.RMSNorm(width, config.eps))
+
+    @property
+    def maps(self) -> dict[str, Any]:
+        """The weights as functions, by name; for training."""
+        return dict(self.named_children())
+
+    def products(self) -> dict[str, Product]:
+        """The same for drafting, over one text, laid out for the processor's matrix kernels."""
+        eps = self.config.eps
+
+        def laid_out(module: nn.Module) -> Product:
+            assert isinstance(module, nn.RMSNorm | nn.Linear)
+            is_norm = isinstance(module, nn.RMSNorm)
+            apply = norm(module.weight, eps) if is_norm else product(module.weight)
+            return lambda x: apply(x[0])[None]
+
+        return {name: laid_out(module) for name, module in self.maps.items()}
+
+
+def matrix(given: int, made: int) -> nn.Linear:
+    return nn.Linear(given, made, bias=False)
+
+
+def turned(x: torch.Tensor, positions: torch.Tensor, theta: float) -> torch.Tensor:
+    """x [..., rows, width] rotated by the positions [rows], first half against second half."""
+    half = x.shape[-1] // 2
+    steps = torch.arange(half, device=x.device, dtype=torch.float32) / half
+    angles = positions[:, None].float() / theta**steps
+    cos, sin = (torch.cat([one, one], -1).to(x.dtype) for one in (angles.cos(), angles.sin()))
+    first, second = x.split([half, x.shape[-1] - half], -1)
+    return x * cos + torch.cat([-second, first], -1) * sin
+
+
+def split(x: torch.Tensor, heads: int) -> torch.Tensor:
+    """[..., rows, heads * width] as [..., heads, rows, width]."""
+    return x.unflatten(-1, (heads, -1)).transpose(-3, -2)
+
+
+def attend(q: torch.Tensor, rows: Rows, mask: torch.Tensor | None) -> torch.Tensor:
+    """Mixed values [batch, rows, heads * width] of queries [batch, heads, rows, width], several of
+    whose heads may share keys and values.
+
+    mask [rows, held], True where a row may look.
+    """
+    batch, heads, count, width = q.shape
+    shared = rows[0].shape[1]
+    folded = q.reshape(batch, shared, -1, width)
+    seen = None if mask is None else mask.repeat(heads // shared, 1)
+    mixed = F.scaled_dot_product_attention(folded, *rows, attn_mask=seen)
+    return mixed.reshape(batch, heads, count, width).transpose(1, 2).flatten(2)
+
+
+def own_rows(
+    config: LayerConfig, maps: Mapping[str, Any], x: torch.Tensor, positions: torch.Tensor
+) -> Rows:
+    """Keys and values of self-attention of embedded tokens [batch, rows, width]: those of a token
+    depend on it and its position alone, because there is one layer."""
+    seen = maps["norm_own"](x)
+    keys = split(maps["key"](seen), config.key_value_heads)
+    values = split(maps["value"](seen), config.key_value_heads)
+    return turned(keys, positions, config.rope_theta), values
+
+
+def states(
+    config: LayerConfig,
+    maps: Mapping[str, Any],
+    x: torch.Tensor,
+    positions: torch.Tensor,
+    own: Rows,
+    mask: torch.Tensor | None,
+    cross: Product | None = None,
+) -> torch.Tensor:
+    """Normalised states [batch, rows, width] behind embedded tokens [batch, rows, width] at
+    `positions`.
+
+    own    keys and values of self-attention, those of these tokens among them
+    mask   [rows, held], what each row sees of them; None: everything
+    cross  what is added between self-attention and MLP, of the states there
+    """
+    q = split(maps["query"](maps["norm_own"](x)), config.heads)
+    x = x + maps["out"](attend(turned(q, positions, config.rope_theta), own, mask))
+    x = x if cross is None else x + cross(x)
+    seen = maps["norm_middle"](x)
+    x = x + maps["down"](F.silu(maps["gate"](seen)) * maps["up"](seen))
+    last: torch.Tensor = maps["norm_last"](x)
+    return last

@@ -1,0 +1,89 @@
+"""Medusa: the shape of its tree is the best there is, and what hangs on it is the heads'."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ouroboros_core import methods
+from ouroboros_core.methods.base import Context, Resources, TokenizedPrompt
+from ouroboros_core.methods.medusa import Ranks, sparse_tree
+from ouroboros_core.sampling import Sampler, Sampling
+from tests.told import ToldHeads, check_places
+
+KIND = methods.get("medusa")
+TEXT = (0, 1)
+REJECTING = Sampling(temperature=1.0, seed=4, acceptance="rejection")
+
+
+def method(sampling: Sampling, stop: frozenset[int] = frozenset(), **settings: Any) -> Any:
+    resources = Resources(
+        Sampler(sampling, 6), stop_tokens=stop, heads={"medusa": ToldHeads(5, noise=0.7)}
+    )
+    made = KIND(KIND.Hyperparameters.parse({"tree_size": 8, **settings}), resources)
+    made.start(TokenizedPrompt(TEXT), 50)
+    return made
+
+
+def expected_length(paths: Any, accuracies: Any) -> float:
+    """Tokens of a tree that are right on average, the heads' errors being independent."""
+    return sum(
+        float(np.prod([accuracies[place][rank] for place, rank in enumerate(path)]))
+        for path in paths
+    )
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 8])
+@pytest.mark.parametrize("seed", range(4))
+def test_no_other_tree_of_the_size_has_more_right_tokens_on_average(size: int, seed: int) -> None:
+    """The oracle tries all trees over two heads of three ranks, in any order of accuracy."""
+    accuracies = np.random.default_rng(seed).uniform(0.05, 0.9, (2, 3)).tolist()
+    first = [(rank,) for rank in range(3)]
+    every: list[Ranks] = [*first, *itertools.product(range(3), repeat=2)]
+    best = max(
+        expected_length(chosen, accuracies)
+        for chosen in itertools.combinations(every, size)
+        if all(path[:-1] in chosen for path in chosen if len(path) == 2)
+    )
+    found = sparse_tree(accuracies, size)
+    assert len(set(found)) == size
+    assert all(path[:-1] in found[:n] for n, path in enumerate(found) if len(path) > 1)
+    assert expected_length(found, accuracies) == pytest.approx(best)
+
+
+def test_a_tree_ends_where_the_heads_have_no_more_ranks() -> None:
+    assert sparse_tree(((0.5, 0.4),), 9) == ((0,), (1,))
+    assert sparse_tree((), 9) == ()
+
+
+@pytest.mark.parametrize("sampling", [Sampling(), Sampling(temperature=1.0), REJECTING])
+def test_each_node_is_the_token_of_its_rank_by_the_head_of_its_depth(sampling: Sampling) -> None:
+    """The oracle sorts each head's logits; nothing is drawn, and one pass does for all levels."""
+    made = method(sampling)
+    heads = made.heads
+    tree = made.propose(Context(TEXT, 50, 0))
+    wanted = set()
+    for path in sparse_tree(ToldHeads.accuracies, 8):
+        best = [np.argsort(-heads.after((TEXT[-1], 100 + depth))) for depth in range(len(path))]
+        wanted.add(tuple(int(best[depth][rank]) for depth, rank in enumerate(path)))
+    found = {tuple(tree.tokens[n] for n in tree.path_to(node)) for node in range(1, len(tree))}
+    assert found == wanted
+    assert heads.passes == 1
+    assert all(tree.drawn_from(node) is None for node in range(len(tree)))
+
+
+def test_a_branch_ends_at_a_stop_token_at_the_end_of_the_text_and_at_the_last_level() -> None:
+    whole = method(Sampling()).propose(Context(TEXT, 50, 0))
+    stop = next(whole.tokens[n] for n in range(1, len(whole)) if whole.children(n))
+    tree = method(Sampling(), frozenset({stop})).propose(Context(TEXT, 50, 0))
+    assert not any(tree.children(n) for n in range(1, len(tree)) if tree.tokens[n] == stop)
+    assert max(method(Sampling()).propose(Context(TEXT, 2, 0)).depths) == 1
+    assert len(method(Sampling()).propose(Context(TEXT, 1, 0))) == 1
+    assert max(method(Sampling(), tree_depth=1).propose(Context(TEXT, 50, 0)).depths) == 1
+
+
+def test_drafted_corrected_and_bonus_tokens_follow_the_target() -> None:
+    check_places(method(REJECTING, tree_size=4), REJECTING)

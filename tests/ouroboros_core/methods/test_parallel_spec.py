@@ -1,0 +1,62 @@
+"""ParallelSpec: a chain from one pass, each token from the probabilities at its place."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ouroboros_core import methods
+from ouroboros_core.methods.base import Context, Resources, TokenizedPrompt
+from ouroboros_core.sampling import Sampler, Sampling, process, softmax
+from tests.told import ToldHeads, check_places
+
+KIND = methods.get("parallel_spec")
+TEXT = (0, 1)
+REJECTING = Sampling(temperature=1.0, seed=4, acceptance="rejection")
+RULES = [Sampling(), Sampling(temperature=0.8, seed=3), REJECTING]
+
+
+def method(sampling: Sampling, stop: frozenset[int] = frozenset(), gamma: int = 3) -> Any:
+    resources = Resources(
+        Sampler(sampling, 6), stop_tokens=stop, heads={"parallel": ToldHeads(5, noise=0.7)}
+    )
+    made = KIND(KIND.Hyperparameters.parse({"gamma": gamma}), resources)
+    made.start(TokenizedPrompt(TEXT), 50)
+    return made
+
+
+@pytest.mark.parametrize("sampling", RULES)
+def test_each_token_is_chosen_by_what_the_drafter_says_at_its_place(sampling: Sampling) -> None:
+    """The oracle looks the places up one by one: greedy the likeliest token; sampled by `match` the
+    one that the noise of its position makes of them; q where tokens are judged by it."""
+    made = method(sampling)
+    for step in range(12):
+        text, before = (*TEXT, step % 6), made.group.passes
+        tree = made.propose(Context(text, 50, step))
+        assert made.group.passes - before == 1
+        assert tree.parents == (-1, 0, 1, 2)
+        for place in range(3):
+            logits = made.group.after((text[-1], 100 + place))
+            token, q = tree.tokens[place + 1], tree.drawn_from(place + 1)
+            if sampling.temperature == 0:
+                assert token == logits.argmax() and q is None
+            elif sampling.rejects:
+                assert q is not None and np.allclose(q, softmax(process(logits, sampling)))
+            else:
+                noise = Sampler(sampling, 6).noise(len(text) + place)
+                assert token == (process(logits, sampling) + noise).argmax() and q is None
+
+
+def test_a_draft_is_no_longer_than_a_group_and_ends_with_the_text_or_a_stop_token() -> None:
+    assert len(method(Sampling(), gamma=9).propose(Context(TEXT, 50, 0))) == 1 + ToldHeads.group
+    whole = method(Sampling()).propose(Context(TEXT, 50, 0))
+    tree = method(Sampling(), frozenset({whole.tokens[2]})).propose(Context(TEXT, 50, 0))
+    assert tree.tokens == whole.tokens[:3]
+    assert len(method(Sampling()).propose(Context(TEXT, 2, 0))) == 2
+    assert len(method(Sampling()).propose(Context(TEXT[:1], 50, 0))) == 1
+
+
+def test_drafted_corrected_and_bonus_tokens_follow_the_target() -> None:
+    check_places(method(REJECTING, gamma=2), REJECTING)
