@@ -17,6 +17,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from safetensors import SafetensorError
 from torch import nn
@@ -26,8 +28,8 @@ from transformers import LlamaConfig, LlamaModel, PreTrainedModel
 from ouroboros_core.errors import InvalidInput, VocabularyMismatch, WeightsUnavailable
 from ouroboros_core.interfaces import Evaluation
 from ouroboros_core.models.causal_lm import PREFILL_CHUNK, CausalLM
+from ouroboros_core.models.engine import decoder, product
 from ouroboros_core.models.evaluation import TorchEvaluation
-from ouroboros_core.models.fused import FusedDecoder, product
 from ouroboros_core.models.kv_cache import TreeCache
 from ouroboros_core.tree import TokenTree, TreeBuilder
 
@@ -195,13 +197,14 @@ class EagleDrafter:
         self._outputs = head.outputs.long()
         kept = self._outputs.to(output.weight.device)
         bias = None if output.bias is None else output.bias.detach()[kept].to(device)
-        self._project = product(output.weight.detach()[kept].to(device), bias)
+        engine = target.engine
+        self._project = product(engine, output.weight.detach()[kept].to(device), bias)
         # Its frequencies are not weights: in half precision they would turn by the wrong angles.
         head.body.rotary_emb = type(head.body.rotary_emb)(config=head.body.config).to(device)
         self._embed = target.model.get_input_embeddings()
-        self._join = product(head.join.weight)
-        self._deeper = None if head.deeper is None else product(head.deeper.weight)
-        self._body = FusedDecoder(head.body)
+        self._join = product(engine, head.join.weight)
+        self._deeper = None if head.deeper is None else product(engine, head.deeper.weight)
+        self._body = decoder(engine, head.body)
         self.reset()
 
     @property
@@ -267,13 +270,11 @@ class EagleDrafter:
         fresh = list(range(known, len(tree)))
         features = evaluation.features[[tree.parents[node] for node in fresh]]
         # The root's row is the last one of the context; node n has row base + n - 1.
-        mask = features.new_zeros(len(fresh), base + len(tree) - 1)
-        hidden = ~torch.from_numpy(tree.ancestors[known:, 1:]).to(mask.device)
-        mask[:, base:].masked_fill_(hidden, torch.finfo(mask.dtype).min)
         positions = torch.tensor(
             [base + tree.depths[node] - 1 for node in fresh], device=features.device
         )
-        guessed = self._pass(features, [tree.tokens[node] for node in fresh], positions, mask)
+        sees = tree.ancestors[known:, 1:]
+        guessed = self._pass(features, [tree.tokens[node] for node in fresh], positions, sees)
         extended = HeadEvaluation(
             torch.cat([evaluation.all_logits, self._project(guessed)]),
             range(len(tree)),
@@ -299,16 +300,9 @@ class EagleDrafter:
         guessed = features[:0]
         for start in range(held, len(tokens) - 1, PREFILL_CHUNK):
             stop = min(start + PREFILL_CHUNK, len(tokens) - 1)
-            mask = None
-            if stop - start > 1:
-                mask = features.new_zeros(stop - start, stop)
-                later = torch.ones(
-                    stop - start, stop - start, dtype=torch.bool, device=mask.device
-                ).triu(1)
-                mask[:, start:].masked_fill_(later, torch.finfo(mask.dtype).min)
             positions = torch.arange(start, stop, device=features.device)
             given = head_input(features[start:stop], self.head.config, self._deeper)
-            guessed = self._pass(given, list(tokens[start + 1 : stop + 1]), positions, mask)
+            guessed = self._pass(given, list(tokens[start + 1 : stop + 1]), positions, None)
         self._tokens = tokens
         return guessed[-1:]
 
@@ -317,10 +311,10 @@ class EagleDrafter:
         features: torch.Tensor,
         tokens: list[int],
         positions: torch.Tensor,
-        mask: torch.Tensor | None,
+        sees: npt.NDArray[np.bool_] | None,
     ) -> torch.Tensor:
         self._cache.reserve(self._cache.get_seq_length() + len(tokens))
         embedded = self._embed(torch.tensor(tokens, device=features.device))
         self.passes += 1
         joined = self._join(torch.cat([features, embedded], dim=-1))
-        return self._body.run(joined, positions, self._cache.capacity, mask, self._cache)
+        return self._body.run(joined, positions, self._cache.capacity, sees, self._cache)[0]
