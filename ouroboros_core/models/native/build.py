@@ -66,9 +66,12 @@ def library() -> ctypes.CDLL | None:
     try:
         if not file.exists():
             _compile(folder / SOURCES[0], file)
-        return ctypes.CDLL(str(file))
+        found = ctypes.CDLL(str(file))
+        if not found.ouroboros_wide():
+            raise OSError("it was compiled without this processor's wide instructions")
+        return found
     except (OSError, subprocess.SubprocessError) as error:
-        log.warning("torch computes all passes, because the native one fails: %s", error)
+        log.warning("torch computes all passes instead of the native one: %s", error)
         return None
 
 

@@ -499,6 +499,14 @@ void ouroboros_run(const Decoder* d, const Pass* p, const Threads* threads, int 
 void ouroboros_multiply(const Matrix* w, const void* x, void* out, int64_t rows, const Threads* threads, int half) {
   half ? multiply(*w, (const bf16*)x, (bf16*)out, rows, *threads) : multiply(*w, (const float*)x, (float*)out, rows, *threads);
 }
+// Whether the compiler may use this processor's wide instructions; without them torch is faster.
+int ouroboros_wide() {
+#if defined(__AVX512F__) || defined(__FMA__) || defined(__aarch64__)
+  return 1;
+#else
+  return 0;
+#endif
+}
 int ouroboros_half() {  // whether this processor multiplies bfloat16 by itself
 #if defined(__AVX512BF16__)
   return 1;

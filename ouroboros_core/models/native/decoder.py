@@ -65,10 +65,10 @@ class _Pass(ctypes.Structure):
 def available(dtype: torch.dtype) -> bool:
     """Whether the native pass computes in that dtype here: float32, or bfloat16 where the processor
     multiplies it."""
-    if dtype not in DTYPES:
-        return False
     library = build.library()
-    return library is not None and (dtype == torch.float32 or bool(library.ouroboros_half()))
+    if library is None or dtype not in DTYPES:
+        return False
+    return dtype == torch.float32 or bool(library.ouroboros_half())
 
 
 def _threads() -> _Threads:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import logging
+import os
 import random
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +22,7 @@ from ouroboros_core.models.native import build
 from ouroboros_core.models.native import decoder as native
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder
-from tests import tiny
+from tests import ROOT, tiny
 
 KINDS: dict[str, dict[str, Any]] = {
     "llama": {"hidden_size": 48, "head_dim": 64},
@@ -188,3 +191,60 @@ def test_without_a_compiler_torch_computes_and_the_log_says_why(
     assert "there is no C++ compiler" in caplog.text and "ziglang" in caplog.text
     monkeypatch.setattr(build, "library", lambda: None)
     assert engines(made("llama", torch.float32)) == ["compact", "transformers"]
+
+
+def test_a_library_without_wide_instructions_is_not_used(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    plainest = ["-march=x86-64" if flag == "-march=native" else flag for flag in build.FLAGS]
+    monkeypatch.setattr(build, "FLAGS", tuple(plainest))
+    with caplog.at_level(logging.WARNING):
+        assert build.library.__wrapped__() is None
+    assert "without this processor's wide instructions" in caplog.text
+
+
+SANITIZED = """
+import random, torch
+from ouroboros_core.models.native import build
+build.FLAGS += (*{flags}, "-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+from tests.ouroboros_core.models import test_native as t
+rng = random.Random(5)
+for dtype in t.DTYPES:
+    for kind in t.KINDS:
+        model = t.wrapper(t.made(kind, dtype))
+        for length in (1, 16, 37, 300):
+            context = [rng.randrange(31) for _ in range(length)]
+            tree = t.bush(rng, context[-1], rng.choice((1, 7, 33)))
+            branch = context + [tree.tokens[n] for n in tree.path_to(len(tree) - 1)]
+            together = model.evaluate(context, tree).logits(len(tree) - 1)
+            model.forget()
+            assert (t.one_by_one(model, branch) == together).all()
+print("clean")
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("flags", [(), ("-mno-avx512f",)], ids=["", "narrower"])
+def test_nothing_is_read_or_written_beyond_its_end(tmp_path: Path, flags: tuple[str]) -> None:
+    """Under the address and the undefined behaviour sanitizer of the compiler; also where the
+    processor's widest instructions are left out."""
+    (compiler, *_) = build.compilers()
+    asked = [*compiler, "-print-file-name=libasan.so"]
+    preload = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
+    environment = {
+        **os.environ,
+        "LD_PRELOAD": preload,
+        "ASAN_OPTIONS": "detect_leaks=0",
+        "XDG_CACHE_HOME": str(tmp_path),
+        "OMP_NUM_THREADS": "2",
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", SANITIZED.format(flags=flags)],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.strip() == "clean", done.stderr[-3000:]
