@@ -1,6 +1,8 @@
 # docker build -t ouroboros . && docker run -p 7860:7860 ouroboros
 FROM python:3.12-slim
 
+# The native pass is compiled where it runs, for the processor that is there.
+RUN apt-get update -qq && apt-get install -y -qq --no-install-recommends g++ && rm -rf /var/lib/apt/lists/*
 RUN useradd --create-home --uid 1000 user
 USER user
 ENV HOME=/home/user PATH=/home/user/.local/bin:$PATH PYTHONUNBUFFERED=1 PIP_NO_CACHE_DIR=1 \

@@ -20,7 +20,7 @@ class Environment:
     quantization: str | None = None
     """The quantization of the target's weights: 8bit, 4bit, or none."""
     passes: str = "transformers"
-    """Which implementation computed the target's passes: the compact pass, or transformers' own."""
+    """What computed the target's passes: `native`, `compact`, or transformers' own code."""
 
     @property
     def where(self) -> str:

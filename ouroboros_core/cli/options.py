@@ -60,7 +60,7 @@ def add_pair(parser: argparse.ArgumentParser) -> None:
         "--passes",
         default="auto",
         choices=("auto", "transformers"),
-        help="of the target: compact where it fits, or transformers' own",
+        help="of the target: the fastest that gives the same, or transformers' own",
     )
     group.add_argument(
         "--quantize",

@@ -8,14 +8,15 @@ import math
 import random
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 from transformers import PreTrainedModel
 
 from ouroboros_core.errors import UnsupportedModel
 from ouroboros_core.models.causal_lm import CausalLM
-from ouroboros_core.models.fused import fits
+from ouroboros_core.models.engine import Engine, engines
 from ouroboros_core.sources import Source
-from ouroboros_core.tree import Provenance, TreeBuilder
+from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder
 
 log = logging.getLogger(__name__)
 
@@ -56,17 +57,18 @@ def checked(
     vocabulary: int | None = None,
     outputs: Sequence[int] | None = None,
 ) -> CausalLM:
-    """The wrapper of a model that can be verified over a tree: the compact pass where that fits and
-    gives the same, else its own.
+    """The wrapper of a model that can be verified over a tree, by the fastest of the `engines` that
+    gives what transformers' own pass gives.
 
-    Arguments are those of CausalLM; raises UnsupportedModel. What the compact pass gives was
-    compared with plain passes, so that no other check is needed then.
+    Arguments are those of CausalLM; raises UnsupportedModel. What another pass gives was compared
+    with plain ones, so that no other check is needed then.
     """
     general = CausalLM(model, name, vocabulary)
     if _known_obstacle(model) is None:
-        quick = fused(model, name, general.vocabulary, outputs)
-        if quick is not None:
-            return quick
+        for engine in engines(model)[:-1]:
+            quick = computed_by(engine, model, name, general.vocabulary, outputs)
+            if quick is not None:
+                return quick
     check_tree_support(general)
     return general if outputs is None else CausalLM(model, name, vocabulary, outputs=outputs)
 
@@ -99,59 +101,77 @@ def check_tree_support(model: CausalLM) -> None:
         )
 
 
-def fused(
-    model: PreTrainedModel, name: str, vocabulary: int, outputs: Sequence[int] | None
+def computed_by(
+    engine: Engine,
+    model: PreTrainedModel,
+    name: str,
+    vocabulary: int,
+    outputs: Sequence[int] | None,
 ) -> CausalLM | None:
-    """A wrapper that computes with `fused`, if the model fits and gives the same that way;
-    arguments as for CausalLM."""
-    if not fits(model):
-        return None
+    """The wrapper with another pass than transformers' own, if it gives the same; other arguments
+    as for CausalLM."""
     try:
-        quick = CausalLM(model, name, vocabulary, outputs=outputs, fused=True)
-    except (
-        Exception
-    ) as error:  # weights laid out otherwise than expected: the general pass computes them
-        log.warning(
-            "%s is computed by transformers' own pass: the compact one fails (%s)", name, error
-        )
+        quick = CausalLM(model, name, vocabulary, outputs=outputs, engine=engine)
+    except Exception as error:  # weights laid out otherwise than expected: another pass is right
+        log.warning("%s: the %s pass is not used, it fails: %s", name, engine, error)
         return None
     return quick if computes_alike(quick) else None
 
 
 def computes_alike(model: CausalLM) -> bool:
-    """Whether a wrapper that computes with `fused` gives the logits of transformers' own pass, up
-    to rounding."""
+    """Whether a wrapper gives the logits of transformers' own pass, up to rounding; the native one
+    the same logits for a row whatever rows are beside it, to the bit."""
     try:
         worst = _worst_difference(model)
-    except Exception as error:  # what the compact pass cannot compute, the general one does
-        log.warning(
-            "%s is computed by transformers' own pass: the compact one fails (%s)",
-            model.name,
-            error,
-        )
+        same = model.engine != "native" or _invariant(model)
+    except Exception as error:  # what this pass cannot compute, another one does
+        log.warning("%s: the %s pass is not used, it fails: %s", model.name, model.engine, error)
         return False
     model.reset()
     model.passes = 0
-    return worst <= ALIKE.get(model.dtype, 0.15)
+    alike = worst <= ALIKE.get(model.dtype, 0.15)
+    if not (alike and same):
+        found = f"its logits are {worst:.2g} off" if not alike else "rows change one another"
+        log.warning("%s: the %s pass is not used: %s", model.name, model.engine, found)
+    return alike and same
+
+
+def _invariant(model: CausalLM) -> bool:
+    """Whether the rows of a tree equal those of passes over one token each."""
+    context, tree = _probe(model)
+    together = model.evaluate(context, tree)
+    model.forget()
+    for node in range(len(tree)):
+        branch = [*context, *(tree.tokens[n] for n in tree.path_to(node))]
+        first = len(context) if node else 1  # of the context nothing has to be computed again
+        for end in range(first, len(branch) + 1):
+            alone = model.evaluate(branch[:end], TreeBuilder(branch[end - 1]).build())
+        if not np.array_equal(alone.logits(0), together.logits(node)):
+            return False
+    return True
+
+
+def _probe(model: CausalLM) -> tuple[list[int], TokenTree]:
+    """A context of 20 random tokens, and a tree of seven nodes with two branches."""
+    rng = random.Random(0)
+    draw = [rng.randrange(model.vocabulary) for _ in range(26)]
+    builder = TreeBuilder(draw[19])
+    guess = Provenance(Source.DRAFT)
+    first = builder.add_path(draw[20:23], 0, guess)
+    builder.add_path(draw[23:25], first[0], guess)
+    builder.add_path(draw[25:], 0, guess)
+    return draw[:20], builder.build()
 
 
 @torch.inference_mode()
 def _worst_difference(model: CausalLM) -> float:
-    rng = random.Random(0)
-    draw = [rng.randrange(model.vocabulary) for _ in range(32)]
-    context, spare = draw[:20], draw[20:]
-    builder = TreeBuilder(context[-1])
-    guess = Provenance(Source.DRAFT)
-    first = builder.add_path(spare[:3], 0, guess)
-    builder.add_path(spare[3:5], first[0], guess)
-    builder.add_path(spare[5:6], 0, guess)
-    tree = builder.build()
+    context, tree = _probe(model)
     evaluation = model.evaluate(context, tree)
     differences = []
     for node in range(len(tree)):
         branch = context + [tree.tokens[n] for n in tree.path_to(node)]
         differences.append(_difference(model, evaluation.logits(node), branch))
-    accepted = [*context, tree.tokens[first[0]], tree.tokens[4], spare[7]]
+    accepted = [*context, tree.tokens[1], tree.tokens[4], tree.tokens[2]]  # down a branch, and on
     after = model.evaluate(accepted, TreeBuilder(accepted[-1]).build())
     differences.append(_difference(model, after.logits(0), accepted))
     return math.nan if any(map(math.isnan, differences)) else max(differences)

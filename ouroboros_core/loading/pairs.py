@@ -141,7 +141,7 @@ class Pair:
             transformers=transformers.__version__,
             ouroboros=VERSION,
             quantization=self.quantization,
-            passes="compact" if self.target.fused else "transformers",
+            passes=self.target.engine,
         )
 
 
@@ -177,8 +177,8 @@ def load_pair(
     device         auto (CUDA, else MPS, else CPU), cpu, cuda, cuda:1, mps
     device_map     handed to accelerate ('auto' spreads a large target over devices); overrides
                    device for the target
-    passes         auto: the compact pass where the target fits it and gives the same; transformers:
-                   its own always
+    passes         auto: the native or the compact pass where the target fits it and gives the
+                   same; transformers: its own always
     quantize       the target's weights in 8 or 4 bits, by bitsandbytes; needs an NVIDIA GPU
     checks         False: compute nothing yet, for a process that only lends the models to others
                    (ZeroGPU): no pass is checked or timed, and the target's passes are transformers'
@@ -214,7 +214,7 @@ def load_pair(
 
 def _timed(pair: Pair) -> Pair:
     """The same pair with the measured costs of its passes."""
-    how = " ".join(f"{m.fused} {m.model.num_parameters()}" for m in (pair.target, pair.draft) if m)
+    how = " ".join(f"{m.engine} {m.model.num_parameters()}" for m in (pair.target, pair.draft) if m)
     models = pair.target, pair.draft, pair.head
     return replace(pair, costs=costs_of(pair.environment, *models, how, pair.heads))
 

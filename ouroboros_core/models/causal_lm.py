@@ -20,8 +20,8 @@ from transformers import PreTrainedModel
 
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.interfaces import MIXED, Candidates, Evaluation, Mixture
+from ouroboros_core.models.engine import Decoder, Engine, Product, decoder, product
 from ouroboros_core.models.evaluation import TorchEvaluation, candidates_of
-from ouroboros_core.models.fused import FusedDecoder, Product, product
 from ouroboros_core.models.kv_cache import TreeCache
 from ouroboros_core.models.masks import Masks, packed_visibility
 from ouroboros_core.models.skips import NOTHING, Skips
@@ -52,14 +52,14 @@ class CausalLM:
         vocabulary: int | None = None,
         *,
         outputs: Sequence[int] | None = None,
-        fused: bool = False,
+        engine: Engine = "transformers",
     ) -> None:
         """Wrap a model.
 
         vocabulary  score only the first so many token ids, where a draft's output is padded beyond
                     its target's
         outputs     score only these token ids: a draft with a trimmed output vocabulary
-        fused       compute with `fused`, which the model must fit
+        engine      what computes its passes; one of `engines(model)`
         """
         self.model = model.eval()
         self.name = name
@@ -84,9 +84,11 @@ class CausalLM:
         self._outputs = (
             None if outputs is None else torch.tensor(sorted(outputs), device=self.device)
         )
-        self._fused: FusedDecoder | None = None
-        if fused:
-            self._fused, self._project = FusedDecoder(model.base_model), self._projection()
+        self.engine: Engine = engine
+        self._decoder: Decoder | None = None
+        if engine != "transformers":
+            self._decoder = decoder(engine, model.base_model)
+            self._project = self._projection()
         self._depths: tuple[int, ...] | None = None
         self._seen: dict[int, torch.Tensor] = {}
         self.borrower: object | None = None
@@ -97,26 +99,20 @@ class CausalLM:
         """Hidden states [rows, width] to logits of the token ids that are scored."""
         head = self.model.get_output_embeddings()
         part = slice(self.vocabulary) if self._outputs is None else self._outputs
-        return product(
-            head.weight.detach()[part], None if head.bias is None else head.bias.detach()[part]
-        )
+        bias = None if head.bias is None else head.bias.detach()[part]
+        return product(self.engine, head.weight.detach()[part], bias)
 
     def limit(self, vocabulary: int) -> None:
         """Score only the first so many token ids from now on, because a draft knows no more."""
         if vocabulary < self.vocabulary:
             self.vocabulary = vocabulary
-            if self._fused is not None:
+            if self._decoder is not None:
                 self._project = self._projection()
 
     @property
     def outputs(self) -> list[int] | None:
         """The token ids it can write, where these are not all."""
         return None if self._outputs is None else self._outputs.tolist()
-
-    @property
-    def fused(self) -> bool:
-        """Whether the compact pass computes, not transformers' own."""
-        return self._fused is not None
 
     @property
     def device(self) -> torch.device:
@@ -163,10 +159,6 @@ class CausalLM:
         if self._depths != wanted:
             self._depths = wanted
             self.reset()
-
-    def _watch(self, depth: int, states: torch.Tensor) -> None:
-        if self._depths is not None and depth in self._depths:
-            self._seen[depth] = states
 
     @contextlib.contextmanager
     def _watching(self) -> Iterator[None]:
@@ -434,22 +426,18 @@ class CausalLM:
         self._cache.reserve(past + len(tokens))
         places = torch.tensor([positions], device=device).clamp_(max=self.max_length - 1)
         columns = torch.tensor(above, device=device) if above else None
-        masks = partial(self._masks.of, past - len(above), places[0], sees, columns)
-        if self._fused is not None:
-            plain = len(tokens) == 1 and not above
-            mask = None if plain else masks()[0, 0]
+        if self._decoder is not None:
             if embeddings is None:
                 ids = torch.tensor(tokens, device=device)
                 embeddings = self.model.get_input_embeddings()(ids)
             longest = min(self._cache.capacity, self.max_length)
-            hidden = self._fused.run(
-                embeddings, places[0], longest, mask, self._cache, self._watch, without=skipped
+            depths = () if part else self._depths or ()
+            hidden, states = self._decoder.run(
+                embeddings, places[0], longest, sees, self._cache, depths, without=skipped
             )
             if part is None:
-                self._seen[self.layers] = hidden
+                self._seen = {**dict(zip(depths, states, strict=True)), self.layers: hidden}
                 self._note_features(past)
-            else:
-                self._seen.clear()
             return self._project(hidden if len(wanted) == len(tokens) else hidden[wanted])
         given: dict[str, torch.Tensor] = (
             {"input_ids": torch.tensor([tokens], device=device)}
@@ -459,7 +447,7 @@ class CausalLM:
         with contextlib.nullcontext() if part else self._watching():
             output = model(
                 **given,
-                attention_mask=masks(),
+                attention_mask=self._masks.of(past - len(above), places[0], sees, columns),
                 position_ids=places,
                 past_key_values=self._cache,
                 use_cache=True,

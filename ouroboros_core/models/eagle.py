@@ -19,6 +19,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from safetensors import SafetensorError
 from torch import nn
@@ -28,8 +30,9 @@ from transformers import LlamaConfig, LlamaModel, PreTrainedModel
 from ouroboros_core.errors import InvalidInput, VocabularyMismatch, WeightsUnavailable
 from ouroboros_core.interfaces import Evaluation
 from ouroboros_core.models.causal_lm import PREFILL_CHUNK, CausalLM
+from ouroboros_core.models.engine import decoder, product
 from ouroboros_core.models.evaluation import TorchEvaluation
-from ouroboros_core.models.fused import FusedDecoder, Product, norm, product
+from ouroboros_core.models.fused import Product, norm
 from ouroboros_core.models.kv_cache import TreeCache
 from ouroboros_core.tree import TokenTree, TreeBuilder
 
@@ -272,6 +275,7 @@ class EagleDrafter:
         target.keep_features(head.config.depths)
         self.head, self.target, self.name = head, target, name
         self.passes = 0
+        engine = target.engine
         self._ids = head.outputs.long()
         self._project = self._projection()
         # Its frequencies are not weights: in half precision they would turn by the wrong angles.
@@ -279,29 +283,31 @@ class EagleDrafter:
         head.body.rotary_emb = rope.to(head.device)
         mine, theirs = head.embedding, target.model.get_input_embeddings()
         self._embed = theirs if mine is None else mine
-        self._join = None if head.join is None else product(head.join.weight, head.join.bias)
+        self._join = (
+            None if head.join is None else product(engine, head.join.weight, head.join.bias)
+        )
         self._deeper = (
-            None if head.deeper is None else product(head.deeper.weight, head.deeper.bias)
+            None if head.deeper is None else product(engine, head.deeper.weight, head.deeper.bias)
         )
         self._norm_embedding = (
             None if head.embedding_norm is None else _norm(head.embedding_norm, head.config)
         )
-        self._body = FusedDecoder(head.body)
+        self._body = decoder(engine, head.body)
         self._limit = -1
         self.reset()
 
     def _projection(self) -> Product:
         """What the layer says [rows, width] to logits of the token ids that can be drafted."""
-        head = self.head
+        head, engine = self.head, self.target.engine
         if head.output is not None:
-            project = product(head.output.weight)
+            project = product(engine, head.output.weight)
         else:
             output = self.target.model.get_output_embeddings()
             part: Any = self._ids.to(output.weight.device)
             if len(part) == part[-1] + 1:  # the first ones, all of them: no copy
                 part = slice(len(part))
             bias = None if output.bias is None else output.bias.detach()[part].to(head.device)
-            project = product(output.weight.detach()[part].to(head.device), bias)
+            project = product(engine, output.weight.detach()[part].to(head.device), bias)
         if head.last_norm is None:
             return project
         last = _norm(head.last_norm, head.config)
@@ -378,13 +384,11 @@ class EagleDrafter:
         fresh = list(range(known, len(tree)))
         features = evaluation.features[[tree.parents[node] for node in fresh]]
         # The root's row is the last one of the context; node n has row base + n - 1.
-        mask = features.new_zeros(len(fresh), base + len(tree) - 1)
-        hidden = ~torch.from_numpy(tree.ancestors[known:, 1:]).to(mask.device)
-        mask[:, base:].masked_fill_(hidden, torch.finfo(mask.dtype).min)
         positions = torch.tensor(
             [base + tree.depths[node] - 1 for node in fresh], device=features.device
         )
-        guessed = self._pass(features, [tree.tokens[node] for node in fresh], positions, mask)
+        sees = tree.ancestors[known:, 1:]
+        guessed = self._pass(features, [tree.tokens[node] for node in fresh], positions, sees)
         extended = HeadEvaluation(
             torch.cat([evaluation.all_logits, self._logits(guessed)]),
             range(len(tree)),
@@ -410,16 +414,9 @@ class EagleDrafter:
         guessed = features[:0]
         for start in range(held, len(tokens) - 1, PREFILL_CHUNK):
             stop = min(start + PREFILL_CHUNK, len(tokens) - 1)
-            mask = None
-            if stop - start > 1:
-                mask = features.new_zeros(stop - start, stop)
-                later = torch.ones(
-                    stop - start, stop - start, dtype=torch.bool, device=mask.device
-                ).triu(1)
-                mask[:, start:].masked_fill_(later, torch.finfo(mask.dtype).min)
             positions = torch.arange(start, stop, device=features.device)
             given = self._given(features[start:stop])
-            guessed = self._pass(given, list(tokens[start + 1 : stop + 1]), positions, mask)
+            guessed = self._pass(given, list(tokens[start + 1 : stop + 1]), positions, None)
         self._tokens = tokens
         return guessed[-1:]
 
@@ -435,7 +432,7 @@ class EagleDrafter:
         features: torch.Tensor,
         tokens: list[int],
         positions: torch.Tensor,
-        mask: torch.Tensor | None,
+        sees: npt.NDArray[np.bool_] | None,
     ) -> torch.Tensor:
         self._cache.reserve(self._cache.get_seq_length() + len(tokens))
         embedded = self._embed(torch.tensor(tokens, device=features.device))
@@ -447,4 +444,5 @@ class EagleDrafter:
             assert self._norm_embedding is not None
             beside = self._norm_embedding(embedded)
         capacity = self._cache.capacity
-        return self._body.run(features, positions, capacity, mask, self._cache, beside=beside)
+        guessed, _ = self._body.run(features, positions, capacity, sees, self._cache, beside=beside)
+        return guessed

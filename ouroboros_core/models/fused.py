@@ -9,9 +9,11 @@ model's own.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch.nn import functional as F
 
@@ -178,30 +180,49 @@ class FusedDecoder:
         x: torch.Tensor,
         positions: torch.Tensor,
         longest: int,
-        mask: torch.Tensor | None,
+        sees: npt.NDArray[np.bool_] | None,
         cache: TreeCache,
-        watch: Callable[[int, torch.Tensor], None] = lambda depth, states: None,
+        depths: Sequence[int] = (),
+        *,
         beside: torch.Tensor | None = None,
         without: Skips = NOTHING,
-    ) -> torch.Tensor:
-        """Normalised last hidden states [rows, width] of rows appended to the cache.
+    ) -> tuple[torch.Tensor, list[torch.Tensor]]:
+        """Normalised last hidden states [rows, width] of rows appended to the cache, and the states
+        [rows, width] after the numbers of layers in `depths`.
 
         x          embeddings [rows, width]
         positions  [rows], all below `longest`
-        mask       additive [rows, cached + rows]; None: every row sees everything, which is right
-                   for a single one
-        watch      is told the hidden states [rows, width] after so many layers, one at least
+        sees       [rows, more + rows]: which of the new rows, and of the last `more` that are
+                   cached, a row sees beside the earlier ones, all of which it sees; None: a row
+                   sees all before it
         beside     [rows, any width]: goes before the normalised hidden states into the queries',
                    keys' and values' product, which must be so much wider
         without    sublayers that are skipped; a skipped attention appends no rows
         """
         cos, sin = self._turn(positions, longest)
+        mask = additive(without.rows(cache), len(x), sees, x)
         tiled = None if mask is None else mask.repeat(self.groups, 1)[None, None]
+        states: dict[int, torch.Tensor] = {}
         for index, layer in enumerate(self.layers):
             if index not in without.attention:
                 keys, values, past = cache.append(index, len(x), layer.shared, layer.width, x)
                 x = layer.attend(x, cos, sin, tiled, keys, values, past, beside)
             if index not in without.mlp:
                 x = layer.feed(x)
-            watch(index + 1, x)
-        return self.norm(x)
+            states |= {index + 1: x} if index + 1 in depths else {}
+        return self.norm(x), [states[depth] for depth in depths]
+
+
+def additive(
+    past: int, rows: int, sees: npt.NDArray[np.bool_] | None, like: torch.Tensor
+) -> torch.Tensor | None:
+    """The mask [rows, past + rows] of what `FusedDecoder.run` is told; None where a single row sees
+    everything."""
+    if sees is None:
+        if rows == 1:
+            return None
+        sees = np.tri(rows, dtype=np.bool_)
+    mask = like.new_zeros(rows, past + rows)
+    hidden = ~torch.from_numpy(sees).to(mask.device)
+    mask[:, past + rows - sees.shape[1] :].masked_fill_(hidden, torch.finfo(mask.dtype).min)
+    return mask

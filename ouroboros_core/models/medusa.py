@@ -16,7 +16,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from ouroboros_core.models.causal_lm import CausalLM
-from ouroboros_core.models.fused import product
+from ouroboros_core.models.engine import product
 from ouroboros_core.models.trained import DepthDrafter, TrainedConfig, TrainedHead
 
 RANKS = 10
@@ -60,7 +60,9 @@ class MedusaDrafter(DepthDrafter):
         target.keep_features()
         self._heads, self._width = head.config.heads, head.config.width
         self.accuracies = head.config.accuracies or assumed(self._heads)
-        self._blocks = product(head.weight.flatten(0, 1), head.bias.detach().flatten())
+        self._blocks = product(
+            target.engine, head.weight.flatten(0, 1), head.bias.detach().flatten()
+        )
 
     @torch.inference_mode()
     def guesses(self, context: tuple[int, ...], levels: int) -> torch.Tensor:

@@ -16,6 +16,7 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from ouroboros_core.errors import UnsupportedModel
+from ouroboros_core.models.kv_cache import TreeCache
 
 ATTENTION = ("self_attn", "attn", "attention", "self_attention")
 """What the attention of a layer is called in transformers' models."""
@@ -32,6 +33,12 @@ class Skips:
 
     attention: frozenset[int] = frozenset()
     mlp: frozenset[int] = frozenset()
+
+    def rows(self, cache: TreeCache) -> int:
+        """The rows that the layers hold whose attention runs."""
+        running = (n for n in range(len(cache.layers)) if n not in self.attention)
+        length: int = cache.layers[next(running, 0)].length
+        return length
 
     def __str__(self) -> str:
         return f"without {len(self.attention)} attentions and {len(self.mlp)} MLPs"

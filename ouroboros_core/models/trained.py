@@ -17,8 +17,8 @@ from transformers import PreTrainedModel
 from ouroboros_core.errors import InvalidInput, VocabularyMismatch, WeightsUnavailable
 from ouroboros_core.models.causal_lm import CausalLM
 from ouroboros_core.models.eagle import _alike
+from ouroboros_core.models.engine import Product, product
 from ouroboros_core.models.evaluation import TorchEvaluation
-from ouroboros_core.models.fused import Product, product
 from ouroboros_core.tree import TokenTree
 
 WEIGHTS, ABOUT = "head.safetensors", "head.json"
@@ -199,4 +199,4 @@ def projection(target: CausalLM, outputs: torch.Tensor) -> Product:
     output = target.model.get_output_embeddings()
     kept = outputs.to(output.weight.device)
     bias = None if output.bias is None else output.bias.detach()[kept]
-    return product(output.weight.detach()[kept], bias)
+    return product(target.engine, output.weight.detach()[kept], bias)

@@ -33,6 +33,8 @@ MARK = "pairs.json"
 """The pairs on offer, which app.py reads; a folder that has it was written by this module."""
 TORCH = "torch>=2.8,<2.12"
 """What ZeroGPU supports."""
+PACKAGES = "g++\n"
+"""Debian packages of the Space: what compiles the native pass."""
 LARGEST = 10_000_000
 """Bytes of a file; beyond it the git repository of a Space takes it through LFS alone."""
 SPACES: dict[str, dict[str, str]] = {
@@ -262,6 +264,7 @@ def write_space(folder: Path, hardware: str = "cpu", source: Path | None = None)
     made = {
         "README.md": readme,
         "requirements.txt": requirements,
+        "packages.txt": PACKAGES,
         ".gitattributes": _attributes(root, files),
     }
     made[MARK] = pairs.read_text(encoding="utf-8")

@@ -14,7 +14,8 @@ import transformers
 from ouroboros_core.loading import check
 from ouroboros_core.loading.pairs import make_pair
 from ouroboros_core.models.causal_lm import PREFILL_CHUNK, CausalLM
-from ouroboros_core.models.fused import fits
+from ouroboros_core.models.engine import Engine
+from ouroboros_core.models.fused import FusedDecoder, fits
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder
 from tests import tiny
@@ -80,8 +81,8 @@ def test_every_node_has_the_logits_of_its_branch_alone(kind: str, changes: dict[
     made = model(kind, **changes)
     assert fits(made)
     text = tiny.prompt(PREFILL_CHUNK + 90)
-    wrapper = CausalLM(made, kind, fused=True)
-    assert wrapper.fused
+    wrapper = CausalLM(made, kind, engine="compact")
+    assert wrapper.engine == "compact"
     wrapper.prefill(text)
     for context in (text, [*text, 4, 7, 3]):
         tree = bush(context[-1])
@@ -93,7 +94,7 @@ def test_every_node_has_the_logits_of_its_branch_alone(kind: str, changes: dict[
 
 def test_a_single_row_needs_no_mask_and_says_the_same() -> None:
     made = model("llama")
-    wrapper, text = CausalLM(made, "llama", fused=True), tiny.prompt(30)
+    wrapper, text = CausalLM(made, "llama", engine="compact"), tiny.prompt(30)
     for end in (20, 21, 22):
         root = TreeBuilder(text[end - 1]).build()
         assert np.allclose(
@@ -104,10 +105,12 @@ def test_a_single_row_needs_no_mask_and_says_the_same() -> None:
         )
 
 
-@pytest.mark.parametrize("fused", [True, False])
-def test_a_trimmed_output_vocabulary_leaves_the_other_tokens_without_a_chance(fused: bool) -> None:
+@pytest.mark.parametrize("engine", ["compact", "transformers"])
+def test_a_trimmed_output_vocabulary_leaves_the_other_tokens_without_a_chance(
+    engine: Engine,
+) -> None:
     made, outputs = model("llama"), [3, 5, 8, 21]
-    wrapper, text = CausalLM(made, "llama", outputs=outputs, fused=fused), tiny.prompt(30)
+    wrapper, text = CausalLM(made, "llama", outputs=outputs, engine=engine), tiny.prompt(30)
     evaluation = wrapper.evaluate(text, TreeBuilder(text[-1]).build())
     expected = np.full(tiny.VOCABULARY, -np.inf)
     expected[outputs] = plain(made, text)[outputs]
@@ -119,7 +122,7 @@ def test_a_trimmed_output_vocabulary_leaves_the_other_tokens_without_a_chance(fu
 def test_a_draft_of_the_family_is_computed_compactly_in_half_precision_too(kind: str) -> None:
     target, draft = (model(kind, torch.bfloat16) for _ in range(2))
     pair = make_pair(target, draft, tokenizer("bytes"))
-    assert pair.draft is not None and pair.draft.fused
+    assert pair.draft is not None and pair.draft.engine == "compact"
 
 
 @pytest.mark.parametrize(
@@ -136,15 +139,15 @@ def test_what_does_not_compute_alike_keeps_the_general_pass(
     """Broken on purpose: a compact pass whose layers are exchanged, and one that fails, are both
     found out."""
     made = model("llama")
-    exchanged = CausalLM(made, "llama", fused=True)
-    assert exchanged._fused is not None
+    exchanged = CausalLM(made, "llama", engine="compact")
+    assert isinstance(exchanged._decoder, FusedDecoder)
     assert check.computes_alike(exchanged)
-    exchanged._fused.layers.reverse()
+    exchanged._decoder.layers.reverse()
     assert not check.computes_alike(exchanged)
     broken: Callable[..., Any] = lambda *_: 1 / 0  # noqa: E731
     monkeypatch.setattr("ouroboros_core.models.fused.FusedDecoder.run", broken)
     pair = make_pair(copy.deepcopy(made), copy.deepcopy(made), tokenizer("bytes"))
-    assert pair.draft is not None and not pair.draft.fused
+    assert pair.draft is not None and pair.draft.engine == "transformers"
 
 
 @pytest.mark.parametrize("depths", [(), (1,)])
@@ -154,8 +157,9 @@ def test_features_are_the_hidden_states_of_every_token_but_the_last(
     """The last ones and those between the layers, as transformers gives them; kept along with the
     cache, through compaction and a change of text, by both passes."""
     made = model("llama")
-    for fused in (True, False):
-        wrapper = CausalLM(made, "llama", fused=fused)
+    engines: tuple[Engine, ...] = ("compact", "transformers")
+    for engine in engines:
+        wrapper = CausalLM(made, "llama", engine=engine)
         wrapper.keep_features(depths)
         text = tiny.prompt(40)
         for context in (text, [*text, 4, 7, 3], [*text[:20], 5, 6]):

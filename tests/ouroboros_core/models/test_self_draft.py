@@ -111,7 +111,8 @@ def test_the_compact_pass_skips_the_same(architecture: str) -> None:
     context, tree = tiny.prompt(12), tree_of(tiny.prompt(12)[-1], [3, 4], [5])
     for skips in SKIPS:
         drafts = [
-            SelfDraft(CausalLM(model, architecture, fused=fused), skips) for fused in (True, False)
+            SelfDraft(CausalLM(model, architecture, engine=engine), skips)
+            for engine in ("compact", "transformers")
         ]
         compact, general = (draft.evaluate(context, tree) for draft in drafts)
         for node in range(len(tree)):

@@ -20,7 +20,9 @@ CASES = [*((name, False) for name in tiny.CONFIGS), ("llama", True), ("qwen3", T
 
 
 def wrapped(architecture: str, fused: bool = False) -> CausalLM:
-    return CausalLM(tiny.target(architecture), architecture, fused=fused)
+    return CausalLM(
+        tiny.target(architecture), architecture, engine="compact" if fused else "transformers"
+    )
 
 
 def superposed(model: CausalLM, text: tuple[int, ...], mixtures: Any, disturb: bool = False) -> Any:

@@ -238,7 +238,10 @@ def test_every_file_fits_and_none_is_a_by_product(folder: Path) -> None:
         "LICENSE",
         "pairs.json",
         "assets/js/dom.js",
+        "ouroboros_core/models/native/decoder.cpp",
+        "ouroboros_core/models/native/vectors.h",
     } <= found
+    assert (folder / "packages.txt").read_text() == "g++\n", "what compiles the native pass"
     assert not {name.split("/")[0] for name in found} & {
         "tests",
         ".git",

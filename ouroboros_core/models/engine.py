@@ -1,0 +1,59 @@
+"""What computes the passes of a model: C++ compiled here, torch, or transformers' own code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from ouroboros_core.models import fused
+from ouroboros_core.models.kv_cache import TreeCache
+from ouroboros_core.models.native import decoder as native
+from ouroboros_core.models.skips import NOTHING, Skips
+
+Engine = Literal["native", "compact", "transformers"]
+"""native: `native.decoder`; compact: `fused`; transformers: the model's own forward."""
+
+Product = Callable[[torch.Tensor], torch.Tensor]
+
+
+class Decoder(Protocol):
+    """The layers and the last norm of a model, see `FusedDecoder`."""
+
+    def run(
+        self,
+        x: torch.Tensor,
+        positions: torch.Tensor,
+        longest: int,
+        sees: npt.NDArray[np.bool_] | None,
+        cache: TreeCache,
+        depths: Sequence[int] = (),
+        *,
+        beside: torch.Tensor | None = None,
+        without: Skips = NOTHING,
+    ) -> tuple[torch.Tensor, list[torch.Tensor]]: ...
+
+
+def engines(model: Any) -> list[Engine]:
+    """What may compute a model's passes here, the fastest first."""
+    if not fused.fits(model):
+        return ["transformers"]
+    able = native.available(model.dtype) and native.fits(model.base_model)
+    return [*(["native"] if able else []), "compact", "transformers"]
+
+
+def product(engine: Engine, weight: torch.Tensor, bias: torch.Tensor | None = None) -> Product:
+    """x [rows, in] -> x @ weight.T + bias [rows, out]."""
+    if engine == "native" and native.exact(weight):
+        return native.NativeProduct(weight, bias)
+    return fused.product(weight, bias)
+
+
+def decoder(engine: Engine, body: Any) -> Decoder:
+    """The layers of a transformers base model."""
+    if engine == "native" and native.fits(body):
+        return native.NativeDecoder(body)
+    return fused.FusedDecoder(body)

@@ -1,0 +1,111 @@
+"""Compiles the native pass once for this processor, with whatever C++ compiler there is.
+
+The library lies in the cache folder under a name made of the source, the compiler's flags and the
+processor, so that another processor or another version has one of its own.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import importlib.util
+import logging
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+from functools import cache
+from pathlib import Path
+
+from ouroboros_core.locations import cache_folder
+
+log = logging.getLogger(__name__)
+
+SOURCES = ("decoder.cpp", "vectors.h")
+FLAGS = (
+    *("-O3", "-march=native", "-std=c++20", "-shared", "-fPIC"),
+    # No sum may be rearranged, and no product fused with a sum, but where the source says so.
+    *("-ffp-contract=off", "-fno-math-errno"),
+)
+SWITCH = "OUROBOROS_NATIVE"
+"""Environment variable; 0 computes without the native pass."""
+
+TIME_LIMIT = 300
+"""Seconds that the compiler may take."""
+
+
+def compilers() -> list[list[str]]:
+    """The commands that may compile C++ here, the likeliest first."""
+    named = [os.environ.get("CXX"), "c++", "g++", "clang++"]
+    found = [[path] for name in named if name and (path := shutil.which(name))]
+    if importlib.util.find_spec("ziglang"):
+        found.append([sys.executable, "-m", "ziglang", "c++"])
+    return found
+
+
+def _processor() -> str:
+    """What says which instructions there are."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    return next((line for line in lines if line.startswith(("flags", "Features"))), "")
+
+
+@cache
+def library() -> ctypes.CDLL | None:
+    """The compiled pass; None, with a sentence in the log, where there is none."""
+    if os.environ.get(SWITCH) == "0":
+        return None
+    folder = Path(__file__).parent
+    made_of = "\n".join([*((folder / name).read_text() for name in SOURCES), *FLAGS, _processor()])
+    name = hashlib.sha256(made_of.encode()).hexdigest()[:16]
+    file = cache_folder() / "native" / f"{name}.so"
+    try:
+        if not file.exists():
+            _compile(folder / SOURCES[0], file)
+        found = ctypes.CDLL(str(file))
+        if not found.ouroboros_wide():
+            raise OSError("it was compiled without this processor's wide instructions")
+        return found
+    except (OSError, subprocess.SubprocessError) as error:
+        log.warning("torch computes all passes instead of the native one: %s", error)
+        return None
+
+
+def _compile(source: Path, file: Path) -> None:
+    """Whole or not at all, also where two processes compile; raises OSError where nobody can."""
+    tried = []
+    file.parent.mkdir(parents=True, exist_ok=True)
+    for compiler in compilers():
+        with tempfile.TemporaryDirectory(dir=file.parent) as scratch:
+            made = Path(scratch) / file.name
+            command = [*compiler, *FLAGS, str(source), "-o", str(made)]
+            done = subprocess.run(
+                command, check=False, capture_output=True, text=True, timeout=TIME_LIMIT
+            )
+            if done.returncode == 0:
+                made.replace(file)
+                return
+            tried.append(f"{' '.join(compiler)}: {done.stderr.strip()[-300:]}")
+    raise OSError(
+        "; ".join(tried) or "there is no C++ compiler: install g++ or clang, or pip install ziglang"
+    )
+
+
+@cache
+def openmp() -> ctypes.CDLL | None:
+    """The OpenMP library that torch computes with; a second one would spin against it."""
+    try:
+        lines = Path("/proc/self/maps").read_text().splitlines()
+    except OSError:
+        return None
+    names = {line.split()[-1] for line in lines if "omp" in Path(line.split()[-1]).name}
+    for name in sorted(names):
+        if Path(name).name.startswith(("libgomp", "libomp", "libiomp")):
+            found = ctypes.CDLL(name)
+            if all(hasattr(found, part) for part in ("GOMP_parallel", "omp_get_thread_num")):
+                return found
+    return None

@@ -1,0 +1,530 @@
+// One forward pass of a decoder of the Llama family over rows of a token tree.
+//
+// A row's numbers never depend on the rows beside it: every output has one accumulator with a fixed
+// order of additions, and the keys that a row sees are visited in the order of the text, wherever in
+// the cache they lie. So a tree's rows equal, bit for bit, those of passes over one token each.
+//
+// Weights are bfloat16, laid out in panels of 32 outputs: [panel][pair of inputs][output][2]. The
+// numbers in between are of type T: bfloat16, rounded where transformers' model rounds, or float.
+#include "vectors.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+
+constexpr int PANEL = 2 * LANES;
+#if defined(__AVX512F__)
+constexpr int MOST = 12;  // rows of a panel that have their sums in registers
+constexpr int QUERIES = 8, MIXED = 6;
+#else
+constexpr int MOST = 3;
+constexpr int QUERIES = 4, MIXED = 2;
+#endif
+
+// ---- what Python hands over (structures.py has the same fields) ----
+
+struct Matrix {  // outer outputs from inner inputs, both even; bias: null for none
+  const bf16* panels;
+  int64_t inner, outer;
+  const float* bias;
+};
+struct Layer {
+  Matrix qkv, out, gate, up, down;
+  const float *norm_in, *norm_mid, *norm_q, *norm_k;  // the last two: null for none
+};
+struct Decoder {
+  int64_t width, heads, shared, head, middle, layers;
+  float eps, scale;
+  const Layer* layer;
+  const float* norm;  // after the last layer
+};
+struct Threads {  // of torch's own OpenMP, so that there is one pool
+  void (*parallel)(void (*)(void*), void*, unsigned, unsigned);
+  int (*index)();
+  int (*count)();
+  int64_t wanted;
+};
+struct Pass {
+  int64_t rows, past;       // rows are written behind the `past` ones that are cached
+  void* x;                  // [rows, width] embeddings; the last layer's states afterwards
+  void* hidden;             // [rows, width] out: the same, normalised
+  const float *cos, *sin;   // [rows, head]: of each row's position
+  void **keys, **values;    // a layer's cache [shared, capacity, head]
+  int64_t capacity;
+  const int32_t* straight;  // [rows]: so many first tokens of its text lie in order from slot 0
+  const int32_t* begin;     // [rows + 1]: the slots of the others, in the order of the text,
+  const int32_t* slots;     // are slots[begin[row]] to slots[begin[row + 1]]
+  void** watched;           // [layers]: where the states [rows, width] after a layer go, or null
+  const uint8_t* skipped;   // [layers]: 1 its attention, 2 its MLP; 3 both
+};
+
+// ---- threads ----
+
+constexpr int SPINS = 4000;  // some 50 microseconds, the time of a piece of work
+
+class Team {
+ public:
+  Team(int counters) : next(counters ? new std::atomic<int>[counters]() : nullptr) {}
+  ~Team() { delete[] next; }
+  void wait() {  // until all have come
+    if (size == 1) return;
+    int turn = phase.load(std::memory_order_acquire);
+    if (arrived.fetch_add(1) + 1 == size) {
+      arrived.store(0);
+      phase.store(turn + 1, std::memory_order_release);
+      phase.notify_all();
+      return;
+    }
+    for (int spins = 0; spins < SPINS && phase.load(std::memory_order_acquire) == turn; spins++) {
+#if defined(__x86_64__)
+      _mm_pause();
+#endif
+    }
+    phase.wait(turn, std::memory_order_acquire);  // somebody else needs the processor: sleep
+  }
+  // Whoever is free takes the next of `count` pieces of work.
+  template <class Work> void share(int counter, int count, Work work) {
+    for (int i; (i = next[counter].fetch_add(1, std::memory_order_relaxed)) < count;) work(i);
+    wait();
+  }
+  std::atomic<int> size{1};
+
+ private:
+  std::atomic<int>* next;
+  std::atomic<int> arrived{0}, phase{0};
+};
+
+template <class Work> struct Region {
+  Work& work;
+  Team& team;
+  const Threads& threads;
+  static void enter(void* data) {
+    auto& region = *(Region*)data;
+    region.team.size = region.threads.count();
+    region.work(region.threads.index());
+  }
+};
+
+// Calls work(thread) in each of the threads, of which there may be fewer than are wanted.
+template <class Work> static void together(const Threads& threads, Team& team, Work work) {
+  if (threads.wanted <= 1 || !threads.parallel) return work(0);
+  Region<Work> region{work, team, threads};
+  threads.parallel(Region<Work>::enter, &region, (unsigned)threads.wanted, 0);
+}
+
+template <class T> struct Buffer {  // aligned memory that is given back
+  T* p;
+  explicit Buffer(int64_t count) : p((T*)aligned_alloc(64, (count * sizeof(T) + 127) / 64 * 64)) {}
+  ~Buffer() { free(p); }
+  operator T*() const { return p; }
+};
+
+// ---- products ----
+
+template <class T, int M> static void tile(const Matrix& w, int panel, const T* x, float* out) {
+  using N = Number<T>;
+  Floats sums[M][2] = {};
+  const bf16* weights = w.panels + (int64_t)panel * w.inner * PANEL;
+  for (int64_t k = 0; k < w.inner / 2; k++, weights += 2 * PANEL) {
+    auto left = N::pair(weights), right = N::pair(weights + PANEL);
+    if (M <= 2) {
+      __builtin_prefetch(weights + 1024);
+      __builtin_prefetch(weights + 1056);
+    }
+#pragma GCC unroll 12
+    for (int m = 0; m < M; m++) {
+      sums[m][0] = N::dot(sums[m][0], x + m * w.inner + 2 * k, left);
+      sums[m][1] = N::dot(sums[m][1], x + m * w.inner + 2 * k, right);
+    }
+  }
+#pragma GCC unroll 12
+  for (int m = 0; m < M; m++) {
+    store(out + PANEL * m, sums[m][0]);
+    store(out + PANEL * m + LANES, sums[m][1]);
+  }
+}
+
+template <class T, int M = MOST>
+INLINE void tile_of(int rows, const Matrix& w, int panel, const T* x, float* out) {
+  if constexpr (M > 1)
+    if (rows < M) return tile_of<T, M - 1>(rows, w, panel, x, out);
+  tile<T, M>(w, panel, x, out);
+}
+
+// out [rows][32]: one panel's products with all rows x [rows][inner].
+template <class T> static void panel_rows(const Matrix& w, int panel, const T* x, int rows, float* out) {
+  int tiles = (rows + MOST - 1) / MOST;
+  for (int i = 0, row = 0; i < tiles; i++) {
+    int some = (rows - row + tiles - i - 1) / (tiles - i);
+    tile_of<T>(some, w, panel, x + (int64_t)row * w.inner, out + PANEL * row);
+    row += some;
+  }
+  if (!w.bias) return;
+  for (int row = 0; row < rows; row++)
+    for (int c = 0; c < PANEL && PANEL * panel + c < w.outer; c++)
+      out[PANEL * row + c] += w.bias[PANEL * panel + c];
+}
+
+// Calls put(row, column, 16 values, how many of them count) for the results of a panel.
+template <class T, class Put>
+INLINE void each_result(const Matrix& w, int panel, const T* x, int rows, float* scratch, Put put) {
+  panel_rows(w, panel, x, rows, scratch);
+  for (int row = 0; row < rows; row++)
+    for (int c = 0; c < PANEL; c += LANES) {
+      int64_t column = (int64_t)PANEL * panel + c, left = w.outer - column;
+      if (left > 0) put(row, column, load(scratch + PANEL * row + c), (int)std::min<int64_t>(LANES, left));
+    }
+}
+
+template <class T> INLINE void put_some(T* p, Floats v, int count) {
+  T all_of_them[LANES];
+  if (count == LANES) return Number<T>::store(p, v);
+  Number<T>::store(all_of_them, v);
+  memcpy(p, all_of_them, count * sizeof(T));
+}
+
+INLINE int panels(const Matrix& w) { return (int)((w.outer + PANEL - 1) / PANEL); }
+
+// ---- what happens to a row between the products ----
+
+// out = x / sqrt(mean of squares + eps) * weight; the widths are multiples of 16.
+template <class T> static void normalise(const T* x, const float* weight, T* out, int64_t width, float eps) {
+  using N = Number<T>;
+  Floats squares = {};
+  for (int64_t i = 0; i < width; i += LANES) {
+    Floats v = N::load(x + i);
+    squares = madd(v, v, squares);
+  }
+  Floats factor = all(1.0f / sqrtf(sum(squares) / width + eps));
+  for (int64_t i = 0; i < width; i += LANES)
+    N::store(out + i, N::rounded(N::load(x + i) * factor) * load(weight + i));
+}
+
+// Turn the two halves of a head by a position's angles.
+template <class T> static void rotate(T* v, const float* cos, const float* sin, int64_t head) {
+  using N = Number<T>;
+  for (int64_t i = 0; i < head / 2; i += LANES) {
+    Floats a = N::load(v + i), b = N::load(v + head / 2 + i);
+    Floats c = load(cos + i), s = load(sin + i);
+    N::store(v + i, madd(a, c, -(b * s)));
+    N::store(v + head / 2 + i, madd(b, c, a * s));
+  }
+}
+
+template <class T> INLINE Floats gated(Floats gate, Floats up) {
+  using N = Number<T>;
+  gate = N::rounded(gate);
+  Floats silu = gate / (1.0f + exponential(-gate));
+  return N::rounded(silu) * N::rounded(up);
+}
+
+// ---- attention ----
+
+// The keys of 16 tokens of a text as panels of pairs, and their values in pairs of tokens. A lane
+// without a token is zero.
+template <class T> static void lay_keys(const T* const* tokens, int64_t head, T* out) {
+  for (int i = 0; i < LANES; i++)
+    for (int64_t d = 0; d < head; d += 2) {
+      T* pair = out + LANES * d;
+      pair[Number<T>::place(i, 0)] = tokens[i] ? tokens[i][d] : T(0);
+      pair[Number<T>::place(i, 1)] = tokens[i] ? tokens[i][d + 1] : T(0);
+    }
+}
+template <class T> static void lay_values(const T* const* tokens, int64_t head, T* out) {
+  for (int i = 0; i < LANES; i += 2, out += 2 * head)
+    for (int64_t d = 0; d < head; d += LANES)
+      for (int lane = 0; lane < LANES; lane++)
+        for (int n = 0; n < 2; n++) {
+          const T* token = tokens[i + n];
+          out[2 * d + Number<T>::place(lane, n)] = token ? token[d + lane] : T(0);
+        }
+}
+
+// Products of `N` queries with 16 keys.
+template <class T, int N> static void score(const T* const* q, const T* keys, int64_t head, float* const* out) {
+  Floats sums[N] = {};
+  for (int64_t d = 0; d < head; d += 2) {
+    auto pair = Number<T>::pair(keys + LANES * d);
+#pragma GCC unroll 8
+    for (int n = 0; n < N; n++) sums[n] = Number<T>::dot(sums[n], q[n] + d, pair);
+  }
+  for (int n = 0; n < N; n++) store(out[n], sums[n]);
+}
+
+// Adds to `N` sums [head] the values of some blocks of 16 tokens, weighted.
+template <class T, int N>
+static void mix(const T* const* weights, const T* values, int blocks, int64_t head, float* const* sums) {
+  for (int64_t d = 0; d < head; d += 2 * LANES) {
+    Floats held[N][2];
+#pragma GCC unroll 6
+    for (int n = 0; n < N; n++) held[n][0] = load(sums[n] + d), held[n][1] = load(sums[n] + d + LANES);
+    for (int pair = 0; pair < blocks * LANES / 2; pair++) {
+      const T* v = values + 2 * head * pair + 2 * d;
+      auto left = Number<T>::pair(v), right = Number<T>::pair(v + 2 * LANES);
+#pragma GCC unroll 6
+      for (int n = 0; n < N; n++) {
+        held[n][0] = Number<T>::dot(held[n][0], weights[n] + 2 * pair, left);
+        held[n][1] = Number<T>::dot(held[n][1], weights[n] + 2 * pair, right);
+      }
+    }
+#pragma GCC unroll 6
+    for (int n = 0; n < N; n++) store(sums[n] + d, held[n][0]), store(sums[n] + d + LANES, held[n][1]);
+  }
+}
+
+template <class T, int N = QUERIES>
+INLINE void score_of(int count, const T* const* q, const T* keys, int64_t head, float* const* out) {
+  if constexpr (N > 1)
+    if (count < N) return score_of<T, N - 1>(count, q, keys, head, out);
+  score<T, N>(q, keys, head, out);
+}
+template <class T, int N = MIXED>
+INLINE void mix_of(int count, const T* const* w, const T* values, int blocks, int64_t head, float* const* sums) {
+  if constexpr (N > 1)
+    if (count < N) return mix_of<T, N - 1>(count, w, values, blocks, head, sums);
+  mix<T, N>(w, values, blocks, head, sums);
+}
+
+INLINE int blocks_of(int64_t tokens) { return (int)((tokens + LANES - 1) / LANES); }
+
+// Attention of some rows in the query heads that share one head of keys and values.
+template <class T> class Attention {
+ public:
+  Attention(const Decoder& d, const Pass& p, int64_t most_rows)
+      : decoder(d), pass(p), group(d.heads / d.shared) {
+    longest = 0;
+    for (int64_t row = 0; row < p.rows; row++) longest = std::max(longest, length(row));
+    stride = (int64_t)blocks_of(longest) * LANES;
+    int64_t queries = most_rows * group;
+    floats = queries * (stride + d.head) + LANES;
+    numbers = queries * stride + 2 * stride * d.head + 2 * LANES * d.head + LANES;
+  }
+  int64_t floats, numbers;  // scratch that one thread needs
+
+  // mixed [rows][heads * head] out.
+  void run(int64_t first, int64_t rows, int64_t shared, const T* qkv, int64_t layer, T* mixed, float* f, T* t) const {
+    int64_t head = decoder.head, queries = rows * group, line = (decoder.heads + 2 * decoder.shared) * head;
+    const T* keys = (const T*)pass.keys[layer] + shared * pass.capacity * head;
+    const T* values = (const T*)pass.values[layer] + shared * pass.capacity * head;
+    float *scores = f, *sums = f + queries * stride;
+    T *weights = t, *laid_keys = weights + queries * stride, *laid_values = laid_keys + stride * head;
+    T* tail = laid_values + stride * head;
+    auto query = [&](int64_t n) { return qkv + (first + n / group) * line + (shared * group + n % group) * head; };
+    auto row_of = [&](int64_t n) { return first + n / group; };
+
+    // Blocks of 16 tokens that lie in order are laid out once for all rows.
+    int common = 0;
+    for (int64_t row = first; row < first + rows; row++) common = std::max(common, in_order(row));
+    for (int b = 0; b < common; b++) {
+      const T *k[LANES], *v[LANES];
+      for (int i = 0; i < LANES; i++) {
+        int64_t slot = (int64_t)b * LANES + i;
+        bool there = slot < pass.past + pass.rows;
+        k[i] = there ? keys + slot * head : nullptr, v[i] = there ? values + slot * head : nullptr;
+      }
+      lay_keys(k, head, laid_keys + b * LANES * head);
+      lay_values(v, head, laid_values + b * LANES * head);
+    }
+    for (int64_t n = 0; n < queries; n += QUERIES) {
+      int count = (int)std::min<int64_t>(QUERIES, queries - n), blocks = 0;
+      const T* q[QUERIES];
+      for (int i = 0; i < count; i++) q[i] = query(n + i), blocks = std::max(blocks, in_order(row_of(n + i)));
+      for (int b = 0; b < blocks; b++) {
+        float* out[QUERIES];
+        for (int i = 0; i < count; i++) out[i] = scores + (n + i) * stride + b * LANES;
+        score_of<T>(count, q, laid_keys + b * LANES * head, head, out);
+      }
+    }
+    // The others are gathered for each row.
+    for (int64_t n = 0; n < queries; n += group)
+      for (int b = in_order(row_of(n)); b < blocks_of(length(row_of(n))); b++) {
+        gather(row_of(n), b, keys, true, tail);
+        for (int64_t i = n; i < n + group; i++) {
+          const T* q = query(i);
+          float* out = scores + i * stride + b * LANES;
+          score<T, 1>(&q, tail, head, &out);
+        }
+      }
+    for (int64_t n = 0; n < queries; n++) soften(scores + n * stride, weights + n * stride, length(row_of(n)));
+
+    memset(sums, 0, queries * head * sizeof(float));
+    for (int64_t n = 0; n < queries;) {
+      int count = 0, blocks = in_order(row_of(n));
+      const T* w[MIXED];
+      float* out[MIXED];
+      for (; count < MIXED && n + count < queries && together(row_of(n), row_of(n + count)); count++) {
+        w[count] = weights + (n + count) * stride, out[count] = sums + (n + count) * head;
+        blocks = std::max(blocks, in_order(row_of(n + count)));
+      }
+      mix_of<T>(count, w, laid_values, blocks, head, out);
+      n += count;
+    }
+    for (int64_t n = 0; n < queries; n += group)
+      for (int b = in_order(row_of(n)); b < blocks_of(length(row_of(n))); b++) {
+        gather(row_of(n), b, values, false, tail);
+        for (int64_t i = n; i < n + group; i++) {
+          const T* w = weights + i * stride + b * LANES;
+          float* out = sums + i * head;
+          mix<T, 1>(&w, tail, 1, head, &out);
+        }
+      }
+    for (int64_t n = 0; n < queries; n++) {
+      Floats factor = all(scores[n * stride]);  // left there by soften
+      T* out = mixed + row_of(n) * decoder.heads * head + (shared * group + n % group) * head;
+      for (int64_t d = 0; d < head; d += LANES) Number<T>::store(out + d, load(sums + n * head + d) * factor);
+    }
+  }
+
+ private:
+  const Decoder& decoder;
+  const Pass& pass;
+  int64_t group, longest, stride;
+
+  int64_t length(int64_t row) const { return pass.straight[row] + pass.begin[row + 1] - pass.begin[row]; }
+  bool straight(int64_t row) const { return pass.begin[row + 1] == pass.begin[row]; }
+  // Blocks of a row's text that are those of the cache.
+  int in_order(int64_t row) const {
+    return straight(row) ? blocks_of(pass.straight[row]) : pass.straight[row] / LANES;
+  }
+  // Whether the common blocks of two rows may be mixed together: what the shorter one does not see
+  // has weight 0 there.
+  bool together(int64_t a, int64_t b) const {
+    return (straight(a) && straight(b)) || in_order(a) == in_order(b);
+  }
+  void gather(int64_t row, int block, const T* from, bool as_keys, T* out) const {
+    const T* tokens[LANES];
+    for (int i = 0; i < LANES; i++) {
+      int64_t n = (int64_t)block * LANES + i, behind = n - pass.straight[row];
+      int64_t slot = behind < 0 ? n : n < length(row) ? pass.slots[pass.begin[row] + behind] : -1;
+      tokens[i] = slot < 0 ? nullptr : from + slot * decoder.head;
+    }
+    as_keys ? lay_keys(tokens, decoder.head, out) : lay_values(tokens, decoder.head, out);
+  }
+  // weights = e^(scaled score - largest), 0 beyond the text; the first score becomes 1 / their sum.
+  void soften(float* scores, T* weights, int64_t tokens) const {
+    int blocks = blocks_of(tokens);
+    for (int64_t i = tokens; i < (int64_t)blocks * LANES; i++) scores[i] = -INFINITY;
+    Floats top = all(-INFINITY), total = {}, scale = all(decoder.scale);
+    for (int b = 0; b < blocks; b++) top = largest(top, load(scores + b * LANES) * scale);
+    top = all(most(top));
+    for (int b = 0; b < blocks; b++) {
+      Floats s = load(scores + b * LANES) * scale;
+      Floats e = s > all(-INFINITY) ? exponential(s - top) : all(0.0f);
+      total += e;
+      Number<T>::store(weights + b * LANES, e);
+    }
+    for (int64_t i = (int64_t)blocks * LANES; i < stride; i++) weights[i] = T(0);
+    scores[0] = 1.0f / sum(total);
+  }
+};
+
+// ---- the pass ----
+
+template <class T> static void run(const Decoder& d, const Pass& p, const Threads& threads) {
+  using N = Number<T>;
+  int64_t rows = p.rows, head = d.head, line = (d.heads + 2 * d.shared) * head;
+  // Few enough rows a piece that all threads have work, and enough for keys to be laid out once.
+  int64_t some = std::min<int64_t>(16, std::max<int64_t>(1, rows / 2)), pieces = (rows + some - 1) / some;
+  Attention<T> attention(d, p, some);
+  int64_t widest = 2 * PANEL * rows;
+  Buffer<T> normed(rows * d.width), qkv(rows * line), mixed(rows * d.heads * head), active(rows * d.middle);
+  Buffer<float> scratch(threads.wanted * (widest + LANES)), floats(threads.wanted * attention.floats);
+  Buffer<T> numbers(threads.wanted * attention.numbers);
+  T *x = (T*)p.x, *hidden = (T*)p.hidden;
+  Team team((int)(8 * d.layers + 1));
+
+  auto add = [&](int row, int64_t column, Floats v, int) {
+    T* sum = x + row * d.width + column;
+    N::store(sum, N::load(sum) + N::rounded(v));
+  };
+  auto norm_all = [&](int counter, const float* weight, T* out) {
+    team.share(counter, (int)rows, [&](int r) { normalise(x + r * d.width, weight, out + r * d.width, d.width, d.eps); });
+  };
+  auto attend = [&](int64_t l, int thread) {
+    const Layer& y = d.layer[l];
+    float* out = scratch + thread * (widest + LANES);
+    int step = (int)(8 * l);
+    norm_all(step, y.norm_in, normed);
+    team.share(step + 1, panels(y.qkv), [&](int panel) {
+      each_result<T>(y.qkv, panel, normed, (int)rows, out, [&](int r, int64_t c, Floats v, int) { N::store(qkv + r * line + c, v); });
+    });
+    team.share(step + 2, (int)rows, [&](int r) {
+      T* row = qkv + r * line;
+      for (int64_t h = 0; h < d.heads + d.shared; h++) {
+        const float* norm = h < d.heads ? y.norm_q : y.norm_k;
+        if (norm) normalise(row + h * head, norm, row + h * head, head, d.eps);
+        rotate(row + h * head, p.cos + r * head, p.sin + r * head, head);
+      }
+      for (int64_t h = 0; h < d.shared; h++) {
+        int64_t slot = (h * p.capacity + p.past + r) * head;
+        memcpy((T*)p.keys[l] + slot, row + (d.heads + h) * head, head * sizeof(T));
+        memcpy((T*)p.values[l] + slot, row + (d.heads + d.shared + h) * head, head * sizeof(T));
+      }
+    });
+    team.share(step + 3, (int)(d.shared * pieces), [&](int i) {
+      int64_t first = i % pieces * some;
+      attention.run(first, std::min(some, rows - first), i / pieces, qkv, l, mixed, floats + thread * attention.floats, numbers + thread * attention.numbers);
+    });
+    team.share(step + 4, panels(y.out), [&](int panel) { each_result<T>(y.out, panel, mixed, (int)rows, out, add); });
+  };
+  auto feed = [&](int64_t l, int thread) {
+    const Layer& y = d.layer[l];
+    float *out = scratch + thread * (widest + LANES), *more = out + PANEL * rows;
+    int step = (int)(8 * l);
+    norm_all(step + 5, y.norm_mid, normed);
+    team.share(step + 6, panels(y.gate), [&](int panel) {
+      panel_rows<T>(y.up, panel, normed, (int)rows, more);
+      each_result<T>(y.gate, panel, normed, (int)rows, out, [&](int r, int64_t c, Floats v, int) {
+        N::store(active + r * d.middle + c, gated<T>(v, load(more + PANEL * r + c % PANEL)));
+      });
+    });
+    team.share(step + 7, panels(y.down), [&](int panel) { each_result<T>(y.down, panel, active, (int)rows, out, add); });
+  };
+  together(threads, team, [&](int thread) {
+    for (int64_t l = 0; l < d.layers; l++) {
+      if (!(p.skipped[l] & 1)) attend(l, thread);
+      if (!(p.skipped[l] & 2)) feed(l, thread);
+      if (!p.watched[l]) continue;
+      if (thread == 0) memcpy(p.watched[l], x, rows * d.width * sizeof(T));
+      team.wait();
+    }
+    norm_all((int)(8 * d.layers), d.norm, hidden);
+  });
+}
+
+// x [rows, inner] -> out [rows, outer]
+template <class T> static void multiply(const Matrix& w, const T* x, T* out, int64_t rows, const Threads& threads) {
+  Buffer<float> scratch(threads.wanted * (PANEL * rows + LANES));
+  Team team(1);
+  together(threads, team, [&](int thread) {
+    team.share(0, panels(w), [&](int panel) {
+      each_result<T>(w, panel, x, (int)rows, scratch + thread * (PANEL * rows + LANES), [&](int r, int64_t c, Floats v, int count) {
+        put_some(out + r * w.outer + c, v, count);
+      });
+    });
+  });
+}
+
+extern "C" {
+void ouroboros_run(const Decoder* d, const Pass* p, const Threads* threads, int half) {
+  half ? run<bf16>(*d, *p, *threads) : run<float>(*d, *p, *threads);
+}
+void ouroboros_multiply(const Matrix* w, const void* x, void* out, int64_t rows, const Threads* threads, int half) {
+  half ? multiply(*w, (const bf16*)x, (bf16*)out, rows, *threads) : multiply(*w, (const float*)x, (float*)out, rows, *threads);
+}
+// Whether the compiler may use this processor's wide instructions; without them torch is faster.
+int ouroboros_wide() {
+#if defined(__AVX512F__) || defined(__FMA__) || defined(__aarch64__)
+  return 1;
+#else
+  return 0;
+#endif
+}
+int ouroboros_half() {  // whether this processor multiplies bfloat16 by itself
+#if defined(__AVX512BF16__)
+  return 1;
+#else
+  return 0;
+#endif
+}
+}

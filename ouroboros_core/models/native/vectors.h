@@ -1,0 +1,145 @@
+// Sixteen numbers at a time: what one processor does in one instruction, another does in two or
+// four, in the same order. Nothing here depends on how many rows are computed together.
+#pragma once
+#include <cstdint>
+#include <cstring>
+#include <cmath>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
+#endif
+
+#define INLINE static inline __attribute__((always_inline))
+
+constexpr int LANES = 16;
+using bf16 = uint16_t;
+typedef float Floats __attribute__((vector_size(64)));
+typedef uint32_t Words __attribute__((vector_size(64)));
+typedef uint16_t Halves __attribute__((vector_size(32)));
+
+INLINE Floats all(float value) { return Floats{} + value; }
+INLINE Floats load(const float* p) { Floats v; memcpy(&v, p, sizeof v); return v; }
+INLINE void store(float* p, Floats v) { memcpy(p, &v, sizeof v); }
+
+// a * b + c, rounded once where the processor can. The compiler may not decide this by itself: it
+// could decide differently for one row and for many.
+INLINE Floats madd(Floats a, Floats b, Floats c) {
+#if defined(__AVX512F__)
+  return (Floats)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
+#elif defined(__FMA__)
+  typedef float Half __attribute__((vector_size(32)));
+  Half x[2], y[2], z[2];
+  memcpy(x, &a, 64), memcpy(y, &b, 64), memcpy(z, &c, 64);
+  for (int i = 0; i < 2; i++) z[i] = (Half)_mm256_fmadd_ps((__m256)x[i], (__m256)y[i], (__m256)z[i]);
+  memcpy(&c, z, 64);
+  return c;
+#elif defined(__aarch64__)
+  float32x4_t x[4], y[4], z[4];
+  memcpy(x, &a, 64), memcpy(y, &b, 64), memcpy(z, &c, 64);
+  for (int i = 0; i < 4; i++) z[i] = vfmaq_f32(z[i], x[i], y[i]);
+  memcpy(&c, z, 64);
+  return c;
+#else
+  return a * b + c;
+#endif
+}
+
+INLINE Floats largest(Floats a, Floats b) {
+#if defined(__AVX512F__)
+  return (Floats)_mm512_max_ps((__m512)a, (__m512)b);
+#else
+  return a > b ? a : b;
+#endif
+}
+
+INLINE float sum(Floats v) {  // always halves: 8 + 8, 4 + 4, 2 + 2, 1 + 1
+  float part[LANES];
+  store(part, v);
+  for (int half = LANES / 2; half; half /= 2)
+    for (int i = 0; i < half; i++) part[i] += part[i + half];
+  return part[0];
+}
+
+INLINE float most(Floats v) {
+  float part[LANES];
+  store(part, v);
+  float found = part[0];
+  for (int i = 1; i < LANES; i++) found = part[i] > found ? part[i] : found;
+  return found;
+}
+
+// e^x, at least e^-87; a polynomial of degree 5 around the nearest power of two (Cephes' coefficients).
+INLINE Floats exponential(Floats x) {
+  x = largest(x, all(-87.0f));
+  x = x < 88.0f ? x : all(88.0f);
+  Floats shifted = madd(x, all(1.44269504f), all(12582912.0f));  // 1.5 * 2^23: rounds to an integer
+  Floats power = shifted - 12582912.0f;
+  Floats rest = madd(power, all(-0.693359375f), x);
+  rest = madd(power, all(2.12194440e-4f), rest);
+  Floats value = all(1.9875691500e-4f);
+  value = madd(value, rest, all(1.3981999507e-3f));
+  value = madd(value, rest, all(8.3334519073e-3f));
+  value = madd(value, rest, all(4.1665795894e-2f));
+  value = madd(value, rest, all(1.6666665459e-1f));
+  value = madd(value, rest, all(5.0000001201e-1f));
+  value = madd(value, rest * rest, rest + 1.0f);
+  Words scale = (((Words)shifted) << 23) + 0x3f800000u;
+  return value * (Floats)scale;
+}
+
+INLINE Floats widened(Halves h) { return (Floats)(__builtin_convertvector(h, Words) << 16); }
+INLINE Halves narrowed(Floats v) {  // to the nearest, ties to even
+#if defined(__AVX512BF16__)
+  __m256bh near = _mm512_cvtneps_pbh((__m512)v);
+  Halves h;
+  memcpy(&h, &near, sizeof h);
+  return h;
+#else
+  Words w = (Words)v;
+  return __builtin_convertvector((w + 0x7fff + ((w >> 16) & 1)) >> 16, Halves);
+#endif
+}
+
+// What is done in the two kinds of numbers that a model can compute in. Weights are bfloat16 in both.
+//   load, store  16 numbers;  rounded  as a number of this kind is kept
+//   Pair         two rows of 16 weights; dot adds the products with two numbers
+template <class T> struct Number;
+
+template <> struct Number<float> {
+  struct Pair { Floats even, odd; };
+  INLINE Floats load(const float* p) { return ::load(p); }
+  INLINE void store(float* p, Floats v) { ::store(p, v); }
+  INLINE Floats rounded(Floats v) { return v; }
+  INLINE Pair pair(const bf16* weights) {
+    Words w;
+    memcpy(&w, weights, sizeof w);
+    return {(Floats)(w << 16), (Floats)(w & 0xffff0000u)};
+  }
+  INLINE Pair pair(const float* p) { return {::load(p), ::load(p + LANES)}; }
+  INLINE Floats dot(Floats sum, const float* x, Pair w) {
+    return madd(all(x[1]), w.odd, madd(all(x[0]), w.even, sum));
+  }
+  // Element d of the pair (even, odd) that `pair` reads, of lane i.
+  INLINE int place(int i, int d) { return LANES * d + i; }
+};
+
+template <> struct Number<bf16> {
+  using Pair = Words;
+  INLINE Floats load(const bf16* p) { Halves h; memcpy(&h, p, sizeof h); return widened(h); }
+  INLINE void store(bf16* p, Floats v) { Halves h = narrowed(v); memcpy(p, &h, sizeof h); }
+  INLINE Floats rounded(Floats v) { return widened(narrowed(v)); }
+  INLINE Pair pair(const bf16* weights) { Words w; memcpy(&w, weights, sizeof w); return w; }
+  INLINE Floats dot(Floats sum, const bf16* x, Pair w) {
+    uint32_t both;
+    memcpy(&both, x, sizeof both);
+#if defined(__AVX512BF16__)
+    return (Floats)_mm512_dpbf16_ps((__m512)sum, (__m512bh)_mm512_set1_epi32((int)both), (__m512bh)w);
+#else
+    Words wide = Words{} + both;
+    sum = madd((Floats)(wide << 16), (Floats)(w << 16), sum);
+    return madd((Floats)(wide & 0xffff0000u), (Floats)(w & 0xffff0000u), sum);
+#endif
+  }
+  INLINE int place(int i, int d) { return 2 * i + d; }
+};
