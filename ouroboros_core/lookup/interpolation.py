@@ -61,7 +61,8 @@ class Interpolation:
         if self.corpus is None:
             return Counter()
         if context not in self._retrieved:
-            found = self.corpus.find(context)
-            followed = self.corpus.continuations(found, 1, PLACES) if found else []
+            found = self.corpus.cursor(len(context)).extend(context).found
+            whole = found is not None and found.length == len(context)
+            followed = self.corpus.continuations(found, 1, PLACES) if found and whole else []
             self._retrieved[context] = Counter(token for tokens in followed for token in tokens)
         return self._retrieved[context]

@@ -98,10 +98,11 @@ class Sam(Combination):
     def __init__(self, hyperparameters: Hyperparameters, resources: Resources) -> None:
         self.settings = hyperparameters
         auxiliary, extended = resources.members.get(AUXILIARY), hyperparameters.extended
-        threshold = trusting = hyperparameters.len_threshold
-        if threshold == AUTO:
-            threshold = THRESHOLD if auxiliary is not None and not extended else 1
-            trusting = 1
+        asked = hyperparameters.len_threshold
+        if asked == AUTO:
+            threshold, trusting = (THRESHOLD if auxiliary is not None and not extended else 1), 1
+        else:
+            threshold = trusting = asked
         copies = Copying(
             resources,
             longest=upto(hyperparameters.n_predicts, LONGEST),

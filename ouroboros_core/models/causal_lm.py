@@ -219,7 +219,8 @@ class CausalLM:
                rows] is visibility among them and the new rows
         """
         past = len(self._context) + len(above)
-        return self._forward(tokens, positions, sees, wanted, above, (skipped, view, past))
+        part = skipped, view, past
+        return self._forward(tokens, positions, sees, wanted, above, part=part)
 
     @torch.inference_mode()
     def memory(self, context: Sequence[int]) -> tuple[torch.Tensor, torch.Tensor]:

@@ -42,7 +42,8 @@ def engines(model: Any) -> list[Engine]:
     if not fused.fits(model):
         return ["transformers"]
     able = native.available(model.dtype) and native.fits(model.base_model)
-    return [*(["native"] if able else []), "compact", "transformers"]
+    compact: list[Engine] = ["compact", "transformers"]
+    return ["native", *compact] if able else compact
 
 
 def product(engine: Engine, weight: torch.Tensor, bias: torch.Tensor | None = None) -> Product:

@@ -106,7 +106,7 @@ class EagleStudent(HeadStudent):
         self, target: PreTrainedModel, teacher: Teacher, recipe: EagleRecipe, outputs: Sequence[int]
     ) -> None:
         self.recipe, self.data, self.teacher = recipe, teacher.data, teacher
-        self.head = make_head(target, recipe.target, outputs, recipe.depths)
+        self.head: EagleHead = make_head(target, recipe.target, outputs, recipe.depths)
         assert self.head.join is not None
         self._join = self.head.join
         self.continues = _continues(self.head, target)

@@ -146,7 +146,7 @@ def test_features_are_the_hidden_states_between_the_layers(dtype: torch.dtype) -
     model = made("llama", dtype, num_hidden_layers=4)
     found = []
     for engine in ("native", "transformers"):
-        one = CausalLM(model, "tiny", engine=engine)  # type: ignore[arg-type]
+        one = CausalLM(model, "tiny", engine=engine)
         one.keep_features((1, 3))
         found.append(one.features(tiny.prompt(40)).float())
     assert found[0].shape == (39, 3 * 48)
