@@ -191,8 +191,9 @@ def costs_of(
     how    says which passes compute, so that others are timed anew
     heads  what is trained for the target beside the EAGLE head, by kind
     """
-    names = (target.name, draft.name if draft else None, head.name if head else None, how)
-    names += tuple(f"{kind} {one.name}" for kind, one in (heads or {}).items())
+    others = [f"{kind} {one.name}" for kind, one in (heads or {}).items()]
+    known = (target.name, draft.name if draft else None, head.name if head else None, how)
+    names = (*known, *others)
     key = hashlib.sha256(repr((asdict(environment), names)).encode()).hexdigest()[:16]
     file = cache_folder() / "costs" / f"{key}.json"
     try:
