@@ -172,7 +172,7 @@ def head(architecture: str, depths: tuple[int, ...] = (), kind: str = "eagle") -
     from ouroboros_core.training.session import RECIPES, make_student
 
     data, model = written(architecture, kind)
-    more = {"depths": depths} if kind == "eagle" else {}
+    more: dict[str, Any] = {"depths": depths} if kind == "eagle" else {}
     recipe = RECIPES[kind](
         architecture,
         (),

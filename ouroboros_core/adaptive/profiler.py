@@ -192,7 +192,8 @@ def costs_of(
     heads  what is trained for the target beside the EAGLE head, by kind
     """
     others = [f"{kind} {one.name}" for kind, one in (heads or {}).items()]
-    names = (target.name, draft and draft.name, head and head.name, how, *others)
+    known = (target.name, draft.name if draft else None, head.name if head else None, how)
+    names = (*known, *others)
     key = hashlib.sha256(repr((asdict(environment), names)).encode()).hexdigest()[:16]
     file = cache_folder() / "costs" / f"{key}.json"
     try:

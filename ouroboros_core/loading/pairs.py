@@ -24,7 +24,7 @@ from ouroboros_core.adaptive.cost_model import TYPICAL, Costs
 from ouroboros_core.adaptive.profiler import costs_of
 from ouroboros_core.environment import Environment
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.interfaces import Drafter
+from ouroboros_core.interfaces import HeldDrafter
 from ouroboros_core.loading import embedded
 from ouroboros_core.loading.capacity import check_text, give_back
 from ouroboros_core.loading.check import check_tree_support, checked
@@ -73,7 +73,7 @@ class Pair:
     head: EagleDrafter | None = None
     corpus: Corpus | None = None
     costs: Costs = TYPICAL
-    heads: Mapping[str, Drafter] = field(default_factory=dict)
+    heads: Mapping[str, HeldDrafter] = field(default_factory=dict)
 
     @property
     def beside(self) -> list[str]:

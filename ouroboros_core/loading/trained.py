@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.interfaces import Drafter
+from ouroboros_core.interfaces import HeldDrafter
 from ouroboros_core.loading import embedded
 from ouroboros_core.models.causal_lm import CausalLM
 from ouroboros_core.models.eagle import signature
@@ -62,9 +62,9 @@ def chosen_folders(named: str | Sequence[str] | None, shipped: bool) -> dict[str
     return folders
 
 
-def load_others(folders: dict[str, str], target: CausalLM) -> dict[str, Drafter]:
+def load_others(folders: dict[str, str], target: CausalLM) -> dict[str, HeldDrafter]:
     """The heads of other kinds, by kind; errors are those of `TrainedHead.load`."""
-    found: dict[str, Drafter] = {}
+    found: dict[str, HeldDrafter] = {}
     own = signature(target.model) if folders.keys() & KINDS.keys() else ()
     for kind, (weights, drafter) in KINDS.items():
         if kind in folders:

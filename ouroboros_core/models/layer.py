@@ -79,13 +79,13 @@ def turned(x: torch.Tensor, positions: torch.Tensor, theta: float) -> torch.Tens
     steps = torch.arange(half, device=x.device, dtype=torch.float32) / half
     angles = positions[:, None].float() / theta**steps
     cos, sin = (torch.cat([one, one], -1).to(x.dtype) for one in (angles.cos(), angles.sin()))
-    first, second = x.split([half, x.shape[-1] - half], -1)
+    first, second = torch.split(x, [half, x.shape[-1] - half], -1)
     return x * cos + torch.cat([-second, first], -1) * sin
 
 
 def split(x: torch.Tensor, heads: int) -> torch.Tensor:
     """[..., rows, heads * width] as [..., heads, rows, width]."""
-    return x.unflatten(-1, (heads, -1)).transpose(-3, -2)
+    return x.view(*x.shape[:-1], heads, -1).transpose(-3, -2)
 
 
 def attend(q: torch.Tensor, rows: Rows, mask: torch.Tensor | None) -> torch.Tensor:

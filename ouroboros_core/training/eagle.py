@@ -272,4 +272,5 @@ def linear_guess(teacher: Teacher, recipe: Recipe, layer: int) -> torch.Tensor:
         if seen >= SAMPLE:
             break
     square += 1e-4 * square.diagonal().mean() * torch.eye(width, dtype=torch.float64)
-    return torch.linalg.solve(square, cross).T
+    found: torch.Tensor = torch.linalg.solve(square, cross).T
+    return found

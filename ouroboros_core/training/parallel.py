@@ -144,7 +144,7 @@ def guesses(head: ParallelHead, x: torch.Tensor, hidden: torch.Tensor) -> list[t
     own = own_rows(config, head.maps, rows, positions)
     sees = group_mask(length, config.group).to(x.device)
     found = states(config, head.maps, rows, positions, own, sees)
-    return [*found.split(length, 1)]
+    return [*torch.split(found, length, 1)]
 
 
 def group_mask(length: int, group: int) -> torch.Tensor:

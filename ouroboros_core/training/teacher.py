@@ -167,8 +167,8 @@ class Teacher:
             return ids, probabilities, last[..., :0]
         if cache is not None:
             held = cache.layers[-1]
-            kept = [part.transpose(1, 2).flatten(2) for part in (held.keys, held.values)]
-            return ids, probabilities, torch.cat(kept, -1).bfloat16()
+            memory = [part.transpose(1, 2).flatten(2) for part in (held.keys, held.values)]
+            return ids, probabilities, torch.cat(memory, -1).bfloat16()
         between = [output.hidden_states[depth] for depth in self._depths]
         return ids, probabilities, torch.cat([last, *between], -1).bfloat16()
 

@@ -510,6 +510,15 @@ def test_a_head_refuses_another_target(target: str, written: Path, tmp_path: Pat
         (["eagle", "--data", "DATA", "--depths", "1,99"], "depths must be different numbers of"),
         (["eagle", "--data", "DATA", "--held-out", "99999"], "held_out must be between 1 and"),
         (["eagle", "--data", "DATA", "--start", "nowhere"], "nowhere holds no head"),
+        (
+            ["medusa", "--data", "DATA", "--heads", "0"],
+            "heads must be a whole number of at least 1",
+        ),
+        (
+            ["parallel", "--data", "DATA", "--group", "1"],
+            "group must be a whole number of at least 2",
+        ),
+        (["glide", "--data", "DATA", "--start", "nowhere"], "nowhere holds no head of this shape"),
     ],
 )
 def test_bad_input_is_refused_with_what_is_allowed(
