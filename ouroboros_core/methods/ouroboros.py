@@ -95,12 +95,12 @@ class Ouroboros(Method):
 
     class Hyperparameters(hyperparameters.Hyperparameters):
         gamma: Annotated[int, Ge(1), Le(32)] | Auto = Field(
-            AUTO, examples=[6], description="Draft tokens per step."
+            AUTO, examples=[4], description="Draft tokens per step."
         )
         window_size: Annotated[int, Ge(1), Le(60)] | Auto = Field(
             AUTO, examples=[4], description="Columns of the draft model's lookahead window (W)."
         )
-        ngram_size: int = Field(5, ge=3, le=10, description="Key token and phrase together (N).")
+        ngram_size: int = Field(4, ge=3, le=10, description="Key token and phrase together (N).")
         guess_set_size: int = Field(4, ge=1, le=60, description="Phrases kept per key (G).")
         top_k_suffixes: Annotated[int, Ge(0), Le(20)] | Auto = Field(
             AUTO, examples=[3], description="Candidate suffixes behind the draft (K)."

@@ -98,11 +98,10 @@ class Sam(Combination):
     def __init__(self, hyperparameters: Hyperparameters, resources: Resources) -> None:
         self.settings = hyperparameters
         auxiliary, extended = resources.members.get(AUXILIARY), hyperparameters.extended
-        asked = hyperparameters.len_threshold
-        if asked == AUTO:
-            threshold, trusting = (THRESHOLD if auxiliary is not None and not extended else 1), 1
-        else:
-            threshold = trusting = asked
+        shortest = hyperparameters.len_threshold
+        threshold = trusting = upto(shortest, 1)
+        if shortest == AUTO and auxiliary is not None and not extended:
+            threshold = THRESHOLD
         copies = Copying(
             resources,
             longest=upto(hyperparameters.n_predicts, LONGEST),

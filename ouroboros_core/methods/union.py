@@ -25,7 +25,7 @@ from ouroboros_core.methods.copying import Copying
 
 NGRAM_SIZE = 5
 GUESS_SET_SIZE = 7
-"""The n-gram size of the window, as in lookahead decoding."""
+"""The n-gram size of window and phrases, as in lookahead decoding."""
 
 LONGEST = 24
 """Tokens copied at most."""
@@ -87,10 +87,13 @@ class Union(Combination):
         cls, hyperparameters: Any, resources: Resources
     ) -> dict[str, tuple[str, dict[str, Any]]]:
         chosen: dict[str, tuple[str, dict[str, Any]]] = {}
-        drafts = {Need.HEAD: "eagle2", Need.DRAFT_MODEL: "ouroboros"}
-        drafting = next((name for need, name in drafts.items() if resources.has(need)), None)
+        drafts: dict[Need, tuple[str, dict[str, Any]]] = {
+            Need.HEAD: ("eagle2", {}),
+            Need.DRAFT_MODEL: ("ouroboros", {"ngram_size": NGRAM_SIZE, "extended": True}),
+        }
+        drafting = next((draft for need, draft in drafts.items() if resources.has(need)), None)
         if drafting and hyperparameters.drafting:
-            chosen["draft"] = drafting, {"extended": True}
+            chosen["draft"] = drafting
         if hyperparameters.recycling:
             chosen["recycled"] = "token_recycling", {}
         width = hyperparameters.window_size

@@ -40,7 +40,7 @@ def test_methods_are_listed_with_their_settings_and_the_default() -> None:
         "choices": [],
         "help": "Draft tokens per step.",
     }
-    gamma |= {"auto": True, "fixed": 6}
+    gamma |= {"auto": True, "fixed": 4}
     assert listed[-1]["knobs"]["gamma"] == gamma
     text = process("methods").stdout
     assert all(m["id"] in text for m in listed)

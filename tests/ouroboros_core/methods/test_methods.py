@@ -213,7 +213,7 @@ def test_runs_do_not_touch_each_other(method: str) -> None:
 
 def test_a_pool_of_another_ngram_size_is_refused() -> None:
     with pytest.raises(
-        InvalidInput, match="n-grams of 9 tokens, but ngram_size is 5: set ngram_size to 9"
+        InvalidInput, match="n-grams of 9 tokens, but ngram_size is 4: set ngram_size to 9"
     ):
         run(tiny.pair("llama"), "ouroboros", prompt(), 5, memory=PhrasePool(9, 7))
 
