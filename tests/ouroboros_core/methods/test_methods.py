@@ -34,7 +34,11 @@ METHODS = tuple(methods.available())
 NEEDS = {m.id: methods.needed(m, m.Hyperparameters()) for m in methods.available().values()}
 ALONE = tuple(m.id for m in methods.available().values() if not m.proposes)
 """Methods that propose nothing."""
-NARROW: dict[str, dict[str, Any]] = {"cape": {"max_candidates": 2}, "graph": {"candidates": 2}}
+NARROW: dict[str, dict[str, Any]] = {
+    "cape": {"max_candidates": 2},
+    "graph": {"candidates": 2, "sibling_threshold": 0.5},
+    "superposed": {"drafts": 2},
+}
 """For methods whose candidates would else hold every token that the tiny targets may say."""
 SAMPLED = Sampling(temperature=0.7, top_k=20, top_p=0.95, seed=2)
 
