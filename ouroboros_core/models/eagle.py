@@ -70,16 +70,16 @@ class Layout:
                      layer's queries, keys and values are made of both, the embedding first.
                      What it reads of the target is what a matrix makes of the states from between
                      the layers, without the last one (EAGLE-3)
-    between          width of each of these states, where it isn't the head's own
+    between          width of each of these states, where it is not the head's own
     input_norm       whether a norm stands before the layer's attention
     last_norm        what the norm behind the layer is for: what the head goes on from and the
                      logits made of it, the logits alone, or there is none
     bias             of the matrix that joins, or of the one over the states
     attention_bias   of queries, keys and values
-    attention_width  of one of the layer's attention heads, where it isn't width / heads
+    attention_width  of one of the layer's attention heads, where it is not width / heads
     rope             transformers' `rope_parameters`, where more than the base is to be said
     own_outputs      whether the head has an output matrix of its own, of as many rows as outputs
-    own_tokens       rows of the head's own embedding matrix; 0: it's the target's
+    own_tokens       rows of the head's own embedding matrix; 0: it is the target's
     """
 
     beside: bool = False
@@ -197,7 +197,6 @@ class EagleHead(nn.Module):
         from safetensors.torch import save_file
 
         assert self.layout == OWN
-
         folder.mkdir(parents=True, exist_ok=True)
         state = {k: v.detach().cpu() for k, v in self.parts.items()}
         state = {

@@ -398,7 +398,7 @@ def test_the_command_line_takes_a_published_head(tmp_path: Path, ouroboros: Ask)
 
 
 class Bad:
-    """A pickle that writes a file when it's loaded as any pickle can be."""
+    """A pickle that writes a file when it is loaded, as any pickle can do."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
