@@ -106,7 +106,7 @@ class _Graph:
         while waiting:
             index, number, match = waiting.popleft()
             node = self.nodes[index]
-            if node.read is not None and evaluation is not None and not match:
+            if node.read is not None and node.children and evaluation is not None and not match:
                 builder.note_output(number, (evaluation, node.read))
             if node.same is not None:
                 node, match = self.nodes[node.same], len(node.ending)

@@ -33,6 +33,7 @@ from ouroboros_core.decoding.generation import Generation, Task
 from ouroboros_core.decoding.trace import Seconds, Trace
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.loading.pairs import Pair, load_pair
+from ouroboros_core.methods.base import Need
 from ouroboros_core.sampling import Sampling
 from scripts import copies
 from scripts.profile_steps import profile, table
@@ -348,8 +349,8 @@ def test_a_resumed_benchmark_has_the_counts_of_an_uninterrupted_one(
 def test_every_kind_of_memory_is_kept_over_an_interruption(pair: Pair, tmp_path: Path) -> None:
     """The oracle is the benchmark that was not interrupted; asked again, what was kept saves
     passes."""
-    kinds = "lookahead", "prompt_lookup", "token_recycling", "sam"
-    warm = [f"{name}[warm=true]" for name in kinds]
+    kinds = "lookahead[extended=true", "prompt_lookup[", "token_recycling[", "sam["
+    warm = [f"{name},warm=true]".replace("[,", "[") for name in kinds]
     names = ["autoregressive", *warm]
     without_history(pair)
 
@@ -806,7 +807,9 @@ def test_without_a_draft_the_methods_that_need_none_run(
     assert result.returncode == 0, result.stderr
     data = json.loads(out.read_text())
     assert {row["method"] for row in data["rows"]} == {
-        m.id for m in methods.available().values() if not methods.needed(m, m.Hyperparameters())
+        m.id
+        for m in methods.available().values()
+        if methods.needed(m, m.Hyperparameters()) <= {Need.SELF_DRAFT}
     }
     assert {run["question"] for run in data["runs"]} == {0, 1}, (
         "one of each of the first two groups"
