@@ -12,7 +12,7 @@ import torch
 from ouroboros_core import methods
 from ouroboros_core.decoding.recorder import TOP, Recorder
 from ouroboros_core.decoding.trace import Judged, Step
-from ouroboros_core.methods.base import Need
+from ouroboros_core.methods.base import TRAINED, Need
 from ouroboros_core.models.causal_lm import CausalLM
 from ouroboros_core.models.skips import without
 from ouroboros_core.sampling import Sampler, Sampling, process, softmax
@@ -26,6 +26,7 @@ OWN_PASSES = {Need.DRAFT_MODEL, Need.SELF_DRAFT}
 MIXED_ROWS = {"draft_only", "superposed"}
 DRAFTED = [m for m in METHODS if methods.get(m).needs & OWN_PASSES and m not in MIXED_ROWS]
 DRAFTED += ["union"]
+HEADS = [m for m in METHODS if methods.get(m).needs & {Need.HEAD, *TRAINED}]
 RULES = {
     "greedy": Sampling(),
     "match": Sampling(temperature=0.8, top_k=12, top_p=0.95, seed=4),
@@ -98,17 +99,11 @@ def test_the_drafts_opinion_is_that_of_a_plain_pass_of_the_draft(method: str, ru
 
 
 @pytest.mark.parametrize("rule", ["greedy", "rejection"])
-def test_an_eagle_heads_opinion_is_there_where_it_was_asked(rule: str) -> None:
-    steps = run(
-        tiny.pair("llama", "sdpa"),
-        "eagle2",
-        prompt(),
-        40,
-        RULES[rule],
-        record=True,
-        tree_depth=3,
-        tree_width=2,
-    )
+@pytest.mark.parametrize("method", HEADS)
+def test_a_heads_opinion_is_there_where_it_was_asked(method: str, rule: str) -> None:
+    few = {"tree_depth": 3, "tree_width": 2} if method == "eagle2" else {}
+    models = tiny.pair("llama", "sdpa")
+    steps = run(models, method, prompt(), 40, RULES[rule], record=True, **few)
     seen = 0
     for step, judged, _, _ in judged_in(prompt(), steps):
         if judged.node == 0 and len(step.tree) > 1:
