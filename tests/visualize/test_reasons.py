@@ -287,6 +287,15 @@ def test_a_speedup_that_passes_cannot_explain_is_said_to_be_measured_on_a_busy_m
     )
 
 
+def test_what_is_kept_from_an_earlier_run_is_not_called_a_place_in_this_text() -> None:
+    copy = Provenance(Source.COPY, Learned.HISTORY, match=3)
+    assert origin(copy) == "copied from the text of an earlier run; behind a match of 3 tokens"
+    recycled = Provenance(Source.RECYCLED, Learned.HISTORY, 4, rank=1)
+    assert origin(recycled) == "kept from an earlier run; candidate number 2"
+    phrase = Provenance(Source.PHRASE, Learned.HISTORY)
+    assert origin(phrase) == "phrase learned in an earlier run"
+
+
 def test_the_pool_is_told_by_where_its_phrases_were_learned_and_what_paid_off() -> None:
     trace = replace(typed_trace(), pieces={20: " a", 21: " b"})
     section = numbers.phrase_pool(trace)
