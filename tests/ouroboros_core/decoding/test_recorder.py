@@ -101,7 +101,7 @@ def test_the_drafts_opinion_is_that_of_a_plain_pass_of_the_draft(method: str, ru
 @pytest.mark.parametrize("rule", ["greedy", "rejection"])
 @pytest.mark.parametrize("method", HEADS)
 def test_a_heads_opinion_is_there_where_it_was_asked(method: str, rule: str) -> None:
-    few = {"tree_depth": 3, "tree_width": 2} if method == "eagle2" else {}
+    few: dict[str, Any] = {"tree_depth": 3, "tree_width": 2} if method == "eagle2" else {}
     models = tiny.pair("llama", "sdpa")
     steps = run(models, method, prompt(), 40, RULES[rule], record=True, **few)
     seen = 0

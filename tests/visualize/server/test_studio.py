@@ -215,7 +215,7 @@ def test_what_is_kept_for_a_warm_start_belongs_to_one_visitor(runner: Runner, me
     task, mine, other = make_task(method=method), Session(), Session()
     if method == "ouroboros":  # phrases of the text, of which so short a one has some
         kind = methods.get(method)
-        task = replace(task, hyperparameters=kind.Hyperparameters(extended=True))
+        task = replace(task, hyperparameters=kind.Hyperparameters.parse({"extended": True}))
     said = []
     for session in (mine, mine, other):
         asked = Asked(task, warm=True)
