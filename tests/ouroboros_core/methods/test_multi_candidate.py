@@ -119,6 +119,7 @@ def test_the_emitted_token_has_exactly_the_targets_probability(seed: int, count:
     assert accepted > np.minimum(p, q).sum() - 1e-9, "one candidate alone"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", ["rejection", "block"])
 @pytest.mark.parametrize("config", ["2,2", "1,2,1", "3,1,1"])
 def test_drafted_corrected_and_bonus_tokens_follow_the_target(rule: str, config: str) -> None:

@@ -194,6 +194,7 @@ def test_greedy_all_chains_are_one() -> None:
     assert trees[0].tokens == trees[1].tokens and trees[0].parents == trees[1].parents
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", ["rejection", "block"])
 def test_drafted_corrected_and_bonus_tokens_follow_the_target(rule: str) -> None:
     """Counts by place in the step and by the two tokens before, which are all that the target's
