@@ -1,8 +1,8 @@
 // One forward pass of a decoder of the Llama family over rows of a token tree.
 //
 // A row's numbers never depend on the rows beside it: every output has one accumulator with a fixed
-// order of additions, and the keys that a row sees are visited in the order of the text, wherever in
-// the cache they lie. So a tree's rows equal, bit for bit, those of passes over one token each.
+// order of additions, and the keys that a row sees are visited in the order of the text, wherever
+// in the cache they lie. So a tree's rows equal, bit for bit, those of passes over one token each.
 //
 // Weights are bfloat16, laid out in panels of 32 outputs: [panel][pair of inputs][output][2]. The
 // numbers in between are of type T: bfloat16, rounded where transformers' model rounds, or float.
@@ -45,11 +45,11 @@ struct Threads {  // of torch's own OpenMP, so that there is one pool
   int64_t wanted;
 };
 struct Pass {
-  int64_t rows, past;       // rows are written behind the `past` ones that are cached
-  void* x;                  // [rows, width] embeddings; the last layer's states afterwards
-  void* hidden;             // [rows, width] out: the same, normalised
-  const float *cos, *sin;   // [rows, head]: of each row's position
-  void **keys, **values;    // a layer's cache [shared, capacity, head]
+  int64_t rows, past;      // rows are written behind the `past` ones that are cached
+  void* x;                 // [rows, width] embeddings; the last layer's states afterwards
+  void* hidden;            // [rows, width] out: the same, normalised
+  const float *cos, *sin;  // [rows, head]: of each row's position
+  void **keys, **values;   // a layer's cache [shared, capacity, head]
   int64_t capacity;
   const int32_t* straight;  // [rows]: so many first tokens of its text lie in order from slot 0
   const int32_t* begin;     // [rows + 1]: the slots of the others, in the order of the text,
@@ -83,7 +83,8 @@ class Team {
     phase.wait(turn, std::memory_order_acquire);  // somebody else needs the processor: sleep
   }
   // Whoever is free takes the next of `count` pieces of work.
-  template <class Work> void share(int counter, int count, Work work) {
+  template <class Work>
+  void share(int counter, int count, Work work) {
     for (int i; (i = next[counter].fetch_add(1, std::memory_order_relaxed)) < count;) work(i);
     wait();
   }
@@ -94,7 +95,8 @@ class Team {
   std::atomic<int> arrived{0}, phase{0};
 };
 
-template <class Work> struct Region {
+template <class Work>
+struct Region {
   Work& work;
   Team& team;
   const Threads& threads;
@@ -106,13 +108,15 @@ template <class Work> struct Region {
 };
 
 // Calls work(thread) in each of the threads, of which there may be fewer than are wanted.
-template <class Work> static void together(const Threads& threads, Team& team, Work work) {
+template <class Work>
+static void together(const Threads& threads, Team& team, Work work) {
   if (threads.wanted <= 1 || !threads.parallel) return work(0);
   Region<Work> region{work, team, threads};
   threads.parallel(Region<Work>::enter, &region, (unsigned)threads.wanted, 0);
 }
 
-template <class T> struct Buffer {  // aligned memory that is given back
+template <class T>
+struct Buffer {  // aligned memory that is given back
   T* p;
   explicit Buffer(int64_t count) : p((T*)aligned_alloc(64, (count * sizeof(T) + 127) / 64 * 64)) {}
   ~Buffer() { free(p); }
@@ -121,7 +125,8 @@ template <class T> struct Buffer {  // aligned memory that is given back
 
 // ---- products ----
 
-template <class T, int M> static void tile(const Matrix& w, int panel, const T* x, float* out) {
+template <class T, int M>
+static void tile(const Matrix& w, int panel, const T* x, float* out) {
   using N = Number<T>;
   Floats sums[M][2] = {};
   const bf16* weights = w.panels + (int64_t)panel * w.inner * PANEL;
@@ -152,7 +157,8 @@ INLINE void tile_of(int rows, const Matrix& w, int panel, const T* x, float* out
 }
 
 // out [rows][32]: one panel's products with all rows x [rows][inner].
-template <class T> static void panel_rows(const Matrix& w, int panel, const T* x, int rows, float* out) {
+template <class T>
+static void panel_rows(const Matrix& w, int panel, const T* x, int rows, float* out) {
   int tiles = (rows + MOST - 1) / MOST;
   for (int i = 0, row = 0; i < tiles; i++) {
     int some = (rows - row + tiles - i - 1) / (tiles - i);
@@ -172,11 +178,13 @@ INLINE void each_result(const Matrix& w, int panel, const T* x, int rows, float*
   for (int row = 0; row < rows; row++)
     for (int c = 0; c < PANEL; c += LANES) {
       int64_t column = (int64_t)PANEL * panel + c, left = w.outer - column;
-      if (left > 0) put(row, column, load(scratch + PANEL * row + c), (int)std::min<int64_t>(LANES, left));
+      if (left > 0)
+        put(row, column, load(scratch + PANEL * row + c), (int)std::min<int64_t>(LANES, left));
     }
 }
 
-template <class T> INLINE void put_some(T* p, Floats v, int count) {
+template <class T>
+INLINE void put_some(T* p, Floats v, int count) {
   T all_of_them[LANES];
   if (count == LANES) return Number<T>::store(p, v);
   Number<T>::store(all_of_them, v);
@@ -188,7 +196,8 @@ INLINE int panels(const Matrix& w) { return (int)((w.outer + PANEL - 1) / PANEL)
 // ---- what happens to a row between the products ----
 
 // out = x / sqrt(mean of squares + eps) * weight; the widths are multiples of 16.
-template <class T> static void normalise(const T* x, const float* weight, T* out, int64_t width, float eps) {
+template <class T>
+static void normalise(const T* x, const float* weight, T* out, int64_t width, float eps) {
   using N = Number<T>;
   Floats squares = {};
   for (int64_t i = 0; i < width; i += LANES) {
@@ -201,7 +210,8 @@ template <class T> static void normalise(const T* x, const float* weight, T* out
 }
 
 // Turn the two halves of a head by a position's angles.
-template <class T> static void rotate(T* v, const float* cos, const float* sin, int64_t head) {
+template <class T>
+static void rotate(T* v, const float* cos, const float* sin, int64_t head) {
   using N = Number<T>;
   for (int64_t i = 0; i < head / 2; i += LANES) {
     Floats a = N::load(v + i), b = N::load(v + head / 2 + i);
@@ -211,7 +221,8 @@ template <class T> static void rotate(T* v, const float* cos, const float* sin, 
   }
 }
 
-template <class T> INLINE Floats gated(Floats gate, Floats up) {
+template <class T>
+INLINE Floats gated(Floats gate, Floats up) {
   using N = Number<T>;
   gate = N::rounded(gate);
   Floats silu = gate / (1.0f + exponential(-gate));
@@ -222,7 +233,8 @@ template <class T> INLINE Floats gated(Floats gate, Floats up) {
 
 // The keys of 16 tokens of a text as panels of pairs, and their values in pairs of tokens. A lane
 // without a token is zero.
-template <class T> static void lay_keys(const T* const* tokens, int64_t head, T* out) {
+template <class T>
+static void lay_keys(const T* const* tokens, int64_t head, T* out) {
   for (int i = 0; i < LANES; i++)
     for (int64_t d = 0; d < head; d += 2) {
       T* pair = out + LANES * d;
@@ -230,7 +242,8 @@ template <class T> static void lay_keys(const T* const* tokens, int64_t head, T*
       pair[Number<T>::place(i, 1)] = tokens[i] ? tokens[i][d + 1] : T(0);
     }
 }
-template <class T> static void lay_values(const T* const* tokens, int64_t head, T* out) {
+template <class T>
+static void lay_values(const T* const* tokens, int64_t head, T* out) {
   for (int i = 0; i < LANES; i += 2, out += 2 * head)
     for (int64_t d = 0; d < head; d += LANES)
       for (int lane = 0; lane < LANES; lane++)
@@ -241,7 +254,8 @@ template <class T> static void lay_values(const T* const* tokens, int64_t head, 
 }
 
 // Products of `N` queries with 16 keys.
-template <class T, int N> static void score(const T* const* q, const T* keys, int64_t head, float* const* out) {
+template <class T, int N>
+static void score(const T* const* q, const T* keys, int64_t head, float* const* out) {
   Floats sums[N] = {};
   for (int64_t d = 0; d < head; d += 2) {
     auto pair = Number<T>::pair(keys + LANES * d);
@@ -253,11 +267,13 @@ template <class T, int N> static void score(const T* const* q, const T* keys, in
 
 // Adds to `N` sums [head] the values of some blocks of 16 tokens, weighted.
 template <class T, int N>
-static void mix(const T* const* weights, const T* values, int blocks, int64_t head, float* const* sums) {
+static void mix(const T* const* weights, const T* values, int blocks, int64_t head,
+                float* const* sums) {
   for (int64_t d = 0; d < head; d += 2 * LANES) {
     Floats held[N][2];
 #pragma GCC unroll 6
-    for (int n = 0; n < N; n++) held[n][0] = load(sums[n] + d), held[n][1] = load(sums[n] + d + LANES);
+    for (int n = 0; n < N; n++)
+      held[n][0] = load(sums[n] + d), held[n][1] = load(sums[n] + d + LANES);
     for (int pair = 0; pair < blocks * LANES / 2; pair++) {
       const T* v = values + 2 * head * pair + 2 * d;
       auto left = Number<T>::pair(v), right = Number<T>::pair(v + 2 * LANES);
@@ -268,7 +284,8 @@ static void mix(const T* const* weights, const T* values, int blocks, int64_t he
       }
     }
 #pragma GCC unroll 6
-    for (int n = 0; n < N; n++) store(sums[n] + d, held[n][0]), store(sums[n] + d + LANES, held[n][1]);
+    for (int n = 0; n < N; n++)
+      store(sums[n] + d, held[n][0]), store(sums[n] + d + LANES, held[n][1]);
   }
 }
 
@@ -279,7 +296,8 @@ INLINE void score_of(int count, const T* const* q, const T* keys, int64_t head, 
   score<T, N>(q, keys, head, out);
 }
 template <class T, int N = MIXED>
-INLINE void mix_of(int count, const T* const* w, const T* values, int blocks, int64_t head, float* const* sums) {
+INLINE void mix_of(int count, const T* const* w, const T* values, int blocks, int64_t head,
+                   float* const* sums) {
   if constexpr (N > 1)
     if (count < N) return mix_of<T, N - 1>(count, w, values, blocks, head, sums);
   mix<T, N>(w, values, blocks, head, sums);
@@ -288,7 +306,8 @@ INLINE void mix_of(int count, const T* const* w, const T* values, int blocks, in
 INLINE int blocks_of(int64_t tokens) { return (int)((tokens + LANES - 1) / LANES); }
 
 // Attention of some rows in the query heads that share one head of keys and values.
-template <class T> class Attention {
+template <class T>
+class Attention {
  public:
   Attention(const Decoder& d, const Pass& p, int64_t most_rows)
       : decoder(d), pass(p), group(d.heads / d.shared) {
@@ -302,14 +321,19 @@ template <class T> class Attention {
   int64_t floats, numbers;  // scratch that one thread needs
 
   // mixed [rows][heads * head] out.
-  void run(int64_t first, int64_t rows, int64_t shared, const T* qkv, int64_t layer, T* mixed, float* f, T* t) const {
-    int64_t head = decoder.head, queries = rows * group, line = (decoder.heads + 2 * decoder.shared) * head;
+  void run(int64_t first, int64_t rows, int64_t shared, const T* qkv, int64_t layer, T* mixed,
+           float* f, T* t) const {
+    int64_t head = decoder.head, queries = rows * group,
+            line = (decoder.heads + 2 * decoder.shared) * head;
     const T* keys = (const T*)pass.keys[layer] + shared * pass.capacity * head;
     const T* values = (const T*)pass.values[layer] + shared * pass.capacity * head;
     float *scores = f, *sums = f + queries * stride;
-    T *weights = t, *laid_keys = weights + queries * stride, *laid_values = laid_keys + stride * head;
+    T *weights = t, *laid_keys = weights + queries * stride,
+      *laid_values = laid_keys + stride * head;
     T* tail = laid_values + stride * head;
-    auto query = [&](int64_t n) { return qkv + (first + n / group) * line + (shared * group + n % group) * head; };
+    auto query = [&](int64_t n) {
+      return qkv + (first + n / group) * line + (shared * group + n % group) * head;
+    };
     auto row_of = [&](int64_t n) { return first + n / group; };
 
     // Blocks of 16 tokens that lie in order are laid out once for all rows.
@@ -328,7 +352,8 @@ template <class T> class Attention {
     for (int64_t n = 0; n < queries; n += QUERIES) {
       int count = (int)std::min<int64_t>(QUERIES, queries - n), blocks = 0;
       const T* q[QUERIES];
-      for (int i = 0; i < count; i++) q[i] = query(n + i), blocks = std::max(blocks, in_order(row_of(n + i)));
+      for (int i = 0; i < count; i++)
+        q[i] = query(n + i), blocks = std::max(blocks, in_order(row_of(n + i)));
       for (int b = 0; b < blocks; b++) {
         float* out[QUERIES];
         for (int i = 0; i < count; i++) out[i] = scores + (n + i) * stride + b * LANES;
@@ -345,14 +370,16 @@ template <class T> class Attention {
           score<T, 1>(&q, tail, head, &out);
         }
       }
-    for (int64_t n = 0; n < queries; n++) soften(scores + n * stride, weights + n * stride, length(row_of(n)));
+    for (int64_t n = 0; n < queries; n++)
+      soften(scores + n * stride, weights + n * stride, length(row_of(n)));
 
     memset(sums, 0, queries * head * sizeof(float));
     for (int64_t n = 0; n < queries;) {
       int count = 0, blocks = in_order(row_of(n));
       const T* w[MIXED];
       float* out[MIXED];
-      for (; count < MIXED && n + count < queries && together(row_of(n), row_of(n + count)); count++) {
+      for (; count < MIXED && n + count < queries && together(row_of(n), row_of(n + count));
+           count++) {
         w[count] = weights + (n + count) * stride, out[count] = sums + (n + count) * head;
         blocks = std::max(blocks, in_order(row_of(n + count)));
       }
@@ -371,7 +398,8 @@ template <class T> class Attention {
     for (int64_t n = 0; n < queries; n++) {
       Floats factor = all(scores[n * stride]);  // left there by soften
       T* out = mixed + row_of(n) * decoder.heads * head + (shared * group + n % group) * head;
-      for (int64_t d = 0; d < head; d += LANES) Number<T>::store(out + d, load(sums + n * head + d) * factor);
+      for (int64_t d = 0; d < head; d += LANES)
+        Number<T>::store(out + d, load(sums + n * head + d) * factor);
     }
   }
 
@@ -380,7 +408,9 @@ template <class T> class Attention {
   const Pass& pass;
   int64_t group, longest, stride;
 
-  int64_t length(int64_t row) const { return pass.straight[row] + pass.begin[row + 1] - pass.begin[row]; }
+  int64_t length(int64_t row) const {
+    return pass.straight[row] + pass.begin[row + 1] - pass.begin[row];
+  }
   bool straight(int64_t row) const { return pass.begin[row + 1] == pass.begin[row]; }
   // Blocks of a row's text that are those of the cache.
   int in_order(int64_t row) const {
@@ -420,15 +450,19 @@ template <class T> class Attention {
 
 // ---- the pass ----
 
-template <class T> static void run(const Decoder& d, const Pass& p, const Threads& threads) {
+template <class T>
+static void run(const Decoder& d, const Pass& p, const Threads& threads) {
   using N = Number<T>;
   int64_t rows = p.rows, head = d.head, line = (d.heads + 2 * d.shared) * head;
   // Few enough rows a piece that all threads have work, and enough for keys to be laid out once.
-  int64_t some = std::min<int64_t>(16, std::max<int64_t>(1, rows / 2)), pieces = (rows + some - 1) / some;
+  int64_t some = std::min<int64_t>(16, std::max<int64_t>(1, rows / 2)),
+          pieces = (rows + some - 1) / some;
   Attention<T> attention(d, p, some);
   int64_t widest = 2 * PANEL * rows;
-  Buffer<T> normed(rows * d.width), qkv(rows * line), mixed(rows * d.heads * head), active(rows * d.middle);
-  Buffer<float> scratch(threads.wanted * (widest + LANES)), floats(threads.wanted * attention.floats);
+  Buffer<T> normed(rows * d.width), qkv(rows * line), mixed(rows * d.heads * head),
+      active(rows * d.middle);
+  Buffer<float> scratch(threads.wanted * (widest + LANES)),
+      floats(threads.wanted * attention.floats);
   Buffer<T> numbers(threads.wanted * attention.numbers);
   T *x = (T*)p.x, *hidden = (T*)p.hidden;
   Team team((int)(8 * d.layers + 1));
@@ -438,7 +472,9 @@ template <class T> static void run(const Decoder& d, const Pass& p, const Thread
     N::store(sum, N::load(sum) + N::rounded(v));
   };
   auto norm_all = [&](int counter, const float* weight, T* out) {
-    team.share(counter, (int)rows, [&](int r) { normalise(x + r * d.width, weight, out + r * d.width, d.width, d.eps); });
+    team.share(counter, (int)rows, [&](int r) {
+      normalise(x + r * d.width, weight, out + r * d.width, d.width, d.eps);
+    });
   };
   auto attend = [&](int64_t l, int thread) {
     const Layer& y = d.layer[l];
@@ -446,7 +482,8 @@ template <class T> static void run(const Decoder& d, const Pass& p, const Thread
     int step = (int)(8 * l);
     norm_all(step, y.norm_in, normed);
     team.share(step + 1, panels(y.qkv), [&](int panel) {
-      each_result<T>(y.qkv, panel, normed, (int)rows, out, [&](int r, int64_t c, Floats v, int) { N::store(qkv + r * line + c, v); });
+      each_result<T>(y.qkv, panel, normed, (int)rows, out,
+                     [&](int r, int64_t c, Floats v, int) { N::store(qkv + r * line + c, v); });
     });
     team.share(step + 2, (int)rows, [&](int r) {
       T* row = qkv + r * line;
@@ -463,9 +500,11 @@ template <class T> static void run(const Decoder& d, const Pass& p, const Thread
     });
     team.share(step + 3, (int)(d.shared * pieces), [&](int i) {
       int64_t first = i % pieces * some;
-      attention.run(first, std::min(some, rows - first), i / pieces, qkv, l, mixed, floats + thread * attention.floats, numbers + thread * attention.numbers);
+      attention.run(first, std::min(some, rows - first), i / pieces, qkv, l, mixed,
+                    floats + thread * attention.floats, numbers + thread * attention.numbers);
     });
-    team.share(step + 4, panels(y.out), [&](int panel) { each_result<T>(y.out, panel, mixed, (int)rows, out, add); });
+    team.share(step + 4, panels(y.out),
+               [&](int panel) { each_result<T>(y.out, panel, mixed, (int)rows, out, add); });
   };
   auto feed = [&](int64_t l, int thread) {
     const Layer& y = d.layer[l];
@@ -478,7 +517,8 @@ template <class T> static void run(const Decoder& d, const Pass& p, const Thread
         N::store(active + r * d.middle + c, gated<T>(v, load(more + PANEL * r + c % PANEL)));
       });
     });
-    team.share(step + 7, panels(y.down), [&](int panel) { each_result<T>(y.down, panel, active, (int)rows, out, add); });
+    team.share(step + 7, panels(y.down),
+               [&](int panel) { each_result<T>(y.down, panel, active, (int)rows, out, add); });
   };
   together(threads, team, [&](int thread) {
     for (int64_t l = 0; l < d.layers; l++) {
@@ -493,14 +533,16 @@ template <class T> static void run(const Decoder& d, const Pass& p, const Thread
 }
 
 // x [rows, inner] -> out [rows, outer]
-template <class T> static void multiply(const Matrix& w, const T* x, T* out, int64_t rows, const Threads& threads) {
+template <class T>
+static void multiply(const Matrix& w, const T* x, T* out, int64_t rows, const Threads& threads) {
   Buffer<float> scratch(threads.wanted * (PANEL * rows + LANES));
   Team team(1);
   together(threads, team, [&](int thread) {
     team.share(0, panels(w), [&](int panel) {
-      each_result<T>(w, panel, x, (int)rows, scratch + thread * (PANEL * rows + LANES), [&](int r, int64_t c, Floats v, int count) {
-        put_some(out + r * w.outer + c, v, count);
-      });
+      each_result<T>(w, panel, x, (int)rows, scratch + thread * (PANEL * rows + LANES),
+                     [&](int r, int64_t c, Floats v, int count) {
+                       put_some(out + r * w.outer + c, v, count);
+                     });
     });
   });
 }
@@ -509,8 +551,10 @@ extern "C" {
 void ouroboros_run(const Decoder* d, const Pass* p, const Threads* threads, int half) {
   half ? run<bf16>(*d, *p, *threads) : run<float>(*d, *p, *threads);
 }
-void ouroboros_multiply(const Matrix* w, const void* x, void* out, int64_t rows, const Threads* threads, int half) {
-  half ? multiply(*w, (const bf16*)x, (bf16*)out, rows, *threads) : multiply(*w, (const float*)x, (float*)out, rows, *threads);
+void ouroboros_multiply(const Matrix* w, const void* x, void* out, int64_t rows,
+                        const Threads* threads, int half) {
+  half ? multiply(*w, (const bf16*)x, (bf16*)out, rows, *threads)
+       : multiply(*w, (const float*)x, (float*)out, rows, *threads);
 }
 // Whether the compiler may use this processor's wide instructions; without them torch is faster.
 int ouroboros_wide() {

@@ -65,9 +65,11 @@ class _Pass(ctypes.Structure):
 
 def available(dtype: torch.dtype) -> bool:
     """Whether the native pass computes in that dtype here: float32, or bfloat16 where the processor
-    multiplies it."""
+    multiplies it; with as many threads as torch has."""
     library = build.library()
     if library is None or dtype not in DTYPES:
+        return False
+    if build.openmp() is None and torch.get_num_threads() > 1:
         return False
     return dtype == torch.float32 or bool(library.ouroboros_half())
 

@@ -19,7 +19,11 @@ typedef uint32_t Words __attribute__((vector_size(64)));
 typedef uint16_t Halves __attribute__((vector_size(32)));
 
 INLINE Floats all(float value) { return Floats{} + value; }
-INLINE Floats load(const float* p) { Floats v; memcpy(&v, p, sizeof v); return v; }
+INLINE Floats load(const float* p) {
+  Floats v;
+  memcpy(&v, p, sizeof v);
+  return v;
+}
 INLINE void store(float* p, Floats v) { memcpy(p, &v, sizeof v); }
 
 // a * b + c, rounded once where the processor can. The compiler may not decide this by itself: it
@@ -31,7 +35,8 @@ INLINE Floats madd(Floats a, Floats b, Floats c) {
   typedef float Half __attribute__((vector_size(32)));
   Half x[2], y[2], z[2];
   memcpy(x, &a, 64), memcpy(y, &b, 64), memcpy(z, &c, 64);
-  for (int i = 0; i < 2; i++) z[i] = (Half)_mm256_fmadd_ps((__m256)x[i], (__m256)y[i], (__m256)z[i]);
+  for (int i = 0; i < 2; i++)
+    z[i] = (Half)_mm256_fmadd_ps((__m256)x[i], (__m256)y[i], (__m256)z[i]);
   memcpy(&c, z, 64);
   return c;
 #elif defined(__aarch64__)
@@ -69,7 +74,8 @@ INLINE float most(Floats v) {
   return found;
 }
 
-// e^x, at least e^-87; a polynomial of degree 5 around the nearest power of two (Cephes' coefficients).
+// e^x, at least e^-87; a polynomial of degree 5 around the nearest power of two (Cephes'
+// coefficients).
 INLINE Floats exponential(Floats x) {
   x = largest(x, all(-87.0f));
   x = x < 88.0f ? x : all(88.0f);
@@ -101,13 +107,18 @@ INLINE Halves narrowed(Floats v) {  // to the nearest, ties to even
 #endif
 }
 
-// What is done in the two kinds of numbers that a model can compute in. Weights are bfloat16 in both.
+// What is done in the two kinds of numbers that a model can compute in. Weights are bfloat16 in
+// both.
 //   load, store  16 numbers;  rounded  as a number of this kind is kept
 //   Pair         two rows of 16 weights; dot adds the products with two numbers
-template <class T> struct Number;
+template <class T>
+struct Number;
 
-template <> struct Number<float> {
-  struct Pair { Floats even, odd; };
+template <>
+struct Number<float> {
+  struct Pair {
+    Floats even, odd;
+  };
   INLINE Floats load(const float* p) { return ::load(p); }
   INLINE void store(float* p, Floats v) { ::store(p, v); }
   INLINE Floats rounded(Floats v) { return v; }
@@ -124,17 +135,30 @@ template <> struct Number<float> {
   INLINE int place(int i, int d) { return LANES * d + i; }
 };
 
-template <> struct Number<bf16> {
+template <>
+struct Number<bf16> {
   using Pair = Words;
-  INLINE Floats load(const bf16* p) { Halves h; memcpy(&h, p, sizeof h); return widened(h); }
-  INLINE void store(bf16* p, Floats v) { Halves h = narrowed(v); memcpy(p, &h, sizeof h); }
+  INLINE Floats load(const bf16* p) {
+    Halves h;
+    memcpy(&h, p, sizeof h);
+    return widened(h);
+  }
+  INLINE void store(bf16* p, Floats v) {
+    Halves h = narrowed(v);
+    memcpy(p, &h, sizeof h);
+  }
   INLINE Floats rounded(Floats v) { return widened(narrowed(v)); }
-  INLINE Pair pair(const bf16* weights) { Words w; memcpy(&w, weights, sizeof w); return w; }
+  INLINE Pair pair(const bf16* weights) {
+    Words w;
+    memcpy(&w, weights, sizeof w);
+    return w;
+  }
   INLINE Floats dot(Floats sum, const bf16* x, Pair w) {
     uint32_t both;
     memcpy(&both, x, sizeof both);
 #if defined(__AVX512BF16__)
-    return (Floats)_mm512_dpbf16_ps((__m512)sum, (__m512bh)_mm512_set1_epi32((int)both), (__m512bh)w);
+    return (Floats)_mm512_dpbf16_ps((__m512)sum, (__m512bh)_mm512_set1_epi32((int)both),
+                                    (__m512bh)w);
 #else
     Words wide = Words{} + both;
     sum = madd((Floats)(wide << 16), (Floats)(w << 16), sum);

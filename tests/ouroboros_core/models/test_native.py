@@ -193,6 +193,15 @@ def test_without_a_compiler_torch_computes_and_the_log_says_why(
     assert engines(made("llama", torch.float32)) == ["compact", "transformers"]
 
 
+def test_without_torchs_threads_torch_computes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One thread of ours is slower than several of torch's."""
+    monkeypatch.setattr(build, "openmp", lambda: None)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    assert not native.available(torch.float32)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
+    assert native.available(torch.float32)
+
+
 def test_a_library_without_wide_instructions_is_not_used(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
