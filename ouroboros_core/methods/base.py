@@ -389,6 +389,25 @@ class Resources:
         )
 
 
+class Guesser(StrEnum):
+    """Who guesses what comes next."""
+
+    DRAFT_MODEL = "a draft model"
+    HEAD = "a head on the target's states"
+    TARGET = "the target itself"
+    TEXT = "text and corpora"
+
+
+class Shape(StrEnum):
+    """The shape of what is guessed in a step."""
+
+    CHAIN = "one chain"
+    CHAINS = "several chains"
+    PHRASES = "phrases"
+    TREE = "a tree"
+    GRAPH = "a graph, unrolled"
+
+
 class Method(ABC):
     """A source of proposals. State lives in the object; `start` resets it for the next prompt."""
 
@@ -398,6 +417,8 @@ class Method(ABC):
     summary: ClassVar[str]
     order: ClassVar[int] = 100
     """Its rank in lists of methods, the simplest first."""
+    on_map: ClassVar[tuple[Guesser, Shape] | None] = None
+    """Where it stands on the map of the field; None: nowhere."""
     needs: ClassVar[frozenset[Need]] = frozenset()
     """Required; it cannot run without them."""
     uses: ClassVar[frozenset[Need]] = frozenset()

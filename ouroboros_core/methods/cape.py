@@ -19,9 +19,11 @@ from ouroboros_core.hyperparameters import AUTO, Auto, fixed_values, upto
 from ouroboros_core.methods.base import (
     Adjustable,
     Context,
+    Guesser,
     Method,
     Need,
     Resources,
+    Shape,
     TokenizedPrompt,
 )
 from ouroboros_core.methods.drafting import DraftModel
@@ -50,6 +52,7 @@ class Cape(Method):
         "the target checks them all in one pass."
     )
     order = 21
+    on_map = (Guesser.DRAFT_MODEL, Shape.TREE)
     needs = frozenset({Need.DRAFT_MODEL})
 
     published = fixed_values(gamma=4, **PUBLISHED)

@@ -30,9 +30,11 @@ from ouroboros_core.lookup.ngrams import Occurrences
 from ouroboros_core.methods.base import (
     Adjustable,
     Context,
+    Guesser,
     Method,
     Need,
     Resources,
+    Shape,
     TokenizedPrompt,
 )
 from ouroboros_core.methods.drafting import DraftModel
@@ -61,6 +63,7 @@ class Cascade(Method):
         "result, with one more copy behind it, by the target."
     )
     order = 24
+    on_map = (Guesser.DRAFT_MODEL, Shape.CHAIN)
     needs = frozenset({Need.DRAFT_MODEL})
 
     published = PUBLISHED

@@ -19,9 +19,11 @@ from ouroboros_core.interfaces import Evaluation
 from ouroboros_core.methods.base import (
     Adjustable,
     Context,
+    Guesser,
     Method,
     Need,
     Resources,
+    Shape,
     TokenizedPrompt,
     VerificationResult,
 )
@@ -49,6 +51,7 @@ class DraftVerify(Method):
         "tokens, until it is unsure; the whole target checks them in one pass."
     )
     order = 11
+    on_map = (Guesser.TARGET, Shape.CHAIN)
     needs = frozenset({Need.SELF_DRAFT})
 
     published = fixed_values(gamma=12, threshold=0.6, adaptive=True, acceptance_goal=0.9)

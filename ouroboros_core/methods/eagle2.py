@@ -16,9 +16,11 @@ from ouroboros_core.interfaces import Evaluation
 from ouroboros_core.methods.base import (
     Adjustable,
     Context,
+    Guesser,
     Method,
     Need,
     Resources,
+    Shape,
     TokenizedPrompt,
 )
 from ouroboros_core.sources import Source
@@ -54,6 +56,7 @@ class Eagle2(Method):
         "likeliest part is checked."
     )
     order = 25
+    on_map = (Guesser.HEAD, Shape.TREE)
     needs = frozenset({Need.HEAD})
 
     published = fixed_values(tree_depth=6, tree_width=10, tree_size=59)

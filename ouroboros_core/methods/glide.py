@@ -13,9 +13,11 @@ from ouroboros_core.hyperparameters import AUTO, Auto, fixed_values, upto
 from ouroboros_core.methods.base import (
     Adjustable,
     Context,
+    Guesser,
     Method,
     Need,
     Resources,
+    Shape,
     TokenizedPrompt,
 )
 from ouroboros_core.methods.drafting import drafted_chain
@@ -37,6 +39,7 @@ class Glide(Method):
         "writes the next few tokens."
     )
     order = 27
+    on_map = (Guesser.HEAD, Shape.CHAIN)
     needs = frozenset({Need.GLIDE})
 
     published = fixed_values(gamma=5)

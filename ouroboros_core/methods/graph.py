@@ -27,9 +27,11 @@ from ouroboros_core.interfaces import Evaluation
 from ouroboros_core.methods.base import (
     Adjustable,
     Context,
+    Guesser,
     Method,
     Need,
     Resources,
+    Shape,
     TokenizedPrompt,
 )
 from ouroboros_core.methods.drafting import DraftModel, Frontier, Level
@@ -133,6 +135,7 @@ class Graph(Method):
         "target checks it unrolled, in one pass."
     )
     order = 24
+    on_map = (Guesser.DRAFT_MODEL, Shape.GRAPH)
     needs = frozenset({Need.DRAFT_MODEL})
 
     published = fixed_values(

@@ -18,9 +18,11 @@ from ouroboros_core.lookup.phrase_pool import PhrasePool, open_pool
 from ouroboros_core.methods.base import (
     Adjustable,
     Context,
+    Guesser,
     Method,
     Need,
     Resources,
+    Shape,
     TokenizedPrompt,
     VerificationResult,
 )
@@ -40,6 +42,7 @@ class Lookahead(Method):
         "them later."
     )
     order = 20
+    on_map = (Guesser.TARGET, Shape.PHRASES)
     uses = frozenset({Need.MEMORY})
 
     published = fixed_values(

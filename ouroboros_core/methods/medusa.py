@@ -23,9 +23,11 @@ from ouroboros_core.interfaces import RankedDrafter
 from ouroboros_core.methods.base import (
     Adjustable,
     Context,
+    Guesser,
     Method,
     Need,
     Resources,
+    Shape,
     TokenizedPrompt,
 )
 from ouroboros_core.sources import Source
@@ -49,6 +51,7 @@ class Medusa(Method):
         "likeliest combinations are checked as a tree."
     )
     order = 26
+    on_map = (Guesser.HEAD, Shape.TREE)
     needs = frozenset({Need.MEDUSA})
 
     published = fixed_values(tree_depth=5, tree_size=63)

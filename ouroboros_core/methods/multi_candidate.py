@@ -18,9 +18,11 @@ from ouroboros_core.interfaces import Evaluation
 from ouroboros_core.methods.base import (
     Adjustable,
     Context,
+    Guesser,
     Method,
     Need,
     Resources,
+    Shape,
     TokenizedPrompt,
 )
 from ouroboros_core.methods.drafting import DraftModel, Frontier
@@ -47,6 +49,7 @@ class MultiCandidate(Method):
         "tree of them in one pass."
     )
     order = 22
+    on_map = (Guesser.DRAFT_MODEL, Shape.TREE)
     needs = frozenset({Need.DRAFT_MODEL})
 
     published = PUBLISHED

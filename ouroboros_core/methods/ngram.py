@@ -20,8 +20,10 @@ from ouroboros_core.lookup.ngrams import Counts
 from ouroboros_core.methods.base import (
     Adjustable,
     Context,
+    Guesser,
     Method,
     Resources,
+    Shape,
     TokenizedPrompt,
     VerificationResult,
 )
@@ -44,6 +46,7 @@ class Ngram(Method):
         "most frequent ones."
     )
     order = 14
+    on_map = (Guesser.TEXT, Shape.CHAIN)
 
     class Hyperparameters(hyperparameters.Hyperparameters):
         gamma: Annotated[int, Ge(1), Le(32)] | Auto = Field(

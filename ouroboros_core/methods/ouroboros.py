@@ -26,9 +26,11 @@ from ouroboros_core.lookup.phrase_pool import PhrasePool, open_pool
 from ouroboros_core.methods.base import (
     Adjustable,
     Context,
+    Guesser,
     Method,
     Need,
     Resources,
+    Shape,
     StepBudget,
     TokenizedPrompt,
     VerificationResult,
@@ -78,6 +80,7 @@ class Ouroboros(Method):
         "checked in the same pass."
     )
     order = 30
+    on_map = (Guesser.DRAFT_MODEL, Shape.PHRASES)
     needs = frozenset({Need.DRAFT_MODEL})
     uses = frozenset({Need.MEMORY})
 

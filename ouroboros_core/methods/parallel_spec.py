@@ -17,9 +17,11 @@ from ouroboros_core.interfaces import GroupDrafter
 from ouroboros_core.methods.base import (
     Adjustable,
     Context,
+    Guesser,
     Method,
     Need,
     Resources,
+    Shape,
     TokenizedPrompt,
 )
 from ouroboros_core.sources import Source
@@ -40,6 +42,7 @@ class ParallelSpec(Method):
         "from a mask token of its own."
     )
     order = 28
+    on_map = (Guesser.HEAD, Shape.CHAIN)
     needs = frozenset({Need.PARALLEL})
 
     class Hyperparameters(hyperparameters.Hyperparameters):

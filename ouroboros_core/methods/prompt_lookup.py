@@ -20,9 +20,11 @@ from ouroboros_core.lookup.session_text import SessionText
 from ouroboros_core.methods.base import (
     Adjustable,
     Context,
+    Guesser,
     Method,
     Need,
     Resources,
+    Shape,
     TokenizedPrompt,
     VerificationResult,
 )
@@ -50,6 +52,7 @@ class PromptLookup(Method):
         "them there."
     )
     order = 12
+    on_map = (Guesser.TEXT, Shape.CHAIN)
     uses = frozenset({Need.MEMORY})
 
     published = fixed_values(

@@ -14,9 +14,11 @@ from ouroboros_core.lookup.ngrams import most_frequent
 from ouroboros_core.methods.base import (
     Adjustable,
     Context,
+    Guesser,
     Method,
     Need,
     Resources,
+    Shape,
     TokenizedPrompt,
 )
 from ouroboros_core.sources import Source
@@ -42,6 +44,7 @@ class Rest(Method):
         "followed it there most often."
     )
     order = 18
+    on_map = (Guesser.TEXT, Shape.TREE)
     needs = frozenset({Need.CORPUS})
 
     published = fixed_values(max_suffix=16, min_suffix=2, span=10, tree_size=64)

@@ -17,7 +17,7 @@ from pydantic import Field
 
 from ouroboros_core import hyperparameters
 from ouroboros_core.hyperparameters import AUTO, Auto, fixed_values, upto
-from ouroboros_core.methods.base import Adjustable, Method, Need, Resources
+from ouroboros_core.methods.base import Adjustable, Guesser, Method, Need, Resources, Shape
 from ouroboros_core.methods.combine import Combination
 from ouroboros_core.methods.copying import Copying
 
@@ -43,6 +43,7 @@ class Sam(Combination):
         "another method drafts."
     )
     order = 27
+    on_map = (Guesser.TEXT, Shape.CHAIN)
     uses = frozenset({Need.CORPUS, Need.EXPECTED_TEXT, Need.MEMORY})
 
     published = fixed_values(

@@ -21,9 +21,11 @@ from ouroboros_core.interfaces import Evaluation
 from ouroboros_core.methods.base import (
     Adjustable,
     Context,
+    Guesser,
     Method,
     Need,
     Resources,
+    Shape,
     TokenizedPrompt,
 )
 from ouroboros_core.methods.drafting import DraftModel, Frontier, Level
@@ -48,6 +50,7 @@ class SpecTr(Method):
         "one pass."
     )
     order = 23
+    on_map = (Guesser.DRAFT_MODEL, Shape.CHAINS)
     needs = frozenset({Need.DRAFT_MODEL})
 
     published = PUBLISHED

@@ -13,9 +13,11 @@ from ouroboros_core.hyperparameters import AUTO, Auto, fixed_values, upto
 from ouroboros_core.methods.base import (
     Adjustable,
     Context,
+    Guesser,
     Method,
     Need,
     Resources,
+    Shape,
     TokenizedPrompt,
 )
 from ouroboros_core.methods.drafting import DraftModel
@@ -37,6 +39,7 @@ class Speculative(Method):
         "A small draft model guesses the next few tokens; the target checks them all in one pass."
     )
     order = 10
+    on_map = (Guesser.DRAFT_MODEL, Shape.CHAIN)
     needs = frozenset({Need.DRAFT_MODEL})
 
     published = fixed_values(gamma=4)

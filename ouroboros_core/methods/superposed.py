@@ -30,9 +30,11 @@ from ouroboros_core.lookup.interpolation import Interpolation
 from ouroboros_core.methods.base import (
     Adjustable,
     Context,
+    Guesser,
     Method,
     Need,
     Resources,
+    Shape,
     TokenizedPrompt,
 )
 from ouroboros_core.methods.drafting import DraftModel
@@ -78,6 +80,7 @@ class Superposed(Method):
         "last tokens; n-gram counts tell them apart, and the target checks them all."
     )
     order = 24
+    on_map = (Guesser.DRAFT_MODEL, Shape.CHAINS)
     needs = frozenset({Need.DRAFT_MODEL})
     uses = frozenset({Need.CORPUS})
 

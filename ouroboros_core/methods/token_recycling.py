@@ -15,9 +15,11 @@ from ouroboros_core.lookup.successors import Successors, grow, template
 from ouroboros_core.methods.base import (
     Adjustable,
     Context,
+    Guesser,
     Method,
     Need,
     Resources,
+    Shape,
     TokenizedPrompt,
     VerificationResult,
 )
@@ -51,6 +53,7 @@ class TokenRecycling(Method):
         "after it again, as a tree."
     )
     order = 16
+    on_map = (Guesser.TARGET, Shape.TREE)
     uses = frozenset({Need.MEMORY})
 
     published = fixed_values(candidates=8, tree_size=80, extended=False)

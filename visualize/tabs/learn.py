@@ -1,8 +1,11 @@
-"""The tab Learn: the lessons, and nothing else."""
+"""The tab Learn: the lessons, and the map of the field below them."""
 
 from __future__ import annotations
 
+import gradio as gr
+
 from visualize.components.learn_view import LearnView
+from visualize.field import field_map
 
 
 class LearnPanel:
@@ -10,3 +13,4 @@ class LearnPanel:
 
     def __init__(self) -> None:
         self.view = LearnView(elem_id="learn-view")
+        gr.HTML(field_map(), elem_id="field-map")
