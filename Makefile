@@ -97,6 +97,7 @@ BENCHED := autoregressive,draft_only,speculative,speculative[gamma=2],ouroboros,
 BENCHED := $(BENCHED),sam[auxiliary=none],token_recycling,sam,eagle2,sam[auxiliary=eagle2],union
 BENCHED := $(BENCHED),cape,multi_candidate,spectr,speculative[acceptance=block]
 BENCHED := $(BENCHED),lookahead[warm=true],ouroboros[warm=true],prompt_lookup[warm=true],token_recycling[warm=true],sam[warm=true],union[warm=true]
+BENCHED := $(BENCHED),cascade,draft_verify,graph,superposed,lookahead[published],ouroboros[published],prompt_lookup[published],token_recycling[published],sam[published]
 bench: setup
 	$(PYTHON) -m ouroboros_core bench --methods '$(BENCHED)' --peers hf-greedy,hf-assisted,hf-prompt-lookup \
 	  --max-new-tokens 32 --json assets/benchmark.json --resume
