@@ -206,7 +206,7 @@ def test_the_draft_shares_the_targets_embeddings(embedded_pair: Pair) -> None:
     assert mine.data_ptr() == theirs.data_ptr()
 
 
-@pytest.mark.parametrize("name", ["heap-speculative", "tea-eagle2", "sampled-rejection"])
+@pytest.mark.parametrize("name", ["heap-speculative", "story-speculative-8", "sampled-rejection"])
 def test_a_recorded_run_of_the_gallery_repeats(embedded_pair: Pair, name: str) -> None:
     """What is shown beside the lessons is what the model does: the same proposals, verdicts and
     tokens, in float32."""

@@ -325,6 +325,14 @@ def check_whole_texts(
     text = [*start, *tiny.plain(models[0].model, start, 30), *start]
     if method == "eagle2":  # positions like those at which its head was trained
         text = text[:30]
+    if method == "ngram":  # what followed the first time has to be likely the second time
+        between = ([*start, token, *start] for token in range(tiny.VOCABULARY))
+        likely = Sampling(temperature=1.1, top_k=3)
+        text = next(
+            one
+            for one in between
+            if _joint(models[0].model, one, 1, likely).get((one[len(start)],), 0.0) > 0.2
+        )
     settings: dict[str, Any] = {
         "gamma": 2,
         "extended": True,
@@ -422,7 +430,7 @@ def _remember(memory: Memory, text: Sequence[int], drawn: Sequence[int]) -> None
 def test_a_warm_memory_does_not_bias_rejection_sampling(method: str) -> None:
     """Judged with the randomness that drew it, an earlier text would be accepted again and
     again."""
-    cold: dict[str, Any] = {"read_prompt": False} if method == "token_recycling" else {}
+    cold: dict[str, Any] = {"extended": False} if method == "token_recycling" else {}
     check_whole_texts("llama", method, warm=True, **cold)
 
 

@@ -346,7 +346,7 @@ def test_without_git_all_but_by_products_is_copied(checkout: Path, tmp_path: Pat
         (checkout / name).parent.mkdir(parents=True, exist_ok=True)
         (checkout / name).write_text("left")
     space.write_space(tmp_path / "out", source=checkout)
-    made = {"README.md", "requirements.txt", "pairs.json", ".gitattributes"}
+    made = {"README.md", "requirements.txt", "packages.txt", "pairs.json", ".gitattributes"}
     assert (
         names(tmp_path / "out")
         == {"app.py", "assets/data.json", "assets/pairs/cpu.json", "visualize/__init__.py"} | made
