@@ -222,16 +222,22 @@ class Hyperparameters(BaseModel):
     def parse(cls, values: Mapping[str, Any]) -> Hyperparameters:
         """Validated settings; raises InvalidInput with what is wrong, the value and what is
         allowed."""
-        if not isinstance(values, Mapping) or not all(isinstance(name, str) for name in values):
-            raise InvalidInput(
-                f'settings must be given by name, as in {{"gamma": 4}}, got {str(values)[:80]}'
-            )
+        given = by_name(values)
         try:
-            return cls.model_validate(dict(values))
+            return cls.model_validate(given)
         except ValidationError as error:
             raise InvalidInput(
                 "; ".join(dict.fromkeys(_explain(cls, e) for e in error.errors()))
             ) from None
+
+
+def by_name(values: Any) -> dict[str, Any]:
+    """Settings by their names; raises InvalidInput for anything else."""
+    if not isinstance(values, Mapping) or not all(isinstance(name, str) for name in values):
+        raise InvalidInput(
+            f'settings must be given by name, as in {{"gamma": 4}}, got {str(values)[:80]}'
+        )
+    return dict(values)
 
 
 def _setting(name: str, info: FieldInfo) -> Setting:

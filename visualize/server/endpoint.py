@@ -10,6 +10,7 @@ import gradio as gr
 
 from ouroboros_core import methods
 from ouroboros_core.errors import InvalidInput
+from ouroboros_core.hyperparameters import by_name
 from ouroboros_core.sampling import Sampling
 from visualize.server.faults import told
 from visualize.server.limits import Limits, who
@@ -123,7 +124,8 @@ def add_endpoint(runner: Runner) -> None:
         }
         with told():
             most = runner.limits.new_tokens
-            settings = methods.preset(methods.get(method), preset) | dict(knobs or {})
+            given = {} if knobs is None else by_name(knobs)
+            settings = methods.preset(methods.get(method), preset) | given
             how = (settings, chat, max_new_tokens, sampling, prediction, record, most)
             task = make_task(prompt, method, *how)
             compared = flag("compare", compare)
