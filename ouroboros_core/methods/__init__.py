@@ -68,6 +68,14 @@ def preset(kind: type[Method], name: str) -> dict[str, Any]:
     return dict(kind.published)
 
 
+def with_preset(text: Any) -> tuple[type[Method], dict[str, Any]]:
+    """A method and the settings of its preset, which may stand behind it in brackets:
+    `lookahead[published]`; raises InvalidInput."""
+    name, bracket, rest = text.partition("[") if isinstance(text, str) else (text, "", "")
+    kind = get(name)
+    return kind, preset(kind, rest.removesuffix("]") if bracket else "auto")
+
+
 def split_preset(text: str) -> tuple[str, str]:
     """`published, window_size=7` as the name of the preset, 'auto' if there is none, and the
     settings that follow it."""

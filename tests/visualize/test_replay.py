@@ -106,7 +106,7 @@ def test_published_settings_are_a_click_on_the_page_and_a_word_for_a_program(
     assert field.input_value() == str(wanted["num_tokens"])
     assert not page.locator("#auto-prompt_lookup input").is_checked()
     ask(page, PROMPT, 24)
-    trace = recorded(page, url, "prompt_lookup", preset="published")
+    trace = recorded(page, url, "prompt_lookup[published]")
     assert trace.hyperparameters == wanted
     assert shown(page) == trace.text
 

@@ -105,7 +105,6 @@ def add_endpoint(runner: Runner) -> None:
         prediction: str = "",
         record: bool = False,
         pair: str = "",
-        preset: str = "auto",
         request: gr.Request | None = None,
     ) -> Iterator[dict[str, Any]]:
         """Continue a prompt. Values arrive while it runs; the last one contains the trace.
@@ -125,9 +124,10 @@ def add_endpoint(runner: Runner) -> None:
         with told():
             most = runner.limits.new_tokens
             given = {} if knobs is None else by_name(knobs)
-            settings = methods.preset(methods.get(method), preset) | given
+            kind, chosen = methods.with_preset(method)
+            settings = chosen | given
             how = (settings, chat, max_new_tokens, sampling, prediction, record, most)
-            task = make_task(prompt, method, *how)
+            task = make_task(prompt, kind.id, *how)
             compared = flag("compare", compare)
             yield from _answers(
                 runner.run(task, compared, charts=False, pair=pair, visitor=who(request)), task

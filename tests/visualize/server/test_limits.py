@@ -354,3 +354,14 @@ def test_a_count_that_is_none_is_refused(count: Any) -> None:
 def test_what_is_neither_true_nor_false_is_refused(value: Any) -> None:
     with pytest.raises(InvalidInput, match="compare must be true or false, got"):
         flag("compare", value)
+
+
+def test_a_method_may_come_with_its_preset() -> None:
+    kind, settings = methods.with_preset("lookahead[published]")
+    assert (kind.id, settings) == ("lookahead", dict(kind.published))
+    assert methods.with_preset("lookahead") == (kind, {})
+    for wrong in ("lookahead[mine]", "lookahead[published,x", "union[published]", "[published]"):
+        with pytest.raises(InvalidInput):
+            methods.with_preset(wrong)
+    with pytest.raises(InvalidInput, match="method must be one of"):
+        methods.with_preset(["lookahead"])
