@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from ouroboros_core import methods
+from ouroboros_core.methods.base import Guesser, Shape
 from visualize import field
 
 
@@ -16,8 +17,8 @@ def test_every_method_that_guesses_stands_on_the_map_once() -> None:
 
 def test_the_map_has_a_row_a_shape_a_column_a_guesser_and_links_to_the_papers() -> None:
     page = field.field_map()
-    assert page.count('scope="row"') == len(field.Shape)
-    assert page.count('scope="col"') == len(field.Guesser)
+    assert page.count('scope="row"') == len(Shape)
+    assert page.count('scope="col"') == len(Guesser)
     links = re.findall(r'href="([^"]+)"', page)
     papers = {m.paper for found in field.placed().values() for m in found}
     assert set(links) == papers and all(link.startswith("https://") for link in links)
