@@ -4,6 +4,7 @@ with weights and what they are, and outputs that depend on a node's depth alone.
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -137,7 +138,7 @@ class DepthEvaluation(TorchEvaluation):
         self._row = {node: depth for node, depth in enumerate(tree.depths) if depth < len(logits)}
 
 
-class DepthDrafter:
+class DepthDrafter(ABC):
     """A head of a target as a Drafter, with outputs that depend on a node's depth alone."""
 
     def __init__(self, head: TrainedHead, target: CausalLM, name: str) -> None:
@@ -150,12 +151,14 @@ class DepthDrafter:
         vocabulary: int = self.target.vocabulary
         return vocabulary
 
-    def reset(self) -> None:
+    def reset(self) -> None:  # noqa: B027 - there is nothing to do
         """Forget every token; there is nothing to forget where nothing is remembered."""
 
-    def forget(self) -> None: ...
+    def forget(self) -> None:  # noqa: B027 - there is nothing to do
+        """Nothing is remembered."""
 
-    def reserve(self, tokens: int) -> None: ...
+    def reserve(self, tokens: int) -> None:  # noqa: B027 - there is nothing to do
+        """It needs no memory."""
 
     def evaluate(self, context: Sequence[int], tree: TokenTree) -> DepthEvaluation:
         """The outputs after every node; the context has at least two tokens, since the last one has
@@ -165,9 +168,9 @@ class DepthDrafter:
         logits = self._project(self.guesses(context, max(tree.depths) + 1))
         return DepthEvaluation(logits, tree, self._outputs, self.vocabulary, context)
 
+    @abstractmethod
     def guesses(self, context: tuple[int, ...], levels: int) -> torch.Tensor:
         """Hidden states [levels or fewer, width] behind nodes of depth 0, 1 ..., from one pass."""
-        raise NotImplementedError
 
     def extend(self, evaluation: Any, tree: TokenTree) -> DepthEvaluation:
         """No pass, unless the tree goes deeper than what was computed."""
