@@ -129,8 +129,7 @@ def address_tabs(page: gr.Blocks, header: PageHeader, tabs: Any, each: Sequence[
     for name, tab in zip(TABS, each, strict=True):
         tab.select(js=opened(name), **here)
     for event in (page.load, header.go):
-        # Not "once": of two steps back, the second may come while the first is under way.
-        event(js=named(list(TABS)), outputs=tabs, trigger_mode="multiple", **here)
+        event(js=named(list(TABS)), outputs=tabs, **here)
 
 
 def choose_pair(models: Models) -> Any:
