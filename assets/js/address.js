@@ -7,7 +7,6 @@ const page = { inputs: null, tab: "", told: () => {} };
 
 // The page says which tab is open and what stands in its inputs, also before the header is mounted.
 export function opened(tab) {
-  if (tab === page.tab) return; // said again, perhaps after Back has left it: the address is not to follow
   page.tab = tab;
   page.told();
 }
