@@ -3,7 +3,7 @@
 // Triggers `go` where the address names another tab.
 import { tell } from "./dom.js";
 
-const page = { inputs: null, tab: "", told: () => {} };
+const page = { inputs: null, tab: "", led: [], told: () => {} }; // led: tabs that the history leads to, not yet open
 
 // The page says which tab is open and what stands in its inputs, also before the header is mounted.
 export function opened(tab) {
@@ -22,10 +22,15 @@ export function mount(element, props, watch, trigger) {
   page.told = () => {
     if (!page.tab || (awaited && page.tab !== awaited)) return;
     awaited = "";
-    if (page.tab !== named()) history.pushState(null, "", location.pathname + location.search + "#" + page.tab);
+    if (page.tab === named()) page.led = [];
+    else if (page.led.includes(page.tab)) return; // the history led here and has gone on since: the address is ahead of the tab
+    else history.pushState(null, "", location.pathname + location.search + "#" + page.tab);
   };
   page.told();
-  addEventListener("popstate", () => trigger("go", {}));
+  addEventListener("popstate", () => {
+    page.led.push(named());
+    trigger("go", {});
+  });
   addEventListener("pagehide", () => {
     const kept = { inputs: page.inputs };
     tell("ouro:leave", kept);
