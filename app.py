@@ -11,7 +11,7 @@ import argparse
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,8 @@ from ouroboros_core.errors import InvalidInput
 from ouroboros_core.loading.allowed import PairChoice, read_pairs
 from ouroboros_core.locations import assets
 from visualize import palette
-from visualize.components.address import PageHeader, named, opened
+from visualize.components.address import Addresses, PageHeader
+from visualize.components.fonts import FONTS_PATH, faces, font
 from visualize.components.modules import module, modules_path, preloaded
 from visualize.components.plot_view import PLOTLY, library
 from visualize.server.endpoint import add_endpoint
@@ -47,19 +48,23 @@ from visualize.tabs.generate import GeneratePanel
 from visualize.tabs.learn import LearnPanel
 from visualize.tabs.race import RacePanel
 from visualize.tabs.sweep import SweepPanel
-from visualize.tabs.traces import GENERATE, TracesPanel
+from visualize.tabs.traces import WATCH, TracesPanel
 
-TABS = {
-    GENERATE: "Generate",
-    "race": "Race",
-    "sweep": "Sweep",
-    "learn": "Learn",
-    "traces": "Traces",
-    "drafts": "Drafts",
-}
-"""The labels of the tabs by their ids, which their addresses name, in their order."""
-OWN_MODELS = "For all tabs. Or type: TARGET + DRAFT, as folders, GGUF files or Hub ids."
-FIRST = ("address", "token_view", "ask_view", "link_view", "save_view", "plot_view")
+PLACES = {WATCH: "Watch", "race": "Race", "learn": "Learn", "lab": "Lab"}
+"""The labels of the places by their ids, which their addresses name, in their order."""
+LAB = {"sweep": "Sweep", "runs": "Recorded runs", "drafts": "Drafts and models"}
+"""The labels of what lies in the Lab, likewise; each has an address of its own."""
+ADDRESSES = Addresses(tuple(PLACES), dict.fromkeys(LAB, "lab"))
+FIRST = (
+    "address",
+    "token_view",
+    "ask_view",
+    "method_cards",
+    "link_view",
+    "save_view",
+    "details_view",
+    "plot_view",
+)
 """The modules of what the page shows at first."""
 MAX_QUEUE = 20
 """The number of runs that may wait; further ones are refused."""
@@ -70,12 +75,12 @@ SESSIONS = 200
 
 
 def theme() -> Any:
-    """System fonts only: nothing is fetched from elsewhere."""
+    """Fonts that ship with the page: nothing is fetched from elsewhere."""
     base = gr.themes.Default(
         primary_hue="blue",
         neutral_hue="slate",
-        font=["system-ui", "sans-serif"],
-        font_mono=["ui-monospace", "SFMono-Regular", "Menlo", "monospace"],
+        font=["Inter", "system-ui", "sans-serif"],
+        font_mono=["JetBrains Mono", "ui-monospace", "Menlo", "monospace"],
     )
     return base.set(
         body_text_color_subdued="*neutral_600",
@@ -97,44 +102,47 @@ def build(runner: Runner, max_queue: int = MAX_QUEUE) -> gr.Blocks:
         fill_width=True,
     ) as page:
         with gr.Row(elem_classes="ouro-top"):
-            header = PageHeader(list(TABS))
+            header = PageHeader(ADDRESSES)
             pair = choose_pair(runner.models)
-        with gr.Tabs() as tabs:
-            generate, race, swept, learn, traces, drafts = (
-                gr.Tab(label, id=tab) for tab, label in TABS.items()
-            )
-            with generate:
+        with gr.Tabs(elem_classes="ouro-places") as places:
+            watch, race, learn, lab = (gr.Tab(label, id=tab) for tab, label in PLACES.items())
+            with watch:
                 panel = GeneratePanel(runner, pair)
             with race:
                 RacePanel(runner, pair)
-            with swept:
-                sweep = SweepPanel(runner, panel, tabs)
             with learn:
                 LearnPanel()
-            with traces:
-                TracesPanel(panel, tabs, traces)
-            with drafts:
-                DraftsPanel()
+            with lab, gr.Tabs(elem_classes="ouro-lab") as pages:
+                swept, runs, drafts = (gr.Tab(label, id=tab) for tab, label in LAB.items())
+                with swept:
+                    sweep = SweepPanel(runner, panel, places)
+                with runs:
+                    TracesPanel(panel, places, runs)
+                with drafts:
+                    DraftsPanel()
         add_endpoint(runner)
-        address_tabs(page, header, tabs, (generate, race, swept, learn, traces, drafts))
+        shown = (watch, race, learn, lab, swept, runs, drafts)
+        opened = dict(zip((*PLACES, *LAB), shown, strict=True))
+        address_tabs(page, header, (places, pages), opened)
         panel.attach_loading(page)
         sweep.attach(page)
     return page.queue(max_size=max_queue)
 
 
-def address_tabs(page: gr.Blocks, header: PageHeader, tabs: Any, each: Sequence[Any]) -> None:
-    """Open the tab that the address names, and write into the address which tab is open; all of it
-    in the browser."""
+def address_tabs(
+    page: gr.Blocks, header: PageHeader, tabs: Sequence[Any], each: Mapping[str, Any]
+) -> None:
+    """Open what the address names, and write into the address what is open; all of it in the
+    browser."""
     here: dict[str, Any] = {"fn": None, "api_visibility": "private", "show_progress": "hidden"}
-    for name, tab in zip(TABS, each, strict=True):
-        tab.select(js=opened(name), **here)
+    for name, tab in each.items():
+        tab.select(js=ADDRESSES.opened(name), **here)
     for event in (page.load, header.go):
-        event(js=named(list(TABS)), outputs=tabs, **here)
+        event(js=ADDRESSES.named(), outputs=list(tabs), **here)
 
 
 def choose_pair(models: Models) -> Any:
     """Where a visitor chooses the models, for all tabs; hidden where there is no choice."""
-    note = OWN_MODELS if models.own else "For all tabs; they are loaded when they are first used."
     names = list(models.choices)
     shown = models.own or len(models.choices) > 1
     more: dict[str, Any] = {
@@ -142,14 +150,16 @@ def choose_pair(models: Models) -> Any:
         "allow_custom_value": models.own,
         "elem_id": "pair",
         "min_width": 0,
+        "show_label": False,
+        "container": False,
     }
-    return gr.Dropdown(names, value=models.first, label="Models", info=note, **more)
+    return gr.Dropdown(names, value=models.first, label="Models", **more)
 
 
 def launch_options() -> dict[str, Any]:
     """What belongs to launch() in Gradio 6: theme, styles, no traffic to anybody."""
     style = (assets() / "css" / "page.css").read_text() + "\n" + palette.css()
-    head = preloaded(*FIRST, "kept")
+    head = f"{faces()}\n{preloaded(*FIRST, 'kept')}"
     shown = {"theme": theme(), "css": style, "head": head, "footer_links": ["api"]}
     return {**shown, "show_error": True, "run_history": False, "state_session_capacity": SESSIONS}
 
@@ -252,6 +262,7 @@ def main() -> None:
             APIRoute("/healthz", partial(health, runner)),
             APIRoute(f"/{PLOTLY}", library),
             APIRoute(f"/{modules_path()}/{{name}}", module),
+            APIRoute(f"/{FONTS_PATH}/{{name}}", font),
         ]  # there from the first answer on
         between = [Middleware(Gate), Middleware(Packed)]
         more = {

@@ -23,12 +23,14 @@ def watch(page: Any) -> tuple[list[str], list[str]]:
 def visit(browser: Any, url: str) -> Iterator[Any]:
     """A fresh visitor; whatever the page asks of the network goes to this machine, and nothing
     fails in its scripts."""
-    context = browser.new_context(viewport={"width": 1440, "height": 1000})
+    still: Any = {"reduced_motion": "reduce"}  # the recorded run stands at its end
+    context = browser.new_context(viewport={"width": 1440, "height": 1000}, **still)
     visitor = context.new_page()
     faults, asked = watch(visitor)
     visitor.goto(url)
     visitor.wait_for_selector("#token-view .ouro-token")
-    visitor.get_by_label("number input for max new tokens").wait_for()
+    visitor.wait_for_selector("#generate")
+    open_settings(visitor)
     visitor.wait_for_selector("#chart-speedup .js-line", state="attached")
     yield visitor
     assert not faults, faults
@@ -56,11 +58,16 @@ def tile(page: Any, label: str) -> str:
     return str(page.locator(".ouro-tile", has_text=label).locator("dd").first.inner_text())
 
 
+def open_settings(page: Any) -> None:
+    """Settings lie behind a fold."""
+    fold = page.locator(".ouro-settings").first
+    fold.wait_for()
+    if fold.get_attribute("open") is None:
+        fold.locator("summary").click()
+
+
 def set_count(page: Any, count: int) -> None:
-    """On a narrow screen the settings are opened first."""
-    closed = page.locator(".ouro-settings:not([open]) summary")
-    if closed.is_visible():
-        closed.click()
+    open_settings(page)
     page.get_by_label("number input for max new tokens").fill(str(count))
     page.keyboard.press("Tab")
 
@@ -75,13 +82,18 @@ def choose(page: Any, name: str) -> None:
     page.get_by_role("option", name=name, exact=True).click()
 
 
+LAB = ("Sweep", "Results", "Recorded runs", "Drafts and models")
+
+
 def open_tab(page: Any, name: str) -> None:
-    """Open a tab; on a narrow screen it may be in the menu behind the others."""
+    """Open a place, or a page of the Lab; on a narrow screen it may be in the menu behind others."""
+    if name in LAB:
+        page.get_by_role("tab", name="Lab", exact=True).click()
     tab = page.get_by_role("tab", name=name, exact=True)
     if tab.count() and tab.first.is_visible():
         tab.first.click()
     else:
-        page.locator(".overflow-menu > button").first.click()
+        page.locator(".overflow-menu > button").locator("visible=true").first.click()
         page.locator(".overflow-dropdown").get_by_role("button", name=name, exact=True).click()
 
 

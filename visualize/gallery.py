@@ -55,6 +55,12 @@ def baseline(name: str) -> Trace | None:
     return None if plain is None or plain == name else trace(plain)
 
 
+def first(method: str) -> str | None:
+    """The recorded run that is shown of a method before anything was generated; None if there is
+    none."""
+    return next((name for name, facts in runs().items() if facts["method"] == method), None)
+
+
 @cache
 def view(name: str) -> views.View:
     """What a token view shows of a recorded run."""

@@ -41,25 +41,34 @@ def _chart(label: str) -> str:
 TOKEN_VIEW = Markup(
     """
 <section class="ouro-run" aria-label="Generated text">
-  <header class="ouro-run-head">
-    <span class="ouro-badge"></span><span class="ouro-title"></span>
-    <button type="button" class="ouro-toggle ouro-final" aria-pressed="false">final text only</button>
-    <button type="button" class="ouro-toggle ouro-palette" aria-pressed="false">the paper's colours</button>
-  </header>
-  <dl class="ouro-tiles"></dl>
-  <div class="ouro-notices"></div>
-  <ul class="ouro-legend" aria-label="Who wrote the tokens"></ul>
-  <div class="ouro-text" role="group" aria-label="Tokens; arrow keys move from one to the next"></div>
+  <div class="ouro-board">
+    <div class="ouro-written">
+      <header class="ouro-run-head">
+        <span class="ouro-badge"></span>
+        <button type="button" class="ouro-toggle ouro-guesses" aria-pressed="false">show guesses</button>
+        <button type="button" class="ouro-toggle ouro-palette" aria-pressed="false">the paper's colours</button>
+      </header>
+      <div class="ouro-text" role="group" aria-label="Tokens; arrow keys move from one to the next"></div>
+      <ul class="ouro-legend" aria-label="Who wrote the tokens"></ul>
+    </div>
+    <div class="ouro-aside">
+      <details class="ouro-stage" open>
+        <summary>This step</summary>
+        <p class="ouro-tree-note"></p>
+        <button type="button" class="ouro-toggle ouro-windowed" aria-pressed="false" hidden>with the lookahead window</button>
+        <div class="ouro-tree" tabindex="0" role="group" aria-label="Token tree; arrow keys move between its tokens"></div>
+      </details>
+      <p class="ouro-hint">Point at a token to see who wrote it and why.</p>
+      <div class="ouro-card" role="tooltip" hidden></div>
+    </div>
+  </div>
   <div class="ouro-timeline" role="group" aria-label="Timeline: Space plays, arrow keys step, Home and End jump"></div>
+  <p class="ouro-sentence"></p>
+  <dl class="ouro-tiles"></dl>
+  <p class="ouro-title"></p>
   <p class="ouro-status"></p>
-  <details class="ouro-stage" open>
-    <summary>The token tree of this step</summary>
-    <p class="ouro-tree-note"></p>
-    <button type="button" class="ouro-toggle ouro-windowed" aria-pressed="false" hidden>with the lookahead window</button>
-    <div class="ouro-tree" tabindex="0" role="group" aria-label="Token tree; arrow keys move between its tokens"></div>
-  </details>
-  <div class="ouro-numbers"></div>
-  <div class="ouro-card" role="tooltip" hidden></div>
+  <div class="ouro-notices"></div>
+  <details class="ouro-why-fast" hidden><summary>Why this fast</summary><div class="ouro-numbers"></div></details>
   <p class="ouro-said" role="status" aria-live="polite"></p>
   <details class="ouro-meaning"><summary>What the colours mean</summary><dl></dl></details>
 </section>
@@ -146,10 +155,33 @@ MOTTO = (
     "See who writes each token when a small model guesses and a large one checks - and why the "
     "text stays the same."
 )
+LOGO = (
+    '<svg class="ouro-logo" viewBox="0 0 32 32" aria-hidden="true"><path d="M25.5 8.2A12.3 12.3 0 1 '
+    '0 28.3 16" fill="none" stroke="currentColor" stroke-width="4.6" stroke-linecap="round"/>'
+    '<path d="M20.6 7.4l6.9-4.3 1.7 8.3z" fill="#009e73"/>'
+    '<circle cx="25.4" cy="7.3" r="1" fill="#fff"/></svg>'
+)
+"""A snake that bites its own tail."""
 ADDRESS = Markup(
-    f'<header class="ouro-header"><h1>Ouroboros</h1><p>{MOTTO}</p></header>',
+    f'<header class="ouro-header"><h1>{LOGO}Ouroboros</h1></header>',
     "address",
     ("go",),
+)
+
+METHOD_CARDS = Markup(
+    '<div class="ouro-methods" role="radiogroup" aria-label="Method"></div>',
+    "method_cards",
+    ("choose_method",),
+)
+
+DETAILS_VIEW = Markup(
+    """
+<details class="ouro-details">
+  <summary>Details: charts of this run</summary>
+  <div class="ouro-pick" role="group" aria-label="Chart"></div>
+</details>
+""",
+    "details_view",
 )
 
 LINK_VIEW = Markup(

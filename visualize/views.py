@@ -136,6 +136,33 @@ def tiles(trace: Trace, baseline: Trace | None, difference: Divergence | None = 
     ]
 
 
+def sentence(trace: Trace, baseline: Trace | None, difference: Divergence | None = None) -> str:
+    """A run in one sentence: forward passes, speed, and whether the text is the same."""
+    steps, tokens = len(trace.steps), metrics.new_tokens(trace)
+    if not steps:
+        return ""
+    if any(step.writer is not Source.TARGET for step in trace.steps):
+        alone = f"{counted(tokens, 'token')} by the draft model alone, which nobody checks"
+        return f"{alone}{_faster(trace, baseline)}."
+    passes = f"{steps} forward pass{'' if steps == 1 else 'es'}"
+    if trace.method == "autoregressive":
+        return f"{passes} for {counted(tokens, 'token')}: the autoregressive baseline."
+    plain = tokens if baseline is None else len(baseline.steps)
+    parts = f"{passes} instead of {plain}{_faster(trace, baseline)}"
+    if baseline is None:
+        return f"{parts}."
+    verdict = _identical(trace, baseline, difference)[0]
+    if verdict == "in distribution":
+        return f"{parts}, same distribution."
+    same = {"yes": "same text", "up to a tie": "same text up to a rounding tie"}
+    return f"{parts}, {same.get(verdict, 'another text')}."
+
+
+def _faster(trace: Trace, baseline: Trace | None) -> str:
+    speedup = metrics.speedup(trace, baseline) if baseline is not None else None
+    return "" if speedup is None else f", {speedup:.2g} times as fast"
+
+
 def _tile(label: str, value: str, note: str) -> View:
     return {"label": label, "value": value, "note": note}
 
@@ -276,6 +303,7 @@ def run_view(
         "notices": notices(trace, baseline, live),
         "numbers": numbers.sections(trace, baseline),
         "status": status,
+        "sentence": sentence(trace, baseline, difference),
         "ended": trace.ending == "stop token",
         "done": True,
     } | ({"theory": theory} if theory else {})

@@ -1,9 +1,11 @@
-// The page's address: each tab has its own, behind the #, so that Back and Forward go through the tabs. And what a visitor would
-// lose when the page is loaded anew is kept in the browser until then: the inputs, and what the views hand over.
-// Triggers `go` where the address names another tab.
+// The page's address: each place has its own, behind the #, and so has each page of a place that
+// has pages, so that Back and Forward go through them. And what a visitor would lose when the page
+// is loaded anew is kept in the browser until then: the inputs, and what the views hand over.
+// Triggers `go` where the address names something else.
 import { tell } from "./dom.js";
 
-const page = { inputs: null, tab: "", led: [], told: () => {} }; // led: tabs that the history leads to, not yet open
+// led: tabs that the history leads to, not yet open
+const page = { inputs: null, tab: "", led: [], told: () => {} };
 
 // The page says which tab is open and what stands in its inputs, also before the header is mounted.
 export function opened(tab) {
@@ -15,16 +17,25 @@ export function changed(inputs) {
   page.inputs = inputs;
 }
 
+// props.pages: the place of each page; props.first: the page that a place opens with.
 export function mount(element, props, watch, trigger) {
-  const wanted = location.hash.slice(1), named = () => props.tabs.find((tab) => location.hash === "#" + tab) || props.tabs[0];
-  let awaited = props.tabs.includes(wanted) ? wanted : ""; // the page begins with the first tab
+  const inner = { ...props.first }; // the page that is open in each place
+  const exact = (tab) => props.first[tab] || tab; // a place that has pages is the address of its first
+  const said = () => props.tabs.find((tab) => location.hash === "#" + tab);
+  const named = () => exact(said() || props.tabs[0]);
+  let awaited = said() ? named() : ""; // the page begins with the first tab
 
   page.told = () => {
-    if (!page.tab || (awaited && page.tab !== awaited)) return;
+    if (!page.tab) return;
+    if (props.pages[page.tab]) inner[props.pages[page.tab]] = page.tab;
+    const here = inner[page.tab] || page.tab;
+    const wanted = awaited || named();
+    if (here !== wanted && page.tab === props.pages[wanted]) return; // a place on the way to its page
+    if (awaited && here !== awaited) return;
     awaited = "";
-    if (page.tab === named()) page.led = [];
-    else if (page.led.includes(page.tab)) return; // the history led here and has gone on since: the address is ahead of the tab
-    else history.pushState(null, "", location.pathname + location.search + "#" + page.tab);
+    if (here === named()) page.led = [];
+    else if (page.led.includes(here)) return; // the history led here and has gone on since
+    else history.pushState(null, "", location.pathname + location.search + "#" + here);
   };
   page.told();
   addEventListener("popstate", () => {

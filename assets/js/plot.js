@@ -124,7 +124,7 @@ export class Plot {
       yaxis: axis("yaxis"),
       paper_bgcolor: "rgba(0,0,0,0)",
       plot_bgcolor: "rgba(0,0,0,0)",
-      font: { family: "system-ui, sans-serif", size: 13, color: ink },
+      font: { family: "Inter, system-ui, sans-serif", size: 13, color: ink },
       hoverlabel: { bgcolor: value("--background-fill-primary", "#fff"), bordercolor: grid, font: { color: ink } },
       annotations: (layout.annotations || []).map((note) => ({ ...note, font: { color: ink, ...note.font } })),
     };

@@ -53,6 +53,11 @@ export class TokenCard {
     this.reposition();
   }
 
+  // Where there is space, the card has a place of its own beside the text (page.css).
+  get docked() {
+    return getComputedStyle(this.card).getPropertyValue("--ouro-docked") === "1";
+  }
+
   // Inside the window and beside its token, never over it: below, or above where there is more space, to be scrolled where it is
   // longer than that. On a phone a locked card is a sheet at the lower edge.
   reposition() {
@@ -60,7 +65,7 @@ export class TokenCard {
     const { card, under, gap, edge } = this, { clientWidth: wide, clientHeight } = document.documentElement;
     const high = clientHeight - (parseFloat(getComputedStyle(this.frame).getPropertyValue("--ouro-sheet")) || 0); // see learn_view.js
     card.style.cssText = "";
-    if (this.locked && this.sheet.matches) return;
+    if (this.docked || (this.locked && this.sheet.matches)) return;
     const box = under.getBoundingClientRect(), [line = box] = under.getClientRects(), frame = this.frame.getBoundingClientRect();
     const below = high - edge - gap - box.bottom, above = box.top - gap - edge;
     const up = card.offsetHeight > below && above > below;
@@ -73,7 +78,7 @@ export class TokenCard {
 
   // Where the card is a sheet the page scrolls until its token stands above it; where there is nothing to scroll, the card goes up.
   uncover() {
-    if (!this.locked || !this.sheet.matches) return;
+    if (!this.locked || !this.sheet.matches || this.docked) return;
     const space = () => this.card.getBoundingClientRect().top - this.gap - this.under.getBoundingClientRect().bottom;
     if (space() < 0) scrollBy({ top: Math.ceil(-space()), behavior: "instant" });
     if (space() < 0) this.card.dataset.up = "";

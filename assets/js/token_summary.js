@@ -75,7 +75,7 @@ function table({ head, rows }) {
 
 export function describeStep(step) {
   const accepted = step.tokens.filter((token) => token.node !== undefined).length;
-  const nodes = step.nodes.length, proposals = nodes ? `${nodes} checked, ${accepted} accepted` : "nothing checked";
+  const nodes = step.nodes.length, proposals = nodes ? `guessed ${nodes}, kept ${accepted}` : "nothing guessed";
   const own = step.tokens.find((token) => token.node === undefined);
   const rows = counted(step.width, "row"), passes = counted(step.passes, "draft pass", "draft passes");
   const saved = step.saved ? `, ${counted(step.saved, "draft row")} saved by merging` : "";

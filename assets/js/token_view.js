@@ -5,12 +5,15 @@ import { TokenStage } from "./token_stage.js";
 import { TokenStatus } from "./token_status.js";
 import { drawMeaning, drawNotices, drawNumbers, drawTiles } from "./token_summary.js";
 
+const still = matchMedia("(prefers-reduced-motion: reduce)");
+
 export function mount(element, props, watch, trigger) {
   const root = element.querySelector(".ouro-run"), part = (name) => root.querySelector(".ouro-" + name);
   const looks = new Map(props.looks.map((look) => [look.look, look]));
   const status = new TokenStatus(root);
   const stage = new TokenStage(root, looks, status, (node) => trigger("token_select", { ...node.dataset }));
   let left = null; // the run that was stopped
+  let played = null; // the recorded run that has played by itself
   let kept = {}; // for a page that is loaded anew: the run as far as it has come
 
   function paint(json) {
@@ -28,7 +31,11 @@ export function mount(element, props, watch, trigger) {
     status.show(value);
     if (value.tiles) drawTiles(part("tiles"), value.tiles);
     if (value.notices) drawNotices(part("notices"), value.notices, again);
-    if (value.numbers) drawNumbers(part("numbers"), value.numbers);
+    if (value.sentence !== undefined) part("sentence").textContent = value.sentence;
+    if (value.numbers) {
+      drawNumbers(part("numbers"), value.numbers);
+      part("why-fast").hidden = !value.numbers.length;
+    }
     if (value.done) {
       stage.finish(value.steps, value.ended);
       if (value.theory && value.badge === "live") remember({ run: value.run, name: value.title, ...value.theory });
@@ -37,11 +44,15 @@ export function mount(element, props, watch, trigger) {
     root.dataset.unsaved = String(Boolean(value.unsaved));
     if (!stage.hands.stop) stage.hands.rove(part("text").querySelector(".ouro-token"));
     if (value.status !== undefined) status.announce(value.status, value.done);
+    if (value.plays && value.plays !== played && !still.matches) {
+      played = value.plays;
+      stage.timeline.play();
+    }
   }
 
   function start(value) {
     if (stage.run !== null && !value.done) bring(root);
-    for (const name of ["numbers", "notices", "title"]) part(name).replaceChildren();
+    for (const name of ["numbers", "notices", "title", "sentence"]) part(name).replaceChildren();
     status.spoken = 0;
     stage.start(value.run, value.prompt && value.chat ? value.prompt + "\n\n" : value.prompt);
     if (props.asks && !value.done) tell("ouro:begun", { run: value.run });
@@ -65,7 +76,7 @@ export function mount(element, props, watch, trigger) {
   if (props.keep)
     document.addEventListener("ouro:leave", ({ detail }) => {
       const { steps, tokens } = stage.text, over = root.dataset.done === "true";
-      if (kept.run === "recorded" || !steps.length) return;
+      if (String(kept.run).startsWith("recorded") || !steps.length) return;
       const told = over ? part("status").textContent : `Stopped by a reload after ${tokens} tokens. What was written stays; Generate starts anew.`;
       detail.view = { ...kept, run: "kept", from: 0, steps, done: true, status: told, badge: "from before the reload", unsaved: true };
     });
@@ -76,7 +87,7 @@ export function mount(element, props, watch, trigger) {
       part(name).setAttribute("aria-pressed", String(on));
       act(on);
     });
-  press("final", (on) => root.classList.toggle("ouro-final-only", on));
+  press("guesses", (on) => root.classList.toggle("ouro-guessing", on));
   press("windowed", (on) => {
     stage.tree.windowed = on;
     stage.picture();

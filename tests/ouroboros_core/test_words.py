@@ -13,6 +13,7 @@ import pytest
 from ouroboros_core import words
 from tests import ROOT
 from tests.browser import chromium, server
+from tests.visitor import open_tab
 
 pytestmark = pytest.mark.slow
 
@@ -193,8 +194,8 @@ def test_the_prose_of_a_translated_page_is_all_translated(tmp_path: Path) -> Non
     ):
         page = browser.new_page()
         page.goto(url)
-        for tab in ("Sweep", "Traces", "Drafts", "Learn"):
-            page.get_by_role("tab", name=tab).click()
+        for tab in ("Sweep", "Recorded runs", "Drafts and models", "Learn"):
+            open_tab(page, tab)
             page.wait_for_timeout(700)
             assert "⟦" in page.inner_text("main, body"), tab
         for selector in SHOWING:

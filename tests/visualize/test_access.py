@@ -71,8 +71,8 @@ def known(browser: Any) -> set[tuple[str, str]]:
 
 def visit_tabs(page: Any) -> Iterator[str]:
     """Every tab, as a visitor finds it who has used it."""
-    open_tab(page, "Generate")
-    yield "Generate"
+    open_tab(page, "Watch")
+    yield "Watch"
     open_tab(page, "Race")
     yield "Race"
     open_tab(page, "Sweep")
@@ -93,12 +93,12 @@ def visit_tabs(page: Any) -> Iterator[str]:
         page.locator(".ouro-learn-next").click()
     page.locator(".ouro-learn-option").first.click()
     yield "Learn, a question"
-    open_tab(page, "Traces")
+    open_tab(page, "Recorded runs")
     page.get_by_role("button", name="Compare").click()
     page.wait_for_selector("#diff-view .ouro-segment")
-    yield "Traces"
-    open_tab(page, "Drafts")
-    yield "Drafts"
+    yield "Recorded runs"
+    open_tab(page, "Drafts and models")
+    yield "Drafts and models"
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

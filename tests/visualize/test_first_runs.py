@@ -270,12 +270,12 @@ def test_a_saved_run_keeps_the_plain_run_it_was_compared_with(page: Any, tmp_pat
     file.write_bytes(saved(page))
     baseline = read_run(file.read_bytes())[1]
     assert baseline is not None and baseline.method == "autoregressive"
-    open_tab(page, "Traces")
+    open_tab(page, "Recorded runs")
     page.locator("#open-view input").set_input_files(file)
     page.locator("#token-view .ouro-badge", has_text="recorded on").wait_for()
     assert {label: tile(page, label) for label in shown} == shown
     page.wait_for_selector("#chart-speedup .js-line", state="attached")
     file.write_text(json.dumps(json.loads(file.read_text()) | {"baseline": {"method": 3}}))
-    open_tab(page, "Traces")
+    open_tab(page, "Recorded runs")
     page.locator("#open-view input").set_input_files(file)
     page.get_by_text("run.json: baseline: this is not a trace").wait_for()

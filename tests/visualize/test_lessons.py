@@ -13,7 +13,7 @@ import pytest
 
 from ouroboros_core.decoding.trace_io import read_trace
 from ouroboros_core.errors import InvalidInput
-from tests.visitor import ask, choose, generate, set_count, tile, tokens, watch
+from tests.visitor import ask, choose, generate, open_tab, set_count, tile, tokens, watch
 from visualize import gallery, learn
 from visualize.deploy import static_site as standalone
 
@@ -150,7 +150,7 @@ def test_a_trace_that_was_saved_comes_back_equal_after_the_page_was_reloaded(
     assert len(rows) == 1 + len(trace.tokens)
     page.reload()
     page.wait_for_selector("#token-view .ouro-token")
-    page.get_by_role("tab", name="Traces").click()
+    open_tab(page, "Recorded runs")
     file = tmp_path / "mine.json"
     file.write_text(text)
     page.locator("#open-view input").set_input_files(file)
@@ -163,7 +163,7 @@ def test_a_trace_that_was_saved_comes_back_equal_after_the_page_was_reloaded(
 
 
 def test_a_file_that_is_no_trace_is_refused_and_the_page_goes_on(page: Any, tmp_path: Path) -> None:
-    page.get_by_role("tab", name="Traces").click()
+    open_tab(page, "Recorded runs")
     file = tmp_path / "bad.json"
     file.write_text(json.dumps({"method": HOSTILE}))
     page.locator("#open-view input").set_input_files(file)
@@ -180,7 +180,7 @@ def test_a_file_that_is_no_trace_is_refused_and_the_page_goes_on(page: Any, tmp_
 
 
 def test_a_recorded_run_opens_and_two_runs_are_compared(page: Any) -> None:
-    page.get_by_role("tab", name="Traces").click()
+    open_tab(page, "Recorded runs")
     assert page.locator(".ouro-gallery-entry").count() == len(gallery.entries())
     page.get_by_role("button", name="Compare").click()
     page.wait_for_selector("#diff-view .ouro-segment")

@@ -16,10 +16,12 @@ from ouroboros_core.locations import assets
 from ouroboros_core.training.record import agreement_of
 from tests import ROOT
 from tests.browser import server
-from tests.visitor import DONE, ask, choose, client, generate, tile, tokens
+from tests.visitor import DONE, ask, choose, client, generate, open_tab, tile, tokens
+from visualize import gallery
 from visualize.palette import LOOKS
 from visualize.tabs.drafts import records
 from visualize.tabs.examples import HEAP
+from visualize.tabs.generate import RECORDED
 
 pytestmark = [pytest.mark.browser, pytest.mark.embedded]
 
@@ -34,7 +36,7 @@ runpy.run_path("app.py", run_name="__main__")
 
 def test_a_recorded_run_is_there_before_anything_is_loaded(browser: Any) -> None:
     """The models never arrive here: what should load them hangs."""
-    recorded = read_trace((assets() / "traces" / "heap-ouroboros.json").read_bytes())
+    recorded = gallery.trace(RECORDED)
     with server(program=HANGING) as url:
         page = browser.new_page()
         page.goto(url)
@@ -45,9 +47,9 @@ def test_a_recorded_run_is_there_before_anything_is_loaded(browser: Any) -> None
         badge = page.locator(".ouro-badge").inner_text()
         assert badge.startswith("recorded on ")
         assert recorded.created[:10] in badge
-        assert {"draft", "suffix", "target"} <= {t["source"] for t in shown}
+        assert {"draft", "target"} <= {t["source"] for t in shown}
         assert page.locator("h1").inner_text() == "Ouroboros"
-        page.wait_for_selector("#chart-acceptance .bars path")
+        page.wait_for_selector("#chart-acceptance .bars path", state="attached")
         page.click("#generate")
         page.get_by_text("Waiting for the models to load").first.wait_for()
         page.close()
@@ -57,9 +59,11 @@ def test_a_visitor_generates_the_papers_example_and_sees_who_wrote_each_token(
     page: Any, url: str
 ) -> None:
     """With fixed settings, so that the draft is always asked and suffixes always hang behind it."""
-    page.get_by_role("button", name="Java heap").click()
     choose(page, "Ouroboros")
     page.locator("#auto-ouroboros input").uncheck()
+    page.get_by_label("chat template").uncheck()
+    ask(page, HEAP, 128)
+    page.get_by_label("chat template").uncheck()
     generate(page)
     shown = tokens(page)
     assert len(shown) == 128
@@ -206,6 +210,7 @@ def test_settings_follow_the_method_and_bad_values_are_refused(page: Any) -> Non
     page.get_by_label("number input for window size").locator("visible=true").wait_for()
     choose(page, "Speculative decoding")
     group = page.locator(".ouro-group").locator("visible=true")
+    page.locator("#auto-speculative input").uncheck()
     group.filter(has_text="gamma").wait_for()
     page.wait_for_function(
         "[...document.querySelectorAll('.ouro-group')].filter(g => g.offsetParent).length === 1"
@@ -309,7 +314,7 @@ def test_the_guard_of_these_tests_refuses_what_leaves_this_machine() -> None:
 
 def test_the_tab_drafts_tells_how_they_were_made(page: Any) -> None:
     """A chart of agreement and one of loss for each recorded run, without any model."""
-    page.get_by_role("tab", name="Drafts").click()
+    open_tab(page, "Drafts and models")
     page.get_by_text("How this draft was made").wait_for()
     assert {record["kind"] for record in records().values()} == {"draft", "eagle"}
     for name, record in records().items():

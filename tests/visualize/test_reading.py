@@ -79,7 +79,7 @@ def open_run(page: Any, url: str, trace: Trace, folder: Path) -> None:
     """The page, with a run from a file in its view."""
     page.goto(url)
     page.wait_for_selector("#token-view .ouro-token")
-    open_tab(page, "Traces")
+    open_tab(page, "Recorded runs")
     file = folder / "run.json"
     file.write_text(trace.to_json())
     page.locator("#open-view input").set_input_files(file)
@@ -411,10 +411,10 @@ def test_in_forced_colours_controls_are_seen_and_what_is_chosen_can_be_told(
     page.goto(f"{url}/?__theme={scheme}")
     page.wait_for_selector("#token-view .ouro-token")
     page.get_by_role("button", name="the paper's colours").click()
-    for tab in ("Generate", "Race", "Learn"):
+    for tab in ("Watch", "Race", "Learn"):
         open_tab(page, tab)
         page.locator(
-            {"Generate": "#token-view", "Race": "#race-view", "Learn": "#learn-view"}[tab]
+            {"Watch": "#token-view", "Race": "#race-view", "Learn": "#learn-view"}[tab]
             + " .ouro-step-button"
         ).first.wait_for()
         found = page.evaluate(FORCED)
@@ -423,6 +423,6 @@ def test_in_forced_colours_controls_are_seen_and_what_is_chosen_can_be_told(
         assert (
             found["chosen"] and found["others"] and not set(found["chosen"]) & set(found["others"])
         ), (tab, found)
-        if tab == "Generate":
+        if tab == "Watch":
             assert found["counts"][1] >= 4 and len(found["chosen"]) == 2, "the tab and the toggle"
     page.close()

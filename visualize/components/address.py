@@ -1,11 +1,11 @@
 """The page's header, and with it the script of the page's address.
 
-Each tab has an address: the page's own with #race, #sweep, #learn, #traces or #drafts behind it,
-#generate for the first. It stands behind the # because what stands there never reaches the server
-and makes the browser load nothing; the query before it belongs to the links that hold a run's
-inputs (`visualize.permalink`), and both go together. Gradio's tabs know of no address, so the
-script writes one into the browser's history when a tab is opened, and opens the tab when the
-history is gone through.
+Each place has an address: the page's own with #race, #learn or #lab behind it, #watch for the
+first; each page of the Lab has one, too, such as #sweep. It stands behind the # because what stands
+there never reaches the server and makes the browser load nothing; the query before it belongs to
+the links that hold a run's inputs (`visualize.permalink`), and both go together. Gradio's tabs know
+of no address, so the script writes one into the browser's history when a tab is opened, and opens
+the tab when the history is gone through.
 
 What a visitor has written is kept in the browser's session storage while the page is reloaded;
 nothing of it is sent.
@@ -14,7 +14,7 @@ nothing of it is sent.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from visualize.components.base import JsonHTML
@@ -25,25 +25,48 @@ KEY = "ouroboros"
 """In the session storage."""
 
 
+@dataclass(frozen=True)
+class Addresses:
+    """places: ids of the outer tabs, the first one first; pages: ids of the tabs inside one of
+    them, by the place they lie in."""
+
+    places: tuple[str, ...]
+    pages: dict[str, str]
+
+    def opened(self, tab: str) -> str:
+        """For a tab that is opened: a function in the browser that tells the script so."""
+        told = f"(await {imported('address')}).opened({json.dumps(tab)})"
+        return f"async () => {{ {told}; return []; }}"
+
+    def named(self) -> str:
+        """A function in the browser: what the address names, as updates of the outer and of the
+        inner tabs; the first place where it names nothing."""
+        known = (
+            f"{json.dumps([*self.places, *self.pages])}.find((tab) => '#' + tab === location.hash)"
+        )
+        found = f"const tab = {known} || {json.dumps(self.places[0])};"
+        place = f"const place = {json.dumps(self.pages)}[tab];"
+        update = "(selected) => ({ __type__: 'update', ...(selected ? { selected } : {}) })"
+        inner = f"place ? tab : {json.dumps(self.first)}[tab]"
+        return (
+            f"() => {{ {found} {place} const update = {update};"
+            f" return [update(place || tab), update({inner})]; }}"
+        )
+
+    @property
+    def first(self) -> dict[str, str]:
+        """The first page of each place that has pages."""
+        return {place: page for page, place in reversed(self.pages.items())}
+
+
 class PageHeader(JsonHTML):
     """Title and motto. Triggers `go` when the browser's history leads to another tab."""
 
-    def __init__(self, tabs: Sequence[str], **more: Any) -> None:
-        """tabs: their ids, the first one first."""
-        super().__init__(None, ADDRESS, tabs=list(tabs), store=KEY, **more)
-
-
-def opened(tab: str) -> str:
-    """For a tab that is opened: a function in the browser that tells the script so."""
-    told = f"(await {imported('address')}).opened({json.dumps(tab)})"
-    return f"async () => {{ {told}; return []; }}"
-
-
-def named(tabs: Sequence[str]) -> str:
-    """A function in the browser: the tab that the address names, as an update of the tabs; the
-    first one where it names none."""
-    found = f"{json.dumps(list(tabs))}.find((tab) => location.hash === '#' + tab)"
-    return f"() => [{{ __type__: 'update', selected: {found} || {json.dumps(tabs[0])} }}]"
+    def __init__(self, addresses: Addresses, **more: Any) -> None:
+        facts = {"tabs": [*addresses.places, *addresses.pages], "pages": addresses.pages}
+        super().__init__(
+            None, ADDRESS, **facts, first=addresses.first, store=KEY, padding=False, **more
+        )
 
 
 def changed() -> str:

@@ -10,9 +10,11 @@ from visualize import gallery
 from visualize.components.base import JsonHTML
 from visualize.markup import (
     ASK_VIEW,
+    DETAILS_VIEW,
     DIFF_VIEW,
     GALLERY_VIEW,
     LINK_VIEW,
+    METHOD_CARDS,
     OPEN_VIEW,
     SWEEP_VIEW,
     save_buttons,
@@ -35,6 +37,26 @@ class AskView(JsonHTML):
     def __init__(self, field: str, **more: Any) -> None:
         """field: the id of the prompt's box."""
         super().__init__(None, ASK_VIEW, field=field, **more)
+
+
+class MethodCards(JsonHTML):
+    """Value: {method}, the id of the method that is chosen, which may have no card. A card
+    triggers `choose_method` with its method."""
+
+    def __init__(self, cards: Sequence[dict[str, str]], method: str, **more: Any) -> None:
+        """cards: {id, name, line} each."""
+        shown = {"method": method}
+        super().__init__(shown, METHOD_CARDS, cards=list(cards), padding=False, **more)
+
+
+class DetailsView(JsonHTML):
+    """Value: {has}, the ids of the charts that the run has; one at a time is shown, of the
+    components `chart-<id>`."""
+
+    def __init__(self, charts: Sequence[dict[str, str]], has: Sequence[str], **more: Any) -> None:
+        """charts: {id, label} each, the first one shown first."""
+        shown = {"has": list(has)}
+        super().__init__(shown, DETAILS_VIEW, charts=list(charts), padding=False, **more)
 
 
 class OpenView(JsonHTML):

@@ -26,5 +26,6 @@ class TokenView(JsonHTML):
             TOKEN_VIEW,
             looks=legend(),
             keep=True,
+            padding=False,
             **more,
         )

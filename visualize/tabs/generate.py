@@ -1,4 +1,4 @@
-"""The tab Generate: a prompt, a method with its settings, and the text as it comes, each token in
+"""Watch: a prompt, a method with its settings, and the text as it comes, each token in
 the colour of its origin."""
 
 from __future__ import annotations
@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import gradio as gr
 
+from ouroboros_core import methods
 from visualize import figures, gallery, permalink, views
-from visualize.components.plain_views import AskView
+from visualize.components.plain_views import DetailsView
 from visualize.components.plot_view import PlotView
 from visualize.components.token_view import TokenView
+from visualize.markup import MOTTO
 from visualize.server.compute import all_charts
 from visualize.server.faults import sent, told
 from visualize.server.limits import who
@@ -42,22 +44,24 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 CHARTS = {
-    "acceptance": ("Acceptance length per step, by who wrote the tokens", "step"),
-    "time": ("Tokens against time", "seconds"),
-    "speedup": ("Speedup compared with plain decoding, at each token", "token"),
-    "choices": ("What the method chose: nodes checked and draft passes per step", "step"),
-    "where": ("Where the time went", None),
-    "positions": ("Accepted by position in the proposal, of those judged there", None),
-    "even": ("Speed against acceptance, at what a step costs here", None),
-    "pool": ("The phrase pool", "step"),
+    "acceptance": (
+        "Acceptance length",
+        "Acceptance length per step, by who wrote the tokens",
+        "step",
+    ),
+    "time": ("Tokens over time", "Tokens over time", "seconds"),
+    "speedup": ("Speedup", "Speedup over the autoregressive baseline, at each token", "token"),
+    "positions": ("By draft position", "Acceptance rate by draft position", None),
+    "where": ("Where the time went", "Where the time went, per token", None),
+    "even": ("Break-even", "Speedup vs acceptance rate, at what a step costs here", None),
+    "choices": ("Auto decisions", "Verified tokens and draft passes per step", "step"),
+    "pool": ("Phrase pool", "Phrase pool", "step"),
 }
-"""Label, and what lies on the x axis where the chart shares the cursor of the run."""
+"""Of each chart: its name among the others, its title, and what lies on the x axis where it shares
+the cursor of the run."""
 GROWING = "acceptance"
 """The chart that grows while a run is under way."""
-SETTINGS = '<details class="ouro-settings"><summary>Settings</summary></details>'
-"""Before the settings: where the page is narrow, they are seen as long as this is open
-(page.css)."""
-RECORDED = "heap-ouroboros"
+RECORDED = gallery.first(methods.DEFAULT) or next(iter(gallery.runs()))
 """On screen before any model is loaded."""
 CHAT = "chat"
 """What the view asks for where an answer was empty without the chat template."""
@@ -77,41 +81,40 @@ class GeneratePanel:
         shown = views.run_view(
             trace, baseline, run="recorded", seq=0, badge_text=views.badge(trace)
         )
+        shown |= {"plays": RECORDED}
         self.session = gr.State(Session())
         self.drawn = gr.State({})
-        with gr.Row(elem_classes="ouro-main"):
+        with gr.Row(elem_classes="ouro-main ouro-watch"):
             with gr.Column(min_width=0, elem_classes="ouro-inputs"):
+                gr.Markdown(MOTTO, elem_classes="ouro-motto")
                 self.inputs.build_prompt()
-                with gr.Row(elem_classes="ouro-buttons"):
-                    self.go = gr.Button(
-                        "Generate", variant="primary", elem_id="generate", min_width=0
-                    )
-                    self.stop = gr.Button("Stop", elem_id="stop", min_width=0)
-                    self.ask = AskView("prompt", elem_id="ask-view")
-                self.models = gr.Markdown(
-                    self.runner.models.state(), elem_id="models", elem_classes="ouro-note"
-                )
+                self.inputs.build_examples()
+                self.inputs.build_method()
             with gr.Column(min_width=0, elem_classes="ouro-options"):
-                gr.HTML(SETTINGS, elem_classes="ouro-settings-fold")
                 self.inputs.build_settings()
             with gr.Column(min_width=0, elem_classes="ouro-result"):
                 self.view = TokenView(shown, asks=True, elem_id="token-view")
                 self.saving = Saving(self.session, self.first)
+                named = [{"id": name, "label": label} for name, (label, *_) in CHARTS.items()]
+                self.details = DetailsView(named, has_charts(trace), elem_id="details")
                 with gr.Row(elem_classes="ouro-charts"):
                     self.charts = {name: self._chart(name, charts) for name in CHARTS}
+                self.models = gr.Markdown(
+                    self.runner.models.state(), elem_id="models", elem_classes="ouro-note"
+                )
         self._wire()
 
     @staticmethod
     def _chart(name: str, charts: dict[str, Any]) -> PlotView:
         figure = charts.get(name) or figures.empty(NOTHING_YET)
-        label, axis = CHARTS[name]
+        _, label, axis = CHARTS[name]
         later = None if name == GROWING else figures.empty("Measured when the run has ended.")
         shown = {"seq": 0, "run": "recorded", "figure": figure}
         return PlotView(shown, label=label, axis=axis, later=later, elem_id=f"chart-{name}")
 
     def _wire(self) -> None:
         private: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
-        self.inputs.wire(self.ask.prompt_edit)
+        self.inputs.wire()
         inputs = [
             self.session,
             self.pair,
@@ -123,7 +126,7 @@ class GeneratePanel:
         # While it runs only what changes is an output: each costs the browser time at every update.
         changing = [self.view, self.charts[GROWING], self.drawn]
         runs = []
-        for event in (self.go.click, self.view.run_again):
+        for event in (self.inputs.go.click, self.view.run_again):
             running = event(
                 self._generate,
                 inputs,
@@ -133,15 +136,24 @@ class GeneratePanel:
                 **private,
             )
             running.then(self.runner.models.state, self.pair, self.models, queue=False, **private)
-            running.success(self._rest, self.drawn, rest, **private)
+            running.success(
+                self._rest, [self.drawn, self.session], [self.details, *rest], **private
+            )
             running.failure(
                 self._left, self.session, [self.view, *self.charts.values()], queue=False, **private
             )
             for after in (running.then, running.failure):  # the first is not told of errors
                 after(None, js=ENDED, **private)
             runs.append(running)
+        self.inputs.method.change(
+            self._preview,
+            [self.session, self.inputs.method],
+            [self.view, self.details, *self.charts.values()],
+            queue=False,
+            **private,
+        )
         self.view.run_again(self._chatting, None, self.inputs.chat, queue=False, **private)
-        self.stop.click(None, cancels=runs, **private)  # what follows is a failure of theirs
+        self.inputs.stop.click(None, cancels=runs, **private)  # what follows is a failure of theirs
         self.saving.wire(self.inputs)
 
     def attach_loading(self, blocks: gr.Blocks) -> None:
@@ -170,6 +182,7 @@ class GeneratePanel:
         )
         return [
             view,
+            {"has": has_charts(trace)},
             *({"seq": seq, "run": run, "figure": charts[name]} for name in CHARTS),
             *written,
         ]
@@ -177,7 +190,7 @@ class GeneratePanel:
     @property
     def outputs(self) -> list[Any]:
         """What `show` gives values for."""
-        return [self.view, *self.charts.values(), *self.inputs.components]
+        return [self.view, self.details, *self.charts.values(), *self.inputs.components]
 
     def _generate(
         self,
@@ -244,9 +257,26 @@ class GeneratePanel:
             yield view, drawn[GROWING], drawn
 
     @staticmethod
-    def _rest(drawn: dict[str, Any] | None) -> list[Any]:
-        """The charts that are drawn at the end of a run."""
-        return [(drawn or {}).get(name, gr.skip()) for name in CHARTS if name != GROWING]
+    def _rest(drawn: dict[str, Any] | None, session: Session) -> list[Any]:
+        """Which charts the run has, and those that are drawn at its end."""
+        charts = [(drawn or {}).get(name, gr.skip()) for name in CHARTS if name != GROWING]
+        has = {"has": has_charts(session.shown[0])} if session.shown else gr.skip()
+        return [has, *charts]
+
+    def _preview(self, session: Session, method: str) -> list[Any]:
+        """As long as a visitor has run nothing: the recorded run of the method that is chosen."""
+        name = gallery.first(method)
+        if session.shown or session.ran or name is None:
+            return [gr.skip() for _ in (self.view, self.details, *self.charts)]
+        trace, baseline = gallery.trace(name), gallery.baseline(name)
+        run, seq = f"recorded {name}", time.time_ns()
+        view = views.run_view(trace, baseline, run=run, seq=seq, badge_text=views.badge(trace))
+        charts = all_charts(trace, baseline)
+        return [
+            view | {"plays": name},
+            {"has": has_charts(trace)},
+            *({"seq": seq, "run": run, "figure": charts[name]} for name in CHARTS),
+        ]
 
     def _left(self, session: Session) -> list[Any]:
         """What is shown after a run that was stopped or has failed: all that is known of it, or
@@ -281,6 +311,18 @@ class GeneratePanel:
             else dict.fromkeys(CHARTS, figures.empty(NOTHING_YET))
         )
         return [view, *({"seq": seq, "run": run, "figure": charts[name]} for name in CHARTS)]
+
+
+def has_charts(trace: Trace) -> list[str]:
+    """The charts that say something of a run, by their ids."""
+    without = set()
+    if not any(step.choice for step in trace.steps):
+        without.add("choices")
+    if not any(step.pool_size for step in trace.steps):
+        without.add("pool")
+    if not any(len(step.tree) > 1 for step in trace.steps):
+        without |= {"positions", "even"}
+    return [name for name in CHARTS if name not in without]
 
 
 def _after_comparing(failed: bool, trace: Trace) -> str:

@@ -15,23 +15,40 @@ from ouroboros_core.methods.base import Method, Need
 from ouroboros_core.sampling import Sampling
 from visualize import figures, permalink
 from visualize.components.address import changed, kept
-from visualize.components.plain_views import LinkView
+from visualize.components.plain_views import AskView, LinkView, MethodCards
 from visualize.permalink import Inputs
 from visualize.server.endpoint import make_task
-from visualize.server.faults import told
-from visualize.tabs.examples import EXAMPLES, HEAP, Example
+from visualize.server.faults import field, told
+from visualize.tabs.examples import EXAMPLES, Example
 from visualize.tabs.settings import (
     CHAT_TEMPLATE,
     NOTHING_YET,
     sampling_component,
     setting_component,
-    setting_label,
 )
 
 if TYPE_CHECKING:
     from ouroboros_core.decoding.generation import Task
 
 
+CARDS = (
+    {"id": "autoregressive", "name": "Plain", "line": "One forward pass for every token."},
+    {
+        "id": "speculative",
+        "name": "Speculative",
+        "line": "A small draft model guesses ahead.",
+    },
+    {
+        "id": "union",
+        "name": "All sources",
+        "line": "Drafts, copies and phrases in one tree.",
+    },
+)
+"""The methods that stand beside the list of all: the baseline, the idea, and the fastest."""
+SETTINGS = '<details class="ouro-settings"><summary>Settings</summary></details>'
+"""A fold: the settings are seen as long as it is open (page.css)."""
+RUN = "() => { document.querySelector('#generate')?.click(); }"
+"""An example runs at once."""
 EDITED = "() => [true, '']"
 """Chat template and note, as soon as a visitor writes something."""
 
@@ -48,25 +65,49 @@ class RunInputs:
         self.published: dict[str, Any] = {}
 
     def build_prompt(self) -> None:
-        """Prompt, example chips and method; above them, what a link holds."""
+        """The prompt with the buttons beside it, and above it what a link holds; open for what the
+        panel adds to that row."""
         self.link = LinkView("generate", elem_id="link-view")
-        hint = "Ask something. Enter generates, Shift+Enter breaks the line."
-        self.prompt = gr.Textbox(
-            HEAP,
-            label="Prompt",
-            placeholder=hint,
-            lines=4,
-            max_lines=10,
-            elem_id="prompt",
-        )
+        with gr.Row(elem_classes="ouro-prompt-row"):
+            self.prompt = gr.Textbox(
+                EXAMPLES[0].prompt,
+                label="Prompt",
+                show_label=False,
+                placeholder="Ask something. Enter generates, Shift+Enter breaks the line.",
+                container=False,
+                lines=2,
+                max_lines=8,
+                elem_id="prompt",
+            )
+            with gr.Row(elem_classes="ouro-buttons"):
+                self.go = gr.Button("Generate", variant="primary", elem_id="generate", min_width=0)
+                self.stop = gr.Button("Stop", elem_id="stop", min_width=0)
+                self.ask = AskView("prompt", elem_id="ask-view")
+
+    def build_examples(self) -> None:
+        """Chips that run at once."""
         with gr.Row(elem_classes="ouro-chips"):
             self.chips = [
                 gr.Button(e.label, size="sm", elem_classes="ouro-chip", min_width=0)
                 for e in EXAMPLES
             ]
-        self.note = gr.Markdown(_note(EXAMPLES[0]), elem_classes="ouro-note")
-        choices = [(m.name, m.id) for m in methods.available().values()]
-        self.method = gr.Dropdown(choices, value=methods.DEFAULT, label="Method", elem_id="method")
+            self.note = gr.Markdown(_note(EXAMPLES[0]), elem_classes="ouro-note")
+
+    def build_method(self) -> None:
+        """The method: three cards, and the list of all; beside them the fold of the settings."""
+        with gr.Row(elem_classes="ouro-method-row"):
+            self.cards = MethodCards(CARDS, methods.DEFAULT, elem_id="method-cards")
+            choices = [(m.name, m.id) for m in methods.available().values()]
+            self.method = gr.Dropdown(
+                choices,
+                value=methods.DEFAULT,
+                label="Method",
+                show_label=False,
+                container=False,
+                elem_id="method",
+                min_width=0,
+            )
+            gr.HTML(SETTINGS, elem_classes="ouro-settings-fold", padding=False)
 
     def build_settings(self) -> None:
         """The settings of all methods, those of the chosen one shown; length, chat template,
@@ -117,11 +158,10 @@ class RunInputs:
             if setting.fixed is not None
         }
         if settable:
-            names = ", ".join(setting_label(name) for name in sorted(settable))
             self.automatic[method.id] = gr.Checkbox(
                 True,
                 label="auto",
-                info=f"The method sets {names} by itself, step by step.",
+                info="The method decides step by step how much to draft and to check.",
                 elem_id=f"auto-{method.id}",
             )
         for setting in method.Hyperparameters.settings().values():
@@ -157,27 +197,31 @@ class RunInputs:
             *(one for group in given for one in group.values()),
         ]
 
-    def wire(self, edited: Callable[..., Any]) -> None:
-        """edited: the event of a visitor's writing in the prompt."""
+    def wire(self) -> None:
+        """What the inputs do to each other."""
+        edited = self.ask.prompt_edit
         private: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
         for chip, example in zip(self.chips, EXAMPLES, strict=True):
-            chip.click(
+            chosen = chip.click(
                 lambda e=example: (e.prompt, e.chat, _note(e)),
                 outputs=[self.prompt, self.chat, self.note],
                 queue=False,
                 **private,
             )
+            chosen.then(None, js=RUN, **private)
         # Decided in the browser, so that no run can come before it: a raw prompt and the words on
         # it are those of an example.
         edited(None, None, [self.chat, self.note], js=EDITED, **private)
         ids = list(methods.available())
+        self.cards.choose_method(_chosen, None, self.method, queue=False, **private)
         self.method.change(
             lambda chosen: [
                 *(gr.Group(visible=chosen == i) for i in ids),
                 gr.update(visible=learns(chosen)),
+                {"method": chosen},
             ],
             self.method,
-            [*self.groups, self.warm],
+            [*self.groups, self.warm, self.cards],
             queue=False,
             **private,
         )
@@ -322,6 +366,12 @@ class RunInputs:
 def learns(method: str) -> bool:
     """Whether a method has something to keep from run to run."""
     return Need.MEMORY in methods.get(method).uses
+
+
+def _chosen(event: gr.EventData) -> str:
+    """The method of a card."""
+    with told():
+        return field(event, "method", str)
 
 
 def _switch(count: int) -> Callable[[bool], Any]:

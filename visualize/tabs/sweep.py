@@ -26,7 +26,7 @@ from visualize.server.updates import SweepProgress, SweepStarted, SweepUpdate, W
 from visualize.tabs.examples import EXAMPLES
 from visualize.tabs.generate import GeneratePanel
 from visualize.tabs.settings import setting_label
-from visualize.tabs.traces import GENERATE
+from visualize.tabs.traces import WATCH
 
 if TYPE_CHECKING:
     from gradio.layouts import Tabs
@@ -371,7 +371,7 @@ class SweepPanel:
         if found is None:
             raise InvalidInput("The run of this cell is no longer there: sweep again.")
         session.keep(found[0])
-        return [gr.Tabs(selected=GENERATE), *self.generate.show(session, *found)]
+        return [gr.Tabs(selected=WATCH), *self.generate.show(session, *found)]
 
     @staticmethod
     def _save(event: gr.EventData, session: Session) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The tab Traces: recorded runs, a file that is opened, and two runs compared."""
+"""Recorded runs, in the Lab: recorded runs, a file that is opened, and two runs compared."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from ouroboros_core.decoding.trace import Trace
 
 CHOOSE = "Choose two runs of one prompt."
-GENERATE = "generate"
-"""The id of the tab in which a run is opened."""
+WATCH = "watch"
+"""The id of the place in which a run is opened."""
 
 
 class TracesPanel:
@@ -101,13 +101,13 @@ class TracesPanel:
                 *(gr.skip() for _ in self.generate.outputs),
             ]
         session.keep(trace)
-        return self._shown(session, trace, baseline, f"{name} is shown in the tab Generate.")
+        return self._shown(session, trace, baseline, f"{name} is shown in Watch.")
 
     def _shown(
         self, session: Session, trace: Trace, baseline: Trace | None, said: str
     ) -> list[Any]:
         return [
-            gr.Tabs(selected=GENERATE),
+            gr.Tabs(selected=WATCH),
             _told(said),
             *self.generate.show(session, trace, baseline),
         ]

@@ -143,7 +143,7 @@ def test_each_tab_has_an_address_and_back_and_forward_go_through_the_tabs(
     visitor.reload()
     at("race", "#race")
     visitor.locator("#race-view").wait_for()
-    open_tab(visitor, "Generate")
+    open_tab(visitor, "Watch")
     at("generate", "#generate")
     visitor.close()
     left = (
@@ -207,7 +207,7 @@ def test_a_reload_in_mid_run_keeps_prompt_settings_and_what_was_written(
 def test_a_refusal_reaches_the_page_and_takes_the_place_of_the_comparison(page: Any) -> None:
     """The one in Traces in its own place; one that has none, of a cell that is gone, as a message
     of the page's."""
-    open_tab(page, "Traces")
+    open_tab(page, "Recorded runs")
     page.click("#compare")
     page.wait_for_selector("#diff-view .ouro-segment")
     page.wait_for_selector("#chart-diff .js-line", state="attached")

@@ -101,7 +101,7 @@ def test_nothing_of_one_visitor_reaches_another_a_log_or_a_file(url: str, folder
             "the first visitor's second run knows phrases of the first"
         )
         assert remembered(traces[3]) == 0, "the same prompt, but from another visitor"
-        open_tab(a, "Traces")
+        open_tab(a, "Recorded runs")
         a.get_by_role("combobox", name="Run A").click()
         stamps = [
             name

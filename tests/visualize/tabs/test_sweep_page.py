@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.visitor import tokens
+from tests.visitor import open_tab, tokens
 
 pytestmark = [pytest.mark.browser, pytest.mark.embedded]
 
@@ -24,7 +24,7 @@ def fill(page: Any, selector: str, text: str) -> None:
 
 
 def set_up(page: Any, first: str, second: str) -> None:
-    page.get_by_role("tab", name="Sweep").click()
+    open_tab(page, "Sweep")
     page.wait_for_selector("#sweep-view .ouro-sweep-status")
     fill(page, "#values-1", first)
     page.get_by_role("combobox", name="and", exact=True).click()
