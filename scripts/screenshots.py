@@ -1,8 +1,11 @@
-"""Pictures of the page for the README: make screenshots; `python -m scripts.screenshots benchmark`
-draws the benchmark alone."""
+"""Pictures of the page for the README and the documentation: make screenshots.
+
+`python -m scripts.screenshots animation` or `benchmark` makes that one alone.
+"""
 
 from __future__ import annotations
 
+import io
 import json
 import sys
 import tempfile
@@ -10,28 +13,31 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from PIL import Image
+
 from ouroboros_core.benchmark.report import Row
 from ouroboros_core.locations import assets
 from tests.browser import chromium, server
 from tests.visitor import open_tab
 from visualize import record_figures
 
-SIZES = ((1440, 1000), (390, 844))
+PICTURES = ((1440, 900, "light"), (1440, 900, "dark"), (390, 844, "light"))
+"""Width, height and colour scheme of each set of pictures."""
+FRAME, FRAMES_A_SECOND, COLOURS = (1120, 700), 4, 48
+"""The animated picture: size of a frame, and what keeps the file below three megabytes."""
 
 
-def main(only_benchmark: bool = False) -> None:
+def main(what: str = "all") -> None:
     folder = assets() / "screenshots"
     folder.mkdir(exist_ok=True)
-    if only_benchmark:
-        with chromium() as browser:
-            _benchmark(browser, folder)
-        return
     with server(guard=False) as url, chromium() as browser:
-        for width, height in SIZES:
-            for scheme in ("light", "dark"):
-                page = browser.new_page(
-                    viewport={"width": width, "height": height}, color_scheme=scheme
-                )
+        if what in ("all", "animation"):
+            _animate(browser, url, folder / "watch.gif")
+        if what == "all":
+            for width, height, scheme in PICTURES:
+                size = {"width": width, "height": height}
+                still = browser.new_context(viewport=size, reduced_motion="reduce")
+                page = still.new_page()
                 page.goto(f"{url}/?__theme={scheme}")
                 page.get_by_text("Ready:").wait_for(timeout=60_000)
 
@@ -41,31 +47,38 @@ def main(only_benchmark: bool = False) -> None:
                     page.wait_for_timeout(1200)
                     page.screenshot(path=folder / f"{name}-{suffix}.png", **more)
 
-                for tab in (_generate, _race, _sweep, _learn, _traces, _drafts):
-                    tab(page, shoot)
-                page.close()
-        _benchmark(browser, folder)
+                for place in (_watch, _race, _sweep, _results, _runs, _learn):
+                    place(page, shoot)
+                still.close()
+        if what in ("all", "benchmark"):
+            _benchmark(browser, folder)
 
 
-def _generate(page: Any, shoot: Callable[..., None]) -> None:
-    shoot("before")
-    page.click("#generate")
-    writing = "document.querySelector('#token-view .ouro-run').dataset.done === 'false'"
-    page.wait_for_function(
-        f"{writing} && document.querySelectorAll('#token-view .ouro-token').length > 30",
-        timeout=60_000,
-    )
-    page.screenshot(path=assets() / "screenshots" / f"during-{_suffix(page)}.png")
-    page.wait_for_selector('.ouro-run[data-done="true"]', timeout=120_000)
-    shoot("generate", full_page=True)
-    page.locator("#token-view .ouro-rejected").first.click()
-    page.locator("#token-view .ouro-timeline").scroll_into_view_if_needed()
+def _watch(page: Any, shoot: Callable[..., None]) -> None:
+    shoot("watch")
+    page.locator("#token-view .ouro-token").nth(40).click()
     shoot("card")
+    page.keyboard.press("Escape")
 
 
-def _suffix(page: Any) -> str:
-    dark = page.evaluate("document.body.classList.contains('dark')")
-    return f"{page.viewport_size['width']}-{'dark' if dark else 'light'}"
+def _animate(browser: Any, url: str, path: Path) -> None:
+    """The page as it plays its first run, as a visitor sees it who has just come."""
+    width, height = FRAME
+    page = browser.new_page(viewport={"width": width, "height": height})
+    page.goto(f"{url}/?__theme=light")
+    page.wait_for_selector("#token-view .ouro-token", state="attached")
+    frames = []
+    playing = "document.querySelector('#token-view .ouro-step-button[title^=Pause]')"
+    page.wait_for_function(playing)
+    while page.evaluate(f"!!{playing}") and len(frames) < 60:
+        frames.append(Image.open(io.BytesIO(page.screenshot())).convert("RGB"))
+        page.wait_for_timeout(1000 / FRAMES_A_SECOND)
+    frames.append(Image.open(io.BytesIO(page.screenshot())).convert("RGB"))
+    palette = frames[-1].quantize(COLOURS)
+    drawn = [frame.quantize(COLOURS, palette=palette, dither=Image.Dither.NONE) for frame in frames]
+    shown = [round(1000 / FRAMES_A_SECOND)] * (len(drawn) - 1) + [4000]
+    drawn[0].save(path, save_all=True, append_images=drawn[1:], duration=shown, loop=0)
+    page.close()
 
 
 def _race(page: Any, shoot: Callable[..., None]) -> None:
@@ -76,7 +89,7 @@ def _race(page: Any, shoot: Callable[..., None]) -> None:
     page.wait_for_selector('#race-view .ouro-run[data-done="true"]', timeout=120_000)
     page.wait_for_timeout(1500)
     page.locator("#race-view .ouro-slider").press("End")
-    shoot("race", full_page=True)
+    shoot("race")
 
 
 def _sweep(page: Any, shoot: Callable[..., None]) -> None:
@@ -87,7 +100,7 @@ def _sweep(page: Any, shoot: Callable[..., None]) -> None:
     page.keyboard.press("Tab")
     page.click("#sweep")
     page.get_by_text("Done.", exact=True).wait_for(timeout=240_000)
-    shoot("sweep", full_page=True)
+    shoot("sweep")
 
 
 def _learn(page: Any, shoot: Callable[..., None]) -> None:
@@ -95,7 +108,7 @@ def _learn(page: Any, shoot: Callable[..., None]) -> None:
     page.wait_for_selector("#learn-view .ouro-token")
     page.locator(".ouro-learn-chapter").nth(5).click()
     page.locator(".ouro-learn-next").click()
-    shoot("learn", full_page=True)
+    shoot("learn")
     page.locator(".ouro-learn-chapter").nth(7).click()
     for _ in range(2):
         page.locator(".ouro-learn-next").click()
@@ -104,16 +117,17 @@ def _learn(page: Any, shoot: Callable[..., None]) -> None:
     shoot("theory")
 
 
-def _traces(page: Any, shoot: Callable[..., None]) -> None:
-    open_tab(page, "Traces")
+def _runs(page: Any, shoot: Callable[..., None]) -> None:
+    open_tab(page, "Recorded runs")
     page.get_by_role("button", name="Compare").click()
     page.wait_for_selector("#diff-view .ouro-segment")
-    shoot("traces", full_page=True)
+    shoot("runs")
 
 
-def _drafts(page: Any, shoot: Callable[..., None]) -> None:
-    open_tab(page, "Drafts")
-    shoot("drafts", full_page=True)
+def _results(page: Any, shoot: Callable[..., None]) -> None:
+    open_tab(page, "Results")
+    page.wait_for_timeout(1500)
+    shoot("results")
 
 
 def _benchmark(browser: Any, folder: Path) -> None:
@@ -140,4 +154,4 @@ def _benchmark(browser: Any, folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(only_benchmark="benchmark" in sys.argv)
+    main(*sys.argv[1:2])
