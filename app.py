@@ -32,7 +32,6 @@ from starlette.middleware import Middleware
 from ouroboros_core.cli import options
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.loading.allowed import PairChoice, read_pairs
-from ouroboros_core.locations import assets
 from visualize import palette
 from visualize.components.address import PageHeader, named, opened
 from visualize.components.modules import module, modules_path, preloaded
@@ -148,9 +147,8 @@ def choose_pair(models: Models) -> Any:
 
 def launch_options() -> dict[str, Any]:
     """What belongs to launch() in Gradio 6: theme, styles, no traffic to anybody."""
-    style = (assets() / "css" / "page.css").read_text() + "\n" + palette.css()
     head = preloaded(*FIRST, "kept")
-    shown = {"theme": theme(), "css": style, "head": head, "footer_links": ["api"]}
+    shown = {"theme": theme(), "css": palette.style(), "head": head, "footer_links": ["api"]}
     return {**shown, "show_error": True, "run_history": False, "state_session_capacity": SESSIONS}
 
 
