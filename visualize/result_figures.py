@@ -22,10 +22,15 @@ LOOK = {
 }
 """Colour (Okabe and Ito) and glyph of a family: colour is never the only sign."""
 SHAPES = {"★": "star", "▲": "triangle-up", "●": "circle", "◆": "diamond", "■": "square"}
-ROW_HEIGHT, AROUND = 30, 110
+ROW_HEIGHT, AROUND = 27, 110
 """Pixels of a method's row, and of axis and legend."""
-NAMED = 5
-"""Points of the scatter that carry a name: the fastest."""
+ASIDE = {
+    Family.UNION: "bottom right",
+    Family.HEAD: "top center",
+    Family.NONE: "top left",
+    Family.PEER: "bottom center",
+}
+"""Where the name of a family's fastest method stands beside its mark; else below it."""
 
 
 def height(bars: Sequence[Bar]) -> int:
@@ -56,6 +61,7 @@ def speedups(bars: Sequence[Bar], over: Over) -> dict[str, Any]:
             },
             name=f"{glyph} {family}",
             marker={"color": colour, "line": {"width": 0}},
+            width=0.72,
             hovertext=[_hover(bar, over) for bar in mine],
             hovertemplate="%{hovertext}<extra></extra>",
         )
@@ -70,9 +76,7 @@ def speedups(bars: Sequence[Bar], over: Over) -> dict[str, Any]:
         hoverinfo="skip",
     )
     figure.add_vline(x=1, line={"color": PLAIN, "dash": "dot", "width": 1.5})
-    figure.update_layout(
-        layout(f"speedup over {WORDS[over]}", "", hovermode="closest", barmode="overlay")
-    )
+    figure.update_layout(layout("speedup", "", hovermode="closest", barmode="overlay"))
     most = max((bar.high for bar in bars), default=1.0)
     figure.update_xaxes(range=[0, most * 1.2], rangemode=None)
     _methods_down(figure, bars)
@@ -108,6 +112,7 @@ def heatmap(benchmark: Benchmark, bars: Sequence[Bar], over: Over) -> dict[str, 
         tickvals=list(range(len(groups))),
         ticktext=["<br>".join(group.split(" ")) for group in told],
         side="top",
+        tickangle=0,
         range=[-0.5, len(groups) - 0.5],
         showgrid=False,
     )
@@ -128,8 +133,8 @@ def price(bars: Sequence[Bar], over: Over) -> dict[str, Any]:
             x=[round(bar.row.rows_per_token, 2) for bar in mine],
             y=[round(bar.row.tokens_per_pass, 3) for bar in mine],
             mode="markers+text",
-            text=[_name(bar) if bar in shown[:NAMED] else "" for bar in mine],
-            textposition="top center",
+            text=[_name(mine[0]), *[""] * (len(mine) - 1)],
+            textposition=ASIDE.get(family, "bottom center"),
             textfont={"size": 11},
             name=f"{glyph} {family}",
             marker={

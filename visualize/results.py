@@ -175,7 +175,7 @@ def label(entrant: str) -> tuple[str, str]:
     """A short name, and its settings: `sam[auxiliary=eagle2]` is SAM-Decoding, auxiliary eagle2."""
     name, settings = parts(entrant)
     if name.startswith(PEER):
-        return "transformers: " + name.removeprefix(PEER).replace("-", " "), ""
+        return name.removeprefix(PEER).replace("-", " "), "transformers"
     return short(name), ", ".join(map(_told, settings))
 
 
@@ -223,11 +223,21 @@ def headline(benchmark: Benchmark) -> str:
     best = benchmark.bars(over)[0]
     row = best.row
     name = f"{best.name} ({best.setting})" if best.setting else best.name
-    also = f" and {row.speedup:.2f} times as fast as {WORDS[Over.PLAIN]}" if over is Over.HF else ""
+    also = (
+        f", and {row.speedup:.2f} times as fast as {WORDS[Over.PLAIN]}" if over is Over.HF else ""
+    )
     return (
         f"{name} is {best.speedup:.2f} times as fast as {WORDS[over]} "
-        f"(95% interval {best.low:.2f} to {best.high:.2f}){also}, at {row.tokens_per_pass:.2f} "
-        f"tokens per pass, over {row.questions} prompts: {equality(row)}."
+        f"(95% interval {best.low:.2f} to {best.high:.2f}){also}."
+    )
+
+
+def details(benchmark: Benchmark) -> str:
+    """What the fastest method yields, and how its texts compare."""
+    row = benchmark.bars(benchmark.overs[0])[0].row
+    return (
+        f"It yields {row.tokens_per_pass:.2f} tokens per forward pass over {row.questions} "
+        f"prompts; {equality(row)}."
     )
 
 

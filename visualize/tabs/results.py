@@ -21,7 +21,7 @@ NOTE = (
     "prompts. Point at a bar for tokens per pass, rows per token and how the texts compare."
 )
 APART = "Their models, their GPUs: not comparable with the bars."
-HEAD = ("method", "speedup", "models", "hardware", "task", "source")
+HEAD = ("method", "speedup", "models and hardware", "task", "source")
 
 
 @cache
@@ -44,9 +44,9 @@ class ResultsPanel:
         found = benchmark()
         if found is None:
             gr.Markdown(MISSING, elem_id="results")
+            _published()
         else:
             self._build(found)
-        gr.HTML(published_table(results.published(), results.without()), elem_id="published")
 
     def _build(self, found: Benchmark) -> None:
         gr.HTML(top(found), elem_id="results")
@@ -66,6 +66,9 @@ class ResultsPanel:
             self.speedups = PlotView(
                 speedups, label="Speedup of each method", height=high, elem_id="chart-speedups"
             )
+            _published()
+        gr.Markdown(NOTE, elem_classes="ouro-note")
+        with gr.Row(elem_classes="ouro-results"):
             self.groups = PlotView(
                 groups,
                 label="Speedup by group of prompts",
@@ -73,13 +76,12 @@ class ResultsPanel:
                 scrolls=True,
                 elem_id="chart-groups",
             )
-        gr.Markdown(NOTE, elem_classes="ouro-note")
-        self.price = PlotView(
-            price,
-            label="Tokens per pass vs rows per token: the larger the mark, the faster",
-            height=420,
-            elem_id="chart-price",
-        )
+            self.price = PlotView(
+                price,
+                label="Tokens per pass vs rows per token: the larger the mark, the faster",
+                height=460,
+                elem_id="chart-price",
+            )
         self.over.change(
             lambda over: _figures(Over(over)),
             self.over,
@@ -88,6 +90,10 @@ class ResultsPanel:
             api_visibility="private",
             show_progress="hidden",
         )
+
+
+def _published() -> None:
+    gr.HTML(published_table(results.published(), results.without()), elem_id="published")
 
 
 def _figures(over: Over) -> list[dict[str, Any]]:
@@ -113,7 +119,8 @@ def top(found: Benchmark) -> str:
     return (
         f'<section class="ouro-result-top"><p class="ouro-headline">'
         f"{safe(results.headline(found))}</p>"
-        f"<p>{safe(results.measured_on(found))}</p>{command}</section>"
+        f"<p>{safe(results.details(found))} {safe(results.measured_on(found))}</p>"
+        f"{command}</section>"
     )
 
 
@@ -121,8 +128,8 @@ def published_table(rows: list[Published], without: list[dict[str, str]]) -> str
     """The papers' numbers as a table, a method's rows together."""
     body = []
     for method in dict.fromkeys(row.method for row in rows):
-        mine = [row for row in rows if row.method == method]
-        body += [_published_row(row) for row in sorted(mine, key=lambda row: -row.speedup)]
+        mine = sorted((row for row in rows if row.method == method), key=lambda row: -row.speedup)
+        body.append(f"<tbody>{''.join(map(_published_row, mine))}</tbody>")
     head = "".join(f'<th scope="col">{name}</th>' for name in HEAD)
     left_out = "".join(
         f'<p>Not listed: <a href="{safe(one["url"])}">{safe(one["name"])}</a>; '
@@ -136,7 +143,7 @@ def published_table(rows: list[Published], without: list[dict[str, str]]) -> str
         '<div class="ouro-scroll" tabindex="0" role="group" '
         'aria-label="Speedups that papers publish">'
         f'<table class="ouro-table"><thead><tr>{head}</tr></thead>'
-        f"<tbody>{''.join(body)}</tbody></table></div>{left_out}</section>"
+        f"{''.join(body)}</table></div>{left_out}</section>"
     )
 
 
@@ -147,6 +154,9 @@ def _published_row(row: Published) -> str:
         f'<a href="{safe(row.source.url)}" target="_blank" rel="noreferrer">'
         f"{safe(row.source.paper)}</a>, {safe(row.source.where)}"
     )
-    cells = [safe(text) for text in (speedup, row.model, row.hardware, row.task)]
-    told = "".join(f"<td>{cell}</td>" for cell in [*cells, source])
+    where = ", ".join(filter(None, (row.model, row.hardware)))
+    cells = [*(safe(text) for text in (speedup, where, row.task)), source]
+    told = "".join(
+        f'<td data-label="{name}">{cell}</td>' for name, cell in zip(HEAD[1:], cells, strict=True)
+    )
     return f'<tr data-method="{safe(row.method)}"><th scope="row">{safe(row.name)}</th>{told}</tr>'
