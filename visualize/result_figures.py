@@ -4,6 +4,7 @@ token costs them. Plain data."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import log10
 from typing import Any
 
 import plotly.graph_objects as go
@@ -136,6 +137,7 @@ def price(bars: Sequence[Bar], over: Over) -> dict[str, Any]:
             text=[_name(mine[0]), *[""] * (len(mine) - 1)],
             textposition=ASIDE.get(family, "bottom center"),
             textfont={"size": 11},
+            cliponaxis=False,
             name=f"{glyph} {family}",
             marker={
                 "color": colour,
@@ -149,7 +151,10 @@ def price(bars: Sequence[Bar], over: Over) -> dict[str, Any]:
     figure.update_layout(
         layout("rows per token (the price)", "tokens per pass (the gain)", hovermode="closest")
     )
-    figure.update_xaxes(type="log", tickvals=[1, 2, 3, 5, 10, 20, 50])
+    most = max((bar.row.rows_per_token for bar in shown), default=1.0)
+    figure.update_xaxes(
+        type="log", tickvals=[1, 2, 3, 5, 10, 20, 50], range=[log10(0.7), log10(most * 1.4)]
+    )
     figure.update_yaxes(rangemode=None)
     return plain(figure)
 

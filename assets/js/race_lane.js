@@ -111,8 +111,10 @@ export class Lane {
     const clocks = [passes(done), seconds.toFixed(2) + " s"];
     const [first, second] = clock === "passes" ? clocks : clocks.reverse();
     const rate = done ? ` · ${(tokens / done).toFixed(2)} tokens per pass` : "";
-    this.first.textContent = first;
-    this.count.textContent = `${tokens} of ${counted(all, "token")} · ${second}${rate}`;
+    const waits = this.box.dataset.state === "waiting";
+    const written = this.row ? `${tokens} of ${counted(all, "token")}` : counted(tokens, "token");
+    this.first.textContent = waits ? "" : first;
+    this.count.textContent = waits ? "" : `${written} · ${second}${rate}`;
   }
 
   follow() {

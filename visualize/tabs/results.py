@@ -68,20 +68,19 @@ class ResultsPanel:
             )
             _published()
         gr.Markdown(NOTE, elem_classes="ouro-note")
-        with gr.Row(elem_classes="ouro-results"):
-            self.groups = PlotView(
-                groups,
-                label="Speedup by group of prompts",
-                height=high,
-                scrolls=True,
-                elem_id="chart-groups",
-            )
-            self.price = PlotView(
-                price,
-                label="Tokens per pass vs rows per token: the larger the mark, the faster",
-                height=460,
-                elem_id="chart-price",
-            )
+        self.groups = PlotView(
+            groups,
+            label="Speedup by group of prompts",
+            height=high,
+            scrolls=True,
+            elem_id="chart-groups",
+        )
+        self.price = PlotView(
+            price,
+            label="Tokens per pass vs rows per token: the larger the mark, the faster",
+            height=460,
+            elem_id="chart-price",
+        )
         self.over.change(
             lambda over: _figures(Over(over)),
             self.over,
@@ -129,7 +128,11 @@ def published_table(rows: list[Published], without: list[dict[str, str]]) -> str
     body = []
     for method in dict.fromkeys(row.method for row in rows):
         mine = sorted((row for row in rows if row.method == method), key=lambda row: -row.speedup)
-        body.append(f"<tbody>{''.join(map(_published_row, mine))}</tbody>")
+        names = ["", *(row.name for row in mine)]
+        lines = (
+            _published_row(row, row.name == name) for row, name in zip(mine, names, strict=False)
+        )
+        body.append(f"<tbody>{''.join(lines)}</tbody>")
     head = "".join(f'<th scope="col">{name}</th>' for name in HEAD)
     left_out = "".join(
         f'<p>Not listed: <a href="{safe(one["url"])}">{safe(one["name"])}</a>; '
@@ -147,7 +150,8 @@ def published_table(rows: list[Published], without: list[dict[str, str]]) -> str
     )
 
 
-def _published_row(row: Published) -> str:
+def _published_row(row: Published, same: bool) -> str:
+    """same: whether the row above has the same name, which is then not shown again."""
     over = "" if row.over == "autoregressive decoding" else f" over {row.over}"
     speedup = f"{row.bound} {row.speedup:.2f}×{over}".strip()
     source = (
@@ -159,4 +163,8 @@ def _published_row(row: Published) -> str:
     told = "".join(
         f'<td data-label="{name}">{cell}</td>' for name, cell in zip(HEAD[1:], cells, strict=True)
     )
-    return f'<tr data-method="{safe(row.method)}"><th scope="row">{safe(row.name)}</th>{told}</tr>'
+    look = ' class="ouro-same"' if same else ""
+    return (
+        f'<tr data-method="{safe(row.method)}"{look}>'
+        f'<th scope="row">{safe(row.name)}</th>{told}</tr>'
+    )

@@ -85,6 +85,7 @@ class SweepPanel:
                     empty,
                     label="Every cell as a line through its settings and results",
                     height=320,
+                    scrolls=True,
                     elem_id="chart-parallel",
                 )
         self._wire(tabs)
