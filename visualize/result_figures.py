@@ -79,7 +79,7 @@ def speedups(bars: Sequence[Bar], over: Over) -> dict[str, Any]:
     figure.add_vline(x=1, line={"color": PLAIN, "dash": "dot", "width": 1.5})
     figure.update_layout(layout("speedup", "", hovermode="closest", barmode="overlay"))
     most = max((bar.high for bar in bars), default=1.0)
-    figure.update_xaxes(range=[0, most * 1.2], rangemode=None)
+    figure.update_xaxes(range=[0, most * 1.02], rangemode=None)
     _methods_down(figure, bars)
     return plain(figure)
 

@@ -1,5 +1,5 @@
 // A race: lanes that run in turn, each growing while it runs, then replayed together on one clock.
-import { bring, counted, make } from "./dom.js";
+import { bring, make } from "./dom.js";
 import { Player } from "./player.js";
 import { Lane, ordinal, passes } from "./race_lane.js";
 
@@ -79,11 +79,12 @@ export function mount(element, props, watch) {
     if (!best || !plain.row) return "";
     if (best === plain) return "No lane needs less than plain decoding here.";
     const [, count, , , , speedup, text] = best.row;
-    const needs = `${best.name} needs ${counted(Number(count), "forward pass", "forward passes")}`;
-    const same = { yes: "Its text is the same.", "up to a tie": "Its text is the same up to a tie." };
+    const needs = `${best.name} needs ${passes(Number(count))}`;
+    const same = { yes: "the same", "up to a tie": "the same up to a tie" }[text];
     // A speed that was measured on a busy machine carries a remark, and is no result.
     const fast = speedup.endsWith("×") ? `, at ${speedup} the speed` : "";
-    return `${needs} instead of ${plain.row[1]}${fast}. ${same[text] || ""}`.trim();
+    const told = same ? ` Its text is ${same}.` : "";
+    return `${needs} instead of ${plain.row[1]}${fast}.${told}`;
   }
 
   function table(lanes) {
