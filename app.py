@@ -32,7 +32,6 @@ from starlette.middleware import Middleware
 from ouroboros_core.cli import options
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.loading.allowed import PairChoice, read_pairs
-from ouroboros_core.locations import assets
 from visualize import palette
 from visualize.components.address import Addresses, PageHeader
 from visualize.components.fonts import FONTS_PATH, faces, font
@@ -47,12 +46,18 @@ from visualize.tabs.drafts import DraftsPanel
 from visualize.tabs.generate import GeneratePanel
 from visualize.tabs.learn import LearnPanel
 from visualize.tabs.race import RacePanel
+from visualize.tabs.results import ResultsPanel
 from visualize.tabs.sweep import SweepPanel
 from visualize.tabs.traces import WATCH, TracesPanel
 
 PLACES = {WATCH: "Watch", "race": "Race", "learn": "Learn", "lab": "Lab"}
 """The labels of the places by their ids, which their addresses name, in their order."""
-LAB = {"sweep": "Sweep", "runs": "Recorded runs", "drafts": "Drafts and models"}
+LAB = {
+    "sweep": "Sweep",
+    "results": "Results",
+    "runs": "Recorded runs",
+    "drafts": "Drafts and models",
+}
 """The labels of what lies in the Lab, likewise; each has an address of its own."""
 ADDRESSES = Addresses(tuple(PLACES), dict.fromkeys(LAB, "lab"))
 FIRST = (
@@ -113,15 +118,17 @@ def build(runner: Runner, max_queue: int = MAX_QUEUE) -> gr.Blocks:
             with learn:
                 LearnPanel()
             with lab, gr.Tabs(elem_classes="ouro-lab") as pages:
-                swept, runs, drafts = (gr.Tab(label, id=tab) for tab, label in LAB.items())
+                swept, results, runs, drafts = (gr.Tab(label, id=tab) for tab, label in LAB.items())
                 with swept:
                     sweep = SweepPanel(runner, panel, places)
+                with results:
+                    ResultsPanel()
                 with runs:
                     TracesPanel(panel, places, runs)
                 with drafts:
                     DraftsPanel()
         add_endpoint(runner)
-        shown = (watch, race, learn, lab, swept, runs, drafts)
+        shown = (watch, race, learn, lab, swept, results, runs, drafts)
         opened = dict(zip((*PLACES, *LAB), shown, strict=True))
         address_tabs(page, header, (places, pages), opened)
         panel.attach_loading(page)
@@ -158,9 +165,8 @@ def choose_pair(models: Models) -> Any:
 
 def launch_options() -> dict[str, Any]:
     """What belongs to launch() in Gradio 6: theme, styles, no traffic to anybody."""
-    style = (assets() / "css" / "page.css").read_text() + "\n" + palette.css()
     head = f"{faces()}\n{preloaded(*FIRST, 'kept')}"
-    shown = {"theme": theme(), "css": style, "head": head, "footer_links": ["api"]}
+    shown = {"theme": theme(), "css": palette.style(), "head": head, "footer_links": ["api"]}
     return {**shown, "show_error": True, "run_history": False, "state_session_capacity": SESSIONS}
 
 

@@ -83,6 +83,7 @@ RACE_VIEW = Markup(
   <header class="ouro-run-head"><span class="ouro-badge"></span><span class="ouro-title"></span></header>
   <div class="ouro-timeline" role="group" aria-label="Timeline of the race: Space plays, arrow keys step"></div>
   <p class="ouro-status"></p>
+  <p class="ouro-verdict"></p>
   <div class="ouro-lanes"></div>
   <p class="ouro-order"></p>
   <div class="ouro-scroll" tabindex="0" role="group" aria-label="Table of the race"><table class="ouro-table"></table></div>
@@ -93,11 +94,13 @@ RACE_VIEW = Markup(
 )
 
 
-def plot_view(label: str, height: int) -> Markup:
-    """A chart with a caption, so many pixels high."""
+def plot_view(label: str, height: int, *, scrolls: bool = False) -> Markup:
+    """A chart with a caption, so many pixels high; one that scrolls stays as wide as it needs to be,
+    in a box of its own."""
+    plot = f'<div class="ouro-plot" role="group" {_chart(label)} style="height:{height}px"></div>'
+    box = f'<div class="ouro-scroll" tabindex="0" role="group" aria-label="{safe(label)}">{plot}</div>'
     return Markup(
-        f'<figure class="ouro-figure"><figcaption>{safe(label)}</figcaption>'
-        f'<div class="ouro-plot" role="group" {_chart(label)} style="height:{height}px"></div></figure>',
+        f'<figure class="ouro-figure"><figcaption>{safe(label)}</figcaption>{box if scrolls else plot}</figure>',
         "plot_view",
         ("point_select",),
     )

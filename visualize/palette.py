@@ -3,6 +3,7 @@ declares them."""
 
 from __future__ import annotations
 
+from ouroboros_core.locations import assets
 from ouroboros_core.sources import BONUS, CORRECTION, Look, Source
 
 
@@ -37,3 +38,11 @@ def css() -> str:
         paper = f'[data-ouro-palette="paper"] [data-look="{look.key}"]'
         rules.append(f".dark {paper}{{--tone:{look.paper_dark};}}")
     return "\n".join(rules)
+
+
+def style() -> str:
+    """All styles of the page: page.css first, then those of single places, then the palettes."""
+    folder = assets() / "css"
+    files = sorted(folder.glob("*.css"), key=lambda file: (file.name != "page.css", file.name))
+    texts = [file.read_text("utf-8") for file in files if file.name != "standalone.css"]
+    return "\n".join([*texts, css()])

@@ -1,5 +1,5 @@
 // A sweep under way or done: how far it is, its cells as a table, and what follows. A cell triggers `open_cell`.
-import { make } from "./dom.js";
+import { bring, make } from "./dom.js";
 
 export function mount(element, props, watch, trigger) {
   const root = element.querySelector(".ouro-sweep");
@@ -8,6 +8,13 @@ export function mount(element, props, watch, trigger) {
 
   const duration = (seconds) =>
     seconds < 90 ? `${Math.max(1, Math.round(seconds))} s` : `${Math.round(seconds / 60)} min`;
+
+  // From now on what is measured comes first: sweep.css puts it above the form.
+  function begun() {
+    if (root.dataset.begun) return;
+    root.dataset.begun = "";
+    bring(root);
+  }
 
   function paint() {
     const value = props.value && JSON.parse(props.value);
@@ -23,6 +30,7 @@ export function mount(element, props, watch, trigger) {
     state.sweep = value.sweep;
     state.stopped = "";
     root.dataset.done = String(Boolean(value.finished));
+    if (value.sweep) begun();
     part("status").textContent = value.status;
     part("bar").max = value.total || 1;
     part("bar").value = value.done;

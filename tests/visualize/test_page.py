@@ -12,7 +12,6 @@ import pytest
 
 from ouroboros_core import methods
 from ouroboros_core.decoding.trace_io import read_trace
-from ouroboros_core.locations import assets
 from ouroboros_core.training.record import agreement_of
 from tests import ROOT
 from tests.browser import server

@@ -34,6 +34,7 @@ class PlotView(JsonHTML):
         height: int = 280,
         axis: str | None = None,
         later: dict[str, Any] | None = None,
+        scrolls: bool = False,
         **more: Any,
     ) -> None:
         """axis: what lies on the x axis, 'step', 'token' or 'seconds', where the chart shares the
@@ -41,10 +42,12 @@ class PlotView(JsonHTML):
 
         later: the figure that is shown while a run is under way, where the chart is drawn at its
         end
+
+        scrolls: whether a wide chart scrolls in a box of its own on a narrow screen
         """
         super().__init__(
             value,
-            plot_view(label, height),
+            plot_view(label, height, scrolls=scrolls),
             plotly=PLOTLY,
             looks=legend(),
             axis=axis,

@@ -9,8 +9,8 @@ from visualize.markup import RACE_VIEW
 
 
 class RaceView(JsonHTML):
-    """Value: {seq, race, lanes: [{name, steps, row}], status, badge, title, done, play?}; lanes
-    come one after the other."""
+    """Value: {seq, race, names, length, status, badge, title, done}, with {lane, from, steps} while
+    a lane runs and {lanes: [{name, steps, row}], play?} when one has ended; lanes run in turn."""
 
     def __init__(self, value: dict[str, Any] | None = None, **more: Any) -> None:
         super().__init__(value, RACE_VIEW, **more)

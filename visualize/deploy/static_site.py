@@ -97,10 +97,7 @@ def _facts(value: Any) -> str:
 
 
 def _css() -> str:
-    folder = assets() / "css"
-    return "\n".join(
-        [(folder / "standalone.css").read_text(), (folder / "page.css").read_text(), palette.css()]
-    )
+    return (assets() / "css" / "standalone.css").read_text() + "\n" + palette.style()
 
 
 def _page(title: str, body: str, head: str) -> str:

@@ -87,29 +87,54 @@ class Compute:
 
         here = self._models.loaded(pair)
         title = f"{here.target.name}, on {here.environment.where}"
+        names = [lane for lane, _ in tasks]
+        length = max(task.max_new_tokens for _, task in tasks)
         view: View = {"race": name, "badge": views.LIVE, "title": title}
+        view |= {"names": names, "length": length, "done": False}
         lanes: list[View] = []
-        baseline, due = None, 0.0
+        baseline = None
         generations = [
             (lane, Generation(here, task)) for lane, task in tasks
         ]  # what cannot run is said before anything does
-        for number, (lane, generation) in enumerate(generations, 1):
-            for step in generation:
-                now = time.monotonic()
-                if now >= due:
-                    due = now + STATUS_INTERVAL
-                    tokens = counted(len(generation.texts), "token")
-                    status = (
-                        f"Lane {number} of {len(tasks)}, {lane}: step {step.index + 1}, {tokens}"
-                    )
-                    yield RaceProgress(
-                        {**view, "seq": time.time_ns(), "status": status, "done": False}
-                    )
+        for number, (lane, generation) in enumerate(generations):
+            yield from _lane_progress(view, generation, number, len(tasks))
             trace = generation.trace()
             baseline = baseline or trace
-            difference = judge(generation, trace, baseline) if number > 1 else None
+            difference = judge(generation, trace, baseline) if number else None
             lanes.append(views.lane_view(lane, trace, baseline, difference))
             yield LaneFinished(trace, view | _lanes_view(lanes, len(tasks)))
+
+
+def _lane_progress(
+    view: View, generation: Generation, number: int, count: int
+) -> Generator[RaceProgress, None, None]:
+    """Generates a lane; says that it begins, and then as often as the text is to move which steps
+    are new. No clock runs meanwhile, and a pause follows, as in a run."""
+    lane = f"Lane {number + 1} of {count}, {view['names'][number]}"
+    sent, due = 0, 0.0
+
+    def progress(status: str) -> RaceProgress:
+        steps = views.steps_view(
+            generation.steps,
+            generation.texts,
+            generation.task.sampling,
+            generation.piece,
+            sent,
+        )
+        more = {"lane": number, "from": sent, "steps": steps, "status": f"{lane}: {status}"}
+        return RaceProgress({**view, "seq": time.time_ns(), **more})
+
+    yield progress("reading the prompt …")
+    for _ in generation:
+        now = time.monotonic()
+        if now < due:
+            continue
+        due = now + TEXT_INTERVAL
+        passes = len(generation.steps)
+        done = counted(len(generation.texts), "token")
+        yield progress(f"{done} in {passes} forward {'pass' if passes == 1 else 'passes'}")
+        sent = passes
+        time.sleep(TEXT_PAUSE)
 
 
 class _Live:

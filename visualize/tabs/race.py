@@ -1,5 +1,5 @@
-"""The tab Race: two to four lanes, greedy one of them, run in turn and replayed together on one
-clock."""
+"""Race: two to four lanes, plain decoding one of them, run in turn, each shown while it runs, and
+then replayed together on one clock."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ class RacePanel:
     @staticmethod
     def _before() -> dict[str, Any]:
         status = (
-            "Plain decoding runs in the first lane. All lanes run one after the other, and are "
-            "then replayed together."
+            "Press Race: every lane writes the same text its own way, plain decoding first. One "
+            "lane runs at a time; then all are replayed together."
         )
         return {"seq": 0, "race": "", "lanes": [], "status": status, "done": False}
 
@@ -77,32 +77,47 @@ class RacePanel:
         with gr.Row(elem_classes="ouro-buttons"):
             self.go = gr.Button("Race", variant="primary", elem_id="race", min_width=0)
             self.stop = gr.Button("Stop", elem_id="race-stop", min_width=0)
-        self.count = gr.Slider(
-            8, self.most, value=64, step=8, label="length of each lane", info="New tokens at most."
-        )
-        self.chat = gr.Checkbox(
-            True, label="chat template", info=CHAT_TEMPLATE, elem_id="race-chat"
-        )
-        gr.Markdown("Lane 1: plain decoding, always.", elem_classes="ouro-note")
+        gr.Markdown("Lane 1 is plain decoding.", elem_classes="ouro-note")
         choices = [(m.name, m.id) for m in methods.available().values() if m.proposes]
         self.lanes, self.settings, self.helps = [], [], []
         for number, chosen in enumerate(LANES, 2):
             optional = [("no lane", NONE)] if number > 2 else []
-            lane = gr.Dropdown(
-                [*optional, *choices],
-                value=chosen,
-                label=f"Lane {number}",
-                elem_id=f"lane-{number}",
+            with gr.Row(elem_classes="ouro-race-lane"):
+                self.lanes.append(
+                    gr.Dropdown(
+                        [*optional, *choices],
+                        value=chosen,
+                        label=f"Lane {number}",
+                        elem_id=f"lane-{number}",
+                        min_width=0,
+                        scale=3,
+                    )
+                )
+                self.settings.append(
+                    gr.Textbox(
+                        "",
+                        label=f"Settings of lane {number}",
+                        placeholder="default",
+                        elem_id=f"settings-{number}",
+                        min_width=0,
+                        scale=2,
+                    )
+                )
+        self.count = gr.Slider(
+            8, self.most, value=64, step=8, label="length of each lane", info="New tokens at most."
+        )
+        with gr.Accordion("More", open=False):
+            self.chat = gr.Checkbox(
+                True, label="chat template", info=CHAT_TEMPLATE, elem_id="race-chat"
             )
-            label, default = f"Settings of lane {number}", "default settings, or published"
-            typed = gr.Textbox("", label=label, placeholder=default, elem_id=f"settings-{number}")
-            self.lanes.append(lane)
-            self.settings.append(typed)
-            self.helps.append(gr.Markdown(_help(chosen), elem_classes="ouro-note"))
-        with gr.Accordion("Sampling", open=False):
             sampling = Sampling.settings()
             self.temperature = sampling_component(sampling["temperature"])
             self.seed = sampling_component(sampling["seed"])
+            for number, chosen in enumerate(LANES, 2):
+                note = gr.Markdown(
+                    _help(chosen), elem_classes="ouro-note", elem_id=f"settings-help-{number}"
+                )
+                self.helps.append(note)
 
     def _wire(self) -> None:
         private: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}

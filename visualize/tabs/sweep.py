@@ -1,5 +1,5 @@
-"""The tab Sweep: one or two hyperparameters varied, measured cell by cell, stopped and resumed; a
-cell opens in Generate."""
+"""Sweep: one or two hyperparameters varied, measured cell by cell, stopped and resumed; progress
+and results come first. A cell opens in Generate."""
 
 from __future__ import annotations
 
@@ -40,9 +40,13 @@ if TYPE_CHECKING:
 NONE = ""
 MOST_PROMPTS, MOST_REPEATS, MOST = 100, 5, 256
 """Prompts of a sweep, runs of each, and tokens of a run."""
-NOTHING_YET = "Nothing has been measured yet."
+NOTHING_YET = "Nothing is measured yet."
+BEFORE = (
+    "Vary one or two settings: every combination runs on every prompt, in turn with plain "
+    "decoding. Results appear here cell by cell."
+)
 UNREADY = "The models are loading; then there is an estimate of the time."
-HEAD = ("tokens per pass", "accepted", "tokens/s", "speedup", "text")
+HEAD = ("tokens per pass", "acceptance rate", "tokens/s", "speedup", "text")
 DEFAULT = ("speculative", "gamma", "1,2,4,6")
 PROMPTS = "\n".join(
     e.prompt for e in EXAMPLES if e.chat and "\n" not in e.prompt and len(e.prompt) < 110
@@ -55,14 +59,14 @@ class SweepPanel:
     def __init__(self, runner: Runner, generate: GeneratePanel, tabs: Tabs) -> None:
         self.runner, self.generate, self.pair = runner, generate, generate.pair
         self.most = min(MOST, runner.limits.new_tokens)
-        with gr.Row(elem_classes="ouro-main"):
+        with gr.Row(elem_classes=["ouro-main", "ouro-sweep-main"]):
             with gr.Column(min_width=0, elem_classes="ouro-inputs"):
                 self._build_inputs()
             with gr.Column(min_width=0, elem_classes="ouro-result"):
                 before = {
                     "seq": 0,
                     "sweep": "",
-                    "status": NOTHING_YET,
+                    "status": BEFORE,
                     "done": 0,
                     "total": 0,
                     "left": 0,
@@ -73,45 +77,31 @@ class SweepPanel:
                 empty = {"seq": 0, "figure": figures.empty(NOTHING_YET)}
                 self.chart = PlotView(
                     empty,
-                    label="Speedup over plain decoding, and tokens per pass",
+                    label="Speedup over the autoregressive baseline, and tokens per pass",
                     height=380,
                     elem_id="chart-sweep",
                 )
                 self.parallel = PlotView(
                     empty,
-                    label="All of it: each line is a cell",
+                    label="Every cell as a line through its settings and results",
                     height=320,
+                    scrolls=True,
                     elem_id="chart-parallel",
                 )
         self._wire(tabs)
 
     def _build_inputs(self) -> None:
-        gr.Markdown(say("sweep.intro"), elem_classes="ouro-note")
         able = [(m.name, m.id) for m in methods.available().values() if m.proposes]
         method, axis, values = DEFAULT
         self.method = gr.Dropdown(able, value=method, label="Method", elem_id="sweep-method")
         self._build_axes(method, axis, values)
-        self.settings = gr.Textbox(
-            "",
-            label="Fixed settings",
-            placeholder="top_k_suffixes=3, or published; empty for the defaults",
-            elem_id="sweep-settings",
-        )
         self.prompts = gr.Textbox(
             PROMPTS,
             label="Prompts",
             info="One a line.",
-            lines=4,
-            max_lines=8,
+            lines=3,
+            max_lines=6,
             elem_id="sweep-prompts",
-        )
-        self.repeats = gr.Slider(
-            1,
-            MOST_REPEATS,
-            value=1,
-            step=1,
-            label="repeats",
-            info="The median counts.",
         )
         self.count = gr.Slider(
             8,
@@ -126,12 +116,28 @@ class SweepPanel:
             self.go = gr.Button("Sweep", variant="primary", elem_id="sweep", min_width=0)
             self.stop = gr.Button("Stop", elem_id="sweep-stop", min_width=0)
             self.resume = gr.Button("Resume", elem_id="sweep-resume", min_width=0)
+        with gr.Accordion("More", open=False):
+            self.settings = gr.Textbox(
+                "",
+                label="Fixed settings",
+                placeholder="top_k_suffixes=3, or published; empty for the defaults",
+                elem_id="sweep-settings",
+            )
+            self.repeats = gr.Slider(
+                1,
+                MOST_REPEATS,
+                value=1,
+                step=1,
+                label="repeats",
+                info="The median counts.",
+            )
+            gr.Markdown(say("sweep.intro"), elem_classes="ouro-note")
 
     def _build_axes(self, method: str, axis: str, values: str) -> None:
         """What is varied, and over which values; of two, the second is free."""
         self.axes, self.values = [], []
         for number, (name, text) in enumerate(((axis, values), (NONE, "")), 1):
-            with gr.Row():
+            with gr.Row(elem_classes="ouro-axis"):
                 optional = number == 2
                 choices = _names(method, optional=optional)
                 self.axes.append(
@@ -140,6 +146,7 @@ class SweepPanel:
                         value=name,
                         label="and" if optional else "Vary",
                         elem_id=f"axis-{number}",
+                        min_width=0,
                     )
                 )
                 note = "2,4,6 or 2:8:2"
@@ -149,6 +156,7 @@ class SweepPanel:
                         label=f"Values {number}",
                         placeholder=note,
                         elem_id=f"values-{number}",
+                        min_width=0,
                     )
                 )
 

@@ -35,6 +35,7 @@ from visualize.server.updates import (
     Finished,
     LaneFinished,
     Progress,
+    RaceProgress,
     RaceUpdate,
     RunUpdate,
     Started,
@@ -236,6 +237,22 @@ def test_a_race_ends_with_each_lane_and_shows_all_of_them(runner: Runner) -> Non
     assert [update.view["done"] for update in ended] == [False, True]
     assert [len(update.view["lanes"]) for update in ended] == [1, 2]
     assert ended[0].trace.tokens == ended[1].trace.tokens, "the oracle: plain decoding"
+
+
+def test_a_lane_is_shown_while_it_runs_and_every_lane_is_known_from_the_first_update(
+    runner: Runner,
+) -> None:
+    tasks = [(method, make_task(method=method)) for method in ("autoregressive", "speculative")]
+    updates = list(runner.race(tasks))
+    views = [update.view for update in updates if isinstance(update, RaceProgress)]
+    assert views[0]["names"] == ["autoregressive", "speculative"] and not views[0]["steps"]
+    ended = [update for update in updates if isinstance(update, LaneFinished)][-1].view
+    for number, lane in enumerate(ended["lanes"]):
+        grown = [view for view in views if view["lane"] == number]
+        assert "reading the prompt" in grown[0]["status"]
+        steps = [step for view in grown for step in view["steps"]]
+        assert steps and steps == lane["steps"][: len(steps)]
+        assert all(view["from"] == view["steps"][0]["index"] for view in grown if view["steps"])
 
 
 def last_update(runner: Runner, **more: Any) -> Any:

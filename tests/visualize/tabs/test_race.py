@@ -1,4 +1,4 @@
-"""What the lanes of a race are asked for with."""
+"""What the lanes of a race are asked for with, and how they run in a real browser."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 
 from ouroboros_core import methods
 from ouroboros_core.errors import InvalidInput
+from tests.visitor import open_tab
 from visualize.tabs.race import RacePanel, _help
 
 
@@ -41,3 +42,49 @@ def test_a_lane_may_begin_with_the_settings_of_a_paper_and_is_named_after_them()
         tasks(("union", "published"))
     with pytest.raises(InvalidInput, match="text_phrases is not a setting here"):
         tasks(("lookahead", "text_phrases=true"))
+
+
+LANES = "#race-view .ouro-lane"
+WAITING = f"document.querySelectorAll('{LANES}[data-state=\"waiting\"]').length"
+GROWING = f"""() => {{
+  const [first, ...others] = document.querySelectorAll('{LANES}');
+  const waits = (lane) => lane.dataset.state === 'waiting'
+    && /Waits for its turn/.test(lane.textContent);
+  return others.length === 2 && first.dataset.state === 'running' && others.every(waits)
+    && first.querySelectorAll('.ouro-token').length > 3;
+}}"""
+
+
+@pytest.mark.browser
+@pytest.mark.embedded
+def test_lanes_grow_in_turn_one_under_the_other_and_passes_are_the_first_clock(page: Any) -> None:
+    page.set_viewport_size({"width": 1440, "height": 900})
+    open_tab(page, "Race")
+    page.click("#race")
+    page.wait_for_function(GROWING, timeout=60_000)
+    early = page.locator(f"{LANES} .ouro-token").count()
+    page.wait_for_selector('#race-view .ouro-run[data-done="true"]', timeout=120_000)
+    assert page.evaluate(WAITING) == 0
+    page.locator("#race-view .ouro-slider").focus()
+    page.keyboard.press("End")
+    assert page.locator(f"{LANES} .ouro-token").count() > early
+    boxes = [lane.bounding_box() for lane in page.locator(LANES).all()]
+    assert len({round(box["x"]) for box in boxes}) == 1, "not side by side"
+    view = page.locator("#race-view .ouro-lanes").bounding_box()
+    assert all(box["width"] == pytest.approx(view["width"], abs=2) for box in boxes)
+    assert boxes[-1]["y"] + boxes[-1]["height"] <= 900, "all lanes are in view"
+    rows = [row.split("\t") for row in page.locator("#race-view tr").all_inner_texts()]
+    passes = [f"{row[2]} forward passes" for row in rows[1:]]
+    first = page.locator(f"{LANES} .ouro-lane-first")
+    assert first.all_inner_texts() == passes
+    strips = page.locator(f"{LANES} .ouro-lane-strip").all()
+    assert [strip.locator(".ouro-lane-pass").count() for strip in strips] == [
+        int(row[2]) for row in rows[1:]
+    ], "a pass is a piece of the strip"
+    page.get_by_label("Clock").select_option("seconds")
+    assert first.all_inner_texts() == [f"{row[4]} s" for row in rows[1:]]
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.wait_for_timeout(300)
+    assert page.evaluate("document.scrollingElement.scrollWidth") <= 390
+    for lane in page.locator(LANES).all():
+        assert lane.bounding_box()["width"] > 280

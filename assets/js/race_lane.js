@@ -1,0 +1,125 @@
+// A lane of a race: its name, its clocks, a strip of its tokens' colours, and its text.
+import { counted, make } from "./dom.js";
+import { TokenText } from "./token_text.js";
+
+export const passes = (n) => counted(n, "forward pass", "forward passes");
+export const ordinal = (n) => ["1st", "2nd", "3rd", "4th"][n - 1];
+const WAITS = "Waits for its turn: one lane runs at a time, so that none slows another down.";
+
+export class Lane {
+  // place: its number from 0 on; length: how many tokens it may write
+  constructor(name, place, length) {
+    Object.assign(this, { name, row: null, steps: [], seconds: [], tokens: [] });
+    this.box = make("section", "ouro-lane");
+    this.box.setAttribute("aria-label", name);
+    const head = make("header", "ouro-lane-head");
+    this.state = make("b", "ouro-lane-state");
+    this.first = make("span", "ouro-lane-first");
+    this.count = make("span", "ouro-lane-count");
+    head.append(make("span", "ouro-lane-name", name), this.state, this.first, this.count);
+    this.strip = make("div", "ouro-lane-strip");
+    this.strip.setAttribute("aria-hidden", "true");
+    this.note = make("p", "ouro-lane-note", place ? WAITS : "");
+    this.frame = make("div", "ouro-text ouro-lane-text");
+    this.frame.tabIndex = 0;
+    this.frame.setAttribute("role", "group");
+    this.frame.setAttribute("aria-label", "Text of " + name);
+    this.box.append(head, this.strip, this.note, this.frame);
+    this.text = new TokenText(this.frame);
+    this.scale(length);
+    this.be("waiting");
+  }
+
+  be(state) {
+    this.box.dataset.state = state;
+    if (state !== "done") this.state.textContent = state;
+  }
+
+  // The strip is as wide as the longest text.
+  scale(tokens) {
+    this.strip.style.setProperty("--tokens", String(Math.max(1, tokens)));
+  }
+
+  // Steps from number `from` on; those that are there already are the same.
+  grow(steps, from) {
+    const added = steps.slice(Math.max(0, this.steps.length - from));
+    if (this.box.dataset.state === "waiting") this.be("running");
+    this.note.textContent = "";
+    if (!added.length) return;
+    this.text.append(added);
+    for (const step of added) {
+      const before = this.seconds.at(-1) || 0, written = this.tokens.at(-1) || 0;
+      this.steps.push(step);
+      this.seconds.push(before + step.seconds.reduce((sum, value) => sum + value, 0));
+      this.tokens.push(written + step.tokens.length);
+      this.strip.append(this.segment(step));
+    }
+    this.done = this.steps.length;
+    this.follow();
+  }
+
+  // One forward pass: as wide as the tokens that it yields, in the colours of who wrote them.
+  segment(step) {
+    const one = make("span", "ouro-lane-pass");
+    one.style.setProperty("--width", String(step.tokens.length));
+    for (const token of step.tokens) {
+      const mark = make("i");
+      mark.dataset.look = token.node === undefined ? token.look : step.nodes[token.node - 1].look;
+      one.append(mark);
+    }
+    return one;
+  }
+
+  finish({ steps, row }) {
+    this.grow(steps, 0);
+    this.row = row;
+    this.be("done");
+    this.state.textContent = "";
+  }
+
+  stop() {
+    if (this.row) return;
+    this.be("stopped");
+    this.note.textContent = "";
+  }
+
+  ends(clock) {
+    return clock === "passes" ? this.seconds.map((_, index) => index + 1) : this.seconds;
+  }
+
+  rank(clock, lanes) {
+    const mine = this.ends(clock).at(-1);
+    return 1 + lanes.filter((lane) => lane.ends(clock).at(-1) < mine - 1e-9).length;
+  }
+
+  // As it stood at a time of the replay.
+  show(time, over, clock, lanes) {
+    const all = this.steps.length;
+    this.done = over ? all : this.ends(clock).filter((end) => end <= time).length;
+    if (this.done === all) this.text.showAll();
+    else this.text.show(this.done - 1, Infinity);
+    [...this.strip.children].forEach((one, n) => one.toggleAttribute("data-later", n >= this.done));
+    this.state.textContent = this.done === all ? ordinal(this.rank(clock, lanes)) : "";
+    this.tell(clock);
+    this.follow();
+  }
+
+  // What the lane has come to; the clock that the race is on stands first.
+  tell(clock) {
+    const done = this.done || 0, all = this.tokens.at(-1) || 0;
+    const tokens = done ? this.tokens[done - 1] : 0, seconds = done ? this.seconds[done - 1] : 0;
+    const clocks = [passes(done), seconds.toFixed(2) + " s"];
+    const [first, second] = clock === "passes" ? clocks : clocks.reverse();
+    const rate = done ? ` · ${(tokens / done).toFixed(2)} tokens per pass` : "";
+    const waits = this.box.dataset.state === "waiting";
+    const written = this.row ? `${tokens} of ${counted(all, "token")}` : counted(tokens, "token");
+    this.first.textContent = waits ? "" : first;
+    this.count.textContent = waits ? "" : `${written} · ${second}${rate}`;
+  }
+
+  follow() {
+    const span = this.text.spans[(this.done || 0) - 1], box = this.frame;
+    if (!span || box.scrollHeight <= box.clientHeight) return;
+    box.scrollTop = Math.max(0, span.offsetTop - box.offsetTop - box.clientHeight + 40);
+  }
+}

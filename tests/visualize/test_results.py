@@ -1,0 +1,258 @@
+"""Results: the figures of a benchmark's file equal its report, and every published number has its
+source. The oracle is the report."""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ouroboros_core import methods
+from ouroboros_core.benchmark import report
+from ouroboros_core.benchmark.report import Row, Speeds
+from ouroboros_core.benchmark.store import Measurement, Settings, Store
+from ouroboros_core.decoding.trace import Seconds
+from visualize import palette, result_figures, results
+from visualize.results import Bar, Benchmark, Family, Over
+from visualize.tabs.results import APART, published_table, top
+
+GROUPS = ("qa", "rag", "code")
+SPEEDS = {
+    "autoregressive": 1.0,
+    "draft_only": 6.0,
+    "ouroboros": 1.3,
+    "sam[auxiliary=eagle2]": 1.6,
+    "prompt_lookup[warm=true]": 1.4,
+    "lookahead[published]": 0.7,
+    "union": 1.5,
+    "hf-greedy": 0.5,
+    "hf-prompt-lookup": 0.6,
+}
+"""Over plain decoding, about: no two prompts are alike."""
+ENVIRONMENT = {
+    "device": "cpu",
+    "dtype": "float32",
+    "threads": 2,
+    "processor": "A processor",
+    "python": "3.11",
+    "torch": "2",
+    "transformers": "5",
+    "ouroboros": "0.1",
+}
+
+
+def measurements(*names: str) -> list[Measurement]:
+    chance = random.Random(3)
+    found = []
+    for name in names:
+        for question in range(12):
+            seconds = 2.0 / SPEEDS[name] * chance.uniform(0.8, 1.2)
+            found.append(
+                Measurement(
+                    method=name,
+                    setting="",
+                    repeat=0,
+                    question=question,
+                    turn=0,
+                    group=GROUPS[question % 3],
+                    tokens=32,
+                    passes=0 if name == "draft_only" else round(32 / max(1.0, SPEEDS[name])),
+                    rows=40,
+                    draft_passes=3,
+                    seconds=Seconds(prefill=0.2 * seconds, verify=0.8 * seconds),
+                    peak_memory_mb=1.0,
+                    compared=name != "draft_only",
+                )
+            )
+    return found
+
+
+def write(path: Path, names: Any = tuple(SPEEDS), *, complete: bool = True) -> tuple[Row, ...]:
+    """A benchmark's file as the program writes it; its rows."""
+    settings = Settings(
+        questions=12,
+        prompts="x",
+        max_new_tokens=32,
+        sampling={},
+        repeats=1,
+        target="target",
+        draft="draft",
+        environment=ENVIRONMENT,
+        methods=[name for name in names if not name.startswith("hf-")],
+        peers=[name for name in names if name.startswith("hf-")],
+        turns=False,
+    )
+    runs = measurements(*names)
+    store = Store(settings, path, measurements=runs, complete=complete)
+    rows = report.rows(runs)
+    told = {"command": "bench <here> & there", "rows": [asdict(row) for row in rows]}
+    store.save(told if complete else {})
+    return tuple(rows)
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> tuple[Benchmark, tuple[Row, ...]]:
+    path = tmp_path_factory.mktemp("results") / "benchmark.json"
+    rows = write(path)
+    return Benchmark.read(path), rows
+
+
+def drawn(figure: dict[str, Any]) -> dict[int, tuple[float, float, float]]:
+    """By row of the chart: the bar's length, and the ends of its interval."""
+    found = {}
+    for trace in figure["data"]:
+        if trace["type"] == "bar":
+            ends = zip(trace["error_x"]["arrayminus"], trace["error_x"]["array"], strict=True)
+            assert trace["width"] < 1, "a bar stays in its row, however few its family has"
+            for place, long, (less, more) in zip(trace["y"], trace["x"], ends, strict=True):
+                found[place] = (long, long - less, long + more)
+    return found
+
+
+@pytest.mark.parametrize("over", list(Over))
+def test_bars_are_sorted_and_have_the_reports_speedup_and_interval(
+    measured: tuple[Benchmark, tuple[Row, ...]], over: Over
+) -> None:
+    benchmark, rows = measured
+    overall = [row for row in rows if row.group == "overall" and row.method != "draft_only"]
+    wanted = {
+        row.method: row.speedup if over is Over.PLAIN else row.speedup_hf or 0 for row in overall
+    }
+    bars = benchmark.bars(over)
+    assert [bar.row.method for bar in bars] == sorted(wanted, key=lambda name: -wanted[name])
+    shown = drawn(result_figures.speedups(bars, over))
+    assert len(shown) == len(bars) == len(SPEEDS) - 1
+    for place, bar in enumerate(bars):
+        assert shown[place][0] == pytest.approx(wanted[bar.row.method], abs=1e-3)
+        assert shown[place][1:] == pytest.approx(interval(bar, over), abs=2e-3)
+        assert bar.low <= bar.speedup <= bar.high
+
+
+def interval(bar: Bar, over: Over) -> tuple[float, float]:
+    def speeds(name: str) -> Speeds:
+        runs = [run for run in measurements(*SPEEDS) if run.method == name]
+        return Speeds.of(((run.question, run.turn), run.tokens, run.seconds) for run in runs)
+
+    return report.confidence(speeds(bar.row.method), speeds(over))
+
+
+def test_the_fastest_is_on_top_and_its_label_says_what_it_is(
+    measured: tuple[Benchmark, tuple[Row, ...]],
+) -> None:
+    benchmark, _ = measured
+    bars = benchmark.bars(Over.HF)
+    axis = result_figures.speedups(bars, Over.HF)["layout"]["yaxis"]
+    assert axis["range"][0] > axis["range"][1], "row 0 is on top"
+    assert axis["ticktext"][0].startswith("SAM-Decoding")
+    assert "auxiliary EAGLE-2" in axis["ticktext"][0]
+    told = {bar.row.method: (bar.name, bar.setting, bar.family) for bar in bars}
+    assert told == {
+        "autoregressive": ("Autoregressive", "", Family.PLAIN),
+        "ouroboros": ("Ouroboros", "", Family.DRAFT),
+        "sam[auxiliary=eagle2]": ("SAM-Decoding", "auxiliary EAGLE-2", Family.HEAD),
+        "prompt_lookup[warm=true]": ("Prompt lookup", "warm", Family.NONE),
+        "lookahead[published]": ("Lookahead", "as published", Family.NONE),
+        "union": ("Union", "", Family.UNION),
+        "hf-greedy": ("greedy", "transformers", Family.PEER),
+        "hf-prompt-lookup": ("prompt lookup", "transformers", Family.PEER),
+    }
+
+
+def test_every_method_that_can_run_has_a_family_of_its_own_look() -> None:
+    for kind in methods.available().values():
+        assert results.family(kind.id) in Family, kind.id
+    assert results.family("medusa") is results.family("glide") is Family.HEAD
+    assert results.family("cape") is Family.DRAFT
+    assert results.family("unheard_of[gamma=2]") is Family.NONE
+    looks = [result_figures.LOOK[family] for family in Family]
+    assert len({colour for colour, _ in looks}) == len({glyph for _, glyph in looks}) == len(looks)
+
+
+def test_the_heatmap_has_the_reports_numbers_and_says_them(
+    measured: tuple[Benchmark, tuple[Row, ...]],
+) -> None:
+    benchmark, rows = measured
+    bars = benchmark.bars(Over.HF)
+    figure = result_figures.heatmap(benchmark, bars, Over.HF)
+    (cells,) = figure["data"]
+    assert benchmark.groups == ["qa", "rag", "code"]
+    by_place = {(row.method, row.group): row.speedup_hf for row in rows}
+    for bar, values, texts in zip(bars, cells["z"], cells["text"], strict=True):
+        wanted = [by_place[bar.row.method, group] for group in benchmark.groups]
+        assert values == pytest.approx(wanted, abs=1e-3)
+        assert texts == [f"{value:.2f}" for value in wanted]
+
+
+def test_the_scatter_has_what_a_method_gains_and_what_it_pays(
+    measured: tuple[Benchmark, tuple[Row, ...]],
+) -> None:
+    bars = measured[0].bars(Over.HF)
+    points = {
+        point
+        for trace in result_figures.price(bars, Over.HF)["data"]
+        for point in zip(trace["x"], trace["y"], strict=True)
+    }
+    assert points == {
+        (round(bar.row.rows_per_token, 2), round(bar.row.tokens_per_pass, 3)) for bar in bars
+    }
+
+
+def test_a_file_that_is_still_being_measured_is_read_from_its_runs(
+    measured: tuple[Benchmark, tuple[Row, ...]], tmp_path: Path
+) -> None:
+    path = tmp_path / "half.json"
+    write(path, complete=False)
+    assert "rows" not in json.loads(path.read_text())
+    assert Benchmark.read(path).rows == measured[0].rows
+
+
+def test_without_transformers_own_the_speedup_is_over_plain_decoding(tmp_path: Path) -> None:
+    path = tmp_path / "alone.json"
+    write(path, ("autoregressive", "ouroboros"))
+    benchmark = Benchmark.read(path)
+    assert benchmark.overs == [Over.PLAIN]
+    assert "as fast as our autoregressive baseline (95%" in results.headline(benchmark)
+
+
+def test_the_first_sentence_is_the_result_and_its_command_is_text(
+    measured: tuple[Benchmark, tuple[Row, ...]],
+) -> None:
+    benchmark, _ = measured
+    best = benchmark.bars(Over.HF)[0]
+    html = top(benchmark)
+    assert (
+        f"SAM-Decoding (auxiliary EAGLE-2) is {best.speedup:.2f} times as fast as transformers' "
+        f"greedy generation (95% interval {best.low:.2f} to {best.high:.2f})" in html
+    )
+    assert "over 12 prompts; 12 of 12 texts are equal token for token." in html
+    assert "Measured with target with the draft model draft on A processor, 2 threads" in html
+    assert "bench &lt;here&gt; &amp; there" in html
+
+
+def test_every_published_number_has_a_source_and_is_shown() -> None:
+    rows = results.published()
+    html = published_table(rows, results.without())
+    assert APART in html
+    assert html.count("<tr data-method=") == len(rows) > 30
+    for row in rows:
+        assert row.method in methods.available()
+        assert 1.0 < row.speedup < 5.0 and row.bound in ("", "up to", "over")
+        assert row.source.paper and row.source.where
+        assert row.source.url.startswith(("https://arxiv.org/abs/", "https://github.com/"))
+        assert f'href="{row.source.url}"' in html and f"{row.speedup:.2f}×" in html
+    named = {row.method for row in rows} | {one["method"] for one in results.without()}
+    assert named >= {
+        *("ouroboros", "speculative", "lookahead", "eagle2", "medusa", "rest", "token_recycling"),
+        *("sam", "prompt_lookup", "spectr", "multi_candidate", "cape", "glide", "draft_verify"),
+        *("parallel_spec", "cascade"),
+    }
+
+
+def test_the_page_has_the_styles_of_every_place() -> None:
+    style = palette.style()
+    assert all(name in style for name in (".ouro-result-top", ".ouro-lane-strip", ".ouro-axis"))
+    assert style.index(".ouro-lane-head") < style.index(".ouro-lane-strip"), "page.css is first"
