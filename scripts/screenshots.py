@@ -1,5 +1,5 @@
-"""Pictures of the page for the README: make screenshots; `python -m scripts.screenshots benchmark`
-draws the benchmark alone."""
+"""Pictures of the page for README and docs: make screenshots; `python -m scripts.screenshots
+benchmark` draws the benchmark alone."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def _drafts(page: Any, shoot: Callable[..., None]) -> None:
 
 
 def _benchmark(browser: Any, folder: Path) -> None:
-    """The README's figure, from the file that `make bench` wrote."""
+    """The figure of docs/benchmarks.md, from the file that `make bench` wrote."""
     data = json.loads((assets() / "benchmark.json").read_text())
     rows = [Row(**{**row, "ci95": tuple(row["ci95"])}) for row in data["rows"]]
     environment = data["environment"]
