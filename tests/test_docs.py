@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 import app
+import ouroboros_core
 from ouroboros_core import methods
 from ouroboros_core.benchmark import draft_shapes, peers, prompts, report
 from ouroboros_core.cli import build_parser
@@ -263,5 +264,6 @@ def test_the_site_is_built_strictly_and_fetches_nothing_from_elsewhere(tmp_path:
     for sheet in tmp_path.rglob("*.css"):
         assert not re.search(r"url\([\"']?(https?:)?//", sheet.read_text(encoding="utf-8"))
     api = (tmp_path / "python-api.html").read_text(encoding="utf-8")
-    assert "One Step per target pass" in api or "class" in api
+    for name, home in ouroboros_core._HOMES.items():
+        assert f'id="ouroboros_core.{home}.{name}"' in api, name
     assert (tmp_path / "assets" / "screenshots" / "generate-1440-light.png").exists()
