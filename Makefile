@@ -9,7 +9,7 @@ PIP := $(PYTHON) -m pip --disable-pip-version-check
 export HF_HUB_DISABLE_TELEMETRY = 1
 export GRADIO_ANALYTICS_ENABLED = False
 
-.PHONY: run setup weights test lint types unit check exact browser traces static space docker-check fresh soak fuzz table bench shapes page-speed screenshots clean
+.PHONY: run setup weights test lint types unit check exact browser traces static space docker-check fresh soak fuzz table bench shapes page-speed screenshots docs documents clean
 
 run: setup
 	$(PYTHON) app.py --host $(ADDRESS) --port $(PORT)
@@ -51,8 +51,15 @@ unit: setup browser
 
 test: lint types unit
 
-check:
+check: docs
 	$(MAKE) unit TESTED="not exact and slow"
+
+# The documentation, as a site that needs no network: build/docs/index.html. Its generated parts: make documents.
+docs: .venv/ready-dev
+	NO_MKDOCS_2_WARNING=1 $(PYTHON) -m mkdocs build --strict --quiet
+
+documents: setup
+	$(PYTHON) -m scripts.documents
 
 # The full matrices: every method, eight architectures, eager and sdpa, greedy and three seeds; and the embedded pair.
 exact: setup .venv/ready-dev
@@ -87,12 +94,12 @@ soak: setup .venv/ready-dev
 fuzz: setup .venv/ready-dev
 	$(PYTHON) -m scripts.fuzz --json build/fuzz.json
 
-# The README's table of phrase sources.
+# The table of phrase sources in docs/methods/ouroboros.md.
 table: setup
 	$(PYTHON) -m scripts.phrases
 
-# The README's table of all methods and transformers' own, on an idle machine. Goes on where it was interrupted; remove the file to
-# measure anew. Then: python -m tests.test_readme for the table, make screenshots for the figure.
+# The table of all methods and transformers' own in docs/benchmarks.md, on an idle machine. Goes on where it was interrupted; remove the file to
+# measure anew. Then: make documents for the table, make screenshots for the figure.
 BENCHED := autoregressive,draft_only,speculative,speculative[gamma=2],ouroboros,lookahead,lookahead[window_size=7],ngram,rest,prompt_lookup
 BENCHED := $(BENCHED),sam[auxiliary=none],token_recycling,sam,eagle2,sam[auxiliary=eagle2],union
 BENCHED := $(BENCHED),cape,multi_candidate,spectr,speculative[acceptance=block]

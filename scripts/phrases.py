@@ -1,4 +1,4 @@
-"""What each source of phrases contributes to Ouroboros: the README's table.
+"""What each source of phrases contributes to Ouroboros: the table of docs/methods/ouroboros.md.
 
     python -m scripts.phrases [--limit 12] [--max-new-tokens 128]
 

@@ -1,4 +1,4 @@
-"""Where a step's time goes: the README's table in its section on speed.
+"""Where a step's time goes: the table of docs/performance.md.
 
     python -m scripts.profile_steps [--limit 6] [--max-new-tokens 64] [--passes transformers]
 

@@ -131,7 +131,7 @@ def _results(page: Any, shoot: Callable[..., None]) -> None:
 
 
 def _benchmark(browser: Any, folder: Path) -> None:
-    """The README's figure, from the file that `make bench` wrote."""
+    """The figure of docs/benchmarks.md, from the file that `make bench` wrote."""
     data = json.loads((assets() / "benchmark.json").read_text())
     rows = [Row(**{**row, "ci95": tuple(row["ci95"])}) for row in data["rows"]]
     environment = data["environment"]

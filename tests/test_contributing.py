@@ -155,11 +155,6 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Copy]:
             "another"
         )
         file.write_text(content, encoding="utf-8")
-    readme = folder / "README.md"
-    rows = rf"^\| `({'|'.join(SETTINGS)})`.*\n"
-    readme.write_text(
-        re.sub(rows, "", readme.read_text(encoding="utf-8"), flags=re.MULTILINE), encoding="utf-8"
-    )
     yield Copy(folder)
     shutil.rmtree(folder)
 
@@ -263,14 +258,24 @@ def test_its_text_is_that_of_plain_decoding(copy: Copy, method: str) -> None:
     assert len(answer.stdout.strip()) > 20, "a text long enough to be compared"
 
 
-def test_the_readme_is_right_once_it_is_generated_anew(copy: Copy) -> None:
-    """Nothing was measured of them: the benchmark's table has dashes."""
-    assert copy.answer("tests.test_readme").returncode == 0
-    readme = (copy.folder / "README.md").read_text(encoding="utf-8")
+def test_the_documents_are_right_once_they_are_generated_anew(copy: Copy) -> None:
+    """Nothing was measured of the methods: the benchmark's table has dashes. Their pages are begun
+    and stand in the navigation."""
+    assert copy.answer("scripts.documents").returncode == 0
+    said = {
+        name: (copy.folder / name).read_text(encoding="utf-8")
+        for name in ("README.md", "mkdocs.yml", "docs/methods/index.md", "docs/benchmarks.md")
+    }
     for method, name in NAMES.items():
-        assert f"| `{method}`: " in readme and name in readme
-        assert f"| `{method}` | – | – | – |" in readme
-    answer = copy.python("-m", "pytest", "tests/test_readme.py", "-k", "table")
+        assert f"| [`{method}`](docs/methods/{method}.md) |" in said["README.md"]
+        assert f"| [`{method}`]({method}.md): {name}" in said["docs/methods/index.md"]
+        assert f"- {name}: methods/{method}.md\n" in said["mkdocs.yml"]
+        assert f"| `{method}` | – | – | – |" in said["docs/benchmarks.md"]
+        page = (copy.folder / "docs" / "methods" / f"{method}.md").read_text(encoding="utf-8")
+        assert page.startswith(f"# {name}\n")
+        assert all(f"| `{setting}` |" in page for setting in SETTINGS[method])
+    tests = ("tests/test_readme.py", "tests/test_docs.py")
+    answer = copy.python("-m", "pytest", *tests, "-m", "not slow")
     assert answer.returncode == 0, answer.stdout[-3000:]
 
 

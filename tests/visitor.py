@@ -86,7 +86,7 @@ LAB = ("Sweep", "Results", "Recorded runs", "Drafts and models")
 
 
 def open_tab(page: Any, name: str) -> None:
-    """Open a place, or a page of the Lab; on a narrow screen it may be in the menu behind others."""
+    """Open a place, or a page of the Lab; on a narrow screen it may be in a menu."""
     if name in LAB:
         page.get_by_role("tab", name="Lab", exact=True).click()
     tab = page.get_by_role("tab", name=name, exact=True)

@@ -248,7 +248,7 @@ def to_csv(table: Sequence[Row]) -> str:
 
 
 def markdown(table: Sequence[Row], unmeasured: Sequence[str] = ()) -> str:
-    """The README's table: overall numbers, and the speedup on each group.
+    """The table of docs/benchmarks.md: overall numbers, and the speedup on each group.
 
     unmeasured  methods that have no row; each is named before the peers, with dashes for numbers
     """

@@ -23,6 +23,7 @@ from scripts.dockerfile_parser import (
     words,
 )
 from tests import ROOT
+from visualize.deploy.space import FRONT
 
 pytestmark = pytest.mark.slow
 
@@ -214,10 +215,8 @@ def test_the_image_serves_the_page_as_user_1000_on_its_port(dockerfile: str) -> 
 
 
 def test_the_python_is_the_one_the_space_runs(dockerfile: str) -> None:
-    version = re.search(
-        r'^python_version: "([\d.]+)"', (ROOT / "README.md").read_text(), re.MULTILINE
-    )
-    assert version and parse(dockerfile)[0] == Instruction("FROM", f"python:{version[1]}-slim")
+    version = FRONT["python_version"]
+    assert parse(dockerfile)[0] == Instruction("FROM", f"python:{version}-slim")
 
 
 def test_torch_comes_from_the_default_index_unless_another_is_named(dockerfile: str) -> None:

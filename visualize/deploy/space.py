@@ -1,5 +1,5 @@
-"""The folder to push as a Hugging Face Space with the Gradio SDK, and the rules for the front
-matter of its README.
+"""The folder to push as a Hugging Face Space with the Gradio SDK, and the front matter of its
+README with the rules for it.
 
 python -m visualize.deploy.space FOLDER [--hardware cpu|zero]
 """
@@ -13,6 +13,7 @@ import subprocess
 import sys
 import unicodedata
 from collections.abc import Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -31,6 +32,26 @@ PARTS = ("app.py", "LICENSE", "ouroboros_core", "visualize", "assets")
 shows."""
 MARK = "pairs.json"
 """The pairs on offer, which app.py reads; a folder that has it was written by this module."""
+FRONT: dict[str, Any] = {
+    "title": "Ouroboros",
+    "emoji": "🐍",
+    "colorFrom": "blue",
+    "colorTo": "green",
+    "sdk": "gradio",
+    "sdk_version": version("gradio"),
+    "python_version": "3.12",
+    "app_file": "app.py",
+    "short_description": "See speculative decoding, token by token",
+    "license": "apache-2.0",
+    "models": ["HuggingFaceTB/SmolLM2-135M-Instruct"],
+    "tags": [
+        "speculative-decoding",
+        "lookahead-decoding",
+        "text-generation",
+        "visualization",
+    ],
+}
+"""The front matter of every Space; hardware and pairs add to it."""
 TORCH = "torch>=2.8,<2.12"
 """What ZeroGPU supports."""
 PACKAGES = "g++\n"
@@ -170,11 +191,11 @@ def check_front_matter(text: str, requirements: str | None = None) -> None:
             raise InvalidInput(
                 f"front matter: {name} is for sdk {' or '.join(kinds)} only, got sdk {front['sdk']}"
             )
-    allowed, version = _gradio_range(requirements), front.get("sdk_version")
-    if front["sdk"] == "gradio" and (version is None or version not in allowed):
+    allowed, gradio = _gradio_range(requirements), front.get("sdk_version")
+    if front["sdk"] == "gradio" and (gradio is None or gradio not in allowed):
         raise InvalidInput(
             f"front matter: sdk_version must be in gradio{allowed} of requirements.txt, got "
-            f"{version}"
+            f"{gradio}"
         )
 
 
@@ -257,7 +278,6 @@ def write_space(folder: Path, hardware: str = "cpu", source: Path | None = None)
     pairs = root / "assets" / "pairs" / f"{hardware}.json"
     requirements = _requirements((root / "requirements.txt").read_text(encoding="utf-8"))
     original = (root / "README.md").read_text(encoding="utf-8")
-    check_front_matter(original, requirements)
     readme = _readme(original, hardware, read_pairs(pairs))
     check_front_matter(readme, requirements)
     files = _files(root, links(readme))
@@ -288,24 +308,22 @@ def _requirements(text: str) -> str:
 
 def _readme(text: str, hardware: str, pairs: Sequence[PairChoice]) -> str:
     """The repository's introduction, what this Space offers, and the citations, under the front
-    matter of the Space."""
-    kept = read_front_matter(text).items()
-    front = {
-        name: value for name, value in kept if name not in (*SPACES["zero"], "preload_from_hub")
-    }
+    matter of the Space. The front matter of a README that was written for a Space is replaced."""
     preloaded = [
         _preload(name)
         for pair in pairs
         for name in (pair.target, pair.draft)
         if name not in (None, "none")
     ]
-    front["models"] = list(
-        dict.fromkeys([*front.get("models", []), *(entry.split()[0] for entry in preloaded)])
-    )
-    front |= {**SPACES[hardware], "preload_from_hub": list(dict.fromkeys(preloaded))}
-    introduction, *sections = re.split(
-        r"^(?=## )", text[_block(text).end() :].strip(), flags=re.MULTILINE
-    )
+    models = [*FRONT["models"], *(entry.split()[0] for entry in preloaded)]
+    front = {
+        **FRONT,
+        "models": list(dict.fromkeys(models)),
+        **SPACES[hardware],
+        "preload_from_hub": list(dict.fromkeys(preloaded)),
+    }
+    body = text[_block(text).end() :] if text.startswith("---\n") else text
+    introduction, *sections = re.split(r"^(?=## )", body.strip(), flags=re.MULTILINE)
     citation = next((section for section in sections if section.startswith("## Citation\n")), "")
     shown = [
         (p.name, p.target or "embedded", p.draft or ("none" if p.target else "embedded"))

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +54,7 @@ def checkout(tmp_path: Path) -> Path:
     """A small project, not under git."""
     files = {
         "app.py": "print('a page')\n",
-        "README.md": written(PLAIN) + "\nSee [the data](assets/data.json).\n",
+        "README.md": "# A page\n\nSee [the data](assets/data.json).\n",
         "requirements.txt": "gradio>=6.31,<6.32\ntorch>=2.8,<=2.13.0\n",
         "assets/data.json": "{}",
         "assets/pairs/cpu.json": '[{"name": "own", "target": null, "draft": null}]',
@@ -71,10 +72,7 @@ def names(folder: Path) -> set[str]:
     return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_the_front_matter_of_the_repository_and_of_every_space_is_valid(
-    folder: Path, hardware: str
-) -> None:
-    space.check_front_matter((ROOT / "README.md").read_text())
+def test_the_front_matter_of_every_space_is_valid(folder: Path, hardware: str) -> None:
     space.check_front_matter(
         (folder / "README.md").read_text(), (folder / "requirements.txt").read_text()
     )
@@ -84,11 +82,22 @@ def test_the_front_matter_of_the_repository_and_of_every_space_is_valid(
         kind.value for kind in SpaceHardware if hardware in kind.value
     }
     assert front["python_version"].startswith("3.12")  # which ZeroGPU has
-    ours = space.read_front_matter((ROOT / "README.md").read_text())
-    assert {name: value for name, value in front.items() if name in ours} == {
-        **ours,
+    assert {name: value for name, value in front.items() if name in space.FRONT} == {
+        **space.FRONT,
         "models": front["models"],
     }
+    assert front["sdk_version"] == version("gradio"), "the one that is tested here"
+    assert f"gradio=={front['sdk_version']}\n" in (ROOT / "requirements.txt").read_text()
+
+
+def test_the_readme_of_the_repository_has_no_front_matter_and_that_of_a_space_one(
+    folder: Path,
+) -> None:
+    ours, theirs = ((one / "README.md").read_text() for one in (ROOT, folder))
+    assert ours.startswith("# Ouroboros\n")
+    _, front, body = theirs.split("---\n", 2)
+    assert "sdk: gradio\n" in front
+    assert body.strip().startswith(ours.split("\n## ")[0].strip())
 
 
 WRONG: dict[str, tuple[Any, ...]] = {
@@ -411,7 +420,7 @@ def test_a_space_is_written_from_a_space(
         ({"requirements.txt": "torch>=2.8\n"}, "no gradio"),
         ({"assets/pairs/cpu.json": '[{"name": "a", "target": "/home/me/model"}]'}, "owner/model"),
         ({"assets/pairs/cpu.json": "[]"}, "lists no pair"),
-        ({"README.md": written({**PLAIN, "models": "ab"})}, "models"),
+        ({"README.md": "---\ntitle: A page\n"}, "must begin with"),
     ],
 )
 def test_a_checkout_that_cannot_be_a_space_is_refused(
@@ -433,7 +442,7 @@ def test_a_pair_of_one_gguf_file_preloads_that_file_alone(checkout: Path, tmp_pa
     space.write_space(tmp_path / "out", source=checkout)
     front = space.read_front_matter((tmp_path / "out" / "README.md").read_text())
     assert front["preload_from_hub"] == ["owner/model q4.gguf", "owner/other"]
-    assert front["models"] == ["owner/model", "owner/other"]
+    assert front["models"] == [*space.FRONT["models"], "owner/model", "owner/other"]
 
 
 def test_the_command_says_what_it_wrote_and_ends_with_a_message(

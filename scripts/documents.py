@@ -1,0 +1,439 @@
+"""The generated parts of README.md and docs/: tables of methods and settings, pictures of token
+trees, commands, names, the trace's schema, measured tables from their files.
+
+    python -m scripts.documents            writes them anew
+    python -m scripts.documents --check    says which are stale, with status 1 if any is
+
+A generated part lies between `<!-- NAME: begin ... -->` and `<!-- NAME: end -->`; all else is
+written by hand. A method that has no page yet gets one to start from.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import json
+import re
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import ouroboros_core
+from ouroboros_core import methods
+from ouroboros_core.benchmark import draft_shapes, report
+from ouroboros_core.benchmark.report import Row
+from ouroboros_core.cli import build_parser
+from ouroboros_core.cli.methods import describe
+from ouroboros_core.decoding.trace import adapter
+from ouroboros_core.locations import assets
+from ouroboros_core.training.record import agreement_of
+from scripts import tree_picture
+from visualize.palette import LOOKS
+from visualize.tabs.drafts import records
+
+ROOT = assets().parent
+COMMAND = "python -m scripts.documents"
+STUB = """\
+# {name}
+
+{summary}
+
+<!-- facts: begin ({command}) -->
+<!-- facts: end -->
+
+## Settings
+
+<!-- settings: begin ({command}) -->
+<!-- settings: end -->
+"""
+"""The page of a method that nobody has written one for."""
+
+SEED_TABLE = {
+    "PLD": "prompt_lookup",
+    "SAM": "sam[auxiliary=none]",
+    "Token Recycling": "token_recycling",
+    "SAM[Token Recycling]": "sam",
+    "EAGLE-2": "eagle2",
+    "SAM[EAGLE-2]": "sam[auxiliary=eagle2]",
+}
+"""The methods of SAM-Decoding's table, and what they are called here."""
+
+
+def _part(name: str) -> re.Pattern[str]:
+    """The markers of a generated part, in Markdown or in YAML, and what is between them."""
+    return re.compile(
+        rf"(?P<begin>^[ ]*(?:<!--|#) {name}: begin[^\n]*\n)(?P<content>.*?)"
+        rf"(?P<end>^[ ]*(?:<!--|#) {name}: end)",
+        re.DOTALL | re.MULTILINE,
+    )
+
+
+def section(text: str, name: str) -> str:
+    """What is in a generated part; raises ValueError if a text has none of that name."""
+    found = _part(name).search(text)
+    if not found:
+        raise ValueError(f"there is no part <!-- {name}: begin --> ... <!-- {name}: end -->")
+    return found["content"]
+
+
+def filled(text: str, name: str, content: str) -> str:
+    """The text with that content in its generated part."""
+    section(text, name)
+    return _part(name).sub(lambda found: found["begin"] + content + found["end"], text, count=1)
+
+
+def default_of(setting: dict[str, Any]) -> str:
+    value = setting["default"]
+    return str(value).lower() if setting["type"] == "bool" else str(value)
+
+
+def allowed_of(setting: dict[str, Any]) -> str:
+    """The values of a setting, in words."""
+    bounds = f"{setting['min']} to {setting['max']}" if setting["min"] is not None else ""
+    if setting["type"] == "bool":
+        bounds = "true or false"
+    if setting["type"] == "str" and setting["auto"]:
+        bounds = f"such as `{setting['fixed']}`"
+    bounds = ", ".join(f"`{one}`" for one in setting["choices"]) or bounds
+    return f"{bounds}, or `auto`" if setting["auto"] else bounds
+
+
+def readme_methods() -> str:
+    """README: name, needs, one line."""
+    lines = ["| method | needs | what it does |", "|---|---|---|"]
+    for method in describe():
+        mark = " (default)" if method["default"] else ""
+        lines.append(
+            f"| [`{method['id']}`](docs/methods/{method['id']}.md){mark} | "
+            f"{', '.join(method['needs'])} | {method['summary']} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def methods_table() -> str:
+    """docs/methods/index.md: every method, its paper and the names of its settings."""
+    lines = ["| method | needs | what it does | settings |", "|---|---|---|---|"]
+    for method in describe():
+        mark = " (default)" if method["default"] else ""
+        paper = f" ([source]({method['paper']}))" if method["paper"] else ""
+        settings = ", ".join(f"`{name}`" for name in method["knobs"])
+        lines.append(
+            f"| [`{method['id']}`]({method['id']}.md){mark}: {method['name']}{paper} | "
+            f"{', '.join(method['needs'])} | {method['summary']} | {settings} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def facts_of(method: dict[str, Any]) -> str:
+    """What is to be known of a method at a glance."""
+    source = f"[{method['paper'].removeprefix('https://')}]({method['paper']})"
+    names = ", ".join(method["needs"])
+    facts = {
+        "Name": f"`{method['id']}`" + (" (the default method)" if method["default"] else ""),
+        "Needs": names or "nothing but the target model",
+        "Source": source if method["paper"] else "this project",
+        "Code": f"`ouroboros_core/methods/{method['id']}.py`",
+    }
+    return "| | |\n|---|---|\n" + "".join(f"| {name} | {said} |\n" for name, said in facts.items())
+
+
+def settings_of(method: dict[str, Any]) -> str:
+    """The settings of a method, and the values of its paper."""
+    if not method["knobs"]:
+        return "This method has no settings.\n"
+    lines = ["| setting | default | allowed | what it is |", "|---|---|---|---|"]
+    lines += [
+        f"| `{name}` | `{default_of(setting)}` | {allowed_of(setting)} | {setting['help']} |"
+        for name, setting in method["knobs"].items()
+    ]
+    if method["published"]:
+        values = (
+            f"`{name}={str(value).lower() if isinstance(value, bool) else value}`"
+            for name, value in method["published"].items()
+        )
+        lines += ["", f"Preset `published`: {', '.join(values)}."]
+    return "\n".join(lines) + "\n"
+
+
+@functools.cache
+def _benchmark() -> dict[str, Any]:
+    data: dict[str, Any] = json.loads((assets() / "benchmark.json").read_text())
+    return data
+
+
+def bench_section() -> str:
+    """The benchmark's table with its command and environment, from the file that `make bench`
+    wrote."""
+    data = _benchmark()
+    table = [Row(**{**row, "ci95": tuple(row["ci95"])}) for row in data["rows"]]
+    environment = data["environment"]
+    where = (
+        f"{environment['processor']}, {environment['threads']} threads, {environment['dtype']}, "
+        f"torch {environment['torch']}, transformers {environment['transformers']}, "
+        f"Python {environment['python']}; "
+        f"{data['settings']['max_new_tokens']} new tokens at most"
+    )
+    shown = report.markdown(table, unmeasured(row.method for row in table))
+    return f"{shown}\n`{data['command']}` - {where}.\n"
+
+
+def unmeasured(measured: Iterable[str]) -> list[str]:
+    """The methods that have no row, under any setting."""
+    known = {name.partition("[")[0] for name in measured}
+    return [name for name in methods.available() if name not in known]
+
+
+def sam_section() -> str:
+    """SAM-Decoding's table on our pair, from the file that `make bench` wrote."""
+    found = {(row["method"], row["group"]): row for row in _benchmark()["rows"]}
+    lines = [
+        "| SAM-Decoding's name | here | tokens per pass | rows per token | speedup [95%] | over "
+        "hf-greedy "
+        "| tokens per pass, summarization |",
+        "|---|---|---:|---:|---:|---:|---:|",
+    ]
+    for name, method in SEED_TABLE.items():
+        row, summaries = found[method, report.OVERALL], found[method, "summarization"]
+        low, high = row["ci95"]
+        lines.append(
+            f"| {name} | `{method}` | {row['tokens_per_pass']:.2f} | {row['rows_per_token']:.1f} | "
+            f"{row['speedup']:.2f} "
+            f"[{low:.2f}, {high:.2f}] | {row['speedup_hf']:.2f} | "
+            f"{summaries['tokens_per_pass']:.2f} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def drafts_section() -> str:
+    """The drafts that ship, from the records of their training, and the table of shapes."""
+    lines = [
+        "| folder | what | answer tokens trained on | held-out agreement, 1, 2, 3 tokens ahead | "
+        "MB |",
+        "|---|---|---:|---:|---:|",
+    ]
+    for name, record in records().items():
+        folder = assets() / "models" / name
+        last = record["curve"][-1]
+        size = sum(file.stat().st_size for file in folder.iterdir()) / 1e6
+        agreement = ", ".join(f"{share:.0%}" for share in agreement_of(last))
+        lines.append(
+            f"| [{name}](../assets/models/{name}/README.md) | {record['shape']} | "
+            f"{last['tokens']:,} | {agreement} | {size:.1f} |"
+        )
+    measured = assets() / "models" / "shapes.json"
+    shapes = ["", draft_shapes.table(draft_shapes.read(measured))] if measured.exists() else []
+    return "\n".join([*lines, *shapes, ""])
+
+
+def legend() -> str:
+    """The signs of the page."""
+    lines = ["| sign | token | what it says |", "|---|---|---|"]
+    lines += [f"| {look.glyph} | {look.label} | {look.sentence} |" for look in LOOKS.values()]
+    return "\n".join(lines) + "\n"
+
+
+def commands() -> str:
+    """The command line, from its own help."""
+    parser = build_parser()
+    (found,) = (a for a in parser._actions if isinstance(a, argparse._SubParsersAction))
+    parts = [_options(parser, "For every command")]
+    parts += [_command(name, sub, 2) for name, sub in found.choices.items()]
+    return "\n".join(parts)
+
+
+def _command(name: str, parser: argparse.ArgumentParser, level: int) -> str:
+    """A command's section, and one below it for each of its own commands."""
+    nested = [a for a in parser._actions if isinstance(a, argparse._SubParsersAction)]
+    parts = [f"{'#' * level} {name}\n", f"{_cell(parser.description or '')}\n"]
+    options = _options(parser, "")
+    parts += [options] if options else []
+    for action in nested:
+        parts += [_command(f"{name} {one}", sub, level + 1) for one, sub in action.choices.items()]
+    return "\n".join(parts)
+
+
+def _options(parser: argparse.ArgumentParser, title: str) -> str:
+    """A table of a parser's arguments, without --help and commands."""
+    kinds = argparse._HelpAction | argparse._SubParsersAction
+    lines = [
+        f"| `{_named(action)}` | {_explained(parser, action)} |"
+        for action in parser._actions
+        if not isinstance(action, kinds) and action.help != argparse.SUPPRESS
+    ]
+    head = [f"{title}:\n"] if title else []
+    return (
+        "\n".join([*head, "| argument | what it does |", "|---|---|", *lines, ""]) if lines else ""
+    )
+
+
+def _named(action: argparse.Action) -> str:
+    name = " ".join(action.option_strings[:1]) or action.metavar or action.dest
+    if action.nargs == 0 or not action.option_strings:
+        return str(name)
+    one = action.metavar or "/".join(map(str, action.choices or ())) or action.dest.upper()
+    return f"{name} {' '.join(one) if isinstance(one, tuple) else one}".replace("|", "/")
+
+
+def _explained(parser: argparse.ArgumentParser, action: argparse.Action) -> str:
+    values = {**vars(action), "prog": parser.prog}
+    if action.choices is not None:
+        values["choices"] = ", ".join(map(str, action.choices))
+    return _cell((action.help or "") % values)
+
+
+def _cell(text: str) -> str:
+    """A text in one cell of a table, without markup of its own."""
+    return re.sub(r"([|<>*_\[\]])", r"\\\1", " ".join(text.split()))
+
+
+def names() -> str:
+    """The public names, for mkdocstrings."""
+    lines = []
+    for name, home in sorted(ouroboros_core._HOMES.items()):
+        lines += [f"::: ouroboros_core.{home}.{name}", ""]
+    return "\n".join(lines)
+
+
+def schema() -> dict[str, Any]:
+    """The JSON schema of a trace."""
+    return adapter().json_schema()
+
+
+def schema_tables() -> str:
+    """Every object of a trace with its fields."""
+    found = schema()
+    objects = {"Trace": found, **found.get("$defs", {})}
+    parts = []
+    for name, one in objects.items():
+        said = (one.get("description") or "").split("\n\n")
+        parts.append(f"### {name}\n\n{_cell(said[0])}\n")
+        if "enum" in one:
+            parts.append("One of " + ", ".join(f"`{value}`" for value in one["enum"]) + ".\n")
+            continue
+        helps = _told(one.get("description") or "")
+        parts += ["| field | type | default | |", "|---|---|---|---|"]
+        for field, kind in one.get("properties", {}).items():
+            default = "" if field in one.get("required", ()) else _value(kind)
+            parts.append(f"| `{field}` | {_kind(kind)} | {default} | {helps.get(field, '')} |")
+        parts.append("")
+    return "\n".join(parts)
+
+
+def _value(kind: dict[str, Any]) -> str:
+    return f"`{json.dumps(kind['default'])}`" if "default" in kind else "empty"
+
+
+def _told(description: str) -> dict[str, str]:
+    """What a docstring says of each field: `name   what it is`, over one line or several."""
+    told: dict[str, str] = {}
+    field = ""
+    for line in description.split("\n\n", 1)[-1].splitlines():
+        found = re.match(r"^(\w+) {2,}(\S.*)$", line)
+        if found:
+            field = found[1]
+            told[field] = found[2]
+        elif field and line.startswith(" "):
+            told[field] += " " + line.strip()
+        else:
+            field = ""
+    return {name: _cell(text) for name, text in told.items()}
+
+
+def _kind(kind: dict[str, Any]) -> str:
+    """The type of a field, in words."""
+    if "$ref" in kind:
+        name = kind["$ref"].rpartition("/")[2]
+        return f"[{name}](#{name.lower()})"
+    if "anyOf" in kind:
+        return " or ".join(_kind(one) for one in kind["anyOf"])
+    if "enum" in kind:
+        return ", ".join(f"`{json.dumps(value)}`" for value in kind["enum"])
+    if "prefixItems" in kind:
+        return "(" + ", ".join(_kind(one) for one in kind["prefixItems"]) + ")"
+    if kind.get("type") == "array":
+        return f"list of {_kind(kind.get('items', {}))}"
+    if kind.get("type") == "object" and isinstance(kind.get("additionalProperties"), dict):
+        return f"object of {_kind(kind['additionalProperties'])}"
+    return str(kind.get("type", "any"))
+
+
+def nav() -> str:
+    """mkdocs.yml: the pages of the methods."""
+    return "".join(
+        f"      - {method['name']}: methods/{method['id']}.md\n" for method in describe()
+    )
+
+
+PARTS: dict[str, dict[str, Callable[[], str]]] = {
+    "README.md": {"methods": readme_methods},
+    "mkdocs.yml": {"methods": nav},
+    "docs/methods/index.md": {"methods": methods_table},
+    "docs/page.md": {"legend": legend},
+    "docs/benchmarks.md": {"bench": bench_section, "sam": sam_section},
+    "docs/training.md": {"drafts": drafts_section},
+    "docs/command-line.md": {"commands": commands},
+    "docs/python-api.md": {"names": names},
+    "docs/trace-format.md": {"schema": schema_tables},
+}
+"""File -> its generated parts, but for the pages of the methods."""
+
+
+def documents(root: Path = ROOT) -> dict[str, str]:
+    """Every file that is generated or has generated parts -> its text as it should be."""
+    made: dict[str, str] = {"docs/trace.schema.json": json.dumps(schema(), indent=1) + "\n"}
+    for name, parts in PARTS.items():
+        text = (root / name).read_text(encoding="utf-8")
+        for part, make in parts.items():
+            text = filled(text, part, make())
+        made[name] = text
+    for method in describe():
+        made |= _page(root, method)
+    return made
+
+
+def _page(root: Path, method: dict[str, Any]) -> dict[str, str]:
+    """A method's page and, where its text has the notation of a tree, the picture of it."""
+    name = f"docs/methods/{method['id']}.md"
+    page = root / name
+    text = (
+        page.read_text(encoding="utf-8")
+        if page.exists()
+        else STUB.format(**method, command=COMMAND)
+    )
+    text = filled(text, "facts", facts_of(method))
+    text = filled(text, "settings", settings_of(method))
+    made = {name: text}
+    tree = re.search(r"^<!-- tree: (.+?) -->$", text, re.MULTILINE)
+    if tree:
+        title = f"A proposal of {method['name']}"
+        made[f"docs/methods/{method['id']}.svg"] = tree_picture.draw(tree[1], title)
+    return made
+
+
+def stale(root: Path = ROOT) -> list[str]:
+    """The files that are not what they should be."""
+    return [
+        name
+        for name, text in documents(root).items()
+        if not (root / name).exists() or (root / name).read_text(encoding="utf-8") != text
+    ]
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog=COMMAND, description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--check", action="store_true", help="write nothing, say what is stale")
+    arguments = parser.parse_args(argv)
+    found = stale()
+    if arguments.check:
+        if found:
+            sys.exit(f"stale: {', '.join(found)}; run: {COMMAND}")
+        return
+    made = documents()
+    for name in found:
+        (ROOT / name).write_text(made[name], encoding="utf-8")
+        print(name)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,269 @@
+"""The documentation says what the program does: generated parts are fresh, commands are understood,
+links lead somewhere, and the site asks no other machine for anything."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import json
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+import app
+import ouroboros_core
+from ouroboros_core import methods
+from ouroboros_core.benchmark import draft_shapes, peers, prompts, report
+from ouroboros_core.cli import build_parser
+from scripts import documents, mkdocs_hooks, tree_picture
+from tests import ROOT
+
+DOCS = ROOT / "docs"
+PAGES = sorted(DOCS.rglob("*.md"))
+TEXTS = {path.relative_to(ROOT).as_posix(): path.read_text("utf-8") for path in PAGES}
+BY_NAME = pytest.mark.parametrize("name", TEXTS)
+PYTHON = ".venv/bin/python"
+
+
+def commands(text: str) -> Iterator[list[str]]:
+    """The words of every command in the blocks of shell commands."""
+    for block in re.findall(r"^```sh\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
+        for line in block.splitlines():
+            for part in line.split(" && "):
+                words = shlex.split(part.split(" > ")[0], comments=True)
+                while words and re.fullmatch(r"[A-Z_]+=\S*", words[0]):
+                    words.pop(0)
+                if words:
+                    yield words
+
+
+def test_no_generated_part_is_stale() -> None:
+    assert documents.stale() == [], f"run: {documents.COMMAND}"
+
+
+def test_a_stale_part_is_found_and_written_anew(tmp_path: Path) -> None:
+    """In a copy: a row is taken from a table, a page is removed, a picture is changed."""
+    made = documents.documents()
+    for name, text in made.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    assert documents.stale(tmp_path) == []
+    readme = tmp_path / "README.md"
+    readme.write_text(re.sub(r"^\| \[`sam`\].*\n", "", made["README.md"], flags=re.MULTILINE))
+    (tmp_path / "docs/methods/cape.md").unlink()
+    (tmp_path / "docs/methods/sam.svg").write_text("<svg/>")
+    changed = {"README.md", "docs/methods/cape.md", "docs/methods/sam.svg"}
+    assert set(documents.stale(tmp_path)) == changed
+    anew = documents.documents(tmp_path)
+    assert anew["README.md"] == made["README.md"]
+    assert anew["docs/methods/sam.svg"] == made["docs/methods/sam.svg"]
+    stub = anew["docs/methods/cape.md"]
+    assert stub.startswith("# CaPE\n") and "| `max_candidates` | `8` | 1 to 8 |" in stub
+
+
+def test_every_method_has_a_page_and_every_page_a_method() -> None:
+    pages = {path.stem for path in (DOCS / "methods").glob("*.md")} - {"index"}
+    assert pages == set(methods.available()), f"run: {documents.COMMAND}; remove what is left over"
+    pictures = {path.stem for path in (DOCS / "methods").glob("*.svg")}
+    assert pictures == {
+        page for page in pages if f"]({page}.svg)" in TEXTS[f"docs/methods/{page}.md"]
+    }
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    nav = set(re.findall(r": (\S+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE))
+    assert nav == {path.relative_to(DOCS).as_posix() for path in PAGES}
+
+
+@BY_NAME
+def test_its_commands_are_understood(name: str) -> None:
+    for words in commands(TEXTS[name]):
+        program, *arguments = words
+        if program == "make":
+            target = arguments[0]
+            found = re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
+            assert found, f"make {target}"
+        elif program == PYTHON and arguments[0] == "app.py":
+            app.parse(arguments[1:])
+        elif program == PYTHON and arguments[1] == "ouroboros_core":
+            build_parser().parse_args(arguments[2:])
+        elif program == PYTHON:
+            assert arguments[0] == "-m" and importlib.util.find_spec(arguments[1]), words
+        elif program in (".venv/bin/torchrun", ".venv/bin/accelerate"):
+            build_parser().parse_args(arguments[arguments.index("ouroboros_core") + 1 :])
+        else:
+            known = ("python3", ".venv/bin/pip", "docker", "hf", "rm")
+            assert program in known, words
+    for target in re.findall(r"`make ([\w-]+)", TEXTS[name]):
+        assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE), (
+            f"make {target}"
+        )
+
+
+def test_there_are_commands() -> None:
+    """So that the test before this one is about something."""
+    assert sum(1 for text in TEXTS.values() for _ in commands(text)) > 40
+
+
+@BY_NAME
+def test_its_links_lead_somewhere(name: str) -> None:
+    for link in re.findall(r"\]\(((?!http)[^)\s]+)\)", TEXTS[name]):
+        path, _, anchor = link.partition("#")
+        target = (ROOT / name).parent / path if path else ROOT / name
+        assert target.exists(), link
+        if anchor:
+            titles = re.findall(r"^#+ (.+)$", target.read_text("utf-8"), re.MULTILINE)
+            assert anchor in {re.sub(r"[^\w]+", "-", title.lower()) for title in titles}, link
+
+
+@BY_NAME
+def test_the_files_it_names_are_there(name: str) -> None:
+    folders = ("ouroboros_core", "visualize", "tests", "scripts", "assets", "docs")
+    named = re.findall(rf"`((?:{'|'.join(folders)})/[\w./*-]*)`", TEXTS[name])
+    assert {one for one in named if not [*ROOT.glob(one.rstrip("/"))]} - {
+        "ouroboros_core/methods/ID.py"
+    } == set()
+
+
+@BY_NAME
+def test_its_python_is_python(name: str) -> None:
+    for block in re.findall(r"^```python\n(.*?)^```$", TEXTS[name], re.MULTILINE | re.DOTALL):
+        for node in ast.walk(ast.parse(block)):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                module = importlib.import_module(node.module)
+                assert all(hasattr(module, alias.name) for alias in node.names)
+
+
+@BY_NAME
+def test_it_has_one_title_and_short_lines_of_prose(name: str) -> None:
+    code = re.sub(r"^```.*?^```$", "", TEXTS[name], flags=re.MULTILINE | re.DOTALL)
+    assert len(re.findall(r"^# ", code, re.MULTILINE)) == 1
+    prose = [line for line in code.splitlines() if not line.startswith(("|", "<!--", "    ", "`"))]
+    assert max(map(len, prose)) <= 200
+
+
+@pytest.mark.parametrize(
+    ("name", "part"), [("methods/ouroboros", "phrases"), ("losslessness", "exact")]
+)
+def test_measured_sections_are_filled(name: str, part: str) -> None:
+    assert len(documents.section(TEXTS[f"docs/{name}.md"], part).strip()) > 80
+
+
+@pytest.mark.parametrize("name", ["benchmarks", "performance"])
+def test_what_was_measured_says_of_which_version_it_is(name: str) -> None:
+    """Each section with a table of numbers."""
+    for section in re.split(r"^##+ ", TEXTS[f"docs/{name}.md"], flags=re.MULTILINE):
+        if re.search(r"\| [\d.]+ \|", section) and "from the same run" not in section:
+            assert re.search(r"Version \d+\.\d+\.\d+", section), section.splitlines()[0]
+
+
+def test_the_benchmark_is_whole_and_of_todays_prompts() -> None:
+    data = json.loads((ROOT / "assets" / "benchmark.json").read_text())
+    assert data["complete"]
+    groups = {row["group"] for row in data["rows"]}
+    measured = [question for question in prompts.own_prompts() if question.group in groups]
+    assert groups >= set(prompts.SPEC_BENCH)
+    assert data["settings"]["prompts"] == prompts.digest(measured), (
+        "the prompts have changed: make bench"
+    )
+    overall = {row["method"]: row for row in data["rows"] if row["group"] == report.OVERALL}
+    assert set(overall) >= {methods.DEFAULT, *peers.SETTINGS}
+    assert not any(row["differences"] for row in overall.values()), "more than a rounding tie"
+
+
+def test_a_method_that_was_not_measured_has_dashes_in_the_benchmarks_table(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The oracle is the table of those that were: it loses no line and gets one."""
+    there = documents.bench_section().splitlines()
+    known = methods.available()
+    monkeypatch.setattr(methods, "available", lambda: {**known, "new": known[methods.DEFAULT]})
+    with_one = documents.bench_section().splitlines()
+    (added,) = (line for line in with_one if line not in there)
+    assert [line for line in with_one if line != added] == there
+    assert added.startswith("| `new` | – |") and added.count("|") == there[0].count("|")
+    assert set(added.split(" | ")[1:-1]) == {"–"}
+    assert with_one[with_one.index(added) + 1].startswith("| `hf-"), "the peers come last"
+
+
+def test_the_drafts_are_small_and_several_shapes_were_measured() -> None:
+    assert len(draft_shapes.read(ROOT / "assets" / "models" / "shapes.json")) >= 5
+    sizes = [
+        file.stat().st_size for file in (ROOT / "assets" / "models").rglob("*") if file.is_file()
+    ]
+    assert sum(sizes) < 40_000_000
+
+
+def test_a_tree_is_drawn_with_every_node_its_edge_and_its_mark() -> None:
+    drawn = tree_picture.draw("root:a(draft+:b(draft:c correction+:<d>) copy:e)", "A tree")
+    assert drawn.count("<rect") == 5 and drawn.count("<path") == 4
+    assert "▲ &lt;d&gt;" in drawn
+    assert drawn.count('rx="6" fill') == 5 and len(re.findall("<rect.*dasharray", drawn)) == 2
+
+
+@pytest.mark.parametrize(
+    ("notation", "said"),
+    [
+        ("root:a(draft:b", "closed brackets"),
+        ("root:a)", "bracket too many"),
+        ("root:a root:b", "one root"),
+        ("root:a(guess:b)", "guess is neither"),
+        ("root", "not the notation"),
+    ],
+)
+def test_what_is_no_tree_is_refused(notation: str, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        tree_picture.draw(notation, "A tree")
+
+
+@pytest.mark.parametrize(
+    ("link", "page", "path"),
+    [
+        ("../assets/a.png", "page.md", "assets/a.png"),
+        ("../../assets/a.png", "methods/sam.md", "assets/a.png"),
+        ("../tuning.md", "methods/sam.md", None),
+        ("../SECURITY.md#x", "deployment.md", "SECURITY.md"),
+    ],
+)
+def test_links_out_of_the_documentation_are_known(link: str, page: str, path: str | None) -> None:
+    assert mkdocs_hooks.outside(link, page) == path
+
+
+class _Loaded(HTMLParser):
+    """What a browser fetches for a page."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        values = dict(attrs)
+        if tag in ("script", "img", "iframe", "source"):
+            self.found.append(values.get("src") or "")
+        if tag == "link" and values.get("rel") in ("stylesheet", "icon", "preload", "preconnect"):
+            self.found.append(values.get("href") or "")
+
+
+@pytest.mark.slow
+def test_the_site_is_built_strictly_and_fetches_nothing_from_elsewhere(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)]
+    built = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert built.returncode == 0, built.stderr[-3000:]
+    pages = sorted(tmp_path.rglob("*.html"))
+    assert len(pages) >= len(PAGES)
+    for page in pages:
+        reader = _Loaded()
+        reader.feed(page.read_text(encoding="utf-8"))
+        assert [one for one in reader.found if re.match(r"(\w+:)?//", one)] == [], page.name
+    for sheet in tmp_path.rglob("*.css"):
+        assert not re.search(r"url\([\"']?(https?:)?//", sheet.read_text(encoding="utf-8"))
+    api = (tmp_path / "python-api.html").read_text(encoding="utf-8")
+    for name, home in ouroboros_core._HOMES.items():
+        assert f'id="ouroboros_core.{home}.{name}"' in api, name
+    assert (tmp_path / "assets" / "screenshots" / "generate-1440-light.png").exists()
