@@ -11,6 +11,8 @@ from pathlib import Path
 
 import plotly
 
+from ouroboros_core.locations import assets
+
 PLOTLY_JS = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
 """The plotly.js that plotly.py was made for."""
 
@@ -158,15 +160,11 @@ MOTTO = (
     "See who writes each token when a small model guesses and a large one checks - and why the "
     "text stays the same."
 )
-LOGO = (
-    '<svg class="ouro-logo" viewBox="0 0 32 32" aria-hidden="true"><path d="M25.5 8.2A12.3 12.3 0 1 '
-    '0 28.3 16" fill="none" stroke="currentColor" stroke-width="4.6" stroke-linecap="round"/>'
-    '<path d="M20.6 7.4l6.9-4.3 1.7 8.3z" fill="#009e73"/>'
-    '<circle cx="25.4" cy="7.3" r="1" fill="#fff"/></svg>'
-)
-"""A snake that bites its own tail."""
+LOGO = (assets() / "logo.svg").read_text(encoding="utf-8").replace(' role="img"', "")
+"""A ring of tokens that ends where it begins."""
 ADDRESS = Markup(
-    f'<header class="ouro-header"><h1>{LOGO}Ouroboros</h1></header>',
+    f'<header class="ouro-header"><h1><span class="ouro-logo" aria-hidden="true">{LOGO}</span>'
+    "Ouroboros</h1></header>",
     "address",
     ("go",),
 )

@@ -1,0 +1,152 @@
+"""Watch, the first place: what is there in the first second, and one screen of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ouroboros_core import methods
+from tests.visitor import DONE, ask, choose, generate, tokens
+from visualize import gallery, views
+from visualize.tabs.generate import CHARTS, has_charts
+
+pytestmark = [pytest.mark.browser, pytest.mark.embedded]
+
+PLAYING = "document.querySelector('#token-view .ouro-step-button[title^=Pause]')"
+SHOWN = "document.querySelectorAll('.ouro-charts > .ouro-chart-shown').length"
+
+
+def test_the_sentence_of_a_run_tells_passes_speed_and_sameness() -> None:
+    plain = next(n for n, run in gallery.runs().items() if run["method"] == "autoregressive")
+    trace = gallery.trace(plain)
+    steps = len(trace.steps)
+    assert views.sentence(trace, None) == (
+        f"{steps} forward passes for {len(trace.tokens)} tokens: the autoregressive baseline."
+    )
+    assert views.sentence(replace(trace, steps=()), None) == ""
+    name = gallery.first(methods.DEFAULT)
+    assert name is not None
+    run, baseline = gallery.trace(name), gallery.baseline(name)
+    assert baseline is not None
+    told = views.sentence(run, baseline)
+    assert told.startswith(f"{len(run.steps)} forward passes instead of {len(baseline.steps)}, ")
+    assert " times as fast, same text" in told
+    assert views.sentence(run, None) == (
+        f"{len(run.steps)} forward passes instead of {len(run.tokens)}."
+    )
+    other = replace(baseline, steps=baseline.steps[:1])
+    assert views.sentence(run, other).endswith("another text.")
+
+
+def test_a_run_has_only_the_charts_that_say_something_of_it() -> None:
+    plain = next(n for n, run in gallery.runs().items() if run["method"] == "autoregressive")
+    assert has_charts(gallery.trace(plain)) == ["acceptance", "time", "speedup", "where"]
+    name = gallery.first(methods.DEFAULT)
+    assert name is not None
+    assert set(has_charts(gallery.trace(name))) >= {"acceptance", "positions", "even"}
+
+
+def test_the_first_run_plays_by_itself(browser: Any, url: str) -> None:
+    page = browser.new_page(viewport={"width": 1440, "height": 900})
+    page.goto(url)
+    page.wait_for_function(PLAYING, timeout=30_000)
+    hidden = page.locator("#token-view .ouro-step[data-later]").count()
+    assert hidden > 0, "it has begun, and is not over"
+    page.get_by_label("Speed").first.select_option("8")
+    page.wait_for_function(f"!{PLAYING}", timeout=30_000)
+    assert page.locator("#token-view .ouro-step[data-later]").count() == 0
+    page.close()
+
+
+def test_where_motion_is_not_wanted_the_first_run_stands_at_its_end(page: Any) -> None:
+    assert not page.evaluate(f"!!{PLAYING}")
+    assert page.locator("#token-view .ouro-step[data-later]").count() == 0
+    assert page.locator(".ouro-sentence").first.inner_text().endswith(".")
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+def test_watch_is_one_screen_and_nothing_lies_beside_it(
+    browser: Any, url: str, width: int
+) -> None:
+    height = {1440: 900, 390: 844}[width]
+    context = browser.new_context(
+        viewport={"width": width, "height": height}, reduced_motion="reduce"
+    )
+    page = context.new_page()
+    page.goto(url)
+    page.wait_for_selector("#token-view .ouro-token")
+    page.locator("#generate").wait_for()
+    assert page.evaluate("document.documentElement.scrollWidth") == width
+    tabs = page.get_by_role("tab").locator("visible=true")
+    assert tabs.all_inner_texts()[:4] == ["Watch", "Race", "Learn", "Lab"]
+    inside = ["#generate", "#method-cards"]
+    if width == 1440:
+        inside += ["#token-view .ouro-text", ".ouro-tree", ".ouro-timeline", ".ouro-sentence"]
+    for selector in inside:
+        box = page.locator(selector).first.bounding_box()
+        assert box is not None
+        assert 0 <= box["y"] and box["y"] + box["height"] <= height, selector
+        assert 0 <= box["x"] and box["x"] + box["width"] <= width, selector
+    context.close()
+
+
+def test_a_card_chooses_its_method_and_until_something_ran_shows_a_recorded_run_of_it(
+    page: Any,
+) -> None:
+    cards = page.get_by_role("radiogroup", name="Method").get_by_role("radio")
+    checked = [card.get_attribute("aria-checked") for card in cards.all()]
+    assert checked == ["false", "false", "true"], "the default is the union of all sources"
+    cards.nth(0).click()
+    page.wait_for_function(
+        "document.querySelector('#token-view .ouro-sentence').textContent.includes('baseline')"
+    )
+    method = page.get_by_role("combobox", name="Method")
+    assert method.input_value() == methods.get("autoregressive").name
+    cards.nth(0).focus()
+    page.keyboard.press("ArrowRight")
+    page.wait_for_function("document.activeElement.getAttribute('aria-checked') === 'true'")
+    page.wait_for_function(
+        "document.querySelector('#token-view .ouro-title').textContent.startsWith('speculative')"
+    )
+    choose(page, "Prompt lookup")
+    page.wait_for_function("!document.querySelector('.ouro-method[aria-checked=true]')")
+    ask(page, "What is two and two?", 16)
+    generate(page)
+    mine = [token["text"] for token in tokens(page)]
+    cards.nth(2).click()
+    page.wait_for_function("document.querySelector('.ouro-method[aria-checked=true]')")
+    page.wait_for_timeout(500)
+    assert [token["text"] for token in tokens(page)] == mine, "a run of one's own stays"
+
+
+def test_an_example_runs_at_once(page: Any) -> None:
+    chip = page.locator(".ouro-chip").first
+    chip.click()
+    page.wait_for_selector('#token-view .ouro-run[data-done="false"]', timeout=60_000)
+    page.click("#stop")
+    page.wait_for_selector(DONE, timeout=60_000)
+
+
+def test_details_show_one_chart_at_a_time(page: Any) -> None:
+    assert page.evaluate(SHOWN) == 0, "nothing before it is asked for"
+    page.locator(".ouro-details summary").click()
+    page.wait_for_function(f"{SHOWN} === 1")
+    buttons = page.locator(".ouro-pick button")
+    names = [name for name, *_ in CHARTS.values()]
+    assert set(buttons.locator("visible=true").all_inner_texts()) <= set(names)
+    page.get_by_role("button", name="Speedup", exact=True).click()
+    assert page.locator("#chart-speedup").is_visible()
+    assert page.locator("#chart-acceptance").is_hidden()
+    page.wait_for_selector("#chart-speedup .js-line")
+    page.wait_for_function("document.querySelector('#chart-speedup .main-svg').clientWidth > 800")
+
+
+def test_a_rejected_guess_is_a_mark_until_all_guesses_are_shown(page: Any) -> None:
+    mark = page.locator("#token-view .ouro-rejected").first
+    assert mark.bounding_box()["width"] < 8
+    mark.hover()
+    assert "rejected" in page.locator("#token-view .ouro-card").inner_text()
+    page.get_by_role("button", name="show guesses").first.click()
+    assert mark.bounding_box()["width"] > 8
