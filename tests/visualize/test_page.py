@@ -19,7 +19,7 @@ from tests.browser import server
 from tests.visitor import DONE, ask, choose, client, generate, tile, tokens
 from visualize.palette import LOOKS
 from visualize.tabs.drafts import records
-from visualize.tabs.examples import HEAP
+from visualize.tabs.examples import EXAMPLES
 
 pytestmark = [pytest.mark.browser, pytest.mark.embedded]
 
@@ -34,7 +34,7 @@ runpy.run_path("app.py", run_name="__main__")
 
 def test_a_recorded_run_is_there_before_anything_is_loaded(browser: Any) -> None:
     """The models never arrive here: what should load them hangs."""
-    recorded = read_trace((assets() / "traces" / "heap-ouroboros.json").read_bytes())
+    recorded = read_trace((assets() / "traces" / "java-union.json").read_bytes())
     with server(program=HANGING) as url:
         page = browser.new_page()
         page.goto(url)
@@ -57,7 +57,7 @@ def test_a_visitor_generates_the_papers_example_and_sees_who_wrote_each_token(
     page: Any, url: str
 ) -> None:
     """With fixed settings, so that the draft is always asked and suffixes always hang behind it."""
-    page.get_by_role("button", name="Java heap").click()
+    page.get_by_role("button", name=EXAMPLES[0].label).click()
     choose(page, "Ouroboros")
     page.locator("#auto-ouroboros input").uncheck()
     generate(page)
@@ -79,7 +79,7 @@ def test_a_visitor_generates_the_papers_example_and_sees_who_wrote_each_token(
         assert ranks == sorted(ranks), "draft, then suffix, then the target's own"
     settings = methods.get("ouroboros").Hyperparameters.fixed()
     trace = client(url).predict(
-        HEAP, "ouroboros", settings, chat=False, compare=False, api_name="/generate"
+        EXAMPLES[0].prompt, "ouroboros", settings, compare=False, api_name="/generate"
     )["trace"]
     emitted = [t for s in read_trace(json.dumps(trace)).steps for t in s.tokens]
     assert [int(t["id"]) for t in shown] == emitted, "what is shown is what was written"

@@ -57,7 +57,7 @@ GROWING = "acceptance"
 SETTINGS = '<details class="ouro-settings"><summary>Settings</summary></details>'
 """Before the settings: where the page is narrow, they are seen as long as this is open
 (page.css)."""
-RECORDED = "heap-ouroboros"
+RECORDED = "java-union"
 """On screen before any model is loaded."""
 CHAT = "chat"
 """What the view asks for where an answer was empty without the chat template."""

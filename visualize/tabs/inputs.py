@@ -19,7 +19,7 @@ from visualize.components.plain_views import LinkView
 from visualize.permalink import Inputs
 from visualize.server.endpoint import make_task
 from visualize.server.faults import told
-from visualize.tabs.examples import EXAMPLES, HEAP, Example
+from visualize.tabs.examples import EXAMPLES, Example
 from visualize.tabs.settings import (
     CHAT_TEMPLATE,
     NOTHING_YET,
@@ -52,7 +52,7 @@ class RunInputs:
         self.link = LinkView("generate", elem_id="link-view")
         hint = "Ask something. Enter generates, Shift+Enter breaks the line."
         self.prompt = gr.Textbox(
-            HEAP,
+            EXAMPLES[0].prompt,
             label="Prompt",
             placeholder=hint,
             lines=4,
