@@ -26,7 +26,7 @@ from visualize.server import models
 from visualize.server import runner
 from visualize.server.updates import Finished, Progress, Started
 
-recorded = read_trace((assets() / "traces" / "heap-ouroboros.json").read_bytes())
+recorded = read_trace((assets() / "traces" / "java-ouroboros.json").read_bytes())
 steps, texts = [], []
 while len(texts) < {TOKENS}:
     steps += [replace(step, index=len(steps) + n) for n, step in enumerate(recorded.steps)]

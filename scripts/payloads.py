@@ -213,7 +213,7 @@ class Maker:
         self.events = [one for one in config["dependencies"] if one["backend_fn"]]
         self.names = [one["api_name"] for one in self.events if one["api_name"]]
         self.serving = [n for n, one in self.components.items() if one["props"].get("server_fns")]
-        self.trace = (assets() / "traces" / "heap-speculative.json").read_text()
+        self.trace = (assets() / "traces" / "java-speculative.json").read_text()
 
     def _arguments(self, rng: random.Random) -> dict[str, Any]:
         """Those of a short run that ends well."""
@@ -371,7 +371,7 @@ class Maker:
         value = (
             junk(rng)
             if rng.random() < 0.5
-            else rng.choice(("json", "csv", "html", "link", "heap-ouroboros", 0, 1))
+            else rng.choice(("json", "csv", "html", "link", "java-ouroboros", 0, 1))
         )
         key = {
             "save_run": "kind",
@@ -420,7 +420,7 @@ class Maker:
 
     def _served(self, rng: random.Random, session: str) -> Payload:
         names = ("run", "run", "run", "preprocess", "__init__", "get_config", "", "x")
-        data = rng.choice((junk(rng), {"name": junk(rng)}, {"name": "heap-ouroboros"}))
+        data = rng.choice((junk(rng), {"name": junk(rng)}, {"name": "java-ouroboros"}))
         number = rng.choice((*self.serving * 3, rng.choice(list(self.components)), junk(rng)))
         content = {
             "component_id": number,

@@ -1,97 +1,278 @@
-"""Record the runs that page, lessons and gallery show: python -m scripts.record [PROMPT ...]
+"""Record the runs that page, lessons and gallery show: python -m scripts.record [RUN ...]
 
-What is run is said in assets/traces/gallery.json; each run is written beside it, with the
-environment it was made in. Without prompts all are made anew.
+What is run is said in assets/traces/gallery.json. Without names all are recorded that are missing
+or are not what that file says; what is done is kept, so that an interrupted recording goes on.
+Plain decoding and the method alternate. A run's file is its repeat with the median speedup, and
+assets/traces/measured.json keeps all speedups, and what the plain run beside that repeat took.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
-import sys
+import time
+from dataclasses import astuple, dataclass, replace
 from functools import cache
+from math import inf
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from ouroboros_core import methods
+from ouroboros_core.adaptive.profiler import pass_seconds
 from ouroboros_core.decoding import metrics
 from ouroboros_core.decoding.generation import Generation, Task
 from ouroboros_core.decoding.trace import Trace
+from ouroboros_core.decoding.trace_io import read_trace
 from ouroboros_core.loading.pairs import Pair, load_pair
 from ouroboros_core.locations import assets
 from ouroboros_core.lookup.phrase_pool import PhrasePool
 from ouroboros_core.sampling import Sampling
 
+PLAIN = "autoregressive"
 WARM_UP_TOKENS = 8
+REPEATS, ROUNDS = 3, 8
+"""Repeats that count, and rounds at most: one on a busy machine does not count."""
+SLOWER = 1.15
+"""If passes of plain decoding take this multiple of the least that a pass over one row takes, the
+machine was busy."""
+PROBES, PATIENCE, WAIT = 6, 12, 5.0
+"""Passes of a look at the machine, looks at most, and seconds between them."""
 
-load = cache(load_pair)
+Facts = dict[str, Any]
 
 
 def folder() -> Path:
     return assets() / "traces"
 
 
-def main(names: list[str]) -> None:
-    """Record in the machine's own dtype; all runs of a prompt in float32 where their texts part at
-    a rounding tie."""
-    gallery = json.loads((folder() / "gallery.json").read_text())
-    for name in gallery["prompts"]:
-        runs = {run: facts for run, facts in gallery["runs"].items() if facts["prompt"] == name}
-        if names and name not in names:
-            continue
-        traces = {run: record(load(), gallery, facts) for run, facts in runs.items()}
-        if not _agree(traces, runs):
-            print(f"{name}: texts part at a rounding tie; once more in float32")
-            traces = {
-                run: record(load(dtype="float32"), gallery, facts) for run, facts in runs.items()
-            }
-            assert _agree(traces, runs), "in float32 nothing differs"
-        for run, trace in traces.items():
-            (folder() / f"{run}.json").write_text(trace.to_json() + "\n")
-            rate, length = metrics.tokens_per_second(trace), metrics.mean_acceptance_length(trace)
-            print(
-                f"{run}, {trace.environment.dtype}: {rate:.1f} tokens/s, {length:.2f} tokens per "
-                "pass"
-            )
+def plan() -> Facts:
+    found: Facts = json.loads((folder() / "gallery.json").read_text())
+    return found
 
 
-def _agree(traces: dict[str, Trace], runs: dict[str, dict[str, Any]]) -> bool:
-    """Whether all that must be the same text are."""
-    return (
-        len(
-            {
-                trace.tokens
-                for name, trace in traces.items()
-                if runs[name].get("acceptance") != "rejection"
-            }
-        )
-        <= 1
-    )
-
-
-def record(pair: Pair, gallery: dict[str, Any], facts: dict[str, Any]) -> Trace:
-    """One run of the gallery, once the process is warm. Its settings are fixed, so that much is
-    seen, unless `facts` asks for automatic ones."""
-    prompt = gallery["prompts"][facts["prompt"]]
+def settings_of(facts: Facts) -> Any:
+    """The settings of a run: fixed ones, so that much is seen, unless `facts` asks for automatic
+    ones."""
     kind = methods.get(facts["method"])
     given = facts.get("knobs", {})
-    settings = kind.Hyperparameters.parse(
+    return kind.Hyperparameters.parse(
         given if facts.get("automatic") else kind.Hyperparameters.fixed(**given)
     )
+
+
+def sampling_of(gallery: Facts, facts: Facts) -> Sampling:
     rule = {"acceptance": facts["acceptance"]} if "acceptance" in facts else {}
-    sampling = Sampling.model_validate(prompt.get("sampling", {}) | rule)
+    return Sampling.model_validate(gallery["prompts"][facts["prompt"]].get("sampling", {}) | rule)
 
-    def task(of: dict[str, Any], count: int) -> Task:
-        return Task(of["text"], kind.id, settings, sampling, count, of["chat"], record=True)
 
-    Generation(pair, task(prompt, WARM_UP_TOKENS)).run()
+def _task(gallery: Facts, facts: Facts, count: int | None = None) -> Task:
+    prompt = gallery["prompts"][facts["prompt"]]
+    return Task(
+        prompt["text"],
+        facts["method"],
+        settings_of(facts),
+        sampling_of(gallery, facts),
+        count or prompt["tokens"],
+        prompt.get("chat", True),
+        record=True,
+    )
+
+
+def record(pair: Pair, gallery: Facts, facts: Facts) -> Trace:
+    """One run of the gallery, named as the gallery names its models; `after`: with the phrases of
+    that prompt's run."""
     pool = None
     if "after" in facts:
-        known: Any = settings
+        known = settings_of(facts)
         pool = PhrasePool(known.ngram_size, known.guess_set_size, fingerprint=pair.fingerprint)
-        before = gallery["prompts"][facts["after"]]
-        Generation(pair, task(before, before["tokens"]), pool).run()
-    return Generation(pair, task(prompt, prompt["tokens"]), pool).run()
+        Generation(pair, _task(gallery, facts | {"prompt": facts["after"]}), pool).run()
+    trace = Generation(pair, _task(gallery, facts), pool).run()
+    named = gallery["pairs"][gallery["prompts"][facts["prompt"]].get("pair", "embedded")]
+    assert pair.draft is not None
+    draft = named.get("draft") if trace.draft == pair.draft.name else None
+    return replace(trace, target=named.get("target", trace.target), draft=draft or trace.draft)
+
+
+@dataclass(frozen=True)
+class Round:
+    """Plain decoding and the method, one after the other; row: seconds of a pass over one row
+    before them, without the drawing of a token; infinite where that takes time."""
+
+    plain: Trace
+    trace: Trace
+    row: float
+
+    def __str__(self) -> str:
+        """Milliseconds of passes, and what `metrics.busy` says."""
+        sign, _ = metrics.busy(self.trace, self.plain) or ("steady", 0.0)
+        return f"{1e3 * self.plain_pass:.1f} ms, one row {1e3 * self.row:.1f} ms, {sign}"
+
+    @property
+    def speedup(self) -> float:
+        return metrics.speedup(self.trace, self.plain) or 0.0
+
+    @property
+    def plain_pass(self) -> float:
+        return median(step.seconds.verify for step in self.plain.steps)
+
+
+def repeats(pair: Pair, gallery: Facts, facts: Facts) -> list[Round]:
+    """Rounds that count, by speedup; raises RuntimeError if the machine stays busy, or if a text
+    does not repeat."""
+    plain = {"prompt": facts["prompt"], "method": PLAIN}
+    greedy = sampling_of(gallery, plain).temperature == 0
+    for one in (plain, facts):
+        Generation(pair, _task(gallery, one, WARM_UP_TOKENS)).run()
+    rounds: list[Round] = []
+    least = inf
+    for _ in range(ROUNDS):
+        row = _calm(pair, least)
+        least = min(least, row)
+        rounds.append(
+            Round(
+                record(pair, gallery, plain), record(pair, gallery, facts), row if greedy else inf
+            )
+        )
+        good = _steady(rounds)
+        if len(good) >= REPEATS:
+            break
+    else:
+        raise RuntimeError(f"the machine is busy: {'; '.join(map(str, rounds))}")
+    for part in ("plain", "trace"):
+        texts = {getattr(one, part).tokens for one in good}
+        if len(texts) > 1:
+            raise RuntimeError(f"the {part} texts of equal runs differ")
+    if "acceptance" not in facts and good[0].plain.tokens != good[0].trace.tokens:
+        where = metrics.first_difference(good[0].plain.tokens, good[0].trace.tokens)
+        raise RuntimeError(f"the text is not that of plain decoding from token {where} on")
+    return sorted(good[:REPEATS], key=lambda one: one.speedup)
+
+
+def _calm(pair: Pair, least: float) -> float:
+    """Seconds of a pass over one row, once they are near the least that was seen; after a minute
+    whatever they are."""
+    for _ in range(PATIENCE):
+        row = pass_seconds([(pair.target, 1)], PROBES)[0]
+        if row <= SLOWER * least:
+            break
+        time.sleep(WAIT)
+    return row
+
+
+def _steady(rounds: list[Round]) -> list[Round]:
+    """Those on an idle machine."""
+    least = min(min(one.row, one.plain_pass) for one in rounds)
+    return [
+        one
+        for one in rounds
+        if one.plain_pass <= SLOWER * least and metrics.busy(one.trace, one.plain) is None
+    ]
+
+
+def stale(gallery: Facts, name: str) -> bool:
+    """Whether a run is missing, or another one than the gallery says."""
+    file, facts = folder() / f"{name}.json", gallery["runs"][name]
+    if not file.exists() or (facts["method"] != PLAIN and name not in measured()):
+        return True
+    trace, task = read_trace(file.read_bytes()), _task(gallery, facts)
+    return (trace.prompt.text, trace.prompt.chat, trace.max_new_tokens) != (
+        task.prompt,
+        task.chat,
+        task.max_new_tokens,
+    ) or (trace.method, trace.hyperparameters, trace.sampling) != (
+        task.method,
+        task.hyperparameters.model_dump(),
+        task.sampling.model_dump(),
+    )
+
+
+def measured() -> Facts:
+    file = folder() / "measured.json"
+    found: Facts = json.loads(file.read_text()) if file.exists() else {}
+    return found
+
+
+def _keep(name: str, found: Facts | None) -> None:
+    """What was measured of one run, a line each; None drops it."""
+    kept = {key: value for key, value in measured().items() if key in plan()["runs"]}
+    kept.pop(name, None)
+    every = kept | ({name: found} if found else {})
+    lines = (f"{json.dumps(key)}: {json.dumps(every[key])}" for key in sorted(every))
+    (folder() / "measured.json").write_text("{\n" + ",\n".join(lines) + "\n}\n")
+
+
+def _write(name: str, trace: Trace) -> None:
+    (folder() / f"{name}.json").write_text(trace.to_json() + "\n")
+
+
+def make(pair: Pair, gallery: Facts, name: str) -> None:
+    """Record one run, and the plain run of its prompt where that is missing."""
+    facts = gallery["runs"][name]
+    if facts["method"] == PLAIN:
+        Generation(pair, _task(gallery, facts, WARM_UP_TOKENS)).run()
+        trace = record(pair, gallery, facts)
+        _write(name, trace)
+        print(
+            f"{name}: {len(trace.tokens)} tokens, {metrics.tokens_per_second(trace):.1f} a second"
+        )
+        return
+    rounds = repeats(pair, gallery, facts)
+    middle = rounds[len(rounds) // 2]
+    plain = next(
+        run
+        for run, other in gallery["runs"].items()
+        if (other["prompt"], other["method"]) == (facts["prompt"], PLAIN)
+    )
+    if stale(gallery, plain):
+        _write(plain, middle.plain)
+    if read_trace((folder() / f"{plain}.json").read_bytes()).tokens != middle.plain.tokens:
+        raise RuntimeError(f"the plain text is not that of {plain}: record that anew")
+    seconds = [[round(n, 6) for n in astuple(step.seconds)] for step in middle.plain.steps]
+    _write(name, middle.trace)
+    _keep(name, {"speedups": [round(one.speedup, 4) for one in rounds], "plain": seconds})
+    speedups = ", ".join(f"{one.speedup:.2f}" for one in rounds)
+    length = metrics.mean_acceptance_length(middle.trace)
+    print(f"{name}: {length:.2f} tokens a pass, speedups {speedups}", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="RUN", help="record these anew")
+    parser.add_argument(
+        "--local",
+        action="append",
+        default=[],
+        metavar="PAIR=TARGET,DRAFT",
+        help="where the models of a pair lie; without it they are those of the Hub",
+    )
+    parser.add_argument("--pair", help="only runs of this pair")
+    parser.add_argument(
+        "--seconds", type=float, default=float("inf"), help="begin no run later than this"
+    )
+    given = parser.parse_args()
+    places = {
+        name: where.split(",") for name, _, where in (one.partition("=") for one in given.local)
+    }
+    begun, gallery = time.monotonic(), plan()
+
+    @cache
+    def load(name: str) -> Pair:
+        named = gallery["pairs"][name]
+        target, draft = places.get(name, (named.get("target"), named.get("draft")))
+        return load_pair(target, draft, dtype=named["dtype"])
+
+    for name in given.names or [name for name in gallery["runs"] if stale(gallery, name)]:
+        pair = gallery["prompts"][gallery["runs"][name]["prompt"]].get("pair", "embedded")
+        if given.pair in (None, pair):
+            if time.monotonic() - begun > given.seconds:
+                print("time is up; the same command goes on")
+                return
+            try:
+                make(load(pair), gallery, name)
+            except RuntimeError as error:
+                print(f"{name} is refused: {error}", flush=True)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

@@ -99,5 +99,16 @@ def open_tab(page: Any, name: str) -> None:
 
 def generate(page: Any) -> None:
     page.click("#generate")
+    finish(page)
+
+
+def example(page: Any, label: str) -> None:
+    """The run of an example, which begins at once."""
+    page.get_by_role("button", name=label, exact=True).click()
+    finish(page)
+
+
+def finish(page: Any) -> None:
+    """The run that was asked for begins and ends."""
     page.wait_for_selector('#token-view .ouro-run[data-done="false"]', timeout=60_000)
     page.wait_for_selector(DONE, timeout=120_000)

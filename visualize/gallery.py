@@ -4,11 +4,13 @@ browser needs to replay it."""
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
 from ouroboros_core.decoding import metrics
-from ouroboros_core.decoding.trace import Trace
+from ouroboros_core.decoding.trace import Seconds, Trace
 from ouroboros_core.decoding.trace_io import read_trace
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.locations import assets
@@ -16,19 +18,38 @@ from ouroboros_core.words import say, table
 from visualize import views
 
 PLAIN = "autoregressive"
+STAGE = "java"
+"""The prompt whose runs stand for a method where there are several."""
+EMBEDDED = "embedded"
+GRAM = 4
+
+
+@cache
+def plan() -> dict[str, Any]:
+    """What is recorded, and with which models: pairs, prompts and runs by name."""
+    found: dict[str, Any] = _read("gallery.json")
+    return found
 
 
 @cache
 def runs() -> dict[str, dict[str, Any]]:
     """What was recorded, by name: prompt, method, settings; see `scripts.record`."""
-    found: dict[str, dict[str, Any]] = json.loads(
-        (assets() / "traces" / "gallery.json").read_text()
-    )["runs"]
     return {
         name: facts
-        for name, facts in found.items()
+        for name, facts in plan()["runs"].items()
         if (assets() / "traces" / f"{name}.json").exists()
     }
+
+
+@cache
+def _measured() -> dict[str, Any]:
+    """By run: the speedups of all repeats, and what the plain run beside the median one took."""
+    found: dict[str, Any] = _read("measured.json")
+    return found
+
+
+def _read(name: str) -> Any:
+    return json.loads((assets() / "traces" / name).read_text())
 
 
 @cache
@@ -41,8 +62,10 @@ def trace(name: str) -> Trace:
     return read_trace((assets() / "traces" / f"{name}.json").read_bytes())
 
 
+@cache
 def baseline(name: str) -> Trace | None:
-    """The plain run of the same prompt; None for a plain run."""
+    """The plain run that was made just before this one; None for a plain run. Its text is that of
+    the prompt's own plain run, its seconds are its own."""
     prompt = runs()[name]["prompt"]
     plain = next(
         (
@@ -52,20 +75,77 @@ def baseline(name: str) -> Trace | None:
         ),
         None,
     )
-    return None if plain is None or plain == name else trace(plain)
+    if plain is None or plain == name:
+        return None
+    found, taken = trace(plain), _measured().get(name, {}).get("plain")
+    if taken is None:
+        return found
+    steps = zip(found.steps, taken, strict=True)
+    return replace(
+        found, steps=tuple(replace(step, seconds=Seconds(*took)) for step, took in steps)
+    )
+
+
+def speedups(name: str) -> Sequence[float]:
+    """The speedups of all repeats of a run, the least first; its trace is that of the median. Empty
+    for a plain run."""
+    return tuple(sorted(_measured().get(name, {}).get("speedups", ())))
+
+
+def spread(name: str) -> str:
+    """Least and largest speedup of the repeats, in brackets; empty for a plain run."""
+    found = speedups(name)
+    return f"({found[0]:.2f}–{found[-1]:.2f})" if found else ""
 
 
 def first(method: str) -> str | None:
-    """The recorded run that is shown of a method before anything was generated; None if there is
-    none."""
-    return next((name for name, facts in runs().items() if facts["method"] == method), None)
+    """The recorded run to show for a method before anything was generated: that of the stage, else
+    the fastest; None if there is none."""
+    found = [name for name, of in runs().items() if of["method"] == method]
+    staged = [name for name in found if runs()[name]["prompt"] == STAGE]
+    fastest = max(found, key=lambda name: facts(name).get("speedup", 0.0), default=None)
+    return staged[0] if staged else fastest
+
+
+def repeated(run: Trace) -> float:
+    """Share of a text's 4-grams of tokens that stood in it before."""
+    tokens = run.tokens
+    grams = [tokens[n : n + GRAM] for n in range(len(tokens) - GRAM + 1)]
+    return 1 - len(set(grams)) / len(grams) if grams else 0.0
+
+
+def pair_of(name: str) -> dict[str, str]:
+    """The models of a run: `target` and `draft` by their Hub ids, nothing for the embedded pair;
+    and what else must be known of them."""
+    plain = plan()["prompts"][runs()[name]["prompt"]]
+    found: dict[str, str] = plan()["pairs"][plain.get("pair", EMBEDDED)]
+    return found
+
+
+def _recorded_with(name: str) -> str:
+    """With which models, and how to do it again."""
+    pair = pair_of(name)
+    return say("gallery.pair" if "target" in pair else "gallery.embedded", **pair)
 
 
 @cache
 def view(name: str) -> views.View:
     """What a token view shows of a recorded run."""
     run = trace(name)
-    return views.run_view(run, baseline(name), run=name, seq=1, badge_text=views.badge(run))
+    found = views.run_view(run, baseline(name), run=name, seq=1, badge_text=views.badge(run))
+    if speedups(name):
+        speedup = found["tiles"][SPEEDUP]
+        speedup |= {"note": f"{speedup['note']} {say('gallery.repeats', **_repeats(name))}"}
+    return found
+
+
+SPEEDUP = 1
+"""Place of the speedup among the tiles."""
+
+
+def _repeats(name: str) -> dict[str, Any]:
+    found = speedups(name)
+    return {"repeats": len(found), "slowest": found[0], "fastest": found[-1]}
 
 
 def facts(name: str) -> dict[str, Any]:
@@ -73,7 +153,7 @@ def facts(name: str) -> dict[str, Any]:
     run, plain = trace(name), baseline(name)
     rate = metrics.draft_acceptance_rate(run.steps)
     cost = metrics.step_cost(run, plain) if plain else None
-    found = {
+    found: dict[str, Any] = {
         "tokens": metrics.new_tokens(run),
         "steps": len(run.steps),
         "length": metrics.mean_acceptance_length(run),
@@ -85,18 +165,25 @@ def facts(name: str) -> dict[str, Any]:
         "c": metrics.draft_cost(run, plain) if plain else None,
         "speedup": metrics.speedup(run, plain) if plain else None,
     }
+    if found["speedup"] is not None:
+        found["pace"] = pace(found["speedup"])
     return {key: value for key, value in found.items() if value is not None}
 
 
+def pace(speedup: float) -> str:
+    """Whether a run was faster or slower than plain decoding, in a word."""
+    return say("learn.slower" if speedup < 1 else "learn.faster")
+
+
 def entries() -> list[dict[str, Any]]:
-    """The gallery: name, title, a sentence on what it shows, and headline numbers."""
+    """The gallery: name, title, a sentence on what it shows, headline numbers, and the models."""
     found = []
     for name in runs():
         if f"gallery.{name}" in table():
             numbers = facts(name)
             headline = f"{numbers['tokens']} tokens in {numbers['steps']} target passes"
             if "speedup" in numbers:
-                speed = f"{numbers['speedup']:.2f}× plain decoding"
+                speed = f"{numbers['speedup']:.2f}× plain decoding {spread(name)}"
                 headline += f", {numbers['length']:.2f} a pass, {speed}"
             words = say(f"gallery.{name}", **numbers)
             found.append(
@@ -105,6 +192,7 @@ def entries() -> list[dict[str, Any]]:
                     "title": say(f"gallery.{name}.title"),
                     "words": words,
                     "numbers": headline,
+                    "pair": _recorded_with(name),
                 }
             )
     return found

@@ -18,6 +18,7 @@ from ouroboros_core.tree import Learned
 from ouroboros_core.words import say, table
 from visualize import gallery
 from visualize.lesson_facts import (
+    cost_facts,
     odds_facts,
     pass_facts,
     position_facts,
@@ -33,6 +34,7 @@ Chapter = dict[str, Any]
 
 ROUNDS = 3
 GUESSES = 4
+SURE = 0.8
 
 
 @cache
@@ -115,10 +117,12 @@ SPEED, LENGTH, SAVED, SAME = (TILE.format(n) for n in (2, 3, 4, 5))
 
 
 def _plain() -> Chapter:
-    name = "heap-autoregressive"
-    trace, wide = gallery.trace(name), gallery.trace("heap-speculative")
-    first = _first(trace, lambda s: trace.pieces[s.tokens[0]].strip().isalpha())
-    facts: dict[str, Any] = gallery.facts(name) | pass_facts(wide, trace) | odds_facts(first)
+    name, wider = "java-autoregressive", "java-speculative"
+    trace, wide = gallery.trace(name), gallery.trace(wider)
+    first = _first(trace, lambda s: _open(trace, s))
+    facts: dict[str, Any] = (
+        gallery.facts(name) | pass_facts(wide, _baseline(wider)) | odds_facts(first)
+    )
     stops: list[Stop] = [
         {"at": _at(first, "commit"), "spot": _span(first, " .ouro-token")},
         {
@@ -132,8 +136,14 @@ def _plain() -> Chapter:
     return _chapter("plain", name, stops, facts)
 
 
+def _open(trace: Trace, step: Step) -> bool:
+    """Whether a word could have been another one: the likeliest, and not by far."""
+    word = trace.pieces[step.tokens[0]].strip()
+    return word.isalpha() and odds_facts(step)["chance"] < SURE
+
+
 def _guess() -> Chapter:
-    name = "heap-speculative"
+    name = "fibonacci-speculative"
     trace = gallery.trace(name)
     step = _first(trace, lambda s: s.kind == "bonus" and len(s.path) == GUESSES)
     facts: dict[str, Any] = gallery.facts(name) | step_facts(step)
@@ -180,7 +190,7 @@ def _rounds(trace: Trace) -> list[dict[str, Any]]:
 
 
 def _reject() -> Chapter:
-    name = "heap-speculative"
+    name = "fibonacci-speculative"
     trace = gallery.trace(name)
     step = _first(
         trace, lambda s: s.index > 0 and s.kind == "correction" and 1 <= len(s.path) < GUESSES - 1
@@ -227,9 +237,11 @@ def _unchanged() -> Chapter:
         "all": len(plain.tokens),
     }
     facts["keyed_length"] = metrics.mean_acceptance_length(keyed)
+    facts["keyed_speedup"] = metrics.speedup(keyed, plain) or 0.0
+    facts["keyed_pace"] = gallery.pace(facts["keyed_speedup"])
     seen = {"step": step.index, "node": trial.node}
     stops: list[Stop] = [
-        {"run": "heap-speculative", "at": _end(gallery.trace("heap-speculative")), "spot": SAME},
+        {"run": "java-speculative", "at": _end(gallery.trace("java-speculative")), "spot": SAME},
         {"at": _at(step, "verify"), "card": seen, "spot": ".ouro-card"},
         {"at": _at(step, "verify"), "spot": _span(step), "figure": "residual"},
         {
@@ -259,7 +271,7 @@ def _lost(step: Step) -> Judged | None:
 
 
 def _phrases() -> Chapter:
-    name = "heap-lookahead"
+    name = "java-lookahead"
     trace = gallery.trace(name)
     paid = _first(
         trace, lambda s: sum(s.tree.provenance[n].source is Source.PHRASE for n in s.path) >= 2
@@ -297,7 +309,7 @@ def _baseline(name: str) -> Trace:
 
 
 def _suffixes() -> Chapter:
-    name = "heap-ouroboros"
+    name = "java-ouroboros"
     trace = gallery.trace(name)
     step = _first(
         trace, lambda s: sum(s.tree.provenance[n].source is Source.SUFFIX for n in s.path) >= 2
@@ -332,15 +344,17 @@ def _suffixes() -> Chapter:
 
 
 def _warm() -> Chapter:
-    name = "heap-ouroboros-warm"
-    trace, cold = gallery.trace(name), gallery.trace("heap-ouroboros-cold")
+    name = "java-ouroboros-warm"
+    cool = "java-ouroboros"
+    trace, cold = gallery.trace(name), gallery.trace(cool)
+    assert trace.hyperparameters == cold.hyperparameters, "what is compared differs in its pool"
     learned = metrics.accepted_by_learned(trace)
     facts: dict[str, Any] = gallery.facts(name) | {
         "history": learned[Learned.HISTORY],
         "cold_steps": len(cold.steps),
     }
     facts |= {"pool": trace.steps[0].pool_size, "cold_pool": cold.steps[0].pool_size}
-    facts |= {"cold_speedup": metrics.speedup(cold, _baseline(name))}
+    facts |= {"cold_speedup": metrics.speedup(cold, _baseline(cool))}
     stops: list[Stop] = [
         {"at": _at(trace.steps[0], "commit"), "spot": ".ouro-tree"},
         {"at": _end(trace), "spot": '[data-learned="history"]'},
@@ -356,7 +370,8 @@ def _pays() -> Chapter:
     facts: dict[str, Any] = gallery.facts(name)
     even = metrics.break_even(facts["depth"], facts["cost"])
     shallow, deep = (metrics.expected_tokens(0.5, gamma) for gamma in (2, 8))
-    facts |= pass_facts(trace, _baseline(name)) | {
+    facts |= pass_facts(trace, _baseline(name)) | cost_facts(trace, _baseline(name))
+    facts |= {
         "even": even if even is not None else 1.0,
         "shallow": shallow,
         "deep": deep,

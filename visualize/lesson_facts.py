@@ -6,6 +6,7 @@ from typing import Any
 
 from ouroboros_core.decoding import metrics
 from ouroboros_core.decoding.trace import Judged, Step, Trace
+from visualize import numbers
 
 
 def pass_facts(wide: Trace, plain: Trace) -> dict[str, float]:
@@ -17,6 +18,13 @@ def pass_facts(wide: Trace, plain: Trace) -> dict[str, float]:
         "rows": rows,
         "pass_cost": sum(step.seconds.verify for step in wide.steps) / len(wide.steps) / alone,
     }
+
+
+def cost_facts(trace: Trace, plain: Trace) -> dict[str, float]:
+    """What a step costs in plain steps, part by part, and draft passes in a step."""
+    draft, verify, rest = numbers.parts(trace, plain)
+    passes = sum(step.draft_passes for step in trace.steps) / len(trace.steps)
+    return {"drafting": draft, "checking": verify, "rest": rest, "passes": passes}
 
 
 def odds_facts(step: Step) -> dict[str, Any]:

@@ -39,16 +39,11 @@ def diagnosis(trace: Trace, baseline: Trace) -> list[str]:
     if cost is None:
         return []
     count, length = len(trace.steps), metrics.mean_acceptance_length(trace)
-    phases = {
-        name: sum(getattr(step.seconds, name) for step in trace.steps) / count / plain
-        for name in ("draft", "verify", "learn", "host")
-    }
     rows = sum(step.width for step in trace.steps) / count
     writer = (
         "the target's pass" if trace.steps[0].writer is Source.TARGET else "the draft model's pass"
     )
-    rest = phases["learn"] + phases["host"]
-    draft, verify = phases["draft"], phases["verify"]
+    draft, verify, rest = parts(trace, baseline)
     drafting = f"{draft:.2f} for the draft, " if draft > 0.005 else ""
     busy = metrics.busy(trace, baseline)
     lines = [busy_warning(*busy)] if busy else []
@@ -90,6 +85,19 @@ def diagnosis(trace: Trace, baseline: Trace) -> list[str]:
         f"it, {whole:.2f}× as fast in all."
     )
     return lines
+
+
+def parts(trace: Trace, baseline: Trace) -> tuple[float, float, float]:
+    """What the draft, the target's pass and everything else cost in a step, in plain steps, rounded
+    so that they add up to the rounded whole."""
+    count, plain = len(trace.steps), metrics.plain_step_seconds(baseline)
+    draft, verify = (
+        round(sum(getattr(step.seconds, name) for step in trace.steps) / count / plain, 2)
+        for name in ("draft", "verify")
+    )
+    whole = round(metrics.decode_seconds(trace) / count / plain, 2)
+    verify = min(verify, whole - draft)
+    return draft, verify, abs(whole - draft - verify)
 
 
 def busy_warning(sign: metrics.Sign, number: float) -> str:

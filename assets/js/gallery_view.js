@@ -9,7 +9,7 @@ export function mount(element, props, watch, trigger) {
     button.type = "button";
     button.setAttribute("aria-label", "Open: " + entry.title);
     button.addEventListener("click", () => (props.open ? props.open(entry) : trigger("open_recorded", { name: entry.name })));
-    item.append(make("h2", "", entry.title), make("p", "", entry.words), make("p", "ouro-small", entry.numbers), button);
+    item.append(make("h2", "", entry.title), make("p", "", entry.words), make("p", "ouro-small", entry.numbers), make("p", "ouro-small", entry.pair), button);
     item.dataset.name = entry.name;
     list.append(item);
   }

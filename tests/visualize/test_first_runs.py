@@ -13,7 +13,7 @@ from ouroboros_core.decoding import metrics
 from ouroboros_core.decoding.trace_io import read_run
 from tests.browser import server
 from tests.visitor import DONE, ask, choose, generate, open_tab, set_count, tile, tokens, visit
-from visualize.tabs.examples import EXAMPLES, HEAP
+from visualize.tabs.examples import EXAMPLES
 
 pytestmark = [pytest.mark.browser, pytest.mark.embedded]
 
@@ -58,12 +58,12 @@ def drawn(page: Any, chart: str) -> str:
     return str(page.locator(f"#chart-{chart} .ouro-plot").inner_text())
 
 
-def test_the_first_question_of_ones_own_is_answered_and_a_raw_prompt_is_an_examples_alone(
+def test_the_first_question_of_ones_own_is_answered_and_a_raw_prompt_is_a_links_alone(
     page: Any, url: str
 ) -> None:
-    note = page.get_by_text("a class skeleton, continued as it is")
+    note = page.get_by_text(EXAMPLES[0].note)
     note.wait_for()
-    assert not page.locator(CHAT).is_checked(), "the example on the page is continued as it is"
+    assert page.locator(CHAT).is_checked()
     ask(page, QUESTION, 16)
     assert page.locator(CHAT).is_checked()
     assert note.count() == 0, "what was said of the example"
@@ -74,24 +74,12 @@ def test_the_first_question_of_ones_own_is_answered_and_a_raw_prompt_is_an_examp
     assert notice(page).filter(has_text="The answer is empty").count() == 0
     page.get_by_role("button", name=EXAMPLES[0].label, exact=True).click()
     note.wait_for()
-    page.wait_for_function("!document.querySelector('#chat input').checked")
-    page.locator("#prompt textarea").press_sequentially("x")
-    assert page.locator(CHAT).is_checked()
-    assert page.locator("#prompt textarea").input_value() == HEAP + "x"
+    assert page.locator("#prompt textarea").input_value() == EXAMPLES[0].prompt
     page.goto(f"{url}?prompt=Tell me&chat=0")
     page.get_by_text("the settings are those of the link").wait_for()
     assert not page.locator(CHAT).is_checked()
     page.locator("#prompt textarea").press_sequentially(" more")
     assert page.locator(CHAT).is_checked()
-
-
-def test_in_a_race_too_a_raw_prompt_is_an_examples_alone(page: Any) -> None:
-    page.get_by_role("tab", name="Race", exact=True).click()
-    page.locator(".ouro-chips:visible").get_by_role("button", name=EXAMPLES[0].label).click()
-    page.wait_for_function("!document.querySelector('#race-chat input').checked")
-    page.locator("#race-prompt textarea").press_sequentially("x")
-    page.wait_for_function("document.querySelector('#race-chat input').checked")
-    assert page.locator("#race-prompt textarea").input_value() == HEAP + "x"
 
 
 def test_an_empty_answer_says_why_and_one_click_mends_it(page: Any) -> None:

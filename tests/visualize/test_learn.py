@@ -12,7 +12,7 @@ import pytest
 from ouroboros_core import methods
 from ouroboros_core.locations import assets
 from ouroboros_core.words import table
-from visualize import gallery, learn
+from visualize import gallery, learn, numbers
 
 FORMULAS = {
     "learn.unchanged.2",
@@ -28,6 +28,19 @@ def raw(name: str) -> dict[str, Any]:
     """The file of a run as it lies there: none of the project's own reading of it."""
     found: dict[str, Any] = json.loads((assets() / "traces" / f"{name}.json").read_text())
     return found
+
+
+def beside(name: str) -> dict[str, Any]:
+    """The plain run that a run is compared with: the text of its prompt's plain run, the seconds of
+    the one that was made just before it."""
+    files = assets() / "traces"
+    seconds = json.loads((files / "measured.json").read_text())[name]["plain"]
+    plain = raw(f"{name.split('-', maxsplit=1)[0]}-autoregressive")
+    for step, taken in zip(plain["steps"], seconds, strict=True):
+        step["seconds"] = dict(
+            zip(("prefill", "draft", "verify", "learn", "host"), taken, strict=True)
+        )
+    return plain
 
 
 def tokens(step: dict[str, Any]) -> list[int]:
@@ -60,8 +73,8 @@ def depth(step: dict[str, Any]) -> int:
     return max(depths)
 
 
-def whole(name: str, plain: str | None) -> dict[str, Any]:
-    """Numbers of a whole run, and of it against a plain one."""
+def whole(name: str) -> dict[str, Any]:
+    """Numbers of a whole run, and of it against its plain one."""
     run = raw(name)
     steps, count = run["steps"], emitted(run)
     accepted = sum(len(s["path"]) for s in steps)
@@ -75,11 +88,12 @@ def whole(name: str, plain: str | None) -> dict[str, Any]:
     facts |= {"saved": count - len(steps), "depth": sum(map(depth, steps)) / len(steps)}
     if tested:
         facts["rate"] = accepted / tested
-    if plain:
-        base = raw(plain)
+    if not name.endswith("-autoregressive"):
+        base = beside(name)
         one = seconds(base, "draft", "verify", "learn", "host") / len(base["steps"])
         passes = sum(step["draft_passes"] for step in steps)
         facts["speedup"] = (count / seconds(run)) / (emitted(base) / seconds(base))
+        facts["pace"] = "slower" if facts["speedup"] < 1 else "faster"
         facts["cost"] = seconds(run, "draft", "verify", "learn", "host") / len(steps) / one
         if passes:
             facts["c"] = seconds(run, "draft") / passes / one
@@ -98,8 +112,8 @@ def of_step(step: dict[str, Any]) -> dict[str, Any]:
     return facts | {"emitted": len(tokens(step)), "behind": checked - accepted - 1}
 
 
-def passes(wide: str, plain: str) -> dict[str, float]:
-    run, base = raw(wide), raw(plain)
+def passes(wide: str) -> dict[str, float]:
+    run, base = raw(wide), beside(wide)
     one = seconds(base, "verify") / len(base["steps"])
     rows = sum(step["width"] for step in run["steps"]) / len(run["steps"])
     return {"rows": rows, "pass_cost": seconds(run, "verify") / len(run["steps"]) / one}
@@ -125,18 +139,12 @@ def learned(name: str, how: str) -> int:
 def oracle(chapter: dict[str, Any]) -> dict[str, Any]:
     """All numbers of a chapter, recomputed from the files by what its stops show."""
     name, run = chapter["run"], raw(chapter["run"])
-    plain = {
-        "heap": "heap-autoregressive",
-        "story": "story-autoregressive",
-        "sampled": "sampled-autoregressive",
-    }
-    base = None if name.endswith("autoregressive") else plain[name.split("-")[0]]
-    facts = whole(name, base)
+    facts = whole(name)
     if chapter["id"] == "plain":
         step = shown(chapter, 0)
         judged = step["judged"][0]
         chance = judged["target"][judged["tokens"].index(tokens(step)[0])]
-        return facts | passes("heap-speculative", name) | {"chance": chance}
+        return facts | passes("java-speculative") | {"chance": chance}
     if chapter["id"] == "guess":
         return facts | of_step(shown(chapter, 0))
     if chapter["id"] == "reject":
@@ -145,11 +153,7 @@ def oracle(chapter: dict[str, Any]) -> dict[str, Any]:
         return facts | _unchanged(chapter, run)
     if chapter["id"] == "phrases":
         early, paid = shown(chapter, 0), shown(chapter, 2)
-        facts |= (
-            of_step(paid)
-            | passes(name, "heap-autoregressive")
-            | {"pool": run["steps"][-1]["pool_size"]}
-        )
+        facts |= of_step(paid) | passes(name) | {"pool": run["steps"][-1]["pool_size"]}
         facts |= {
             "window": len(early["window"]),
             "early": early["index"] + 1,
@@ -159,14 +163,14 @@ def oracle(chapter: dict[str, Any]) -> dict[str, Any]:
     if chapter["id"] == "suffixes":
         return facts | _suffixes(chapter, run)
     if chapter["id"] == "warm":
-        cold = raw("heap-ouroboros-cold")
+        cold = raw("java-ouroboros")
         sizes = {"pool": run["steps"][0]["pool_size"], "cold_pool": cold["steps"][0]["pool_size"]}
         others = {
             "cold_steps": len(cold["steps"]),
-            "cold_speedup": whole("heap-ouroboros-cold", base)["speedup"],
+            "cold_speedup": whole("java-ouroboros")["speedup"],
         }
         return facts | sizes | others | {"history": learned(name, "history")}
-    return facts | _pays(facts) | passes(name, "story-autoregressive")
+    return facts | _pays(facts) | passes(name) | _parts(name)
 
 
 def _reject(chapter: dict[str, Any], run: dict[str, Any]) -> dict[str, Any]:
@@ -192,6 +196,7 @@ def _unchanged(chapter: dict[str, Any], run: dict[str, Any]) -> dict[str, Any]:
     trial = judged["trials"][-1]
     kept = sum(min(p, q) for p, q in zip(judged["target"], judged["draft"], strict=True))
     keyed, plain = raw("sampled-match"), raw("sampled-autoregressive")
+    pace = whole("sampled-match")
     pairs = zip(
         *([t for s in one["steps"] for t in tokens(s)] for one in (keyed, plain)), strict=True
     )
@@ -208,6 +213,8 @@ def _unchanged(chapter: dict[str, Any], run: dict[str, Any]) -> dict[str, Any]:
         "equal": sum(a == b for a, b in pairs),
         "all": emitted(plain),
         "keyed_length": emitted(keyed) / len(keyed["steps"]),
+        "keyed_speedup": pace["speedup"],
+        "keyed_pace": pace["pace"],
     }
 
 
@@ -246,6 +253,32 @@ def _pays(facts: dict[str, Any]) -> dict[str, Any]:
         "shallow_speedup": shallow / 1.4,
         "deep_speedup": deep / 2.6,
     }
+
+
+def _parts(name: str) -> dict[str, float]:
+    """What a step costs, in plain steps, from the file; rounded, and the rest is what is left."""
+    run, base = raw(name), beside(name)
+    phases = ("draft", "verify", "learn", "host")
+    unit = seconds(base, *phases) / len(base["steps"]) * len(run["steps"])
+    drafting, checking = (round(seconds(run, one) / unit, 2) for one in ("draft", "verify"))
+    count = sum(step["draft_passes"] for step in run["steps"]) / len(run["steps"])
+    rest = round(seconds(run, *phases) / unit, 2) - drafting - checking
+    return {"drafting": drafting, "checking": checking, "rest": abs(rest), "passes": count}
+
+
+def test_what_a_step_costs_adds_up_as_it_is_shown() -> None:
+    """In a lesson, and below every run."""
+    pays = next(c for c in learn.chapters() if c["id"] == "pays")
+    lesson = re.findall(r"(\d+\.\d\d)(?:×| for)", pays["stops"][1]["words"][0])
+    told = [lesson[:4]]
+    for name in gallery.runs():
+        plain = gallery.baseline(name)
+        if plain is not None:
+            line = numbers.diagnosis(gallery.trace(name), plain)[0]
+            told.append(re.findall(r"\d+\.\d\d(?= plain steps| for)", line))
+    assert len(told) > 20
+    for whole, *parts in told:
+        assert sum(round(100 * float(part)) for part in parts) == round(100 * float(whole)), parts
 
 
 @pytest.mark.parametrize("chapter", learn.chapters(), ids=lambda c: c["id"])
@@ -294,10 +327,9 @@ def test_what_is_said_of_whole_texts_is_true() -> None:
                 facts.get("acceptance") != "rejection"
             ), name
     assert gallery.facts("story-speculative-8")["speedup"] < 1, "the lesson on what does not pay"
-    assert (
-        gallery.facts("heap-ouroboros-warm")["steps"]
-        < gallery.facts("heap-ouroboros-cold")["steps"]
-    )
+    warm, cold = (gallery.trace(f"java-ouroboros{name}") for name in ("-warm", ""))
+    assert warm.hyperparameters == cold.hyperparameters
+    assert gallery.facts("java-ouroboros-warm")["steps"] < gallery.facts("java-ouroboros")["steps"]
 
 
 def test_the_settings_of_every_recorded_run_can_be_asked_for_again() -> None:

@@ -168,7 +168,7 @@ def test_a_file_that_is_no_trace_is_refused_and_the_page_goes_on(page: Any, tmp_
     file.write_text(json.dumps({"method": HOSTILE}))
     page.locator("#open-view input").set_input_files(file)
     page.get_by_text("bad.json: this is not a trace").wait_for()
-    good = json.loads(gallery.trace("heap-speculative").to_json())
+    good = json.loads(gallery.trace("java-speculative").to_json())
     good["texts"][0] = good["prompt"]["text"] = HOSTILE
     file.write_text(json.dumps(good))
     page.locator("#open-view input").set_input_files(file)
@@ -184,7 +184,7 @@ def test_a_recorded_run_opens_and_two_runs_are_compared(page: Any) -> None:
     assert page.locator(".ouro-gallery-entry").count() == len(gallery.entries())
     page.get_by_role("button", name="Compare").click()
     page.wait_for_selector("#diff-view .ouro-segment")
-    plain, fast = gallery.trace("heap-autoregressive"), gallery.trace("heap-ouroboros")
+    plain, fast = gallery.trace("java-autoregressive"), gallery.trace("java-ouroboros")
     text = page.locator(".ouro-diff-text").evaluate(
         "n => [...n.children].map(s => s.firstChild.textContent).join('')"
     )
@@ -192,11 +192,11 @@ def test_a_recorded_run_opens_and_two_runs_are_compared(page: Any) -> None:
     saved_steps = page.locator(".ouro-segment sup").all_inner_texts()
     assert sum(-int(s.replace("−", "-")) for s in saved_steps) == len(plain.steps) - len(fast.steps)
     page.wait_for_selector("#chart-diff .js-line", state="attached")
-    page.locator('[data-name="repeat-sam"] button').click()
+    page.locator('[data-name="river-sam"] button').click()
     page.wait_for_function(
         "document.querySelector('#token-view .ouro-title').textContent.startsWith('sam')"
     )
-    assert "".join(t["text"] for t in tokens(page)) == gallery.trace("repeat-sam").text
+    assert "".join(t["text"] for t in tokens(page)) == gallery.trace("river-sam").text
 
 
 def test_a_link_brings_the_inputs_back(page: Any, browser: Any, url: str) -> None:
@@ -243,7 +243,7 @@ def test_a_replay_opens_from_disk_without_a_network(
     page: Any, offline: Any, tmp_path: Path
 ) -> None:
     text = saved(page, "html")[1]
-    run = gallery.trace("heap-ouroboros")
+    run = gallery.trace("java-union")
     file = tmp_path / "replay.html"
     file.write_text(text)
     offline.goto(file.as_uri())
@@ -259,12 +259,12 @@ def test_a_replay_opens_from_disk_without_a_network(
 
 
 def test_a_replay_of_256_tokens_has_less_than_two_megabytes_and_runs_no_text_of_it() -> None:
-    run = gallery.trace("heap-ouroboros")
+    run = gallery.trace("java-ouroboros")
     steps = (*run.steps, *(replace(step, index=step.index + len(run.steps)) for step in run.steps))
     twice = replace(run, steps=steps, texts=run.texts * 2)
     assert len(twice.tokens) == 256
     assert (
-        len(standalone.replay_html(twice, gallery.baseline("heap-ouroboros")).encode()) < 2_000_000
+        len(standalone.replay_html(twice, gallery.baseline("java-ouroboros")).encode()) < 2_000_000
     )
     data = json.loads(run.to_json())
     data["prompt"]["text"] = "</script><script>alert(1)</script>"
@@ -279,14 +279,14 @@ def test_the_static_gallery_works_from_disk_without_a_network(offline: Any, site
     answer(offline, 5)
     offline.get_by_role("link", name="Recorded runs").click()
     offline.wait_for_selector("#run .ouro-token")
-    offline.locator('[data-name="summary-union"] button').click()
+    offline.locator('[data-name="library-union"] button').click()
     offline.wait_for_function(
         "document.querySelector('#run .ouro-title').textContent.startsWith('union')"
     )
     shown = offline.eval_on_selector_all(
         "#run .ouro-token", "nodes => nodes.map(n => n.textContent).join('')"
     )
-    assert shown == gallery.trace("summary-union").text
+    assert shown == gallery.trace("library-union").text
     offline.get_by_role("link", name="Theory").click()
     offline.locator(".ouro-theory-tokens .main-svg").first.wait_for()
     before = offline.locator(".ouro-theory-said").inner_text()

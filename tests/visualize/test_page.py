@@ -15,11 +15,11 @@ from ouroboros_core.decoding.trace_io import read_trace
 from ouroboros_core.training.record import agreement_of
 from tests import ROOT
 from tests.browser import server
-from tests.visitor import DONE, ask, choose, client, generate, open_tab, tile, tokens
+from tests.visitor import DONE, ask, choose, client, example, generate, open_tab, tile, tokens
 from visualize import gallery
 from visualize.palette import LOOKS
 from visualize.tabs.drafts import records
-from visualize.tabs.examples import HEAP
+from visualize.tabs.examples import EXAMPLES
 from visualize.tabs.generate import RECORDED
 
 pytestmark = [pytest.mark.browser, pytest.mark.embedded]
@@ -60,10 +60,7 @@ def test_a_visitor_generates_the_papers_example_and_sees_who_wrote_each_token(
     """With fixed settings, so that the draft is always asked and suffixes always hang behind it."""
     choose(page, "Ouroboros")
     page.locator("#auto-ouroboros input").uncheck()
-    page.get_by_label("chat template").uncheck()
-    ask(page, HEAP, 128)
-    page.get_by_label("chat template").uncheck()
-    generate(page)
+    example(page, EXAMPLES[0].label)
     shown = tokens(page)
     assert len(shown) == 128
     assert [int(t["index"]) for t in shown] == list(range(128))
@@ -82,7 +79,7 @@ def test_a_visitor_generates_the_papers_example_and_sees_who_wrote_each_token(
         assert ranks == sorted(ranks), "draft, then suffix, then the target's own"
     settings = methods.get("ouroboros").Hyperparameters.fixed()
     trace = client(url).predict(
-        HEAP, "ouroboros", settings, chat=False, compare=False, api_name="/generate"
+        EXAMPLES[0].prompt, "ouroboros", settings, compare=False, api_name="/generate"
     )["trace"]
     emitted = [t for s in read_trace(json.dumps(trace)).steps for t in s.tokens]
     assert [int(t["id"]) for t in shown] == emitted, "what is shown is what was written"

@@ -33,7 +33,7 @@ SIGNS = ["↵", "⇥", "↵", "↵"]
 def broken() -> Trace:
     """A recorded run in which every rejected token is made of line breaks and tabs; what was kept
     is untouched."""
-    data = json.loads(gallery.trace("heap-speculative").to_json())
+    data = json.loads(gallery.trace("fibonacci-speculative").to_json())
     for step in data["steps"]:
         for node in range(1, len(step["tree"]["tokens"])):
             if node not in step["path"]:
@@ -45,7 +45,7 @@ def broken() -> Trace:
 def replay(broken: Trace, tmp_path_factory: pytest.TempPathFactory) -> str:
     """The address of a saved replay."""
     file = tmp_path_factory.mktemp("replay") / "replay.html"
-    file.write_text(standalone.replay_html(broken, gallery.baseline("heap-speculative")))
+    file.write_text(standalone.replay_html(broken, gallery.baseline("fibonacci-speculative")))
     return file.as_uri()
 
 
@@ -291,14 +291,14 @@ def test_the_controls_stay_where_they_are_whatever_the_label_says(
     reader: Any, url: str, replay: str, tmp_path: Path
 ) -> None:
     reader.goto(replay)
-    assert_controls_stay(reader, "#run", moments("heap-speculative"))
-    open_run(reader, url, gallery.trace("summary-union"), tmp_path)
-    assert_controls_stay(reader, "#token-view", moments("summary-union"))
+    assert_controls_stay(reader, "#run", moments("fibonacci-speculative"))
+    open_run(reader, url, gallery.trace("library-union"), tmp_path)
+    assert_controls_stay(reader, "#token-view", moments("library-union"))
     open_wide_tab(reader, "Learn")
     reader.wait_for_selector("#learn-view .ouro-token")
     reader.locator(".ouro-learn-chapter").nth(1).click()
     reader.wait_for_selector("#learn-view .ouro-rejected", state="attached")
-    assert_controls_stay(reader, "#learn-view", moments("heap-speculative"), [DESK])
+    assert_controls_stay(reader, "#learn-view", moments("fibonacci-speculative"), [DESK])
     open_wide_tab(reader, "Race")
     reader.get_by_label("number input for length of each lane").fill("8")
     reader.click("#race")

@@ -67,9 +67,7 @@ def test_where_motion_is_not_wanted_the_first_run_stands_at_its_end(page: Any) -
 
 
 @pytest.mark.parametrize("width", [1440, 390])
-def test_watch_is_one_screen_and_nothing_lies_beside_it(
-    browser: Any, url: str, width: int
-) -> None:
+def test_watch_is_one_screen_and_nothing_lies_beside_it(browser: Any, url: str, width: int) -> None:
     height = {1440: 900, 390: 844}[width]
     context = browser.new_context(
         viewport={"width": width, "height": height}, reduced_motion="reduce"
@@ -87,8 +85,8 @@ def test_watch_is_one_screen_and_nothing_lies_beside_it(
     for selector in inside:
         box = page.locator(selector).first.bounding_box()
         assert box is not None
-        assert 0 <= box["y"] and box["y"] + box["height"] <= height, selector
-        assert 0 <= box["x"] and box["x"] + box["width"] <= width, selector
+        assert box["y"] >= 0 and box["y"] + box["height"] <= height, selector
+        assert box["x"] >= 0 and box["x"] + box["width"] <= width, selector
     context.close()
 
 

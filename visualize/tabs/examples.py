@@ -1,10 +1,9 @@
-"""Example prompts: each says what it shows."""
+"""Example prompts: each says what it shows. The embedded model writes sensible text to every one of
+them, with the chat template."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-
-HEAP = "Write a Java program to implement a heap\nclass Heap {"
 
 
 @dataclass(frozen=True)
@@ -18,11 +17,15 @@ class Example:
 
 
 EXAMPLES = (
-    Example("Java heap", "the paper's own example: a class skeleton, continued as it is", HEAP, chat=False),
     Example(
-        "Repeat a paragraph",
-        "easy, because the output copies itself",
-        "Repeat this paragraph three times: The river rose all night, and in the morning the old bridge was gone.",
+        "Fibonacci",
+        "easy: code has few ways to go on",
+        "Write a Python function that returns the n-th Fibonacci number, with a docstring.",
+    ),
+    Example(
+        "Bank account",
+        "easy: a class repeats its own names",
+        "Write a Python class for a bank account with deposit, withdraw and balance.",
     ),
     Example(
         "Summary",
@@ -32,7 +35,7 @@ EXAMPLES = (
         "children's books can be borrowed from the school on Mill Street, and the newspapers from the town hall. The mayor said "
         "the works cost less than planned, because the carpenters' guild gave the timber.",
     ),
-    Example("Quadratic formula", "easy: a formula has few ways to go on", "What is the quadratic formula? Show how it is used on x^2 - 5x + 6 = 0."),
-    Example("Translation", "hard: every word is new", "Translate into French: The weather was so fine that we walked home along the canal."),
+    Example("Three tips", "half easy: a list has a form", "Give me three tips for better sleep."),
+    Example("Gravity", "hard: a definition in free words", "What is gravity?"),
     Example("Story", "hard: a story may go on in many ways", "Write the opening of a story about a lighthouse keeper who collects clocks."),
 )  # fmt: skip

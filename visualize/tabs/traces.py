@@ -41,12 +41,12 @@ class TracesPanel:
         with gr.Row(elem_classes="ouro-pair"):
             self.first = gr.Dropdown(
                 recorded,
-                value="heap-autoregressive",
+                value="java-autoregressive",
                 label="Run A",
                 elem_id="diff-first",
             )
             self.second = gr.Dropdown(
-                recorded, value="heap-ouroboros", label="Run B", elem_id="diff-second"
+                recorded, value="java-ouroboros", label="Run B", elem_id="diff-second"
             )
         self.compare = gr.Button("Compare", elem_id="compare")
         self.diff = DiffView(elem_id="diff-view")

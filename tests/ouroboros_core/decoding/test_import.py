@@ -61,9 +61,9 @@ def recorded(method: str, rule: str) -> Trace:
     return read_trace(json.dumps(data))
 
 
-def heap(name: str, steps: int) -> dict[str, Any]:
+def java(name: str, steps: int) -> dict[str, Any]:
     """The first steps of a run that the page shows."""
-    data: dict[str, Any] = json.loads((assets() / "traces" / f"heap-{name}.json").read_text())
+    data: dict[str, Any] = json.loads((assets() / "traces" / f"java-{name}.json").read_text())
     whole = read_trace(json.dumps(data))
     data["steps"] = data["steps"][:steps]
     data["texts"] = data["texts"][: sum(len(step.tokens) for step in whole.steps[:steps])]
@@ -283,8 +283,8 @@ def mutant(base: bytes, chance: random.Random) -> bytes:
 def test_a_changed_file_is_refused_or_everything_computed_from_it_works(mutants: int) -> None:
     chance = random.Random(8)
     bases = [recorded(method, rule).to_json().encode() for method, rule in BASES]
-    bases += [json.dumps(heap("ouroboros", 12)).encode()]
-    plain = read_trace(json.dumps(heap("autoregressive", 12)))
+    bases += [json.dumps(java("ouroboros", 12)).encode()]
+    plain = read_trace(json.dumps(java("autoregressive", 12)))
     others: list[Trace | None] = [None, plain]
     said: list[str] = []
     worked = 0
@@ -628,7 +628,7 @@ def test_a_file_that_is_too_large_is_refused_before_it_is_parsed() -> None:
     ):
         read_trace(b"[" * (20 * 2**20))
     assert time.process_time() - began < 1
-    assert len((assets() / "traces" / "heap-ouroboros.json").read_bytes()) < trace_io.MAX_BYTES / 50
+    assert len((assets() / "traces" / "java-ouroboros.json").read_bytes()) < trace_io.MAX_BYTES / 50
 
 
 def test_a_list_of_a_million_errors_is_refused_at_its_first() -> None:

@@ -163,12 +163,15 @@ def test_phrases_from_every_source_are_accepted_and_make_drafting_cheaper(fast_p
 
 
 def test_the_papers_example_shows_all_three_origins(fast_pair: Pair) -> None:
-    from visualize.tabs.examples import HEAP
-
     kind = methods.get("ouroboros")
     trace = Generation(
         fast_pair,
-        Task(HEAP, kind.id, kind.Hyperparameters(**kind.Hyperparameters.fixed()), chat=False),
+        Task(
+            "Write a Java program to implement a heap\nclass Heap {",
+            kind.id,
+            kind.Hyperparameters(**kind.Hyperparameters.fixed()),
+            chat=False,
+        ),
     ).run()
     assert {"draft", "suffix", "target"} <= {
         source.value for source in metrics.token_sources(trace)
@@ -206,7 +209,9 @@ def test_the_draft_shares_the_targets_embeddings(embedded_pair: Pair) -> None:
     assert mine.data_ptr() == theirs.data_ptr()
 
 
-@pytest.mark.parametrize("name", ["heap-speculative", "story-speculative-8", "sampled-rejection"])
+@pytest.mark.parametrize(
+    "name", ["fibonacci-speculative", "story-speculative-8", "sampled-rejection"]
+)
 def test_a_recorded_run_of_the_gallery_repeats(embedded_pair: Pair, name: str) -> None:
     """What is shown beside the lessons is what the model does: the same proposals, verdicts and
     tokens, in float32."""

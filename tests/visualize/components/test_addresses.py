@@ -79,7 +79,7 @@ def test_what_names_a_setting_that_is_gone_is_read_without_it() -> None:
         permalink.Inputs("Hi", "sam", settings={"len_bias": 3}),
         [],
     )
-    trace = gallery.trace("heap-lookahead")
+    trace = gallery.trace("bank-lookahead")
     old = replace(trace, hyperparameters=trace.hyperparameters | {"prompt_phrases": True})
     assert read_trace(old.to_json()) == old
     assert permalink.of(old) is None, "these settings cannot be asked for any more"
@@ -220,7 +220,7 @@ def test_a_refusal_reaches_the_page_and_takes_the_place_of_the_comparison(page: 
     assert page.locator("#diff-view .ouro-segment").count() == 0
     page.wait_for_function("!document.querySelector('#chart-diff .js-line')")
     page.locator("#diff-second input").click()
-    page.get_by_role("option", name=say("gallery.heap-speculative.title")).click()
+    page.get_by_role("option", name=say("gallery.java-speculative.title")).click()
     page.click("#compare")
     page.wait_for_selector("#diff-view .ouro-segment")
     assert page.locator("#diff-view .ouro-diff-problem").is_hidden()

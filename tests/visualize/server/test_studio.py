@@ -356,7 +356,7 @@ def test_runs_that_wait_at_once_do_not_spend_one_budget_twice() -> None:
 
 @pytest.mark.parametrize("name", [[], None, {"a": 1}, 3])
 def test_an_event_that_names_nothing_is_answered_with_words(name: Any) -> None:
-    shown, _ = TracesPanel._compare(name, "heap-ouroboros", Session())
+    shown, _ = TracesPanel._compare(name, "java-ouroboros", Session())
     assert shown["problem"].startswith("Choose two runs to compare")
     for answer in (race._help, learns, partial(sweep._names, optional=True)):
         with pytest.raises(gr.Error, match="method must be one of"):

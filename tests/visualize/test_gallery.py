@@ -1,0 +1,191 @@
+"""The recorded runs: texts that do not loop, speedups that can be, and which is shown for what."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from statistics import median
+from typing import Any
+
+import pytest
+
+from ouroboros_core import methods
+from ouroboros_core.decoding import metrics
+from ouroboros_core.decoding.trace import Step, Trace
+from ouroboros_core.locations import assets
+from scripts import record
+from visualize import gallery
+from visualize.tabs.examples import EXAMPLES
+
+RUNS = sorted(gallery.runs())
+METHODS = [name for name in RUNS if gallery.runs()[name]["method"] != gallery.PLAIN]
+LOOPS = 0.2
+"""Share of 4-grams that stood in the text before, above which it is said to loop."""
+CODER = {"Qwen/Qwen2.5-Coder-1.5B-Instruct", "Qwen/Qwen2.5-Coder-0.5B-Instruct"}
+
+
+def about_repetition(name: str) -> bool:
+    prompt = gallery.plan()["prompts"][gallery.runs()[name]["prompt"]]
+    return bool(prompt.get("repetition", False))
+
+
+def beyond(name: str, speedup: float) -> bool:
+    """Whether no saved passes can explain a speedup: without a draft model or head, a step is never
+    cheaper than a plain one."""
+    run = gallery.trace(name)
+    return run.draft is None and speedup > 1.05 * metrics.mean_acceptance_length(run)
+
+
+def test_all_that_is_planned_is_recorded_and_nothing_else() -> None:
+    files = {file.stem for file in (assets() / "traces").glob("*.json")}
+    assert files == {*gallery.plan()["runs"], "gallery", "measured"}
+    assert set(json.loads((assets() / "traces" / "measured.json").read_text())) == set(METHODS)
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_recorded_run_is_what_the_plan_says(name: str) -> None:
+    assert not record.stale(gallery.plan(), name)
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_no_recorded_text_loops_but_where_it_is_about_repetition(name: str) -> None:
+    tokens = gallery.trace(name).tokens
+    seen: set[tuple[int, ...]] = set()
+    again = 0
+    for end in range(4, len(tokens) + 1):
+        gram = tokens[end - 4 : end]
+        again += gram in seen
+        seen.add(gram)
+    share = again / (len(tokens) - 3)
+    assert gallery.repeated(gallery.trace(name)) == pytest.approx(share)
+    assert (share > LOOPS) == about_repetition(name), f"{share:.0%} of the 4-grams"
+
+
+def test_a_text_that_loops_would_be_seen() -> None:
+    """Such as `private int maxSizeMaxMax`."""
+    plain = gallery.trace("java-autoregressive")
+    start = plain.steps[:8]
+    loops = replace(plain, steps=start * 8, texts=plain.texts[:8] * 8)
+    assert gallery.repeated(loops) > 0.8 > LOOPS > gallery.repeated(plain)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_speedup_is_the_median_of_three_and_one_that_can_be(name: str) -> None:
+    found = gallery.speedups(name)
+    run, plain = gallery.trace(name), gallery.baseline(name)
+    assert plain is not None and len(found) >= 3
+    assert metrics.speedup(run, plain) == pytest.approx(median(found), abs=1e-3)
+    assert gallery.facts(name)["speedup"] == pytest.approx(median(found), abs=1e-3)
+    assert not any(beyond(name, speedup) for speedup in found)
+    assert metrics.busy(run, plain) is None, "measured on a busy machine"
+
+
+def test_an_impossible_speedup_would_be_seen() -> None:
+    name = "river-prompt_lookup"
+    length = metrics.mean_acceptance_length(gallery.trace(name))
+    assert beyond(name, 1.06 * length) and not beyond(name, 1.04 * length)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_card_says_speed_spread_and_models(name: str) -> None:
+    entry = next(entry for entry in gallery.entries() if entry["name"] == name)
+    found = gallery.speedups(name)
+    shown = f"{median(found):.2f}× plain decoding ({found[0]:.2f}–{found[-1]:.2f})"
+    assert entry["numbers"].endswith(shown)
+    run = gallery.trace(name)
+    if run.target in CODER:
+        assert f"--target {run.target}" in entry["pair"] and "--draft" in entry["pair"]
+        assert "4-bit" in entry["pair"], "its weights are not those of the repository"
+    else:
+        assert "embedded" in entry["pair"]
+    note = gallery.view(name)["tiles"][gallery.SPEEDUP]["note"]
+    assert note.endswith(f"{found[0]:.2f}× to {found[-1]:.2f}×.")
+
+
+def test_at_least_six_runs_are_of_the_real_pair_and_name_it_as_the_hub_does() -> None:
+    real = [name for name in RUNS if gallery.trace(name).target in CODER]
+    assert len(real) >= 6
+    assert {
+        f"java-{method}" for method in (gallery.PLAIN, "speculative", "ouroboros", "union")
+    } <= {*real}
+    for name in RUNS:
+        text = (assets() / "traces" / f"{name}.json").read_text()
+        assert not re.search(r'"/(tmp|root|home|work)|/q15|/q05|"q15"|"q05"', text), name
+
+
+def test_in_the_java_run_of_ouroboros_all_three_colours_occur() -> None:
+    run = gallery.trace("java-ouroboros")
+    assert {source.value for source in metrics.token_sources(run)} == {"draft", "suffix", "target"}
+    assert any(step.kind == "correction" for step in run.steps)
+
+
+def test_first_is_the_run_on_stage_else_the_fastest() -> None:
+    for method in methods.available():
+        found = [name for name in RUNS if gallery.runs()[name]["method"] == method]
+        first = gallery.first(method)
+        if f"java-{method}" in found:
+            assert first == f"java-{method}"
+        elif found:
+            best = max(gallery.facts(name)["speedup"] for name in found)
+            assert first is not None
+            assert gallery.facts(first)["speedup"] == pytest.approx(best, abs=1e-3)
+        else:
+            assert first is None
+    assert gallery.first("no such method") is None
+
+
+def test_the_traces_are_small() -> None:
+    sizes = [file.stat().st_size for file in (assets() / "traces").glob("*.json")]
+    assert sum(sizes) < 3_500_000
+    assert max(sizes) < 250_000
+
+
+def test_the_examples_are_prompts_that_were_recorded_and_read() -> None:
+    """With the embedded pair and the chat template; so what they lead to was seen."""
+    known = {
+        prompt["text"]
+        for prompt in gallery.plan()["prompts"].values()
+        if "pair" not in prompt and prompt.get("chat", True)
+    }
+    assert all(example.chat and example.prompt in known for example in EXAMPLES)
+
+
+def paced(trace: Trace, factor: float) -> Trace:
+    def slowed(step: Step) -> Step:
+        return replace(step, seconds=replace(step.seconds, verify=factor * step.seconds.verify))
+
+    return replace(trace, steps=tuple(slowed(step) for step in trace.steps))
+
+
+def test_a_round_on_a_busy_machine_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plain passes that are 15% slower than the least that one row takes are measured again, and a
+    machine that stays busy is refused."""
+    name = "fibonacci-speculative"
+    plain, run = gallery.baseline(name), gallery.trace(name)
+    assert plain is not None
+    row = median(step.seconds.verify for step in plain.steps)
+    paces: list[float] = []
+
+    def recorded(pair: Any, plan: Any, facts: Any) -> Trace:
+        return paced(plain, paces.pop(0)) if facts["method"] == gallery.PLAIN else run
+
+    class Nothing:
+        def __init__(self, *_: Any) -> None:
+            pass
+
+        def run(self) -> None:
+            pass
+
+    pair: Any = type("Pair", (), {"target": None})
+    monkeypatch.setattr(record, "record", recorded)
+    monkeypatch.setattr(record, "Generation", Nothing)
+    monkeypatch.setattr(record, "pass_seconds", lambda *_: [row])
+    paces[:] = [1.0, 1.3, 1.05, 1.2, 1.1]
+    facts = gallery.runs()[name]
+    found = record.repeats(pair, gallery.plan(), facts)
+    assert [one.plain_pass / row for one in found] == pytest.approx([1.0, 1.05, 1.1])
+    assert [one.speedup for one in found] == sorted(one.speedup for one in found)
+    paces[:] = [1.0, *[1.3] * record.ROUNDS]
+    with pytest.raises(RuntimeError, match="the machine is busy"):
+        record.repeats(pair, gallery.plan(), facts)
