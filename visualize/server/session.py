@@ -60,7 +60,7 @@ class Asked:
 class Session:
     """memories: what was kept for a warm start, by method, shape and tokenizer; kept: runs by what
     they are called; asked: the run under way; ran: the last one that began; begun, steps, texts,
-    pieces: of a run that has not ended; the rest: what Generate shows."""
+    pieces: of a run that has not ended; the rest: what Watch shows."""
 
     memories: dict[Any, Memory] = field(default_factory=dict)
     kept: dict[str, Trace] = field(default_factory=dict)
@@ -163,7 +163,7 @@ class Session:
 
     @property
     def shown(self) -> tuple[Trace, Trace | None] | None:
-        """The run in Generate with its plain one; None as long as the first, recorded one is
+        """The run in Watch with its plain one; None as long as the first, recorded one is
         there."""
         if self.trace is not None:
             return self.trace, self.baseline

@@ -128,7 +128,7 @@ class RacePanel:
                 queue=False,
                 **private,
             )
-        # Decided in the browser, as in Generate: a raw prompt is an example's alone.
+        # Decided in the browser, as in Watch: a raw prompt is an example's alone.
         self.prompt.input(None, None, self.chat, js="() => true", **private)
         for lane, note in zip(self.lanes, self.helps, strict=True):
             lane.change(_help, lane, note, queue=False, **private)

@@ -1,4 +1,4 @@
-"""Saving a run from the tab Generate: trace, replay and table as files that the browser makes, and
+"""Saving a run from Watch: trace, replay and table as files that the browser makes, and
 a link to the inputs."""
 
 from __future__ import annotations

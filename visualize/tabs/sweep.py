@@ -1,5 +1,5 @@
 """Sweep: one or two hyperparameters varied, measured cell by cell, stopped and resumed; progress
-and results come first. A cell opens in Generate."""
+and results come first. A cell opens in Watch."""
 
 from __future__ import annotations
 

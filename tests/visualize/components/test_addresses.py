@@ -21,8 +21,12 @@ from visualize import gallery, permalink
 
 pytestmark = [pytest.mark.browser, pytest.mark.embedded, pytest.mark.slow]
 
-OPEN = "document.querySelector('[role=tab][aria-selected=true]')?.dataset.tabId"
+OPEN = (
+    "document.querySelector('{} > .tab-wrapper [role=tab][aria-selected=true]')?.dataset.tabId"
+)
 """The tab that is open; on a narrow screen it is among those that are seen."""
+PAGES = {"drafts": "Drafts and models", "runs": "Recorded runs"}
+"""Pages of the Lab."""
 
 
 def opened(browser: Any, address: str, width: int = 1440) -> tuple[Any, list[str]]:
@@ -117,11 +121,17 @@ def test_each_tab_has_an_address_and_back_and_forward_go_through_the_tabs(
     visitor.locator("#token-view .ouro-token").first.wait_for()
 
     def at(tab: str, address: str) -> None:
-        visitor.wait_for_function(f"{OPEN} === '{tab}'")
+        place = "lab" if tab in PAGES else tab
+        visitor.wait_for_function(f"{OPEN.format('.ouro-places')} === '{place}'")
+        if tab in PAGES:
+            visitor.wait_for_function(f"{OPEN.format('.ouro-lab')} === '{tab}'")
         visitor.wait_for_url(url + "/" + query + address)
 
+    def go_to(tab: str) -> None:
+        open_tab(visitor, PAGES.get(tab, tab.capitalize()))
+
     for name in ("race", "drafts", "learn"):
-        open_tab(visitor, name.capitalize())
+        go_to(name)
         at(name, f"#{name}")
     for go, name in (
         ("go_back", "drafts"),
@@ -132,11 +142,11 @@ def test_each_tab_has_an_address_and_back_and_forward_go_through_the_tabs(
         getattr(visitor, go)()
         at(name, f"#{name}")
     visitor.go_back()
-    at("generate", "")
+    at("watch", "")
     visitor.go_forward()
     at("race", "#race")
     for name in ("drafts", "learn"):
-        open_tab(visitor, name.capitalize())
+        go_to(name)
         at(name, f"#{name}")
     visitor.evaluate("history.back(); setTimeout(() => history.back(), 150)")  # the tab lags behind
     at("race", "#race")
@@ -144,7 +154,19 @@ def test_each_tab_has_an_address_and_back_and_forward_go_through_the_tabs(
     at("race", "#race")
     visitor.locator("#race-view").wait_for()
     open_tab(visitor, "Watch")
-    at("generate", "#generate")
+    at("watch", "#watch")
+    open_tab(visitor, "Lab")  # as it was left
+    at("drafts", "#drafts")
+    go_to("runs")
+    at("runs", "#runs")
+    open_tab(visitor, "Watch")
+    visitor.go_back()
+    at("runs", "#runs")
+    open_tab(visitor, "Learn")
+    open_tab(visitor, "Lab")
+    at("runs", "#runs")
+    visitor.go_back()
+    at("learn", "#learn")
     visitor.close()
     left = (
         "AbortError",
@@ -248,12 +270,11 @@ def test_tab_leads_from_the_prompt_through_the_settings_to_the_result_and_never_
 ) -> None:
     visitor, faults = opened(browser, url, width)
     visitor.wait_for_selector("#chart-even .main-svg", state="attached")
+    visitor.locator(".ouro-details summary").click()
     visitor.locator("#chart-acceptance .ouro-plot").hover()  # shows its toolbar
-    if width < 900:
-        assert visitor.locator(".ouro-options input").locator("visible=true").count() == 0, (
-            "the settings are closed at first"
-        )
-        visitor.locator(".ouro-settings summary").click()
+    options = visitor.locator(".ouro-watch .ouro-options input").locator("visible=true")
+    assert options.count() == 0, "the settings are closed at first"
+    visitor.locator(".ouro-settings summary").click()
     visitor.locator("#prompt textarea").focus()
     order: list[str] = []
     plots = 0
@@ -265,8 +286,7 @@ def test_tab_leads_from_the_prompt_through_the_settings_to_the_result_and_never_
             break
         visitor.keyboard.press("Tab")
     assert plots == 0
-    settings = ["settings"] if width < 900 else []
-    assert order == ["prompt", "method", "go", *settings, "options", "result"]
+    assert order == ["prompt", "go", "method", "settings", "options", "result"]
     visitor.close()
     assert faults == []
 
