@@ -33,7 +33,7 @@ page.launch(server_port=int(sys.argv[sys.argv.index("--port") + 1]), quiet=True,
 """
 OURS = (
     ".ouro-run, .ouro-figure, .ouro-header, .ouro-learn, .ouro-gallery, .ouro-save, .ouro-open, "
-    ".ouro-diff"
+    ".ouro-diff, .ouro-methods, .ouro-details, .ouro-motto"
 )
 
 
