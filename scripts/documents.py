@@ -255,7 +255,7 @@ def _command(name: str, parser: argparse.ArgumentParser, level: int) -> str:
 
 def _options(parser: argparse.ArgumentParser, title: str) -> str:
     """A table of a parser's arguments, without --help and commands."""
-    kinds = argparse._HelpAction | argparse._SubParsersAction
+    kinds = (argparse._HelpAction, argparse._SubParsersAction)
     lines = [
         f"| `{_named(action)}` | {_explained(parser, action)} |"
         for action in parser._actions
