@@ -73,7 +73,7 @@ export function mount(element, props, watch) {
     part("verdict").textContent = verdict(order[0]);
   }
 
-  // The result in a sentence: the first lane against plain decoding, which is the lane that runs first.
+  // The result in a sentence: the first lane against plain decoding, which runs first.
   function verdict(best) {
     const plain = state.lanes[0];
     if (!best || !plain.row) return "";
