@@ -77,7 +77,15 @@ def speedups(bars: Sequence[Bar], over: Over) -> dict[str, Any]:
         hoverinfo="skip",
     )
     figure.add_vline(x=1, line={"color": PLAIN, "dash": "dot", "width": 1.5})
-    figure.update_layout(layout("speedup", "", hovermode="closest", barmode="overlay"))
+    figure.update_layout(
+        layout(
+            "speedup",
+            "",
+            hovermode="closest",
+            barmode="overlay",
+            margin={"l": 8, "r": 56, "t": 8, "b": 8},
+        )
+    )
     most = max((bar.high for bar in bars), default=1.0)
     figure.update_xaxes(range=[0, most * 1.02], rangemode=None)
     _methods_down(figure, bars)
@@ -167,6 +175,7 @@ def _methods_down(figure: go.Figure, bars: Sequence[Bar]) -> None:
         range=[len(bars) - 0.5, -0.5],
         rangemode=None,
         showgrid=False,
+        zeroline=False,
         ticks="",
         tickfont={"size": 12},
     )

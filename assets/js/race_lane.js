@@ -100,12 +100,12 @@ export class Lane {
     else this.text.show(this.done - 1, Infinity);
     [...this.strip.children].forEach((one, n) => one.toggleAttribute("data-later", n >= this.done));
     this.state.textContent = this.done === all ? ordinal(this.rank(clock, lanes)) : "";
-    this.tell(clock);
+    this.label(clock);
     this.follow();
   }
 
   // What the lane has come to; the clock that the race is on stands first.
-  tell(clock) {
+  label(clock) {
     const done = this.done || 0, all = this.tokens.at(-1) || 0;
     const tokens = done ? this.tokens[done - 1] : 0, seconds = done ? this.seconds[done - 1] : 0;
     const clocks = [passes(done), seconds.toFixed(2) + " s"];

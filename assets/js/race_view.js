@@ -56,7 +56,7 @@ export function mount(element, props, watch) {
   clock.addEventListener("change", () => {
     state.clock = clock.value;
     player.pause();
-    for (const lane of state.lanes) lane.tell(state.clock);
+    for (const lane of state.lanes) lane.label(state.clock);
     if (root.dataset.done !== "true" || !run().length) return;
     player.lanes();
     finish();
@@ -73,7 +73,7 @@ export function mount(element, props, watch) {
     part("verdict").textContent = verdict(order[0]);
   }
 
-  // The result in a sentence: the first lane against plain decoding, which is the lane that runs first.
+  // The result in a sentence: the first lane against plain decoding, which runs first.
   function verdict(best) {
     const plain = state.lanes[0];
     if (!best || !plain.row) return "";
@@ -114,7 +114,7 @@ export function mount(element, props, watch) {
   function lineUp(value) {
     for (const name of (value.names || []).slice(state.lanes.length)) {
       const lane = new Lane(name, state.lanes.length, value.length);
-      lane.tell(state.clock);
+      lane.label(state.clock);
       state.lanes.push(lane);
       part("lanes").append(lane.box);
     }
@@ -123,13 +123,13 @@ export function mount(element, props, watch) {
   function grow(value) {
     if (value.lane !== undefined && state.lanes[value.lane]) {
       state.lanes[value.lane].grow(value.steps, value.from);
-      state.lanes[value.lane].tell(state.clock);
+      state.lanes[value.lane].label(state.clock);
     }
     (value.lanes || []).forEach((data, index) => {
       const lane = state.lanes[index];
       if (!lane || lane.row) return;
       lane.finish(data);
-      lane.tell(state.clock);
+      lane.label(state.clock);
     });
   }
 
