@@ -172,7 +172,7 @@ def facts(name: str) -> dict[str, Any]:
 
 def pace(speedup: float) -> str:
     """Whether a run was faster or slower than plain decoding, in a word."""
-    return say("learn.slower" if speedup < 1 else "learn.faster")
+    return "slower" if speedup < 1 else "faster"
 
 
 def entries() -> list[dict[str, Any]]:

@@ -79,7 +79,7 @@ def whole(name: str) -> dict[str, Any]:
     steps, count = run["steps"], emitted(run)
     accepted = sum(len(s["path"]) for s in steps)
     tested = sum(len(s["path"]) + corrected(s) for s in steps)
-    facts = {
+    facts: dict[str, Any] = {
         "tokens": count,
         "steps": len(steps),
         "length": count / len(steps),
