@@ -18,10 +18,9 @@ from ouroboros_core.words import say, table
 from visualize import views
 
 PLAIN = "autoregressive"
-STAGE = "java"
-"""The prompt whose runs stand for a method where there are several."""
 EMBEDDED = "embedded"
-GRAM = 4
+GRAM, REPEATED = 4, 0.2
+"""A text is about repetition where a larger share of its 4-grams stood in it before."""
 
 
 @cache
@@ -99,12 +98,14 @@ def spread(name: str) -> str:
 
 
 def first(method: str) -> str | None:
-    """The recorded run to show for a method before anything was generated: that of the stage, else
-    the fastest; None if there is none."""
-    found = [name for name, of in runs().items() if of["method"] == method]
-    staged = [name for name in found if runs()[name]["prompt"] == STAGE]
-    fastest = max(found, key=lambda name: facts(name).get("speedup", 0.0), default=None)
-    return staged[0] if staged else fastest
+    """The recorded run to show for a method before anything was generated: the fastest that began
+    cold, one about repetition only where there is no other; None if there is none."""
+    found = [name for name, of in runs().items() if of["method"] == method and "after" not in of]
+    return max(
+        found,
+        key=lambda name: (repeated(trace(name)) < REPEATED, facts(name).get("speedup", 0.0)),
+        default=None,
+    )
 
 
 def repeated(run: Trace) -> float:

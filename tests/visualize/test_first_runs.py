@@ -12,7 +12,18 @@ import pytest
 from ouroboros_core.decoding import metrics
 from ouroboros_core.decoding.trace_io import read_run
 from tests.browser import server
-from tests.visitor import DONE, ask, choose, generate, open_tab, set_count, tile, tokens, visit
+from tests.visitor import (
+    DONE,
+    ask,
+    choose,
+    example,
+    generate,
+    open_tab,
+    set_count,
+    tile,
+    tokens,
+    visit,
+)
 from visualize.tabs.examples import EXAMPLES
 
 pytestmark = [pytest.mark.browser, pytest.mark.embedded]
@@ -72,8 +83,8 @@ def test_the_first_question_of_ones_own_is_answered_and_a_raw_prompt_is_a_links_
     page.wait_for_selector(DONE, timeout=LONG)
     assert len(tokens(page)) == 16
     assert notice(page).filter(has_text="The answer is empty").count() == 0
-    page.get_by_role("button", name=EXAMPLES[0].label, exact=True).click()
-    note.wait_for()
+    example(page, EXAMPLES[0].label)
+    assert note.is_visible()
     assert page.locator("#prompt textarea").input_value() == EXAMPLES[0].prompt
     page.goto(f"{url}?prompt=Tell me&chat=0")
     page.get_by_text("the settings are those of the link").wait_for()
@@ -193,7 +204,7 @@ def test_a_stopped_run_shows_all_that_is_known_of_it(page: Any) -> None:
     )
     assert tile(page, "Mean acceptance") == f"{metrics.mean_acceptance_length(trace):.2f}"
     assert tile(page, "Speedup") == "–"
-    assert "A step takes" in page.locator("#token-view .ouro-numbers").inner_text()
+    assert "A step takes" in page.locator("#token-view .ouro-numbers").text_content()
     bars = page.evaluate(
         "document.querySelector('#chart-acceptance .ouro-plot').data.map(d => [...d.y])"
     )
@@ -228,7 +239,7 @@ def test_a_speedup_measured_on_a_busy_machine_is_marked_and_one_click_measures_i
                 .inner_text()
                 .endswith("measured on a busy machine")
             )
-            assert "busy machine" in page.locator("#token-view .ouro-numbers").inner_text()
+            assert "busy machine" in page.locator("#token-view .ouro-numbers").text_content()
             assert (
                 notice(page)
                 .inner_text()

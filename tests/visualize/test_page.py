@@ -110,7 +110,8 @@ def test_a_visitor_generates_the_papers_example_and_sees_who_wrote_each_token(
     }, "a sign besides colour"
     for chart in ("acceptance", "time", "speedup"):
         page.wait_for_selector(f"#chart-{chart} :is(.bars path, .js-line)", state="attached")
-    page.locator("#chart-choices").get_by_text("Settings were fixed").wait_for()
+    no_choices = "document.querySelector('.ouro-pick [data-chart=choices]').hidden"
+    page.wait_for_function(no_choices)  # settings were fixed
     bars = page.evaluate(
         "document.querySelector('#chart-acceptance .ouro-plot').data.map(d => [...d.y])"
     )

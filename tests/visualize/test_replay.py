@@ -231,7 +231,7 @@ def test_a_warm_start_keeps_the_visitors_own_phrases(page: Any, url: str, browse
     generate(page)
     assert page.locator('#token-view [data-learned="history"]').count() == 0
     generate(page)
-    again = page.locator("#token-view .ouro-numbers").inner_text()
+    again = page.locator("#token-view .ouro-numbers").text_content()
     assert "in an earlier run" in again
     for other in visit(browser, url):
         choose(other, "Ouroboros")
@@ -239,9 +239,9 @@ def test_a_warm_start_keeps_the_visitors_own_phrases(page: Any, url: str, browse
         other.locator("#warm input").check()
         ask(other, PROMPT, 24)
         generate(other)
-        assert "in an earlier run" not in other.locator("#token-view .ouro-numbers").inner_text(), (
-            "another visitor begins cold"
-        )
+        assert (
+            "in an earlier run" not in other.locator("#token-view .ouro-numbers").text_content()
+        ), "another visitor begins cold"
 
 
 def test_three_methods_race(page: Any) -> None:

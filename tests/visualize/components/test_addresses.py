@@ -21,9 +21,7 @@ from visualize import gallery, permalink
 
 pytestmark = [pytest.mark.browser, pytest.mark.embedded, pytest.mark.slow]
 
-OPEN = (
-    "document.querySelector('{} > .tab-wrapper [role=tab][aria-selected=true]')?.dataset.tabId"
-)
+OPEN = "document.querySelector('{} > .tab-wrapper [role=tab][aria-selected=true]')?.dataset.tabId"
 """The tab that is open; on a narrow screen it is among those that are seen."""
 PAGES = {"drafts": "Drafts and models", "runs": "Recorded runs"}
 """Pages of the Lab."""
