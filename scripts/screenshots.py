@@ -67,7 +67,7 @@ def _animate(browser: Any, url: str, path: Path) -> None:
     page = browser.new_page(viewport={"width": width, "height": height})
     page.goto(f"{url}/?__theme=light")
     page.wait_for_selector("#token-view .ouro-token", state="attached")
-    frames = []
+    frames: list[Any] = []
     playing = "document.querySelector('#token-view .ouro-step-button[title^=Pause]')"
     page.wait_for_function(playing)
     while page.evaluate(f"!!{playing}") and len(frames) < 60:
