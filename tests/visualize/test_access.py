@@ -93,6 +93,9 @@ def visit_tabs(page: Any) -> Iterator[str]:
         page.locator(".ouro-learn-next").click()
     page.locator(".ouro-learn-option").first.click()
     yield "Learn, a question"
+    open_tab(page, "Results")
+    page.wait_for_selector(".main-svg >> visible=true")
+    yield "Results"
     open_tab(page, "Recorded runs")
     page.get_by_role("button", name="Compare").click()
     page.wait_for_selector("#diff-view .ouro-segment")

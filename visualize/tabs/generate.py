@@ -34,7 +34,7 @@ from visualize.server.updates import (
     Waiting,
     Written,
 )
-from visualize.tabs.inputs import RunInputs, learns
+from visualize.tabs.inputs import RunInputs, chosen, learns
 from visualize.tabs.saving import Saving
 from visualize.tabs.settings import NOTHING_YET
 
@@ -145,12 +145,13 @@ class GeneratePanel:
             for after in (running.then, running.failure):  # the first is not told of errors
                 after(None, js=ENDED, **private)
             runs.append(running)
-        self.inputs.method.change(
-            self._preview,
-            [self.session, self.inputs.method],
-            [self.view, self.details, *self.charts.values()],
-            queue=False,
-            **private,
+        # A visitor's own choice alone: a link and a reload choose, too, and bring what they show.
+        previewed = [self.view, self.details, *self.charts.values()]
+        self.inputs.method.input(
+            self._preview, [self.session, self.inputs.method], previewed, queue=False, **private
+        )
+        self.inputs.cards.choose_method(
+            self._preview_card, self.session, previewed, queue=False, **private
         )
         self.view.run_again(self._chatting, None, self.inputs.chat, queue=False, **private)
         self.inputs.stop.click(None, cancels=runs, **private)  # what follows is a failure of theirs
@@ -262,6 +263,10 @@ class GeneratePanel:
         charts = [(drawn or {}).get(name, gr.skip()) for name in CHARTS if name != GROWING]
         has = {"has": has_charts(session.shown[0])} if session.shown else gr.skip()
         return [has, *charts]
+
+    def _preview_card(self, session: Session, event: gr.EventData) -> list[Any]:
+        """The same, of the method of a card."""
+        return self._preview(session, chosen(event))
 
     def _preview(self, session: Session, method: str) -> list[Any]:
         """As long as a visitor has run nothing: the recorded run of the method that is chosen."""

@@ -202,23 +202,23 @@ class RunInputs:
         edited = self.ask.prompt_edit
         private: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
         for chip, example in zip(self.chips, EXAMPLES, strict=True):
-            chosen = chip.click(
+            filled = chip.click(
                 lambda e=example: (e.prompt, e.chat, _note(e)),
                 outputs=[self.prompt, self.chat, self.note],
                 queue=False,
                 **private,
             )
-            chosen.then(None, js=RUN, **private)
+            filled.then(None, js=RUN, **private)
         # Decided in the browser, so that no run can come before it: a raw prompt and the words on
         # it are those of an example.
         edited(None, None, [self.chat, self.note], js=EDITED, **private)
         ids = list(methods.available())
-        self.cards.choose_method(_chosen, None, self.method, queue=False, **private)
+        self.cards.choose_method(chosen, None, self.method, queue=False, **private)
         self.method.change(
-            lambda chosen: [
-                *(gr.Group(visible=chosen == i) for i in ids),
-                gr.update(visible=learns(chosen)),
-                {"method": chosen},
+            lambda method: [
+                *(gr.Group(visible=method == i) for i in ids),
+                gr.update(visible=learns(method)),
+                {"method": method},
             ],
             self.method,
             [*self.groups, self.warm, self.cards],
@@ -243,17 +243,17 @@ class RunInputs:
         sampling = {name: next(remaining) for name in self.sampling}
         predictions = {name: next(remaining) for name in self.predictions}
         automatic = {name: next(remaining) for name in self.automatic}
-        chosen = {
+        settings = {
             name: value
             for (owner, name), value in zip(self.settings, remaining, strict=True)
             if owner == method
         }
         if automatic.get(method):
-            chosen |= dict.fromkeys(methods.get(method).Hyperparameters.fixed(), AUTO)
+            settings |= dict.fromkeys(methods.get(method).Hyperparameters.fixed(), AUTO)
         return make_task(
             prompt,
             method,
-            chosen,
+            settings,
             chat,
             count,
             sampling,
@@ -368,7 +368,7 @@ def learns(method: str) -> bool:
     return Need.MEMORY in methods.get(method).uses
 
 
-def _chosen(event: gr.EventData) -> str:
+def chosen(event: gr.EventData) -> str:
     """The method of a card."""
     with told():
         return field(event, "method", str)

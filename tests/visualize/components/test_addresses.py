@@ -16,14 +16,14 @@ from ouroboros_core import methods
 from ouroboros_core.decoding.trace_io import read_trace
 from ouroboros_core.words import say
 from tests import ROOT
-from tests.visitor import DONE, choose, open_tab, set_count, tokens, watch
+from tests.visitor import DONE, choose, open_settings, open_tab, set_count, tokens, watch
 from visualize import gallery, permalink
 
 pytestmark = [pytest.mark.browser, pytest.mark.embedded, pytest.mark.slow]
 
 OPEN = "document.querySelector('{} > .tab-wrapper [role=tab][aria-selected=true]')?.dataset.tabId"
 """The tab that is open; on a narrow screen it is among those that are seen."""
-PAGES = {"drafts": "Drafts and models", "runs": "Recorded runs"}
+PAGES = {"sweep": "Sweep", "drafts": "Drafts and models", "runs": "Recorded runs"}
 """Pages of the Lab."""
 
 
@@ -133,8 +133,9 @@ def test_each_tab_has_an_address_and_back_and_forward_go_through_the_tabs(
         at(name, f"#{name}")
     for go, name in (
         ("go_back", "drafts"),
+        ("go_back", "sweep"),  # with which the Lab opens
         ("go_back", "race"),
-        ("go_forward", "drafts"),
+        ("go_forward", "sweep"),
         ("go_back", "race"),
     ):
         getattr(visitor, go)()
@@ -147,10 +148,12 @@ def test_each_tab_has_an_address_and_back_and_forward_go_through_the_tabs(
         go_to(name)
         at(name, f"#{name}")
     visitor.evaluate("history.back(); setTimeout(() => history.back(), 150)")  # the tab lags behind
-    at("race", "#race")
+    at("sweep", "#sweep")
     visitor.reload()
-    at("race", "#race")
-    visitor.locator("#race-view").wait_for()
+    at("sweep", "#sweep")
+    visitor.locator("#sweep-view").wait_for()
+    go_to("drafts")
+    at("drafts", "#drafts")
     open_tab(visitor, "Watch")
     at("watch", "#watch")
     open_tab(visitor, "Lab")  # as it was left
@@ -182,12 +185,15 @@ def test_a_reload_in_mid_run_keeps_prompt_settings_and_what_was_written(
         "Tell me everything about bread, and begin with the flour."
     )
     choose(visitor, "Speculative decoding")
+    open_settings(visitor)
     visitor.locator("#auto-speculative input").uncheck()
     visitor.get_by_label("number input for gamma").locator("visible=true").fill("1")
     set_count(visitor, 256)
     visitor.click("#generate")
     visitor.wait_for_function(
-        "document.querySelectorAll('#token-view .ouro-token').length > 3", timeout=60_000
+        "document.querySelector('.ouro-badge').textContent === 'live' && "
+        "document.querySelectorAll('#token-view .ouro-token').length > 3",
+        timeout=60_000,
     )
     sent: list[str] = []
     visitor.on("request", lambda request: sent.append(request.post_data or ""))
@@ -232,7 +238,7 @@ def test_a_refusal_reaches_the_page_and_takes_the_place_of_the_comparison(page: 
     page.wait_for_selector("#diff-view .ouro-segment")
     page.wait_for_selector("#chart-diff .js-line", state="attached")
     page.locator("#diff-second input").click()
-    page.get_by_role("option", name=say("gallery.story-speculative-8.title")).click()
+    page.get_by_role("option", name=say("gallery.stack-prompt_lookup.title")).click()
     page.click("#compare")
     page.get_by_text("compare runs of one prompt").wait_for()
     place = page.locator("#diff-view .ouro-diff-problem").bounding_box()
