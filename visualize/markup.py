@@ -206,7 +206,7 @@ DIFF_VIEW = Markup(
     <p class="ouro-diff-status"></p>
     <div class="ouro-diff-lines"></div>
     <ul class="ouro-diff-lanes"></ul>
-    <div class="ouro-text ouro-diff-text"></div>
+    <div class="ouro-text ouro-diff-text" tabindex="0" role="group" aria-label="The text that both share"></div>
     <div class="ouro-scroll"><table class="ouro-table ouro-diff-table"></table></div>
   </div>
 </section>

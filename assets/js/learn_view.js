@@ -114,8 +114,11 @@ export function mount(element, props, watch, trigger, server) {
   }
 
   // Where the words are a sheet: how high it is.
+  // How high the page's places are at the lower edge, below the sheet.
+  const nav = () => (narrow.matches && parseFloat(getComputedStyle(root).getPropertyValue("--ouro-nav"))) || 0;
+
   function measure() {
-    root.style.setProperty("--ouro-sheet", (narrow.matches ? part("text").offsetHeight : 0) + "px");
+    root.style.setProperty("--ouro-sheet", (narrow.matches ? part("text").offsetHeight + nav() : 0) + "px");
   }
 
   // Scroll so that the words and what they speak of are seen together, with so much space below it.
@@ -125,9 +128,9 @@ export function mount(element, props, watch, trigger, server) {
     for (const box of stage.querySelectorAll(".ouro-text, .ouro-tree")) if (box !== first && first && box.contains(first)) showIn(box, nodes);
     const high = document.documentElement.clientHeight, edge = 10, all = around(nodes);
     const sheet = card && card !== first && getComputedStyle(card).position === "fixed";
-    const floor = high - edge - (narrow.matches ? words.offsetHeight : 0) - (sheet ? card.offsetHeight : 0);
+    const floor = high - edge - nav() - (narrow.matches ? words.offsetHeight : 0) - (sheet ? card.offsetHeight : 0);
     if (all) scrollBy({ top: shift(all.top, all.bottom + (sheet ? 0 : below), edge, floor), behavior: "instant" });
-    const cut = words.getClientRects().length && words.getBoundingClientRect().bottom - high;
+    const cut = words.getClientRects().length && words.getBoundingClientRect().bottom - (high - nav());
     if (cut > 0) scrollBy({ top: Math.ceil(cut), behavior: "instant" });
   }
 
