@@ -86,7 +86,11 @@ export function mount(element, props, watch, trigger, server) {
       height = stage.querySelector(".ouro-card").offsetHeight;
     }
     const spots = focus.spot ? [...stage.querySelectorAll(focus.spot)] : focus.figure === "theory" ? [part("theory")] : [];
-    if (focus.spot) for (const node of spots) node.setAttribute("data-spot", "");
+    for (const node of focus.spot ? spots : []) {
+      node.setAttribute("data-spot", "");
+      const fold = node.closest("details");
+      if (fold) fold.open = true;
+    }
     if (focus.card) {
       reveal([...stage.querySelectorAll("[data-open]")], height);
       shown.repositionCard();

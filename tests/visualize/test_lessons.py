@@ -13,9 +13,20 @@ import pytest
 
 from ouroboros_core.decoding.trace_io import read_trace
 from ouroboros_core.errors import InvalidInput
-from tests.visitor import ask, choose, generate, open_tab, set_count, tile, tokens, watch
+from tests.visitor import (
+    ask,
+    choose,
+    generate,
+    open_settings,
+    open_tab,
+    set_count,
+    tile,
+    tokens,
+    watch,
+)
 from visualize import gallery, learn
 from visualize.deploy import static_site as standalone
+from visualize.tabs.generate import RECORDED
 
 pytestmark = [pytest.mark.browser, pytest.mark.embedded, pytest.mark.slow]
 
@@ -174,7 +185,8 @@ def test_a_file_that_is_no_trace_is_refused_and_the_page_goes_on(page: Any, tmp_
     file.write_text(json.dumps(good))
     page.locator("#open-view input").set_input_files(file)
     page.wait_for_function(
-        "h => document.querySelector('#token-view .ouro-prompt').textContent === h", arg=HOSTILE
+        "h => document.querySelector('#token-view .ouro-prompt').textContent.trimEnd() === h",
+        arg=HOSTILE,
     )
     assert tokens(page)[0]["text"] == HOSTILE
     assert page.evaluate("window.hacked") is None
@@ -215,6 +227,7 @@ def test_a_link_brings_the_inputs_back(page: Any, browser: Any, url: str) -> Non
     other.get_by_text(
         "The prompt and the settings are those of the link. Nothing was run yet."
     ).wait_for()
+    open_settings(other)
     assert other.locator("#prompt textarea").input_value() == "Say “hello” & 100% more?"
     assert other.get_by_label("number input for max new tokens").input_value() == "48"
     assert not other.locator("#auto-speculative input").is_checked()
@@ -228,6 +241,8 @@ def test_a_link_brings_the_inputs_back(page: Any, browser: Any, url: str) -> Non
 
 def test_a_chart_is_saved_as_png_and_as_svg(page: Any) -> None:
     chart = page.locator("#chart-speedup")
+    page.locator(".ouro-details summary").click()
+    page.get_by_role("button", name="Speedup", exact=True).click()
     chart.scroll_into_view_if_needed()
     chart.locator(".ouro-plot").hover()
     for title, start in (
@@ -236,7 +251,9 @@ def test_a_chart_is_saved_as_png_and_as_svg(page: Any) -> None:
     ):
         with page.expect_download() as download:
             chart.locator(f'.modebar-btn[data-title="{title}"]').click()
-        assert download.value.suggested_filename.startswith("speedup-compared-with-plain-decoding")
+        assert download.value.suggested_filename.startswith(
+            "speedup-over-the-autoregressive-baseline"
+        )
         assert Path(download.value.path()).read_bytes().startswith(start)
 
 
@@ -244,7 +261,7 @@ def test_a_replay_opens_from_disk_without_a_network(
     page: Any, offline: Any, tmp_path: Path
 ) -> None:
     text = saved(page, "html")[1]
-    run = gallery.trace("java-union")
+    run = gallery.trace(RECORDED)
     file = tmp_path / "replay.html"
     file.write_text(text)
     offline.goto(file.as_uri())

@@ -16,7 +16,7 @@ import pytest
 
 from ouroboros_core.decoding.trace import Trace
 from ouroboros_core.decoding.trace_io import read_trace
-from tests.visitor import open_tab, watch
+from tests.visitor import open_settings, open_tab, watch
 from visualize import gallery, learn
 from visualize.deploy import static_site as standalone
 
@@ -110,7 +110,7 @@ def test_the_kept_text_has_its_own_lines_whatever_was_rejected(
         open_run(reader, request.getfixturevalue("url"), broken, tmp_path)
     else:
         reader.goto(request.getfixturevalue("replay"))
-    before, wanted = broken.prompt.text, []
+    before, wanted = broken.prompt.text + ("\n\n" if broken.prompt.chat else ""), []
     for text in broken.texts:
         wanted.append([text, before.count("\n")])
         before += text
@@ -238,10 +238,13 @@ def test_a_card_opens_for_a_pointer_that_moves_not_for_a_text_that_moves_under_i
               scrollBy(0, 52);
             }""")
         assert card.is_hidden(), "another token has come under it"
-    assert reader.evaluate(
-        "([x, y]) => !!document.elementFromPoint(x, y).closest('.ouro-token')",
-        [box["x"] + 4, box["y"] + 3],
-    )
+    under = """([x, y]) => {
+      for (let n = 0; n < 300; n++) {
+        if (document.elementFromPoint(x, y).closest('.ouro-token')) return true;
+        scrollBy(0, -1);
+      }
+    }"""
+    assert reader.evaluate(under, [box["x"] + 4, box["y"] + 3])
     reader.mouse.move(box["x"] + 6, box["y"] + 3)
     assert card.is_visible()
 
@@ -411,6 +414,7 @@ def test_in_forced_colours_controls_are_seen_and_what_is_chosen_can_be_told(
     page.goto(f"{url}/?__theme={scheme}")
     page.wait_for_selector("#token-view .ouro-token")
     page.get_by_role("button", name="the paper's colours").click()
+    open_settings(page)
     for tab in ("Watch", "Race", "Learn"):
         open_tab(page, tab)
         page.locator(
