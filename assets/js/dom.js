@@ -11,7 +11,9 @@ export const draw = (tag, attributes, content) => {
   if (content !== undefined) node.textContent = content;
   return node;
 };
-export const visible = (text) => (text === "" ? "∅" : text.replace(/\n/g, "↵").replace(/\t/g, "⇥").replace(/^ | $/g, "␣"));
+// A text in one line: breaks and tabs become signs.
+export const inline = (text) => text.replace(/\r\n|[\n\v\f\r\u0085\u2028\u2029]/g, "↵").replace(/\t/g, "⇥");
+export const visible = (text) => (text === "" ? "∅" : inline(text).replace(/^ | $/g, "␣"));
 export const tell = (name, detail) => document.dispatchEvent(new CustomEvent(name, { detail }));
 // On a narrow page the result lies below the fold: show it to who has just asked for it.
 export const bring = (root) => {

@@ -1,6 +1,6 @@
 // The text of one run, each token in the look of who wrote it, as it stood at any moment.
 // A moment is (step, phase): phase 1..depth shows so many proposed tokens of the step, then comes the verdict, then the commit.
-import { make } from "./dom.js";
+import { inline, make } from "./dom.js";
 
 export class TokenText {
   constructor(container) {
@@ -77,19 +77,15 @@ export class TokenText {
     return node;
   }
 
+  // It stays in its line, so that the text that was kept has its own lines.
   rejected(number, step) {
     const facts = step.nodes[number - 1];
-    const node = make("del", "ouro-rejected", TokenText.inline(facts.text));
+    const node = make("del", "ouro-rejected", inline(facts.text));
     node.dataset.text = facts.text;
     node.tabIndex = -1;
     node.dataset.node = String(number);
     this.describe(node, facts, step);
     return node;
-  }
-
-  // A rejected token stays in its line, so that the text that was kept has its own lines: breaks and tabs become signs.
-  static inline(text) {
-    return text.replace(/\r\n|[\n\v\f\r\u0085\u2028\u2029]/g, "↵").replace(/\t/g, "⇥");
   }
 
   describe(node, facts, step) {
