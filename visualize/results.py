@@ -223,11 +223,9 @@ def headline(benchmark: Benchmark) -> str:
     best = benchmark.bars(over)[0]
     row = best.row
     name = f"{best.name} ({best.setting})" if best.setting else best.name
-    also = (
-        f", and {row.speedup:.2f} times as fast as {WORDS[Over.PLAIN]}" if over is Over.HF else ""
-    )
+    also = f", and {row.speedup:.2f}× as fast as {WORDS[Over.PLAIN]}" if over is Over.HF else ""
     return (
-        f"{name} is {best.speedup:.2f} times as fast as {WORDS[over]} "
+        f"{name} is {best.speedup:.2f}× as fast as {WORDS[over]} "
         f"(95% interval {best.low:.2f} to {best.high:.2f}){also}."
     )
 

@@ -225,7 +225,7 @@ def test_the_first_sentence_is_the_result_and_its_command_is_text(
     best = benchmark.bars(Over.HF)[0]
     html = top(benchmark)
     assert (
-        f"SAM-Decoding (auxiliary EAGLE-2) is {best.speedup:.2f} times as fast as transformers' "
+        f"SAM-Decoding (auxiliary EAGLE-2) is {best.speedup:.2f}× as fast as transformers' "
         f"greedy generation (95% interval {best.low:.2f} to {best.high:.2f})" in html
     )
     assert "over 12 prompts; 12 of 12 texts are equal token for token." in html

@@ -32,7 +32,7 @@ def test_the_sentence_of_a_run_tells_passes_speed_and_sameness() -> None:
     assert baseline is not None
     told = views.sentence(run, baseline)
     assert told.startswith(f"{len(run.steps)} forward passes instead of {len(baseline.steps)}, ")
-    assert " times as fast, same text" in told
+    assert "× as fast, same text" in told
     assert views.sentence(run, None) == (
         f"{len(run.steps)} forward passes instead of {len(run.tokens)}."
     )

@@ -12,7 +12,7 @@ import pytest
 
 from tests import ROOT
 from tests.browser import chromium, server, wait_until_ready
-from tests.visitor import ask, choose, client, generate, open_tab
+from tests.visitor import ask, choose, client, generate, open_settings, open_tab
 
 pytestmark = [pytest.mark.embedded, pytest.mark.slow]
 
@@ -69,7 +69,7 @@ def test_phrases_a_stopped_run_and_a_race_cross_the_border(url: str) -> None:
     with chromium() as browser:
         page = browser.new_page(viewport={"width": 1440, "height": 1000})
         page.goto(url)
-        page.get_by_label("number input for max new tokens").wait_for()
+        open_settings(page)
         choose(page, "Ouroboros")
         ask(page, "The quokka sings: the quokka sings, and again", 32)
         page.locator("#warm input").check()

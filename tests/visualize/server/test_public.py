@@ -14,7 +14,7 @@ import pytest
 
 from tests.browser import chromium, server, wait_until_ready
 from tests.folders import save
-from tests.visitor import ask, choose, client, generate, open_tab
+from tests.visitor import ask, choose, client, generate, open_settings, open_tab
 
 pytestmark = [pytest.mark.embedded, pytest.mark.slow]
 
@@ -89,7 +89,7 @@ def test_nothing_of_one_visitor_reaches_another_a_log_or_a_file(url: str, folder
         for page in pages:
             page.goto(url)
             page.wait_for_selector("#token-view .ouro-token")
-            page.get_by_label("number input for max new tokens").wait_for()
+            open_settings(page)
             page.get_by_text("Ready:").first.wait_for(timeout=120_000)
         a, b, c = pages
         traces = [run(a, first), run(b, second), run(a, first)]
@@ -171,7 +171,7 @@ def test_a_sweep_on_a_public_page_is_short_and_loads_no_draft_by_path(
     with chromium() as browser:
         page = browser.new_page(viewport={"width": 1440, "height": 1000})
         page.goto(url)
-        page.get_by_label("number input for max new tokens").wait_for()
+        open_settings(page)
         open_tab(page, "Sweep")
         page.locator("#values-1 textarea, #values-1 input").first.fill(
             ",".join(map(str, range(1, 17)))
