@@ -94,10 +94,7 @@ def _race(page: Any, shoot: Callable[..., None]) -> None:
 
 def _sweep(page: Any, shoot: Callable[..., None]) -> None:
     open_tab(page, "Sweep")
-    page.get_by_role("combobox", name="and", exact=True).click()
-    page.get_by_role("option", name="temperature", exact=True).click()
-    page.locator("#values-2 :is(textarea, input)").first.fill("0,0.7")
-    page.keyboard.press("Tab")
+    page.locator("#sweep-prompts textarea").fill("What is gravity?")
     page.click("#sweep")
     page.get_by_text("Done.", exact=True).wait_for(timeout=240_000)
     shoot("sweep")

@@ -69,7 +69,7 @@ export function mount(element, props) {
       `The ideal γ is ${best}, with ${most}×.`;
     part("runs").textContent = runs().length
       ? `${runs().length} of your own runs are points here, at the mean length of their proposals.`
-      : "Your own runs will be points here: generate something in the tab Generate.";
+      : "Your own runs will be points here: generate something in Watch.";
   }
 
   slider("alpha", 0, 0.99, 0.01);
