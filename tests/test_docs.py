@@ -266,4 +266,4 @@ def test_the_site_is_built_strictly_and_fetches_nothing_from_elsewhere(tmp_path:
     api = (tmp_path / "python-api.html").read_text(encoding="utf-8")
     for name, home in ouroboros_core._HOMES.items():
         assert f'id="ouroboros_core.{home}.{name}"' in api, name
-    assert (tmp_path / "assets" / "screenshots" / "generate-1440-light.png").exists()
+    assert (tmp_path / "assets" / "screenshots" / "watch-1440-light.png").exists()

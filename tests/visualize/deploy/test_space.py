@@ -267,7 +267,7 @@ def test_every_file_fits_and_none_is_a_by_product(folder: Path) -> None:
         if link.startswith("assets/screenshots/")
     }
     assert {name for name in found if name.startswith("assets/screenshots/")} == shown
-    for kind in ("safetensors", "npz", "png"):
+    for kind in ("safetensors", "npz", "gif", "woff2"):
         assert f"*.{kind} filter=lfs" in (folder / ".gitattributes").read_text()
 
 
