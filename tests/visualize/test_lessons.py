@@ -163,6 +163,8 @@ def test_a_trace_that_was_saved_comes_back_equal_after_the_page_was_reloaded(
     page.reload()
     page.wait_for_selector("#token-view .ouro-token")
     open_tab(page, "Recorded runs")
+    page.wait_for_selector(".ouro-gallery-entry")  # the views of this page are mounted
+    page.wait_for_timeout(300)
     file = tmp_path / "mine.json"
     file.write_text(text)
     page.locator("#open-view input").set_input_files(file)
@@ -176,6 +178,8 @@ def test_a_trace_that_was_saved_comes_back_equal_after_the_page_was_reloaded(
 
 def test_a_file_that_is_no_trace_is_refused_and_the_page_goes_on(page: Any, tmp_path: Path) -> None:
     open_tab(page, "Recorded runs")
+    page.wait_for_selector(".ouro-gallery-entry")  # the views of this page are mounted
+    page.wait_for_timeout(300)
     file = tmp_path / "bad.json"
     file.write_text(json.dumps({"method": HOSTILE}))
     page.locator("#open-view input").set_input_files(file)

@@ -214,6 +214,7 @@ def test_a_reload_in_mid_run_keeps_prompt_settings_and_what_was_written(
         .startswith("Tell me everything about bread")
     )
     assert visitor.get_by_role("combobox", name="Method").input_value() == "Speculative decoding"
+    open_settings(visitor)
     visitor.locator("#auto-speculative").wait_for()
     assert not visitor.locator("#auto-speculative input").is_checked()
     visitor.get_by_label("number input for gamma").locator("visible=true").wait_for()
