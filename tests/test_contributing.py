@@ -58,6 +58,7 @@ from visualize.tabs.inputs import RunInputs
 with gradio.Blocks():
     inputs = RunInputs(256)
     inputs.build_prompt()
+    inputs.build_method()
     inputs.build_settings()
 settings = {}
 for (method, name), setting in inputs.settings.items():
