@@ -3,7 +3,7 @@ token costs them. Plain data."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import log10
 from typing import Any
 
@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 
 from visualize.figures import PLAIN, layout, plain, words_only
 from visualize.results import WORDS, Bar, Benchmark, Family, Over, equality
-from visualize.sweep_figures import AS_FAST, FASTER, INK, SLOWER
+from visualize.sweep_figures import heat
 
 LOOK = {
     Family.UNION: ("#E69F00", "★"),
@@ -39,13 +39,18 @@ def height(bars: Sequence[Bar]) -> int:
     return ROW_HEIGHT * len(bars) + AROUND
 
 
+def _families(bars: Sequence[Bar]) -> Iterator[tuple[Family, list[Bar]]]:
+    """The families that there are, each with its bars."""
+    for family in Family:
+        mine = [bar for bar in bars if bar.family is family]
+        if mine:
+            yield family, mine
+
+
 def speedups(bars: Sequence[Bar], over: Over) -> dict[str, Any]:
     """A bar for each method, the fastest on top, with its 95% interval."""
     figure = go.Figure()
-    for family in Family:
-        mine = [bar for bar in bars if bar.family is family]
-        if not mine:
-            continue
+    for family, mine in _families(bars):
         colour, glyph = LOOK[family]
         figure.add_bar(
             orientation="h",
@@ -107,14 +112,8 @@ def heatmap(benchmark: Benchmark, bars: Sequence[Bar], over: Over) -> dict[str, 
         texttemplate="%{text}",
         customdata=[[[name, group] for group in told] for name in names],
         hovertemplate="%{customdata[0]}<br>%{customdata[1]}: %{z:.2f}×<extra></extra>",
-        hoverongaps=False,
-        xgap=2,
-        ygap=2,
-        textfont={"color": INK},
-        colorscale=[[0.0, SLOWER], [1.0 / most, AS_FAST], [1.0, FASTER]],
-        zmin=0.0,
-        zmax=most,
         showscale=False,
+        **heat(most),
     )
     figure.update_layout(layout("", "", hovermode="closest"))
     figure.update_xaxes(
@@ -133,10 +132,7 @@ def price(bars: Sequence[Bar], over: Over) -> dict[str, Any]:
     """Tokens per pass against rows per token: what a method gains and what it pays."""
     shown = [bar for bar in bars if bar.row.rows_per_token]
     figure = go.Figure()
-    for family in Family:
-        mine = [bar for bar in shown if bar.family is family]
-        if not mine:
-            continue
+    for family, mine in _families(shown):
         colour, glyph = LOOK[family]
         figure.add_scatter(
             x=[round(bar.row.rows_per_token, 2) for bar in mine],

@@ -80,6 +80,19 @@ def page(
     return figure
 
 
+def heat(most: float) -> dict[str, Any]:
+    """How a heatmap of speedups looks, up to the largest of them: 1 is the middle of the scale."""
+    return {
+        "hoverongaps": False,
+        "xgap": 2,
+        "ygap": 2,
+        "textfont": {"color": INK},
+        "colorscale": [[0.0, SLOWER], [1.0 / most, AS_FAST], [1.0, FASTER]],
+        "zmin": 0.0,
+        "zmax": most,
+    }
+
+
 def _heatmap(rows: Sequence[CellRow], axes: Sequence[Axis], ideals: Sequence[Ideal]) -> go.Figure:
     down, across = axes
     by_coordinates = {row.coordinates: row for row in rows}
@@ -97,15 +110,9 @@ def _heatmap(rows: Sequence[CellRow], axes: Sequence[Axis], ideals: Sequence[Ide
         texttemplate="%{text}",
         hovertext=[[_hover(row, axes) if row else "" for row in line] for line in grid],
         hovertemplate="%{hovertext}<extra></extra>",
-        hoverongaps=False,
-        xgap=2,
-        ygap=2,
-        textfont={"color": INK},
-        colorscale=[[0.0, SLOWER], [1.0 / most, AS_FAST], [1.0, FASTER]],
-        zmin=0.0,
-        zmax=most,
         colorbar={"title": {"text": "speedup"}, "thickness": 12, "len": 0.9},
         showlegend=False,
+        **heat(most),
     )
     if fastest := best(rows):
         first, second = fastest.coordinates

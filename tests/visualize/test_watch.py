@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ouroboros_core import methods
+from ouroboros_core.decoding.trace_io import read_trace
 from tests.visitor import DONE, ask, choose, generate, tokens
 from visualize import gallery, views
 from visualize.tabs.generate import CHARTS, has_charts
@@ -100,6 +102,10 @@ def test_a_card_chooses_its_method_and_until_something_ran_shows_a_recorded_run_
     page.wait_for_function(
         "document.querySelector('#token-view .ouro-sentence').textContent.includes('baseline')"
     )
+    with page.expect_download() as download:
+        page.locator('#save-view [data-kind="json"]').click()
+    kept = read_trace(Path(download.value.path()).read_bytes())
+    assert kept == gallery.trace(str(gallery.first("autoregressive"))), "what is shown is saved"
     method = page.get_by_role("combobox", name="Method")
     assert method.input_value() == methods.get("autoregressive").name
     cards.nth(0).focus()

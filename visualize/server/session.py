@@ -60,7 +60,8 @@ class Asked:
 class Session:
     """memories: what was kept for a warm start, by method, shape and tokenizer; kept: runs by what
     they are called; asked: the run under way; ran: the last one that began; begun, steps, texts,
-    pieces: of a run that has not ended; the rest: what Watch shows."""
+    pieces: of a run that has not ended; previewing: whether a recorded run stands there; the rest:
+    what Watch shows."""
 
     memories: dict[Any, Memory] = field(default_factory=dict)
     kept: dict[str, Trace] = field(default_factory=dict)
@@ -74,6 +75,7 @@ class Session:
     baseline: Trace | None = None
     difference: Divergence | None = None
     swept: Swept | None = None
+    previewing: bool = False
 
     def begin(self, begun: Trace) -> None:
         """A run has begun; until it ends, or if it is stopped, what it has written so far is what
@@ -144,8 +146,18 @@ class Session:
         self, trace: Trace | None, baseline: Trace | None, difference: Divergence | None = None
     ) -> None:
         """A finished run is shown."""
+        self.previewing = False
         self.begun, self.steps, self.texts, self.pieces = None, [], [], {}
         self.trace, self.baseline, self.difference = trace, baseline, difference
+
+    def preview(self, trace: Trace, baseline: Trace | None) -> bool:
+        """A recorded run is shown, unless the visitor has made or opened one; whether
+        it is."""
+        if self.ran is not None or (self.shown and not self.previewing):
+            return False
+        self.show(trace, baseline)
+        self.previewing = True
+        return True
 
     def keep(self, trace: Trace) -> None:
         """Remember a run of this visitor, or from a file, to be compared with others; the oldest

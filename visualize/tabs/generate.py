@@ -271,9 +271,12 @@ class GeneratePanel:
     def _preview(self, session: Session, method: str) -> list[Any]:
         """As long as a visitor has run nothing: the recorded run of the method that is chosen."""
         name = gallery.first(method)
-        if session.shown or session.ran or name is None:
-            return [gr.skip() for _ in (self.view, self.details, *self.charts)]
+        skipped = [gr.skip() for _ in (self.view, self.details, *self.charts)]
+        if name is None:
+            return skipped
         trace, baseline = gallery.trace(name), gallery.baseline(name)
+        if not session.preview(trace, baseline):
+            return skipped
         run, seq = f"recorded {name}", time.time_ns()
         view = views.run_view(trace, baseline, run=run, seq=seq, badge_text=views.badge(trace))
         charts = all_charts(trace, baseline)
