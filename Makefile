@@ -9,7 +9,7 @@ PIP := $(PYTHON) -m pip --disable-pip-version-check
 export HF_HUB_DISABLE_TELEMETRY = 1
 export GRADIO_ANALYTICS_ENABLED = False
 
-.PHONY: run setup weights test lint types unit check exact browser traces static space docker-check fresh soak fuzz table bench shapes page-speed screenshots docs documents clean
+.PHONY: run setup weights test lint types unit check exact browser traces static space hub docker-check wheel fresh soak fuzz table bench bench-pair shapes page-speed screenshots docs documents clean
 
 run: setup
 	$(PYTHON) app.py --host $(ADDRESS) --port $(PORT)
@@ -61,6 +61,15 @@ docs: .venv/ready-dev
 documents: setup
 	$(PYTHON) -m scripts.documents
 
+# The notebook for teaching, executed, as a page that needs no network: build/notebook.html. make jupyter opens it to work in.
+.PHONY: notebook jupyter
+notebook: setup .venv/ready-dev
+	$(PYTHON) -m scripts.notebook
+
+jupyter: setup .venv/ready-dev
+	$(PIP) install --quiet 'jupyterlab>=4.4,<5'
+	$(PYTHON) -m jupyterlab docs/notebooks/speculative_decoding.ipynb
+
 # The full matrices: every method, eight architectures, eager and sdpa, greedy and three seeds; and the embedded pair.
 exact: setup .venv/ready-dev
 	$(PYTHON) -m pytest -q -m exact
@@ -78,14 +87,26 @@ HARDWARE ?= cpu
 space: setup
 	$(PYTHON) -m visualize.deploy.space build/space --hardware $(HARDWARE)
 
+# The folder to push as a Hugging Face repository, for `generate(custom_generate="name/ouroboros")`: make hub, or
+# make hub PACKAGE=git+https://... where the package is not in the index.
+PACKAGE ?= ouroboros-core
+hub: setup
+	$(PYTHON) -m visualize.deploy.hub build/hub --package '$(PACKAGE)'
+
 # The Dockerfile's own instructions in a clean root, and the page served out of it: where there is no container daemon. As root, on Debian.
 docker-check: setup .venv/ready-dev
 	$(PYTHON) -m scripts.dockerfile
 
+# What `pip install` takes, in dist: equal sources make equal bytes, whenever and wherever they are built.
+wheel: .venv/ready-dev
+	$(PYTHON) -m build --no-isolation
+
 # A new environment from requirements.txt alone serves the page, on Python 3.11 and 3.12: make fresh PYTHONS=python3.12 for one.
+# From a wheel and what it needs, out of an empty folder: make fresh WHEEL=dist/NAME.whl
 PYTHONS ?= python3.11 python3.12
+WHEEL ?=
 fresh:
-	$(BASE_PYTHON) -m scripts.fresh $(PYTHONS)
+	$(BASE_PYTHON) -m scripts.fresh $(if $(WHEEL),--wheel $(WHEEL)) $(PYTHONS)
 
 # Visitors by the hundred, and ten thousand calls that are mostly wrong. Figures: SECURITY.md.
 soak: setup .venv/ready-dev
@@ -100,14 +121,30 @@ table: setup
 
 # The table of all methods and transformers' own in docs/benchmarks.md, on an idle machine. Goes on where it was interrupted; remove the file to
 # measure anew. Then: make documents for the table, make screenshots for the figure.
-BENCHED := autoregressive,draft_only,speculative,speculative[gamma=2],ouroboros,lookahead,lookahead[window_size=7],ngram,rest,prompt_lookup
+BENCHED := autoregressive,draft_only,speculative,speculative[gamma=1],speculative[gamma=2],speculative[published],speculative[gamma=8],ouroboros
+BENCHED := $(BENCHED),lookahead,lookahead[window_size=4],lookahead[window_size=7],lookahead[window_size=15],ngram,rest,prompt_lookup
 BENCHED := $(BENCHED),sam[auxiliary=none],token_recycling,sam,eagle2,sam[auxiliary=eagle2],union
 BENCHED := $(BENCHED),cape,multi_candidate,spectr,speculative[acceptance=block]
 BENCHED := $(BENCHED),lookahead[warm=true],ouroboros[warm=true],prompt_lookup[warm=true],token_recycling[warm=true],sam[warm=true],union[warm=true]
 BENCHED := $(BENCHED),cascade,draft_verify,graph,superposed,lookahead[published],ouroboros[published],prompt_lookup[published],token_recycling[published],sam[published]
+BENCHED := $(BENCHED),rest[published],eagle2[published],multi_candidate[published],cape[published],draft_verify[published],graph[published],superposed[published]
+# Other limits, peers and fewer prompts: make bench NEW_TOKENS=32,128 PEERS=hf-greedy,llama.cpp LIMIT=12
+NEW_TOKENS ?= 32
+PEERS ?= hf-greedy,hf-assisted,hf-prompt-lookup
+LIMIT ?=
+MEASURE = $(PYTHON) -m ouroboros_core bench --peers '$(PEERS)' --max-new-tokens $(NEW_TOKENS) $(if $(LIMIT),--limit $(LIMIT)) --resume
 bench: setup
-	$(PYTHON) -m ouroboros_core bench --methods '$(BENCHED)' --peers hf-greedy,hf-assisted,hf-prompt-lookup \
-	  --max-new-tokens 32 --json assets/benchmark.json --resume
+	$(MEASURE) --methods '$(BENCHED)' --json assets/benchmark.json
+
+# The same for another pair, which gets a table of its own: make bench-pair TARGET=folder DRAFT=folder NAME=qwen
+PAIRED := autoregressive,draft_only,speculative,speculative[gamma=1],speculative[gamma=2],speculative[gamma=4],speculative[gamma=8],ouroboros,lookahead,ngram,prompt_lookup,token_recycling,sam,union
+PAIRED := $(PAIRED),lookahead[published],ouroboros[published],prompt_lookup[published]
+TARGET ?=
+DRAFT ?=
+NAME ?= pair
+bench-pair: setup
+	@test -n '$(TARGET)' -a -n '$(DRAFT)' || { echo 'name both models: make bench-pair TARGET=... DRAFT=...' >&2; exit 2; }
+	$(MEASURE) --target '$(TARGET)' --draft '$(DRAFT)' --methods '$(PAIRED)' --json 'assets/benchmark-$(NAME).json'
 
 # A table of draft shapes: trains each of them on the same tokens, then measures them; minutes each on two cores, once the target's
 # answers are known.

@@ -36,10 +36,22 @@ _HOMES = {
     "TreeBuilder": "tree",
     "verify": "verify",
     "OuroborosError": "errors",
+    "generate": "compat.hf",
+    "Comparison": "benchmark.comparison",
+    "Lane": "benchmark.comparison",
+    "compare": "benchmark.comparison",
+    "SweepResult": "benchmark.exploring",
+    "sweep": "benchmark.exploring",
 }
 __all__ = [*sorted(_HOMES), "__version__"]  # noqa: PLE0604
 
 if TYPE_CHECKING:
+    from ouroboros_core.benchmark.comparison import Comparison as Comparison
+    from ouroboros_core.benchmark.comparison import Lane as Lane
+    from ouroboros_core.benchmark.comparison import compare as compare
+    from ouroboros_core.benchmark.exploring import SweepResult as SweepResult
+    from ouroboros_core.benchmark.exploring import sweep as sweep
+    from ouroboros_core.compat.hf import generate as generate
     from ouroboros_core.decoding.engine import decode as decode
     from ouroboros_core.decoding.generation import Generation as Generation
     from ouroboros_core.decoding.generation import Task as Task

@@ -20,7 +20,12 @@ class Environment:
     quantization: str | None = None
     """The quantization of the target's weights: 8bit, 4bit, or none."""
     passes: str = "transformers"
-    """What computed the target's passes: `native`, `compact`, or transformers' own code."""
+    """What computed the target's passes: `native`, `compact`, `static`, or transformers' own
+    code."""
+
+    weights: str = ""
+    """In what format the native pass reads the target's weights: `bf16`, `blocks`, or blocks up to
+    so many rows; empty where it does not compute."""
 
     @property
     def where(self) -> str:

@@ -4,7 +4,7 @@ Hugging Face models."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +24,7 @@ MIXED = -1
 class Evaluation(Protocol):
     """A model's outputs after the nodes of one tree."""
 
-    def argmax(self) -> list[int]:
+    def argmax(self) -> Sequence[int]:
         """The most probable token after each node, -1 after a silent one; one transfer from the
         device for all nodes."""
         ...
@@ -44,6 +44,10 @@ class Evaluation(Protocol):
         cannot write."""
         ...
 
+    def confidences(self, asked: Sequence[tuple[int, int]]) -> list[float]:
+        """The same for several pairs of node and token. One transfer."""
+        ...
+
     def logits(self, node: int) -> npt.NDArray[np.floating]:
         """Logits [vocabulary] after one node, on the host, in float32 or better."""
         ...
@@ -53,13 +57,20 @@ Output = tuple[Evaluation, int]
 """A model's output after one node: the evaluation and the node in it."""
 
 
-class Drafter(Protocol):
-    """Scores token trees: a language model, or a head on the target's hidden states. Results depend
-    on the arguments alone, not on earlier calls."""
+class Counted(Protocol):
+    """Something that makes forward passes."""
 
     name: str
     passes: int
     """Forward passes made so far, prefill excluded."""
+    rows: int
+    """Nodes of the trees in these passes. Tokens of the context that a pass reads first are not
+    counted, so that the number depends on arguments alone."""
+
+
+class Drafter(Counted, Protocol):
+    """Scores token trees: a language model, or a head on the target's hidden states. Results depend
+    on the arguments alone, not on earlier calls."""
 
     @property
     def vocabulary(self) -> int:
@@ -123,6 +134,31 @@ class GroupDrafter(Drafter, Protocol):
 
     group: int
     """Tokens of one pass; a node of this depth or more has no outputs."""
+
+
+class CandidateGenerator(Counted, Protocol):
+    """Something that writes candidates for the next tokens and keeps its own account of the
+    text, such as a candidate generator of transformers."""
+
+    def start(
+        self,
+        prompt: Sequence[int],
+        max_new_tokens: int,
+        stop_tokens: Sequence[int],
+        **settings: Any,
+    ) -> None:
+        """Begin a new text."""
+        ...
+
+    def candidates(self, text: Sequence[int]) -> list[tuple[int, float | None]]:
+        """Tokens that may follow the text, each with the probability that it is given; None where
+        it is given none."""
+        ...
+
+    def told(self, text: Sequence[int], proposed: int, accepted: int) -> None:
+        """Of the last candidates so many were proposed and so many accepted; then the text is
+        this."""
+        ...
 
 
 class LanguageModel(Drafter, Protocol):

@@ -51,11 +51,12 @@ class Sampling(Hyperparameters):
         le=2**32 - 1,
         description="Seed of the noise, and of the lookahead window's first tokens.",
     )
-    acceptance: Literal["match", "rejection", "block"] = Field(
+    acceptance: Literal["match", "rejection", "block", "typical"] = Field(
         "match",
         description=(
             "How a sampled draft is judged: match keeps what the target draws, too; rejection "
-            "keeps each token by min(1, p/q); block judges a drafted chain as a whole."
+            "keeps each token by min(1, p/q); block judges a drafted chain as a whole; typical, "
+            "which is not lossless, keeps what the target finds likely enough."
         ),
     )
 
@@ -63,7 +64,18 @@ class Sampling(Hyperparameters):
     def rejects(self) -> bool:
         """Whether drafts are judged by the probabilities that they were drawn from, by rejection
         sampling or as a block; greedy, all rules are one."""
-        return self.acceptance != "match" and self.temperature > 0
+        return self.acceptance in ("rejection", "block") and self.temperature > 0
+
+    @property
+    def lossless(self) -> bool:
+        """Whether the text follows the target's probabilities; greedy, under any rule."""
+        return self.acceptance != "typical" or self.temperature == 0
+
+    @property
+    def repeats_plain_text(self) -> bool:
+        """Whether the text is that of plain decoding with the same seed; greedy, under any
+        rule."""
+        return self.acceptance == "match" or self.temperature == 0
 
     @property
     def kind(self) -> str:

@@ -118,3 +118,23 @@ BONUS = Look(
     "The branch was accepted to its end; the same pass yields one more token of the target's.",
     *("★", "#CC79A7", "#7a7a7a", "dotted"),
 )
+
+
+def _looks() -> list[Look]:
+    """The draft's first, then what the target made of it, then the other sources in the order of
+    their declaration."""
+    sources = [source.look for source in Source if source.look]
+    draft, suffix = (
+        next(look for look in sources if look.key == key) for key in ("draft", "suffix")
+    )
+    first = [draft, CORRECTION, suffix, BONUS]
+    return first + [look for look in sources if look not in first]
+
+
+LOOKS: dict[str, Look] = {look.key: look for look in _looks()}
+
+
+def key_of(source: Source, kind: str | None = None) -> str:
+    """The look of an emitted token: its source, or for a target token whether it is a correction, a
+    bonus, or neither."""
+    return (kind or "target") if source is Source.TARGET else source.value

@@ -18,7 +18,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -249,29 +249,30 @@ class Notes:
     def take(self, tree: TokenTree, node: int, own: int) -> None:
         """Note for the node `own` what is noted of a node of another tree; of one that is noted
         already, only what is new."""
-        drawn = tree.drawn_from(node)
-        if drawn is not None:
-            self.drawn.setdefault(own, drawn)
-        turns = tree.turns(node)
-        if turns:
-            self.turns.setdefault(own, turns)
-        output = tree.draft_output(node)
-        if output is not None:
-            self.outputs.setdefault(own, output)
-        origins = tree.origins(node)
-        if len(origins) > 1:
-            self.origins.setdefault(own, origins)
+        if isinstance(tree, AnnotatedTree):
+            for mine, theirs in zip(self._parts, tree.notes._parts, strict=True):
+                if node in theirs:
+                    mine.setdefault(own, theirs[node])
+
+    @property
+    def _parts(self) -> tuple[dict[int, Any], ...]:
+        return self.drawn, self.turns, self.outputs, self.origins
+
+    def copy(self) -> Notes:
+        """Notes to which others may be added."""
+        return Notes(*map(dict, self._parts))
 
     def attach(self, tree: TokenTree) -> TokenTree:
         """The tree with these notes; itself if there are none."""
-        if not (self.drawn or self.outputs or self.origins):
+        if not any(self._parts):
             return tree
         return AnnotatedTree(tree.tokens, tree.parents, tree.provenance, tree.silent, self)
 
 
 @dataclass(frozen=True)
 class AnnotatedTree(TokenTree):
-    """A tree with notes beside its nodes; two that differ in their notes alone are equal."""
+    """A tree with notes beside its nodes; two of these that differ in their notes alone are
+    equal."""
 
     notes: Notes = field(default_factory=Notes, compare=False, repr=False)
 
@@ -437,16 +438,13 @@ class TreeBuilder:
         return tuple(numbers.values())[1:]
 
     def build(self) -> TokenTree:
-        notes = replace(self._notes)
-        for name in ("drawn", "turns", "outputs", "origins"):
-            setattr(notes, name, dict(getattr(notes, name)))
         tree = TokenTree(
             tuple(self._tokens),
             tuple(self._parents),
             tuple(self._provenance),
             frozenset(self._silent),
         )
-        return notes.attach(tree)
+        return self._notes.copy().attach(tree)
 
 
 def chain(root: int, tokens: Sequence[int], provenance: Provenance) -> TokenTree:

@@ -13,10 +13,14 @@ were drawn independently from one q, they are judged together by K-SEQ (SpecTr, 
 `block_verification` judges a drafted chain as a whole (Sun et al., arXiv 2403.10444). Under both
 the text follows the target's distribution, but it is not the text of plain sampling with the same
 seed.
+
+`typical_acceptance` (Medusa, arXiv 2401.10774, section 3.3.1) is NOT lossless: it keeps whatever
+the target finds likely enough, and the text follows no distribution of the target's.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
@@ -156,8 +160,53 @@ def block_verification(
         node = child
 
 
-SAMPLED_RULES = {"rejection": rejection_sampling, "block": block_verification}
-"""What judges a tree that was drawn, by the value of `acceptance`."""
+EPSILON, DELTA = 0.09, 0.3
+"""Of typical acceptance, as in the code of its authors; delta is the square root of epsilon."""
+
+
+def typical_acceptance(
+    tree: TokenTree,
+    probabilities: Callable[[int], Probabilities],
+    generator: Callable[[int], np.random.Generator],
+    witness: Witness | None = None,
+) -> tuple[tuple[int, ...], int]:
+    """The accepted path and the target token that follows it, NOT lossless (arXiv 2401.10774,
+    section 3.3.1); arguments as for `rejection_sampling`, but nothing is drawn and nobody is told.
+
+    A node is accepted where its parent is and its p is above min(EPSILON, DELTA * exp(-H(p))),
+    where H is the entropy of p in nats: the surer the target, the likelier a token has to be. The
+    path is the longest one, of equals the most probable. The target token is the likeliest.
+    """
+    scores, known = {0: 0.0}, {0: probabilities(0)}
+    for node in range(1, tree.proposals):
+        parent = tree.parents[node]
+        if parent not in scores:
+            continue
+        if parent not in known:
+            known[parent] = probabilities(parent)
+        p = known[parent]
+        chance = float(p[tree.tokens[node]])
+        if chance > typical_threshold(p):
+            scores[node] = scores[parent] + math.log(chance)
+    last = max(scores, key=lambda node: (tree.depths[node], scores[node]))
+    p = known[last] if last in known else probabilities(last)
+    return tuple(tree.path_to(last)), int(np.argmax(p))
+
+
+def typical_threshold(p: Probabilities) -> float:
+    """The probability above which typical acceptance keeps a token, given p [vocabulary]."""
+    possible = p[p > 0]
+    entropy = -float((possible * np.log(possible)).sum())
+    return min(EPSILON, DELTA * math.exp(-entropy))
+
+
+SAMPLED_RULES = {
+    "rejection": rejection_sampling,
+    "block": block_verification,
+    "typical": typical_acceptance,
+}
+"""What judges a tree instead of `verify` where the target samples, by the value of
+`acceptance`."""
 
 
 def _pick(
@@ -282,8 +331,8 @@ def _block(tree: TokenTree, node: int) -> list[int]:
 def block_chances(
     p: Sequence[Probabilities], q: Sequence[Probabilities], tokens: Sequence[int]
 ) -> tuple[list[float], list[float]]:
-    """Weights [tokens + 1] and chances [tokens] of a chain, given p and q [vocabulary] at the place
-    of each of its tokens.
+    """Weights [tokens + 1] and chances [tokens] of a chain, given p and q [vocabulary] at the
+    position of each of its tokens.
 
     weights  w_0 = 1, w_i = min(1, w_(i-1) p/q): the probability that at least i tokens are kept,
              given those i
@@ -315,20 +364,20 @@ def _judge_block(
     again at the next step, and must then have its own.
     """
     above = (node, *block[:-1])
-    p = [probabilities(place) for place in above]
-    drawn = [tree.drawn_from(place) for place in block]
+    p = [probabilities(parent) for parent in above]
+    drawn = [tree.drawn_from(child) for child in block]
     q = [_aligned(one, len(p[0])) for one in drawn if one is not None]
-    tokens = [tree.tokens[place] for place in block]
+    tokens = [tree.tokens[child] for child in block]
     weights, chances = block_chances(p, q, tokens)
     numbers = random.random(len(block))
     passed = [n for n, chance in enumerate(chances, 1) if numbers[n - 1] < chance]
     length = max(passed, default=0)
     if witness:
         facts = zip(above, block, numbers, p, q, tokens, chances, strict=True)
-        for n, (before, place, u, own, theirs, token, chance) in enumerate(facts):
+        for n, (before, child, u, own, theirs, token, chance) in enumerate(facts):
             both = float(own[token]), float(theirs[token])
             kept = n < length
-            witness.judged(Judgement(before, place, float(u), *both, chance, kept, "block"))
+            witness.judged(Judgement(before, child, float(u), *both, chance, kept, "block"))
     if length == len(block):
         return length, probabilities(block[-1])
     left = np.maximum(weights[length] * p[length] - q[length], 0.0)

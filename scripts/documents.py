@@ -11,24 +11,23 @@ written by hand. A method that has no page yet gets one to start from.
 from __future__ import annotations
 
 import argparse
-import functools
 import json
 import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import ouroboros_core
-from ouroboros_core import methods
-from ouroboros_core.benchmark import draft_shapes, report
-from ouroboros_core.benchmark.report import Row
+from ouroboros_core.benchmark import draft_shapes
 from ouroboros_core.cli import build_parser
 from ouroboros_core.cli.methods import describe
+from ouroboros_core.decoding import machines
 from ouroboros_core.decoding.trace import adapter
 from ouroboros_core.locations import assets
 from ouroboros_core.training.record import agreement_of
-from scripts import tree_picture
+from scripts import check_prices, measured_tables, tree_picture
+from visualize import learn
 from visualize.palette import LOOKS
 from visualize.tabs.drafts import records
 
@@ -48,16 +47,6 @@ STUB = """\
 <!-- settings: end -->
 """
 """The page of a method that nobody has written one for."""
-
-SEED_TABLE = {
-    "PLD": "prompt_lookup",
-    "SAM": "sam[auxiliary=none]",
-    "Token Recycling": "token_recycling",
-    "SAM[Token Recycling]": "sam",
-    "EAGLE-2": "eagle2",
-    "SAM[EAGLE-2]": "sam[auxiliary=eagle2]",
-}
-"""The methods of SAM-Decoding's table, and what they are called here."""
 
 
 def _part(name: str) -> re.Pattern[str]:
@@ -156,55 +145,6 @@ def settings_of(method: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-@functools.cache
-def _benchmark() -> dict[str, Any]:
-    data: dict[str, Any] = json.loads((assets() / "benchmark.json").read_text())
-    return data
-
-
-def bench_section() -> str:
-    """The benchmark's table with its command and environment, from the file that `make bench`
-    wrote."""
-    data = _benchmark()
-    table = [Row(**{**row, "ci95": tuple(row["ci95"])}) for row in data["rows"]]
-    environment = data["environment"]
-    where = (
-        f"{environment['processor']}, {environment['threads']} threads, {environment['dtype']}, "
-        f"torch {environment['torch']}, transformers {environment['transformers']}, "
-        f"Python {environment['python']}; "
-        f"{data['settings']['max_new_tokens']} new tokens at most"
-    )
-    shown = report.markdown(table, unmeasured(row.method for row in table))
-    return f"{shown}\n`{data['command']}` - {where}.\n"
-
-
-def unmeasured(measured: Iterable[str]) -> list[str]:
-    """The methods that have no row, under any setting."""
-    known = {name.partition("[")[0] for name in measured}
-    return [name for name in methods.available() if name not in known]
-
-
-def sam_section() -> str:
-    """SAM-Decoding's table on our pair, from the file that `make bench` wrote."""
-    found = {(row["method"], row["group"]): row for row in _benchmark()["rows"]}
-    lines = [
-        "| SAM-Decoding's name | here | tokens per pass | rows per token | speedup [95%] | over "
-        "hf-greedy "
-        "| tokens per pass, summarization |",
-        "|---|---|---:|---:|---:|---:|---:|",
-    ]
-    for name, method in SEED_TABLE.items():
-        row, summaries = found[method, report.OVERALL], found[method, "summarization"]
-        low, high = row["ci95"]
-        lines.append(
-            f"| {name} | `{method}` | {row['tokens_per_pass']:.2f} | {row['rows_per_token']:.1f} | "
-            f"{row['speedup']:.2f} "
-            f"[{low:.2f}, {high:.2f}] | {row['speedup_hf']:.2f} | "
-            f"{summaries['tokens_per_pass']:.2f} |"
-        )
-    return "\n".join(lines) + "\n"
-
-
 def drafts_section() -> str:
     """The drafts that ship, from the records of their training, and the table of shapes."""
     lines = [
@@ -224,6 +164,62 @@ def drafts_section() -> str:
     measured = assets() / "models" / "shapes.json"
     shapes = ["", draft_shapes.table(draft_shapes.read(measured))] if measured.exists() else []
     return "\n".join([*lines, *shapes, ""])
+
+
+def _quoted(numbers: dict[str, Any], name: str, scale: float) -> str:
+    number = numbers.get(name)
+    return f"{number.value * scale:.4g}" if number else "–"
+
+
+def machines_table() -> str:
+    """Machines to price a run with, and where their numbers come from."""
+    sheets = machines.sheets()
+    lines = [
+        "| id | machine | GB/s | TFLOPS | GB | share of bandwidth reached | µs per layer | "
+        "sources |",
+        "|---|---|---:|---:|---:|---:|---:|---|",
+    ]
+    used: dict[str, int] = {}
+    for name, sheet in sheets.machines.items():
+        numbers = sheet.numbers
+        marks = [used.setdefault(one.source, len(used) + 1) for one in numbers.values()]
+        cells = [
+            _quoted(numbers, what, scale)
+            for what, scale in (
+                ("bandwidth", 1e-9),
+                ("flops", 1e-12),
+                ("memory", 1e-9),
+                ("bandwidth_share", 1),
+                ("layer_seconds", 1e6),
+            )
+        ]
+        told = ", ".join(f"[{n}]" for n in sorted(set(marks)))
+        lines.append(f"| `{name}` | {sheet.name} | {' | '.join(cells)} | {told} |")
+    lines.append("")
+    for source, number in used.items():
+        document, address = sheets.sources[source]
+        lines.append(f"{number}. {document}{f': <{address}>' if address else ''}")
+    return "\n".join(lines) + "\n"
+
+
+def models_table() -> str:
+    """Sizes of models to price a run with, from their configurations."""
+    sheets = machines.sheets()
+    lines = [
+        "| id | model | parameters | of them in a pass | layers | KV bytes per token | "
+        "usual draft | source |",
+        "|---|---|---:|---:|---:|---:|---|---|",
+    ]
+    for name, sheet in sheets.models.items():
+        document, address = sheet.source
+        source = f"[{document}]({address})" if address else document
+        draft = f"`{sheet.draft}`" if sheet.draft else ""
+        lines.append(
+            f"| `{name}` | {sheet.name} | {sheet.total / 1e9:.3g} B | "
+            f"{sheet.size.parameters / 1e9:.3g} B | {sheet.layers} | {sheet.size.kv_bytes:,.0f} | "
+            f"{draft} | {source} |"
+        )
+    return "\n".join(lines) + "\n"
 
 
 def legend() -> str:
@@ -365,16 +361,39 @@ def nav() -> str:
     )
 
 
+def questions() -> str:
+    """docs/teaching.md: what Learn asks at its end, the answers, and the stop where each is
+    given."""
+    lines = ["| | question | answer | where |", "|---:|---|---|---|"]
+    for number, one in enumerate(learn.questions(), 1):
+        title = learn.chapters()[one["chapter"]]["title"]
+        where = f"chapter {one['chapter'] + 1}, *{title}*, stop {one['stop'] + 1}"
+        cells = (str(number), one["words"], one["answer"], where)
+        lines.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
+    return "\n".join(lines) + "\n"
+
+
 PARTS: dict[str, dict[str, Callable[[], str]]] = {
-    "README.md": {"methods": readme_methods},
+    "README.md": {"methods": readme_methods, "result": measured_tables.result},
     "mkdocs.yml": {"methods": nav},
     "docs/methods/index.md": {"methods": methods_table},
     "docs/page.md": {"legend": legend},
-    "docs/benchmarks.md": {"bench": bench_section, "sam": sam_section},
+    "docs/benchmarks.md": {
+        "bench": measured_tables.bench_section,
+        "sam": measured_tables.sam_section,
+        "pairs": measured_tables.pairs_section,
+    },
     "docs/training.md": {"drafts": drafts_section},
     "docs/command-line.md": {"commands": commands},
     "docs/python-api.md": {"names": names},
+    "docs/teaching.md": {"questions": questions},
     "docs/trace-format.md": {"schema": schema_tables},
+    "docs/what-if.md": {
+        "machines": machines_table,
+        "models": models_table,
+        "checked": lambda: "\n".join([*check_prices.runs(), ""]),
+        "papers": lambda: "\n".join([*check_prices.papers(), ""]),
+    },
 }
 """File -> its generated parts, but for the pages of the methods."""
 

@@ -1,13 +1,17 @@
-"""A new virtual environment from requirements.txt alone serves the page: python -m scripts.fresh
-[PYTHON ...]
+"""A new virtual environment with nothing else serves the page: python -m scripts.fresh
+[--wheel FILE] [PYTHON ...]
 
-By default with python3.11 and python3.12. For each it prints the versions that pip chose, and how
-long that and the start took.
+It is made from requirements.txt and serves the checkout, or from a wheel, which is then served out
+of an empty folder. By default with python3.11 and python3.12. For each it prints the versions that
+pip chose, and how long that and the start took.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
+import os
+import re
 import shutil
 import subprocess
 import sys
@@ -15,6 +19,7 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Sequence
 from pathlib import Path
 
 from tests import ROOT
@@ -24,12 +29,22 @@ PYTHONS = ("python3.11", "python3.12")
 SHOWN = ("torch", "transformers", "gradio", "plotly", "accelerate", "numpy")
 
 
-def install(python: str, folder: Path) -> Path:
-    """The interpreter of a new environment in `folder`, with the requirements and nothing else."""
+APP = ("app.py",)
+PACKAGE = ("-m", "ouroboros_core", "serve")
+"""How the page is started from a checkout, and from what is installed."""
+
+NAMED = r'rel=\\?"(?:module)?preload\\?" href=\\?"([^"\\]+)'
+"""What the page's head names, which stands in Gradio's JSON."""
+
+
+def install(python: str, folder: Path, wheel: Path | None = None) -> Path:
+    """The interpreter of a new environment in `folder`, with the requirements and nothing else, or
+    with a wheel and what it needs."""
     subprocess.run([python, "-m", "venv", str(folder)], check=True)
     fresh = folder / "bin" / "python"
     command = [str(fresh), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    subprocess.run([*command, "--requirement", str(ROOT / "requirements.txt")], check=True)
+    what = [str(wheel)] if wheel else ["--requirement", str(ROOT / "requirements.txt")]
+    subprocess.run([*command, *what], check=True)
     return fresh
 
 
@@ -44,16 +59,21 @@ def versions(fresh: Path) -> str:
     return ", ".join(f"{name} {found[name]}" for name in SHOWN)
 
 
-def serve(fresh: Path) -> None:
-    """The page starts, loads its models, writes a few tokens, and ends in order; raises
-    RuntimeError otherwise."""
+def serve(fresh: Path, page: Sequence[str] = APP, folder: Path = ROOT) -> None:
+    """The page starts in `folder`, opens, loads its models, writes a few tokens, and ends in order;
+    raises RuntimeError otherwise.
+
+    page  arguments of the interpreter
+    """
     port = free_port()
+    bare = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     with tempfile.TemporaryFile("w+") as log:
         process = subprocess.Popen(
-            [str(fresh), "app.py", "--port", str(port)], cwd=ROOT, stdout=log, stderr=log
+            [str(fresh), *page, "--port", str(port)], cwd=folder, env=bare, stdout=log, stderr=log
         )
         try:
             wait(f"http://127.0.0.1:{port}/healthz", process)
+            look(f"http://127.0.0.1:{port}")
             asked = (
                 f"from gradio_client import Client; print(Client('http://127.0.0.1:{port}', "
                 "verbose=False).predict("
@@ -73,6 +93,18 @@ def serve(fresh: Path) -> None:
             process.kill()
 
 
+def look(url: str) -> None:
+    """Open the page and what its head names, fonts and modules; raises RuntimeError where there is
+    none."""
+    with urllib.request.urlopen(url, timeout=30) as answer:
+        named = re.findall(NAMED, answer.read().decode())
+    for one in named:
+        with urllib.request.urlopen(f"{url}/{one}", timeout=30) as answer:
+            answer.read()
+    if not {".js", ".woff2"} <= {Path(one).suffix for one in named}:
+        raise RuntimeError(f"the page names no modules or no fonts, only {named}")
+
+
 def wait(url: str, process: subprocess.Popen[bytes]) -> None:
     """Until the models are there."""
     for _ in range(600):
@@ -90,7 +122,11 @@ def wait(url: str, process: subprocess.Popen[bytes]) -> None:
 
 
 def main() -> None:
-    for python in sys.argv[1:] or PYTHONS:
+    parser = argparse.ArgumentParser(prog="python -m scripts.fresh", allow_abbrev=False)
+    parser.add_argument("--wheel", type=Path, metavar="FILE", help="what is installed and served")
+    parser.add_argument("pythons", nargs="*", metavar="PYTHON", default=PYTHONS)
+    arguments = parser.parse_args()
+    for python in arguments.pythons:
         if (
             shutil.which(python) is None
             or subprocess.run([python, "--version"], capture_output=True, check=False).returncode
@@ -101,9 +137,13 @@ def main() -> None:
             )
         with tempfile.TemporaryDirectory() as folder:
             began = time.monotonic()
-            fresh = install(python, Path(folder) / "venv")
+            fresh = install(python, Path(folder) / "venv", arguments.wheel)
             installed = time.monotonic()
-            serve(fresh)
+            if arguments.wheel:
+                (empty := Path(folder) / "empty").mkdir()
+                serve(fresh, PACKAGE, empty)
+            else:
+                serve(fresh)
             times = (
                 f"{installed - began:.0f} s to install, {time.monotonic() - installed:.0f} s to "
                 "serve"

@@ -21,7 +21,7 @@ from ouroboros_core.decoding.trace import Trace
 from ouroboros_core.decoding.trace_io import read_trace
 from ouroboros_core.locations import assets
 from visualize import views
-from visualize.server import compute
+from visualize.server import showing
 from visualize.server import models
 from visualize.server import runner
 from visualize.server.updates import Finished, Progress, Started
@@ -46,12 +46,12 @@ class Stream(runner.Runner):
             new = texts[first : ends[end - 1]]
             part = views.steps_view(steps[shown:end], new, task.sampling, views.piece_of(trace))
             view = {{"run": "stream", "seq": seq, "from": shown, "steps": part, "status": f"step {{end}}"}}
-            charts = compute.growing(steps[:end]) if compute.draw_anew(end, drawn) else {{}}
+            charts = showing.growing(steps[:end]) if showing.draw_anew(end, drawn) else {{}}
             yield Progress(tuple(steps[shown:end]), tuple(new), {{}}, view, charts)
-            drawn = end if compute.draw_anew(end, drawn) else drawn
+            drawn = end if showing.draw_anew(end, drawn) else drawn
             time.sleep(1 / 20)
         view = views.run_view(trace, None, run="stream", seq=10**6, badge_text="live")
-        yield Finished(trace, None, None, None, view, compute.all_charts(trace, None))
+        yield Finished(trace, None, None, None, view, showing.all_charts(trace, None))
 
 runner.Runner = Stream
 models.Models.start = lambda self: None

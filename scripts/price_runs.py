@@ -7,8 +7,7 @@ python -m scripts.price_runs --methods 'speculative,speculative[gamma=4],union' 
 
 The seconds are those that the cost model gives to each pass (`ouroboros_core.adaptive.cost_model`),
 prompt reading included, so that the figures of a busy machine are those of an idle one; what passes
-cost is measured when the pair is loaded. Rows of a draft pass are not recorded: each counts as one
-over a single row.
+cost is measured when the pair is loaded, or was measured before (`--costs`).
 """
 
 from __future__ import annotations
@@ -22,11 +21,13 @@ from pathlib import Path
 from ouroboros_core import methods
 from ouroboros_core.adaptive.profiler import read_costs
 from ouroboros_core.benchmark.entrants import BASELINE, MethodEntrant, parse
-from ouroboros_core.benchmark.prompts import own_prompts, read, spread
+from ouroboros_core.benchmark.prompts import Question, own_prompts, read, spread
 from ouroboros_core.cli import options
 from ouroboros_core.decoding.trace import Trace
+from ouroboros_core.hyperparameters import AUTO
 from ouroboros_core.loading.pairs import Pair
-from ouroboros_core.methods.base import TRAINED, Need
+from ouroboros_core.methods.drafting import readable
+from ouroboros_core.methods.needs import TRAINED, Need
 from ouroboros_core.sampling import Sampling
 
 
@@ -40,33 +41,48 @@ def seconds(pair: Pair, trace: Trace) -> float:
     drafter = costs.heads.get(kinds[0]) if kinds else drafter
     total = costs.target.reading * context
     if drafter is not None and any(step.draft_passes for step in trace.steps):
-        total += drafter.reading * context
+        fixed = trace.hyperparameters.get("gamma", AUTO) != AUTO
+        read = context if fixed else readable(costs.sizing, context, trace.max_new_tokens)
+        total += drafter.reading * read
     for step in trace.steps:
         total += costs.target.of(step.width, context)
-        total += step.draft_passes * drafter.of(1, context) if drafter else 0.0
+        if drafter is not None and step.draft_passes:
+            rows = max(1.0, step.draft_rows / step.draft_passes)
+            total += step.draft_passes * drafter.of(rows, context)
         context += len(step.tokens)
     return total
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def add_options(parser: argparse.ArgumentParser, max_new_tokens: int) -> None:
+    """What is run: pair, methods, prompts, and costs."""
     options.add_pair(parser)
-    parser.add_argument("--methods", required=True)
+    parser.add_argument("--methods")
     parser.add_argument(
         "--prompts",
         metavar="FILE",
         help="questions in Spec-Bench's format (default: the project's own)",
     )
     parser.add_argument("--limit", type=int, default=12)
-    parser.add_argument("--max-new-tokens", type=int, default=32)
+    parser.add_argument("--max-new-tokens", type=int, default=max_new_tokens)
     parser.add_argument("--json", metavar="FILE", help="writes the figures of every prompt")
     parser.add_argument("--costs", metavar="FILE", help="costs that were measured before")
-    arguments = parser.parse_args()
+
+
+def asked(arguments: argparse.Namespace) -> tuple[Pair, list[Question]]:
+    """The pair with the costs that were asked for, and the prompts."""
     pair = options.load_pair(arguments)
     if arguments.costs:
         pair = replace(pair, costs=read_costs(json.loads(Path(arguments.costs).read_text())))
     questions = read(Path(arguments.prompts)) if arguments.prompts else own_prompts()
-    questions = spread(questions, arguments.limit)
+    return pair, spread(questions, arguments.limit)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    add_options(parser, max_new_tokens=32)
+    parser.set_defaults(methods=BASELINE)
+    arguments = parser.parse_args()
+    pair, questions = asked(arguments)
     entrants = [MethodEntrant(pair, spec) for spec in parse(arguments.methods, Sampling())]
     found: dict[str, list[tuple[str, float, float, float]]] = {
         entrant.label: [] for entrant in entrants

@@ -2,8 +2,9 @@
 
 What is run is said in assets/traces/gallery.json. Without names all are recorded that are missing
 or are not what that file says; what is done is kept, so that an interrupted recording goes on.
-Plain decoding and the method alternate. A run's file is its repeat with the median speedup, and
-assets/traces/measured.json keeps all speedups, and what the plain run beside that repeat took.
+Plain decoding and the method run in turn, see `ouroboros_core.benchmark.protocol`. A run's file is
+its repeat with the median speedup, and assets/traces/measured.json keeps all speedups, and what the
+plain run beside that repeat took.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from dataclasses import astuple, dataclass, replace
+from collections.abc import Sequence
+from dataclasses import astuple, replace
 from functools import cache
 from math import inf
 from pathlib import Path
@@ -20,6 +22,8 @@ from typing import Any
 
 from ouroboros_core import methods
 from ouroboros_core.adaptive.profiler import pass_seconds
+from ouroboros_core.benchmark import protocol
+from ouroboros_core.benchmark.protocol import Round, Speedup
 from ouroboros_core.decoding import metrics
 from ouroboros_core.decoding.generation import Generation, Task
 from ouroboros_core.decoding.trace import Trace
@@ -31,7 +35,9 @@ from ouroboros_core.sampling import Sampling
 
 PLAIN = "autoregressive"
 WARM_UP_TOKENS = 8
-REPEATS, ROUNDS = 3, 8
+METHOD = 1
+"""Its lane in a round; that of plain decoding is 0."""
+REPEATS, ROUNDS = protocol.ROUNDS, 8
 """Repeats that count, and rounds at most: one on a busy machine does not count."""
 SLOWER = 1.15
 """If passes of plain decoding take this multiple of the least that a pass over one row takes, the
@@ -94,59 +100,44 @@ def record(pair: Pair, gallery: Facts, facts: Facts) -> Trace:
     return replace(trace, target=named.get("target", trace.target), draft=draft or trace.draft)
 
 
-@dataclass(frozen=True)
-class Round:
-    """Plain decoding and the method, one after the other; row: seconds of a pass over one row
-    before them, without the drawing of a token; infinite where that takes time."""
-
-    plain: Trace
-    trace: Trace
-    row: float
-
-    def __str__(self) -> str:
-        """Milliseconds of passes, and what `metrics.busy` says."""
-        sign, _ = metrics.busy(self.trace, self.plain) or ("steady", 0.0)
-        return f"{1e3 * self.plain_pass:.1f} ms, one row {1e3 * self.row:.1f} ms, {sign}"
-
-    @property
-    def speedup(self) -> float:
-        return metrics.speedup(self.trace, self.plain) or 0.0
-
-    @property
-    def plain_pass(self) -> float:
-        return median(step.seconds.verify for step in self.plain.steps)
+def plain_pass(one: Round) -> float:
+    """Seconds of a pass of plain decoding, the median."""
+    return median(step.seconds.verify for step in one.plain.steps)
 
 
 def repeats(pair: Pair, gallery: Facts, facts: Facts) -> list[Round]:
     """Rounds that count, by speedup; raises RuntimeError if the machine stays busy, or if a text
     does not repeat."""
-    plain = {"prompt": facts["prompt"], "method": PLAIN}
-    greedy = sampling_of(gallery, plain).temperature == 0
-    for one in (plain, facts):
-        Generation(pair, _task(gallery, one, WARM_UP_TOKENS)).run()
-    rounds: list[Round] = []
-    least = inf
-    for _ in range(ROUNDS):
-        row = _calm(pair, least)
-        least = min(least, row)
-        rounds.append(
-            Round(
-                record(pair, gallery, plain), record(pair, gallery, facts), row if greedy else inf
-            )
-        )
-        good = _steady(rounds)
-        if len(good) >= REPEATS:
-            break
-    else:
-        raise RuntimeError(f"the machine is busy: {'; '.join(map(str, rounds))}")
-    for part in ("plain", "trace"):
-        texts = {getattr(one, part).tokens for one in good}
-        if len(texts) > 1:
-            raise RuntimeError(f"the {part} texts of equal runs differ")
-    if "acceptance" not in facts and good[0].plain.tokens != good[0].trace.tokens:
-        where = metrics.first_difference(good[0].plain.tokens, good[0].trace.tokens)
+    lanes = {"prompt": facts["prompt"], "method": PLAIN}, facts
+    greedy = sampling_of(gallery, lanes[0]).temperature == 0
+    for lane in lanes:
+        Generation(pair, _task(gallery, lane, WARM_UP_TOKENS)).run()
+    rows: list[float] = []
+
+    def run(number: int, lane: int) -> Trace:
+        if number == len(rows):
+            rows.append(_calm(pair, min(rows, default=inf)))
+        return record(pair, gallery, lanes[lane])
+
+    def steady(rounds: Sequence[Round]) -> list[Round]:
+        return _steady(rounds, rows if greedy else [])
+
+    measuring = protocol.measure(
+        len(lanes), protocol.at_once(run), rounds=REPEATS, again=ROUNDS - REPEATS, steady=steady
+    )
+    found = protocol.last(measuring)
+    if not found.enough:
+        told = (f"{1e3 * plain_pass(one):.1f} ms a pass" for one in found.every)
+        least = f"one row takes {1e3 * min(rows):.1f} ms"
+        raise RuntimeError(f"the machine is busy: {least}, plain decoding {'; '.join(told)}")
+    for number, name in enumerate(("plain", "method's")):
+        if len({trace.tokens for trace in found.traces(number)}) > 1:
+            raise RuntimeError(f"the {name} texts of equal runs differ")
+    plain, trace = found.rounds[0].traces
+    if "acceptance" not in facts and plain.tokens != trace.tokens:
+        where = metrics.first_difference(plain.tokens, trace.tokens)
         raise RuntimeError(f"the text is not that of plain decoding from token {where} on")
-    return sorted(good[:REPEATS], key=lambda one: one.speedup)
+    return sorted(found.rounds, key=lambda one: one.speedup(METHOD))
 
 
 def _calm(pair: Pair, least: float) -> float:
@@ -160,14 +151,11 @@ def _calm(pair: Pair, least: float) -> float:
     return row
 
 
-def _steady(rounds: list[Round]) -> list[Round]:
-    """Those on an idle machine."""
-    least = min(min(one.row, one.plain_pass) for one in rounds)
-    return [
-        one
-        for one in rounds
-        if one.plain_pass <= SLOWER * least and metrics.busy(one.trace, one.plain) is None
-    ]
+def _steady(rounds: Sequence[Round], rows: Sequence[float]) -> list[Round]:
+    """Those on an idle machine. rows: seconds of a pass over one row before each, without the
+    drawing of a token; empty where that takes time."""
+    least = min([*rows, *map(plain_pass, rounds)])
+    return [one for one in protocol.idle(rounds) if plain_pass(one) <= SLOWER * least]
 
 
 def stale(gallery: Facts, name: str) -> bool:
@@ -229,11 +217,12 @@ def make(pair: Pair, gallery: Facts, name: str) -> None:
     if read_trace((folder() / f"{plain}.json").read_bytes()).tokens != middle.plain.tokens:
         raise RuntimeError(f"the plain text is not that of {plain}: record that anew")
     seconds = [[round(n, 6) for n in astuple(step.seconds)] for step in middle.plain.steps]
-    _write(name, middle.trace)
-    _keep(name, {"speedups": [round(one.speedup, 4) for one in rounds], "plain": seconds})
-    speedups = ", ".join(f"{one.speedup:.2f}" for one in rounds)
-    length = metrics.mean_acceptance_length(middle.trace)
-    print(f"{name}: {length:.2f} tokens a pass, speedups {speedups}", flush=True)
+    trace = middle.traces[METHOD]
+    _write(name, trace)
+    speedups = Speedup(tuple(one.speedup(METHOD) for one in rounds))
+    _keep(name, {"speedups": [round(one, 4) for one in speedups.each], "plain": seconds})
+    length = metrics.mean_acceptance_length(trace)
+    print(f"{name}: {length:.2f} tokens a pass, speedup {speedups}", flush=True)
 
 
 def main() -> None:

@@ -6,25 +6,37 @@
 from __future__ import annotations
 
 import io
-import json
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import plotly.graph_objects as go
 from PIL import Image
 
-from ouroboros_core.benchmark.report import Row
+from ouroboros_core.decoding import metrics
 from ouroboros_core.locations import assets
 from tests.browser import chromium, server
 from tests.visitor import open_tab
-from visualize import record_figures
+from visualize import gallery, record_figures, result_figures
+from visualize.results import Benchmark, Over
+from visualize.tabs.generate import RECORDED
 
 PICTURES = ((1440, 900, "light"), (1440, 900, "dark"), (390, 844, "light"))
 """Width, height and colour scheme of each set of pictures."""
-FRAME, FRAMES_A_SECOND, COLOURS = (1120, 700), 4, 48
-"""The animated picture: size of a frame, and what keeps the file below three megabytes."""
+FRAME, FRAMES, COLOURS, LAST_MS = (1120, 700), 32, 256, 4000
+"""The animated picture: size of a frame, how many there are, their colours, and how long the last
+one stays."""
+MOST_BYTES = 3_000_000
+SEEK = """(seconds) => document.dispatchEvent(
+  new CustomEvent('ouro:seek', { detail: { run: 'recorded', seconds } })
+)"""
+TYPEFACE = """async () => {
+  const fonts = ['16px Inter', '16px "JetBrains Mono"'];
+  await Promise.all(fonts.map((font) => document.fonts.load(font)));
+  await document.fonts.ready;
+}"""
 
 
 def main(what: str = "all") -> None:
@@ -40,6 +52,7 @@ def main(what: str = "all") -> None:
                 page = still.new_page()
                 page.goto(f"{url}/?__theme={scheme}")
                 page.get_by_text("Ready:").wait_for(timeout=60_000)
+                _in_its_typeface(page)
 
                 def shoot(
                     name: str, page: Any = page, suffix: str = f"{width}-{scheme}", **more: Any
@@ -61,24 +74,58 @@ def _watch(page: Any, shoot: Callable[..., None]) -> None:
     page.keyboard.press("Escape")
 
 
+def _in_its_typeface(page: Any) -> None:
+    """Wait until the page's own fonts are drawn."""
+    page.evaluate(TYPEFACE)
+    page.wait_for_timeout(500)
+
+
 def _animate(browser: Any, url: str, path: Path) -> None:
-    """The page as it plays its first run, as a visitor sees it who has just come."""
-    width, height = FRAME
-    page = browser.new_page(viewport={"width": width, "height": height})
+    """The first run as it plays, at its own speed: the moments of its clock, evenly spaced. What
+    this machine takes for a picture does not matter.
+
+    Raises ValueError where the file is larger than `MOST_BYTES`.
+    """
+    width, height = PICTURES[0][:2]
+    size = {"width": width, "height": height}
+    page = browser.new_page(viewport=size, reduced_motion="reduce")
     page.goto(f"{url}/?__theme=light")
-    page.wait_for_selector("#token-view .ouro-token", state="attached")
-    frames: list[Any] = []
-    playing = "document.querySelector('#token-view .ouro-step-button[title^=Pause]')"
-    page.wait_for_function(playing)
-    while page.evaluate(f"!!{playing}") and len(frames) < 60:
-        frames.append(Image.open(io.BytesIO(page.screenshot())).convert("RGB"))
-        page.wait_for_timeout(1000 / FRAMES_A_SECOND)
-    frames.append(Image.open(io.BytesIO(page.screenshot())).convert("RGB"))
-    palette = frames[-1].quantize(COLOURS)
-    drawn = [frame.quantize(COLOURS, palette=palette, dither=Image.Dither.NONE) for frame in frames]
-    shown = [round(1000 / FRAMES_A_SECOND)] * (len(drawn) - 1) + [4000]
-    drawn[0].save(path, save_all=True, append_images=drawn[1:], duration=shown, loop=0)
+    page.wait_for_selector("#token-view .ouro-token")
+    page.get_by_text("Ready:").wait_for(timeout=60_000)
+    _in_its_typeface(page)
+    trace = gallery.trace(RECORDED)
+    first, last = metrics.seconds_to_token(trace)[0], metrics.total_seconds(trace)
+    pause = (last - first) / (FRAMES - 1)
+    moments = [first + pause * n for n in range(FRAMES)]
+    drawn = [_frame(page, moment) for moment in moments]
     page.close()
+    palette = _palette(drawn)
+    drawn = [frame.quantize(COLOURS, palette=palette, dither=Image.Dither.NONE) for frame in drawn]
+    shown = [round(1000 * pause)] * (FRAMES - 1) + [LAST_MS]
+    drawn[0].save(path, save_all=True, append_images=drawn[1:], duration=shown, loop=0)
+    if path.stat().st_size > MOST_BYTES:
+        raise ValueError(
+            f"{path} has {path.stat().st_size} bytes, at most {MOST_BYTES} are allowed: lower "
+            "FRAMES, FRAME or COLOURS"
+        )
+
+
+def _palette(frames: Sequence[Any]) -> Any:
+    """The colours of the whole run."""
+    some = frames[:: len(frames) // 4]
+    width, height = FRAME
+    strip = Image.new("RGB", (width, height * len(some)))
+    for place, frame in enumerate(some):
+        strip.paste(frame, (0, height * place))
+    return strip.quantize(COLOURS, method=Image.Quantize.FASTOCTREE)
+
+
+def _frame(page: Any, moment: float) -> Any:
+    """Watch at a moment of the recorded run, in seconds."""
+    page.evaluate(SEEK, moment)
+    page.wait_for_timeout(150)
+    picture = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
+    return picture.resize(FRAME, Image.Resampling.LANCZOS)
 
 
 def _race(page: Any, shoot: Callable[..., None]) -> None:
@@ -103,11 +150,11 @@ def _sweep(page: Any, shoot: Callable[..., None]) -> None:
 def _learn(page: Any, shoot: Callable[..., None]) -> None:
     open_tab(page, "Learn")
     page.wait_for_selector("#learn-view .ouro-token")
-    page.locator(".ouro-learn-chapter").nth(5).click()
+    page.locator(".ouro-learn-chapter").nth(6).click()
     page.locator(".ouro-learn-next").click()
     shoot("learn")
-    page.locator(".ouro-learn-chapter").nth(7).click()
-    for _ in range(2):
+    page.locator(".ouro-learn-chapter").last.click()
+    for _ in range(3):
         page.locator(".ouro-learn-next").click()
     page.wait_for_selector(".ouro-theory-speedup .main-svg")
     page.evaluate("scrollTo(0, 0)")
@@ -129,20 +176,17 @@ def _results(page: Any, shoot: Callable[..., None]) -> None:
 
 def _benchmark(browser: Any, folder: Path) -> None:
     """The figure of docs/benchmarks.md, from the file that `make bench` wrote."""
-    data = json.loads((assets() / "benchmark.json").read_text())
-    rows = [Row(**{**row, "ci95": tuple(row["ci95"])}) for row in data["rows"]]
-    environment = data["environment"]
-    machine = f"{environment['processor']}, {environment['threads']} threads"
+    found = Benchmark.read(assets() / "benchmark.json")
+    bars = result_figures.few(found.bars(Over.PLAIN))
+    figure = go.Figure(result_figures.speedups(bars, Over.PLAIN))
+    title = f"{found.target} on {found.where}, {found.questions} prompts"
+    figure.update_layout(template="plotly_white", margin={"l": 16, "r": 60, "t": 90, "b": 16})
+    figure.update_layout(title={"text": title, "font": {"size": 13}, "y": 0.98, "yanchor": "top"})
+    figure.update_xaxes(title="speedup over plain decoding")
     with tempfile.TemporaryDirectory() as scratch:
         path = Path(scratch) / "benchmark.html"
-        record_figures.write_page(
-            record_figures.speedups_by_group(
-                rows,
-                f"{machine}, {environment['dtype']}",
-            ),
-            path,
-        )
-        page = browser.new_page(viewport={"width": 1200, "height": 560})
+        record_figures.write_page(figure, path)
+        page = browser.new_page(viewport={"width": 1000, "height": 560})
         page.goto(path.as_uri())
         page.wait_for_selector(".main-svg")
         page.wait_for_timeout(500)

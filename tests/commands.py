@@ -6,10 +6,11 @@ from __future__ import annotations
 import io
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any
 
+import psutil
 import pytest
 
 from ouroboros_core.cli import main
@@ -50,3 +51,20 @@ def asking(capsys: pytest.CaptureFixture[str]) -> Iterator[Ask]:
             return Answer(list(arguments), code, said.out, said.err)
 
         yield ask
+
+
+@contextmanager
+def running(command: Sequence[str], **more: Any) -> Iterator[subprocess.Popen[str]]:
+    """A process of its own, whose output is kept; it ends with the block at the latest, and so does
+    what it has started."""
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(command, cwd=ROOT, stdout=pipe, stderr=pipe, text=True, **more)
+    try:
+        yield process
+    finally:
+        with suppress(psutil.NoSuchProcess):
+            for one in psutil.Process(process.pid).children(recursive=True):
+                with suppress(psutil.NoSuchProcess):
+                    one.kill()
+        process.kill()
+        process.communicate()

@@ -59,12 +59,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("served")
 
 
+@pytest.fixture(autouse=True, scope="session")
+def no_verdict_on_speed() -> Iterator[None]:
+    """What computes a pass never depends on how busy the machine is."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("ouroboros_core.loading.speed.slowness", lambda _: 1.0)
+        yield
+
+
 @pytest.fixture(scope="session")
 def url() -> Iterator[str]:
-    """The page, as most tests have it; one that needs another starts its own."""
+    """The page, as most tests have it, with prompts that wait for Stop; a test that needs another
+    starts its own."""
+    from tests import waiting
     from tests.browser import server
 
-    with server("--dtype", "float32") as address:
+    with server("--dtype", "float32", program=waiting.PROGRAM) as address:
         yield address
 
 

@@ -26,14 +26,22 @@ GROUND = {
     "words",
     "version",
 }
-HELD = {"methods.base", "methods.combine", "methods.copying", "methods.drafting"}
+STEP = {"methods.base", "methods.step", "methods.adjustable"}
+"""What a method is, and what it is told."""
+HELD = STEP | {
+    "methods.needs",
+    "methods.assisted",
+    "methods.combine",
+    "methods.copying",
+    "methods.drafting",
+}
 """What several methods hold or are made of."""
 _DECODING = GROUND | {"lookup", "methods", "adaptive", "models", "loading", "decoding"}
 MAY_USE = {
     "lookup": GROUND | {"lookup"},
     "models": GROUND | {"models"},
     "methods": GROUND | {"lookup"} | HELD,
-    "adaptive": GROUND | {"methods.base", "adaptive"},
+    "adaptive": GROUND | STEP | {"adaptive"},
     "loading": GROUND | {"lookup", "models", "adaptive", "loading"},
     "decoding": _DECODING,
     "benchmark": _DECODING | {"benchmark"},
@@ -53,19 +61,26 @@ def modules(folder: str) -> list[Path]:
 
 def imports(path: Path, *, top_level_only: bool = False) -> set[str]:
     """Every absolute module name a file imports; those under TYPE_CHECKING bind nothing at run time
-    and do not count."""
+    and do not count. Of `from a import b` they are a and a.b."""
     found: set[str] = set()
+    for module, name in statements(path, top_level_only=top_level_only):
+        found |= {module, f"{module}.{name}"} if name else {module}
+    return found
+
+
+def statements(path: Path, *, top_level_only: bool = False) -> set[tuple[str, str]]:
+    """What a file imports: (a, b) of `from a import b`, and (a, "") of `import a`."""
+    found: set[tuple[str, str]] = set()
 
     def visit(node: ast.AST, inside: bool) -> None:
         for child in ast.iter_child_nodes(node):
             if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
                 continue
             if isinstance(child, ast.Import) and not (inside and top_level_only):
-                found.update(alias.name for alias in child.names)
+                found.update((alias.name, "") for alias in child.names)
             elif isinstance(child, ast.ImportFrom) and not (inside and top_level_only):
                 assert child.level == 0, f"{path}: imports are absolute"
-                found.add(child.module or "")
-                found.update(f"{child.module}.{alias.name}" for alias in child.names)
+                found.update((child.module or "", alias.name) for alias in child.names)
             visit(child, inside or isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef))
 
     visit(ast.parse(path.read_text()), False)
@@ -94,6 +109,36 @@ def test_the_core_imports_downwards_only(path: Path) -> None:
     assert beyond <= packages, f"{path.name} reaches up or across to {sorted(beyond - packages)}"
 
 
+def imported_modules(path: Path, known: set[str]) -> set[str]:
+    """The modules among `known` that a file imports anywhere, inside functions, too; of `from a
+    import b` it is a.b where that is a module, else a."""
+    pairs = ((module, f"{module}.{name}") for module, name in statements(path))
+    return {whole if whole in known else module for module, whole in pairs} & known
+
+
+def circles(graph: dict[str, set[str]]) -> set[str]:
+    """The modules that reach themselves: what is left when those that import nothing that is left
+    are taken away, and then those that nothing left imports."""
+    left = {name: set(targets) for name, targets in graph.items()}
+    while ends := {name for name, targets in left.items() if not targets & left.keys()}:
+        left = {name: targets for name, targets in left.items() if name not in ends}
+    while starts := left.keys() - set().union(*left.values()):
+        left = {name: targets for name, targets in left.items() if name not in starts}
+    return set(left)
+
+
+def test_no_module_of_the_core_reaches_itself_by_its_imports_lazy_ones_included() -> None:
+    def name(path: Path) -> str:
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        return ".".join(parts).removesuffix(".__init__")
+
+    paths = {name(path): path for path in modules("ouroboros_core")}
+    graph = {one: imported_modules(path, paths.keys() - {one}) for one, path in paths.items()}
+    assert "ouroboros_core.decoding.notebook" in graph["ouroboros_core.decoding.trace"], "lazily"
+    assert circles(graph) == set()
+    assert circles({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": set()}) == {"b", "c"}
+
+
 @pytest.mark.parametrize("path", modules("ouroboros_core"), ids=lambda p: str(p.relative_to(ROOT)))
 def test_torch_stays_in_its_packages(path: Path) -> None:
     parts = path.relative_to(ROOT / "ouroboros_core").with_suffix("").parts
@@ -108,10 +153,10 @@ def test_torch_stays_in_its_packages(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", modules("visualize"), ids=lambda p: str(p.relative_to(ROOT)))
-def test_only_components_tabs_and_server_know_gradio(path: Path) -> None:
+def test_only_components_tabs_server_and_what_joins_them_know_gradio(path: Path) -> None:
     parts = path.relative_to(ROOT / "visualize").parts
     names = imports(path)
-    if parts[0] not in ("components", "tabs", "server"):
+    if parts[0] not in ("components", "tabs", "server", "page.py"):
         assert not {n for n in names if within(n, {"gradio", "torch", "transformers"})}
 
 
@@ -184,3 +229,14 @@ def test_a_script_uses_of_the_others_what_it_imports_and_leaves_nothing_on_windo
     assert own - declared - taken == set()
     assert {one for one in taken if not re.search(rf"\b{one}\b", code)} == set()
     assert set(re.findall(r"\b(?:window|globalThis)\.(\w+)", code)) <= {"Plotly"}
+
+
+@pytest.mark.parametrize("folder", ["js", "css"])
+def test_lines_of_scripts_and_styles_have_100_columns(folder: str) -> None:
+    wide = [
+        f"{path.name}:{number}"
+        for path in sorted((ROOT / "assets" / folder).iterdir())
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if len(line) > 100
+    ]
+    assert not wide, f"wider than 100 columns: {', '.join(wide)} (npx prettier --print-width 100)"

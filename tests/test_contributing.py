@@ -19,7 +19,6 @@ import pytest
 
 from ouroboros_core import methods
 from ouroboros_core.cli import build_parser
-from ouroboros_core.sampling import Sampling
 from tests import ROOT
 from tests.test_architecture import GROUND, MAY_USE, TORCH_PACKAGES
 
@@ -54,9 +53,10 @@ SETTINGS = {
 NAMES = {"echo": "Echo", "several": "Several drafts"}
 PAGE = """
 import gradio, json
+from visualize import gallery
 from visualize.tabs.inputs import RunInputs
 with gradio.Blocks():
-    inputs = RunInputs(256)
+    inputs = RunInputs(256, gallery.trace("stack-union"))
     inputs.build_prompt()
     inputs.build_method()
     inputs.build_settings()
@@ -329,16 +329,6 @@ def test_the_table_of_packages_is_that_of_the_imports_that_are_checked() -> None
     assert all("ground floor" in cell for cell in said.values())
     (torch,) = re.findall(r"Torch is imported at the top of a file only in (.+?)\.", PROSE)
     assert set(NAMED.findall(torch)) == TORCH_PACKAGES
-
-
-def test_the_settings_it_names_are_settings() -> None:
-    (named,) = re.findall(r"Settings: (.+?)\. What has a name", PROSE, re.DOTALL)
-    known = {
-        name
-        for method in methods.available().values()
-        for name in method.Hyperparameters.settings()
-    }
-    assert set(NAMED.findall(named)) <= known | set(Sampling.settings())
 
 
 def test_the_guide_is_short() -> None:

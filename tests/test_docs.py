@@ -16,13 +16,14 @@ from pathlib import Path
 
 import pytest
 
-import app
 import ouroboros_core
 from ouroboros_core import methods
 from ouroboros_core.benchmark import draft_shapes, peers, prompts, report
 from ouroboros_core.cli import build_parser
-from scripts import documents, mkdocs_hooks, tree_picture
+from ouroboros_core.words import say
+from scripts import documents, measured_tables, mkdocs_hooks, tree_picture
 from tests import ROOT
+from visualize import learn
 
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
@@ -76,6 +77,29 @@ def test_every_method_has_a_page_and_every_page_a_method() -> None:
     }
 
 
+def test_the_lesson_plans_name_chapters_that_there_are_and_all_of_their_ids() -> None:
+    text = TEXTS["docs/teaching.md"]
+    ids = re.search(r"The ids, in order: ([^.]+)\.", text)
+    assert ids and re.findall(r"`(\w+)`", ids[1]) == [one["id"] for one in learn.chapters()]
+    plans = re.findall(r"\| (Learn, [^|]+?) \|", text)
+    named = {title for plan in plans for title in re.findall(r"\*([^*]+)\*", plan)}
+    assert len(plans) > 8 and named <= {one["title"] for one in learn.chapters()}
+
+
+def test_the_page_says_what_speculation_earns_with_the_numbers_of_the_documentation() -> None:
+    """The oracle: the two lines of the table in docs/performance.md."""
+    text = (DOCS / "performance.md").read_text("utf-8")
+    rows = {
+        name: re.findall(r"\d+\.\d+", line)
+        for name in ("bf16", "auto")
+        for line in text.splitlines()
+        if line.startswith(f"| `--weights {name}` |")
+    }
+    told = re.findall(r"\d+\.\d+", say("drafts.why"))
+    plain, union = 0, 2
+    assert told == [rows[name][column] for column in (plain, union) for name in ("auto", "bf16")]
+
+
 def test_every_page_is_in_the_navigation() -> None:
     nav = set(re.findall(r": (\S+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE))
     assert nav == {path.relative_to(DOCS).as_posix() for path in PAGES}
@@ -90,15 +114,17 @@ def test_its_commands_are_understood(name: str) -> None:
             found = re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
             assert found, f"make {target}"
         elif program == PYTHON and arguments[0] == "app.py":
-            app.parse(arguments[1:])
+            build_parser().parse_args(["serve", *arguments[1:]])
         elif program == PYTHON and arguments[1] == "ouroboros_core":
             build_parser().parse_args(arguments[2:])
+        elif program in ("ouroboros", "elsewhere/bin/ouroboros"):
+            build_parser().parse_args(arguments)
         elif program == PYTHON:
             assert arguments[0] == "-m" and importlib.util.find_spec(arguments[1]), words
         elif program in (".venv/bin/torchrun", ".venv/bin/accelerate"):
             build_parser().parse_args(arguments[arguments.index("ouroboros_core") + 1 :])
         else:
-            known = ("python3", ".venv/bin/pip", "docker", "hf", "rm")
+            known = ("python3", ".venv/bin/pip", "docker", "hf", "rm", "elsewhere/bin/pip")
             assert program in known, words
     for target in re.findall(r"`make ([\w-]+)", TEXTS[name]):
         assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE), (
@@ -167,7 +193,8 @@ def test_the_benchmark_is_whole_and_of_todays_prompts() -> None:
     data = json.loads((ROOT / "assets" / "benchmark.json").read_text())
     assert data["complete"]
     groups = {row["group"] for row in data["rows"]}
-    measured = [question for question in prompts.own_prompts() if question.group in groups]
+    measured = [q for q in prompts.own_prompts() if q.group in groups]
+    measured = prompts.spread(measured, data["settings"]["questions"])
     assert groups >= set(prompts.SPEC_BENCH)
     assert data["settings"]["prompts"] == prompts.digest(measured), (
         "the prompts have changed: make bench"
@@ -181,15 +208,38 @@ def test_a_method_that_was_not_measured_has_dashes_in_the_benchmarks_table(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The oracle is the table of those that were: it loses no line and gets one."""
-    there = documents.bench_section().splitlines()
+    there = measured_tables.bench_section().splitlines()
     known = methods.available()
     monkeypatch.setattr(methods, "available", lambda: {**known, "new": known[methods.DEFAULT]})
-    with_one = documents.bench_section().splitlines()
+    with_one = measured_tables.bench_section().splitlines()
     (added,) = (line for line in with_one if line not in there)
     assert [line for line in with_one if line != added] == there
-    assert added.startswith("| `new` | – |") and added.count("|") == there[0].count("|")
+    head = next(line for line in there if line.startswith("| method |"))
+    assert added.startswith("| `new` | – |") and added.count("|") == head.count("|")
     assert set(added.split(" | ")[1:-1]) == {"–"}
     assert with_one[with_one.index(added) + 1].startswith("| `hf-"), "the peers come last"
+
+
+def test_another_pair_gets_a_section_and_no_file_gives_none(tmp_path: Path) -> None:
+    """The oracle is the table of the embedded pair's own file under another name."""
+    assert measured_tables.pairs_section(tmp_path) == ""
+    data = json.loads((ROOT / "assets" / "benchmark.json").read_text())
+    data["settings"] |= {"target": "big", "draft": "small", "max_new_tokens": 128}
+    data["rows"] = [row for row in data["rows"] if row["method"] in ("autoregressive", "union")]
+    for row in data["rows"]:
+        row["cut"] = 2
+    data |= {"shorter": {"32": data["rows"]}, "remarks": ["llama.cpp: built so"]}
+    (tmp_path / "benchmark-big.json").write_text(json.dumps(data))
+    section = measured_tables.pairs_section(tmp_path)
+    said = f"Version {data['environment']['ouroboros']}, "
+    assert section.startswith(f"\n## big with small\n\n{said}")
+    assert section.index("32 new tokens at most:") < section.index("128 new tokens at most:")
+    overall = [row for row in data["rows"] if row["group"] == report.OVERALL]
+    union = next(row for row in overall if row["method"] == "union")
+    assert section.count(f"| `union` | {union['tokens_per_pass']:.2f} |") == 2
+    assert section.count(f"2 of {data['settings']['questions']} texts (") == 2
+    assert "llama.cpp: built so" in section
+    assert data["command"] in section
 
 
 def test_the_drafts_are_small_and_several_shapes_were_measured() -> None:

@@ -68,17 +68,6 @@ def test_it_links_to_every_page_of_the_documentation_but_those_of_single_methods
     assert {page for page in pages - {"docs/index.md"} if f"({page})" not in README} == set()
 
 
-def test_its_result_is_that_of_the_benchmarks_page() -> None:
-    """In the order of its rows."""
-    shown = re.findall(r"^\| [^|]+ \| (\d+\.\d\d) \|$", README, re.MULTILINE)
-    page = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
-    newest = page.split("## The newest measurement")[1].split("\n## ")[0]
-    measured = re.findall(r"^\| `\w+` .* \| (\d+\.\d\d) \|$", newest, re.MULTILINE)
-    assert shown == measured and len(shown) >= 7
-    (own,) = re.findall(r"`union` is (\d+\.\d\d) times", README)
-    assert re.search(rf"^\| `union` .*\| {own} \[", newest, re.MULTILINE)
-
-
 def test_it_names_the_version_and_so_do_the_other_files() -> None:
     assert f"version = {{{ouroboros_core.__version__}}}" in README
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))

@@ -14,7 +14,12 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import torch
 import transformers
+from tokenizers import Tokenizer
+from tokenizers.decoders import Fuse
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import Split
 from transformers import PreTrainedModel
+from transformers.generation.candidate_generator import PromptLookupCandidateGenerator
 
 from ouroboros_core import methods
 from ouroboros_core.adaptive.controller import controlled
@@ -22,10 +27,13 @@ from ouroboros_core.adaptive.cost_model import TYPICAL, Costs
 from ouroboros_core.decoding.engine import decode
 from ouroboros_core.decoding.recorder import Recorder
 from ouroboros_core.decoding.trace import Step
+from ouroboros_core.loading.pairs import Pair
 from ouroboros_core.loading.trained import KINDS
 from ouroboros_core.lookup.corpus import Corpus
 from ouroboros_core.lookup.memory import Memory
-from ouroboros_core.methods.base import TRAINED, Need, Resources
+from ouroboros_core.methods.base import Resources
+from ouroboros_core.methods.needs import TRAINED, Need
+from ouroboros_core.models import candidates
 from ouroboros_core.models.causal_lm import CausalLM
 from ouroboros_core.models.eagle import EagleDrafter
 from ouroboros_core.models.self_draft import SelfDraft
@@ -34,6 +42,7 @@ from ouroboros_core.sampling import Sampler, Sampling, process
 from ouroboros_core.sources import Source
 
 VOCABULARY = 31
+LETTERS = "abcdefghijklmnopqrstuvwxyz01234"
 
 _SIZES: dict[str, Any] = {
     "vocab_size": VOCABULARY,
@@ -217,6 +226,26 @@ def self_draft(model: CausalLM) -> SelfDraft:
     return SelfDraft(model, Skips(mlp=frozenset({model.layers - 1})))
 
 
+@cache
+def letters(alphabet: str = LETTERS) -> Any:
+    """A tokenizer with one letter for each token id."""
+    model = Tokenizer(WordLevel({letter: n for n, letter in enumerate(alphabet)}, unk_token="a"))
+    model.pre_tokenizer, model.decoder = Split("", "isolated"), Fuse()
+    return transformers.PreTrainedTokenizerFast(tokenizer_object=model)
+
+
+def copying() -> Any:
+    """A candidate generator of transformers that keeps nothing of a text."""
+    return PromptLookupCandidateGenerator(num_output_tokens=4, max_length=10_000)
+
+
+def candidate_generators(models: tuple[CausalLM, CausalLM]) -> dict[str, Any]:
+    """transformers' own candidate generators for one run."""
+    target, draft = models
+    found: dict[str, Any] = Pair(target, draft, letters(), frozenset()).candidate_generators
+    return {**found, "candidates": candidates.anybodys(copying(), target.device)}
+
+
 def drafters(model: CausalLM, kinds: Iterable[str]) -> dict[str, Any]:
     """Heads of other kinds of such a target, trained and in its dtype."""
     return {
@@ -320,6 +349,7 @@ def run(
         sizing=costs.sizing,
         self_draft=self_draft(models[0]) if Need.SELF_DRAFT in kind.needs else None,
         heads=heads,
+        candidate_generators=candidate_generators(models),
     )
     instance = controlled(methods.create(kind, chosen, resources), costs)
     limits: Any = {

@@ -29,7 +29,7 @@ class ToldModel:
     name, max_length = "told", 10**9
 
     def __init__(self, seed: int, vocabulary: int = 6, noise: float = 0.0) -> None:
-        self.vocabulary, self.passes = vocabulary, 0
+        self.vocabulary, self.passes, self.rows = vocabulary, 0, 0
         self._seed, self._noise = seed, noise
         self._after = cache(self._logits)
 
@@ -104,6 +104,9 @@ class Told:
 
     def confidence(self, node: int, token: int) -> float:
         return float(softmax(self.logits(node))[token])
+
+    def confidences(self, asked: Sequence[tuple[int, int]]) -> list[float]:
+        return [self.confidence(node, token) for node, token in asked]
 
 
 class Numbers:

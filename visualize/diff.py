@@ -243,7 +243,9 @@ def _parting(difference: Diff) -> str:
         rest = counted(abs(more), "more token")
         return f"{longer} goes on for {rest}, which are not compared." if more else ""
     samplings = Sampling.model_validate(a.sampling), Sampling.model_validate(b.sampling)
-    if any(sampling.rejects for sampling in samplings):
+    if not all(sampling.lossless for sampling in samplings):
+        why = "typical acceptance is not lossless: what is proposed decides what is written"
+    elif any(sampling.rejects for sampling in samplings):
         why = "under rejection sampling every setting draws a text of its own"
     elif samplings[0] != samplings[1]:
         why = "the two were sampled in different ways"

@@ -14,7 +14,8 @@ TOLD = (
 WHOLE = "All of them in one tree:"
 CHECKS = (
     "The target checks: the same choice as its own (match), each token by min(1, p/q) (rejection), "
-    "a chain as a whole (block), or several chains by K-SEQ (SpecTr)."
+    "a chain as a whole (block), or several chains by K-SEQ (SpecTr). Not lossless: whatever it "
+    "finds likely enough (typical, Medusa's rule)."
 )
 
 

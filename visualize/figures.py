@@ -13,7 +13,7 @@ import plotly.graph_objects as go
 
 from ouroboros_core.decoding import metrics
 from ouroboros_core.decoding.trace import Step, Trace
-from ouroboros_core.methods.base import Decision
+from ouroboros_core.methods.adjustable import Decision
 from ouroboros_core.sources import Source
 from visualize.palette import LOOKS, key_of
 

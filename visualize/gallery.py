@@ -4,16 +4,20 @@ browser needs to replay it."""
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cache
+from itertools import groupby
 from typing import Any
 
+from ouroboros_core.benchmark.protocol import Speedup
 from ouroboros_core.decoding import metrics
 from ouroboros_core.decoding.trace import Seconds, Trace
 from ouroboros_core.decoding.trace_io import read_trace
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.locations import assets
+from ouroboros_core.sources import LOOKS
 from ouroboros_core.words import say, table
 from visualize import views
 
@@ -91,21 +95,30 @@ def speedups(name: str) -> Sequence[float]:
     return tuple(sorted(_measured().get(name, {}).get("speedups", ())))
 
 
+def speedup(name: str) -> Speedup | None:
+    """The same with their median and spread; None for a plain run."""
+    found = speedups(name)
+    return Speedup(tuple(found)) if found else None
+
+
 def spread(name: str) -> str:
     """Least and largest speedup of the repeats, in brackets; empty for a plain run."""
-    found = speedups(name)
-    return f"({found[0]:.2f}–{found[-1]:.2f})" if found else ""
+    found = speedup(name)
+    return found.between if found else ""
 
 
-def first(method: str) -> str | None:
-    """The recorded run to show for a method before anything was generated: the fastest that began
-    cold, one about repetition only where there is no other; None if there is none."""
+def first(method: str, prompt: str = "") -> str | None:
+    """The recorded run to show for a method before anything was generated: one that answers
+    `prompt` where there is such a run, else the fastest that began cold, one about repetition only
+    where there is no other; None if there is none."""
     found = [name for name, of in runs().items() if of["method"] == method and "after" not in of]
-    return max(
-        found,
-        key=lambda name: (repeated(trace(name)) < REPEATED, facts(name).get("speedup", 0.0)),
-        default=None,
-    )
+
+    def rank(name: str) -> tuple[bool, bool, float]:
+        run = trace(name)
+        readable = repeated(run) < REPEATED
+        return run.prompt.text == prompt, readable, facts(name).get("speedup", 0.0)
+
+    return max(found, key=rank, default=None)
 
 
 def repeated(run: Trace) -> float:
@@ -133,10 +146,17 @@ def _recorded_with(name: str) -> str:
 def view(name: str) -> views.View:
     """What a token view shows of a recorded run."""
     run = trace(name)
-    found = views.run_view(run, baseline(name), run=name, seq=1, badge_text=views.badge(run))
+    found = views.run_view(
+        run,
+        baseline(name),
+        run=name,
+        seq=1,
+        badge_text=views.badge(run),
+        speedup=speedup(name),
+    )
     if speedups(name):
-        speedup = found["tiles"][SPEEDUP]
-        speedup |= {"note": f"{speedup['note']} {say('gallery.repeats', **_repeats(name))}"}
+        tile = found["tiles"][SPEEDUP]
+        tile |= {"note": f"{tile['note']} {say('gallery.repeats', **_repeats(name))}"}
     return found
 
 
@@ -171,6 +191,28 @@ def facts(name: str) -> dict[str, Any]:
     return {key: value for key, value in found.items() if value is not None}
 
 
+def strip(name: str) -> dict[str, Any]:
+    """Who wrote a run's tokens, in their order: {looks: {keys, run}, told}.
+
+    keys  the looks that occur; run: "a12b3" is twelve tokens of the first and three of the second;
+    told  the same as counts, in words
+    """
+    written = [token["look"] for token in _written(name)]
+    counts = Counter(written)
+    keys = list(counts)
+    run = "".join(f"{chr(97 + keys.index(look))}{len([*of])}" for look, of in groupby(written))
+    told = ", ".join(f"{count} {LOOKS[look].label}" for look, count in counts.most_common())
+    return {"looks": {"keys": keys, "run": run}, "told": f"Who wrote the tokens: {told}"}
+
+
+def _written(name: str) -> Iterator[dict[str, Any]]:
+    """The tokens of a run, each with its look."""
+    for step in view(name)["steps"]:
+        for token in step["tokens"]:
+            node = token.get("node")
+            yield token if node is None else step["nodes"][node - 1]
+
+
 def pace(speedup: float) -> str:
     """Whether a run was faster or slower than plain decoding, in a word."""
     return "slower" if speedup < 1 else "faster"
@@ -193,6 +235,7 @@ def entries() -> list[dict[str, Any]]:
                     "title": say(f"gallery.{name}.title"),
                     "words": words,
                     "numbers": headline,
+                    "strip": strip(name),
                     "pair": _recorded_with(name),
                 }
             )

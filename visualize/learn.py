@@ -1,4 +1,4 @@
-"""The lessons: eight chapters on recorded runs. What is said lies in assets/words; here is what it
+"""The lessons: nine chapters on recorded runs. What is said lies in assets/words; here is what it
 is said of.
 
 Every number in a chapter is taken from the run that the chapter shows. Each stop puts that run to a
@@ -14,36 +14,57 @@ from typing import Any
 from ouroboros_core.decoding import metrics
 from ouroboros_core.decoding.trace import Judged, Step, Trace
 from ouroboros_core.sources import Source
-from ouroboros_core.tree import Learned
+from ouroboros_core.tree import Learned, Provenance
 from ouroboros_core.words import say, table
 from visualize import gallery
 from visualize.lesson_facts import (
+    bench_facts,
     cost_facts,
+    fragment_facts,
+    hundred_draws,
+    in_discarded_draft,
     odds_facts,
+    part_facts,
     pass_facts,
     position_facts,
     quoted,
     refusal_facts,
+    repeat_facts,
     residual_facts,
     residual_rows,
+    size_in_words,
+    sizes,
     step_facts,
+)
+from visualize.lesson_figures import (
+    YOURS,
+    mask_figure,
+    proposed_pool,
+    window_figure,
+    window_pool,
 )
 
 Stop = dict[str, Any]
 Chapter = dict[str, Any]
 
-ROUNDS = 3
 GUESSES = 4
 SURE = 0.8
+QUIZ = ("fibonacci-speculative", "story-speculative-8")
+"""Runs whose steps a reader guesses at: the chapter's own, and one for who knows that already."""
+SISTERS = "java-speculative"
+WIDE = "bank-lookahead"
+DISCARDED = "fibonacci-ouroboros"
+"""Its drafts are long enough for a phrase to come out of one that is thrown away."""
+BENCHED = {"summaries": "summarization", "rag": "rag", "chat": "mt_bench", "questions": "qa"}
+"""Groups of prompts of the benchmark, by the names of the facts."""
 
 
 @cache
 def chapters() -> list[Chapter]:
-    """All chapters in order: {id, title, run, stops: [{words, at?, spot?, card?, ...}], question},
-    plain data."""
-    return [
-        make() for make in (_plain, _guess, _reject, _unchanged, _phrases, _suffixes, _warm, _pays)
-    ]
+    """All chapters in order: {id, title, run, stops: [{words, at?, spot?, card?, figure?, ...}],
+    question, figures?}, plain data."""
+    first = (_plain, _guess, _reject, _unchanged, _copying)
+    return [make() for make in (*first, _phrases, _suffixes, _warm, _pays)]
 
 
 def questions() -> list[dict[str, Any]]:
@@ -51,7 +72,7 @@ def questions() -> list[dict[str, Any]]:
     said."""
     found = []
     numbers = {chapter["id"]: number for number, chapter in enumerate(chapters())}
-    for number in range(1, 11):
+    for number in range(1, 1 + sum(key.endswith(".where") for key in table())):
         chapter, stop = table()[f"questions.{number}.where"].split(".")
         words, answer = say(f"questions.{number}"), say(f"questions.{number}.answer")
         found.append(
@@ -123,6 +144,7 @@ def _plain() -> Chapter:
     facts: dict[str, Any] = (
         gallery.facts(name) | pass_facts(wide, _baseline(wider)) | odds_facts(first)
     )
+    facts |= {"threads": trace.environment.threads}
     stops: list[Stop] = [
         {"at": _at(first, "commit"), "spot": _span(first, " .ouro-token")},
         {
@@ -144,42 +166,50 @@ def _open(trace: Trace, step: Step) -> bool:
 
 def _guess() -> Chapter:
     name = "fibonacci-speculative"
-    trace = gallery.trace(name)
+    trace, sisters = gallery.trace(name), gallery.trace(SISTERS)
     step = _first(trace, lambda s: s.kind == "bonus" and len(s.path) == GUESSES)
     facts: dict[str, Any] = gallery.facts(name) | step_facts(step)
+    facts |= {"target_name": trace.target, "target_size": size_in_words(trace.target)}
+    facts |= {
+        "sister_size": size_in_words(sisters.target),
+        "little_size": size_in_words(sisters.draft or ""),
+    }
+    drafted, verified = _at(step, "draft"), _at(step, "verify")
     stops: list[Stop] = [
-        {"at": _at(step, "draft"), "spot": _span(step)},
-        {"at": _at(step, "verify"), "spot": ".ouro-tree [data-node]"},
+        {"at": drafted, "spot": _span(step)},
+        {"at": drafted, "spot": _span(step)},
+        {"at": verified, "spot": ".ouro-tree [data-node]"},
+        {"at": verified, "spot": ".ouro-tree [data-node]"},
         {"at": _at(step, "commit"), "spot": _span(step, " .ouro-token")},
-        {"at": _end(trace), "spot": f"{LENGTH}, {SAVED}"},
+        {"at": _at(step, "commit"), "spot": f"{LENGTH}, {SAVED}"},
     ]
     question = {
         "kind": "predict",
         "words": say("learn.guess.question").split("\n"),
-        "rounds": _rounds(trace),
+        "rounds": [one for name in QUIZ for one in _rounds(name)],
+        "none": say("learn.guess.none"),
     }
     return _chapter("guess", name, stops, facts, question)
 
 
-def _rounds(trace: Trace) -> list[dict[str, Any]]:
-    """Steps to guess at, each with another outcome, so that counting alone does not help."""
-    chosen: dict[int, Step] = {}
-    for step in trace.steps[1:]:
-        if len(step.tree) == GUESSES + 1 and step.target_token is not None:
-            chosen.setdefault(len(step.path), step)
-    found = []
-    for step in [chosen[count] for count in (2, 4, 0, 1, 3) if count in chosen][:ROUNDS]:
-        tokens = [trace.pieces[step.tree.tokens[node]] for node in range(1, GUESSES + 1)]
-        assert step.target_token is not None
-        why = "learn.guess.all" if len(step.path) == GUESSES else "learn.guess.some"
-        rejected = tokens[len(step.path)] if len(step.path) < GUESSES else ""
+def _rounds(name: str) -> list[dict[str, Any]]:
+    """The steps of a run to guess at, in order: {run, step, tokens, accepted, why}. Which of them
+    a reader has not seen yet, only the reader's page knows."""
+    trace, found = gallery.trace(name), []
+    for step in trace.steps:
+        count = len(step.tree) - 1
+        if count < GUESSES or step.target_token is None:
+            continue
+        tokens = [trace.pieces[token] for token in step.tree.tokens[1:]]
+        why = "learn.guess.all" if len(step.path) == count else "learn.guess.some"
         told = {
-            "guess": quoted(rejected),
+            "guess": quoted(tokens[len(step.path)]) if len(step.path) < count else "",
             "target": quoted(trace.pieces[step.target_token]),
             "emitted": len(step.tokens),
         }
         found.append(
             {
+                "run": name,
                 "step": step.index,
                 "tokens": tokens,
                 "accepted": len(step.path),
@@ -239,9 +269,12 @@ def _unchanged() -> Chapter:
     facts["keyed_length"] = metrics.mean_acceptance_length(keyed)
     facts["keyed_speedup"] = metrics.speedup(keyed, plain) or 0.0
     facts["keyed_pace"] = gallery.pace(facts["keyed_speedup"])
+    facts["top_p"] = trace.sampling["top_p"]
     seen = {"step": step.index, "node": trial.node}
     stops: list[Stop] = [
-        {"run": "java-speculative", "at": _end(gallery.trace("java-speculative")), "spot": SAME},
+        {"run": SISTERS, "at": _end(gallery.trace(SISTERS)), "spot": SAME},
+        {"at": _at(step, "draft"), "figure": "hundred"},
+        {"at": _at(step, "draft"), "figure": "hundred"},
         {"at": _at(step, "verify"), "card": seen, "spot": ".ouro-card"},
         {"at": _at(step, "verify"), "spot": _span(step), "figure": "residual"},
         {
@@ -250,13 +283,15 @@ def _unchanged() -> Chapter:
             "figure": "residual",
         },
         {"run": same, "at": _end(keyed), "spot": SAME},
+        {"run": same, "at": _end(keyed), "figure": "dice"},
     ]
     chapter = _chapter("unchanged", name, stops, facts)
     return chapter | {
         "residual": {
             "rows": residual_rows(trace, judged),
             "words": say("learn.unchanged.residual", **facts),
-        }
+        },
+        "figures": {"hundred": hundred_draws()},
     }
 
 
@@ -270,13 +305,49 @@ def _lost(step: Step) -> Judged | None:
     return judged if trial.q and 0.02 < trial.p < trial.q and not trial.accepted else None
 
 
+def _copying() -> Chapter:
+    name, other = "stack-prompt_lookup", "river-sam"
+    trace, repeated = gallery.trace(name), gallery.trace(other)
+    whole = _first(trace, lambda s: s.kind == "bonus" and _matched(s) > 1)
+    wrong = _first(trace, lambda s: s.index > whole.index and s.kind == "correction")
+    long = _first(repeated, lambda s: s.kind == "bonus" and _matched(s) > 2 * GUESSES)
+    refused = wrong.tree.children(wrong.path[-1])[0]
+    facts: dict[str, Any] = gallery.facts(name) | step_facts(whole) | part_facts(trace)
+    facts |= refusal_facts(trace, wrong, refused) | {"match": _matched(whole)}
+    facts |= {"sam_match": _matched(long), "sam_checked": len(long.tree) - 1}
+    facts |= {"sam_accepted": len(long.path)} | bench_facts("prompt_lookup", BENCHED)
+    card = {"step": whole.index, "node": whole.path[-1]}
+    stops: list[Stop] = [
+        {"at": _at(whole, "draft"), "spot": _span(whole)},
+        {"at": _at(whole, "commit"), "card": card, "spot": ".ouro-card"},
+        {"at": _at(wrong, "commit"), "spot": _span(wrong, ' [data-kind="correction"]')},
+        {"at": _end(trace), "spot": f"{SPEED}, {LENGTH}"},
+        {
+            "run": other,
+            "at": _at(long, "commit"),
+            "card": {"step": long.index, "node": long.path[-1]},
+            "spot": ".ouro-card",
+        },
+        {"at": _end(trace), "figure": "automaton"},
+        {"at": _end(trace), "spot": LENGTH},
+    ]
+    figures = {"automaton": {"text": YOURS}}
+    return _chapter("copying", name, stops, facts) | {"figures": figures}
+
+
+def _matched(step: Step) -> int:
+    """How many tokens before a step's copy had been found there, too; 0 where nothing is copied."""
+    first = step.tree.provenance[1] if len(step.tree) > 1 else None
+    return (first.match or 0) if first and first.source is Source.COPY else 0
+
+
 def _phrases() -> Chapter:
     name = "java-lookahead"
     trace = gallery.trace(name)
     paid = _first(
         trace, lambda s: sum(s.tree.provenance[n].source is Source.PHRASE for n in s.path) >= 2
     )
-    widest = max(len(step.window) for step in trace.steps)
+    widest = _widest(name)
     early = _first(trace, lambda s: len(s.window) == widest)
     facts: dict[str, Any] = (
         gallery.facts(name) | step_facts(paid) | {"pool": trace.steps[-1].pool_size}
@@ -287,19 +358,33 @@ def _phrases() -> Chapter:
         "early_width": early.width,
         **pass_facts(trace, _baseline(name)),
     }
+    facts |= sizes(trace) | {
+        f"wide_{key}": size for key, size in sizes(gallery.trace(WIDE)).items()
+    }
+    facts["wide_window"] = _widest(WIDE)
+    wide, pool = window_figure(gallery.trace(WIDE)), window_pool(trace)
+    facts["wide_first"] = 1 + next(n for n, one in enumerate(wide["passes"]) if one["whole"])
+    facts["pool_used"] = len({(one["key"], one["text"]) for one in pool["entries"] if one["used"]})
     provenance = paid.tree.provenance[paid.path[-1]]
     facts["learned"] = (provenance.step or 0) + 1
     stops: list[Stop] = [
         {"at": _at(early, "commit"), "windowed": True, "spot": ".ouro-tree"},
+        {"at": _at(early, "commit"), "figure": "window"},
         {"at": _at(early, "commit"), "windowed": True, "spot": ".ouro-tree-note"},
         {
             "at": _at(paid, "commit"),
             "card": {"step": paid.index, "node": paid.path[-1]},
             "spot": ".ouro-card",
         },
+        {"at": _end(trace), "figure": "pool"},
         {"at": _end(trace), "spot": f"{SPEED}, {LENGTH}"},
     ]
-    return _chapter("phrases", name, stops, facts)
+    return _chapter("phrases", name, stops, facts) | {"figures": {"window": wide, "pool": pool}}
+
+
+def _widest(name: str) -> int:
+    """Rows of the lookahead window of a run when it is full."""
+    return max(len(step.window) for step in gallery.trace(name).steps)
 
 
 def _baseline(name: str) -> Trace:
@@ -328,19 +413,42 @@ def _suffixes() -> Chapter:
         "passes": step.draft_passes,
     }
     facts |= {"window": learned[Learned.LOOKAHEAD], "verified": learned[Learned.VERIFICATION]}
+    late, fragment = _fragment(gallery.trace(DISCARDED))
+    facts |= fragment_facts(gallery.trace(DISCARDED), late, fragment)
     last = step.path[-1]
     stops: list[Stop] = [
         {"at": _at(step, "draft"), "spot": ".ouro-tree [data-look='draft'][data-node]"},
         {"at": _at(step, "draft"), "spot": ".ouro-tree [data-look='suffix'][data-node]"},
+        {"at": _at(step, "draft"), "figure": "mask"},
         {
             "at": _at(step, "commit"),
             "spot": _span(step, ' [data-source="suffix"]'),
             "card": {"step": step.index, "node": last},
         },
         {"at": _end(trace), "spot": ".ouro-numbers"},
+        {
+            "run": DISCARDED,
+            "at": _at(late, "commit"),
+            "card": {"step": late.index, "node": fragment},
+            "spot": ".ouro-card",
+        },
         {"at": _end(trace), "spot": ".ouro-legend"},
     ]
-    return _chapter("suffixes", name, stops, facts)
+    return _chapter("suffixes", name, stops, facts) | {"figures": {"mask": mask_figure(trace)}}
+
+
+def _fragment(trace: Trace) -> tuple[Step, int]:
+    """The first step that accepts tokens of a phrase which verification took out of a draft that
+    was thrown away, and the last of them."""
+    for step in trace.steps:
+        learned = [n for n in step.path if _of(step)[n].learned is Learned.VERIFICATION]
+        if learned and in_discarded_draft(trace, step, learned[-1]):
+            return step, learned[-1]
+    raise LookupError("no phrase out of a discarded draft is accepted")
+
+
+def _of(step: Step) -> tuple[Provenance, ...]:
+    return step.tree.provenance
 
 
 def _warm() -> Chapter:
@@ -355,13 +463,15 @@ def _warm() -> Chapter:
     }
     facts |= {"pool": trace.steps[0].pool_size, "cold_pool": cold.steps[0].pool_size}
     facts |= {"cold_speedup": metrics.speedup(cold, _baseline(cool))}
+    facts |= repeat_facts(name) | {f"cold_{k}": v for k, v in repeat_facts(cool).items()}
     stops: list[Stop] = [
         {"at": _at(trace.steps[0], "commit"), "spot": ".ouro-tree"},
         {"at": _end(trace), "spot": '[data-learned="history"]'},
+        {"at": _end(trace), "figure": "pool"},
         {"at": _end(trace), "spot": f"{SPEED}, {SAVED}"},
         {"at": _end(trace), "spot": SAME},
     ]
-    return _chapter("warm", name, stops, facts)
+    return _chapter("warm", name, stops, facts) | {"figures": {"pool": proposed_pool(trace)}}
 
 
 def _pays() -> Chapter:
@@ -369,18 +479,20 @@ def _pays() -> Chapter:
     trace = gallery.trace(name)
     facts: dict[str, Any] = gallery.facts(name)
     even = metrics.break_even(facts["depth"], facts["cost"])
+    assert even is not None, "the words say which share of the guesses breaks even"
     shallow, deep = (metrics.expected_tokens(0.5, gamma) for gamma in (2, 8))
     facts |= pass_facts(trace, _baseline(name)) | cost_facts(trace, _baseline(name))
     facts |= {
-        "even": even if even is not None else 1.0,
+        "even": even,
         "shallow": shallow,
         "deep": deep,
     }
+    facts["wide_window"] = _widest(WIDE)
     facts |= {"shallow_speedup": shallow / (2 * 0.2 + 1), "deep_speedup": deep / (8 * 0.2 + 1)}
     stops: list[Stop] = [
         {"at": _end(trace), "spot": f"{SPEED}, {LENGTH}"},
         {"at": _end(trace), "spot": ".ouro-numbers"},
-        {"at": _end(trace), "figure": "theory"},
-        {"at": _end(trace), "figure": "theory"},
+        *({"at": _end(trace), "figure": "theory"} for _ in range(4)),
+        {"at": _end(trace)},
     ]
     return _chapter("pays", name, stops, facts)

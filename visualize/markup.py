@@ -51,7 +51,7 @@ TOKEN_VIEW = Markup(
         <button type="button" class="ouro-toggle ouro-palette" aria-pressed="false">the paper's colours</button>
       </header>
       <div class="ouro-text" role="group" aria-label="Tokens; arrow keys move from one to the next"></div>
-      <ul class="ouro-legend" aria-label="Who wrote the tokens"></ul>
+      <ul class="ouro-legend" aria-label="Who wrote the tokens up to the step shown"></ul>
     </div>
     <div class="ouro-aside">
       <details class="ouro-stage" open>
@@ -76,7 +76,7 @@ TOKEN_VIEW = Markup(
 </section>
 """,
     "token_view",
-    ("token_select", "run_again"),
+    ("select", "step", "run_again"),
 )
 
 RACE_VIEW = Markup(
@@ -123,10 +123,34 @@ THEORY_VIEW = Markup(
     "theory_view",
 )
 
+DICE_VIEW = Markup(
+    """
+<section class="ouro-dice" aria-label="Draw and count, with three tokens">
+  <fieldset class="ouro-dice-rules"><legend>Rule</legend></fieldset>
+  <p class="ouro-dice-what"></p>
+  <div class="ouro-dice-sliders">
+    <fieldset class="ouro-dice-p"><legend>The target's p</legend></fieldset>
+    <fieldset class="ouro-dice-q"><legend>The draft's q</legend></fieldset>
+  </div>
+  <p class="ouro-dice-buttons">
+    <button type="button" class="ouro-dice-one">Draw 1</button>
+    <button type="button" class="ouro-dice-many">Draw 1000</button>
+    <button type="button" class="ouro-dice-reset">Reset</button>
+  </p>
+  <p class="ouro-dice-last" role="status"></p>
+  <ul class="ouro-dice-bars" aria-label="What was drawn"></ul>
+  <p class="ouro-dice-key ouro-small">Bar: drawn so far. Line: p, what should come.<span> Dashed line: what this rule tends to.</span></p>
+  <p class="ouro-dice-verdict" role="status"></p>
+  <p class="ouro-dice-kept ouro-small"></p>
+</section>
+""",
+    "dice_view",
+)
+
 LEARN_VIEW = Markup(
     f"""
 <section class="ouro-learn" aria-label="Lessons">
-  <nav aria-label="Chapters"><ol class="ouro-learn-list"></ol></nav>
+  <nav class="ouro-learn-rail" aria-label="Chapters"><ol class="ouro-learn-list"></ol></nav>
   <div class="ouro-learn-main">
     <article class="ouro-learn-text">
       <header class="ouro-learn-head">
@@ -145,19 +169,59 @@ LEARN_VIEW = Markup(
       </p>
     </article>
     <div class="ouro-learn-stage">
+      <div class="ouro-learn-figure" role="group" aria-label="Picture of this stop"></div>
       <div class="ouro-learn-theory" hidden>{THEORY_VIEW.template}</div>
+      <div class="ouro-learn-dice" hidden>{DICE_VIEW.template}</div>
       <div class="ouro-learn-run" role="group" aria-label="The run this chapter is about">{TOKEN_VIEW.template}</div>
     </div>
   </div>
-  <details class="ouro-learn-questions"><summary>Ten questions that you can answer now</summary><ol class="ouro-learn-ten"></ol></details>
+  <details class="ouro-learn-questions"><summary></summary><ol class="ouro-learn-ten"></ol></details>
 </section>
 """,
     "learn_view",
 )
 
 
+PLAY_VIEW = Markup(
+    """
+<section class="ouro-run ouro-play" aria-label="Be the draft">
+  <p class="ouro-play-status" role="status"></p>
+  <div class="ouro-text ouro-play-text" tabindex="0" role="group" aria-label="The text so far"></div>
+  <ul class="ouro-play-key"></ul>
+  <p class="ouro-play-said" role="status"></p>
+</section>
+""",
+    "play_view",
+)
+
+SCORE_VIEW = Markup(
+    """
+<section class="ouro-run ouro-play-score" aria-label="Score" hidden>
+  <div class="ouro-scroll" tabindex="0" role="group" aria-label="Table of the score">
+    <table class="ouro-table ouro-play-table"></table>
+  </div>
+</section>
+""",
+    "score_view",
+)
+
+PROOF_VIEW = Markup(
+    """
+<section class="ouro-run ouro-proof" aria-label="Proof">
+  <p class="ouro-proof-status"></p>
+  <progress class="ouro-sweep-bar ouro-proof-bar" max="1" value="0" aria-label="Seeds drawn"></progress>
+  <p class="ouro-dice-verdict ouro-proof-verdict"></p>
+  <p class="ouro-proof-said ouro-said" role="status"></p>
+  <p class="ouro-proof-key ouro-small" hidden>Bar: drawn so far. Line: the target's own p, by plain passes.</p>
+  <ul class="ouro-dice-bars ouro-proof-bars" aria-label="Texts that were drawn"></ul>
+  <p class="ouro-proof-drafts ouro-small"></p>
+</section>
+""",
+    "proof_view",
+)
+
 MOTTO = (
-    "See who writes each token when a small model guesses and a large one checks - and why the "
+    "See who writes each token when a small model guesses and a large one checks, and why the "
     "text stays the same."
 )
 LOGO = (assets() / "logo.svg").read_text(encoding="utf-8").replace(' role="img"', "")
@@ -183,6 +247,25 @@ DETAILS_VIEW = Markup(
 </details>
 """,
     "details_view",
+)
+
+ELSEWHERE_VIEW = Markup(
+    f"""
+<section class="ouro-elsewhere ouro-figure" aria-label="This run on another machine, modelled">
+  <p class="ouro-elsewhere-head">Another machine <span class="ouro-modelled">modelled</span></p>
+  <div class="ouro-elsewhere-choices"></div>
+  <p class="ouro-elsewhere-said" role="status" aria-live="polite"></p>
+  <ul class="ouro-elsewhere-notes ouro-small"></ul>
+  <div class="ouro-pair ouro-elsewhere-charts">
+    <div class="ouro-plot ouro-elsewhere-time" role="group" {_chart("Tokens over modelled seconds")}></div>
+    <div class="ouro-plot ouro-elsewhere-batch" role="group" {_chart("Modelled speedup by batch")}></div>
+  </div>
+  <div class="ouro-scroll" tabindex="0" role="group" aria-label="Modelled seconds by part"><table class="ouro-table"></table></div>
+  <details class="ouro-elsewhere-fold"><summary>Every number, to be changed</summary><div class="ouro-elsewhere-numbers"></div></details>
+</section>
+""",
+    "elsewhere_view",
+    ("price_run",),
 )
 
 LINK_VIEW = Markup(
@@ -219,12 +302,25 @@ ASK_VIEW = Markup('<p class="ouro-ask" role="status"></p>', "ask_view", ("prompt
 OPEN_VIEW = Markup(
     """
 <section class="ouro-open">
-  <label class="ouro-open-label">Open a trace (JSON), or drop it here: <input type="file" accept=".json,application/json"></label>
+  <label class="ouro-open-label"><span class="ouro-open-button">Open a trace</span> (JSON), or drop it here <input type="file" accept=".json,application/json"></label>
   <p class="ouro-open-said ouro-small" role="status"></p>
 </section>
 """,
     "open_view",
     ("open_file",),
+)
+
+MEMORY_VIEW = Markup(
+    """
+<section class="ouro-memory" aria-label="What the method keeps">
+  <button type="button" class="ouro-toggle">Download what it has learned</button>
+  <label class="ouro-memory-load">or load such a file: <input type="file" accept=".json,application/json"></label>
+  <span class="ouro-save-links"></span>
+  <span class="ouro-memory-said ouro-small" role="status"></span>
+</section>
+""",
+    "memory_view",
+    ("save_memory", "load_memory"),
 )
 
 SWEEP_VIEW = Markup(

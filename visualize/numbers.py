@@ -9,11 +9,11 @@ from itertools import groupby
 from typing import Any
 
 from ouroboros_core.decoding import metrics
+from ouroboros_core.decoding.reasons import LEARNED
 from ouroboros_core.decoding.trace import Step, Trace
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Learned
 from ouroboros_core.words import counted
-from visualize.reasons import LEARNED
 
 Section = dict[str, Any]
 
@@ -49,8 +49,8 @@ def diagnosis(trace: Trace, baseline: Trace) -> list[str]:
     lines = [busy_warning(*busy)] if busy else []
     lines.append(
         f"A step costs {cost:.2f} plain steps: {drafting}{verify:.2f} for {writer} over "
-        f"{rows:.1f} rows, {rest:.2f} for everything else. It yields {length:.2f} tokens, so that "
-        f"decoding is {length / cost:.2f}× as fast."
+        f"{rows:.1f} tokens, {rest:.2f} for everything else. It yields {length:.2f} tokens, so "
+        f"that decoding is {length / cost:.2f}× as fast."
     )
     c = metrics.draft_cost(trace, baseline)
     rate = metrics.draft_acceptance_rate(trace.steps)
@@ -118,7 +118,7 @@ def alone(trace: Trace) -> str:
     length = metrics.mean_acceptance_length(trace)
     return (
         f"A step takes {draft + verify + rest:.0f} ms: {draft:.0f} for the draft, {verify:.0f} for "
-        f"the target's pass over {rows:.1f} rows, {rest:.0f} for everything else. It yields "
+        f"the target's pass over {rows:.1f} tokens, {rest:.0f} for everything else. It yields "
         f"{length:.2f} tokens."
     )
 
@@ -162,7 +162,7 @@ def merging(trace: Trace) -> Section | None:
     count, steps = sum(map(len, copies)), sum(step.draft_rows_saved > 0 for step in trace.steps)
     kept = sum(_merged(step, node) for step in trace.steps for node in step.path)
     line = (
-        f"Continuations that are equal were drafted once: {counted(saved, 'draft row')} saved in "
+        f"Continuations that are equal were drafted once: {counted(saved, 'token')} fewer in "
         f"{steps} of {counted(len(trace.steps), 'step')}. {counted(count, 'token')} checked by the "
         f"target came from another branch, {kept} of them accepted."
     )

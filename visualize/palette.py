@@ -1,30 +1,11 @@
-"""The looks of all classes of token, for legend, CSS, charts and terminal; `ouroboros_core.sources`
-declares them."""
+"""The looks of all classes of token as CSS; `ouroboros_core.sources` declares them."""
 
 from __future__ import annotations
 
 from ouroboros_core.locations import assets
-from ouroboros_core.sources import BONUS, CORRECTION, Look, Source
+from ouroboros_core.sources import LOOKS, key_of
 
-
-def _looks() -> list[Look]:
-    """The draft's first, then what the target made of it, then the other sources in the order of
-    their declaration."""
-    sources = [source.look for source in Source if source.look]
-    draft, suffix = (
-        next(look for look in sources if look.key == key) for key in ("draft", "suffix")
-    )
-    first = [draft, CORRECTION, suffix, BONUS]
-    return first + [look for look in sources if look not in first]
-
-
-LOOKS: dict[str, Look] = {look.key: look for look in _looks()}
-
-
-def key_of(source: Source, kind: str | None = None) -> str:
-    """The look of an emitted token: its source, or for a target token whether it is a correction, a
-    bonus, or neither."""
-    return (kind or "target") if source is Source.TARGET else source.value
+__all__ = ["LOOKS", "css", "key_of", "style"]
 
 
 def css() -> str:
@@ -40,9 +21,21 @@ def css() -> str:
     return "\n".join(rules)
 
 
+FIRST = ("run.css", "page.css")
+"""Of the files in assets/css: those that come before the others, which may change what they say."""
+
+
 def style() -> str:
-    """All styles of the page: page.css first, then those of single places, then the palettes."""
+    """All styles of the page: those of a run, of the page, of single places, then the palettes."""
     folder = assets() / "css"
-    files = sorted(folder.glob("*.css"), key=lambda file: (file.name != "page.css", file.name))
-    texts = [file.read_text("utf-8") for file in files if file.name != "standalone.css"]
+    apart = {*FIRST, "standalone.css", "notebook.css"}
+    others = sorted({file.name for file in folder.glob("*.css")} - apart)
+    texts = [(folder / name).read_text("utf-8") for name in (*FIRST, *others)]
     return "\n".join([*texts, css()])
+
+
+def run_style() -> str:
+    """What the view of a run needs where the page around it is not ours: nothing in it touches that
+    page, and nothing that the page says of all buttons comes before it."""
+    text = (assets() / "css" / "run.css").read_text("utf-8") + css()
+    return f":root:root {{\n{text}\n}}"

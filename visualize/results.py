@@ -17,15 +17,17 @@ from pydantic import TypeAdapter
 from ouroboros_core import methods
 from ouroboros_core.benchmark import report
 from ouroboros_core.benchmark.entrants import BASELINE, split
-from ouroboros_core.benchmark.report import HF_GREEDY, OVERALL, PEER, WARM, Row, Speeds
+from ouroboros_core.benchmark.report import HF_GREEDY, OVERALL, PEER, PEERS, WARM, Row, Speeds
 from ouroboros_core.benchmark.store import Measurement
 from ouroboros_core.environment import Environment
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.locations import assets
-from ouroboros_core.methods.base import Guesser, Need
+from ouroboros_core.methods.base import Guesser
+from ouroboros_core.methods.needs import Need
 
 UNION = "union"
 HEADS = {Need.HEAD, Need.MEDUSA, Need.GLIDE, Need.PARALLEL}
+DRAFTS = {Need.DRAFT_MODEL, Need.HF_DRAFT, Need.TRANSLATED}
 LONG = re.compile(r" (?:(?:speculative|assisted) )?(?:decoding|drafting)$| of all sources$")
 """What the names of many methods end with, and a short name does without."""
 
@@ -39,7 +41,7 @@ class Over(StrEnum):
 
 WORDS = {
     Over.HF: "transformers' greedy generation",
-    Over.PLAIN: "our autoregressive baseline",
+    Over.PLAIN: "our plain decoding",
 }
 """The middle of a sentence: what a speedup is measured over."""
 
@@ -52,7 +54,8 @@ class Family(StrEnum):
     HEAD = "head on the target's states"
     UNION = "union of all sources"
     PEER = "transformers' own"
-    PLAIN = "autoregressive baseline"
+    ENGINE = "another engine"
+    PLAIN = "plain decoding"
 
 
 @dataclass(frozen=True)
@@ -68,6 +71,11 @@ class Bar:
     low: float
     high: float
 
+    @property
+    def main(self) -> bool:
+        """Whether it is a method with its own default settings, or another program's."""
+        return not self.setting or self.family in (Family.PEER, Family.ENGINE)
+
 
 @dataclass(frozen=True)
 class Benchmark:
@@ -80,17 +88,15 @@ class Benchmark:
     target: str
     draft: str | None
     questions: int
+    limit: int
+    """New tokens at most."""
 
     @classmethod
     def of(cls, data: dict[str, Any]) -> Benchmark:
         """From the content of a file; the rows of one that is still being measured are made of its
         runs."""
         runs = TypeAdapter(list[Measurement]).validate_python(data["runs"])
-        rows = (
-            TypeAdapter(list[Row]).validate_python(data["rows"])
-            if "rows" in data
-            else report.rows(runs)
-        )
+        rows = report.read_rows(data["rows"]) if "rows" in data else report.rows(runs)
         settings = data["settings"]
         where = Environment(**settings["environment"]).where
         return cls(
@@ -101,6 +107,7 @@ class Benchmark:
             settings["target"],
             settings["draft"],
             settings["questions"],
+            settings["max_new_tokens"],
         )
 
     @classmethod
@@ -122,7 +129,7 @@ class Benchmark:
         speeds = self._speeds()
         found = []
         for row in self.rows:
-            if row.group != OVERALL or not row.tokens_per_pass:
+            if row.group != OVERALL or not row.tokens_per_pass or not row.lossless:
                 continue  # the draft model alone makes no pass of the target
             low, high = self._interval(row, over, speeds)
             found.append(
@@ -176,6 +183,8 @@ def label(entrant: str) -> tuple[str, str]:
     name, settings = parts(entrant)
     if name.startswith(PEER):
         return name.removeprefix(PEER).replace("-", " "), "transformers"
+    if name in PEERS:
+        return name, "8-bit activations"
     return short(name), ", ".join(map(_told, settings))
 
 
@@ -198,10 +207,12 @@ def family(entrant: str) -> Family:
     fixed = {BASELINE: Family.PLAIN, UNION: Family.UNION}
     if name.startswith(PEER) or name in fixed:
         return fixed.get(name, Family.PEER)
+    if name in PEERS:
+        return Family.ENGINE
     needs = _needs(entrant)
     if needs & HEADS:
         return Family.HEAD
-    return Family.DRAFT if Need.DRAFT_MODEL in needs else Family.NONE
+    return Family.DRAFT if needs & DRAFTS else Family.NONE
 
 
 def _needs(entrant: str) -> frozenset[Need]:
@@ -242,11 +253,23 @@ def details(benchmark: Benchmark) -> str:
 def equality(row: Row) -> str:
     """How the texts compare with the baseline's, in a reader's words."""
     if row.equal is None:
-        return "its text is its own"
+        return "its text is its own" if row.lossless else "its text is its own, not lossless"
     told = f"{row.equal} of {row.questions} texts are equal token for token"
     if row.ties:
         told += f", {row.ties} first differ at a rounding tie"
     return told + (f", {row.differences} differ" if row.differences else "")
+
+
+def cut_texts(benchmark: Benchmark) -> str:
+    """How many texts were cut where they begin to repeat themselves; empty if that is not
+    known."""
+    return report.loops(benchmark.rows)
+
+
+def other_pairs(folder: Path | None = None) -> list[Benchmark]:
+    """The benchmarks of other pairs than the embedded one, in the order of their files."""
+    files = sorted((folder or assets()).glob("benchmark-*.json"))
+    return [Benchmark.read(file) for file in files]
 
 
 def measured_on(benchmark: Benchmark) -> str:

@@ -26,27 +26,35 @@ ASIDE = 0.35
 """Distance of a mark from the middle of its cell, where the numbers are; cells are 1 wide and
 high."""
 
+SPEEDUP = "speedup"
 NOTHING = "Nothing is measured yet."
 
 
 def heatmap(
-    rows: Sequence[CellRow], axes: Sequence[Axis], ideals: Sequence[Ideal] = ()
+    rows: Sequence[CellRow],
+    axes: Sequence[Axis],
+    ideals: Sequence[Ideal] = (),
+    what: str = SPEEDUP,
 ) -> dict[str, Any]:
     """Speedup of every cell of two axes as colour, with the mean acceptance length; the first axis
     runs down.
 
     The fastest has a star; where theory puts the best gamma, be it between two values, there is a
     diamond. `customdata` of the cells is their index. Cells that are not measured yet are empty.
+    what: the speedup that it is, where that is a modelled one.
     """
-    return plain(_heatmap(rows, axes, ideals)) if rows else empty(NOTHING)
+    return plain(_heatmap(rows, axes, ideals, what)) if rows else empty(NOTHING)
 
 
 def line(
-    rows: Sequence[CellRow], axes: Sequence[Axis], ideals: Sequence[Ideal] = ()
+    rows: Sequence[CellRow],
+    axes: Sequence[Axis],
+    ideals: Sequence[Ideal] = (),
+    what: str = SPEEDUP,
 ) -> dict[str, Any]:
     """Speedup against the values of one axis, with 95% intervals; marks and `customdata` as in
     `heatmap`."""
-    return plain(_line(rows, axes[0], ideals)) if rows else empty(NOTHING)
+    return plain(_line(rows, axes[0], ideals, what)) if rows else empty(NOTHING)
 
 
 def parallel(rows: Sequence[CellRow], axes: Sequence[Axis]) -> dict[str, Any]:
@@ -93,7 +101,9 @@ def heat(most: float) -> dict[str, Any]:
     }
 
 
-def _heatmap(rows: Sequence[CellRow], axes: Sequence[Axis], ideals: Sequence[Ideal]) -> go.Figure:
+def _heatmap(
+    rows: Sequence[CellRow], axes: Sequence[Axis], ideals: Sequence[Ideal], what: str = SPEEDUP
+) -> go.Figure:
     down, across = axes
     by_coordinates = {row.coordinates: row for row in rows}
     grid = [
@@ -110,13 +120,20 @@ def _heatmap(rows: Sequence[CellRow], axes: Sequence[Axis], ideals: Sequence[Ide
         texttemplate="%{text}",
         hovertext=[[_hover(row, axes) if row else "" for row in line] for line in grid],
         hovertemplate="%{hovertext}<extra></extra>",
-        colorbar={"title": {"text": "speedup"}, "thickness": 12, "len": 0.9},
+        colorbar={"title": {"text": what}, "thickness": 12, "len": 0.9},
         showlegend=False,
         **heat(most),
     )
     if fastest := best(rows):
         first, second = fastest.coordinates
-        _star(figure, fastest, axes, across.values.index(second) - ASIDE, down.values.index(first))
+        _star(
+            figure,
+            fastest,
+            axes,
+            across.values.index(second) - ASIDE,
+            down.values.index(first),
+            what,
+        )
     for found in ideals:
         if down.name == GAMMA:
             spot = across.values.index(found.others[0]) + ASIDE, slot(down, found.gamma)
@@ -133,7 +150,9 @@ def _heatmap(rows: Sequence[CellRow], axes: Sequence[Axis], ideals: Sequence[Ide
     return figure
 
 
-def _line(rows: Sequence[CellRow], axis: Axis, ideals: Sequence[Ideal]) -> go.Figure:
+def _line(
+    rows: Sequence[CellRow], axis: Axis, ideals: Sequence[Ideal], what: str = SPEEDUP
+) -> go.Figure:
     figure = go.Figure()
     figure.add_scatter(
         x=[axis.values.index(row.coordinates[0]) for row in rows],
@@ -149,11 +168,18 @@ def _line(rows: Sequence[CellRow], axis: Axis, ideals: Sequence[Ideal]) -> go.Fi
         hovertext=[_hover(row, [axis]) for row in rows],
         hovertemplate="%{hovertext}<extra></extra>",
         mode="lines+markers",
-        name="speedup, 95% interval" if any(map(interval, rows)) else "speedup, one prompt",
+        name=_series(rows, what),
         line={"color": LOOKS["draft"].colour, "width": 2.5},
     )
     if fastest := best(rows):
-        _star(figure, fastest, [axis], axis.values.index(fastest.coordinates[0]), fastest.speedup)
+        _star(
+            figure,
+            fastest,
+            [axis],
+            axis.values.index(fastest.coordinates[0]),
+            fastest.speedup,
+            what,
+        )
     for found in ideals if axis.name == GAMMA else ():
         _diamond(figure, slot(axis, found.gamma), found.speedup, found)
     figure.add_hline(
@@ -161,7 +187,7 @@ def _line(rows: Sequence[CellRow], axis: Axis, ideals: Sequence[Ideal]) -> go.Fi
         line={"color": PLAIN, "dash": "dot", "width": 1.5},
         annotation_text="as fast as plain decoding",
     )
-    figure.update_layout(layout(axis.name, "speedup over plain decoding", hovermode="closest"))
+    figure.update_layout(layout(axis.name, f"{what} over plain decoding", hovermode="closest"))
     _label(figure.layout.xaxis, axis)
     figure.update_xaxes(range=[-0.5, len(axis.values) - 0.5])
     return figure
@@ -205,14 +231,17 @@ def _parallel(rows: Sequence[CellRow], axes: Sequence[Axis]) -> go.Parcoords:
     return go.Parcoords(dimensions=dimensions, line=colours, customdata=[row.cell for row in rows])
 
 
-def _star(figure: go.Figure, row: CellRow, axes: Sequence[Axis], x: float, y: float) -> None:
-    """Where it was fastest."""
+def _star(
+    figure: go.Figure, row: CellRow, axes: Sequence[Axis], x: float, y: float, what: str
+) -> None:
+    """Where it was fastest, or would be."""
+    name = "measured best" if what == SPEEDUP else "modelled best"
     figure.add_scatter(
         x=[x],
         y=[y],
         customdata=[row.cell],
         mode="markers",
-        name="measured best",
+        name=name,
         marker={
             "symbol": "star",
             "size": 15,
@@ -220,7 +249,7 @@ def _star(figure: go.Figure, row: CellRow, axes: Sequence[Axis], x: float, y: fl
             "line": {"color": "#1a1a1a", "width": 1.5},
         },
         hovertext=[_hover(row, axes)],
-        hovertemplate="measured best<br>%{hovertext}<extra></extra>",
+        hovertemplate=f"{name}<br>%{{hovertext}}<extra></extra>",
     )
 
 
@@ -278,6 +307,13 @@ def _label(axis: Any, values: Axis) -> None:
     axis.ticktext = labels(values)
 
 
+def _series(rows: Sequence[CellRow], what: str) -> str:
+    """What the line is called: a modelled one has no interval."""
+    if what != SPEEDUP:
+        return what
+    return "speedup, 95% interval" if any(map(interval, rows)) else "speedup, one prompt"
+
+
 def _words(row: CellRow) -> str:
     return f"{row.speedup:.2f}×<br>{row.acceptance_length:.2f} tokens"
 
@@ -289,7 +325,7 @@ def _hover(row: CellRow, axes: Sequence[Axis]) -> str:
     )
     lines = [f"{axis.name} {text}" for axis, text in zip(axes, coordinates, strict=True)]
     lines += [
-        f"{row.speedup:.2f}×{interval(row)}",
+        f"{row.speedup:.2f}×{interval(row)}{row.between}",
         f"{row.acceptance_length:.2f} tokens per pass",
     ]
     if row.acceptance_rate is not None:

@@ -6,20 +6,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import astuple
 from typing import Any
 
-from ouroboros_core import methods
+from ouroboros_core.benchmark.protocol import Speedup
 from ouroboros_core.decoding import metrics
 from ouroboros_core.decoding.equality import Divergence
+from ouroboros_core.decoding.reasons import Piece, Reasons, origin
 from ouroboros_core.decoding.trace import Judged, Step, Trace
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.sources import Source
 from ouroboros_core.words import counted
-from visualize import numbers
+from visualize import numbers, spoken
 from visualize.palette import LOOKS, key_of
-from visualize.reasons import Piece, Reasons, origin
 
 View = dict[str, Any]
 LIVE = "live"
 """The badge of a run that a visitor makes here; token_view.js knows it, too."""
+ASKED = 48
+"""Characters of a prompt that a badge shows at most."""
 
 
 def step_view(step: Step, texts: Sequence[str], sampling: Sampling, piece: Piece) -> View:
@@ -99,14 +101,20 @@ def steps_view(
     return views
 
 
-def tiles(trace: Trace, baseline: Trace | None, difference: Divergence | None = None) -> list[View]:
+def tiles(
+    trace: Trace,
+    baseline: Trace | None,
+    difference: Divergence | None = None,
+    rounds: Speedup | None = None,
+) -> list[View]:
     """The headline numbers, each with the sentence that defines it; measured or absent.
 
     difference: where the text first differs from that of the baseline, judged.
+    rounds: the speedup of all rounds, where that is known.
     """
     speedup = metrics.speedup(trace, baseline) if baseline is not None else None
+    speedup = rounds.median if rounds else speedup
     saved, count = metrics.target_passes_saved(trace), metrics.new_tokens(trace)
-    greedy = Sampling.model_validate(trace.sampling).kind
     note = (
         "Tokens per second / those of plain decoding, both measured here, one after the other."
         if baseline is None
@@ -117,11 +125,13 @@ def tiles(trace: Trace, baseline: Trace | None, difference: Divergence | None = 
     )
     busy = baseline is not None and metrics.busy(trace, baseline) is not None
     mark = {"mark": "measured on a busy machine"} if busy and speedup is not None else {}
+    mark |= {"spread": rounds.remark} if rounds else {}
     rate = f"{metrics.tokens_per_second(trace):.1f}"
     length = f"{metrics.mean_acceptance_length(trace):.2f}"
+    factor = "–" if speedup is None else f"{speedup:.2f}×"
     return [
         _tile("Tokens per second", rate, "Emitted tokens / wall-clock seconds, prefill included."),
-        _tile(f"Speedup over {greedy}", "–" if speedup is None else f"{speedup:.2f}×", note) | mark,
+        _tile("Speedup over plain decoding", factor, note) | mark,
         _tile(
             "Mean acceptance length",
             length,
@@ -132,7 +142,7 @@ def tiles(trace: Trace, baseline: Trace | None, difference: Divergence | None = 
             f"{saved} of {count}",
             "Tokens that needed no target pass of their own.",
         ),
-        _tile(f"Identical to {greedy}", *_identical(trace, baseline, difference)),
+        _tile("Identical to plain decoding", *_identical(trace, baseline, difference)),
     ]
 
 
@@ -146,7 +156,7 @@ def sentence(trace: Trace, baseline: Trace | None, difference: Divergence | None
         return f"{alone}{_faster(trace, baseline)}."
     passes = f"{steps} forward pass{'' if steps == 1 else 'es'}"
     if trace.method == "autoregressive":
-        return f"{passes} for {counted(tokens, 'token')}: the autoregressive baseline."
+        return f"{passes} for {counted(tokens, 'token')}: plain decoding."
     plain = tokens if baseline is None else len(baseline.steps)
     parts = f"{passes} instead of {plain}{_faster(trace, baseline)}"
     if baseline is None:
@@ -154,6 +164,8 @@ def sentence(trace: Trace, baseline: Trace | None, difference: Divergence | None
     verdict = _identical(trace, baseline, difference)[0]
     if verdict == "in distribution":
         return f"{parts}, same distribution."
+    if verdict == "not lossless":
+        return f"{parts}, not lossless: typical acceptance."
     same = {"yes": "same text", "up to a tie": "same text up to a rounding tie"}
     return f"{parts}, {same.get(verdict, 'another text')}."
 
@@ -199,6 +211,7 @@ def status_of(trace: Trace) -> str:
     """How much was written in how many steps, and how it ended."""
     tokens, steps = metrics.new_tokens(trace), len(trace.steps)
     status = f"{counted(tokens, 'token')} in {counted(steps, 'step')}"
+    status += "" if metrics.lossless(trace) else " (not lossless)"
     if trace.ending != "stop token" or not trace.steps:
         return status
     end = piece_of(trace)(trace.tokens[-1])
@@ -219,20 +232,23 @@ def piece_of(trace: Trace) -> Piece:
 
 
 def badge(trace: Trace) -> str:
-    """Where and when a trace was recorded."""
-    environment = trace.environment
-    return f"recorded on {environment.where}, {trace.created[:10]}"
+    """With which model, where and when a run was recorded, and of what prompt."""
+    asked = " ".join(trace.prompt.text.split())
+    short = asked if len(asked) <= ASKED else asked[: ASKED - 1].rstrip() + "…"
+    where, when = trace.environment.where, trace.created[:10]
+    return f"recorded with {model_name(trace.target)} on {where}, {when}: {short}"
+
+
+def model_name(model: str) -> str:
+    """A model without whom it is by on the Hub."""
+    return model.rsplit("/", maxsplit=1)[-1]
 
 
 def describe(method: str, settings: Mapping[str, Any], target: str, *others: str | None) -> str:
-    """Method, preset, settings and models in one line; others: draft model or head, and corpus,
+    """Method, settings and models in one line, in words; others: draft model or head, and corpus,
     where there are such."""
-    listed = ", ".join(
-        f"{name} {value}" for name, value in settings.items() if not isinstance(value, bool)
-    )
-    beside = " and ".join(name for name in others if name)
-    name = methods.label(method, settings)
-    run = f"{name} ({listed}) on {target}" if listed else f"{name} on {target}"
+    beside = " and ".join(model_name(name) for name in others if name)
+    run = f"{spoken.run(method, settings)}, on {model_name(target)}"
     return f"{run} with {beside}" if beside else run
 
 
@@ -247,6 +263,11 @@ def _identical(
         return "in distribution", (
             "This acceptance rule keeps the target's probabilities; the text of a seed is "
             "another one."
+        )
+    if not metrics.lossless(trace) and not written_alone:
+        return "not lossless", (
+            "Typical acceptance keeps what the target finds likely enough; the target alone need "
+            "not write this text."
         )
     where = metrics.first_difference(trace.tokens, baseline.tokens)
     if where is None:
@@ -273,15 +294,20 @@ def run_view(
     difference: Divergence | None = None,
     start: int = 0,
     live: bool = False,
+    speedup: Speedup | None = None,
 ) -> View:
     """A run from step `start` on, and what is said of the whole: what a token view shows at once.
 
     live: whether a visitor has just made it, and can make it again
+    speedup: of all rounds, where there are several; these two are then of the median one
     """
     status = status_of(trace)
     if baseline is not None and difference is not None and difference.tie:
         status += f". {difference.sentence(trace.pieces | baseline.pieces)}"
-    theory = theory_view(trace, baseline)
+    more = {
+        "theory": theory_view(trace, baseline),
+        "parts": parting_view(trace, baseline, difference),
+    }
     return {
         "seq": seq,
         "run": run,
@@ -299,14 +325,34 @@ def run_view(
         "title": describe(
             trace.method, trace.hyperparameters, trace.target, trace.draft, trace.corpus
         ),
-        "tiles": tiles(trace, baseline, difference),
+        "tiles": tiles(trace, baseline, difference, speedup),
         "notices": notices(trace, baseline, live),
         "numbers": numbers.sections(trace, baseline),
         "status": status,
         "sentence": sentence(trace, baseline, difference),
         "ended": trace.ending == "stop token",
         "done": True,
-    } | ({"theory": theory} if theory else {})
+    } | {name: view for name, view in more.items() if view}
+
+
+def parting_view(
+    trace: Trace, baseline: Trace | None, difference: Divergence | None
+) -> View | None:
+    """Where the text of a run parts from that of plain decoding, for a mark on its first token that
+    differs; None where the two ought not to be equal, or are.
+
+    index: of the token, from 0; mark: "tie", or "other" where nobody judged it or rounding does not
+    explain it; words: why
+    """
+    verdict, note = _identical(trace, baseline, difference)
+    if baseline is None or not verdict.startswith(("up to", "no")):
+        return None
+    index = metrics.first_difference(trace.tokens, baseline.tokens)
+    if index is None or index >= len(trace.tokens):
+        return None
+    tie = difference is not None and difference.tie
+    told = note if difference is not None else f"From here on plain decoding differs. {note}"
+    return {"index": index, "mark": "tie" if tie else "other", "words": told}
 
 
 def theory_view(trace: Trace, baseline: Trace | None) -> View | None:
@@ -323,20 +369,32 @@ def theory_view(trace: Trace, baseline: Trace | None) -> View | None:
     }
 
 
-def lane_view(name: str, trace: Trace, baseline: Trace, difference: Divergence | None) -> View:
-    """A lane of a race: its steps, and its row of the table."""
+def lane_view(
+    name: str,
+    trace: Trace,
+    baseline: Trace,
+    difference: Divergence | None,
+    rounds: Speedup | None = None,
+) -> View:
+    """A lane of a race: its steps, and its row of the table. rounds: its speedup in all rounds,
+    where that is known; what stands behind the speedup's comma is a remark."""
     steps = steps_view(
         trace.steps, trace.texts, Sampling.model_validate(trace.sampling), piece_of(trace)
     )
-    speedup = metrics.speedup(trace, baseline)
-    busy = trace is not baseline and metrics.busy(trace, baseline) is not None
+    speedup = rounds.median if rounds else metrics.speedup(trace, baseline)
+    plain = trace is baseline
+    busy = not plain and metrics.busy(trace, baseline) is not None
     factor = "–" if speedup is None else f"{speedup:.2f}×"
+    if rounds and not plain:
+        factor += f", {rounds.remark}"
     if busy and speedup is not None:
         factor += ", measured on a busy machine"
+    parts = parting_view(trace, baseline, difference)
     return {
         "name": name,
         "busy": busy,
         "steps": steps,
+        **({"parts": parts} if parts else {}),
         "row": [
             str(metrics.new_tokens(trace)),
             str(len(trace.steps)),

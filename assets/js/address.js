@@ -20,8 +20,10 @@ export function changed(inputs) {
 // props.pages: the place of each page; props.first: the page that a place opens with.
 export function mount(element, props, watch, trigger) {
   const inner = { ...props.first }; // the page that is open in each place
-  const exact = (tab) => props.first[tab] || tab; // a place that has pages is the address of its first
-  const said = () => props.tabs.find((tab) => location.hash === "#" + tab);
+  // a place that has pages is the address of its first
+  const exact = (tab) => props.first[tab] || tab;
+  // behind a tab may stand what is open in it
+  const said = () => props.tabs.find((tab) => location.hash.split("/")[0] === "#" + tab);
   const named = () => exact(said() || props.tabs[0]);
   let awaited = said() ? named() : ""; // the page begins with the first tab
 
@@ -30,11 +32,13 @@ export function mount(element, props, watch, trigger) {
     if (props.pages[page.tab]) inner[props.pages[page.tab]] = page.tab;
     const here = inner[page.tab] || page.tab;
     const wanted = awaited || named();
-    if (here !== wanted && page.tab === props.pages[wanted]) return; // a place on the way to its page
+    // a place on the way to its page
+    if (here !== wanted && page.tab === props.pages[wanted]) return;
     if (awaited && here !== awaited) return;
     awaited = "";
     if (here === named()) page.led = [];
-    else if (page.led.includes(here)) return; // the history led here and has gone on since
+    else if (page.led.includes(here))
+      return; // the history led here and has gone on since
     else history.pushState(null, "", location.pathname + location.search + "#" + here);
   };
   page.told();

@@ -9,7 +9,6 @@ export function mount(element, props, watch, trigger) {
   const field = () => panel.querySelector(`#${props.field} textarea`);
   const button = (id) => panel.querySelector("#" + id); // mounted later than this
   const DOUBLE_CLICK_MS = 500; // its second click is no wish to stop
-  let since = 0;
 
   const busy = () => buttons.dataset.busy !== undefined;
   const hold = (event) => {
@@ -19,10 +18,12 @@ export function mount(element, props, watch, trigger) {
 
   function asked() {
     const focused = document.activeElement === button("generate");
-    since = performance.now();
+    const stop = button("stop");
+    stop.setAttribute("aria-disabled", "true");
+    setTimeout(() => stop.removeAttribute("aria-disabled"), DOUBLE_CLICK_MS);
     buttons.dataset.busy = "";
     told.textContent = "";
-    if (focused) button("stop").focus({ preventScroll: true });
+    if (focused) stop.focus({ preventScroll: true });
   }
 
   function ended() {
@@ -36,14 +37,15 @@ export function mount(element, props, watch, trigger) {
     "click",
     (event) => {
       if (event.target.closest("#stop")) {
-        if (performance.now() - since < DOUBLE_CLICK_MS) hold(event);
+        if (button("stop").ariaDisabled === "true") hold(event);
         else tell("ouro:stop");
       } else if (event.target.closest("#generate")) {
         if (busy()) hold(event);
         else if (field().value.trim()) tell("ouro:asked");
         else {
           hold(event);
-          told.textContent = "The prompt is empty; write at least one character, or choose an example.";
+          told.textContent =
+            "The prompt is empty; write at least one character, or choose an example.";
           field().focus();
         }
       }
@@ -51,7 +53,8 @@ export function mount(element, props, watch, trigger) {
     true,
   );
 
-  // Enter asks; with Shift it breaks the line, as it does by itself. Gradio's field has it the other way round.
+  // Enter asks; with Shift it breaks the line, as it does by itself. Gradio's field has it the
+  // other way round.
   for (const kind of ["keydown", "keypress"])
     panel.addEventListener(
       kind,
@@ -63,7 +66,8 @@ export function mount(element, props, watch, trigger) {
       },
       true,
     );
-  // A list of choices that scrolls is a stop of its own for Tab, and it is gone the moment the focus leaves its field.
+  // A list of choices that scrolls is a stop of its own for Tab, and it is gone the moment the
+  // focus leaves its field.
   panel.addEventListener("keydown", (event) => {
     if (event.key !== "Tab") return;
     for (const list of document.querySelectorAll("ul.option-list")) list.tabIndex = -1;

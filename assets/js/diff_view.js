@@ -1,4 +1,5 @@
-// Two runs of one prompt: the text they share, cut where both end a step, and where one of them needed fewer; or why they cannot
+// Two runs of one prompt: the text they share, cut where both end a step, and where one of them
+// needed fewer; or why they cannot
 // be compared.
 import { bring, make } from "./dom.js";
 
@@ -6,11 +7,13 @@ export function mount(element, props, watch) {
   const root = element.querySelector(".ouro-diff");
   const part = (name) => root.querySelector(".ouro-diff-" + name);
 
-  const described = ({ name, settings, steps, seconds }) => `${name}: ${settings}; ${steps} steps, ${seconds.toFixed(2)} s`;
+  const described = ({ name, settings, steps, seconds }) =>
+    `${name}: ${settings}; ${steps} steps, ${seconds.toFixed(2)} s`;
 
   function paint() {
     const value = props.value && JSON.parse(props.value);
-    for (const name of ["title", "status", "lines", "lanes", "text", "table"]) part(name).replaceChildren();
+    for (const name of ["title", "status", "lines", "lanes", "text", "table"])
+      part(name).replaceChildren();
     part("problem").textContent = (value && value.problem) || "";
     part("found").hidden = !value || !value.segments;
     if (part("found").hidden) return;
@@ -34,7 +37,10 @@ export function mount(element, props, watch) {
     node.title = `${segment.tokens} tokens: ${segment.a} steps in A, ${segment.b} in B`;
     if (!segment.saved) return node;
     node.dataset.saved = segment.saved > 0 ? "b" : "a";
-    node.style.setProperty("--share", Math.min(1, Math.abs(segment.saved) / segment.tokens) * 100 + "%");
+    node.style.setProperty(
+      "--share",
+      Math.min(1, Math.abs(segment.saved) / segment.tokens) * 100 + "%",
+    );
     node.append(make("sup", "", (segment.saved > 0 ? "−" : "+") + Math.abs(segment.saved)));
     return node;
   }

@@ -1,4 +1,5 @@
-// Small things that every view shares. Text of prompt and model is data: it reaches the page through textContent only.
+// Small things that every view shares. Text of prompt and model is data: it reaches the page
+// through textContent only.
 export const make = (tag, className, content) => {
   const node = document.createElement(tag);
   if (className) node.className = className;
@@ -12,9 +13,20 @@ export const draw = (tag, attributes, content) => {
   return node;
 };
 // A text in one line: breaks and tabs become signs.
-export const inline = (text) => text.replace(/\r\n|[\n\v\f\r\u0085\u2028\u2029]/g, "↵").replace(/\t/g, "⇥");
+export const inline = (text) =>
+  text.replace(/\r\n|[\n\v\f\r\u0085\u2028\u2029]/g, "↵").replace(/\t/g, "⇥");
 export const visible = (text) => (text === "" ? "∅" : inline(text).replace(/^ | $/g, "␣"));
 export const tell = (name, detail) => document.dispatchEvent(new CustomEvent(name, { detail }));
+// Listens to the page around a view as long as the view is in it: another app may take it out, and
+// mount another one.
+export const listening = (root) => {
+  const life = new AbortController();
+  return (target, name, act, capture = false) =>
+    target.addEventListener(name, (event) => (root.isConnected ? act(event) : life.abort()), {
+      capture,
+      signal: life.signal,
+    });
+};
 // On a narrow page the result lies below the fold: show it to who has just asked for it.
 export const bring = (root) => {
   if (root.getBoundingClientRect().top < innerHeight * 0.4) return;
@@ -23,7 +35,8 @@ export const bring = (root) => {
 };
 // "1 token", "2 tokens"; a noun with another plural is given both.
 export const counted = (n, noun, plural = noun + "s") => `${n} ${n === 1 ? noun : plural}`;
-export const percent = (value) => (value === 0 ? "0" : value < 0.001 ? "<0.1%" : (100 * value).toFixed(value < 0.1 ? 1 : 0) + "%");
+export const percent = (value) =>
+  value === 0 ? "0" : value < 0.001 ? "<0.1%" : (100 * value).toFixed(value < 0.1 ? 1 : 0) + "%";
 // A paragraph in which *words* stand out; whatever else it holds is text.
 export const paragraph = (text, className) => {
   const node = make("p", className);

@@ -1,15 +1,42 @@
-// The recorded runs, each with a sentence on what it shows. A choice triggers `open_recorded`, or calls `props.open`.
+// The recorded runs, each with a sentence on what it shows. A choice triggers `open_recorded`, or
+// calls `props.open`.
 import { make } from "./dom.js";
+
+// Who wrote the tokens, in their order, as a strip: "a12b3" is twelve tokens of the first look and
+// three of the second.
+function strip({ looks, told }) {
+  const bar = make("div", "ouro-strip");
+  bar.setAttribute("role", "img");
+  bar.setAttribute("aria-label", told);
+  for (const [, letter, count] of looks.run.matchAll(/([a-z])(\d+)/g)) {
+    const part = make("i");
+    part.dataset.look = looks.keys[letter.charCodeAt(0) - 97];
+    part.style.flexGrow = count;
+    bar.append(part);
+  }
+  return bar;
+}
 
 export function mount(element, props, watch, trigger) {
   const list = element.querySelector(".ouro-gallery");
+  let pair = "";
 
   for (const entry of JSON.parse(props.value).entries) {
-    const item = make("li", "ouro-gallery-entry"), button = make("button", "ouro-gallery-open", "Open");
+    const item = make("li", "ouro-gallery-entry"),
+      button = make("button", "ouro-gallery-open", "Open");
     button.type = "button";
     button.setAttribute("aria-label", "Open: " + entry.title);
-    button.addEventListener("click", () => (props.open ? props.open(entry) : trigger("open_recorded", { name: entry.name })));
-    item.append(make("h2", "", entry.title), make("p", "", entry.words), make("p", "ouro-small", entry.numbers), make("p", "ouro-small", entry.pair), button);
+    button.addEventListener("click", () =>
+      props.open ? props.open(entry) : trigger("open_recorded", { name: entry.name }),
+    );
+    if (entry.pair !== pair) list.append(make("li", "ouro-gallery-pair", (pair = entry.pair)));
+    item.append(
+      make("h2", "", entry.title),
+      strip(entry.strip),
+      make("p", "", entry.words),
+      make("p", "ouro-small", entry.numbers),
+      button,
+    );
     item.dataset.name = entry.name;
     list.append(item);
   }

@@ -1,63 +1,122 @@
-// The lessons: chapters of a few stops, each of which puts the run beside it to a moment and marks what the words are about.
+// The lessons: chapters of a few stops, each of which puts the run beside it to a moment and marks
+// what the words are about.
 // `props.load` or `server.run` brings a run.
-import { make, paragraph, percent, visible } from "./dom.js";
+import { mount as mountDice } from "./dice_view.js";
+import { counted, make, paragraph, percent, visible } from "./dom.js";
+import { drawFigure } from "./learn_figures.js";
+import { Rail } from "./learn_rail.js";
+import { Share } from "./learn_share.js";
 import { mount as mountTheory } from "./theory_view.js";
 import { mount as mountRun } from "./token_view.js";
 
 export function mount(element, props, watch, trigger, server) {
   const root = element.querySelector(".ouro-learn");
   const part = (name) => root.querySelector(".ouro-learn-" + name);
-  const state = { chapter: 0, stop: 0, asked: 0, known: new Map(), done: new Set(), wanted: "" };
+  const state = {
+    chapter: 0,
+    stop: 0,
+    known: new Map(),
+    done: new Set(),
+    asked: 0,
+    seen: new Map(),
+    moving: false,
+  };
   const { chapters, questions } = JSON.parse(props.value);
   const stage = root.querySelector(".ouro-learn-run");
-  const narrow = matchMedia("(max-width: 900px)"); // as in page.css: the words are a sheet at the lower edge
+  // as in page.css: the words are a sheet at the lower edge
+  const narrow = matchMedia("(max-width: 900px)");
   const view = { props: { value: null, looks: props.looks }, changed: () => {} };
-  mountRun(stage, view.props, (_, changed) => (view.changed = changed), () => {});
-  mountTheory(part("theory"), { value: null, looks: props.looks, plotly: props.plotly }, () => {}, () => {});
+  mountRun(
+    stage,
+    view.props,
+    (_, changed) => (view.changed = changed),
+    () => {},
+  );
+  mountTheory(
+    part("theory"),
+    { value: null, looks: props.looks, plotly: props.plotly },
+    () => {},
+    () => {},
+  );
+
+  mountDice(part("dice"), {});
+
+  const rail = new Rail(
+    part("list"),
+    chapters.map((one) => one.title),
+    (number) => go(number),
+  );
+  const figure = part("figure");
 
   const chapter = () => chapters[state.chapter];
+  const share = new Share(root, chapters, props.place || "", (number) => go(number));
   const lastStop = () => chapter().stops.length; // the question comes behind the last stop
 
-  async function runOf(name) {
-    if (!state.known.has(name)) state.known.set(name, props.load ? JSON.stringify(await props.load(name)) : await server.run({ name }));
-    return state.known.get(name);
+  const fetched = async (name) =>
+    props.load ? JSON.stringify(await props.load(name)) : server.run({ name });
+
+  // A run, or the promise of one that is on its way; what failed is asked for anew.
+  function runOf(name) {
+    const { known } = state;
+    if (!known.has(name)) {
+      const run = fetched(name);
+      known.set(name, run);
+      run.then(
+        (value) => known.set(name, value),
+        () => known.delete(name),
+      );
+    }
+    return known.get(name);
   }
 
   async function go(number, stop = 0) {
-    Object.assign(state, { chapter: number, stop, asked: 0 });
-    drawList();
+    Object.assign(state, { chapter: number, stop });
     await drawStop();
   }
 
-  function drawList() {
-    part("list").replaceChildren();
-    chapters.forEach((one, n) => {
-      const item = make("li"), button = make("button", "ouro-learn-chapter", one.title);
-      button.type = "button";
-      if (n === state.chapter) button.setAttribute("aria-current", "true");
-      if (state.done.has(one.id)) button.dataset.done = "";
-      button.addEventListener("click", () => go(n));
-      item.append(button);
-      part("list").append(item);
-      if (n === state.chapter) item.dataset.here = "";
-    });
+  // Where the reader is, and which questions are answered.
+  function drawRail() {
+    const stops = chapter().stops.length + 1;
+    rail.show(state.chapter, (state.stop + 1) / stops, (n) => state.done.has(chapters[n].id));
     showIn(part("list"), [part("list").querySelector("[data-here]")]);
   }
 
+  // How far a run was seen here: nobody is asked about a step whose end the lessons have shown.
+  const saw = (name, step) => state.seen.set(name, Math.max(step, state.seen.get(name) ?? -1));
+  document.addEventListener(
+    "ouro:cursor",
+    ({ detail }) => state.moving || saw(detail.run, detail.step - 1),
+  );
+
   async function drawStop() {
-    const here = chapter(), stop = here.stops[state.stop];
+    const here = chapter(),
+      stop = here.stops[state.stop];
+    state.asked += 1;
+    part("status").textContent = "";
+    drawRail();
+    share.at(here);
     part("title").textContent = here.title;
     part("position").textContent = stop ? `${state.stop + 1} of ${lastStop()}` : "A question";
     part("words").replaceChildren();
     part("answer").replaceChildren();
     part("back").disabled = !state.chapter && !state.stop;
-    part("next").textContent = stop ? "Next" : state.chapter + 1 < chapters.length ? "Next chapter" : "Ten questions";
-    part("next").disabled = false;
-    for (const text of stop ? stop.words : here.question.words) part("words").append(paragraph(text));
+    part("next").textContent = stop
+      ? "Next"
+      : state.chapter + 1 < chapters.length
+        ? "Next chapter"
+        : "Questions";
+    part("next").toggleAttribute("data-last", !stop && state.chapter + 1 === chapters.length);
+    for (const text of stop ? stop.words : here.question.words)
+      part("words").append(paragraph(text));
     part("body").scrollTop = 0;
     const focus = stop ? stop : { at: null, ...here.question.focus };
-    part("theory").hidden = focus.figure !== "theory";
-    part("residual").replaceChildren(...(focus.figure === "residual" ? [residual(here.residual)] : []));
+    for (const name of ["theory", "dice"]) part(name).hidden = focus.figure !== name;
+    const data = (here.figures || {})[focus.figure];
+    figure.replaceChildren(...(data ? [drawFigure(focus.figure, data)] : []));
+    stage.hidden = ["theory", "dice"].includes(focus.figure) || Boolean(data);
+    part("residual").replaceChildren(
+      ...(focus.figure === "residual" ? [residual(here.residual)] : []),
+    );
     if (!stop) await ask(here.question);
     if (stop || here.question.kind !== "predict") await point(focus);
     root.dataset.at = state.chapter + "." + state.stop;
@@ -65,28 +124,39 @@ export function mount(element, props, watch, trigger, server) {
 
   // Put the run to a moment and mark what is meant.
   async function point(focus) {
-    const name = focus.run || chapter().run;
-    state.wanted = name;
-    if (!state.known.has(name)) part("status").textContent = "Fetching the run …";
-    const run = await runOf(name).catch(() => null);
-    if (state.wanted !== name) return;
-    part("status").textContent = run ? "" : "The run of this chapter could not be fetched. Reload the page and try again.";
+    const name = focus.run || chapter().run,
+      asked = ++state.asked;
+    const coming = runOf(name);
+    if (coming instanceof Promise) part("status").textContent = "Fetching the run …";
+    const run = await Promise.resolve(coming).catch(() => null);
+    if (state.asked !== asked) return; // the reader has gone on meanwhile
+    part("status").textContent = run
+      ? ""
+      : "The run of this chapter could not be fetched. Reload the page and try again.";
     if (!run) return;
     view.props.value = run;
+    state.moving = true;
     view.changed();
     const shown = stage.ouroboros;
     shown.windowed(Boolean(focus.windowed));
     shown.hideCard();
     if (focus.at) shown.moment(focus.at.step, focus.at.stage);
-    for (const node of stage.querySelectorAll("[data-spot]")) node.removeAttribute("data-spot");
+    state.moving = false;
+    if (focus.at && !stage.hidden) saw(name, focus.at.step);
+    for (const node of root.querySelectorAll("[data-spot]")) node.removeAttribute("data-spot");
     let height = 0;
     if (focus.card) {
       measure();
       shown.card(focus.card.step, focus.card.node);
       height = stage.querySelector(".ouro-card").offsetHeight;
     }
-    const spots = focus.spot ? [...stage.querySelectorAll(focus.spot)] : focus.figure === "theory" ? [part("theory")] : [];
-    for (const node of focus.spot ? spots : []) {
+    const own = ["theory", "dice"].includes(focus.figure)
+      ? [part(focus.figure)]
+      : stage.hidden
+        ? [figure]
+        : [];
+    const spots = focus.spot && !stage.hidden ? [...stage.querySelectorAll(focus.spot)] : own;
+    for (const node of spots) {
       node.setAttribute("data-spot", "");
       const fold = node.closest("details");
       if (fold) fold.open = true;
@@ -98,44 +168,85 @@ export function mount(element, props, watch, trigger, server) {
     reveal(spots);
   }
 
-  // How far to scroll so that what lies between two points comes to lie between two others; what is too long, with its beginning.
-  const shift = (from, to, low, high) => (from < low || to - from > high - low ? from - low : Math.max(0, to - high));
+  // How far to scroll so that what lies between two points comes to lie between two others; what is
+  // too long, with its beginning.
+  const shift = (from, to, low, high) =>
+    from < low || to - from > high - low ? from - low : Math.max(0, to - high);
 
   function around(nodes) {
-    const boxes = nodes.map((node) => node.getBoundingClientRect()).filter((box) => box.width || box.height);
-    const [first] = boxes, sides = (side) => boxes.map((box) => box[side]);
-    const most = (side) => Math.max(...sides(side)), least = (side) => Math.min(...sides(side));
-    return first && { first, left: least("left"), top: least("top"), right: most("right"), bottom: most("bottom") };
+    const boxes = nodes
+      .map((node) => node.getBoundingClientRect())
+      .filter((box) => box.width || box.height);
+    const [first] = boxes,
+      sides = (side) => boxes.map((box) => box[side]);
+    const most = (side) => Math.max(...sides(side)),
+      least = (side) => Math.min(...sides(side));
+    return (
+      first && {
+        first,
+        left: least("left"),
+        top: least("top"),
+        right: most("right"),
+        bottom: most("bottom"),
+      }
+    );
   }
 
   // Scroll a box of the view's own so that some elements in it are seen, or else the first of them.
   function showIn(box, nodes) {
-    const frame = box.getBoundingClientRect(), all = around(nodes), edge = 6;
+    const frame = box.getBoundingClientRect(),
+      all = around(nodes),
+      edge = 6;
     if (!all) return;
-    const fits = all.bottom - all.top < frame.height && all.right - all.left < frame.width, goal = fits ? all : all.first;
+    const fits = all.bottom - all.top < frame.height && all.right - all.left < frame.width,
+      goal = fits ? all : all.first;
     box.scrollTop += shift(goal.top, goal.bottom, frame.top + edge, frame.bottom - edge);
     box.scrollLeft += shift(goal.left, goal.right, frame.left + edge, frame.right - edge);
   }
 
   // Where the words are a sheet: how high it is.
   // How high the page's places are at the lower edge, below the sheet.
-  const nav = () => (narrow.matches && parseFloat(getComputedStyle(root).getPropertyValue("--ouro-nav"))) || 0;
+  const nav = () =>
+    (narrow.matches && parseFloat(getComputedStyle(root).getPropertyValue("--ouro-nav"))) || 0;
 
   function measure() {
-    root.style.setProperty("--ouro-sheet", (narrow.matches ? part("text").offsetHeight + nav() : 0) + "px");
+    const sheet = part("text"),
+      high = document.documentElement.clientHeight;
+    const covered = Math.max(
+      sheet.offsetHeight + nav(),
+      sheet.offsetHeight && high - sheet.getBoundingClientRect().top,
+    );
+    root.style.setProperty("--ouro-sheet", (narrow.matches ? covered : 0) + "px");
   }
 
   // Scroll so that the words and what they speak of are seen together, with so much space below it.
   function reveal(nodes, below = 0) {
     measure();
-    const [first] = nodes, words = part("text"), card = stage.querySelector(".ouro-locked");
-    for (const box of stage.querySelectorAll(".ouro-text, .ouro-tree")) if (box !== first && first && box.contains(first)) showIn(box, nodes);
-    const high = document.documentElement.clientHeight, edge = 10, all = around(nodes);
+    const [first] = nodes,
+      words = part("text"),
+      card = stage.querySelector(".ouro-locked");
+    for (const box of stage.querySelectorAll(".ouro-text, .ouro-tree"))
+      if (box !== first && first && box.contains(first)) showIn(box, nodes);
+    const high = document.documentElement.clientHeight,
+      edge = 10,
+      all = around(nodes);
+    const top = edge + (narrow.matches ? part("rail").offsetHeight : 0);
     const sheet = card && card !== first && getComputedStyle(card).position === "fixed";
-    const floor = high - edge - nav() - (narrow.matches ? words.offsetHeight : 0) - (sheet ? card.offsetHeight : 0);
-    if (all) scrollBy({ top: shift(all.top, all.bottom + (sheet ? 0 : below), edge, floor), behavior: "instant" });
-    const cut = words.getClientRects().length && words.getBoundingClientRect().bottom - (high - nav());
+    const floor =
+      high -
+      edge -
+      nav() -
+      (narrow.matches ? words.offsetHeight : 0) -
+      (sheet ? card.offsetHeight : 0);
+    if (all)
+      scrollBy({
+        top: shift(all.top, all.bottom + (sheet ? 0 : below), top, floor),
+        behavior: "instant",
+      });
+    const cut =
+      words.getClientRects().length && words.getBoundingClientRect().bottom - (high - nav());
     if (cut > 0) scrollBy({ top: Math.ceil(cut), behavior: "instant" });
+    measure();
   }
 
   function ask(question) {
@@ -147,7 +258,12 @@ export function mount(element, props, watch, trigger, server) {
       button.addEventListener("click", () => {
         for (const other of list.children) {
           other.disabled = true;
-          other.dataset.verdict = [...list.children].indexOf(other) === question.answer ? "right" : other === button ? "wrong" : "";
+          other.dataset.verdict =
+            [...list.children].indexOf(other) === question.answer
+              ? "right"
+              : other === button
+                ? "wrong"
+                : "";
         }
         settle(n === question.answer, [question.why]);
       });
@@ -156,14 +272,34 @@ export function mount(element, props, watch, trigger, server) {
     part("answer").append(list);
   }
 
-  // "Will the target accept these four tokens?": the draft's guesses of a step, then what became of them.
-  async function predict(question) {
-    const round = question.rounds[state.asked];
+  // "Will the target accept these guesses?": what the draft wrote in a step, then what became of
+  // it. No step is asked about whose
+  // end was on the screen before, and the next one ends otherwise, where there is such a one.
+  const unseen = (question, last) => {
+    const fresh = question.rounds.filter((round) => round.step > (state.seen.get(round.run) ?? -1));
+    const near = fresh.filter((round) => round.run === fresh[0].run).slice(0, 8);
+    return near.find((round) => !last.includes(round.accepted)) || fresh[0];
+  };
+
+  async function predict(question, last = []) {
+    const round = unseen(question, last);
     part("answer").replaceChildren();
-    await point({ at: { step: round.step, stage: "draft" }, spot: `.ouro-step[data-step="${round.step}"]` });
-    if (chapter().question !== question || state.stop !== lastStop()) return; // the reader has gone on meanwhile
+    if (!round) return part("answer").append(paragraph(question.none));
+    const moment = (at) => ({
+      run: round.run,
+      at: { step: round.step, stage: at },
+      spot: `.ouro-step[data-step="${round.step}"]`,
+    });
+    await point(moment("draft"));
+    // the reader has gone on meanwhile
+    if (chapter().question !== question || state.stop !== lastStop()) return undefined;
     const guesses = make("p", "ouro-learn-guesses");
-    round.tokens.forEach((text, n) => guesses.append(make("span", "ouro-learn-guess", visible(text)), n + 1 < round.tokens.length ? " " : ""));
+    round.tokens.forEach((text, n) =>
+      guesses.append(
+        make("span", "ouro-learn-guess", visible(text)),
+        n + 1 < round.tokens.length ? " " : "",
+      ),
+    );
     const list = make("div", "ouro-learn-options");
     for (let n = 0; n <= round.tokens.length; n++) {
       const button = make("button", "ouro-learn-option", `the first ${n}`);
@@ -173,22 +309,20 @@ export function mount(element, props, watch, trigger, server) {
         button.dataset.verdict = n === round.accepted ? "right" : "wrong";
         list.children[round.accepted].dataset.verdict = "right";
         settle(n === round.accepted, [round.why]);
-        if (state.asked + 1 < question.rounds.length) part("answer").append(another(question));
-        await point({ at: { step: round.step, stage: "commit" }, spot: `.ouro-step[data-step="${round.step}"]` });
+        const known = [...last.slice(-1), round.accepted];
+        if (unseen(question, known)) part("answer").append(another(question, known));
+        await point(moment("commit"));
       });
       list.append(button);
     }
     part("answer").append(guesses, list);
-    reveal([...stage.querySelectorAll("[data-spot]")]);
+    return reveal([...stage.querySelectorAll("[data-spot]")]);
   }
 
-  function another(question) {
+  function another(question, last) {
     const button = make("button", "ouro-learn-option", "Another one");
     button.type = "button";
-    button.addEventListener("click", () => {
-      state.asked += 1;
-      predict(question);
-    });
+    button.addEventListener("click", () => predict(question, last));
     return button;
   }
 
@@ -196,23 +330,36 @@ export function mount(element, props, watch, trigger, server) {
     const box = make("div", "ouro-learn-verdict");
     box.dataset.right = String(right);
     box.setAttribute("role", "status");
-    box.append(make("strong", "", right ? "Right." : "Not quite."), ...sentences.map((text) => paragraph(text)));
+    box.append(
+      make("strong", "", right ? "Right." : "Not quite."),
+      ...sentences.map((text) => paragraph(text)),
+    );
     part("answer").append(box);
     showIn(part("body"), [box]);
     state.done.add(chapter().id);
-    drawList();
+    drawRail();
   }
 
-  // p, q and what is left of p: for each token three bars, the shares that are kept and drawn anew told in words beneath.
+  // p, q and what is left of p: for each token three bars, the shares that are kept and drawn anew
+  // told in words beneath.
   function residual(data) {
-    const figure = make("figure", "ouro-residual"), table = make("table"), head = make("tr");
-    for (const name of ["token", "draft q", "target p", "min(p, q)", "left of p"]) head.append(make("th", "", name));
+    const figure = make("figure", "ouro-residual"),
+      table = make("table"),
+      head = make("tr");
+    for (const name of ["token", "draft q", "target p", "min(p, q)", "left of p"])
+      head.append(make("th", "", name));
     table.append(head);
     for (const row of data.rows) {
       const line = make("tr");
       line.append(make("th", "", visible(row.text)));
-      for (const [name, look] of [["draft", "draft"], ["target", "correction"], ["kept", "suffix"], ["left", "bonus"]]) {
-        const cell = make("td", "ouro-bar ouro-left"), fill = make("i");
+      for (const [name, look] of [
+        ["draft", "draft"],
+        ["target", "correction"],
+        ["kept", "suffix"],
+        ["left", "bonus"],
+      ]) {
+        const cell = make("td", "ouro-bar ouro-left"),
+          fill = make("i");
         fill.style.width = 100 * row[name] + "%";
         fill.dataset.look = look;
         cell.append(fill, make("span", "", percent(row[name])));
@@ -240,9 +387,16 @@ export function mount(element, props, watch, trigger, server) {
     part("questions").open = true;
     return part("questions").scrollIntoView({ block: "start" });
   });
+  part("questions").querySelector("summary").textContent =
+    `${counted(questions.length, "question")} that you can answer now`;
   questions.forEach(({ words, chapter: number, stop, answer }) => {
-    const item = make("li"), fold = make("details");
-    const link = make("button", "ouro-learn-link", `Chapter ${number + 1}: ${chapters[number].title}`);
+    const item = make("li"),
+      fold = make("details");
+    const link = make(
+      "button",
+      "ouro-learn-link",
+      `Chapter ${number + 1}: ${chapters[number].title}`,
+    );
     link.type = "button";
     link.addEventListener("click", () => {
       go(number, stop);
@@ -253,5 +407,7 @@ export function mount(element, props, watch, trigger, server) {
     part("ten").append(item);
   });
   new ResizeObserver(measure).observe(part("text"));
-  go(0);
+  // at the page's end it lies above the questions
+  addEventListener("scroll", measure, { passive: true });
+  go(share.first());
 }

@@ -1,4 +1,5 @@
 // Opening a file: it is read here and handed to the server as text, which keeps no copy of it.
+import { read } from "./files.js";
 
 export function mount(element, props, watch, trigger) {
   const root = element.querySelector(".ouro-open");
@@ -6,14 +7,8 @@ export function mount(element, props, watch, trigger) {
   const input = root.querySelector("input");
 
   async function open(file) {
-    if (!file) return;
-    if (file.size > props.limit) {
-      const size = (file.size / 1e6).toFixed(1), limit = (props.limit / 1e6).toFixed(0);
-      told.textContent = `That file has ${size} MB; a trace may have ${limit} MB at most.`;
-      return;
-    }
-    told.textContent = `Reading ${file.name} …`;
-    trigger("open_file", { name: file.name, text: await file.text() });
+    const found = await read(file, props.limit, "a trace", told);
+    if (found) trigger("open_file", found);
   }
 
   input.addEventListener("change", () => {

@@ -4,7 +4,8 @@ import { draw, make } from "./dom.js";
 const PLAY = "Play (Space)";
 
 export class Player {
-  // container: an element for the controls; frames: arrays whose last entry is the second at which a moment is reached.
+  // container: an element for the controls; frames: arrays whose last entry is the second at which
+  // a moment is reached.
   constructor(container) {
     this.frames = [];
     this.at = -1;
@@ -44,12 +45,22 @@ export class Player {
     this.slider.addEventListener("input", () => this.go(Number(this.slider.value)));
     const speed = make("select", "ouro-speed");
     speed.setAttribute("aria-label", "Speed");
-    for (const value of [0.25, 0.5, 1, 2, 4, 8]) speed.append(new Option(value + "×", String(value), value === 1, value === 1));
+    for (const value of [0.25, 0.5, 1, 2, 4, 8])
+      speed.append(new Option(value + "×", String(value), value === 1, value === 1));
     speed.addEventListener("change", () => (this.speed = Number(speed.value)));
     this.count = make("span", "ouro-count");
     this.moment = make("span", "ouro-moment");
     this.moment.append(this.count);
-    container.append(this.first, this.back, this.playing, this.next, this.last, this.slider, this.moment, speed);
+    container.append(
+      this.first,
+      this.back,
+      this.playing,
+      this.next,
+      this.last,
+      this.slider,
+      this.moment,
+      speed,
+    );
     container.addEventListener("keydown", (event) => this.key(event));
   }
 
@@ -70,7 +81,8 @@ export class Player {
 
   // True where the key was one of the timeline's.
   key(event) {
-    if (event.altKey || event.ctrlKey || event.metaKey || event.target.tagName === "SELECT") return false;
+    if (event.altKey || event.ctrlKey || event.metaKey || event.target.tagName === "SELECT")
+      return false;
     const act = {
       ArrowLeft: () => this.move(-1),
       ArrowRight: () => this.move(1),
@@ -118,7 +130,8 @@ export class Player {
       this.begin();
     }
     this.follow = false;
-    let now = this.seconds, before;
+    let now = this.seconds,
+      before;
     const tick = (time) => {
       now += before === undefined ? 0 : ((time - before) / 1000) * this.speed;
       before = time;
@@ -149,7 +162,8 @@ export class Player {
     const last = Math.max(0, this.frames.length - 1);
     this.slider.max = String(last);
     this.slider.value = String(Math.max(0, this.at));
-    for (const node of [this.first, this.back, this.playing, this.next, this.last, this.slider]) node.disabled = !this.frames.length;
+    for (const node of [this.first, this.back, this.playing, this.next, this.last, this.slider])
+      node.disabled = !this.frames.length;
     this.slider.setAttribute("aria-valuetext", this.words());
     this.count.textContent = this.words();
     this.moment.dataset.longest = this.longest();

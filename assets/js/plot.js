@@ -1,18 +1,33 @@
-// A Plotly chart in an element of its own: updated in place, the theme followed, with a cursor that charts of one run share.
+// A Plotly chart in an element of its own: updated in place, the theme followed, with a cursor that
+// charts of one run share.
 import { make, tell } from "./dom.js";
 
 export class Plot {
-  // looks: Map of look by key; library: the address of Plotly, where the page's head has not loaded it; axis: what lies on the x
+  // looks: Map of look by key; library: the address of Plotly, where the page's head has not loaded
+  // it; axis: what lies on the x
   // axis, where the chart shares the cursor of a run; click: told of a point.
   constructor(container, looks, library, axis, click = () => {}) {
-    Object.assign(this, { container, looks, library, axis, click, latest: null, moment: undefined, listening: false });
+    Object.assign(this, {
+      container,
+      looks,
+      library,
+      axis,
+      click,
+      latest: null,
+      moment: undefined,
+      listening: false,
+    });
     this.cursor = make("div", "ouro-cursor");
     this.cursor.hidden = true;
     if (!window.Plotly && library) Plot.painted().then(() => this.await());
     new ResizeObserver(() => {
-      if (this.latest && window.Plotly && container.clientWidth) window.Plotly.Plots.resize(container).then(() => this.point());
+      if (this.latest && window.Plotly && container.clientWidth)
+        window.Plotly.Plots.resize(container).then(() => this.point());
     }).observe(container);
-    new MutationObserver(() => this.paint()).observe(document.body, { attributes: true, attributeFilter: ["class", "data-ouro-palette"] });
+    new MutationObserver(() => this.paint()).observe(document.body, {
+      attributes: true,
+      attributeFilter: ["class", "data-ouro-palette"],
+    });
     if (axis)
       document.addEventListener("ouro:cursor", (event) => {
         if (!this.latest || event.detail.run !== this.latest.run) return;
@@ -31,7 +46,13 @@ export class Plot {
   paint() {
     if (!this.latest) return;
     if (!window.Plotly) return; // it is painted when the library is there
-    const options = { displaylogo: false, showSendToCloud: false, responsive: true, displayModeBar: "hover", ...this.saving() };
+    const options = {
+      displaylogo: false,
+      showSendToCloud: false,
+      responsive: true,
+      displayModeBar: "hover",
+      ...this.saving(),
+    };
     window.Plotly.react(this.container, this.recoloured(), this.themed(), options);
     if (!this.container.contains(this.cursor)) this.container.append(this.cursor);
     this.point();
@@ -39,12 +60,17 @@ export class Plot {
     this.quiet();
   }
 
-  // The library is larger than all the rest: it comes after the page's first paint, when a chart comes near the window, or when
+  // The library is larger than all the rest: it comes after the page's first paint, when a chart
+  // comes near the window, or when
   // there is nothing else to do.
   static painted() {
     return new Promise((resolve) => {
-      if (!(self.PerformanceObserver && PerformanceObserver.supportedEntryTypes.includes("paint"))) return resolve();
-      new PerformanceObserver((_, observer) => resolve(observer.disconnect())).observe({ type: "paint", buffered: true });
+      if (!(self.PerformanceObserver && PerformanceObserver.supportedEntryTypes.includes("paint")))
+        return resolve();
+      new PerformanceObserver((_, observer) => resolve(observer.disconnect())).observe({
+        type: "paint",
+        buffered: true,
+      });
     });
   }
 
@@ -54,7 +80,10 @@ export class Plot {
   }
 
   await() {
-    const near = new IntersectionObserver((seen) => seen.some((one) => one.isIntersecting) && begin(), { rootMargin: "300px" });
+    const near = new IntersectionObserver(
+      (seen) => seen.some((one) => one.isIntersecting) && begin(),
+      { rootMargin: "300px" },
+    );
     const begin = () => {
       near.disconnect();
       this.load(() => Plot.idle(() => this.paint()));
@@ -76,14 +105,17 @@ export class Plot {
     script.addEventListener("load", act);
   }
 
-  // What a chart's toolbar does is for the mouse: its buttons are no stops on the way through the page.
+  // What a chart's toolbar does is for the mouse: its buttons are no stops on the way through the
+  // page.
   quiet() {
     for (const node of this.container.querySelectorAll("a, button, [tabindex]")) node.tabIndex = -1;
   }
 
   // PNG is Plotly's own button; SVG is one more.
   saving() {
-    const name = (this.container.dataset.label || "chart").replace(/[^\p{L}\p{N}]+/gu, "-").toLowerCase();
+    const name = (this.container.dataset.label || "chart")
+      .replace(/[^\p{L}\p{N}]+/gu, "-")
+      .toLowerCase();
     const image = (format) => ({ format, filename: name, width: 900, height: 420 });
     const svg = {
       name: "Download plot as an SVG",
@@ -100,12 +132,14 @@ export class Plot {
     this.container.on("plotly_click", (event) => {
       const point = event.points[0];
       this.click(point);
-      if (this.axis && this.latest.run) tell("ouro:seek", { run: this.latest.run, [this.axis]: point.x });
+      if (this.axis && this.latest.run)
+        tell("ouro:seek", { run: this.latest.run, [this.axis]: point.x });
     });
   }
 
   recoloured() {
-    const dark = document.body.classList.contains("dark"), paper = document.body.dataset.ouroPalette === "paper";
+    const dark = document.body.classList.contains("dark"),
+      paper = document.body.dataset.ouroPalette === "paper";
     return this.latest.data.map((trace) => {
       const look = trace.meta && this.looks.get(trace.meta.look);
       const colour = look && (!paper ? look.colour : dark ? look.paper_dark : look.paper);
@@ -114,9 +148,11 @@ export class Plot {
   }
 
   themed() {
-    const style = getComputedStyle(this.container), layout = this.latest.layout;
+    const style = getComputedStyle(this.container),
+      layout = this.latest.layout;
     const value = (name, fallback) => style.getPropertyValue(name).trim() || fallback;
-    const ink = value("--body-text-color", "#1f2937"), grid = value("--border-color-primary", "#d1d5db");
+    const ink = value("--body-text-color", "#1f2937"),
+      grid = value("--border-color-primary", "#d1d5db");
     const axis = (name) => ({ ...layout[name], gridcolor: grid, linecolor: grid, tickcolor: grid });
     return {
       ...layout,
@@ -125,17 +161,36 @@ export class Plot {
       paper_bgcolor: "rgba(0,0,0,0)",
       plot_bgcolor: "rgba(0,0,0,0)",
       font: { family: "Inter, system-ui, sans-serif", size: 13, color: ink },
-      hoverlabel: { bgcolor: value("--background-fill-primary", "#fff"), bordercolor: grid, font: { color: ink } },
-      annotations: (layout.annotations || []).map((note) => ({ ...note, font: { color: ink, ...note.font } })),
+      modebar: {
+        bgcolor: value("--background-fill-primary", "#fff"),
+        color: value("--body-text-color-subdued", "#4b5563"),
+        activecolor: ink,
+      },
+      hoverlabel: {
+        bgcolor: value("--background-fill-primary", "#fff"),
+        bordercolor: grid,
+        font: { color: ink },
+      },
+      annotations: (layout.annotations || []).map((note) => ({
+        ...note,
+        font: { color: ink, ...note.font },
+      })),
     };
   }
 
-  // A line at the cursor of the run that is drawn: an element of its own, because drawing the chart again would take too long.
+  // A line at the cursor of the run that is drawn: an element of its own, because drawing the chart
+  // again would take too long.
   point() {
-    const axis = this.container._fullLayout && this.container._fullLayout.xaxis, area = this.container._fullLayout && this.container._fullLayout._size;
+    const axis = this.container._fullLayout && this.container._fullLayout.xaxis,
+      area = this.container._fullLayout && this.container._fullLayout._size;
     const there = this.moment !== undefined && axis && area;
     const x = there ? area.l + axis.d2p(this.moment) : 0;
     this.cursor.hidden = !there || x < area.l - 1 || x > area.l + area.w + 1;
-    if (!this.cursor.hidden) Object.assign(this.cursor.style, { transform: `translateX(${x}px)`, top: area.t + "px", height: area.h + "px" });
+    if (!this.cursor.hidden)
+      Object.assign(this.cursor.style, {
+        transform: `translateX(${x}px)`,
+        top: area.t + "px",
+        height: area.h + "px",
+      });
   }
 }

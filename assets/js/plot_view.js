@@ -4,7 +4,13 @@ import { Plot } from "./plot.js";
 export function mount(element, props, watch, trigger) {
   const looks = new Map(props.looks.map((look) => [look.look, look]));
   const chosen = ({ x, y, customdata }) => trigger("point_select", { x, y, data: customdata });
-  const plot = new Plot(element.querySelector(".ouro-plot"), looks, props.plotly, props.axis, chosen);
+  const plot = new Plot(
+    element.querySelector(".ouro-plot"),
+    looks,
+    props.plotly,
+    props.axis,
+    chosen,
+  );
 
   function show() {
     const value = props.value && JSON.parse(props.value);
@@ -14,7 +20,8 @@ export function mount(element, props, watch, trigger) {
   // The run on the page has begun: what this chart shows is of another one.
   if (props.later)
     document.addEventListener("ouro:begun", (event) => {
-      if (plot.latest && plot.latest.run !== event.detail.run) plot.show({ run: "", figure: props.later });
+      if (plot.latest && plot.latest.run !== event.detail.run)
+        plot.show({ run: "", figure: props.later });
     });
 
   show();

@@ -9,7 +9,7 @@ const WAITS = "Waits for its turn: one lane runs at a time, so that none slows a
 export class Lane {
   // place: its number from 0 on; length: how many tokens it may write
   constructor(name, place, length) {
-    Object.assign(this, { name, row: null, steps: [], seconds: [], tokens: [] });
+    Object.assign(this, { name, row: null, steps: [], seconds: [], tokens: [], modelled: {} });
     this.box = make("section", "ouro-lane");
     this.box.setAttribute("aria-label", name);
     const head = make("header", "ouro-lane-head");
@@ -48,7 +48,8 @@ export class Lane {
     if (!added.length) return;
     this.text.append(added);
     for (const step of added) {
-      const before = this.seconds.at(-1) || 0, written = this.tokens.at(-1) || 0;
+      const before = this.seconds.at(-1) || 0,
+        written = this.tokens.at(-1) || 0;
       this.steps.push(step);
       this.seconds.push(before + step.seconds.reduce((sum, value) => sum + value, 0));
       this.tokens.push(written + step.tokens.length);
@@ -70,9 +71,15 @@ export class Lane {
     return one;
   }
 
-  finish({ steps, row }) {
+  // It has ended, or was measured again: the same steps with other seconds.
+  finish({ steps, row, busy, modelled, parts }) {
     this.grow(steps, 0);
-    this.row = row;
+    let end = 0;
+    this.seconds = steps.map(
+      (step) => (end += step.seconds.reduce((sum, value) => sum + value, 0)),
+    );
+    if (parts) this.text.part(parts);
+    Object.assign(this, { row, busy, modelled: modelled || {} });
     this.be("done");
     this.state.textContent = "";
   }
@@ -84,7 +91,8 @@ export class Lane {
   }
 
   ends(clock) {
-    return clock === "passes" ? this.seconds.map((_, index) => index + 1) : this.seconds;
+    if (clock === "passes") return this.seconds.map((_, index) => index + 1);
+    return this.modelled[clock] || this.seconds;
   }
 
   rank(clock, lanes) {
@@ -106,9 +114,15 @@ export class Lane {
 
   // What the lane has come to; the clock that the race is on stands first.
   label(clock) {
-    const done = this.done || 0, all = this.tokens.at(-1) || 0;
-    const tokens = done ? this.tokens[done - 1] : 0, seconds = done ? this.seconds[done - 1] : 0;
-    const clocks = [passes(done), seconds.toFixed(2) + " s"];
+    const done = this.done || 0,
+      all = this.tokens.at(-1) || 0;
+    const ends = clock === "passes" ? this.seconds : this.ends(clock);
+    const tokens = done ? this.tokens[done - 1] : 0,
+      seconds = done ? ends[done - 1] : 0;
+    const clocks = [
+      passes(done),
+      `${seconds.toFixed(2)} s${clock in this.modelled ? ", modelled" : ""}`,
+    ];
     const [first, second] = clock === "passes" ? clocks : clocks.reverse();
     const rate = done ? ` · ${(tokens / done).toFixed(2)} tokens per pass` : "";
     const waits = this.box.dataset.state === "waiting";
@@ -118,7 +132,8 @@ export class Lane {
   }
 
   follow() {
-    const span = this.text.spans[(this.done || 0) - 1], box = this.frame;
+    const span = this.text.spans[(this.done || 0) - 1],
+      box = this.frame;
     if (!span || box.scrollHeight <= box.clientHeight) return;
     box.scrollTop = Math.max(0, span.offsetTop - box.offsetTop - box.clientHeight + 40);
   }

@@ -15,17 +15,19 @@ const HEAD = [
 ];
 const PASS_SECONDS = 0.12; // how long a forward pass takes when the clock counts passes
 
-export function mount(element, props, watch) {
+// Until a race has run here there is a recorded one, which the server is asked for.
+export function mount(element, props, watch, trigger, server) {
   const root = element.querySelector(".ouro-run");
   const part = (name) => root.querySelector(".ouro-" + name);
   const state = { race: null, lanes: [], clock: "passes" };
   const run = () => state.lanes.filter((lane) => lane.row);
+  const over = () => ["true", "recorded"].includes(root.dataset.done);
 
   class RacePlayer extends Player {
     moved() {
       const [, time] = this.frames[this.at];
-      const over = this.at === this.frames.length - 1;
-      for (const lane of run()) lane.show(time, over, state.clock, run());
+      const end = this.at === this.frames.length - 1;
+      for (const lane of run()) lane.show(time, end, state.clock, run());
     }
 
     begin() {
@@ -50,14 +52,19 @@ export function mount(element, props, watch) {
   }
 
   const player = new RacePlayer(part("timeline"));
-  const clock = make("select", "ouro-grain");
+  const clock = make("select", "ouro-grain ouro-clock");
   clock.setAttribute("aria-label", "Clock");
-  clock.append(new Option("in forward passes", "passes"), new Option("in seconds", "seconds"));
+  const modelled = new Map(props.clocks);
+  clock.append(
+    new Option("in forward passes", "passes"),
+    new Option("in seconds, measured", "seconds"),
+  );
+  for (const [id, name] of modelled) clock.append(new Option(name, id));
   clock.addEventListener("change", () => {
     state.clock = clock.value;
     player.pause();
     for (const lane of state.lanes) lane.label(state.clock);
-    if (root.dataset.done !== "true" || !run().length) return;
+    if (!over() || !run().length) return;
     player.lanes();
     finish();
   });
@@ -65,7 +72,7 @@ export function mount(element, props, watch) {
 
   function finish() {
     player.set(player.frames.length - 1);
-    if (root.dataset.done !== "true") return;
+    if (!over()) return;
     const rank = (lane) => lane.rank(state.clock, run());
     const order = run().sort((a, b) => rank(a) - rank(b));
     const places = order.map((lane) => `${ordinal(rank(lane))} ${lane.name}`);
@@ -77,25 +84,48 @@ export function mount(element, props, watch) {
   function verdict(best) {
     const plain = state.lanes[0];
     if (!best || !plain.row) return "";
+    if (modelled.has(state.clock)) return elsewhere(best, plain);
     if (best === plain) return "No lane needs less than plain decoding here.";
     const [, count, , , , speedup, text] = best.row;
     const needs = `${best.name} needs ${passes(Number(count))}`;
     const same = { yes: "the same", "up to a tie": "the same up to a tie" }[text];
-    // A speed that was measured on a busy machine carries a remark, and is no result.
-    const fast = speedup.endsWith("×") ? `, at ${speedup} the speed` : "";
+    // A speed that was measured on a busy machine is no result.
+    const [, factor, spread] = speedup.match(/^(.*×)(?:, (.*))?$/) || [];
+    const fast =
+      factor && !best.busy ? `, at ${factor} the speed${spread ? ` ${spread}` : ""}` : "";
     const told = same ? ` Its text is ${same}.` : "";
     return `${needs} instead of ${plain.row[1]}${fast}.${told}`;
   }
 
-  function table(lanes) {
+  // The same on another machine; nothing of it was measured.
+  function elsewhere(best, plain) {
+    const where = `${modelled.get(state.clock).replace(/^m/, "M")}: `;
+    const [mine, theirs] = [best, plain].map((lane) => lane.ends(state.clock).at(-1));
+    if (best === plain) return `${where}no lane would be faster than plain decoding.`;
+    const took =
+      `${best.name} would take ${mine.toFixed(2)} s, plain decoding ` + `${theirs.toFixed(2)} s`;
+    return `${where}${took}. Acceptance is taken as it was here.`;
+  }
+
+  // A remark on a number stands below it, so that it does not widen the table.
+  function cell(value) {
+    const [, number, remark] = value.match(/^(.*×), (.*)$/) || [];
+    const node = make("td", "", number || value);
+    if (remark) node.append(make("small", "ouro-race-remark", remark));
+    return node;
+  }
+
+  function table(lanes, caption = "Measured on this machine") {
     const body = part("table");
     body.replaceChildren();
     const head = make("tr");
     for (const name of HEAD) head.append(make("th", "", name));
-    body.append(head);
+    body.append(make("caption", "", caption), head);
     for (const lane of lanes) {
       const row = make("tr");
-      row.append(make("th", "", lane.name), ...lane.row.map((value) => make("td", "", value)));
+      const cells = lane.row.map(cell);
+      cells.forEach((one, n) => (one.dataset.label = HEAD[n + 1]));
+      row.append(make("th", "", lane.name), ...cells);
       body.append(row);
     }
   }
@@ -127,7 +157,7 @@ export function mount(element, props, watch) {
     }
     (value.lanes || []).forEach((data, index) => {
       const lane = state.lanes[index];
-      if (!lane || lane.row) return;
+      if (!lane) return;
       lane.finish(data);
       lane.label(state.clock);
     });
@@ -137,8 +167,11 @@ export function mount(element, props, watch) {
     if (!json) return;
     const value = JSON.parse(json);
     if (value.stopped) {
-      if (!state.race || root.dataset.done === "true") return;
-      value.status = "Stopped. The lanes that ended stay.";
+      if (!state.race || over()) return;
+      const all = state.lanes.every((lane) => lane.row);
+      value.status = all
+        ? "Stopped. What was measured stays."
+        : "Stopped. The lanes that ended stay.";
       for (const lane of state.lanes) lane.stop();
     }
     if (value.race && value.race !== state.race) begin(value);
@@ -146,12 +179,12 @@ export function mount(element, props, watch) {
     grow(value);
     if (value.badge !== undefined) part("badge").textContent = value.badge;
     if (value.title !== undefined) part("title").textContent = value.title;
-    if (value.lanes && value.lanes.length) table(value.lanes);
+    if (value.lanes && value.lanes.length) table(value.lanes, value.caption);
     if (value.status !== undefined) part("status").textContent = value.status;
     const told = value.lanes || value.stopped;
     if (value.status !== undefined && told) part("said").textContent = value.status;
-    root.dataset.done = String(Boolean(value.done || value.stopped));
-    if (root.dataset.done !== "true" || !run().length) return;
+    root.dataset.done = value.recorded ? "recorded" : String(Boolean(value.done || value.stopped));
+    if (!over() || !run().length) return;
     const most = Math.max(...run().map((lane) => lane.tokens.at(-1) || 0));
     for (const lane of state.lanes) lane.scale(most);
     player.lanes();
@@ -164,5 +197,6 @@ export function mount(element, props, watch) {
   if (palette) root.dataset.ouroPalette = palette;
   player.update();
   paint(props.value);
+  if (!state.race) server.recorded({}).then((json) => state.race || paint(json));
   watch("value", () => paint(props.value));
 }

@@ -3,4 +3,9 @@ import { dress, facts } from "./alone.js";
 import { mount } from "./token_view.js";
 
 dress();
-mount(document.getElementById("run"), facts(), () => {}, () => {});
+mount(
+  document.getElementById("run"),
+  facts(),
+  () => {},
+  () => {},
+);

@@ -1,4 +1,5 @@
-// The visitor's own runs, as points for the curves of the theory: kept by the page, and forgotten with it.
+// The visitor's own runs, as points for the curves of the theory: kept by the page, and forgotten
+// with it.
 const MOST = 50;
 const known = [];
 

@@ -1,5 +1,7 @@
-// Saving a run: what the server hands over becomes a file in the browser, so that none of it lies on the server.
+// Saving a run: what the server hands over becomes a file in the browser, so that none of it lies
+// on the server.
 import { make } from "./dom.js";
+import { forget, handOver } from "./files.js";
 
 export function mount(element, props, watch, trigger) {
   const root = element.querySelector(".ouro-save");
@@ -12,24 +14,17 @@ export function mount(element, props, watch, trigger) {
       trigger("save_run", { kind: button.dataset.kind });
     });
 
-  const sized = (bytes) => (bytes < 1e6 ? Math.ceil(bytes / 1e3) + " kB" : (bytes / 1e6).toFixed(1) + " MB");
-
   function paint() {
     const value = props.value && JSON.parse(props.value);
     if (!value) return;
-    for (const old of links.querySelectorAll("a")) URL.revokeObjectURL(old.href);
-    links.replaceChildren();
+    forget(links);
     told.textContent = value.problem || "";
     if (value.link !== undefined) return share(value.link);
-    if (!value.text) return;
-    const blob = new Blob([value.text], { type: value.type });
-    const link = make("a", "ouro-save-link", `${value.name}, ${sized(blob.size)}`);
-    Object.assign(link, { href: URL.createObjectURL(blob), download: value.name });
-    links.append(link);
-    link.click();
+    if (value.text) handOver(links, value);
   }
 
-  // In a frame of another site the page's own address is not that of the frame's parent, which a script may not read.
+  // In a frame of another site the page's own address is not that of the frame's parent, which a
+  // script may not read.
   function share(query) {
     const address = location.origin + location.pathname + query;
     const field = make("input", "ouro-save-address");
@@ -38,7 +33,11 @@ export function mount(element, props, watch, trigger) {
     links.append(field);
     field.focus();
     field.select();
-    if (navigator.clipboard) navigator.clipboard.writeText(address).then(() => (told.textContent = "Copied."), () => {});
+    if (navigator.clipboard)
+      navigator.clipboard.writeText(address).then(
+        () => (told.textContent = "Copied."),
+        () => {},
+      );
   }
 
   watch("value", paint);

@@ -9,7 +9,8 @@ const still = () => {};
 const given = facts();
 const waiting = new Map();
 
-// Runs are scripts, because a page that was opened from disk may fetch nothing else; each tells its run in an event.
+// Runs are scripts, because a page that was opened from disk may fetch nothing else; each tells its
+// run in an event.
 document.addEventListener("ouro:recorded", ({ detail }) => waiting.get(detail.name)(detail.run));
 function load(name) {
   return new Promise((resolve, reject) => {
@@ -41,6 +42,12 @@ function mountTraces() {
 }
 
 dress();
-if (byId("learn")) mountLearn(byId("learn"), { ...props({ chapters: given.chapters, questions: given.questions }), load }, still, still);
+if (byId("learn"))
+  mountLearn(
+    byId("learn"),
+    { ...props({ chapters: given.chapters, questions: given.questions }), load },
+    still,
+    still,
+  );
 if (byId("theory")) mountTheory(byId("theory"), props(null), still, still);
 if (byId("gallery")) mountTraces();

@@ -1,4 +1,5 @@
-// A sweep under way or done: how far it is, its cells as a table, and what follows. A cell triggers `open_cell`.
+// A sweep under way or done: how far it is, its cells as a table, and what follows. A cell triggers
+// `open_cell`.
 import { bring, make } from "./dom.js";
 
 export function mount(element, props, watch, trigger) {
@@ -11,7 +12,7 @@ export function mount(element, props, watch, trigger) {
 
   // From now on what is measured comes first: sweep.css puts it above the form.
   function begun() {
-    if (root.dataset.begun) return;
+    if ("begun" in root.dataset) return;
     root.dataset.begun = "";
     bring(root);
   }
@@ -26,7 +27,8 @@ export function mount(element, props, watch, trigger) {
       part("status").textContent = "Stopped. What was measured stays; Resume goes on.";
       return;
     }
-    if (value.sweep && value.sweep === state.stopped) return; // what was under way when it was stopped comes late
+    // what was under way when it was stopped comes late
+    if (value.sweep && value.sweep === state.stopped) return;
     state.sweep = value.sweep;
     state.stopped = "";
     root.dataset.done = String(Boolean(value.finished));
@@ -35,18 +37,25 @@ export function mount(element, props, watch, trigger) {
     part("bar").max = value.total || 1;
     part("bar").value = value.done;
     part("count").textContent = value.total ? `${value.done} of ${value.total} runs` : "";
-    if (value.total && value.left > 0) part("count").textContent += `, about ${duration(value.left)} left`;
+    if (value.total && value.left > 0)
+      part("count").textContent += `, about ${duration(value.left)} left`;
     part("said").replaceChildren(...(value.lines || []).map((line) => make("p", "", line)));
     if (value.rows) table(value.head, value.rows);
   }
 
   function table(head, rows) {
-    const focused = document.activeElement && document.activeElement.dataset ? document.activeElement.dataset.cell : undefined;
-    const body = part("table"), first = make("tr");
+    const focused =
+      document.activeElement && document.activeElement.dataset
+        ? document.activeElement.dataset.cell
+        : undefined;
+    const body = part("table"),
+      first = make("tr");
     body.replaceChildren(first);
     for (const name of [...head, ""]) first.append(make("th", "", name));
     for (const row of rows) {
-      const line = make("tr"), cell = make("td"), button = make("button", "ouro-gallery-open", "Open");
+      const line = make("tr"),
+        cell = make("td"),
+        button = make("button", "ouro-gallery-open", "Open");
       button.type = "button";
       button.dataset.cell = row.cell;
       button.setAttribute("aria-label", `Open the run of ${row.name}`);

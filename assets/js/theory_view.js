@@ -11,21 +11,53 @@ export function mount(element, props) {
   const SLIDERS = {
     alpha: "α: chance that a guess is accepted",
     gamma: "γ: guesses a step",
-    cost: "c: a draft pass in target passes",
+    cost: "c: cost of a draft pass, in target passes",
+    row: "r: cost of one more row, in target passes",
   };
   const AXES = { tokens: "tokens per step", speedup: "speedup" };
-  const chosen = { alpha: 0.7, gamma: 4, cost: 0.15 };
+  const chosen = { alpha: 0.7, gamma: 4, cost: 0.15, row: 0 };
+  const WINDOW = 27; // rows of a lookahead window of seven columns and n-grams of five tokens
   const chart = (name) => new Plot(part(name), looks, props.plotly);
   const plots = { tokens: chart("tokens"), speedup: chart("speedup") };
 
-  // Leviathan et al., arXiv 2211.17192: equation 1 and theorem 3.8.
-  const expected = (alpha, gamma) => (alpha >= 1 ? gamma + 1 : (1 - alpha ** (gamma + 1)) / (1 - alpha));
-  const faster = (alpha, gamma, cost) => expected(alpha, gamma) / (gamma * cost + 1);
+  // Leviathan et al., arXiv 2211.17192: equation 1 and theorem 3.8; there, rows cost nothing.
+  const expected = (alpha, gamma) =>
+    alpha >= 1 ? gamma + 1 : (1 - alpha ** (gamma + 1)) / (1 - alpha);
+  const faster = (alpha, gamma, cost) => expected(alpha, gamma) / (gamma * (cost + chosen.row) + 1);
   const gammas = Array.from({ length: DEEPEST + 1 }, (_, gamma) => gamma);
-  const ideal = () => gammas.reduce((best, gamma) => (faster(chosen.alpha, gamma, chosen.cost) > faster(chosen.alpha, best, chosen.cost) + 1e-12 ? gamma : best), 0);
+  const ideal = () =>
+    gammas.reduce(
+      (best, gamma) =>
+        faster(chosen.alpha, gamma, chosen.cost) > faster(chosen.alpha, best, chosen.cost) + 1e-12
+          ? gamma
+          : best,
+      0,
+    );
+
+  // The alpha at which a step yields as many tokens as it costs plain steps; null where that is out
+  // of reach.
+  function even(gamma, cost) {
+    let low = 0,
+      high = 1;
+    if (faster(1, gamma, cost) < 1) return null;
+    for (let n = 0; n < 40; n++) {
+      const middle = (low + high) / 2;
+      if (faster(middle, gamma, cost) < 1) low = middle;
+      else high = middle;
+    }
+    return high;
+  }
+
+  const pays = (gamma, rate) =>
+    rate === null
+      ? `With γ = ${gamma} even full acceptance would not pay. `
+      : `To break even with γ = ${gamma}, ${(100 * rate).toFixed(0)}% of the guesses must ` +
+        `be accepted. `;
 
   function slider(name, low, high, step) {
-    const label = make("label", "ouro-theory-slider"), input = make("input"), value = make("output", "");
+    const label = make("label", "ouro-theory-slider"),
+      input = make("input"),
+      value = make("output", "");
     Object.assign(input, { type: "range", min: low, max: high, step, value: chosen[name] });
     input.name = name;
     const shown = () => (value.textContent = input.value);
@@ -41,15 +73,50 @@ export function mount(element, props) {
 
   function curve(plot, name, of, own) {
     const best = name === "speedup" ? ideal() : chosen.gamma;
-    const line = { x: gammas, y: gammas.map(of), mode: "lines+markers", name: "by theory", line: { color: "#0072B2", width: 2.5 }, meta: { look: "draft" } };
-    const here = { x: [chosen.gamma], y: [of(chosen.gamma)], mode: "markers", name: "your γ", marker: { size: 14, symbol: "circle-open", line: { width: 3 } }, meta: { look: "correction" } };
+    const line = {
+      x: gammas,
+      y: gammas.map(of),
+      mode: "lines+markers",
+      name: "by theory",
+      line: { color: "#0072B2", width: 2.5 },
+      meta: { look: "draft" },
+    };
+    const here = {
+      x: [chosen.gamma],
+      y: [of(chosen.gamma)],
+      mode: "markers",
+      name: "your γ",
+      marker: { size: 14, symbol: "circle-open", line: { width: 3 } },
+      meta: { look: "correction" },
+    };
     const data = [line, here];
     if (name === "speedup")
-      data.push({ x: [best], y: [of(best)], mode: "markers", name: "ideal γ", marker: { size: 14, symbol: "star" }, meta: { look: "bonus" } });
+      data.push({
+        x: [best],
+        y: [of(best)],
+        mode: "markers",
+        name: "ideal γ",
+        marker: { size: 14, symbol: "star" },
+        meta: { look: "bonus" },
+      });
     if (own.length)
-      data.push({ x: own.map((run) => run.gamma), y: own.map((run) => run[name]), text: own.map((run) => run.name), mode: "markers", name: "your runs", marker: { size: 11, symbol: "diamond" }, meta: { look: "suffix" }, hovertemplate: "%{text}: %{y:.2f}<extra></extra>" });
+      data.push({
+        x: own.map((run) => run.gamma),
+        y: own.map((run) => run[name]),
+        text: own.map((run) => run.name),
+        mode: "markers",
+        name: "your runs",
+        marker: { size: 11, symbol: "diamond" },
+        meta: { look: "suffix" },
+        hovertemplate: "%{text}: %{y:.2f}<extra></extra>",
+      });
     const layout = {
-      xaxis: { title: { text: SLIDERS.gamma }, zeroline: false, automargin: true, range: [-0.4, DEEPEST + 0.4] },
+      xaxis: {
+        title: { text: SLIDERS.gamma },
+        zeroline: false,
+        automargin: true,
+        range: [-0.4, DEEPEST + 0.4],
+      },
       yaxis: { title: { text: AXES[name] }, rangemode: "tozero", automargin: true },
       margin: { l: 56, r: 16, t: 8, b: 48 },
       legend: { orientation: "h", y: 1.02, yanchor: "bottom" },
@@ -59,14 +126,22 @@ export function mount(element, props) {
   }
 
   function paint() {
-    const best = ideal(), { alpha, gamma, cost } = chosen;
+    const best = ideal(),
+      { alpha, gamma, cost } = chosen;
     curve(plots.tokens, "tokens", (g) => expected(alpha, g), runs());
     curve(plots.speedup, "speedup", (g) => faster(alpha, g, cost), runs());
     const tokens = expected(alpha, gamma).toFixed(2);
-    const speedup = faster(alpha, gamma, cost).toFixed(2), most = faster(alpha, best, cost).toFixed(2);
+    const speedup = faster(alpha, gamma, cost).toFixed(2),
+      most = faster(alpha, best, cost).toFixed(2);
     part("said").textContent =
-      `With γ = ${gamma} a step yields ${tokens} tokens and is ${speedup}× as fast as plain decoding. ` +
-      `The ideal γ is ${best}, with ${most}×.`;
+      `With γ = ${gamma} a step yields ${tokens} tokens and is ${speedup}× as fast as plain ` +
+      `decoding. ` +
+      `The ideal γ is ${best}, with ${most}×. ` +
+      (gamma ? pays(gamma, even(gamma, cost)) : "") +
+      (chosen.row
+        ? `A lookahead window of ${WINDOW} rows would make each pass ` +
+          `${(1 + WINDOW * chosen.row).toFixed(2)}× as long.`
+        : `While rows cost nothing, a lookahead window of ${WINDOW} rows costs nothing.`);
     part("runs").textContent = runs().length
       ? `${runs().length} of your own runs are points here, at the mean length of their proposals.`
       : "Your own runs will be points here: generate something in Watch.";
@@ -75,6 +150,7 @@ export function mount(element, props) {
   slider("alpha", 0, 0.99, 0.01);
   slider("gamma", 0, DEEPEST, 1);
   slider("cost", 0, 1, 0.01);
+  slider("row", 0, 0.3, 0.005);
   paint();
   document.addEventListener("ouro:run", paint);
 }

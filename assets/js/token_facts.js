@@ -1,4 +1,5 @@
-// What the card of a token tells: where it stands, who wrote it, what both models thought, where its phrase was learned.
+// What the card of a token tells: where it stands, who wrote it, what both models thought, where
+// its phrase was learned.
 import { visible } from "./dom.js";
 
 const own = (token, step) => (token.node !== undefined ? step.nodes[token.node - 1].id : token.id);
@@ -24,8 +25,12 @@ export class TokenFacts {
 
   // Of the token at an index of its step, and at an index of the text.
   token(step, at, index) {
-    const token = step.tokens[at], proposed = token.node !== undefined, before = at ? step.tokens[at - 1].node : 0;
-    const facts = proposed ? { ...step.nodes[token.node - 1], text: token.text, why: token.why, number: token.node } : { ...token };
+    const token = step.tokens[at],
+      proposed = token.node !== undefined,
+      before = at ? step.tokens[at - 1].node : 0;
+    const facts = proposed
+      ? { ...step.nodes[token.node - 1], text: token.text, why: token.why, number: token.node }
+      : { ...token };
     return this.complete(facts, step, before, token, index);
   }
 
@@ -36,7 +41,13 @@ export class TokenFacts {
     const node = step.nodes[number - 1];
     const above = node.parent ? step.tokens.findIndex((token) => token.node === node.parent) : -1;
     const judged = node.parent === 0 || above >= 0;
-    return this.complete({ ...node, number, rejected: true }, step, judged ? node.parent : undefined, step.tokens[above + 1], undefined);
+    return this.complete(
+      { ...node, number, rejected: true },
+      step,
+      judged ? node.parent : undefined,
+      step.tokens[above + 1],
+      undefined,
+    );
   }
 
   complete(facts, step, before, chosen, index) {
@@ -44,6 +55,8 @@ export class TokenFacts {
     facts.odds = before === undefined || !step.odds ? undefined : step.odds[before];
     facts.chosen = chosen && own(chosen, step);
     facts.alone = facts.source === "draft" && facts.number === undefined;
+    const { parts } = this.text;
+    if (parts && parts.index === index) facts.parts = parts.words;
     const phrase = facts.learned && facts.source !== "copy" && facts.source !== "recycled";
     if (phrase) facts.phrase = phraseOf(step, facts);
     if (facts.step !== undefined && phrase && facts.learned !== "history") {
@@ -61,11 +74,16 @@ export class TokenFacts {
 
 // The texts of a phrase that hangs together: nodes of one origin, one below the other.
 function phraseOf(step, facts) {
-  const like = (node) => node && node.source === facts.source && node.learned === facts.learned && node.step === facts.step;
+  const like = (node) =>
+    node &&
+    node.source === facts.source &&
+    node.learned === facts.learned &&
+    node.step === facts.step;
   let first = facts.number;
-  while (step.nodes[first - 1].parent && like(step.nodes[step.nodes[first - 1].parent - 1])) first = step.nodes[first - 1].parent;
+  while (step.nodes[first - 1].parent && like(step.nodes[step.nodes[first - 1].parent - 1]))
+    first = step.nodes[first - 1].parent;
   let words = "";
-  for (let node = first; node; ) {
+  for (let node = first; node;) {
     words += step.nodes[node - 1].text;
     const below = step.nodes.findIndex((other) => other.parent === node && like(other));
     node = below < 0 ? 0 : below + 1;

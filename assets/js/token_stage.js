@@ -1,5 +1,6 @@
-// A run at a moment: the timeline moves the text, the tree and the charts' cursor together, and a token's card stands before them.
-import { tell } from "./dom.js";
+// A run at a moment: the timeline moves the text, the tree and the charts' cursor together, and a
+// token's card stands before them.
+import { listening, tell } from "./dom.js";
 import { Timeline } from "./timeline.js";
 import { TokenCard } from "./token_card.js";
 import { TokenFacts } from "./token_facts.js";
@@ -12,23 +13,43 @@ const ASIDE_EVERY_MS = 250;
 let stages = 0; // there may be several on a page
 
 export class TokenStage {
-  // root: of the view; looks: by their keys; status: a TokenStatus; chosen(node) is called where a token of the text is chosen.
+  // root: of the view; looks: by their keys; status: a TokenStatus; chosen(node) is called where a
+  // token of the text is chosen.
   constructor(root, looks, status, chosen) {
-    Object.assign(this, { root, looks, status, chosen, run: null, drawn: 0, atEnd: true });
+    Object.assign(this, {
+      root,
+      looks,
+      status,
+      chosen,
+      run: null,
+      drawn: 0,
+      atEnd: true,
+      listen: listening(root),
+    });
     this.container = this.part("text");
     this.part("card").id = "ouro-card-" + ++stages;
     this.text = new TokenText(this.container);
-    this.card = new TokenCard(this.part("card"), root, looks, () => this.restore());
+    this.card = new TokenCard(this.part("card"), root, looks, (locked) => this.restore(locked));
     this.facts = new TokenFacts(this.text, (step) => this.jump(step));
-    this.tree = new TreeView(this.part("tree"), looks, (node, under) => this.card.show(this.facts.node(this.tree.step, node), under, true));
+    this.tree = new TreeView(this.part("tree"), looks, (node, under) =>
+      this.card.show(this.facts.node(this.tree.step, node), under, true),
+    );
     this.timeline = new Timeline(this.part("timeline"), (step, phase) => this.moment(step, phase));
-    this.hands = new TokenHands(root, this.container, this.card, this.facts, (node) => this.lock(node));
+    this.hands = new TokenHands(
+      root,
+      this.container,
+      this.card,
+      (node) => this.preview(node),
+      (node) => this.lock(node),
+      this.listen,
+    );
     this.container.addEventListener("scroll", () => {
-      this.atEnd = this.container.scrollHeight - this.container.scrollTop - this.container.clientHeight < 40;
+      this.atEnd =
+        this.container.scrollHeight - this.container.scrollTop - this.container.clientHeight < 40;
       this.card.reposition();
     });
     this.part("stage").addEventListener("toggle", () => this.timeline.at >= 0 && this.picture());
-    document.addEventListener("ouro:seek", (event) => this.seek(event.detail));
+    this.listen(document, "ouro:seek", (event) => this.seek(event.detail));
   }
 
   part(name) {
@@ -54,20 +75,22 @@ export class TokenStage {
       else text.show(-1, 0);
     } else {
       if (performance.now() - this.drawn > ASIDE_EVERY_MS) this.aside();
-      if (this.atEnd) requestAnimationFrame(() => (container.scrollTop = container.scrollHeight)); // measured where it is laid out anyway
+      // measured where it is laid out anyway
+      if (this.atEnd) requestAnimationFrame(() => (container.scrollTop = container.scrollHeight));
     }
   }
 
   // What stands beside a text that is being written; it need not keep up with every token.
   aside() {
     this.drawn = performance.now();
-    drawLegend(this.part("legend"), this.looks, this.text.counts);
-    if (this.timeline.follow && !this.card.locked) this.picture(this.text.steps.length - 1, Infinity);
+    this.legend();
+    if (this.timeline.follow && !this.card.open) this.picture(this.text.steps.length - 1, Infinity);
   }
 
   // The end of a stream may complete the last token's text.
   finish(steps, ended) {
-    const last = steps.length && steps[steps.length - 1].tokens.slice(-1)[0], shown = [...this.container.querySelectorAll(".ouro-token")].pop();
+    const last = steps.length && steps[steps.length - 1].tokens.slice(-1)[0],
+      shown = [...this.container.querySelectorAll(".ouro-token")].pop();
     if (last && shown && shown.textContent !== last.text) shown.textContent = last.text;
     if (ended && shown) shown.dataset.end = "";
     this.aside();
@@ -80,16 +103,19 @@ export class TokenStage {
   // The cursor has moved: text, tree and charts follow.
   moment(step, phase) {
     const { text, timeline } = this;
-    if (this.card.locked) this.card.hide(); // it is of another moment
+    // It is of another moment; a token that is only pointed at keeps it while the run plays.
+    if (this.card.locked || timeline.timer === undefined) this.card.hide();
     if (step < 0) text.show(-1, 0);
+    this.legend(step, phase);
     if (!text.steps[step]) return;
     if (timeline.follow) text.showAll();
     else text.show(step, phase);
-    this.picture(step, phase);
+    if (!this.card.open) this.picture(step, phase);
     this.follow(step);
     this.hands.rove();
     this.point(step, timeline.seconds);
-    if (timeline.timer === undefined || this.status.due) this.status.speak(describeStep(text.steps[step]));
+    if (timeline.timer === undefined || this.status.due)
+      this.status.speak(describeStep(text.steps[step]));
   }
 
   // Where the charts' cursor stands.
@@ -99,40 +125,66 @@ export class TokenStage {
 
   // Keep the current step in the text's own window, without moving the page.
   follow(step) {
-    const { container } = this, span = this.text.spans[step];
+    const { container } = this,
+      span = this.text.spans[step];
     if (container.scrollHeight <= container.clientHeight) return;
     const top = span.offsetTop - container.offsetTop;
-    if (top < container.scrollTop || top + span.offsetHeight > container.scrollTop + container.clientHeight)
+    if (
+      top < container.scrollTop ||
+      top + span.offsetHeight > container.scrollTop + container.clientHeight
+    )
       container.scrollTop = Math.max(0, top - container.clientHeight / 2);
   }
 
   picture(number = this.shown[0], phase = this.shown[1]) {
     const step = this.text.steps[number];
     if (!step || !this.part("stage").open) return;
-    if (this.root.dataset.done !== "true" && this.part("tree").querySelector("svg :focus")) return; // somebody is looking at this one
+    // somebody is looking at this one
+    if (this.root.dataset.done !== "true" && this.part("tree").querySelector("svg :focus")) return;
     this.tree.show(step, phase);
     this.part("tree-note").textContent = describeStep(step);
     this.part("windowed").hidden = !step.window && !this.text.steps.some((one) => one.window);
   }
 
-  // The card of a token stays until it is closed; tree and charts show the token's step meanwhile, the text stays as it is.
+  // Who wrote the tokens up to a moment.
+  legend(step = this.shown[0], phase = this.shown[1]) {
+    const { text } = this,
+      whole = text.steps[step] && phase > TokenText.depth(text.steps[step]) + 1;
+    drawLegend(this.part("legend"), this.looks, text.counts, text.countsTo(step + Number(whole)));
+  }
+
+  // The card of a token that is pointed at; the tree shows its step as long as it is there.
+  preview(node) {
+    this.stepOf(node);
+    this.card.show(this.facts.of(node), node, false);
+  }
+
+  // The card of a token stays until it is closed; tree and charts show the token's step meanwhile,
+  // the text stays as it is.
   lock(node) {
-    const step = Number(node.dataset.step), [shown, phase] = this.shown;
-    this.picture(step, step === shown ? phase : Infinity);
+    const step = this.stepOf(node);
     this.point(step, this.timeline.ends[step + 1]);
     this.card.show(this.facts.of(node), node, true);
     this.card.uncover();
-    if (node.dataset.node) this.tree.select(Number(node.dataset.node));
     if (node.dataset.index !== undefined) this.chosen(node);
   }
 
-  // Tree and charts go back to the moment of the timeline.
-  restore() {
+  // The tree of the step that a token is of, the token in it marked.
+  stepOf(node) {
+    const step = Number(node.dataset.step),
+      [shown, phase] = this.shown;
+    this.picture(step, step === shown ? phase : Infinity);
+    this.tree.select(Number(node.dataset.node || -1));
+    return step;
+  }
+
+  // The tree goes back to the moment of the timeline, and the charts where a card had moved them.
+  restore(locked) {
     const [step, phase] = this.shown;
     if (!this.text.steps[step]) return;
     this.picture(step, phase);
     this.tree.select(-1);
-    this.point(step, this.timeline.seconds);
+    if (locked) this.point(step, this.timeline.seconds);
   }
 
   jump(step) {
@@ -145,6 +197,12 @@ export class TokenStage {
     if (!text.steps.length || run !== this.run) return;
     if (step !== undefined) timeline.goToStep(step - 1);
     else if (token !== undefined) timeline.goToStep(text.ends.findIndex((end) => end >= token));
-    else timeline.go(Math.max(0, timeline.frames.findLastIndex((frame) => frame[2] <= seconds + 1e-4)));
+    else
+      timeline.go(
+        Math.max(
+          0,
+          timeline.frames.findLastIndex((frame) => frame[2] <= seconds + 1e-4),
+        ),
+      );
   }
 }

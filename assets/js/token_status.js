@@ -1,15 +1,18 @@
-// What a run says of itself: badge, title and status, and the line that is read out; and that it is the old one, while another
+// What a run says of itself: badge, title and status, and the line that is read out; and that it is
+// the old one, while another
 // one was asked for and the server has not answered yet.
 const SPEAK_EVERY_MS = 5000;
 
 export class TokenStatus {
   constructor(root) {
-    const [badge, title, line, said] = ["badge", "title", "status", "said"].map((name) => root.querySelector(".ouro-" + name));
+    const [badge, title, line, said] = ["badge", "title", "status", "said"].map((name) =>
+      root.querySelector(".ouro-" + name),
+    );
     Object.assign(this, { root, badge, title, line, said, old: null, spoken: 0 });
   }
 
   show({ badge, title }) {
-    if (badge !== undefined) this.badge.textContent = badge;
+    if (badge !== undefined) this.badge.textContent = this.badge.title = badge;
     if (title !== undefined) this.title.textContent = title;
   }
 

@@ -1,23 +1,28 @@
-// What stands around the text of a run: tiles, notices, legend, numbers, the meaning of the looks, a step in words.
+// What stands around the text of a run: tiles, notices, legend, numbers, the meaning of the looks,
+// a step in words.
 import { counted, make } from "./dom.js";
 
-export function drawLegend(container, looks, counts) {
+// all: the tokens of each look in the whole run; sofar: those up to the step that is shown.
+// Those that are to come have their place already: nothing moves while a run plays.
+export function drawLegend(container, looks, all, sofar) {
   container.replaceChildren();
   for (const [key, look] of looks) {
-    const count = counts.get(key);
-    if (!count) continue;
+    if (!all.get(key)) continue;
     const item = make("li", "ouro-key");
     item.dataset.look = key;
     const glyph = make("span", "ouro-glyph", look.glyph);
     glyph.setAttribute("aria-hidden", "true");
-    item.append(glyph, make("span", "ouro-sample", look.label), make("b", "", String(count)));
+    const count = make("b", "", String(sofar.get(key) || 0));
+    count.style.minWidth = String(all.get(key)).length + "ch";
+    item.append(glyph, make("span", "ouro-sample", look.label), count);
     container.append(item);
   }
 }
 
 export function drawMeaning(container, looks) {
   for (const [key, look] of looks) {
-    const name = make("dt", "ouro-key"), glyph = make("span", "ouro-glyph", look.glyph);
+    const name = make("dt", "ouro-key"),
+      glyph = make("span", "ouro-glyph", look.glyph);
     name.dataset.look = key;
     name.append(glyph, make("span", "ouro-sample", look.label));
     container.append(name, make("dd", "", look.sentence));
@@ -30,6 +35,7 @@ export function drawTiles(container, list) {
     const box = make("div", "ouro-tile");
     box.title = tile.note;
     box.append(make("dt", "", tile.label), make("dd", "", tile.value));
+    if (tile.spread) box.append(make("dd", "ouro-tile-spread", tile.spread));
     if (tile.mark) box.append(make("dd", "ouro-tile-mark", tile.mark));
     container.append(box);
   }
@@ -62,7 +68,8 @@ export function drawNumbers(container, sections) {
 }
 
 function table({ head, rows }) {
-  const body = make("table"), first = make("tr");
+  const body = make("table"),
+    first = make("tr");
   for (const name of head) first.append(make("th", "", name));
   body.append(first);
   for (const row of rows) {
@@ -75,11 +82,16 @@ function table({ head, rows }) {
 
 export function describeStep(step) {
   const accepted = step.tokens.filter((token) => token.node !== undefined).length;
-  const nodes = step.nodes.length, proposals = nodes ? `guessed ${nodes}, kept ${accepted}` : "nothing guessed";
+  const nodes = step.nodes.length,
+    proposals = nodes ? `guessed ${nodes}, kept ${accepted}` : "no guess";
   const own = step.tokens.find((token) => token.node === undefined);
-  const rows = counted(step.width, "row"), passes = counted(step.passes, "draft pass", "draft passes");
-  const saved = step.saved ? `, ${counted(step.saved, "draft row")} saved by merging` : "";
-  return `Step ${step.index + 1}: ${proposals}${own ? "; " + added(own) : ""}. ${rows} in the pass, ${passes}${saved}.`;
+  const read = counted(step.width, "token"),
+    passes = step.passes ? counted(step.passes, "draft pass", "draft passes") : "no draft pass";
+  const saved = step.saved ? `, ${counted(step.saved, "token")} fewer to draft by merging` : "";
+  return (
+    `Step ${step.index + 1}: ${proposals}${own ? "; " + added(own) : ""}. The target's pass ` +
+    `reads ${read}; ${passes}${saved}.`
+  );
 }
 
 // The last token of a step, which nobody proposed.

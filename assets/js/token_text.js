@@ -1,5 +1,6 @@
 // The text of one run, each token in the look of who wrote it, as it stood at any moment.
-// A moment is (step, phase): phase 1..depth shows so many proposed tokens of the step, then comes the verdict, then the commit.
+// A moment is (step, phase): phase 1..depth shows so many proposed tokens of the step, then comes
+// the verdict, then the commit.
 import { inline, make } from "./dom.js";
 
 export class TokenText {
@@ -16,6 +17,7 @@ export class TokenText {
     this.counts = new Map();
     this.shown = 0; // steps that are not hidden
     this.current = -1;
+    this.parts = null; // where it differs from plain decoding's text: {index, mark, words}
     this.container.replaceChildren();
   }
 
@@ -25,7 +27,8 @@ export class TokenText {
     this.container.append(span);
   }
 
-  // What was proposed along the line that is shown: the accepted path, and behind it the first branch that was rejected.
+  // What was proposed along the line that is shown: the accepted path, and behind it the first
+  // branch that was rejected.
   static line(step) {
     const path = step.tokens.filter((token) => token.node !== undefined).map((token) => token.node);
     const rejected = [];
@@ -51,7 +54,8 @@ export class TokenText {
       span.dataset.step = String(step.index);
       const { rejected } = TokenText.line(step);
       const own = step.tokens.filter((token) => token.node === undefined);
-      for (const token of step.tokens) if (token.node !== undefined) span.append(this.token(token, step));
+      for (const token of step.tokens)
+        if (token.node !== undefined) span.append(this.token(token, step));
       for (const node of rejected) span.append(this.rejected(node, step));
       for (const token of own) span.append(this.token(token, step));
       this.steps.push(step);
@@ -77,6 +81,18 @@ export class TokenText {
     return node;
   }
 
+  // How many tokens of each look there are after so many steps.
+  countsTo(steps) {
+    if (steps >= this.steps.length) return this.counts;
+    const counts = new Map();
+    for (const { tokens, nodes } of this.steps.slice(0, steps))
+      for (const { node, look } of tokens) {
+        const written = node === undefined ? look : nodes[node - 1].look;
+        counts.set(written, (counts.get(written) || 0) + 1);
+      }
+    return counts;
+  }
+
   // It stays in its line, so that the text that was kept has its own lines.
   rejected(number, step) {
     const facts = step.nodes[number - 1];
@@ -88,16 +104,31 @@ export class TokenText {
     return node;
   }
 
+  // Mark the first token that differs from plain decoding's; its card says why.
+  part(parts) {
+    this.parts = parts;
+    const node = this.container.querySelector(`.ouro-token[data-index="${parts.index}"]`);
+    if (node) node.dataset.parts = parts.mark;
+  }
+
   describe(node, facts, step) {
-    const data = { step: step.index, source: facts.source, look: facts.look, id: facts.id, learned: facts.learned };
+    const data = {
+      step: step.index,
+      source: facts.source,
+      look: facts.look,
+      id: facts.id,
+      learned: facts.learned,
+    };
     if (facts.learned) data.since = facts.step;
     data.position = facts.position;
-    for (const [name, value] of Object.entries(data)) if (value !== undefined) node.dataset[name] = String(value);
+    for (const [name, value] of Object.entries(data))
+      if (value !== undefined) node.dataset[name] = String(value);
   }
 
   // Show the text as it stood; only what changed since the last call is touched.
   show(step, phase) {
-    if (this.current >= 0 && this.current !== step && this.spans[this.current]) this.settle(this.current);
+    if (this.current >= 0 && this.current !== step && this.spans[this.current])
+      this.settle(this.current);
     const upto = Math.min(step + 1, this.steps.length);
     for (let n = this.shown; n < upto; n++) delete this.spans[n].dataset.later;
     for (let n = upto; n < this.shown; n++) this.spans[n].dataset.later = "";

@@ -1,25 +1,42 @@
-// The view of a run: what the server sends of it, and what a visitor may press. Triggers `token_select` and `run_again`.
+// The view of a run: what the server sends of it, and what a visitor may press. Triggers `select`,
+// `step` and `run_again`.
 import { bring, tell } from "./dom.js";
+import { dress } from "./part.js";
 import { remember } from "./runs.js";
 import { TokenStage } from "./token_stage.js";
 import { TokenStatus } from "./token_status.js";
 import { drawMeaning, drawNotices, drawNumbers, drawTiles } from "./token_summary.js";
 
 const still = matchMedia("(prefers-reduced-motion: reduce)");
+// so long a step is shown before the server is told of it: not of those that a player runs through
+const REST_MS = 150;
+
+// What the server is told of a token.
+const told = ({ dataset, textContent }) => ({
+  index: Number(dataset.index),
+  step: Number(dataset.step),
+  source: dataset.source,
+  kind: dataset.kind || null,
+  text: textContent,
+});
 
 export function mount(element, props, watch, trigger) {
-  const root = element.querySelector(".ouro-run"), part = (name) => root.querySelector(".ouro-" + name);
+  const root = element.querySelector(".ouro-run"),
+    part = (name) => root.querySelector(".ouro-" + name);
   const looks = new Map(props.looks.map((look) => [look.look, look]));
   const status = new TokenStatus(root);
-  const stage = new TokenStage(root, looks, status, (node) => trigger("token_select", { ...node.dataset }));
+  const stage = new TokenStage(root, looks, status, (node) => trigger("select", told(node)));
+  if (props.asks) stage.card.lesson = "#learn/guess";
   let left = null; // the run that was stopped
   let played = null; // the recorded run that has played by itself
   let kept = {}; // for a page that is loaded anew: the run as far as it has come
+  if (props.styles) dress(element, props.styles);
 
   function paint(json) {
     if (!json) return;
     const value = JSON.parse(json);
-    if (!value.run || (value.run === left && !value.done)) return; // what was under way when it was stopped comes late
+    // what was under way when it was stopped comes late
+    if (!value.run || (value.run === left && !value.done)) return;
     if (status.old) status.renew();
     if (value.run !== stage.run) start(value);
     const known = stage.text.steps.length - value.from;
@@ -38,7 +55,9 @@ export function mount(element, props, watch, trigger) {
     }
     if (value.done) {
       stage.finish(value.steps, value.ended);
-      if (value.theory && value.badge === "live") remember({ run: value.run, name: value.title, ...value.theory });
+      if (value.parts) stage.text.part(value.parts);
+      if (value.theory && value.badge === "live")
+        remember({ run: value.run, name: value.title, ...value.theory });
     }
     root.dataset.done = String(Boolean(value.done));
     root.dataset.unsaved = String(Boolean(value.unsaved));
@@ -64,22 +83,47 @@ export function mount(element, props, watch, trigger) {
   }
 
   if (props.asks) {
-    document.addEventListener("ouro:asked", () => {
+    stage.listen(document, "ouro:asked", () => {
       if (status.old) return;
       left = null;
       status.age();
     });
-    document.addEventListener("ouro:stop", () => (left = stage.run));
-    document.addEventListener("ouro:ended", () => status.old && status.restore());
+    stage.listen(document, "ouro:stop", () => (left = stage.run));
+    stage.listen(document, "ouro:ended", () => status.old && status.restore());
   }
 
   if (props.keep)
-    document.addEventListener("ouro:leave", ({ detail }) => {
-      const { steps, tokens } = stage.text, over = root.dataset.done === "true";
+    stage.listen(document, "ouro:leave", ({ detail }) => {
+      const { steps, tokens } = stage.text,
+        over = root.dataset.done === "true";
       if (String(kept.run).startsWith("recorded") || !steps.length) return;
-      const told = over ? part("status").textContent : `Stopped by a reload after ${tokens} tokens. What was written stays; Generate starts anew.`;
-      detail.view = { ...kept, run: "kept", from: 0, steps, done: true, status: told, badge: "from before the reload", unsaved: true };
+      const told = over
+        ? part("status").textContent
+        : `Stopped by a reload after ${tokens} tokens. What was written stays; Generate ` +
+          `starts anew.`;
+      detail.view = {
+        ...kept,
+        run: "kept",
+        from: 0,
+        steps,
+        done: true,
+        status: told,
+        badge: "from before the reload",
+        unsaved: true,
+      };
     });
+
+  let resting,
+    known = ""; // the step that the server knows to be shown
+  stage.listen(document, "ouro:cursor", ({ detail: { run, step, token, seconds } }) => {
+    if (run !== stage.run) return;
+    clearTimeout(resting);
+    resting = setTimeout(() => {
+      if (known === run + step || run !== stage.run) return;
+      known = run + step;
+      trigger("step", { step: step - 1, tokens: token, seconds });
+    }, REST_MS);
+  });
 
   const press = (name, act) =>
     part(name).addEventListener("click", () => {
@@ -108,7 +152,10 @@ export function mount(element, props, watch, trigger) {
     },
     card(step, node) {
       const span = stage.text.spans[step];
-      const token = span && (span.querySelector(`[data-node="${node}"]`) || span.querySelector(".ouro-token:not([data-node])"));
+      const token =
+        span &&
+        (span.querySelector(`[data-node="${node}"]`) ||
+          span.querySelector(".ouro-token:not([data-node])"));
       if (token) stage.lock(token);
     },
     hideCard: () => stage.card.hide(),

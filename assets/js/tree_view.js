@@ -1,5 +1,6 @@
-// The token tree of one step: accepted path thick, rejected branches dashed, the lookahead window on request.
-import { draw, visible } from "./dom.js";
+// The token tree of one step: accepted path thick, rejected branches dashed, the lookahead window
+// on request.
+import { draw, make, visible } from "./dom.js";
 import { TokenText } from "./token_text.js";
 
 export class TreeView {
@@ -23,7 +24,8 @@ export class TreeView {
     if (!node) return;
     if (event.key === "Enter" || event.key === " ") this.choose(event);
     else {
-      const all = [...this.container.querySelectorAll("[data-node]")], at = all.indexOf(node);
+      const all = [...this.container.querySelectorAll("[data-node]")],
+        at = all.indexOf(node);
       const by = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
       if (by === undefined || !all[at + by]) return;
       node.setAttribute("tabindex", "-1");
@@ -37,8 +39,12 @@ export class TreeView {
   // Nodes in columns by depth and in rows so that a branch goes on in the row of its parent.
   static layout(nodes) {
     const children = new Map();
-    nodes.forEach((node, n) => n && (children.get(node.parent) || children.set(node.parent, []).get(node.parent)).push(n));
-    const widths = [], cells = [];
+    nodes.forEach(
+      (node, n) =>
+        n && (children.get(node.parent) || children.set(node.parent, []).get(node.parent)).push(n),
+    );
+    const widths = [],
+      cells = [];
     let row = 0;
     const walk = (n, depth) => {
       const text = visible(nodes[n].text);
@@ -61,9 +67,18 @@ export class TreeView {
     const path = step.tokens.filter((token) => token.node !== undefined).map((token) => token.node);
     const verdict = phase > TokenText.depth(step);
     for (const part of this.container.querySelectorAll("[data-below]")) {
-      const node = Number(part.dataset.below), on = path.includes(node);
-      part.dataset.state = part.dataset.window !== undefined ? "window" : !verdict ? "pending" : on ? "accepted" : "rejected";
-      if (part.dataset.name) part.setAttribute("aria-label", part.dataset.name + ", " + part.dataset.state);
+      const node = Number(part.dataset.below),
+        on = path.includes(node);
+      part.dataset.state =
+        part.dataset.window !== undefined
+          ? "window"
+          : !verdict
+            ? "pending"
+            : on
+              ? "accepted"
+              : "rejected";
+      if (part.dataset.name)
+        part.setAttribute("aria-label", part.dataset.name + ", " + part.dataset.state);
     }
   }
 
@@ -72,25 +87,47 @@ export class TreeView {
     this.wasWindowed = this.windowed;
     const nodes = [{ text: step.root, parent: -1, look: "context" }, ...step.nodes];
     const proposals = nodes.length;
-    if (this.windowed) for (const [text, parent] of step.window || []) nodes.push({ text, parent, look: "phrase" });
+    if (this.windowed)
+      for (const [text, parent] of step.window || []) nodes.push({ text, parent, look: "phrase" });
+    if (nodes.length === 1) {
+      const none = make("p", "ouro-tree-none", "Nothing was guessed in this step.");
+      return this.container.replaceChildren(none);
+    }
     const { cells, widths, starts, rows } = TreeView.layout(nodes);
-    const high = 30, width = starts[starts.length - 1] - 18, height = rows * high + 8;
+    const high = 30,
+      width = starts[starts.length - 1] - 18,
+      height = rows * high + 8;
     const label = `Token tree of step ${step.index + 1}`;
-    const svg = draw("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": label });
+    const svg = draw("svg", {
+      width,
+      height,
+      viewBox: `0 0 ${width} ${height}`,
+      role: "group",
+      "aria-label": label,
+    });
     const middle = (n) => 4 + cells[n].row * high + high / 2;
     nodes.forEach((node, n) => {
       if (!n) return;
-      const from = starts[cells[node.parent].depth] + widths[cells[node.parent].depth], to = starts[cells[n].depth];
-      const bend = (from + to) / 2, y0 = middle(node.parent), y1 = middle(n);
-      const line = draw("path", { d: `M${from} ${y0}C${bend} ${y0} ${bend} ${y1} ${to} ${y1}`, class: "ouro-edge", "data-below": n });
+      const from = starts[cells[node.parent].depth] + widths[cells[node.parent].depth],
+        to = starts[cells[n].depth];
+      const bend = (from + to) / 2,
+        y0 = middle(node.parent),
+        y1 = middle(n);
+      const line = draw("path", {
+        d: `M${from} ${y0}C${bend} ${y0} ${bend} ${y1} ${to} ${y1}`,
+        class: "ouro-edge",
+        "data-below": n,
+      });
       if (n >= proposals) line.dataset.window = "";
       line.dataset.look = node.look;
       svg.append(line);
     });
     nodes.forEach((node, n) => {
       const group = draw("g", { class: "ouro-node", ...(n ? { "data-below": n } : {}) });
-      const text = visible(node.text), fitting = Math.floor((widths[cells[n].depth] - 18) / 7.4 + 0.01);
-      const short = [...text].length > fitting ? [...text].slice(0, fitting - 1).join("") + "…" : text;
+      const text = visible(node.text),
+        fitting = Math.floor((widths[cells[n].depth] - 18) / 7.4 + 0.01);
+      const short =
+        [...text].length > fitting ? [...text].slice(0, fitting - 1).join("") + "…" : text;
       if (n >= proposals) group.dataset.window = "";
       else if (n) {
         group.dataset.node = String(n);
@@ -99,7 +136,13 @@ export class TreeView {
         group.dataset.name = visible(node.text) + ", " + this.looks.get(node.look).who;
       }
       group.dataset.look = node.look;
-      const box = { x: starts[cells[n].depth], y: middle(n) - 11, width: widths[cells[n].depth], height: 22, rx: 6 };
+      const box = {
+        x: starts[cells[n].depth],
+        y: middle(n) - 11,
+        width: widths[cells[n].depth],
+        height: 22,
+        rx: 6,
+      };
       group.append(draw("rect", box), draw("text", { x: box.x + 9, y: middle(n) + 4 }, short));
       svg.append(group);
     });
@@ -107,6 +150,7 @@ export class TreeView {
   }
 
   select(node) {
-    for (const part of this.container.querySelectorAll("[data-node]")) part.toggleAttribute("data-selected", Number(part.dataset.node) === node);
+    for (const part of this.container.querySelectorAll("[data-node]"))
+      part.toggleAttribute("data-selected", Number(part.dataset.node) === node);
   }
 }

@@ -25,9 +25,6 @@ HIT, HIT_WEIGHT = 0.75, 2.0
 """How often one of a draft's tokens is accepted where it is asked, as long as nothing is known, and
 the steps that counts for. Hopeful on purpose: a draft that is not asked can teach nothing."""
 
-KNOWN = 1.0
-"""Steps with a draft, as far as they still count, before its own account of itself is trusted."""
-
 SUREST = 0.98
 
 
@@ -52,13 +49,7 @@ class Acceptance:
         """The probability that one of a draft's tokens is accepted behind a node that is."""
         return (self._hits + HIT_WEIGHT * HIT) / (self._asked + HIT_WEIGHT)
 
-    @property
-    def unknown(self) -> bool:
-        """Whether too little is known of the draft for its own account to be trusted: at the
-        beginning, and where it was not asked for long."""
-        return self._asked < KNOWN
-
-    def alone(self, tree: TokenTree) -> list[float]:
+    def node_chances(self, tree: TokenTree) -> list[float]:
         """For each node the probability that it is accepted if its parent is; of several who agree,
         that one is right."""
         depths = tree.depths
@@ -70,30 +61,38 @@ class Acceptance:
             found[node] = 1.0 - wrong
         return found
 
-    def along(self, tree: TokenTree) -> list[float]:
+    def path_chances(self, tree: TokenTree) -> list[float]:
         """For each node the probability that its whole path is accepted; 1 for the root, 0 in the
         window."""
-        alone = self.alone(tree)
+        chances = self.node_chances(tree)
         among = [0.0] * len(tree)
         for node in range(1, tree.proposals):
-            among[tree.parents[node]] += alone[node]
+            among[tree.parents[node]] += chances[node]
         whole = [1.0] + [0.0] * (len(tree) - 1)
         for node in range(1, tree.proposals):
             above = tree.parents[node]
             # Of siblings one at most is right: where their probabilities add up to more than that,
             # they share.
-            whole[node] = whole[above] * alone[node] / max(1.0, among[above])
+            whole[node] = whole[above] * chances[node] / max(1.0, among[above])
         return whole
 
-    def learn(self, tree: TokenTree, path: Sequence[int]) -> None:
+    def learn(
+        self,
+        tree: TokenTree,
+        path: Sequence[int],
+        proposed: tuple[TokenTree, Sequence[int]] | None = None,
+    ) -> None:
         """Take note of a step: every child of the root and of the nodes on the accepted `path` was
-        tested."""
+        tested.
+
+        tree      what was checked
+        proposed  the tree of which that is a part, and the path in its numbers; None: it is all
+        """
+        self._learn_drafts(*(proposed or (tree, path)))
         for counts in (self._accepted, self._expected):
             for source in counts:
                 counts[source] *= MEMORY
-        self._hits, self._asked = MEMORY * self._hits, MEMORY * self._asked
         accepted: AbstractSet[int] = {0, *path}
-        drafted: dict[int, bool] = {}
         depths = tree.depths
         for node in range(1, tree.proposals):
             above = tree.parents[node]
@@ -102,14 +101,26 @@ class Acceptance:
             for origin in _one_each(tree.origins(node)):
                 self._expected[origin.source] += origin.prior(depths[node])
                 self._accepted[origin.source] += node in accepted
-                if origin.source is Source.DRAFT:
-                    drafted[above] = drafted.get(above, False) or node in accepted
-        self._hits += sum(drafted.values())
-        self._asked += len(drafted)
+
+    def _learn_drafts(self, tree: TokenTree, path: Sequence[int]) -> None:
+        """Take note of what asking the draft came to: a token that it wrote and that was not worth
+        checking cost a draft pass, too, and gave nothing."""
+        self._hits, self._asked = MEMORY * self._hits, MEMORY * self._asked
+        accepted: AbstractSet[int] = {0, *path}
+        behind: dict[int, bool] = {}
+        for node in range(1, tree.proposals):
+            above = tree.parents[node]
+            drafted = any(one.source is Source.DRAFT for one in tree.origins(node))
+            if drafted and above in accepted:
+                behind[above] = behind.get(above, False) or node in accepted
+        self._hits += sum(behind.values())
+        self._asked += len(behind)
 
 
-def _one_each(origins: Sequence[Provenance]) -> list[Provenance]:
+def _one_each(origins: Sequence[Provenance]) -> Sequence[Provenance]:
     """The first of every source."""
+    if len(origins) == 1:
+        return origins
     found: dict[Source, Provenance] = {}
     for origin in origins:
         found.setdefault(origin.source, origin)

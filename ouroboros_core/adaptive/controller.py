@@ -15,25 +15,14 @@ from dataclasses import replace
 
 from ouroboros_core.adaptive.acceptance import Acceptance
 from ouroboros_core.adaptive.cost_model import Costs, PassCosts
-from ouroboros_core.interfaces import Drafter
-from ouroboros_core.methods.base import (
-    Adjustable,
-    Context,
-    Decision,
-    Method,
-    Reason,
-    StepBudget,
-    TokenizedPrompt,
-    VerificationResult,
-)
-from ouroboros_core.sources import Source
+from ouroboros_core.interfaces import Counted
+from ouroboros_core.methods.adjustable import Adjustable, Decision, Reason
+from ouroboros_core.methods.base import Method
+from ouroboros_core.methods.step import Context, StepBudget, TokenizedPrompt, VerificationResult
 from ouroboros_core.tree import TokenTree
 
 PRIOR_STEPS = 8
 """Weight of autoregressive decoding's rate, in steps, before a run has a rate of its own."""
-
-MARGIN = 0.05
-"""Tokens that a step must promise beyond its price, because what it promises is an estimate."""
 
 TRIAL = 16
 """After so many steps without a proposal checked, the likeliest node is checked whatever it
@@ -61,19 +50,20 @@ class Throughput:
         self._tokens += tokens
         self._seconds += self.costs.target.of(rows, self.context) + drafting
 
-    def best_size(self, chances: Sequence[float], least: int = 0) -> int:
+    def best_size(self, chances: Sequence[float], least: int = 0, window: int = 0) -> int:
         """How many nodes to check, the likeliest first: the most tokens beyond what their time is
         worth.
 
         chances: that each node's whole path is accepted, falling. At least `least` of them are
-        taken.
+        taken, beside `window` rows of a lookahead window.
         """
         costs, context, rate = self.costs.target, self.context, self.rate
+        alone = 1 + window
         best, gain = least, sum(chances[:least])
-        best_value = gain - rate * costs.of(1 + least, context) + (0.0 if least else MARGIN)
+        best_value = gain - rate * costs.of(alone + least, context)
         for count in range(least + 1, len(chances) + 1):
             gain += chances[count - 1]
-            value = gain - rate * costs.of(1 + count, context)
+            value = gain - rate * costs.of(alone + count, context)
             if value > best_value:
                 best, best_value = count, value
         return best
@@ -84,35 +74,23 @@ class PricedBudget(StepBudget):
     their seconds."""
 
     def __init__(
-        self,
-        throughput: Throughput,
-        acceptance: Acceptance,
-        drafter: PassCosts | None,
-        covered: float = 0.0,
+        self, throughput: Throughput, acceptance: Acceptance, drafter: PassCosts | None
     ) -> None:
-        """covered: the probability that the next token is proposed without a draft, so that one
-        would add nothing."""
         self._throughput, self._acceptance, self._drafter = throughput, acceptance, drafter
-        self.covered = covered
 
     def allows_pass(self, reach: float = 1.0, rows: int = 1) -> bool:
         throughput = self._throughput
         target, context = throughput.costs.target, throughput.context
         seconds = self._drafter.of(rows, context) if self._drafter else 0.0
         seconds += target.of(2, context) - target.of(1, context)
-        gain = min(1.0, reach) * self._acceptance.hit * (1.0 - self.covered)
-        return gain > throughput.rate * seconds
+        return min(1.0, reach) * self._acceptance.hit > throughput.rate * seconds
 
-    def beside(self, trees: Sequence[TokenTree]) -> StepBudget:
-        """The likeliest first token of each tree counts; equal ones once."""
-        first: dict[int, float] = {}
-        for tree in trees:
-            chances = self._acceptance.along(tree)
-            for node in tree.children(0):
-                token = tree.tokens[node]
-                first[token] = max(first.get(token, 0.0), chances[node])
-        covered = max(self.covered, min(1.0, sum(first.values())))
-        return PricedBudget(self._throughput, self._acceptance, self._drafter, covered)
+    def allows_rows(self, saved: float, rows: int, more: int) -> bool:
+        if self._drafter is None:
+            return True
+        costs, context = self._drafter, self._throughput.context
+        added = costs.of(rows + more, context) - costs.of(rows, context)
+        return saved * costs.of(1, context) > added
 
 
 class Controller(Method):
@@ -132,11 +110,11 @@ class Controller(Method):
     def _begin(self) -> None:
         self.throughput, self.acceptance = Throughput(self.costs), Acceptance()
         self._idle = 0
-        self._passes = 0
+        self._passes = self._rows = 0
         self._proposed: tuple[TokenTree, tuple[int, ...]] | None = None
 
     @property
-    def drafter(self) -> Drafter | None:
+    def drafter(self) -> Counted | None:
         return self.member.drafter
 
     @property
@@ -160,7 +138,8 @@ class Controller(Method):
         if self._plan.drafting:
             budget = PricedBudget(self.throughput, self.acceptance, self._drafter_costs)
             context = replace(context, budget=budget)
-        self._passes = self.drafter.passes if self.drafter else 0
+        if self.drafter:
+            self._passes, self._rows = self.drafter.passes, self.drafter.rows
         tree = self.member.propose(context)
         self.draft_rows_saved = self.member.draft_rows_saved
         kept = self._choose(tree)
@@ -171,21 +150,18 @@ class Controller(Method):
     def _choose(self, tree: TokenTree) -> list[int]:
         """The nodes that are worth checking, ascending.
 
-        So are the first drafts, whatever they cost: what is not checked can teach nothing. So is
-        everything that was drawn at random: under rejection sampling it must not depend on the
-        token that was drawn whether it is judged.
+        So is everything that was drawn at random: under rejection sampling it must not depend on
+        the token that was drawn whether it is judged.
         """
         fixed = self._plan
         proposals = range(1, tree.proposals)
-        whole = self.acceptance.along(tree)
+        whole = self.acceptance.path_chances(tree)
         always = {
             node
             for node in proposals
             if not fixed.checking or tree.provenance[node].source in fixed.always
         }
         always |= {node for node in proposals if tree.drawn_from(node) is not None}
-        if self.acceptance.unknown:
-            always |= set(_likeliest_draft(tree))
         always |= {above for node in always for above in tree.path_to(node)}
         # The likeliest first; sorting is stable, so that of equals the parent comes first.
         nodes = sorted(
@@ -193,7 +169,9 @@ class Controller(Method):
         )
         trial = self._idle >= TRIAL and bool(nodes)
         least = max(len(always), int(trial))
-        size = fixed.size or self.throughput.best_size([whole[node] for node in nodes], least)
+        window = len(tree) - tree.proposals
+        chances = [whole[node] for node in nodes]
+        size = fixed.size or self.throughput.best_size(chances, least, window)
         kept = sorted(nodes[: max(least, size)])
         self._decide(kept, nodes, whole, trial)
         return kept
@@ -218,28 +196,25 @@ class Controller(Method):
         assert self._proposed is not None
         tree, nodes = self._proposed
         rows = len(result.tree)
-        passes = (self.drafter.passes if self.drafter else 0) - self._passes
-        drafting = (
-            passes * self._drafter_costs.of(1, self.throughput.context)
-            if passes and self._drafter_costs
-            else 0.0
-        )
-        self.throughput.note(len(result.emitted), rows, drafting)
-        self.acceptance.learn(result.tree, result.path)
-        self._idle = self._idle + 1 if rows == 1 else 0
+        self.throughput.note(len(result.emitted), rows, self._drafting_seconds())
+        proposed = tree, [nodes[node] for node in result.path]
+        self.acceptance.learn(result.tree, result.path, proposed)
+        self._idle = self._idle + 1 if result.tree.proposals == 1 else 0
         whole = result.tree is tree
         self.member.learn(
-            result if whole else result.of(tree, {node: place for place, node in enumerate(nodes)})
+            result
+            if whole
+            else result.of(tree, {node: number for number, node in enumerate(nodes)})
         )
 
-
-def _likeliest_draft(tree: TokenTree) -> list[int]:
-    """The chain of a draft's first choices, the root left out."""
-    chain, node = [], 0
-    while drafted := [n for n in tree.children(node) if tree.provenance[n].source is Source.DRAFT]:
-        node = drafted[0]
-        chain.append(node)
-    return chain
+    def _drafting_seconds(self) -> float:
+        """What the draft passes of the last proposal cost."""
+        costs = self._drafter_costs
+        if self.drafter is None or costs is None or self.drafter.passes == self._passes:
+            return 0.0
+        passes = self.drafter.passes - self._passes
+        rows = (self.drafter.rows - self._rows) / passes
+        return passes * costs.of(rows, self.throughput.context)
 
 
 def controlled(method: Method, costs: Costs) -> Method:

@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ouroboros_core.methods.base import Sizing
+from ouroboros_core.methods.adjustable import Sizing
 
 SHORT_CONTEXT, LONG_CONTEXT = 100, 700
 """Tokens of the contexts behind which passes are timed."""
@@ -31,13 +31,14 @@ class PassCosts:
     far: tuple[float, ...] = ()
     reading: float = 0.0
 
-    def of(self, rows: int, context: int = SHORT_CONTEXT) -> float:
+    def of(self, rows: float, context: int = SHORT_CONTEXT) -> float:
         """Seconds of a pass over `rows` rows. Interpolates linearly between measured row counts and
         extrapolates beyond them; the context length is handled the same way."""
-        short = self._line(self.seconds, rows)
+        low, high, share = self._place(rows)
+        short = _between(self.seconds[low], self.seconds[high], share)
         if not self.far:
             return short
-        added = self._line(self.far, rows) - short
+        added = _between(self.far[low], self.far[high], share) - short
         return short + max(0.0, added * (context - SHORT_CONTEXT) / (LONG_CONTEXT - SHORT_CONTEXT))
 
     def part(self, share: float) -> PassCosts:
@@ -46,35 +47,63 @@ class PassCosts:
         seconds, far = (tuple(share * one for one in line) for line in (self.seconds, self.far))
         return PassCosts(self.rows, seconds, far, share * self.reading)
 
+    def least(self, other: PassCosts) -> PassCosts:
+        """The least of each time, of two measurements at the same row counts."""
+        seconds, far = (
+            tuple(map(min, mine, theirs))
+            for mine, theirs in ((self.seconds, other.seconds), (self.far, other.far))
+        )
+        return PassCosts(self.rows, seconds, far, min(self.reading, other.reading))
+
     @property
     def cheap_rows(self) -> int:
-        """The largest measured row count whose pass takes at most LITTLE times a pass over one
-        row."""
-        return max(
-            rows
-            for rows, seconds in zip(self.rows, self.seconds, strict=True)
-            if seconds <= LITTLE * self.seconds[0]
-        )
+        """The most rows, as far as was measured, whose pass takes at most LITTLE times a pass over
+        one row."""
+        limit = LITTLE * self.seconds[0]
+        return max(rows for rows in range(1, self.rows[-1] + 1) if self.of(rows) <= limit)
 
-    def _line(self, seconds: tuple[float, ...], rows: int) -> float:
-        if rows <= self.rows[0] or len(self.rows) == 1:
-            return seconds[0]
-        upper = min(bisect_left(self.rows, rows), len(self.rows) - 1)
-        low = self.rows[upper - 1]
-        high = self.rows[upper]
-        share = (rows - low) / (high - low)
-        return seconds[upper - 1] + share * (seconds[upper] - seconds[upper - 1])
+    def _place(self, rows: float) -> tuple[int, int, float]:
+        """Between which two measured row counts it lies, and how far from the first."""
+        last = len(self.rows) - 1
+        if rows <= self.rows[0] or not last:
+            return 0, 0, 0.0
+        upper = min(bisect_left(self.rows, rows), last)
+        low, high = self.rows[upper - 1], self.rows[upper]
+        return upper - 1, upper, (rows - low) / (high - low)
+
+
+def _between(low: float, high: float, share: float) -> float:
+    return low + share * (high - low)
 
 
 @dataclass(frozen=True)
 class Costs:
     """Seconds of the passes of the target and, if present, of the draft model, the EAGLE head, and
-    what else is trained for the target, by kind."""
+    what else is trained for the target, by kind.
+
+    spread  of the target's passes the largest median over its own least: over about 1.2 where
+            something else kept the machine busy while they were timed
+    tries   how often they were timed
+    """
 
     target: PassCosts
     draft: PassCosts | None = None
     head: PassCosts | None = None
     heads: Mapping[str, PassCosts] = field(default_factory=dict)
+    spread: float = 1.0
+    tries: int = 1
+
+    def least(self, other: Costs) -> Costs:
+        """The least of each time, of two measurements of the same pair; the spread is that of the
+        calmer one."""
+        return Costs(
+            self.target.least(other.target),
+            _least(self.draft, other.draft),
+            _least(self.head, other.head),
+            {kind: cost.least(other.heads[kind]) for kind, cost in self.heads.items()},
+            min(self.spread, other.spread),
+            self.tries + other.tries,
+        )
 
     @property
     def sizing(self) -> Sizing:
@@ -85,6 +114,10 @@ class Costs:
             return Sizing(self.target.cheap_rows)
         reading = (self.draft.reading / plain, self.target.reading / plain)
         return Sizing(self.target.cheap_rows, self.draft.cheap_rows, *reading)
+
+
+def _least(one: PassCosts | None, other: PassCosts | None) -> PassCosts | None:
+    return one.least(other) if one and other else None
 
 
 TYPICAL = Costs(

@@ -9,8 +9,10 @@ import logging
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
+from functools import partial
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -33,6 +35,10 @@ SECONDS = 4.0
 
 ROUNDS = 12
 
+CALM, TRIES, LATER = 1.25, 4, 600.0
+"""Costs whose spread is larger were timed on a busy machine: a load of the pair so many seconds
+later times them again, until there have been so many tries."""
+
 
 def tree_of(rows: int, root: int) -> TokenTree:
     """A chain of so many rows, the root included."""
@@ -42,7 +48,7 @@ def tree_of(rows: int, root: int) -> TokenTree:
 def pass_seconds(models: Sequence[tuple[LanguageModel, int]], repeats: int = 24) -> list[float]:
     """Median seconds of a pass of each (model, rows), timed in turn behind the same context of 100
     tokens."""
-    taken = _timed(
+    taken = in_turn(
         [_pass(model, rows, SHORT_CONTEXT) for model, rows in models], repeats, float("inf")
     )
     return [statistics.median(found) for found in taken]
@@ -58,6 +64,26 @@ def _pass(model: LanguageModel, rows: int, length: int) -> Callable[[], float]:
         return time.perf_counter() - begun
 
     return timed
+
+
+def rows_that_gain(
+    model: LanguageModel, choose: Callable[[bool], None], counts: Sequence[int]
+) -> int:
+    """Up to which of some ascending numbers of rows a pass is faster with `choose(True)` than with
+    `choose(False)`, timed in turn; 0 if it never is."""
+    found = 0
+    for rows in counts:
+        timed = _pass(model, rows, SHORT_CONTEXT)
+
+        def one(way: bool, timed: Callable[[], float] = timed) -> float:
+            choose(way)
+            return timed()
+
+        mine, other = in_turn([partial(one, True), partial(one, False)], ROUNDS, SECONDS / 4)
+        if min(mine) >= min(other):
+            break
+        found = rows
+    return found
 
 
 def _level(head: Drafter, rows: int, length: int) -> Callable[[], float]:
@@ -92,10 +118,10 @@ def _reading(model: LanguageModel, length: int) -> float:
         model.prefill(prompt)
         return time.perf_counter() - begun
 
-    return min(_timed([timed], 3, float("inf"))[0]) / length
+    return min(in_turn([timed], 3, float("inf"))[0]) / length
 
 
-def _timed(timed: Sequence[Callable[[], float]], rounds: int, seconds: float) -> list[list[float]]:
+def in_turn(timed: Sequence[Callable[[], float]], rounds: int, seconds: float) -> list[list[float]]:
     """What each measures, in turn for some rounds, the first of which does not count; fewer if time
     is up."""
     taken: list[list[float]] = [[] for _ in timed]
@@ -114,12 +140,15 @@ def measure(
     draft: LanguageModel | None,
     head: Drafter | None,
     heads: Mapping[str, Drafter] | None = None,
+    seconds: float = SECONDS,
 ) -> Costs:
-    """Time the passes of a pair. More rows never count as cheaper than fewer, nor a longer context
-    than a shorter one."""
+    """Time the passes of a pair, in about so many seconds. More rows never count as cheaper than
+    fewer, nor a longer context than a shorter one."""
     lengths = _lengths(target, draft)
     trained = [head, *(heads or {}).values()]
-    near, far = (_at(length, target, draft, trained) for length in lengths)
+    (near, spread), (far, _) = (
+        _at(length, target, draft, trained, seconds / 2) for length in lengths
+    )
     reading = [_reading(model, lengths[1]) if model else 0.0 for model in (target, draft)]
     reading += [0.0] * len(trained)
     costs = [
@@ -129,14 +158,14 @@ def measure(
     for model in (target, draft):
         if model is not None:
             model.forget()
-            model.passes = 0
+            model.passes = model.rows = 0
     for one in trained:
         if one is not None:
             one.forget()
-            one.passes = 0
+            one.passes = one.rows = 0
     assert costs[0] is not None
     others = {kind: cost for kind, cost in zip(heads or {}, costs[3:], strict=True) if cost}
-    return Costs(costs[0], costs[1], costs[2], others)
+    return Costs(costs[0], costs[1], costs[2], others, spread)
 
 
 def _lengths(target: LanguageModel, draft: LanguageModel | None) -> tuple[int, int]:
@@ -151,9 +180,10 @@ def _at(
     target: LanguageModel,
     draft: LanguageModel | None,
     trained: Sequence[Drafter | None],
-) -> list[tuple[tuple[int, ...], tuple[float, ...]]]:
+    seconds: float,
+) -> tuple[list[tuple[tuple[int, ...], tuple[float, ...]]], float]:
     """(rows, seconds) of the target's passes, the draft's and those of what is trained for the
-    target, behind a context of so many tokens."""
+    target, behind a context of so many tokens; and the spread of the target's, see `Costs`."""
     plans: list[tuple[tuple[int, ...], list[Callable[[], float]]]] = [
         (TARGET_ROWS, [_pass(target, rows, length) for rows in TARGET_ROWS]),
         (
@@ -169,12 +199,14 @@ def _at(
         ),
     ]
     # The least of each, and of all with more rows: other work on the machine only adds to a time.
-    found = [*map(min, _timed([one for _, timed in plans for one in timed], ROUNDS, SECONDS / 2))]
+    taken = in_turn([one for _, timed in plans for one in timed], ROUNDS, seconds)
+    spread = max(statistics.median(times) / min(times) for times in taken[: len(TARGET_ROWS)])
+    found = [min(times) for times in taken]
     result = []
     for rows, timed in plans:
         mine, found = found[: len(timed)], found[len(timed) :]
         result.append((rows, tuple(accumulate(reversed(mine), min))[::-1]))
-    return result
+    return result, spread
 
 
 def costs_of(
@@ -184,30 +216,69 @@ def costs_of(
     head: Drafter | None,
     how: str,
     heads: Mapping[str, Drafter] | None = None,
+    agreed: Callable[[Costs | None], Costs | None] | None = None,
 ) -> Costs:
     """What passes cost, from the cache folder if they were timed before on this machine with this
-    pair.
+    pair. Times of a busy machine are taken again, and the least of each counts.
 
     how    says which passes compute, so that others are timed anew
     heads  what is trained for the target beside the EAGLE head, by kind
+    agreed where several processes compute each pass together: what the first of them has, in all,
+           so that all of them time the same passes and decide alike later
     """
     others = [f"{kind} {one.name}" for kind, one in (heads or {}).items()]
     known = (target.name, draft.name if draft else None, head.name if head else None, how)
     names = (*known, *others)
     key = hashlib.sha256(repr((asdict(environment), names)).encode()).hexdigest()[:16]
     file = cache_folder() / "costs" / f"{key}.json"
+    timed = partial(measure, target, draft, head, heads)
+    if agreed is not None:
+        return _agreed_costs(file, timed, agreed)
+    with alone(file):  # processes that share the work must go by the same numbers
+        kept = _kept(file)
+        if kept is not None and not _again(file, kept):
+            return kept
+        costs = timed() if kept is None else kept.least(timed())
+        _keep(file, costs)
+    return costs
+
+
+def _agreed_costs(
+    file: Path, timed: Callable[..., Costs], agreed: Callable[[Costs | None], Costs | None]
+) -> Costs:
+    """The costs that all processes which share a model go by: those of the first, where it has
+    some, and otherwise of passes that all of them make at the same time."""
+    kept = agreed(_kept(file))
+    if kept is not None:
+        return kept
+    costs = timed(seconds=float("inf"))
+    costs = agreed(costs) or costs
+    _keep(file, costs)
+    return costs
+
+
+def _again(file: Path, kept: Costs) -> bool:
+    """Whether costs are to be timed again: those of a busy machine, once its busy minutes may be
+    over."""
+    if kept.spread <= CALM or kept.tries >= TRIES:
+        return False
+    return time.time() - file.stat().st_mtime > LATER
+
+
+def _keep(file: Path, costs: Costs) -> None:
+    """A folder that cannot be written to costs a few seconds at each start, no more."""
+    try:
+        write_whole(file, asdict(costs))
+    except OSError as error:
+        log.warning("what passes cost here is not kept: %s", error)
+
+
+def _kept(file: Path) -> Costs | None:
+    """The costs that a file holds; None where there is none, or it holds something else."""
     try:
         return read_costs(json.loads(file.read_text()))
     except (OSError, ValueError, KeyError, TypeError):
-        pass
-    costs = measure(target, draft, head, heads)
-    try:
-        _write(file, costs)
-    except (
-        OSError
-    ) as error:  # a folder that cannot be written to costs two seconds at each start, no more
-        log.warning("what passes cost here is not kept: %s", error)
-    return costs
+        return None
 
 
 def read_costs(data: dict[str, Any]) -> Costs:
@@ -218,7 +289,9 @@ def read_costs(data: dict[str, Any]) -> Costs:
     every = (target, draft, head, *others.values())
     if target is None or not all(s > 0 for p in every if p for s in p.seconds):
         raise ValueError("these are no costs")
-    return Costs(target, draft, head, {kind: part for kind, part in others.items() if part})
+    heads = {kind: part for kind, part in others.items() if part}
+    spread, tries = float(data.get("spread", 1.0)), int(data.get("tries", 1))
+    return Costs(target, draft, head, heads, spread, tries)
 
 
 def _part(data: dict[str, Any] | None) -> PassCosts | None:
@@ -232,9 +305,27 @@ def _part(data: dict[str, Any] | None) -> PassCosts | None:
     )
 
 
-def _write(file: Path, costs: Costs) -> None:
-    """Whole or not at all, also where two processes write."""
+@contextmanager
+def alone(file: Path) -> Iterator[None]:
+    """While it lasts, no other process measures what that file keeps; they measure at the same
+    time only where the cache folder has no locks or cannot be written to."""
+    from filelock import FileLock
+
+    lock = FileLock(file.with_suffix(".lock"))
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        lock.acquire()
+    except (OSError, NotImplementedError) as error:
+        log.info("%s is measured without a lock: %s", file.name, error)
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def write_whole(file: Path, data: dict[str, Any]) -> None:
+    """JSON, whole or not at all, also where two processes write."""
     file.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile("w", dir=file.parent, delete=False) as scratch:
-        json.dump(asdict(costs), scratch)
+        json.dump(data, scratch)
     Path(scratch.name).replace(file)

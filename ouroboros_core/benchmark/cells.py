@@ -10,6 +10,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
 from ouroboros_core.benchmark.grid import show
+from ouroboros_core.benchmark.protocol import Speedup
 from ouroboros_core.benchmark.report import Speeds, confidence, ratio
 from ouroboros_core.decoding import metrics
 
@@ -40,6 +41,8 @@ class CellRow:
     equal, ties, differences  texts equal to plain decoding's, first differing at a rounding tie,
                               and beyond; null if the text
                        need not be equal
+    lossless           whether the texts follow the target's probabilities
+    repeats            the speedup of each repeat over all questions; of those under way none
     """
 
     cell: int
@@ -56,6 +59,14 @@ class CellRow:
     equal: int | None
     ties: int | None
     differences: int | None
+    lossless: bool = True
+    repeats: tuple[float, ...] = ()
+
+    @property
+    def between(self) -> str:
+        """` (least–largest)` of the repeats; empty for a single one, which has no spread."""
+        told = Speedup(self.repeats).between if self.repeats else ""
+        return f" {told}" if told else ""
 
 
 @dataclass(frozen=True)
@@ -112,7 +123,25 @@ def _row(cell: int, coordinates: tuple[Value, ...], points: list[Point]) -> Cell
         equal=len(points) - len(differing) if compared else None,
         ties=ties if compared else None,
         differences=len(differing) - ties if compared else None,
+        lossless=all(p.lossless for p in points),
+        repeats=_repeats(points),
     )
+
+
+def _repeats(points: Sequence[Point]) -> tuple[float, ...]:
+    """The speedup of each repeat that has as many questions as the first one, so that all are of
+    the same."""
+    by_repeat: dict[int, list[Point]] = {}
+    for point in points:
+        by_repeat.setdefault(point.repeat, []).append(point)
+    most = max(map(len, by_repeat.values()))
+    return tuple(_speedup(runs) for runs in by_repeat.values() if len(runs) == most)
+
+
+def _speedup(points: Sequence[Point]) -> float:
+    speeds = Speeds.of(((p.question, 0), p.tokens, p.seconds) for p in points)
+    plain = Speeds.of(((p.question, 0), p.plain_tokens, p.plain_seconds) for p in points)
+    return ratio(speeds.per_second(), plain.per_second())
 
 
 def _draft_cost(points: Sequence[Point]) -> float | None:
@@ -127,8 +156,8 @@ def _draft_cost(points: Sequence[Point]) -> float | None:
 
 
 def best(rows: Sequence[CellRow]) -> CellRow | None:
-    """The fastest; None if there is none yet."""
-    return max(rows, key=lambda row: row.speedup, default=None)
+    """The fastest, of the lossless ones where there are any; None if there is none yet."""
+    return max(rows, key=lambda row: (row.lossless, row.speedup), default=None)
 
 
 def ideal(points: Iterable[Point], grid: Grid) -> list[Ideal]:
@@ -166,13 +195,13 @@ def interval(row: CellRow) -> str:
 
 
 def conclusions(rows: Sequence[CellRow], ideals: Sequence[Ideal], grid: Grid) -> list[str]:
-    """The best setting in words: as it was measured, and by theory."""
+    """The best setting in words: as it was measured, and by theory; and how often that was."""
     fastest = best(rows)
     if fastest is None:
         return []
     slow = "" if fastest.speedup > 1 else ": nothing here is faster than plain decoding"
     name, between = grid.describe(fastest.coordinates), interval(fastest)
-    lines = [f"Measured best: {name}, {fastest.speedup:.2f}×{between}{slow}."]
+    lines = [f"Measured best: {name}, {fastest.speedup:.2f}×{between}{fastest.between}{slow}."]
     rest = [axis.name for axis in grid.axes if axis.name != GAMMA]
     for found in ideals:
         where = ", ".join(
@@ -183,15 +212,28 @@ def conclusions(rows: Sequence[CellRow], ideals: Sequence[Ideal], grid: Grid) ->
         measured = f"(alpha {found.alpha:.2f}, c {found.cost:.2f})"
         ideal = f"gamma {found.gamma}, {found.speedup:.2f}×"
         lines.append(f"By theory{at} {measured}: {ideal}{slow}.")
-    return lines
+    return [*lines, about_spread(rows)]
+
+
+def about_spread(rows: Sequence[CellRow]) -> str:
+    """What the round brackets are, or why there are none."""
+    repeats = max(len(row.repeats) for row in rows)
+    if repeats > 1:
+        return f"In round brackets: the least and the largest speedup of {repeats} repeats."
+    return "Every prompt ran once, so no spread is known; with three repeats it is."
 
 
 def to_csv(rows: Sequence[CellRow], axes: Sequence[Axis]) -> str:
-    """The rows as CSV: a column for each axis, then the numbers; the interval is two columns."""
-    numbers = [f.name for f in fields(CellRow) if f.name not in ("cell", "coordinates", "ci95")]
+    """The rows as CSV: a column for each axis, then the numbers; the interval and the spread of the
+    repeats are two columns each."""
+    several = ("cell", "coordinates", "ci95", "repeats")
+    numbers = [f.name for f in fields(CellRow) if f.name not in several]
     out = io.StringIO()
     writer = csv.writer(out)
-    writer.writerow([*(axis.name for axis in axes), *numbers, "ci95_low", "ci95_high"])
+    bounds = ("ci95_low", "ci95_high", "repeats_low", "repeats_high")
+    writer.writerow([*(axis.name for axis in axes), *numbers, *bounds])
     for row in rows:
-        writer.writerow([*row.coordinates, *(getattr(row, name) for name in numbers), *row.ci95])
+        found = (getattr(row, name) for name in numbers)
+        spread = Speedup(row.repeats).spread if row.repeats else ("", "")
+        writer.writerow([*row.coordinates, *found, *row.ci95, *spread])
     return out.getvalue()

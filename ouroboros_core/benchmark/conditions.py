@@ -39,6 +39,6 @@ def conditions(
         "sampling": sampling.model_dump(),
         "repeats": repeats,
         "target": pair.target.name,
-        "draft": pair.draft.name if pair.draft else None,
+        "draft": pair.draft_name,
         "environment": asdict(pair.environment),
     }

@@ -10,15 +10,16 @@ proposes nothing, and its text is the one that others are compared with.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Protocol
 
 from ouroboros_core import methods
-from ouroboros_core.decoding.trace import Seconds, Trace
+from ouroboros_core.decoding.engine import check_length
+from ouroboros_core.decoding.trace import Seconds, Step, Trace
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.hyperparameters import Hyperparameters
 from ouroboros_core.lookup.memory import Memory
-from ouroboros_core.methods.base import Need
+from ouroboros_core.methods.needs import Need
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.sources import Source
 
@@ -40,15 +41,62 @@ class Spec:
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """The record of one run. `passes` and `rows` are the target's, without prefill; seconds are
-    wall-clock."""
+class Spent:
+    """What one step has written, and what it took: tokens that arrive together."""
 
-    tokens: tuple[int, ...]
+    tokens: int
     passes: int
     rows: int
     draft_passes: int
     seconds: Seconds
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The record of one run, step by step. `passes` and `rows` are the target's, without prefill;
+    seconds are wall-clock. `tokens` is empty where only their number is known."""
+
+    tokens: tuple[int, ...]
+    steps: tuple[Spent, ...]
+
+    @property
+    def count(self) -> int:
+        """Tokens written."""
+        return sum(step.tokens for step in self.steps)
+
+    @property
+    def passes(self) -> int:
+        return sum(step.passes for step in self.steps)
+
+    @property
+    def rows(self) -> int:
+        return sum(step.rows for step in self.steps)
+
+    @property
+    def draft_passes(self) -> int:
+        return sum(step.draft_passes for step in self.steps)
+
+    @property
+    def seconds(self) -> Seconds:
+        """The sum over all steps, by phase."""
+        names = (f.name for f in fields(Seconds))
+        return Seconds(**{n: sum(getattr(s.seconds, n) for s in self.steps) for n in names})
+
+    @property
+    def first(self) -> Spent:
+        """The first step, prefill included: its seconds are those to the first token."""
+        return self.steps[0]
+
+    def before(self, count: int) -> Outcome:
+        """The run as far as its first `count` tokens. The step that reaches that far counts whole,
+        as the last one of every text does."""
+        steps: list[Spent] = []
+        for step in self.steps:
+            left = count - sum(one.tokens for one in steps)
+            if left <= 0:
+                break
+            steps.append(replace(step, tokens=min(step.tokens, left)))
+        return Outcome(self.tokens[:count], tuple(steps))
 
 
 class Entrant(Protocol):
@@ -61,6 +109,8 @@ class Entrant(Protocol):
     empty if it is the only one."""
     repeats_plain_text: bool
     """Whether its text must equal the baseline's."""
+    lossless: bool
+    """Whether its text follows the probabilities of the model that is its target."""
 
     def run(
         self, prompt: str, history: Sequence[str], max_new_tokens: int, prediction: str = ""
@@ -134,12 +184,12 @@ class MethodEntrant:
 
         need = lacking(pair, kind, spec.hyperparameters)
         if need is not None:
-            raise InvalidInput(
-                f"{spec.text} needs {need.phrase}: name one with {need.flag}, or leave the method "
-                "out"
-            )
+            what = methods.wanting(need, pair.foreign, f"name one with {need.flag}")
+            raise InvalidInput(f"{spec.text} needs {what}, or leave the method out")
         self.label = spec.text
-        self.repeats_plain_text = kind.writer is Source.TARGET and not spec.sampling.rejects
+        checked = kind.writer is Source.TARGET
+        self.repeats_plain_text = checked and spec.sampling.repeats_plain_text
+        self.lossless = checked and spec.sampling.lossless
         self.memory: Memory | None = None
         self._pair, self._spec = pair, spec
         self.reset()
@@ -175,15 +225,25 @@ class MethodEntrant:
         return Generation(self._pair, task, self.memory).run()
 
 
+def prompt_ids(pair: Pair, prompt: str, history: Sequence[str], max_new_tokens: int) -> list[int]:
+    """What a peer is given: the prompt as our methods get it, with the chat template where there is
+    one. Raises InvalidInput where it leaves no room for the new tokens."""
+    tokens = pair.encode(prompt, chat=bool(pair.tokenizer.chat_template), history=history)
+    check_length(tokens, max_new_tokens, pair.target)
+    return tokens
+
+
 def outcome_of(trace: Trace) -> Outcome:
     """What a benchmark keeps of a trace."""
-    steps = trace.steps
-    phases = {
-        name: sum(getattr(s.seconds, name) for s in steps)
-        for name in ("prefill", "draft", "verify", "learn", "host")
-    }
-    passes = [step for step in steps if step.writer is Source.TARGET]
-    drafts = sum(step.draft_passes for step in steps) + len(steps) - len(passes)
-    return Outcome(
-        trace.tokens, len(passes), sum(step.width for step in passes), drafts, Seconds(**phases)
+    return Outcome(trace.tokens, tuple(map(_spent, trace.steps)))
+
+
+def _spent(step: Step) -> Spent:
+    written = step.writer is Source.TARGET
+    return Spent(
+        tokens=len(step.tokens),
+        passes=int(written),
+        rows=step.width if written else 0,
+        draft_passes=step.draft_passes + (not written),
+        seconds=step.seconds,
     )

@@ -1,4 +1,5 @@
-"""transformers' own decoding on the same weights and threads: what our methods are compared with.
+"""transformers' own decoding on the same weights and threads: what our methods are compared with;
+and by name another engine, llama.cpp.
 
 Assisted generation and prompt lookup run at their defaults and at two tuned settings; the best one
 counts and is named.
@@ -9,13 +10,14 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
 from transformers import GenerationConfig, PreTrainedModel
 
-from ouroboros_core.benchmark.entrants import Outcome
-from ouroboros_core.decoding.engine import check_length
+from ouroboros_core.benchmark import llama_cpp
+from ouroboros_core.benchmark.entrants import Entrant, Outcome, Spent, prompt_ids
 from ouroboros_core.decoding.trace import Seconds
 from ouroboros_core.errors import InvalidInput
 
@@ -46,21 +48,30 @@ SETTINGS: dict[str, dict[str, dict[str, Any]]] = {
 documentation's."""
 
 
-def peers(names: Sequence[str], pair: Pair, sampling: Sampling) -> list[Peer]:
+def peers(names: Sequence[str], pair: Pair, sampling: Sampling) -> list[Entrant]:
     """The peers of these names, each in all its settings; raises InvalidInput for a name that is
-    none."""
-    for name in names:
+    none, and for one that cannot run."""
+    found: list[Entrant] = []
+    for name in dict.fromkeys(names):
+        if name.partition("[")[0] == llama_cpp.NAME:
+            found.append(llama_cpp.LlamaCpp(name, pair, sampling))
+            continue
         if name not in SETTINGS:
-            raise InvalidInput(f"peers must be among {', '.join(SETTINGS)}, got {name}")
+            known = ", ".join((*SETTINGS, llama_cpp.NAME))
+            raise InvalidInput(f"peers must be among {known}, got {name}")
         if name == "hf-assisted" and pair.draft is None:
-            raise InvalidInput(
-                "hf-assisted needs a draft model: name one with --draft, or leave the peer out"
-            )
-    return [
-        Peer(name, setting, pair, sampling)
-        for name in dict.fromkeys(names)
-        for setting in SETTINGS[name]
-    ]
+            raise InvalidInput(_no_draft(pair))
+        found += [Peer(name, setting, pair, sampling) for setting in SETTINGS[name]]
+    return found
+
+
+def _no_draft(pair: Pair) -> str:
+    if pair.foreign_draft is None:
+        return "hf-assisted needs a draft model: name one with --draft, or leave the peer out"
+    return (
+        f"hf-assisted needs a draft model with the target's vocabulary, and {pair.foreign}: name "
+        "another with --draft, or leave the peer out (the method hf_universal takes this draft)"
+    )
 
 
 class Passes:
@@ -103,8 +114,57 @@ class Passes:
                 handle.remove()
 
 
+class Steps:
+    """A streamer that notes whenever `generate` has written tokens: how many, and what it took."""
+
+    def __init__(self, target: Passes, draft: Passes | None, prompt: int) -> None:
+        """prompt: its tokens, whose rows but the last are no part of decoding."""
+        self._target, self._draft = target, draft
+        self._prompt: int | None = prompt
+        self._before = 0, 0, 0, 0.0, 0.0, 0.0
+        self._began = time.perf_counter()
+        self.found: list[Spent] = []
+
+    def put(self, value: torch.Tensor) -> None:
+        if self._prompt is None:
+            self._note(value.numel())
+        else:  # the prompt comes first
+            self._before = 0, self._prompt - 1, 0, 0.0, 0.0, 0.0
+            self._prompt = None
+
+    def _note(self, tokens: int) -> None:
+        now, target, draft = time.perf_counter(), self._target, self._draft
+        done = (
+            target.count,
+            target.rows,
+            draft.count if draft else 0,
+            target.first + (draft.first if draft else 0.0),
+            draft.rest if draft else 0.0,
+            target.rest,
+        )
+        passes, rows, drafts, *phases = (a - b for a, b in zip(done, self._before, strict=True))
+        prefill, drafting, verifying = phases
+        host = max(0.0, now - self._began - sum(phases))
+        seconds = Seconds(prefill, drafting, verifying, host=host)
+        self.found.append(Spent(tokens, int(passes), int(rows), int(drafts), seconds))
+        self._before, self._began = done, now
+
+    def end(self) -> None:
+        """What is done behind the last tokens belongs to them."""
+        self._note(0)
+        *steps, last, rest = self.found
+        phases = {f.name for f in fields(Seconds)}
+        took = {n: getattr(last.seconds, n) + getattr(rest.seconds, n) for n in phases}
+        counts = {
+            n: getattr(last, n) + getattr(rest, n) for n in ("passes", "rows", "draft_passes")
+        }
+        self.found = [*steps, replace(last, **counts, seconds=Seconds(**took))]
+
+
 class Peer:
     """`generate` of transformers in one mode and one setting."""
+
+    lossless = True
 
     def __init__(self, name: str, setting: str, pair: Pair, sampling: Sampling) -> None:
         self.label, self.setting = name, setting
@@ -116,8 +176,7 @@ class Peer:
         self, prompt: str, history: Sequence[str], max_new_tokens: int, prediction: str = ""
     ) -> Outcome:
         pair = self._pair
-        tokens = pair.encode(prompt, chat=bool(pair.tokenizer.chat_template), history=history)
-        check_length(tokens, max_new_tokens, pair.target)
+        tokens = prompt_ids(pair, prompt, history, max_new_tokens)
         ids = torch.tensor([tokens], device=pair.target.device)
         target = Passes(pair.target.model)
         draft = Passes(pair.draft.model) if pair.draft and self.label == "hf-assisted" else None
@@ -127,23 +186,16 @@ class Peer:
             if draft:
                 stack.enter_context(draft.watch())
             options = stack.enter_context(self._generation_options())
-            began = time.perf_counter()
+            steps = Steps(target, draft, len(tokens))
             output = pair.target.model.generate(
-                ids, attention_mask=torch.ones_like(ids), max_new_tokens=max_new_tokens, **options
+                ids,
+                attention_mask=torch.ones_like(ids),
+                max_new_tokens=max_new_tokens,
+                streamer=steps,
+                **options,
             )
             new = tuple(output[0, len(tokens) :].tolist())
-            seconds = time.perf_counter() - began
-        prefill = target.first + (draft.first if draft else 0.0)
-        drafting = draft.rest if draft else 0.0
-        phases = Seconds(
-            prefill,
-            drafting,
-            target.rest,
-            host=max(0.0, seconds - prefill - drafting - target.rest),
-        )
-        return Outcome(
-            new, target.count, target.rows - (len(tokens) - 1), draft.count if draft else 0, phases
-        )
+        return Outcome(new, tuple(steps.found)).before(len(new))
 
     @contextlib.contextmanager
     def _generation_options(self) -> Iterator[dict[str, Any]]:

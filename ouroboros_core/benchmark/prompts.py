@@ -20,7 +20,8 @@ from typing import Any
 
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.locations import assets
-from ouroboros_core.methods.base import Method, Need
+from ouroboros_core.methods.base import Method
+from ouroboros_core.methods.needs import Need
 
 MT_BENCH = (
     "writing",

@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from statistics import median
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
+from pydantic import TypeAdapter
 
+from ouroboros_core.benchmark import llama_cpp
 from ouroboros_core.benchmark.entrants import BASELINE, split
 from ouroboros_core.benchmark.prompts import GROUPS
 from ouroboros_core.benchmark.store import Measurement
+from ouroboros_core.decoding import metrics
 from ouroboros_core.decoding.trace import Seconds
 from ouroboros_core.words import counted
 
@@ -25,6 +28,8 @@ OVERALL = "overall"
 PEER = "hf-"
 """What the names of transformers' own modes of decoding begin with."""
 HF_GREEDY = f"{PEER}greedy"
+PEERS = PEER, llama_cpp.NAME
+"""What the names of all peers begin with."""
 WARM = "warm=true"
 """The setting of a method that keeps what it learns from prompt to prompt."""
 ABSENT = "–"
@@ -45,7 +50,8 @@ class Row:
     rows_per_token          rows in target passes / emitted tokens: the price
     draft_passes_per_token  draft model passes / emitted tokens
     tokens_per_second       emitted tokens / seconds, prefill included (as Spec-Bench)
-    decode_tokens_per_second  the same without prefill
+    decode_tokens_per_second  tokens behind those of the first step / seconds from then on; in a
+                            file of an earlier version tokens / seconds without prefill
     speedup                 tokens per second / those of our own autoregressive decoding, in the
                             same run
     speedup_hf              tokens per second / those of transformers' greedy generation, where it
@@ -59,6 +65,13 @@ class Row:
                             draft and verify are the times until a pass is launched, and the rest is
                             in host
     peak_memory_mb          the largest of its runs
+    decode_speedup, decode_speedup_hf  as speedup and speedup_hf, of decode_tokens_per_second
+    first_token_seconds     the median from the start to the first token, prefill included; null in
+                            a file of an earlier version
+    cut                     texts that were cut where a repetition loop begins; null in a file of an
+                            earlier version, which cut none
+    lossless                whether the texts follow the target's probabilities; true in a file of
+                            an earlier version
     """
 
     method: str
@@ -80,6 +93,31 @@ class Row:
     largest_ulps: float | None
     seconds: dict[str, float]
     peak_memory_mb: float
+    decode_speedup: float | None = None
+    decode_speedup_hf: float | None = None
+    first_token_seconds: float | None = None
+    cut: int | None = None
+    lossless: bool = True
+
+
+def read_rows(data: Sequence[Mapping[str, Any]]) -> list[Row]:
+    """The rows of a file, of an earlier version, too: what can be had from its other numbers is
+    filled in, and what a later version adds is left out."""
+    found = TypeAdapter(list[Row]).validate_python(data)
+    decoding = {(row.method, row.group): row.decode_tokens_per_second for row in found}
+
+    def over(row: Row, other: str) -> float | None:
+        theirs = decoding.get((other, row.group))
+        return row.decode_tokens_per_second / theirs if theirs else None
+
+    return [
+        row
+        if row.decode_speedup is not None
+        else replace(
+            row, decode_speedup=over(row, BASELINE), decode_speedup_hf=over(row, HF_GREEDY)
+        )
+        for row in found
+    ]
 
 
 @dataclass
@@ -89,7 +127,6 @@ class Speeds:
 
     tokens: dict[Turn, float] = field(default_factory=dict)
     total: dict[Turn, float] = field(default_factory=dict)
-    decode: dict[Turn, float] = field(default_factory=dict)
 
     @classmethod
     def of(cls, runs: Iterable[tuple[Turn, int, Seconds]]) -> Speeds:
@@ -101,14 +138,10 @@ class Speeds:
         for turn, same in by_turn.items():
             speeds.tokens[turn] = median(tokens for tokens, _ in same)
             speeds.total[turn] = median(seconds.prefill + seconds.decode for _, seconds in same)
-            speeds.decode[turn] = median(seconds.decode for _, seconds in same)
         return speeds
 
     def per_second(self) -> float:
         return ratio(sum(self.tokens.values()), sum(self.total.values()))
-
-    def decode_per_second(self) -> float:
-        return ratio(sum(self.tokens.values()), sum(self.decode.values()))
 
 
 def ratio(a: float, b: float) -> float:
@@ -118,6 +151,24 @@ def ratio(a: float, b: float) -> float:
 
 def _speeds(runs: Iterable[Measurement]) -> Speeds:
     return Speeds.of(((run.question, run.turn), run.tokens, run.seconds) for run in runs)
+
+
+def _decoding(runs: Iterable[Measurement]) -> Speeds:
+    """What comes behind the first step. It is the same for all: transformers and llama.cpp find the
+    first token within prefill, our loop one pass later."""
+    return Speeds.of(
+        (
+            (run.question, run.turn),
+            run.tokens - run.first_tokens,
+            Seconds(verify=run.seconds.prefill + run.seconds.decode - first_seconds(run)),
+        )
+        for run in runs
+    )
+
+
+def first_seconds(run: Measurement) -> float:
+    """Seconds to the first token; of a run in an older file, those of prefill."""
+    return run.seconds.prefill if run.first_seconds is None else run.first_seconds
 
 
 def rows(measurements: Sequence[Measurement]) -> list[Row]:
@@ -139,7 +190,7 @@ def _in_order(measurements: Sequence[Measurement]) -> list[Measurement]:
     """The baseline first, the peers last, the others in the order of the first unit, which was not
     rotated."""
     return sorted(
-        measurements, key=lambda run: (run.method != BASELINE, run.method.startswith(PEER))
+        measurements, key=lambda run: (run.method != BASELINE, run.method.startswith(PEERS))
     )
 
 
@@ -184,6 +235,12 @@ def _row(method: str, group: str, runs: Sequence[Measurement]) -> Row:
     speeds = _speeds(mine)
     plain = _speeds(run for run in runs if run.method == BASELINE)
     greedy = _speeds(run for run in runs if run.method == HF_GREEDY)
+    decoding, plain_decoding, greedy_decoding = (
+        _decoding(run for run in runs if run.method == name).per_second()
+        for name in (method, BASELINE, HF_GREEDY)
+    )
+    waits = [run.first_seconds for run in mine if run.first_seconds is not None]
+    cuts = {(run.question, run.turn): run.cut for run in mine}
     tokens = sum(run.tokens for run in mine)
     passes = sum(run.passes for run in mine)
     compared = bool(mine) and all(run.compared for run in mine)
@@ -200,7 +257,7 @@ def _row(method: str, group: str, runs: Sequence[Measurement]) -> Row:
         rows_per_token=ratio(sum(run.rows for run in mine), tokens),
         draft_passes_per_token=ratio(sum(run.draft_passes for run in mine), tokens),
         tokens_per_second=speeds.per_second(),
-        decode_tokens_per_second=speeds.decode_per_second(),
+        decode_tokens_per_second=decoding,
         speedup=ratio(speeds.per_second(), plain.per_second()),
         speedup_hf=ratio(speeds.per_second(), greedy.per_second()) if greedy.tokens else None,
         ci95=confidence(speeds, plain),
@@ -210,6 +267,11 @@ def _row(method: str, group: str, runs: Sequence[Measurement]) -> Row:
         largest_ulps=max((difference.ulps for difference in differing), default=None),
         seconds={name: sum(getattr(run.seconds, name) for run in mine) for name in phases},
         peak_memory_mb=max((run.peak_memory_mb for run in mine), default=0.0),
+        decode_speedup=ratio(decoding, plain_decoding),
+        decode_speedup_hf=ratio(decoding, greedy_decoding) if greedy.tokens else None,
+        first_token_seconds=median(waits) if waits else None,
+        cut=None if None in cuts.values() else sum(bool(cut) for cut in cuts.values()),
+        lossless=all(run.lossless for run in mine),
     )
 
 
@@ -253,24 +315,26 @@ def markdown(table: Sequence[Row], unmeasured: Sequence[str] = ()) -> str:
     unmeasured  methods that have no row; each is named before the peers, with dashes for numbers
     """
     groups = list(dict.fromkeys(row.group for row in table if row.group != OVERALL))
-    speedups = {(row.method, row.group): row.speedup for row in table}
+    speedups = {(row.method, row.group): both_speedups(row) for row in table}
     hf = any(row.speedup_hf is not None for row in table)
     head = [
         "method",
         "tokens per pass",
         "rows per token",
         "draft passes per token",
+        "first token, s",
         "tokens/s",
         "speedup [95%]",
+        "decoding only",
     ]
-    head += [*(["over hf-greedy"] if hf else []), "text", *groups]
+    head += [*(["over hf-greedy", "decoding only"] if hf else []), "text", *groups]
     ours: list[list[str]] = []
     peers: list[list[str]] = []
     for row in table:
         if row.group == OVERALL:
-            by_group = [f"{speedups[row.method, group]:.2f}" for group in groups]
+            by_group = [speedups[row.method, group] for group in groups]
             cells = [*_cells(row, hf), *by_group]
-            (peers if row.method.startswith(PEER) else ours).append(cells)
+            (peers if row.method.startswith(PEERS) else ours).append(cells)
     ours += [[f"`{name}`", *[ABSENT] * (len(head) - 1)] for name in unmeasured]
     lines = ["| " + " | ".join(head) + " |", "|---" + "|---:" * (len(head) - 1) + "|"]
     lines += ["| " + " | ".join(cells) + " |" for cells in (*ours, *peers)]
@@ -288,9 +352,39 @@ def _cells(row: Row, hf: bool) -> list[str]:
         for number, digits in zip(counts, (2, 1, 2), strict=True)
     ]
     low, high = row.ci95
-    numbers += [f"{row.tokens_per_second:.1f}", f"{row.speedup:.2f} [{low:.2f}, {high:.2f}]"]
-    numbers += [f"{row.speedup_hf:.2f}" if row.speedup_hf else ABSENT] if hf else []
+    numbers += [shown(row.first_token_seconds), f"{row.tokens_per_second:.1f}"]
+    numbers += [f"{row.speedup:.2f} [{low:.2f}, {high:.2f}]", shown(row.decode_speedup)]
+    numbers += [shown(row.speedup_hf), shown(row.decode_speedup_hf)] if hf else []
     return [name, *numbers, equality(row)]
+
+
+def both_speedups(row: Row) -> str:
+    """The speedup with prefill, and of decoding only."""
+    return f"{row.speedup:.2f} / {shown(row.decode_speedup)}"
+
+
+def shown(number: float | None) -> str:
+    """A number with two digits behind the point, or the sign for what there is none of."""
+    return f"{number:.2f}" if number else ABSENT
+
+
+def loops(table: Sequence[Row]) -> str:
+    """How many texts run into a repetition loop, by group, in a sentence or two; empty where an
+    earlier version measured, which cut none."""
+    plain = {row.group: row for row in table if row.method == BASELINE}
+    whole = plain.get(OVERALL)
+    if whole is None or whole.cut is None:
+        return ""
+    if not whole.cut:
+        return f"None of {counted(whole.questions, 'text')} runs into a repetition loop."
+    found = [f"{name} {row.cut}" for name, row in plain.items() if row.cut and name != OVERALL]
+    return (
+        f"{whole.cut} of {counted(whole.questions, 'text')} ({whole.cut / whole.questions:.0%}: "
+        f"{', '.join(found)}) run into a repetition loop: they end with at least "
+        f"{metrics.LOOP_TOKENS} tokens in which one cycle stands at least {metrics.LOOP_ROUNDS} "
+        "times. They are cut where it begins, for every method alike, and every number is of what "
+        "stands before it."
+    )
 
 
 class Compared(Protocol):
@@ -302,12 +396,18 @@ class Compared(Protocol):
     def ties(self) -> int | None: ...
     @property
     def differences(self) -> int | None: ...
+    @property
+    def lossless(self) -> bool: ...
+
+
+NOT_LOSSLESS = "its own, not lossless"
+"""What is said of a text that nobody has checked token by token, such as the draft model's."""
 
 
 def equality(row: Compared) -> str:
     """How the texts compare with the baseline's, in a few words."""
     if row.equal is None:
-        return "its own"
+        return "its own" if row.lossless else NOT_LOSSLESS
     parts = [f"{row.equal} equal"]
     if row.ties:
         parts.append(counted(row.ties, "tie"))

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 from ouroboros_core.benchmark.entrants import BASELINE, Entrant, MethodEntrant, Outcome
 from ouroboros_core.benchmark.peak_memory import MemoryPeak
 from ouroboros_core.benchmark.prompts import Question
-from ouroboros_core.benchmark.store import Measurement, Settings, Share, Store, Unit
+from ouroboros_core.benchmark.store import Measurement, Settings, Share, Store, Stretch, Unit
+from ouroboros_core.decoding import metrics
 from ouroboros_core.decoding.engine import check_length
 from ouroboros_core.decoding.equality import Divergence, compare
 from ouroboros_core.decoding.text import decode_all
@@ -37,6 +38,25 @@ def naming(question: Question, turn: int = 0) -> Iterator[None]:
         yield
     except InvalidInput as error:
         raise InvalidInput(f"question {question.id}, turn {turn + 1}: {error}") from None
+
+
+def stretch(outcome: Outcome, plain: Sequence[int], limit: int) -> Stretch:
+    """A run counted as far as plain decoding's text goes, in at most `limit` tokens and without a
+    loop: for whoever writes the same text, and for whoever writes another one, alike."""
+    text = plain[:limit]
+    start = metrics.loop_start(text)
+    part = outcome.before(len(text) if start is None else start)
+    return Stretch(
+        limit=limit,
+        tokens=part.count,
+        passes=part.passes,
+        rows=part.rows,
+        draft_passes=part.draft_passes,
+        seconds=part.seconds,
+        first_tokens=part.first.tokens,
+        first_seconds=part.first.seconds.prefill + part.first.seconds.decode,
+        cut=0 if start is None else len(text) - start,
+    )
 
 
 class Runner:
@@ -60,7 +80,8 @@ class Runner:
         self._check(questions)
         repeats = range(self.settings.repeats)
         work = [(repeat, question) for repeat in repeats for question in questions]
-        self.work = [(n, *unit) for n, unit in enumerate(work) if n % mine.count == mine.rank]
+        self.mine = mine
+        self.work = [(n, *unit) for n, unit in enumerate(work) if mine.may(n)]
 
     def _check(self, questions: Sequence[Question]) -> None:
         """Raise InvalidInput, before any work, for a question that could not run."""
@@ -101,11 +122,11 @@ class Runner:
     def run(self, progress: Callable[[str], None] = lambda _: None) -> Iterator[Unit]:
         """Do what is left, unit by unit; each is stored before it is yielded. `progress` is told of
         every run."""
-        left = self.left
-        if left:
+        if self.left:
             progress("warming up")
             self.warm_up()
-        for number, repeat, question in left:
+        mine = self.mine.take(self.store, lambda: self.left, lambda unit: unit[0])
+        for number, repeat, question in mine:
             measured = self._unit(number, repeat, question, progress)
             memories = {
                 e.label: e.memory.to_json()
@@ -143,6 +164,7 @@ class Runner:
             plain = next(
                 outcome.tokens for entrant, outcome, _ in runs if entrant.label == BASELINE
             )
+            limits = self.settings.max_new_tokens, *self.settings.shorter
             encoded = self.pair.encode(
                 prompt, chat=bool(self.pair.tokenizer.chat_template), history=history
             )
@@ -152,24 +174,25 @@ class Runner:
                     if entrant.repeats_plain_text
                     else None
                 )
+                whole, *shorter = (stretch(outcome, plain, limit) for limit in limits)
+                counted = {name: value for name, value in vars(whole).items() if name != "limit"}
                 run = Measurement(
+                    **counted,
                     method=entrant.label,
                     setting=entrant.setting,
                     repeat=repeat,
                     question=question.id,
                     turn=turn,
                     group=question.group,
-                    tokens=len(outcome.tokens),
-                    passes=outcome.passes,
-                    rows=outcome.rows,
-                    draft_passes=outcome.draft_passes,
-                    seconds=outcome.seconds,
                     peak_memory_mb=round(peak, 1),
                     compared=entrant.repeats_plain_text,
                     difference=difference,
                     explanation=None
                     if difference is None
                     else difference.sentence(self._pieces(difference)),
+                    host=self.mine.host,
+                    shorter=tuple(shorter),
+                    lossless=entrant.lossless,
                 )
                 measured.append(run)
             history += [prompt, self.pair.tokenizer.decode(list(plain), skip_special_tokens=True)]

@@ -7,12 +7,13 @@ measured under other settings or elsewhere.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
-from collections.abc import Hashable, Sequence
-from dataclasses import asdict, dataclass, field
-from datetime import timedelta
+import time
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol
 
@@ -20,6 +21,7 @@ from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypeVar
 
 from ouroboros_core.benchmark.conditions import Conditions
+from ouroboros_core.benchmark.workers import BEAT_S, POLL_S, Workers
 from ouroboros_core.decoding.equality import Divergence
 from ouroboros_core.decoding.trace import Seconds
 from ouroboros_core.errors import InvalidInput
@@ -27,6 +29,16 @@ from ouroboros_core.errors import InvalidInput
 VERSION = 1
 SIZES = ("WORLD_SIZE", "PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE")
 """Environment variables in which launchers give the number of processes."""
+RANKS = ("RANK", "PMI_RANK", "OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_RANK")
+LOCAL_RANKS = (
+    "LOCAL_RANK",
+    "MPI_LOCALRANKID",
+    "OMPI_COMM_WORLD_LOCAL_RANK",
+    "MV2_COMM_WORLD_LOCAL_RANK",
+)
+"""Those of a process's number, among all and among those of its machine."""
+RESTARTS = "TORCHELASTIC_RESTART_COUNT"
+"""How often accelerate launch or torchrun has started the processes anew."""
 Unit = tuple[int | str, ...]
 """Identifies a unit of work, which is done as a whole; starts with repeat and question id."""
 
@@ -48,9 +60,34 @@ class Record(Protocol):
 
 
 @dataclass(frozen=True)
+class Stretch:
+    """What a run has done until a text of at most `limit` tokens was there; counts as in
+    Measurement."""
+
+    limit: int
+    tokens: int
+    passes: int
+    rows: int
+    draft_passes: int
+    seconds: Seconds
+    first_tokens: int
+    first_seconds: float
+    cut: int
+
+
+@dataclass(frozen=True)
 class Measurement:
-    """One run of one entrant on one turn of one question. `difference` is null if the text is
-    that of the baseline; `explanation` says it in words."""
+    """One run of one entrant on one turn of one question, counted as far as the baseline's text
+    goes without a loop. `difference` is null if the text is that of the baseline; `explanation`
+    says it in words. `host` is the machine's name where there were several processes.
+
+    first_tokens   tokens of the first step
+    first_seconds  from the start until they were there, prefill included; null in an older file
+    cut            tokens of the baseline's text that only repeat a loop and do not count, see
+                   `metrics.loop_start`; null in an older file, which counts them
+    shorter        the same run under smaller limits of new tokens
+    lossless       whether the text follows the target's probabilities; true in an older file
+    """
 
     method: str
     setting: str
@@ -67,10 +104,22 @@ class Measurement:
     compared: bool
     difference: Divergence | None = None
     explanation: str | None = None
+    host: str = ""
+    first_tokens: int = 0
+    first_seconds: float | None = None
+    cut: int | None = None
+    shorter: tuple[Stretch, ...] = ()
+    lossless: bool = True
 
     @property
     def unit(self) -> Unit:
         return self.repeat, self.question
+
+    def within(self, limit: int) -> Measurement:
+        """The same run under a smaller limit of new tokens, one of `shorter`."""
+        found = next(one for one in self.shorter if one.limit == limit)
+        known = {name: value for name, value in vars(found).items() if name != "limit"}
+        return replace(self, **known, shorter=())
 
     @property
     def key(self) -> Hashable:
@@ -107,11 +156,13 @@ class Plan(Protocol[R]):
 
 @dataclass(kw_only=True)
 class Settings(Conditions):
-    """What decides the numbers of a benchmark; a resumed one must have the same."""
+    """What decides the numbers of a benchmark; a resumed one must have the same. `shorter`: limits
+    of new tokens under which the same runs are counted, too."""
 
     methods: list[str]
     peers: list[str]
     turns: bool
+    shorter: list[int] = field(default_factory=list)
 
     @property
     def kind(self) -> Kind[Measurement]:
@@ -131,6 +182,25 @@ class Store(Generic[R]):
     elsewhere: set[Unit] = field(default_factory=set)
     """Units that other processes have done."""
     complete: bool = False
+    base: Path | None = None
+    """Where the main process's store lies, beside which the others' are."""
+    replaced: tuple[int, int] | None = None
+    """Inode and time of the finished file at `base` that this measurement replaces."""
+
+    def others(self) -> Iterator[Store[R]]:
+        """What the other processes' files hold now; the earlier measurement that is to be replaced
+        is none of them, one that another process has just finished is."""
+        if self.base is None:
+            return
+        for other in (self.base, *_parts(self.base)):
+            with contextlib.suppress(FileNotFoundError):  # just cleared away
+                if other != self.path and _version_of(other) not in (None, self.replaced):
+                    yield Store.open(self.settings, other, resume=True)
+
+    def refresh(self) -> None:
+        """Note what other processes have done meanwhile."""
+        for other in self.others():
+            self.elsewhere |= set(other.units)
 
     def adopt(self, other: Store[R]) -> None:
         """Add the units that only the other store has."""
@@ -193,8 +263,13 @@ class Store(Generic[R]):
                     f"with it, or delete it to start over"
                 )
             for name, value in asdict(settings).items():
-                if state["settings"][name] != value:
-                    was = state["settings"][name]
+                # An earlier version knew no shorter texts.
+                was = (
+                    state["settings"].get("shorter", [])
+                    if name == "shorter"
+                    else (state["settings"][name])
+                )
+                if was != value:
                     raise InvalidInput(
                         f"{path} was measured with {name} {was}, not {value}: resume with the "
                         "same, or name another file"
@@ -216,19 +291,36 @@ class Store(Generic[R]):
         return store
 
 
+T = TypeVar("T")
+
+
 @dataclass(frozen=True)
 class Share:
-    """Which part of the work is this process's: every `count`-th question, from `rank` on (see
-    accelerate launch)."""
+    """This process among those that share the work.
+
+    Without `workers`, or where it is `fixed`, every `count`-th question is its own, from `rank` on.
+    With `workers` it takes what nobody has taken, and takes over what a lost process had begun.
+    """
 
     rank: int = 0
     count: int = 1
     device: str | None = None
     """The device that is this process's among several, such as cuda:1."""
+    workers: Workers | None = None
+    fixed: bool = False
 
     @property
     def main(self) -> bool:
         return self.rank == 0
+
+    @property
+    def host(self) -> str:
+        """The machine's name, where there are several processes."""
+        return self.workers.me.host if self.workers else ""
+
+    def may(self, number: int) -> bool:
+        """Whether a unit of work, by its number, can be this process's."""
+        return bool(self.workers and not self.fixed) or number % self.count == self.rank
 
     def open(self, settings: Plan[R], path: Path | None, *, resume: bool) -> Store[R]:
         """This process's store; the main one's is at `path`, the others' are beside it until all
@@ -243,29 +335,91 @@ class Share:
                 f"start over"
             )
         store = Store.open(settings, path if self.main else _part(path, self.rank), resume=resume)
-        for other in (path, *parts):
-            if other != store.path and other.exists():
-                left = Store.open(settings, other, resume=True)
-                if (
-                    self.main and int(other.suffix.removeprefix(".part")) >= self.count
-                ):  # its process is no longer there
-                    store.adopt(left)
-                else:
-                    store.elsewhere |= set(left.units)
-        self._wait()
+        store.base = path
+        if not resume:
+            store.replaced = _finished(path)
+        for left in store.others():
+            assert left.path is not None
+            number = left.path.suffix.removeprefix(".part")
+            if self.main and number.isdigit() and int(number) >= self.count:
+                store.adopt(left)  # its process is no longer there
+            else:
+                store.elsewhere |= set(left.units)
+        if self.workers:
+            self.workers.meet(asdict(settings))
         return store
 
-    def _wait(self) -> None:
-        """Waits until all processes have opened their store, so that a file of a fast process is
-        not taken for one of an earlier measurement."""
-        if self.count > 1:
-            from accelerate import PartialState
+    def take(
+        self, store: Store[R], left: Callable[[], Sequence[T]], number: Callable[[T], int]
+    ) -> Iterator[T]:
+        """Units that are this process's to do, one by one; when there are no more, all units are
+        done, but for those of a fixed share.
 
-            PartialState().wait_for_everyone()
+        left: those that `store` knows to be undone, now; number: of one of them
+        """
+        workers = None if self.fixed else self.workers
+        if workers is None:
+            yield from left()
+            return
+        for unit in left():
+            if workers.take(number(unit)):
+                yield unit
+        pause = POLL_S
+        while not workers.cleared():
+            lost = workers.lost()  # before what they have finished is read
+            store.refresh()
+            undone, had = left(), False
+            for unit in undone:
+                owner = lost.get(number(unit))
+                if owner is not None and workers.take_over(number(unit), owner):
+                    had = True
+                    yield unit
+            if not undone:
+                return
+            if not had:
+                time.sleep(pause)
+                pause = min(2 * pause, BEAT_S)  # the others are measuring
+
+    def finishes(self) -> bool:
+        """Whether this process brings together what all have done; waits as long as that may
+        change. Raises InvalidInput where a process of a fixed share was lost."""
+        if self.workers is None or (self.fixed and not self.main):
+            return self.main
+        while not self.workers.cleared():
+            if self.fixed and self.workers.all_others_done():
+                return True
+            first = next(iter(self.workers.there()), None)
+            if not self.fixed and first and first.token == self.workers.me.token:
+                return True
+            time.sleep(POLL_S)
+        return False
+
+    def leave(self, *, done: bool) -> None:
+        """End this process's part; done: False where it was stopped before its work was."""
+        if self.workers:
+            self.workers.leave(done=done)
 
 
 def _part(path: Path, rank: int) -> Path:
     return path.with_name(f"{path.name}.part{rank}")
+
+
+def _version_of(path: Path) -> tuple[int, int] | None:
+    """Inode and time of a file, of which one that is written anew has others; None: no file."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_ino, found.st_mtime_ns
+
+
+def _finished(path: Path) -> tuple[int, int] | None:
+    """The version of a file that holds a finished measurement; None where it does not."""
+    version = _version_of(path)
+    with contextlib.suppress(FileNotFoundError, ValueError, KeyError, TypeError):
+        if json.loads(path.read_text())["complete"]:
+            return version
+    return None
 
 
 def _parts(path: Path) -> list[Path]:
@@ -274,33 +428,49 @@ def _parts(path: Path) -> list[Path]:
     return sorted(other for other in path.parent.iterdir() if wanted.fullmatch(other.name))
 
 
-def share() -> Share:
-    """This process's share, as set up by `accelerate launch`, torchrun or mpirun."""
-    if all(int(os.environ.get(name, "1")) == 1 for name in SIZES):
+def share(path: Path | None) -> Share:
+    """This process's share, as set up by `accelerate launch`, torchrun or mpirun. path: of the
+    output, beside which the processes find each other; raises InvalidInput where they have none."""
+    count = _launched(SIZES, 1)
+    if count == 1:
         return Share()
+    if path is None:
+        raise InvalidInput(
+            f"{count} processes keep what they measure in one place: name it with --json, on a "
+            "file system that all of them see"
+        )
     import torch
-    from accelerate import PartialState
 
-    state = PartialState(
-        cpu=not torch.cuda.is_available(), timeout=timedelta(days=1)
-    )  # one may be done long before another
-    return Share(state.process_index, state.num_processes, str(state.device))
+    rank, local = _launched(RANKS, 0), _launched(LOCAL_RANKS, 0)
+    devices = torch.cuda.device_count()
+    device = f"cuda:{local % devices}" if devices else "cpu"
+    return Share(rank, count, device, Workers(path.with_name(f"{path.name}.shared"), rank, count))
 
 
-def gather(store: Store[R], mine: Share) -> None:
-    """Bring all processes' measurements into the main one's store; each run counts once."""
-    everything = store.measurements
-    if mine.count > 1:
-        from accelerate import PartialState
-        from accelerate.utils import gather_object
+def _launched(names: Sequence[str], default: int) -> int:
+    """The first of these environment variables that is a number above the default."""
+    texts = (os.environ.get(name, "").strip() for name in names)
+    values = (int(text) for text in texts if text.isascii() and text.isdigit())
+    return next((value for value in values if value > default), default)
 
-        everything = gather_object(everything)
-        PartialState().destroy_process_group()
-    if mine.main:
-        store.measurements = list({run.key: run for run in everything}.values())
+
+def restarted() -> bool:
+    """Whether a launcher has started the processes anew after one was lost."""
+    return _launched([RESTARTS], 0) > 0
+
+
+def gather(store: Store[R]) -> None:
+    """Bring all processes' measurements into this store, which becomes the main one; each run
+    counts once."""
+    for other in store.others():
+        store.adopt(other)
+    store.path = store.base or store.path
+    store.measurements = list({run.key: run for run in store.measurements}.values())
 
 
 def remove_parts(path: Path | None, mine: Share) -> None:
     """Delete the other processes' files, whose content the main one has."""
-    for part in _parts(path) if path is not None and mine.main else ():
+    for part in _parts(path) if path is not None else ():
         part.unlink()
+    if mine.workers:
+        mine.workers.clear()

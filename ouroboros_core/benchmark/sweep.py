@@ -38,6 +38,8 @@ class Point:
                      passes
     compared         whether the text ought to be that of plain decoding; difference: where it is
                      not
+    host             the machine's name, where there were several processes
+    lossless         whether the text follows the target's probabilities
     """
 
     cell: int
@@ -54,6 +56,8 @@ class Point:
     plain_seconds: Seconds
     compared: bool
     difference: Divergence | None = None
+    host: str = ""
+    lossless: bool = True
 
     @property
     def identical(self) -> bool | None:
@@ -150,7 +154,7 @@ class Sweep:
         mine          this process's share of the questions
         """
         self.pair, self.grid, self.max_new_tokens = pair, grid, max_new_tokens
-        mine = mine or Share()
+        self.mine = mine = mine or Share()
         self.settings = SweepSettings(
             method=grid.method,
             grid=[str(axis) for axis in grid.axes],
@@ -162,9 +166,7 @@ class Sweep:
         self._check(questions)
         self._warm: set[Hashable] = set()
         visits = [(repeat, question) for repeat in range(repeats) for question in questions]
-        self._visits = [
-            (n, *visit) for n, visit in enumerate(visits) if n % mine.count == mine.rank
-        ]
+        self._visits = [(n, *visit) for n, visit in enumerate(visits) if mine.may(n)]
 
     def _load_drafts(self) -> dict[str | None, Pair]:
         names = dict.fromkeys(cell.draft for cell in self.grid.cells)
@@ -222,12 +224,12 @@ class Sweep:
         return sum(
             _run_seconds(self.pair, question, self.max_new_tokens)
             * (len(cells) + len({_plain(cell) for cell in cells}))
-            for _, question, cells in self._left()
+            for *_, question, cells in self._left()
         )
 
-    def _left(self) -> list[tuple[int, Question, list[Cell]]]:
-        """Repeat, question and the cells not yet done there, rotated so that none always comes
-        first."""
+    def _left(self) -> list[tuple[int, int, Question, list[Cell]]]:
+        """Number, repeat, question and the cells not yet done there, rotated so that none always
+        comes first."""
         finished, cells, found = {*self.store.units, *self.store.elsewhere}, self.grid.cells, []
         for number, repeat, question in self._visits:
             start = number % len(cells)
@@ -236,7 +238,7 @@ class Sweep:
                 for cell in (*cells[start:], *cells[:start])
                 if (repeat, question.id, cell.index) not in finished
             ]
-            found += [(repeat, question, left)] if left else []
+            found += [(number, repeat, question, left)] if left else []
         return found
 
     def run(self, progress: Callable[[str], None] = lambda _: None) -> Iterator[Run]:
@@ -251,7 +253,8 @@ class Sweep:
     def ticks(self, progress: Callable[[str], None] = lambda _: None) -> Iterator[Run | None]:
         """Like `run`, but also yields None between the steps of a run, so that a caller can stop
         there; nothing is timed meanwhile."""
-        for repeat, question, cells in self._left():
+        mine = self.mine.take(self.store, self._left, lambda visit: visit[0])
+        for _, repeat, question, cells in mine:
             plain: dict[str, Trace] = {}
             for cell in cells:
                 task = self._task(cell, question)
@@ -286,20 +289,23 @@ class Sweep:
         self, cell: Cell, question: Question, repeat: int, trace: Trace, plain: Trace
     ) -> Point:
         outcome, baseline = outcome_of(trace), outcome_of(plain)
-        compared = self.grid.kind.writer is Source.TARGET and not cell.sampling.rejects
+        checked = self.grid.kind.writer is Source.TARGET
+        compared = checked and cell.sampling.repeats_plain_text
         return Point(
             cell=cell.index,
             question=question.id,
             repeat=repeat,
-            tokens=len(outcome.tokens),
+            tokens=outcome.count,
             passes=outcome.passes,
             draft_passes=outcome.draft_passes,
             accepted=sum(len(step.path) for step in trace.steps),
             tested=sum(step.tested for step in trace.steps),
             depth_sum=sum(max(step.tree.depths) for step in trace.steps),
             seconds=outcome.seconds,
-            plain_tokens=len(baseline.tokens),
+            plain_tokens=baseline.count,
             plain_seconds=baseline.seconds,
             compared=compared,
             difference=divergence(self.pair.target, trace, plain) if compared else None,
+            host=self.mine.host,
+            lossless=checked and cell.sampling.lossless,
         )

@@ -7,6 +7,7 @@ import importlib
 import pkgutil
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NoReturn
 
 import ouroboros_core
@@ -25,7 +26,7 @@ class _Parser(argparse.ArgumentParser):
 def build_parser() -> argparse.ArgumentParser:
     """All commands; each module here but the HELPERS has `add(parser)` and `run(arguments)`."""
     parser = _Parser(
-        prog="python -m ouroboros_core",
+        prog="ouroboros" if Path(sys.argv[0]).stem == "ouroboros" else "python -m ouroboros_core",
         description="Exact speculative decoding, seen token by token.",
         allow_abbrev=False,
     )
@@ -39,7 +40,7 @@ def build_parser() -> argparse.ArgumentParser:
             command = importlib.import_module(f"{__name__}.{module.name}")
             summary = (command.__doc__ or "").split("\n", maxsplit=1)[0]
             sub = commands.add_parser(
-                module.name, help=summary, description=summary, allow_abbrev=False
+                module.name.replace("_", "-"), help=summary, description=summary, allow_abbrev=False
             )
             command.add(sub)
             sub.set_defaults(run=command.run)

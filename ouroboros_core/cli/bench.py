@@ -1,13 +1,14 @@
 """Measure methods and transformers' own decoding, interleaved, on prompts in Spec-Bench's format.
 
 The baseline, plain decoding, always runs. With `accelerate launch --multi_gpu -m ouroboros_core
-bench ...`, or torchrun, the questions are split over processes and GPUs, and merged.
+bench ...`, or torchrun, processes on one machine or several share the questions; one that is lost
+stops nobody.
 """
 
 from __future__ import annotations
 
 import argparse
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from ouroboros_core import methods
@@ -17,8 +18,24 @@ if TYPE_CHECKING:
     from ouroboros_core.benchmark.entrants import Spec
     from ouroboros_core.benchmark.prompts import Question
     from ouroboros_core.benchmark.report import Row
-    from ouroboros_core.benchmark.store import Store
+    from ouroboros_core.benchmark.store import Share, Store
     from ouroboros_core.sampling import Sampling
+
+OVERALL_COLUMNS = (
+    "tokens/pass",
+    "rows/token",
+    "drafts/token",
+    "first token, s",
+    "tokens/s",
+    "decoding only",
+    "speedup [95%]",
+    "decoding only",
+    "over hf-greedy",
+    "decoding only",
+    "text",
+    "MB",
+)
+"""Of the table over all prompts, behind the method's name."""
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -31,7 +48,8 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--peers",
         default="",
         metavar="LIST",
-        help="hf-greedy, hf-assisted, hf-prompt-lookup (default: none)",
+        help="hf-greedy, hf-assisted, hf-prompt-lookup; llama.cpp, or llama.cpp[file=TARGET.gguf] "
+        "(default: none)",
     )
     parser.add_argument(
         "--turns",
@@ -39,7 +57,12 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="all turns of a question, after the baseline's answers (default: first)",
     )
     measuring.add(
-        parser, "benchmark", own="the project's own 72", tokens=128, chart="a chart of the speedups"
+        parser,
+        "benchmark",
+        own="the project's own 72",
+        tokens=128,
+        chart="a chart of the speedups",
+        several=True,
     )
     options.add_sampling(parser)
     options.add_pair(parser)
@@ -50,8 +73,9 @@ def run(arguments: argparse.Namespace) -> None:
 
     sampling = options.read_sampling(arguments)
     specs = entrants.parse(arguments.methods or "", sampling)
-    questions, count, repeats = measuring.read(arguments)
-    _measure(arguments, sampling, specs, questions, count, repeats)
+    limits = measuring.limits(arguments)
+    questions, _, repeats = measuring.read(arguments)
+    _measure(arguments, sampling, specs, questions, limits, repeats)
 
 
 def _measure(
@@ -59,7 +83,7 @@ def _measure(
     sampling: Sampling,
     specs: list[Spec],
     questions: list[Question],
-    count: int,
+    limits: list[int],
     repeats: int,
 ) -> None:
     """Load the models, resume from what is stored, and report; the input has been checked."""
@@ -85,30 +109,47 @@ def _measure(
         methods=[spec.text for spec in specs],
         peers=list(dict.fromkeys(rival.label for rival in rivals)),
         turns=arguments.turns,
-        **conditions(pair, questions, sampling, count, repeats),
+        shorter=limits[1:],
+        **conditions(pair, questions, sampling, limits[0], repeats),
     )
+    if any(spec.warm for spec in specs):
+        mine = replace(mine, fixed=True)
     store = mine.open(settings, arguments.json, resume=arguments.resume)
     work = Runner(pair, [*field, *rivals], questions, store, mine)
     header = measuring.header(settings.environment, mine)
+    remarks = [str(rival.remark) for rival in rivals if hasattr(rival, "remark")]
+    header |= {"remarks": remarks} if remarks else {}
     steps = len(work.work), len(work.work) - len(work.left), work.run
     measuring.measure(
         arguments,
         store,
         mine,
         steps,
-        lambda complete: _finish(arguments, store, header, complete),
+        lambda complete: _finish(arguments, store, mine, header, complete),
         notes,
     )
 
 
 def _finish(
-    arguments: argparse.Namespace, store: Store, header: dict[str, Any], complete: bool
+    arguments: argparse.Namespace,
+    store: Store,
+    mine: Share,
+    header: dict[str, Any],
+    complete: bool,
 ) -> None:
     """Table on standard output, and the files asked for."""
     from ouroboros_core.benchmark import report
 
-    table = report.rows(store.measurements)
-    measuring.save(store, {**header, "rows": [asdict(row) for row in table]}, complete)
+    runs = store.measurements
+    table = report.rows(runs)
+    tables = {
+        limit: report.rows([run.within(limit) for run in runs])
+        for limit in getattr(store.settings, "shorter", ())
+    }
+    told = {"rows": [asdict(row) for row in table]}
+    short = {str(n): [asdict(row) for row in rows] for n, rows in tables.items()}
+    known = {**header, **told, **({"shorter": short} if short else {})}
+    measuring.save(store, mine, known, complete)
     if arguments.csv:
         arguments.csv.write_text(report.to_csv(table))
     if arguments.figure:
@@ -117,53 +158,54 @@ def _finish(
         record_figures.write_page(
             record_figures.speedups_by_group(table, measuring.machine(header)), arguments.figure
         )
-    _print(table)
-    for line in report.explanations(store.measurements):
+    most = getattr(store.settings, "max_new_tokens", 0)
+    for limit, rows in sorted({**tables, most: table}.items()):
+        _print(rows, limit)
+    for line in (*header.get("remarks", ()), *report.explanations(runs)):
         print(line)
 
 
-def _print(table: list[Row]) -> None:
+def _print(table: list[Row], limit: int) -> None:
+    """The tables of one limit of new tokens: over all prompts, and by group."""
     from rich.table import Table
 
-    from ouroboros_core.benchmark.report import OVERALL, equality
+    from ouroboros_core.benchmark import report
 
     console = measuring.output()
-    shown = Table(title="overall")
-    shown.add_column("method")
-    for name in (
-        "tokens/pass",
-        "rows/token",
-        "drafts/token",
-        "tokens/s",
-        "speedup [95%]",
-        "over hf-greedy",
-        "text",
-        "MB",
-    ):
-        shown.add_column(name, justify="right")
+    overall = Table(title=f"overall, {limit} new tokens at most")
+    overall.add_column("method")
+    for name in OVERALL_COLUMNS:
+        overall.add_column(name, justify="right")
     for row in table:
-        if row.group == OVERALL:
-            numbers = [
-                row.tokens_per_pass,
-                row.rows_per_token,
-                row.draft_passes_per_token,
-                row.tokens_per_second,
-            ]
-            shown_numbers = [f"{number:.2f}" if number else "–" for number in numbers]
-            speedup = f"{row.speedup:.2f} [{row.ci95[0]:.2f}, {row.ci95[1]:.2f}]"
-            over = f"{row.speedup_hf:.2f}" if row.speedup_hf else "–"
-            name = " ".join(filter(None, (row.method, f"({row.setting})" if row.setting else "")))
-            cells = (*shown_numbers, speedup, over, equality(row), f"{row.peak_memory_mb:.0f}")
-            shown.add_row(*map(measuring.literal, (name, *cells)))
-    console.print(shown)
-    groups = list(dict.fromkeys(row.group for row in table if row.group != OVERALL))
-    by_group = Table(title="speedup by group")
+        if row.group == report.OVERALL:
+            overall.add_row(*map(measuring.literal, _cells(row)))
+    console.print(overall)
+    groups = list(dict.fromkeys(row.group for row in table if row.group != report.OVERALL))
+    by_group = Table(title="speedup by group: prefill included / decoding only")
     by_group.add_column("method")
     for group in groups:
         by_group.add_column(group, justify="right")
-    cells_ = {(row.method, row.group): row for row in table}
+    found = {(row.method, row.group): row for row in table}
     for method in dict.fromkeys(row.method for row in table):
-        by_group.add_row(
-            measuring.literal(method), *(f"{cells_[method, group].speedup:.2f}" for group in groups)
-        )
+        cells = (report.both_speedups(found[method, group]) for group in groups)
+        by_group.add_row(measuring.literal(method), *cells)
     console.print(by_group)
+    print(report.loops(table))
+
+
+def _cells(row: Row) -> list[str]:
+    """A method's name and its numbers over all prompts, in the columns' order."""
+    from ouroboros_core.benchmark.report import equality, shown
+
+    counts = row.tokens_per_pass, row.rows_per_token, row.draft_passes_per_token
+    speeds = row.first_token_seconds, row.tokens_per_second, row.decode_tokens_per_second
+    low, high = row.ci95
+    over = row.decode_speedup, row.speedup_hf, row.decode_speedup_hf
+    return [
+        f"{row.method} ({row.setting})" if row.setting else row.method,
+        *map(shown, (*counts, *speeds)),
+        f"{row.speedup:.2f} [{low:.2f}, {high:.2f}]",
+        *map(shown, over),
+        equality(row),
+        f"{row.peak_memory_mb:.0f}",
+    ]

@@ -145,6 +145,7 @@ def _answer(session: Session, text: str, console: Console, notes: Console) -> No
     """Let every method answer; the first one's answer joins the conversation as soon as it is
     complete."""
     from ouroboros_core.benchmark.entrants import BASELINE
+    from ouroboros_core.benchmark.protocol import Measured
     from ouroboros_core.cli import display
     from ouroboros_core.decoding.generation import Generation
 
@@ -174,7 +175,7 @@ def _answer(session: Session, text: str, console: Console, notes: Console) -> No
     if session.compare and baseline is not None:
         for trace in traces:
             if trace is not baseline:
-                display.compare(session.pair, trace, baseline, notes)
+                display.compare(session.pair, Measured.once(baseline, trace), notes)
 
 
 def _run(

@@ -168,10 +168,9 @@ class Session:
         for spec in specs:
             need = lacking(self.pair, methods.get(spec.method), spec.hyperparameters)
             if need is not None:
-                raise InvalidInput(
-                    f"{spec.text} needs {need.phrase}: start the console with {need.flag}, or "
-                    "choose another method"
-                )
+                remedy = f"start the console with {need.flag}"
+                what = methods.wanting(need, self.pair.foreign, remedy)
+                raise InvalidInput(f"{spec.text} needs {what}, or choose another method")
             if spec.warm:
                 raise InvalidInput(
                     f"{spec.text}: the console starts every answer cold; leave warm out"

@@ -20,10 +20,10 @@ from ouroboros_core import methods
 from ouroboros_core.decoding import metrics
 from ouroboros_core.decoding.equality import divergence
 from ouroboros_core.sampling import Sampling
-from ouroboros_core.sources import Source
-from visualize.palette import LOOKS, key_of
+from ouroboros_core.sources import LOOKS, Source, key_of
 
 if TYPE_CHECKING:
+    from ouroboros_core.benchmark.protocol import Measured
     from ouroboros_core.decoding.generation import Generation
     from ouroboros_core.decoding.trace import Step, Trace
     from ouroboros_core.loading.pairs import Pair
@@ -216,20 +216,29 @@ def report(trace: Trace, notes: Console) -> None:
         parts.append(without)
     environment = trace.environment
     name = escape(methods.label(trace.method, trace.hyperparameters))
+    name += "" if metrics.lossless(trace) else " (not lossless)"
     notes.print(f"{name}: " + ", ".join(parts) + f" [dim]({environment.where})[/]")
 
 
-def compare(pair: Pair, trace: Trace, baseline: Trace, notes: Console) -> None:
-    """The speedup, and whether the text is that of plain decoding."""
-    speedup = metrics.speedup(trace, baseline)
-    plain = f"autoregressive: {metrics.tokens_per_second(baseline):.1f} tokens/s"
-    notes.print(f"{plain}; {trace.method}: speedup {speedup:.2f}x" if speedup else plain)
+def compare(pair: Pair, measured: Measured, notes: Console) -> None:
+    """The speedup with its spread, and whether the text is that of plain decoding. measured: rounds
+    of plain decoding and one method."""
+    baseline, trace = measured.middle().traces
+    plain, mine = (f"{metrics.tokens_per_second(run):.1f} tokens/s" for run in (baseline, trace))
+    told = f"autoregressive: {plain}; {trace.method}: {mine}, speedup {measured.speedup()}"
+    notes.print(told)
     busy = metrics.busy(trace, baseline)
     if busy is not None:
         why = metrics.why_busy(*busy)
         notes.print(f"measured on a busy machine: {why}; measure again when it is idle")
     if methods.get(trace.method).writer is not Source.TARGET:
         notes.print("the draft model wrote this alone: another text, which nobody checked")
+        return
+    if not metrics.lossless(trace):
+        notes.print(
+            "typical acceptance is not lossless: another text, which the target alone need not "
+            "write"
+        )
         return
     if Sampling.model_validate(trace.sampling).rejects:
         notes.print(

@@ -6,21 +6,30 @@ The text goes to standard output, everything about it to standard error.
 from __future__ import annotations
 
 import argparse
+import copy
 import sys
+from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ouroboros_core import methods
+from ouroboros_core.benchmark.protocol import ROUNDS
 from ouroboros_core.cli import options
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.methods.base import Need
+from ouroboros_core.methods.needs import Need
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
+    from ouroboros_core.benchmark.protocol import Measured
     from ouroboros_core.decoding.generation import Task
+    from ouroboros_core.decoding.trace import Trace
     from ouroboros_core.loading.pairs import Pair
     from ouroboros_core.lookup.memory import Memory
 
 WARM_UP_TOKENS = 8
+METHOD = 1
+"""Its lane in a comparison; that of plain decoding is 0."""
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -55,7 +64,15 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="the text that is expected, such as yesterday's version [sam, union]",
     )
     parser.add_argument(
-        "--compare", action="store_true", help="also run plain decoding, and print the speedup"
+        "--compare",
+        action="store_true",
+        help="also run plain decoding, in turn with the method, and print the speedup",
+    )
+    parser.add_argument(
+        "--repeats",
+        default=str(ROUNDS),
+        metavar="N",
+        help=f"with --compare, the median of so many rounds counts (default: {ROUNDS})",
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the trace there")
     parser.add_argument(
@@ -74,9 +91,12 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
+    free = not (arguments.method or arguments.memory or arguments.prediction)
+    arguments.method = arguments.method or methods.DEFAULT
     hyperparameters = options.read_method(arguments)
     sampling = options.read_sampling(arguments)
     count = options.whole_number(arguments.max_new_tokens, "max_new_tokens", 0)
+    rounds = options.whole_number(arguments.repeats, "repeats", 1)
     prompt = sys.stdin.read() if arguments.prompt == "-" else arguments.prompt
     if not prompt:
         raise InvalidInput("the prompt is empty; write at least one character")
@@ -99,10 +119,16 @@ def run(arguments: argparse.Namespace) -> None:
 
     from ouroboros_core.cli import display
     from ouroboros_core.decoding.generation import Generation, Task
+    from ouroboros_core.loading import sharding
 
-    console = Console(highlight=False, soft_wrap=True)
-    notes = options.notes()
+    speaks = sharding.speaks(arguments.device_map)
+    console = Console(highlight=False, soft_wrap=True, file=None if speaks else StringIO())
+    notes = options.notes(quiet=not speaks)
     pair = options.load_pair(arguments)
+    if free and pair.foreign_draft is not None:
+        arguments.method = options.FOREIGN
+        hyperparameters = options.read_method(arguments)
+        notes.print(f"{pair.foreign}: {arguments.method} translates")
     chat = bool(pair.tokenizer.chat_template) if arguments.chat is None else arguments.chat
     task = Task(
         prompt,
@@ -115,6 +141,7 @@ def run(arguments: argparse.Namespace) -> None:
         record=arguments.record,
     )
     memory = _open_memory(arguments.memory, pair, task)
+    cold = copy.deepcopy(memory)
     if arguments.compare:
         warm_up = Task(
             prompt, task.method, hyperparameters, sampling, min(count, WARM_UP_TOKENS), chat
@@ -125,14 +152,39 @@ def run(arguments: argparse.Namespace) -> None:
         display.stream(generation, console, ends=pair.stop_tokens)
     finally:
         trace = generation.trace()
-        if arguments.json and trace.steps:
+        if speaks and arguments.json and trace.steps:
             arguments.json.write_text(trace.to_json())
-        if arguments.memory and memory is not None and trace.steps:
+        if speaks and arguments.memory and memory is not None and trace.steps:
             memory.save(arguments.memory)
     notes.print()
     display.report(trace, notes)
-    if arguments.compare:
-        display.compare(pair, trace, Generation(pair, task.plain()).run(), notes)
+    if arguments.compare and trace.steps:
+        display.compare(pair, _measure(pair, trace, task, cold, rounds, notes), notes)
+
+
+def _measure(
+    pair: Pair, trace: Trace, task: Task, memory: Memory | None, rounds: int, notes: Console
+) -> Measured:
+    """The run that was shown and plain decoding, and both again in turn; Ctrl-C ends it after the
+    first round. memory: what every run of the method begins with."""
+    from ouroboros_core.benchmark import protocol
+    from ouroboros_core.decoding.generation import Generation
+
+    def run(number: int, lane: int) -> Trace:
+        if lane != METHOD:
+            return Generation(pair, task.plain()).run()
+        return Generation(pair, task, copy.deepcopy(memory)).run() if number else trace
+
+    measuring = protocol.measure(2, protocol.at_once(run), rounds=rounds, first=METHOD)
+    found = next(measuring)
+    try:
+        with notes.status("") as status:
+            while found.more:
+                status.update(found.doing)
+                found = next(measuring)
+    except KeyboardInterrupt:
+        notes.print("stopped measuring")
+    return found
 
 
 def _open_memory(path: Path | None, pair: Pair, task: Task) -> Memory | None:

@@ -20,8 +20,17 @@ if TYPE_CHECKING:
     from ouroboros_core.benchmark.store import R, Share, Store
 
 
-def add(parser: argparse.ArgumentParser, what: str, *, own: str, tokens: int, chart: str) -> None:
-    """Options for prompts, lengths and files of a measurement that is called `what`."""
+def add(
+    parser: argparse.ArgumentParser,
+    what: str,
+    *,
+    own: str,
+    tokens: int,
+    chart: str,
+    several: bool = False,
+) -> None:
+    """Options for prompts, lengths and files of a measurement that is called `what`. several:
+    whether more than one limit of new tokens can be given."""
     parser.add_argument(
         "--prompts", metavar="FILE", type=Path, help=f"JSON lines, may be gzipped (default: {own})"
     )
@@ -34,7 +43,11 @@ def add(parser: argparse.ArgumentParser, what: str, *, own: str, tokens: int, ch
         help="so many questions, taken from the groups in turn (default: all)",
     )
     parser.add_argument(
-        "--max-new-tokens", default=str(tokens), metavar="N", help=f"default: {tokens}"
+        "--max-new-tokens",
+        default=str(tokens),
+        metavar="N,N" if several else "N",
+        help=f"default: {tokens}"
+        + ("; of several limits, as 32,128, each has its own table" if several else ""),
     )
     parser.add_argument(
         "--repeats", default="1", metavar="N", help="the median of so many counts (default: 1)"
@@ -71,6 +84,15 @@ def read(arguments: argparse.Namespace, own: int | None = None) -> tuple[list[Qu
     return prompts.own_prompts(own if limit is None else limit), count, repeats
 
 
+def limits(arguments: argparse.Namespace) -> list[int]:
+    """The limits of new tokens that were given, the largest first, which alone remains in
+    `arguments`; the smaller ones are counted on the same runs."""
+    given = str(arguments.max_new_tokens).split(",")
+    found = {options.whole_number(one.strip(), "max_new_tokens", 1) for one in given}
+    arguments.max_new_tokens = str(max(found))
+    return sorted(found, reverse=True)
+
+
 def begin(arguments: argparse.Namespace) -> tuple[Share, Console]:
     """This process's share, its device taken over, and the console for notes, silent but in the
     main process."""
@@ -80,7 +102,8 @@ def begin(arguments: argparse.Namespace) -> tuple[Share, Console]:
 
     # Assisted generation warns of its own arguments.
     transformers.utils.logging.set_verbosity_error()
-    mine = stores.share()
+    mine = stores.share(arguments.json)
+    arguments.resume = arguments.resume or stores.restarted()
     if mine.device is not None and arguments.device == "auto":
         arguments.device = mine.device
     return mine, options.notes(quiet=not mine.main)
@@ -124,18 +147,21 @@ def measure(
             f"the finished {kind.name} in {arguments.json} will be replaced after the first "
             f"{kind.unit}"
         )
+    whole = False
     try:
         _follow(store, total, done, run, notes)
+        if mine.finishes():
+            stores.gather(store)
+            finish(True)
+        whole = True
     except KeyboardInterrupt:
         kept = f"; {arguments.json} keeps them: --resume goes on" if arguments.json else ""
         notes.print(f"stopped after {len(store.units)} of {total} {kind.unit}s{kept}")
         if mine.main and store.measurements:
             finish(False)
         raise
-    stores.gather(store, mine)
-    if mine.main:
-        finish(True)
-        stores.remove_parts(arguments.json, mine)
+    finally:
+        mine.leave(done=whole)
 
 
 def _follow(
@@ -145,24 +171,12 @@ def _follow(
     run: Callable[[Callable[[str], None]], Iterator[Any]],
     notes: Console,
 ) -> None:
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
+    from rich.progress import Progress
+
+    from ouroboros_core.benchmark.progress import columns
 
     kind = store.settings.kind
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=notes, disable=notes.quiet) as progress:
+    with Progress(*columns(), console=notes, disable=notes.quiet) as progress:
         task = progress.add_task(kind.name, total=total, completed=done)
         for finished, _ in enumerate(
             run(lambda what: progress.update(task, description=what)), done + 1
@@ -173,12 +187,22 @@ def _follow(
         progress.update(task, description="done")
 
 
-def save(store: Store[R], report: dict[str, Any], complete: bool) -> None:
-    """Write the files' last form; a measurement that was complete before keeps its command and
-    date."""
+def save(store: Store[R], mine: Share, report: dict[str, Any], complete: bool) -> None:
+    """Write the file's last form; a measurement that was complete before keeps its command and
+    date.
+
+    The other processes' files go at once: whatever fails from here on, nobody merges them again.
+    """
+    from ouroboros_core.benchmark import store as stores
+
+    hosts = sorted({host for run in store.measurements if (host := getattr(run, "host", ""))})
+    if hosts:
+        report = report | {"environment": {**report["environment"], "hosts": hosts}}
     if not store.complete:
         store.complete = complete
         store.save(report)
+    if complete:
+        stores.remove_parts(store.path, mine)
 
 
 def output() -> Console:

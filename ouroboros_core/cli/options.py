@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from ouroboros_core.loading.pairs import Pair
 
 
+FOREIGN = "hf_universal"
+"""The default with a draft model that has another tokenizer than the target."""
+
+
 def add_pair(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("models")
     group.add_argument(
@@ -54,13 +58,28 @@ def add_pair(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--device-map",
         metavar="MAP",
-        help="let accelerate spread the target over devices, such as 'auto'",
+        help=(
+            "spread the target over devices: 'auto' by accelerate, 'tp' over the processes of "
+            "torchrun (generate)"
+        ),
     )
     group.add_argument(
         "--passes",
         default="auto",
-        choices=("auto", "transformers"),
-        help="of the target: the fastest that gives the same, or transformers' own",
+        choices=("auto", "static", "transformers"),
+        help=(
+            "of the target: the fastest that gives the same, those in fixed shapes that a GPU "
+            "replays as CUDA graphs (of the draft too), or transformers' own"
+        ),
+    )
+    group.add_argument(
+        "--weights",
+        default="bf16",
+        choices=("auto", "bf16", "blocks"),
+        help=(
+            "what the native pass reads of a target from a GGUF file: bfloat16 (default), the "
+            "file's own blocks (the same numbers in fewer bytes), or for each pass what is faster"
+        ),
     )
     group.add_argument(
         "--quantize",
@@ -70,8 +89,13 @@ def add_pair(parser: argparse.ArgumentParser) -> None:
 
 
 def load_pair(arguments: argparse.Namespace) -> Pair:
-    from ouroboros_core.loading import pairs
+    from ouroboros_core.loading import pairs, sharding
 
+    if arguments.device_map == sharding.SPLIT and arguments.command != "generate":
+        raise InvalidInput(
+            f"--device-map {sharding.SPLIT} is for generate, whose processes all run one prompt, "
+            f"got {arguments.command}: leave it out, or take --device-map auto"
+        )
     return pairs.load_pair(
         arguments.target,
         arguments.draft,
@@ -82,6 +106,7 @@ def load_pair(arguments: argparse.Namespace) -> Pair:
         device_map=arguments.device_map,
         quantize=arguments.quantize,
         passes=arguments.passes,
+        weights=arguments.weights,
         checks=getattr(arguments, "checks", True),
     )
 
@@ -106,9 +131,8 @@ def add_method(parser: argparse.ArgumentParser) -> None:
     ids = ", ".join(methods.available())
     parser.add_argument(
         "--method",
-        default=methods.DEFAULT,
         metavar="ID",
-        help=f"{ids} (default: {methods.DEFAULT})",
+        help=f"{ids} (default: {methods.DEFAULT}; {FOREIGN} with a draft of another tokenizer)",
     )
     parser.add_argument(
         "--preset",

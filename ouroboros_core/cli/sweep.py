@@ -2,7 +2,8 @@
 fastest setting.
 
 Every setting runs on the same prompts as plain decoding does, in turn. With `accelerate launch -m
-ouroboros_core sweep ...`, or torchrun, the questions are split over processes and GPUs, and merged.
+ouroboros_core sweep ...`, or torchrun, processes on one machine or several share the questions; one
+that is lost stops nobody.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from ouroboros_core.cli import measuring, options
 
 if TYPE_CHECKING:
     from ouroboros_core.benchmark.cells import CellRow
+    from ouroboros_core.benchmark.store import Share
     from ouroboros_core.benchmark.sweep import Sweep
 
 
@@ -80,13 +82,17 @@ def run(arguments: argparse.Namespace) -> None:
         sweep.store,
         mine,
         steps,
-        lambda complete: _finish(arguments, sweep, header, complete),
+        lambda complete: _finish(arguments, sweep, mine, header, complete),
         notes,
     )
 
 
 def _finish(
-    arguments: argparse.Namespace, sweep: Sweep, header: dict[str, Any], complete: bool
+    arguments: argparse.Namespace,
+    sweep: Sweep,
+    mine: Share,
+    header: dict[str, Any],
+    complete: bool,
 ) -> None:
     """Tables and conclusions on standard output, and the files asked for."""
     from ouroboros_core.benchmark import cells
@@ -98,7 +104,7 @@ def _finish(
         "rows": [asdict(row) for row in rows],
         "ideal": [asdict(found) for found in ideals],
     }
-    measuring.save(sweep.store, report, complete)
+    measuring.save(sweep.store, mine, report, complete)
     if arguments.csv:
         arguments.csv.write_text(cells.to_csv(rows, grid.axes))
     if arguments.figure:
@@ -130,7 +136,7 @@ def _print_list(rows: list[CellRow], grid: Grid) -> None:
         rate = f"{row.acceptance_rate:.0%}" if row.acceptance_rate is not None else "–"
         cost = f"{row.draft_cost:.2f}" if row.draft_cost is not None else "–"
         length = f"{row.acceptance_length:.2f}" if row.acceptance_length else "–"
-        speedup = f"{row.speedup:.2f}x{cells.interval(row)}"
+        speedup = f"{row.speedup:.2f}x{cells.interval(row)}{row.between}"
         texts = (
             show(row.coordinates[0]),
             length,

@@ -78,7 +78,9 @@ class SamdConfig:
             len_threshold=self.len_threshold,
             len_bias=self.len_bias,
             alpha=16.0,
+            copy_from="first",
             auxiliary=TREE_METHODS[self.tree_method],
+            auxiliary_size=60,
         )
 
 

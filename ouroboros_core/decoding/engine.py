@@ -11,7 +11,8 @@ from ouroboros_core.decoding.recorder import Recorder
 from ouroboros_core.decoding.trace import Seconds, Step
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.interfaces import Evaluation, LanguageModel
-from ouroboros_core.methods.base import Context, Method, TokenizedPrompt, VerificationResult
+from ouroboros_core.methods.base import Method
+from ouroboros_core.methods.step import Context, TokenizedPrompt, VerificationResult
 from ouroboros_core.sampling import Sampler
 from ouroboros_core.tree import TokenTree
 from ouroboros_core.verify import SAMPLED_RULES, truncate, verify
@@ -52,9 +53,10 @@ def decode(
     which is emitted.
 
     The text is that of plain decoding with the same sampler, whatever the method proposes; under
-    rejection sampling it has the same distribution. The clocks run only inside the loop: what a
-    consumer does between two steps is not counted, nor is what a `recorder` does, which keeps the
-    models' probabilities. Raises InvalidInput if prompt and continuation do not fit.
+    rejection sampling it has the same distribution, under typical acceptance it need not. The
+    clocks run only inside the loop: what a consumer does between two steps is not counted, nor is
+    what a `recorder` does, which keeps the models' probabilities. Raises InvalidInput if prompt and
+    continuation do not fit.
     """
     check_length(prompt, max_new_tokens, model)
     text = tuple(prompt)
@@ -72,7 +74,7 @@ def decode(
     )  # where a draft writes alone, its passes are the steps
     while len(text) < end and not stopped:
         context = Context(text, end - len(text), index)
-        draft_passes = drafter.passes if drafter else 0
+        draft_passes, draft_rows = (drafter.passes, drafter.rows) if drafter else (0, 0)
         proposing = clock()
         tree = method.propose(context)
         proposed = clock()
@@ -98,6 +100,7 @@ def decode(
             width=len(tree),
             seconds=seconds,
             draft_passes=drafter.passes - draft_passes if drafter else 0,
+            draft_rows=drafter.rows - draft_rows if drafter else 0,
             pool_size=len(method.pool) if method.pool is not None else None,
             writer=method.writer,
             choice=method.decision,
@@ -125,7 +128,7 @@ def _judge(
 ) -> tuple[tuple[int, ...], int]:
     """The accepted path and the target token, by the rule that the sampler asks for; `length` is
     that of the context."""
-    if not sampler.sampling.rejects:
+    if sampler.sampling.repeats_plain_text:
         return verify(tree, sampler.chooser(evaluation, tree, length - 1))
     return SAMPLED_RULES[sampler.sampling.acceptance](
         tree,

@@ -19,7 +19,8 @@ from ouroboros_core.interfaces import LanguageModel
 from ouroboros_core.loading.capacity import check_characters, check_memory, check_text
 from ouroboros_core.loading.pairs import Pair
 from ouroboros_core.lookup.memory import Memory
-from ouroboros_core.methods.base import Method, Need, Resources
+from ouroboros_core.methods.base import Method, Resources
+from ouroboros_core.methods.needs import Need
 from ouroboros_core.sampling import Sampler, Sampling
 from ouroboros_core.sources import Source
 
@@ -70,6 +71,7 @@ def lacking(pair: Pair, kind: type[Method], hyperparameters: Hyperparameters) ->
         heads=pair.heads,
         corpus=pair.corpus,
         self_draft=pair.self_draft,
+        candidate_generators=pair.candidate_generators,
     )
     return next(
         (need for need in sorted(methods.needed(kind, hyperparameters)) if not there.has(need)),
@@ -86,7 +88,7 @@ def _writer(pair: Pair, kind: type[Method]) -> LanguageModel:
     return pair.draft
 
 
-def _check_memory(memory: Memory, pair: Pair) -> None:
+def check_kept(memory: Memory, pair: Pair) -> None:
     """Raise InvalidInput for what was kept with another tokenizer."""
     if memory.fingerprint != pair.fingerprint:
         raise InvalidInput(
@@ -117,7 +119,7 @@ class Generation:
             raise InvalidInput("the prompt is empty; write at least one character")
         memory = pool if memory is None else memory
         if memory is not None:
-            _check_memory(memory, pair)
+            check_kept(memory, pair)
         self.pair = pair
         self.task = task
         check_characters(
@@ -158,6 +160,8 @@ class Generation:
             pair.costs.sizing,
             self_draft=pair.self_draft if Need.SELF_DRAFT in kind.needs else None,
             heads=pair.heads,
+            candidate_generators=pair.candidate_generators,
+            foreign_draft=pair.foreign,
         )
         self._method = controlled(methods.create(kind, task.hyperparameters, resources), pair.costs)
         drafter = self._method.drafter
@@ -214,8 +218,8 @@ class Generation:
     @property
     def repeats_plain_text(self) -> bool:
         """Whether the text must be that of plain decoding: not where the draft writes alone, nor
-        under rejection sampling."""
-        return self.model is self.pair.target and not self.task.sampling.rejects
+        under a rule that draws or keeps tokens of its own."""
+        return self.model is self.pair.target and self.task.sampling.repeats_plain_text
 
     def piece(self, token: int) -> str:
         """The text of one token id on its own."""

@@ -6,12 +6,15 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from itertools import accumulate
 from statistics import median, quantiles
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from ouroboros_core.decoding.trace import Step, Trace
-from ouroboros_core.methods.base import NO_WINDOW
+from ouroboros_core.methods.adjustable import NO_WINDOW
+from ouroboros_core.sampling import Sampling
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Learned
+
+if TYPE_CHECKING:
+    from ouroboros_core.decoding.trace import Step, Trace
 
 BUSY = 1.25
 """If passes over one row take this many times as long as passes over proposals, the machine was
@@ -24,6 +27,10 @@ UNSTEADY = 0.3
 program 0.4 and more."""
 FEWEST_EQUAL, FEWEST_PASSES = 4, 8
 """Equal passes that have a median, and passes that have a spread."""
+
+LOOP_ROUNDS, LOOP_TOKENS = 3, 12
+"""A tail is a repetition loop where one cycle of tokens stands in it at least so often, and it has
+at least so many tokens."""
 
 Sign = Literal["slowed", "beyond", "unsteady"]
 
@@ -111,6 +118,13 @@ def accepted_by_learned(trace: Trace, source: Source = Source.SUFFIX) -> Counter
     return Counter(p.learned for p in origins if p.source is source and p.learned is not None)
 
 
+def lossless(trace: Trace) -> bool:
+    """Whether the text follows the target's probabilities: not where the draft model wrote it
+    alone, nor under an acceptance rule that is not lossless."""
+    checked = all(step.writer is Source.TARGET for step in trace.steps)
+    return checked and Sampling.model_validate(trace.sampling).lossless
+
+
 def acceptance_by_position(trace: Trace) -> list[tuple[int, int]]:
     """(tested, accepted) at each depth of the walk, 1 first."""
     deepest = max((step.tested for step in trace.steps), default=0)
@@ -133,6 +147,24 @@ def first_difference(a: Sequence[int], b: Sequence[int]) -> int | None:
         if x != y:
             return i
     return None if len(a) == len(b) else min(len(a), len(b))
+
+
+def loop_start(tokens: Sequence[int]) -> int | None:
+    """Index from which a text only repeats itself until it ends; None if it does not.
+
+    A loop is a tail of at least LOOP_TOKENS tokens in which one cycle of tokens stands at least
+    LOOP_ROUNDS times; the last round may be unfinished. It begins behind the first round, which
+    repeats nothing yet, so that at least one token stands before it. A text that ends by itself,
+    with a stop token, has none: `a b c d c d c d c d c d c d` begins to loop at index 4.
+    """
+    found = None
+    for cycle in range(1, len(tokens) // LOOP_ROUNDS + 1):
+        start = len(tokens) - cycle
+        while start and tokens[start - 1] == tokens[start - 1 + cycle]:
+            start -= 1
+        if len(tokens) - start >= max(LOOP_ROUNDS * cycle, LOOP_TOKENS):
+            found = min(start + cycle, len(tokens) if found is None else found)
+    return found
 
 
 def speedup(trace: Trace, baseline: Trace) -> float | None:

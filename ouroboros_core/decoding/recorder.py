@@ -62,7 +62,7 @@ class Recorder:
         tokens = dict.fromkeys([*_top(p), *(_top(q) if q is not None else []), *proposed, chosen])
         rows = np.array([token for token in tokens if token < len(p)])
         noise = None
-        if self.sampler.sampling.temperature and not self.sampler.sampling.rejects:
+        if self.sampler.sampling.temperature and self.sampler.sampling.repeats_plain_text:
             noise = self.sampler.noise(position)
         return Judged(
             node=node,

@@ -12,16 +12,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from ouroboros_core.environment import Environment
-from ouroboros_core.methods.base import Decision
+from ouroboros_core.methods.adjustable import Decision
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import TokenTree
 from ouroboros_core.verify import Rule
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
+
+    from ouroboros_core.decoding.notebook import TreePicture
 
 VERSION = 1
 
@@ -109,6 +111,7 @@ class Step:
                   empty unless recorded
     draft_rows_saved  nodes whose row the draft model did not compute, because they equal others; of
                   the tree's drafted nodes those with a `match` were then copied behind them
+    draft_rows    nodes that went through the draft passes; 0 in a trace of a version before 2.0.0
     """
 
     index: int
@@ -124,6 +127,7 @@ class Step:
     judged: tuple[Judged, ...] = ()
     window: tuple[tuple[int, int], ...] = ()
     draft_rows_saved: int = 0
+    draft_rows: int = 0
 
     @property
     def tokens(self) -> tuple[int, ...]:
@@ -214,6 +218,25 @@ class Trace:
         """The file of this run, with its plain run where that is given."""
         text = adapter().dump_json(self).decode()
         return text if baseline is None else f'{text[:-1]},"baseline":{baseline.to_json()}}}'
+
+    def tree(self, number: int) -> TreePicture:
+        """The picture of a step's token tree, counted from 1 as a token's card counts; raises
+        InvalidInput for a step that there is not."""
+        from ouroboros_core.decoding.notebook import tree
+
+        return tree(self, number)
+
+    def _repr_html_(self) -> str:
+        """In a notebook: coloured tokens, each with its card, and the trees."""
+        from ouroboros_core.decoding.notebook import trace_html
+
+        return trace_html(self)
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """Where a notebook shows text alone, and in IPython."""
+        from ouroboros_core.decoding.notebook import trace_text
+
+        printer.text(trace_text(self))
 
 
 @cache

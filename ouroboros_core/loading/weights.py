@@ -4,6 +4,7 @@ code out of a repository."""
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,8 +19,12 @@ from transformers import (
 from transformers.utils import cached_file
 
 from ouroboros_core.errors import InvalidInput, UnsupportedModel, WeightsUnavailable
+from ouroboros_core.loading.sharding import SPLIT, split_plan, spread
 
 Quantize = Literal["8bit", "4bit"]
+
+DeviceMap = str | Mapping[str, str | int]
+"""`auto` and what else accelerate takes, or `tp`."""
 
 
 def _source(name: str) -> dict[str, Any]:
@@ -62,9 +67,13 @@ def load_model(
     name: str,
     dtype: torch.dtype,
     device: torch.device,
-    device_map: str | None,
+    device_map: DeviceMap | None,
     quantize: Quantize | None = None,
+    *,
+    may_spread: bool = False,
 ) -> PreTrainedModel:
+    """The model on `device`, or where `device_map` says; with `may_spread` over several devices
+    where it does not fit. Raises UnsupportedModel, WeightsUnavailable or InvalidInput."""
     source = _source(name)
     if quantize is not None:
         if "gguf_file" in source:
@@ -78,10 +87,14 @@ def load_model(
         source["quantization_config"] = transformers.GgufConfig(dequantize=True)
     else:
         source["use_safetensors"] = True
-    if device_map:
+    if device_map == SPLIT:
+        source["distributed_config"] = split_plan()
+    elif device_map:
         source["device_map"] = device_map
     transformers.utils.logging.disable_progress_bar()
     try:
+        if may_spread and not device_map and (device_map := spread(_source(name), dtype, device)):
+            source["device_map"] = device_map
         model: PreTrainedModel = AutoModelForCausalLM.from_pretrained(
             **source, dtype=dtype, trust_remote_code=False
         )
@@ -92,6 +105,18 @@ def load_model(
             ) from None
         raise WeightsUnavailable(f"{name} could not be loaded: {error}") from None
     return model if device_map else model.to(device)
+
+
+def gguf_file(name: str) -> Path | None:
+    """The GGUF file that a loaded model comes from; None where it comes from no such file."""
+    source = _source(name)
+    if "gguf_file" not in source:
+        return None
+    folder, file = source["pretrained_model_name_or_path"], source["gguf_file"]
+    if source.get("local_files_only"):
+        return Path(folder, file)
+    found = cached_file(folder, file)
+    return None if found is None else Path(found)
 
 
 def fetched(name: str, file: str) -> Path:

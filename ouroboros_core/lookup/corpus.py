@@ -157,16 +157,22 @@ class Corpus:
 
     def continuations(self, found: Found, span: int, at_most: int) -> list[tuple[int, ...]]:
         """What follows up to `at_most` occurrences, spread over those found: `span` tokens each, or
-        to the document's end.
-
-        SAM-Decoding's code copies what follows the first occurrence in the corpus, also beyond the
-        document's end.
-        """
+        to the document's end."""
         count = found.stop - found.first
         rows: Any = slice(found.first, found.stop)
         if count > at_most:
             rows = np.unique(np.linspace(found.first, found.stop - 1, at_most).astype(np.int64))
-        positions = (self.order[rows] + found.length)[:, None] + np.arange(span)
+        return self._behind(self.order[rows] + found.length, span)
+
+    def first_continuation(self, found: Found, span: int) -> tuple[int, ...]:
+        """What follows the first occurrence in the corpus: `span` tokens, or to the document's
+        end."""
+        first = self.order[found.first : found.stop].min() + found.length
+        return self._behind(np.array([first]), span)[0]
+
+    def _behind(self, ends: Any, span: int) -> list[tuple[int, ...]]:
+        """`span` tokens from each of these positions on, or to the document's end."""
+        positions = ends[:, None] + np.arange(span)
         pieces = self.tokens[
             np.minimum(positions, len(self.tokens) - 1)
         ].tolist()  # behind the last token nothing is read: it is END

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from ouroboros_core.lookup.corpus import Corpus
 from ouroboros_core.lookup.ngrams import Counts
 
-PLACES = 128
+OCCURRENCES = 128
 """Places of a corpus that are counted behind a context; of more, as many spread evenly over all."""
 
 
@@ -63,6 +63,6 @@ class Interpolation:
         if context not in self._retrieved:
             found = self.corpus.cursor(len(context)).extend(context).found
             whole = found is not None and found.length == len(context)
-            followed = self.corpus.continuations(found, 1, PLACES) if found and whole else []
+            followed = self.corpus.continuations(found, 1, OCCURRENCES) if found and whole else []
             self._retrieved[context] = Counter(token for tokens in followed for token in tokens)
         return self._retrieved[context]

@@ -109,14 +109,17 @@ class Counts:
         return None
 
 
-def most_frequent(continuations: Iterable[Sequence[int]], size: int) -> list[tuple[int, int]]:
+def most_frequent(
+    continuations: Iterable[Sequence[int]], size: int, width: int | None = None
+) -> list[tuple[int, int]]:
     """The `size` most frequent prefixes of some continuations as a trie: (token, index of the
-    parent, -1 for the root).
+    parent, -1 for the root); at most `width` of each length, where that is given.
 
     Parents stand first; of equals the shorter, then the one seen first. For `a b` twice and `a c`
     once, and size 2: a, then b.
     """
     chosen: list[tuple[int, int]] = []
+    on_level: Counter[int] = Counter()
     tickets = count()
     waiting: list[tuple[int, int, int, int, int, list[Sequence[int]]]] = []
 
@@ -127,6 +130,9 @@ def most_frequent(continuations: Iterable[Sequence[int]], size: int) -> list[tup
     offer(continuations, -1, 0)
     while waiting and len(chosen) < size:
         _, depth, _, token, parent, group = heapq.heappop(waiting)
+        if width is not None and on_level[depth] == width:
+            continue
+        on_level[depth] += 1
         chosen.append((token, parent))
         offer(group, len(chosen) - 1, depth + 1)
     return chosen

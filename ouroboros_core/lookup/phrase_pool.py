@@ -51,10 +51,11 @@ class PhrasePool(Memory):
         self.guess_set_size = guess_set_size
         self.max_keys = max_keys
         self._phrases: dict[int, dict[tuple[int, ...], Phrase]] = {}
+        self._count = 0
 
     def __len__(self) -> int:
         """Number of phrases."""
-        return sum(map(len, self._phrases.values()))
+        return self._count
 
     @property
     def keys(self) -> list[int]:
@@ -79,13 +80,15 @@ class PhrasePool(Memory):
                 f"a phrase of this pool has {self.ngram_size - 1} tokens, got {len(tokens)}"
             )
         known = self._phrases.pop(key, {})
+        before = len(known)
         phrase = known.pop(tokens, None) or Phrase(tokens, learned, step)
         while len(known) >= self.guess_set_size:
             del known[next(iter(known))]
         known[tokens] = phrase
         self._phrases[key] = known
+        self._count += len(known) - before
         if len(self._phrases) > self.max_keys:
-            del self._phrases[next(iter(self._phrases))]
+            self._count -= len(self._phrases.pop(next(iter(self._phrases))))
 
     def replace(
         self, key: int, old: tuple[int, ...], new: tuple[int, ...], learned: Learned, step: int
@@ -97,11 +100,16 @@ class PhrasePool(Memory):
             return
         if new in known:
             del known[old]
+            self._count -= 1
             return
         fresh = Phrase(new, learned, step)
         self._phrases[key] = {
             fresh.tokens if t == old else t: fresh if t == old else p for t, p in known.items()
         }
+
+    def known(self, key: int) -> int:
+        """How many phrases of a key there are."""
+        return len(self._phrases.get(key, ()))
 
     def newest(self, key: int, count: int) -> list[Phrase]:
         """Up to `count` phrases of a key, the newest first."""

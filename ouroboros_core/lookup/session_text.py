@@ -15,7 +15,7 @@ it is left, so that this is seldom done."""
 
 
 class Index(Protocol):
-    """What finds places in a growing text, such as a suffix automaton."""
+    """What finds occurrences in a growing text, such as a suffix automaton."""
 
     tokens: list[int]
 

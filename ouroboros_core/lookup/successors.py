@@ -97,6 +97,13 @@ def template(chances: Sequence[float], size: int, depth: int) -> list[tuple[int,
     return chosen
 
 
+def by_children(counts: Sequence[int]) -> list[tuple[int, int]]:
+    """A static tree in the form of `template`, from how many children each node has, level by level
+    from the root; nodes beyond the last count have none. `by_children([2, 1])` has the ranks 0 and
+    1 below the root, and rank 0 below the first of them."""
+    return [(rank, node - 1) for node, count in enumerate(counts) for rank in range(count)]
+
+
 def grow(
     known: Successors, root: int, shape: Iterable[tuple[int, int]]
 ) -> list[tuple[int, int, int]]:

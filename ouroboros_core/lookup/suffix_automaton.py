@@ -1,10 +1,10 @@
-"""A suffix automaton over a growing text: the longest suffix that occurred earlier, and where it
-did most recently.
+"""A suffix automaton over a growing text: the longest suffix that occurred earlier, where it did
+most recently, and where first.
 
 States are sets of substrings with the same end positions, joined by suffix links into a tree
 (Blumer et al. 1985); a token is added in amortised constant time. Each state knows where it ended
-last: a new token is noted on the states of its longest suffixes, at most FRESH of them, because on
-a text of one repeated token there are as many as tokens.
+first and last: a new token is noted on the states of its longest suffixes, at most FRESH of them,
+because on a text of one repeated token there are as many as tokens.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ the FRESH longest suffixes of the text before."""
 
 @dataclass(frozen=True)
 class Match:
-    """The longest suffix of the text that occurred earlier: its length, and where an occurrence
-    ended most recently.
+    """A suffix of the text that occurred earlier: its length, and where one of the occurrences
+    ended.
 
     end: the position behind it, which holds the token that followed.
     """
@@ -42,6 +42,7 @@ class SuffixAutomaton:
         self._last = 0
         self._recent: Match | None = None
         self._ended = [-1]
+        self._first_ended = [-1]
 
     def extend(self, tokens: Iterable[int]) -> SuffixAutomaton:
         for token in tokens:
@@ -67,6 +68,7 @@ class SuffixAutomaton:
         length = self._length[parent]
         self._recent = Match(length, self._ended[parent] + 1) if length else None
         self._last = state
+        self._first_ended[state] = position
         for _ in range(FRESH):
             if state == 0:
                 break
@@ -78,6 +80,7 @@ class SuffixAutomaton:
         self._length.append(length)
         self._link.append(-1)
         self._ended.append(-1)
+        self._first_ended.append(-1)
         return len(self._length) - 1
 
     def _clone(self, before: int, token: int, old: int) -> int:
@@ -87,6 +90,7 @@ class SuffixAutomaton:
         parent = self._link[old]
         self._link[clone], self._link[old] = parent, clone
         self._ended[clone] = self._ended[old]
+        self._first_ended[clone] = self._first_ended[old]
         while before >= 0 and self._next[before].get(token) == old:
             self._next[before][token] = clone
             before = self._link[before]
@@ -94,5 +98,23 @@ class SuffixAutomaton:
 
     @property
     def recent(self) -> Match | None:
-        """The longest suffix of the whole text that also ended earlier; None if there is none."""
+        """The longest suffix of the whole text that also ended earlier, where it did most recently;
+        None if there is none."""
         return self._recent
+
+    def first(self, following: int = 0) -> Match | None:
+        """The same suffix where it first ended; None if there is none.
+
+        Where fewer than `following` tokens stand behind that, it is the longest shorter suffix
+        behind whose first occurrence so many do, or else the shortest one that is known.
+        """
+        state = self._link[self._last]
+        if state <= 0:
+            return None
+        while self._link[state] > 0 and self._behind(state) < following:
+            state = self._link[state]
+        return Match(self._length[state], self._first_ended[state] + 1)
+
+    def _behind(self, state: int) -> int:
+        """Tokens behind the first occurrence of a state's substrings."""
+        return len(self.tokens) - self._first_ended[state] - 1

@@ -14,7 +14,8 @@ from ouroboros_core.errors import InvalidInput
 from ouroboros_core.hyperparameters import read_settings as read_given
 from ouroboros_core.lookup.memories import Memories
 from ouroboros_core.lookup.memory import Memory
-from ouroboros_core.methods.base import REMEDIES, Method, Need, Resources
+from ouroboros_core.methods.base import Method, Resources
+from ouroboros_core.methods.needs import REMEDIES, SHARING, Need
 
 DEFAULT = "union"
 
@@ -105,14 +106,24 @@ def needed(kind: type[Method], hyperparameters: Any) -> frozenset[Need]:
     return kind.needs.union(*(get(name).needs for name, _ in members))
 
 
+def wanting(need: Need, foreign_draft: str, remedy: str) -> str:
+    """What is missing and what to do, in words, for a sentence that goes on; `foreign_draft` is
+    that of `Resources`."""
+    if foreign_draft and need in SHARING:
+        return (
+            f"{need.phrase} that shares the target's vocabulary, but {foreign_draft}: choose "
+            f"{able(Need.TRANSLATED)}, which translates, name another draft with --draft"
+        )
+    return f"{need.phrase}: {remedy}"
+
+
 def create(kind: type[Method], hyperparameters: Any, resources: Resources) -> Method:
     """A method for one run, with the members that it combines; raises InvalidInput if something
     is missing."""
     for need in sorted(needed(kind, hyperparameters)):
         if not resources.has(need):
-            raise InvalidInput(
-                f"{kind.id} needs {need.phrase}: {REMEDIES[need]}, or choose another method"
-            )
+            what = wanting(need, resources.foreign_draft, REMEDIES[need])
+            raise InvalidInput(f"{kind.id} needs {what}, or choose another method")
     members = {}
     for role, (name, settings) in kind.members(hyperparameters, resources).items():
         member, chosen = get(name), dict(settings)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ouroboros_core import hyperparameters
-from ouroboros_core.methods.base import Context, Method
+from ouroboros_core.methods.base import Method
+from ouroboros_core.methods.step import Context
 from ouroboros_core.tree import TokenTree, TreeBuilder
 
 
@@ -11,7 +12,7 @@ class Autoregressive(Method):
     """Proposes nothing."""
 
     id = "autoregressive"
-    name = "Autoregressive"
+    name = "Plain decoding"
     paper = ""
     summary = "One target pass for every token: the baseline."
     order = 0

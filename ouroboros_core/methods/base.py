@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import random
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import cached_property
-from typing import Any, ClassVar, Literal
-
-import numpy as np
-import numpy.typing as npt
+from typing import Any, ClassVar
 
 from ouroboros_core import hyperparameters
 from ouroboros_core.interfaces import (
-    Candidates,
+    CandidateGenerator,
+    Counted,
     Drafter,
     Evaluation,
     LanguageModel,
@@ -24,272 +21,12 @@ from ouroboros_core.interfaces import (
 from ouroboros_core.lookup.corpus import Corpus
 from ouroboros_core.lookup.memory import Memory, of_kind
 from ouroboros_core.lookup.phrase_pool import PhrasePool
+from ouroboros_core.methods.adjustable import Adjustable, Decision, Sizing
+from ouroboros_core.methods.needs import ASSISTED, TRAINED, Need
+from ouroboros_core.methods.step import Context, TokenizedPrompt, VerificationResult
 from ouroboros_core.sampling import Sampler, Sampling
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Probabilities, TokenTree
-
-
-class Need(StrEnum):
-    """What a method may need or use besides the target."""
-
-    DRAFT_MODEL = "draft model"
-    HEAD = "EAGLE head"
-    MEDUSA = "Medusa heads"
-    GLIDE = "GliDe draft"
-    PARALLEL = "parallel drafter"
-    CORPUS = "corpus"
-    MEMORY = "memory of earlier runs"
-    EXPECTED_TEXT = "expected text"
-    SELF_DRAFT = "target with skippable layers"
-
-    @property
-    def flag(self) -> str:
-        """The command-line option for it."""
-        return _FLAGS[self]
-
-    @property
-    def phrase(self) -> str:
-        """The name with its article, if it is one thing."""
-        if self.value.endswith("heads"):
-            return self.value
-        return f"{'an' if self.value[0] in 'AEIOUe' else 'a'} {self.value}"
-
-
-_FLAGS = {
-    Need.DRAFT_MODEL: "--draft",
-    Need.HEAD: "--head",
-    Need.MEDUSA: "--head",
-    Need.GLIDE: "--head",
-    Need.PARALLEL: "--head",
-    Need.CORPUS: "--corpus",
-    Need.MEMORY: "--memory",
-    Need.EXPECTED_TEXT: "--prediction",
-    Need.SELF_DRAFT: "--target",
-}
-REMEDIES = {
-    Need.DRAFT_MODEL: "name one with --draft",
-    Need.HEAD: "one trained for this target: name one with --head, train one (train eagle)",
-    Need.MEDUSA: "name a folder with --head, train some for this target (train medusa)",
-    Need.GLIDE: "name its folder with --head, train one for this target (train glide)",
-    Need.PARALLEL: "name its folder with --head, train one for this target (train parallel)",
-    Need.CORPUS: "name one with --corpus, make one (sam build)",
-    Need.SELF_DRAFT: "name one with --target, such as Llama, Qwen, Mistral, Gemma, Phi-3 or GPT-2",
-}
-"""What to do where one is missing."""
-
-TRAINED = {Need.MEDUSA: "medusa", Need.GLIDE: "glide", Need.PARALLEL: "parallel"}
-"""Of what is trained for one target, beside the EAGLE head, the kind, as its folder says it."""
-
-
-class StepBudget:
-    """How much one step may spend on drafting; this class sets no limit. Its methods have no side
-    effects and may be called in any order, any number of times."""
-
-    def allows_pass(self, reach: float = 1.0, rows: int = 1) -> bool:
-        """Whether another draft pass is worth its time.
-
-        reach  the probability, by the draft's own account, that the text goes on through the nodes
-               behind which the pass drafts; 1 behind the root
-        rows   of the pass
-        """
-        return True
-
-    def beside(self, trees: Sequence[TokenTree]) -> StepBudget:
-        """The budget of a draft next to these trees, which are proposed in any case."""
-        return self
-
-
-@dataclass(frozen=True)
-class Sizing:
-    """What is cheap on this machine, for amounts that are 'auto'; the numbers are those of
-    `adaptive.cost_model`.
-
-    target_rows, draft_rows  rows over which a forward pass takes little longer than over one; 1:
-                             every row costs
-    draft_reading, target_reading  seconds in which a model reads a token of the prompt, in plain
-                                   forward passes of the target
-    """
-
-    target_rows: int = 1
-    draft_rows: int = 1
-    draft_reading: float = 0.0
-    target_reading: float = 0.0
-
-
-@dataclass(frozen=True)
-class TokenizedPrompt:
-    """What a text begins with.
-
-    tokens     token ids, at least one
-    candidates  gives the target's k likeliest next tokens after each of them but the last, see
-                `LanguageModel.prefill`
-    """
-
-    tokens: tuple[int, ...]
-    candidates: Callable[[int], Candidates] = lambda _: {}
-
-
-@dataclass(frozen=True)
-class Context:
-    """What a method may know when it proposes.
-
-    tokens     prompt and output so far, token ids; the last one is the root of the tree
-    remaining  how many more tokens the text may get, at least 1; a proposal deeper than remaining -
-               1 is wasted
-    step       index of this step, from 0
-    budget     what the step may spend
-    """
-
-    tokens: tuple[int, ...]
-    remaining: int
-    step: int
-    budget: StepBudget = field(default_factory=StepBudget)
-
-    @property
-    def root(self) -> int:
-        return self.tokens[-1]
-
-
-@dataclass(frozen=True)
-class VerificationResult:
-    """What the target made of a tree; nodes have the numbers that they have in `tree`, whatever of
-    it was checked.
-
-    evaluation    the target's outputs after the nodes that were checked, window nodes included
-    path          accepted nodes in text order, without the root
-    target_token  correction or bonus, or what another proposal has there; None if the
-                  text ended inside the path
-    emitted       the tokens that the text grew by, token ids; at least one
-    whole         the result of everything that was checked in this step, by whoever proposed it;
-                  None: this one is
-    """
-
-    context: Context
-    tree: TokenTree
-    evaluation: Evaluation
-    path: tuple[int, ...]
-    target_token: int | None
-    emitted: tuple[int, ...]
-    whole: VerificationResult | None = None
-
-    @classmethod
-    def whole_step(
-        cls,
-        context: Context,
-        tree: TokenTree,
-        evaluation: Evaluation,
-        path: tuple[int, ...],
-        target_token: int | None,
-    ) -> VerificationResult:
-        """The result of all that was checked in a step."""
-        written = tuple(tree.tokens[node] for node in path)
-        emitted = written if target_token is None else (*written, target_token)
-        return cls(context, tree, evaluation, path, target_token, emitted)
-
-    @property
-    def checked(self) -> VerificationResult:
-        """The result of everything that was checked in this step."""
-        return self.whole or self
-
-    def of(self, tree: TokenTree, numbers: Mapping[int, int]) -> VerificationResult:
-        """The same for the one who proposed `tree`, whose nodes have the `numbers` here; what
-        was not checked has none."""
-        own = {number: node for node, number in numbers.items()}
-        path: list[int] = []
-        for number in self.path:
-            if number not in own or tree.parents[own[number]] != (path[-1] if path else 0):
-                break
-            path.append(own[number])
-        target_token = self.emitted[len(path)] if len(path) < len(self.emitted) else None
-        evaluation = PartialEvaluation(self.evaluation, numbers, len(tree))
-        return VerificationResult(
-            self.context, tree, evaluation, tuple(path), target_token, self.emitted, self.checked
-        )
-
-
-class PartialEvaluation:
-    """The outputs after some nodes of a tree, taken from the evaluation of another tree in which
-    they have other numbers."""
-
-    def __init__(self, evaluation: Evaluation, numbers: Mapping[int, int], size: int) -> None:
-        """numbers: of the nodes there are, in the tree that was evaluated; size: nodes of this
-        tree."""
-        self._evaluation, self._numbers, self._size = evaluation, numbers, size
-
-    @cached_property
-    def _argmax(self) -> list[int]:
-        best = self._evaluation.argmax()
-        return [
-            best[self._numbers[node]] if node in self._numbers else -1 for node in range(self._size)
-        ]
-
-    def argmax(self) -> list[int]:
-        """The most probable token after each node; -1 after one that is silent or was not
-        checked."""
-        return self._argmax
-
-    def likeliest(self, k: int) -> dict[int, list[int]]:
-        found = self._evaluation.likeliest(k)
-        return {node: found[number] for node, number in self._numbers.items() if number in found}
-
-    def scored(self, nodes: Sequence[int], k: int) -> list[list[tuple[int, float]]]:
-        return self._evaluation.scored([self._numbers[node] for node in nodes], k)
-
-    def confidence(self, node: int, token: int) -> float:
-        return self._evaluation.confidence(self._numbers[node], token)
-
-    def logits(self, node: int) -> npt.NDArray[np.floating]:
-        return self._evaluation.logits(self._numbers[node])
-
-
-NO_WINDOW = "no window: rows cost too much here"
-"""What is said where a lookahead window that is 'auto' has no columns."""
-
-Reason = Literal["worth it", "plain is faster", "nothing proposed", "trial", "fixed"]
-
-
-@dataclass(frozen=True)
-class Decision:
-    """What was decided about a step where an amount is 'auto', and why.
-
-    offered   nodes there were to choose from, without the root
-    size      nodes that were checked
-    expected  tokens the step was expected to emit
-    rate      tokens per second that its time was priced at
-    reason    'worth it': these nodes add more tokens than their time costs; 'plain is faster': none
-              does; 'nothing proposed'; 'fixed': the number of nodes was not to be chosen; 'trial':
-              checked to learn whether it pays
-    window    columns of the lookahead window; 0 where rows are too dear for one, None where there
-              is nothing to decide about one
-    """
-
-    offered: int
-    size: int
-    expected: float
-    rate: float
-    reason: Reason
-    window: int | None = None
-
-    @property
-    def why(self) -> str:
-        """The reason, and what is done without."""
-        return f"{self.reason}; {NO_WINDOW}" if self.window == 0 else self.reason
-
-
-@dataclass(frozen=True)
-class Adjustable:
-    """What a controller may decide about a method's proposals.
-
-    drafting  how many draft passes a step makes
-    checking  which of the proposed nodes are checked
-    always    sources whose nodes are checked in any case; with a node its parents have to be
-    size      how many nodes are checked, where only which ones is to be chosen
-    """
-
-    drafting: bool = True
-    checking: bool = True
-    always: frozenset[Source] = frozenset()
-    size: int | None = None
 
 
 @dataclass(frozen=True)
@@ -307,6 +44,9 @@ class Resources:
     members      the methods whose proposals a combining method combines, by their role
     self_draft   the target with layers skipped; None where its layers cannot be
     heads        what is trained for the target beside the EAGLE head, by kind
+    candidate_generators  transformers' own candidate generators, by kind
+    foreign_draft  of a draft model with a vocabulary of its own how that differs from the target's,
+                 in words; '' where there is no such draft
     """
 
     sampler: Sampler = field(default_factory=lambda: Sampler(Sampling(), 1))
@@ -316,16 +56,20 @@ class Resources:
     head: Drafter | None = None
     corpus: Corpus | None = None
     prediction: tuple[int, ...] = ()
-    sizing: Sizing = Sizing()
+    sizing: Sizing = field(default_factory=Sizing)
     members: Mapping[str, Method] = field(default_factory=dict)
     self_draft: SelfDrafter | None = None
     heads: Mapping[str, Drafter] = field(default_factory=dict)
+    candidate_generators: Mapping[str, CandidateGenerator] = field(default_factory=dict)
+    foreign_draft: str = ""
 
     def has(self, need: Need) -> bool:
         """Whether a resource is present. Without a memory a run starts cold, and an expected text
         may be empty, so neither is ever missing."""
         if need in TRAINED:
             return TRAINED[need] in self.heads
+        if need in ASSISTED:
+            return ASSISTED[need] in self.candidate_generators
         found = {
             Need.DRAFT_MODEL: self.draft_model,
             Need.HEAD: self.head,
@@ -466,7 +210,7 @@ class Method(ABC):
         return None
 
     @property
-    def drafter(self) -> Drafter | None:
+    def drafter(self) -> Counted | None:
         """The model whose passes a step counts besides the target's."""
         if Need.DRAFT_MODEL in self.needs:
             return self.resources.draft_model

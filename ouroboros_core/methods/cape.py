@@ -16,17 +16,11 @@ from pydantic import Field
 
 from ouroboros_core import hyperparameters
 from ouroboros_core.hyperparameters import AUTO, Auto, fixed_values, upto
-from ouroboros_core.methods.base import (
-    Adjustable,
-    Context,
-    Guesser,
-    Method,
-    Need,
-    Resources,
-    Shape,
-    TokenizedPrompt,
-)
+from ouroboros_core.methods.adjustable import Adjustable
+from ouroboros_core.methods.base import Guesser, Method, Resources, Shape
 from ouroboros_core.methods.drafting import DraftModel
+from ouroboros_core.methods.needs import Need
+from ouroboros_core.methods.step import Context, TokenizedPrompt
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder
 
@@ -85,7 +79,7 @@ class Cape(Method):
     def propose(self, context: Context) -> TokenTree:
         builder = TreeBuilder(context.root)
         text, reach, tip = context.tokens, 1.0, 0
-        for _ in range(min(self.gamma, context.remaining - 1)):
+        for _ in range(min(self.gamma, context.deepest)):
             if not context.budget.allows_pass(reach):
                 break
             evaluation = self.draft.evaluate(text, TreeBuilder(text[-1]).build())

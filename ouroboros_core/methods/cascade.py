@@ -1,7 +1,7 @@
 """Cascade speculative drafting: counts under a draft model under the target (arXiv 2312.11462).
 
-At the bottom stands Max-Gram, which copies on from the first earlier place where the longest end of
-the text occurs (section 3.2); the paper falls back on bigrams of Wikipedia, here the draft model
+At the bottom stands Max-Gram, which copies on from the first earlier occurrence of the longest end
+of the text (section 3.2); the paper falls back on bigrams of Wikipedia, here the draft model
 writes alone where the text knows nothing. *Vertical cascade*: the draft model never writes a draft
 token by token; each of its passes reviews a copy, keeps what it would have written and adds a token
 of its own. *Horizontal cascade*: only the first tokens are worth its passes, since later ones are
@@ -25,19 +25,12 @@ from pydantic import Field
 
 from ouroboros_core import hyperparameters
 from ouroboros_core.hyperparameters import AUTO, Auto, Matrix, fixed_values
-from ouroboros_core.interfaces import Evaluation
 from ouroboros_core.lookup.ngrams import Occurrences
-from ouroboros_core.methods.base import (
-    Adjustable,
-    Context,
-    Guesser,
-    Method,
-    Need,
-    Resources,
-    Shape,
-    TokenizedPrompt,
-)
+from ouroboros_core.methods.adjustable import Adjustable
+from ouroboros_core.methods.base import Guesser, Method, Resources, Shape
 from ouroboros_core.methods.drafting import DraftModel
+from ouroboros_core.methods.needs import Need
+from ouroboros_core.methods.step import Context, TokenizedPrompt
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder
 
@@ -107,9 +100,9 @@ class Cascade(Method):
     def propose(self, context: Context) -> TokenTree:
         self.text.extend(context.tokens[len(self.text.tokens) :])
         builder, text, reach = TreeBuilder(context.root), context.tokens, 1.0
-        room = context.remaining - 1
-        while len(builder) <= min(self.reviewed, room):
-            left = room + 1 - len(builder)
+        most = context.deepest
+        while len(builder) <= min(self.reviewed, most):
+            left = most + 1 - len(builder)
             guesses = self._max_gram(text, min(self.below, left - 1))
             if not context.budget.allows_pass(reach, 1 + len(guesses)):
                 break
@@ -117,7 +110,7 @@ class Cascade(Method):
             if text[-1] in self.resources.stop_tokens:
                 return builder.build()
         written = len(builder) - 1
-        count = min(self.beside, self.reviewed + self.beside - written, room - written)
+        count = min(self.beside, self.reviewed + self.beside - written, most - written)
         for token, origin in self._max_gram(text, count):
             builder.add(token, len(builder) - 1, origin)
         return builder.build()
@@ -154,30 +147,30 @@ class Cascade(Method):
         tree = branch.build()
         evaluation = self.draft.evaluate(text, tree)
         choose = self.resources.chooser(evaluation, tree, len(text) - 1, context.step)
-        for node in range(len(tree)):
-            guess = guesses[node] if node < len(guesses) else None
-            kept = self._leniently(evaluation, node, guess)
-            token, origin = kept or self._chosen(evaluation, node, choose(node), context.step)
-            drawn_from = None if kept else self.resources.drawn_from(evaluation, node)
+        chosen = [choose(node) for node in range(len(tree))]
+        # All at once: on a GPU each question waits for the pass.
+        asked = [*enumerate(chosen), *((node, token) for node, (token, _) in enumerate(guesses))]
+        shares = evaluation.confidences(asked)
+        of_chosen, of_guesses = shares[: len(tree)], shares[len(tree) :]
+        for node, own in enumerate(chosen):
+            lenient = node < len(guesses) and self._leniently(of_guesses[node])
+            if lenient:
+                token, copied = guesses[node]
+                origin = replace(copied, confidence=round(of_guesses[node], 2))
+            else:
+                token, share = own, round(of_chosen[node], 2)
+                origin = Provenance(Source.DRAFT, step=context.step, confidence=share)
+            drawn_from = None if lenient else self.resources.drawn_from(evaluation, node)
             tip = len(builder) - 1
             builder.note_output(tip, (evaluation, node))
             builder.add(token, tip, origin, drawn_from)
             text, reach = (*text, token), reach * (origin.confidence or 0.0)
-            if guess is None or token != guess[0] or token in self.resources.stop_tokens:
+            guessed = node < len(guesses) and token == guesses[node][0]
+            if not guessed or token in self.resources.stop_tokens:
                 break
         return text, reach
 
-    def _leniently(self, evaluation: Evaluation, node: int, guess: Guess | None) -> Guess | None:
-        """The guess behind a node, if the draft model gives it enough to keep it in any case."""
-        if guess is None:
-            return None
-        token, origin = guess
-        share = evaluation.confidence(node, token)
-        if self.settings.leniency == 1 or share * self.settings.leniency <= 1:
-            return None
-        return token, replace(origin, confidence=round(share, 2))
-
-    def _chosen(self, evaluation: Evaluation, node: int, token: int, step: int) -> Guess:
-        """The draft model's own choice behind a node, and what it gives it."""
-        share = round(evaluation.confidence(node, token), 2)
-        return token, Provenance(Source.DRAFT, step=step, confidence=share)
+    def _leniently(self, share: float) -> bool:
+        """Whether the draft model keeps a copied token that it gives this share, whatever it would
+        have written."""
+        return self.settings.leniency > 1 and share * self.settings.leniency > 1

@@ -4,28 +4,21 @@ node numbers."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
-from ouroboros_core.interfaces import Drafter
+from ouroboros_core.interfaces import Counted
 from ouroboros_core.lookup.memories import Memories
 from ouroboros_core.lookup.memory import of_kind
-from ouroboros_core.methods.base import (
-    Context,
-    Method,
-    Resources,
-    TokenizedPrompt,
-    VerificationResult,
-)
+from ouroboros_core.methods.base import Method, Resources
+from ouroboros_core.methods.step import Context, TokenizedPrompt, VerificationResult
 from ouroboros_core.tree import TokenTree, TreeBuilder
 
 
 class Combination(Method):
     """Combines the members that it is given. With `merge` all of them propose, and equal prefixes
-    become one; otherwise the first that proposes anything does so alone. The member that drafts is
-    asked last, because drafting may cost passes, and its budget accounts for the other proposals.
-    Its nodes come first in the tree, so that under rejection sampling nothing judged before a drawn
-    token depends on that token."""
+    become one; otherwise the first that proposes anything does so alone, and the one that drafts is
+    asked last, because drafting may cost passes. With `merge` its nodes come first in the tree, so
+    that under rejection sampling nothing judged before a drawn token depends on that token."""
 
     def __init__(
         self, hyperparameters: Any, resources: Resources, members: Sequence[Method], *, merge: bool
@@ -38,7 +31,7 @@ class Combination(Method):
         self._proposed: list[tuple[Method, TokenTree, tuple[int | None, ...]]] = []
 
     @property
-    def drafter(self) -> Drafter | None:
+    def drafter(self) -> Counted | None:
         return next((part.drafter for part in self.parts if part.drafter), None)
 
     @classmethod
@@ -57,7 +50,7 @@ class Combination(Method):
     def propose(self, context: Context) -> TokenTree:
         trees = self._trees(context)
         bare = TreeBuilder(context.root).build()
-        builder = TreeBuilder(context.root, max_depth=context.remaining - 1)
+        builder = TreeBuilder(context.root, max_depth=context.deepest)
         self._proposed = []
         for part in self.parts:
             tree = trees.get(part, bare)
@@ -70,13 +63,9 @@ class Combination(Method):
 
     def _trees(self, context: Context) -> dict[Method, TokenTree]:
         """The proposals of the members that are asked in this step."""
-        drafting = [part for part in self.parts if part.drafter]
-        free = [part for part in self.parts if not part.drafter]
         if self.merge:
-            trees = {part: part.propose(context) for part in free}
-            beside = replace(context, budget=context.budget.beside(list(trees.values())))
-            return {part: part.propose(beside) for part in drafting} | trees
-        for part in (*free, *drafting):
+            return {part: part.propose(context) for part in self.parts}
+        for part in sorted(self.parts, key=lambda part: part.drafter is not None):
             tree = part.propose(context)
             if len(tree) > 1:
                 return {part: tree}

@@ -6,25 +6,23 @@ A source for SAM-Decoding (arXiv 2411.10666) and for combinations; no method of 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
 from itertools import count
 
 from ouroboros_core.lookup.expected_text import Prediction
 from ouroboros_core.lookup.memories import Memories
 from ouroboros_core.lookup.memory import of_kind
-from ouroboros_core.lookup.ngrams import most_followed
+from ouroboros_core.lookup.ngrams import most_followed, most_frequent
 from ouroboros_core.lookup.session_text import SessionText
-from ouroboros_core.lookup.suffix_automaton import SuffixAutomaton
-from ouroboros_core.methods.base import (
-    Context,
-    Method,
-    Resources,
-    TokenizedPrompt,
-    VerificationResult,
-)
+from ouroboros_core.lookup.suffix_automaton import Match, SuffixAutomaton
+from ouroboros_core.methods.base import Method, Resources
+from ouroboros_core.methods.step import Context, TokenizedPrompt, VerificationResult
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Learned, Provenance, TokenTree, TreeBuilder
+from ouroboros_core.verify import until_stop
 
 RESUME_MATCH = 4
 """Tokens that must match for a lost prediction to be found again further away."""
@@ -33,6 +31,11 @@ OCCURRENCES = 32
 """Occurrences of a match in the corpus that are looked at; the chain follows what is most frequent
 there."""
 
+COUNTED = 5000
+"""Occurrences that are counted for a tree of what follows them."""
+
+WIDTH = 8
+"""Nodes on a level of such a tree, as in the authors' code (K)."""
 
 COPIES = "copies"
 """Its role among the memories of a combination."""
@@ -40,11 +43,27 @@ COPIES = "copies"
 
 @dataclass(frozen=True)
 class Copy:
-    """Tokens that followed a match, each with where it comes from; `rank`, the match's length, is
-    what the choice goes by."""
+    """Tokens that followed a match, each with where it comes from.
+
+    rank     the match's length, what the choice goes by
+    nodes    a chain, or with `parents` a tree
+    parents  index of each node's parent, which stands before it; -1 for the root
+    """
 
     rank: int
     nodes: Sequence[tuple[int, Provenance]]
+    parents: Sequence[int] | None = None
+
+    def add_to(self, builder: TreeBuilder, stop_tokens: AbstractSet[int]) -> None:
+        """Hang it on the root."""
+        if self.parents is None:
+            builder.add_chain(self.nodes, stop_tokens)
+            return
+        numbers: list[int] = []
+        for (token, origin), parent in zip(self.nodes, self.parents, strict=True):
+            node = builder.add(token, numbers[parent] if parent >= 0 else 0, origin)
+            assert node is not None
+            numbers.append(node)
 
 
 def copy_of(position: int | None, match: int, rank: int | None = None) -> Provenance:
@@ -68,6 +87,7 @@ class Copying(Method):
         alpha: float = 1.0,
         several: bool = True,
         alone: bool = True,
+        first: bool = False,
     ) -> None:
         """What is copied.
 
@@ -79,10 +99,14 @@ class Copying(Method):
         several    whether all copies are proposed, or the one with the longest match alone
         alone      whether nothing else drafts: the expected text is then followed whatever the
                    length of its match
+        first      whether the first occurrence in text and corpus is copied, as in the code of
+                   SAM-Decoding's authors. With something else to draft, a shorter match is followed
+                   where too few tokens stand behind the longest; `alone`, what is copied from the
+                   corpus is a tree
         """
         super().__init__(None, resources)
         self.longest, self.threshold, self.bias, self.alpha = longest, threshold, bias, alpha
-        self.trusting, self.several, self.alone = trusting, several, alone
+        self.trusting, self.several, self.alone, self.first = trusting, several, alone, first
 
     def start(self, prompt: TokenizedPrompt, max_new_tokens: int) -> None:
         memory = self.resources.memory
@@ -107,10 +131,10 @@ class Copying(Method):
             self.retrieved.extend(written)
         self.session.follow(context.tokens)
         self.text.extend(self.session.tokens[len(self.text.tokens) :])
-        builder = TreeBuilder(context.root, max_depth=context.remaining - 1)
+        builder = TreeBuilder(context.root, max_depth=context.deepest)
         copies = self._copies(context)
         for copy in copies if self.several else copies[:1]:
-            builder.add_chain(copy.nodes, self.resources.stop_tokens)
+            copy.add_to(builder, self.resources.stop_tokens)
         return builder.build()
 
     def learn(self, result: VerificationResult) -> None:
@@ -118,7 +142,7 @@ class Copying(Method):
         self.session.follow((*result.context.tokens, *result.emitted))
 
     def _length(self, match: int, context: Context) -> int:
-        return min(self.longest, 1 + int(self.alpha * match), context.remaining - 1)
+        return min(self.longest, 1 + int(self.alpha * match), context.deepest)
 
     def _copies(self, context: Context) -> list[Copy]:
         """Possible copies, the longest match first; on a tie the expected text, then the text, then
@@ -144,22 +168,48 @@ class Copying(Method):
         match = self.text.recent
         if match is None or match.length < self.threshold:
             return None
+        length, followed = self._length(match.length, context), match
+        if self.first:
+            followed = self._first_match()
+            length = min(length, len(self.session.tokens) - followed.end)
         nodes = [
-            (token, copy_of(position, match.length))
-            for position, token in self.session.copied(
-                match.end, self._length(match.length, context)
-            )
+            (token, copy_of(position, followed.length))
+            for position, token in self.session.copied(followed.end, length)
         ]
         return Copy(match.length, nodes)
 
+    def _first_match(self) -> Match:
+        """Where the longest match was first, or one that has more behind it."""
+        match = self.text.first(following=0 if self.alone else self.longest)
+        assert match is not None
+        return match
+
     def _retrieved(self, context: Context) -> Copy | None:
-        """From the corpus: step by step the most frequent of what follows the match, at up to
-        OCCURRENCES of them."""
+        """From the corpus: what follows the first occurrence of the match; or step by step the most
+        frequent of what follows it, at up to OCCURRENCES of them."""
         corpus, found = self.resources.corpus, self.retrieved.found if self.retrieved else None
         if corpus is None or found is None or found.length < self.threshold + self.bias:
             return None
-        tokens = most_followed(
-            corpus.continuations(found, self._length(found.length, context), OCCURRENCES)
-        )
+        length, rank = self._length(found.length, context), found.length - self.bias
         origin = Provenance(Source.CORPUS, step=context.step, match=found.length)
-        return Copy(found.length - self.bias, [(token, origin) for token in tokens])
+        if self.first and self.alone:
+            continuations = corpus.continuations(found, length, COUNTED)
+            return self._most_frequent(continuations, length, rank, origin)
+        if self.first:
+            tokens: Sequence[int] = corpus.first_continuation(found, length)
+        else:
+            tokens = most_followed(corpus.continuations(found, length, OCCURRENCES))
+        return Copy(rank, [(token, origin) for token in tokens])
+
+    def _most_frequent(
+        self, continuations: Sequence[Sequence[int]], size: int, rank: int, origin: Provenance
+    ) -> Copy:
+        """A tree of so many nodes of what follows a match, the most frequent first."""
+        whole = (until_stop(tokens, self.resources.stop_tokens) for tokens in continuations)
+        shape = most_frequent(whole, size, WIDTH)
+        siblings: Counter[int] = Counter()
+        nodes = []
+        for token, parent in shape:
+            nodes.append((token, replace(origin, rank=siblings[parent])))
+            siblings[parent] += 1
+        return Copy(rank, nodes, [parent for _, parent in shape])

@@ -15,26 +15,18 @@ from pydantic import Field
 
 from ouroboros_core import hyperparameters
 from ouroboros_core.hyperparameters import AUTO, Auto, fixed_values, upto
-from ouroboros_core.interfaces import Evaluation
-from ouroboros_core.methods.base import (
-    Adjustable,
-    Context,
-    Guesser,
-    Method,
-    Need,
-    Resources,
-    Shape,
-    TokenizedPrompt,
-    VerificationResult,
-)
-from ouroboros_core.sources import Source
-from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder
+from ouroboros_core.methods.adjustable import Adjustable
+from ouroboros_core.methods.base import Guesser, Method, Resources, Shape
+from ouroboros_core.methods.drafting import drafted_chain
+from ouroboros_core.methods.needs import Need
+from ouroboros_core.methods.step import Context, TokenizedPrompt, VerificationResult
+from ouroboros_core.tree import TokenTree
 
 LONGEST = 12
 """Draft tokens at most where that is 'auto'; as published."""
 
 STEP = 0.01
-"""By how much a step's verdict moves the threshold, before it is smoothed (epsilon)."""
+"""By how much a step's result moves the threshold, before it is smoothed (epsilon)."""
 
 RATE_MEMORY, THRESHOLD_MEMORY = 0.5, 0.9
 """What the acceptance rate and the threshold so far count for at the next step (beta)."""
@@ -48,7 +40,7 @@ class DraftVerify(Method):
     paper = "https://arxiv.org/abs/2309.08168"
     summary = (
         "No second model: the target itself, with some of its layers skipped, guesses the next few "
-        "tokens, until it is unsure; the whole target checks them in one pass."
+        "tokens and stops where it is unsure; the whole target checks them in one pass."
     )
     order = 11
     on_map = (Guesser.TARGET, Shape.CHAIN)
@@ -92,27 +84,7 @@ class DraftVerify(Method):
     def propose(self, context: Context) -> TokenTree:
         draft = self.resources.self_draft
         assert draft is not None
-        builder = TreeBuilder(context.root)
-        position, reach, tip = len(context.tokens) - 1, 1.0, 0
-        evaluation: Evaluation | None = None
-        for _ in range(min(self.gamma, context.remaining - 1)):
-            if not context.budget.allows_pass(reach):
-                break
-            tree = builder.build()
-            if evaluation is None:
-                evaluation = draft.evaluate(context.tokens, tree)
-            else:
-                evaluation = draft.extend(evaluation, tree)
-            token = self.resources.chooser(evaluation, tree, position, context.step)(tip)
-            confidence = evaluation.confidence(tip, token)
-            origin = Provenance(Source.DRAFT, step=context.step, confidence=round(confidence, 2))
-            builder.note_output(tip, (evaluation, tip))
-            node = builder.add(token, tip, origin, self.resources.drawn_from(evaluation, tip))
-            assert node is not None
-            tip, reach = node, reach * confidence
-            if token in self.resources.stop_tokens or confidence < self.threshold:
-                break
-        return builder.build()
+        return drafted_chain(self.resources, draft, context, self.gamma, self.threshold)
 
     def learn(self, result: VerificationResult) -> None:
         drafted = result.tree.proposals - 1

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ouroboros_core.interfaces import Drafter, Evaluation, LanguageModel
-from ouroboros_core.methods.base import Context, Resources, TokenizedPrompt
+from ouroboros_core.methods.adjustable import Sizing
+from ouroboros_core.methods.base import Resources
+from ouroboros_core.methods.step import Context, TokenizedPrompt
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder
 
-READING = 0.05
+READING = 0.02
 """The share of the seconds of an autoregressive answer that the draft model may spend on reading
 the prompt, where the draft length is 'auto': a prompt that is long beside the answer is read from
 its end only, so that little is lost if no draft pays."""
@@ -22,6 +24,14 @@ Frontier = dict[int, float]
 
 Level = tuple[Evaluation, TokenTree]
 """What a draft pass says, and the tree that it says it of."""
+
+
+def readable(sizing: Sizing, length: int, max_new_tokens: int) -> int:
+    """How many of the last tokens of a prompt of `length` tokens a draft model may read."""
+    if sizing.draft_reading == 0:
+        return length
+    plain_passes = max_new_tokens + sizing.target_reading * length
+    return min(length, max(LEAST, int(READING * plain_passes / sizing.draft_reading)))
 
 
 class DraftModel:
@@ -39,23 +49,22 @@ class DraftModel:
     def start(self, prompt: TokenizedPrompt, max_new_tokens: int) -> None:
         """Begin a new text; reads the prompt at once where the draft length is fixed."""
         length = len(prompt.tokens)
-        self._unread = length - self.readable(length, max_new_tokens)
+        self._unread = 0
+        if self._adjustable:
+            self._unread = length - readable(self._sizing, length, max_new_tokens)
         self.model.forget()
         self.model.reserve(length + max_new_tokens)
         if not self._adjustable:
             self.model.prefill(prompt.tokens)
 
-    def readable(self, length: int, max_new_tokens: int) -> int:
-        """How many of the last tokens of a prompt of `length` tokens are read."""
-        if not self._adjustable or self._sizing.draft_reading == 0:
-            return length
-        plain_passes = max_new_tokens + self._sizing.target_reading * length
-        return min(length, max(LEAST, int(READING * plain_passes / self._sizing.draft_reading)))
-
     def evaluate(self, text: tuple[int, ...], tree: TokenTree) -> Evaluation:
         """The outputs after every node of a tree at the end of the text, of which the draft model
         has read a part."""
         return self.model.evaluate(text[self._unread :], tree)
+
+    def extend(self, evaluation: Evaluation, tree: TokenTree) -> Evaluation:
+        """The outputs after every node of a tree that goes on where `evaluation` ends."""
+        return self.model.extend(evaluation, tree)
 
     def levels(
         self, context: Context, builder: TreeBuilder, frontier: Frontier, depth: int
@@ -69,7 +78,7 @@ class DraftModel:
         depth     levels at most; fewer where the text ends or another pass is not worth its time
         """
         evaluation: Evaluation | None = None
-        for _ in range(min(depth, context.remaining - 1)):
+        for _ in range(min(depth, context.deepest)):
             reach = sum(frontier.values())
             if not frontier or not context.budget.allows_pass(reach, len(frontier)):
                 return
@@ -77,20 +86,24 @@ class DraftModel:
             if evaluation is None:
                 evaluation = self.evaluate(context.tokens, tree)
             else:
-                evaluation = self.model.extend(evaluation, tree)
+                evaluation = self.extend(evaluation, tree)
             for node in frontier:
                 builder.note_output(node, (evaluation, node))
             yield evaluation, tree
 
 
 def drafted_chain(
-    resources: Resources, drafter: Drafter, context: Context, longest: int
+    resources: Resources,
+    drafter: Drafter | DraftModel,
+    context: Context,
+    longest: int,
+    least: float = 0.0,
 ) -> TokenTree:
-    """At most `longest` tokens, drafted one after the other by growing one tree, for a drafter that
-    must not be asked about a text that the target has not read."""
+    """At most `longest` tokens, drafted one after the other by growing one tree; ends behind the
+    first token whose probability in the draft is below `least`."""
     builder, reach = TreeBuilder(context.root), 1.0
     evaluation: Evaluation | None = None
-    for tip in range(min(longest, context.remaining - 1)):
+    for tip in range(min(longest, context.deepest)):
         if not context.budget.allows_pass(reach):
             break
         tree = builder.build()
@@ -105,6 +118,6 @@ def drafted_chain(
         builder.note_output(tip, (evaluation, tip))
         builder.add(token, tip, origin, resources.drawn_from(evaluation, tip))
         reach *= confidence
-        if token in resources.stop_tokens:
+        if token in resources.stop_tokens or confidence < least:
             break
     return builder.build()

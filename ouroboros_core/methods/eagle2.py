@@ -13,16 +13,10 @@ from pydantic import Field
 from ouroboros_core import hyperparameters
 from ouroboros_core.hyperparameters import AUTO, Auto, fixed_values, upto
 from ouroboros_core.interfaces import Evaluation
-from ouroboros_core.methods.base import (
-    Adjustable,
-    Context,
-    Guesser,
-    Method,
-    Need,
-    Resources,
-    Shape,
-    TokenizedPrompt,
-)
+from ouroboros_core.methods.adjustable import Adjustable
+from ouroboros_core.methods.base import Guesser, Method, Resources, Shape
+from ouroboros_core.methods.needs import Need
+from ouroboros_core.methods.step import Context, TokenizedPrompt
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder
 
@@ -110,7 +104,7 @@ class Eagle2(Method):
         """All nodes that were drafted, the root first, and what the head said after those it has
         read."""
         nodes = [_Node(context.root, -1, 0.0)]
-        depth, width = min(self.depth, context.remaining - 1), self.settings.tree_width
+        depth, width = min(self.depth, context.deepest), self.settings.tree_width
         if depth < 1 or len(context.tokens) < 2 or not context.budget.allows_pass():
             return nodes, None
         tree = TreeBuilder(context.root)

@@ -10,17 +10,11 @@ from pydantic import Field
 
 from ouroboros_core import hyperparameters
 from ouroboros_core.hyperparameters import AUTO, Auto, fixed_values, upto
-from ouroboros_core.methods.base import (
-    Adjustable,
-    Context,
-    Guesser,
-    Method,
-    Need,
-    Resources,
-    Shape,
-    TokenizedPrompt,
-)
+from ouroboros_core.methods.adjustable import Adjustable
+from ouroboros_core.methods.base import Guesser, Method, Resources, Shape
 from ouroboros_core.methods.drafting import drafted_chain
+from ouroboros_core.methods.needs import Need
+from ouroboros_core.methods.step import Context, TokenizedPrompt
 from ouroboros_core.tree import TokenTree, TreeBuilder
 
 LONGEST = 16
@@ -55,18 +49,19 @@ class Glide(Method):
         super().__init__(hyperparameters, resources)
         self.settings = hyperparameters
         self.gamma = upto(hyperparameters.gamma, LONGEST)
+        self.head = resources.trained(self.needs)
 
     @property
     def adjustable(self) -> Adjustable | None:
         return Adjustable() if self.settings.gamma == AUTO else None
 
     def start(self, prompt: TokenizedPrompt, max_new_tokens: int) -> None:
-        assert self.drafter is not None
-        self.drafter.forget()
-        self.drafter.reserve(len(prompt.tokens) + max_new_tokens)
+        assert self.head is not None
+        self.head.forget()
+        self.head.reserve(len(prompt.tokens) + max_new_tokens)
 
     def propose(self, context: Context) -> TokenTree:
-        assert self.drafter is not None
+        assert self.head is not None
         if len(context.tokens) < 2:  # the target has no keys yet
             return TreeBuilder(context.root).build()
-        return drafted_chain(self.resources, self.drafter, context, self.gamma)
+        return drafted_chain(self.resources, self.head, context, self.gamma)

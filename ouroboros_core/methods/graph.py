@@ -24,17 +24,11 @@ from pydantic import Field
 from ouroboros_core import hyperparameters
 from ouroboros_core.hyperparameters import AUTO, Auto, fixed_values, upto
 from ouroboros_core.interfaces import Evaluation
-from ouroboros_core.methods.base import (
-    Adjustable,
-    Context,
-    Guesser,
-    Method,
-    Need,
-    Resources,
-    Shape,
-    TokenizedPrompt,
-)
+from ouroboros_core.methods.adjustable import Adjustable
+from ouroboros_core.methods.base import Guesser, Method, Resources, Shape
 from ouroboros_core.methods.drafting import DraftModel, Frontier, Level
+from ouroboros_core.methods.needs import Need
+from ouroboros_core.methods.step import Context, TokenizedPrompt
 from ouroboros_core.sampling import likely, without
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import ROOT, Probabilities, Provenance, TokenTree, TreeBuilder
@@ -132,7 +126,7 @@ class Graph(Method):
     paper = "https://arxiv.org/abs/2407.16207"
     summary = (
         "A small draft model drafts a tree in which equal continuations are computed once; the "
-        "target checks it unrolled, in one pass."
+        "target checks it as a tree, in one pass."
     )
     order = 24
     on_map = (Guesser.DRAFT_MODEL, Shape.GRAPH)
@@ -192,11 +186,11 @@ class Graph(Method):
             evaluation, made = level[0], made + 1
             saved, graph.merged, graph.reach = saved + graph.merged, 0, 0.0
             asked = self._grow(graph, level, asked, context)
-        more = made < min(self.depth, context.remaining - 1)
+        more = made < min(self.depth, context.deepest)
         if more and not graph.frontier and context.budget.allows_pass(graph.reach, graph.merged):
             saved += graph.merged
         self.draft_rows_saved = saved
-        return graph.unroll(evaluation, self.settings.tree_size, context.remaining - 1)
+        return graph.unroll(evaluation, self.settings.tree_size, context.deepest)
 
     def _ending(self, tokens: Sequence[int]) -> tuple[int, ...]:
         count = self.settings.merge_tokens

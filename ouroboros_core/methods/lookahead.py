@@ -15,17 +15,10 @@ from ouroboros_core import hyperparameters
 from ouroboros_core.hyperparameters import AUTO, Auto, fixed_values
 from ouroboros_core.lookup.lookahead_window import LookaheadWindow, columns_within
 from ouroboros_core.lookup.phrase_pool import PhrasePool, open_pool
-from ouroboros_core.methods.base import (
-    Adjustable,
-    Context,
-    Guesser,
-    Method,
-    Need,
-    Resources,
-    Shape,
-    TokenizedPrompt,
-    VerificationResult,
-)
+from ouroboros_core.methods.adjustable import Adjustable
+from ouroboros_core.methods.base import Guesser, Method, Resources, Shape
+from ouroboros_core.methods.needs import Need
+from ouroboros_core.methods.step import Context, TokenizedPrompt, VerificationResult
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Learned, TokenTree, TreeBuilder
 
@@ -101,7 +94,7 @@ class Lookahead(Method):
 
     def propose(self, context: Context) -> TokenTree:
         assert self.pool is not None
-        builder = TreeBuilder(context.root, max_depth=context.remaining - 1)
+        builder = TreeBuilder(context.root, max_depth=context.deepest)
         self.pool.hang(builder, 0, self.settings.guess_set_size, Source.PHRASE)
         self._last_level = self.window.attach(builder) if self.window else []
         return builder.build()

@@ -2,9 +2,9 @@
 sparse tree of their likeliest tokens is checked (arXiv 2401.10774).
 
 Which combinations of ranks are in the tree is decided once, by how often each rank of each head is
-right (section 2.3.3). The rule is exact here: the paper's typical acceptance, which changes the
-text's distribution, is left out. Tokens are chosen by rank, not drawn, so that rejection sampling
-takes each as certain.
+right (section 2.3.3). The rule is exact here; the paper's typical acceptance, which changes the
+text's distribution, is a rule that any method can be run under (`verify`). Tokens are chosen by
+rank, not drawn, so that rejection sampling takes each as certain.
 """
 
 from __future__ import annotations
@@ -20,16 +20,10 @@ from pydantic import Field
 from ouroboros_core import hyperparameters
 from ouroboros_core.hyperparameters import AUTO, Auto, fixed_values, upto
 from ouroboros_core.interfaces import RankedDrafter
-from ouroboros_core.methods.base import (
-    Adjustable,
-    Context,
-    Guesser,
-    Method,
-    Need,
-    Resources,
-    Shape,
-    TokenizedPrompt,
-)
+from ouroboros_core.methods.adjustable import Adjustable
+from ouroboros_core.methods.base import Guesser, Method, Resources, Shape
+from ouroboros_core.methods.needs import Need
+from ouroboros_core.methods.step import Context, TokenizedPrompt
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder, chain
 

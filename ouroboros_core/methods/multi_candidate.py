@@ -15,17 +15,11 @@ from pydantic import Field
 from ouroboros_core import hyperparameters
 from ouroboros_core.hyperparameters import AUTO, Auto, Counts
 from ouroboros_core.interfaces import Evaluation
-from ouroboros_core.methods.base import (
-    Adjustable,
-    Context,
-    Guesser,
-    Method,
-    Need,
-    Resources,
-    Shape,
-    TokenizedPrompt,
-)
+from ouroboros_core.methods.adjustable import Adjustable
+from ouroboros_core.methods.base import Guesser, Method, Resources, Shape
 from ouroboros_core.methods.drafting import DraftModel, Frontier
+from ouroboros_core.methods.needs import Need
+from ouroboros_core.methods.step import Context, TokenizedPrompt
 from ouroboros_core.sampling import without
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder
@@ -84,9 +78,12 @@ class MultiCandidate(Method):
             rank = self.resources.ranker(evaluation, tree, position, context.step, count)
             parents = dict(frontier)
             frontier.clear()
+            ranked = {parent: rank(parent) for parent in parents}
+            pairs = [(parent, token) for parent, tokens in ranked.items() for token in tokens]
+            shares = dict(zip(pairs, evaluation.confidences(pairs), strict=True))
             for parent, reach in parents.items():
-                tokens = rank(parent)
-                grown = self._branch(builder, evaluation, parent, tokens, context.step)
+                candidates = {token: shares[parent, token] for token in ranked[parent]}
+                grown = self._branch(builder, evaluation, parent, candidates, context.step)
                 frontier.update((node, reach * share) for node, share in grown.items())
         return builder.build()
 
@@ -95,15 +92,14 @@ class MultiCandidate(Method):
         builder: TreeBuilder,
         evaluation: Evaluation,
         parent: int,
-        tokens: list[int],
+        candidates: dict[int, float],
         step: int,
     ) -> Frontier:
-        """Add candidates behind a node; those that the text may go on from, with their
-        probabilities."""
+        """Add candidates (token -> probability) behind a node; those that the text may go on from,
+        with their probabilities."""
         drawn_from = self.resources.drawn_from(evaluation, parent)
         grown: Frontier = {}
-        for rank, token in enumerate(tokens):
-            share = evaluation.confidence(parent, token)
+        for rank, (token, share) in enumerate(candidates.items()):
             origin = Provenance(Source.DRAFT, step=step, rank=rank, confidence=round(share, 2))
             node = builder.add(token, parent, origin, drawn_from)
             assert node is not None

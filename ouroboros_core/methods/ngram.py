@@ -17,16 +17,9 @@ from pydantic import Field
 from ouroboros_core import hyperparameters
 from ouroboros_core.hyperparameters import AUTO, Auto, upto
 from ouroboros_core.lookup.ngrams import Counts
-from ouroboros_core.methods.base import (
-    Adjustable,
-    Context,
-    Guesser,
-    Method,
-    Resources,
-    Shape,
-    TokenizedPrompt,
-    VerificationResult,
-)
+from ouroboros_core.methods.adjustable import Adjustable
+from ouroboros_core.methods.base import Guesser, Method, Resources, Shape
+from ouroboros_core.methods.step import Context, TokenizedPrompt, VerificationResult
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder
 
@@ -87,7 +80,7 @@ class Ngram(Method):
     def propose(self, context: Context) -> TokenTree:
         builder = TreeBuilder(context.root)
         text = list(context.tokens[1 - self.settings.ngram_size :])
-        for _ in range(min(self.gamma, context.remaining - 1)):
+        for _ in range(min(self.gamma, context.deepest)):
             found = self.counts.likeliest(text)
             if found is None:
                 break

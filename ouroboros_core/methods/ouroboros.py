@@ -12,6 +12,7 @@ from prompt and text, too, and phrases of the text's last token stand beside the
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Annotated
 
@@ -23,19 +24,11 @@ from ouroboros_core.hyperparameters import AUTO, Auto, fixed_values, upto
 from ouroboros_core.interfaces import Output
 from ouroboros_core.lookup.lookahead_window import LookaheadWindow, columns_within
 from ouroboros_core.lookup.phrase_pool import PhrasePool, open_pool
-from ouroboros_core.methods.base import (
-    Adjustable,
-    Context,
-    Guesser,
-    Method,
-    Need,
-    Resources,
-    Shape,
-    StepBudget,
-    TokenizedPrompt,
-    VerificationResult,
-)
+from ouroboros_core.methods.adjustable import Adjustable
+from ouroboros_core.methods.base import Guesser, Method, Resources, Shape
 from ouroboros_core.methods.drafting import DraftModel
+from ouroboros_core.methods.needs import Need
+from ouroboros_core.methods.step import Context, StepBudget, TokenizedPrompt, VerificationResult
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Learned, Probabilities, Provenance, TokenTree, TreeBuilder
 from ouroboros_core.verify import verify
@@ -45,6 +38,10 @@ LONGEST = 16
 
 MOST_SUFFIXES = 8
 """Candidate suffixes proposed where their number is 'auto'."""
+
+
+FADING = 0.97
+"""What a draft pass still counts for at the next one."""
 
 
 @dataclass
@@ -66,6 +63,25 @@ class _Drafted:
     origin: Provenance
     drawn_from: Probabilities | None
     output: Output
+
+
+@dataclass
+class _Saving:
+    """How many draft passes the phrases in one save: a running mean that begins at one half, and
+    returns there where none are tried."""
+
+    tokens: float = 1.0
+    passes: float = 2.0
+
+    def of(self, rank: int) -> float:
+        """What the phrase of this rank saves, from 0 for the newest; older ones are right less
+        often, as `Provenance.prior` says."""
+        return self.tokens / self.passes / (1 + rank) ** 2
+
+    def note(self, tokens: int, tried: bool) -> None:
+        """A pass wrote `tokens` tokens of phrases."""
+        self.tokens = 1.0 + FADING * (self.tokens - 1.0) + tokens
+        self.passes = 2.0 + FADING * (self.passes - 2.0) + tried
 
 
 class Ouroboros(Method):
@@ -127,8 +143,7 @@ class Ouroboros(Method):
         self.gamma = upto(hyperparameters.gamma, LONGEST)
         self.suffixes = upto(hyperparameters.top_k_suffixes, MOST_SUFFIXES)
         self.draft = DraftModel(resources, adjustable=hyperparameters.gamma == AUTO)
-        self._proposal = _Proposal()
-        self._rows = 1
+        self._proposal, self._saving = _Proposal(), _Saving()
 
     @property
     def adjustable(self) -> Adjustable | None:
@@ -150,29 +165,23 @@ class Ouroboros(Method):
         self.pool = open_pool(
             self.resources.pool, settings.ngram_size, settings.guess_set_size, text
         )
-        phrases = settings.guess_set_size * (settings.ngram_size - 1)
-        fitting = max(1, columns_within(sizing.draft_rows, settings.ngram_size, phrases))
+        fitting = max(1, columns_within(sizing.draft_rows, settings.ngram_size))
         width: int = fitting if settings.window_size == AUTO else settings.window_size
         self.window = LookaheadWindow(
             width, settings.ngram_size, prompt.tokens, self.resources.rng()
         )
         self.columns = width if settings.lookahead_phrases else None
-        self._proposal = _Proposal()
+        self._proposal, self._saving = _Proposal(), _Saving()
         self.draft.start(prompt, max_new_tokens)
 
     def propose(self, context: Context) -> TokenTree:
         assert self.pool is not None
-        depth = context.remaining - 1
+        depth = context.deepest
         builder = TreeBuilder(context.root, max_depth=depth)
-        budget = context.budget
-        if self.settings.extended:
-            beside = TreeBuilder(context.root, max_depth=depth)
-            self.pool.hang(beside, 0, self.suffixes, Source.SUFFIX)
-            budget = budget.beside([beside.build()])
 
         # The draft, a chain.
         chain, ended = [0], False
-        for one in self._draft(context, min(self.gamma, depth), budget):
+        for one in self._draft(context, min(self.gamma, depth)):
             builder.note_output(chain[-1], one.output)
             node = builder.add(one.token, chain[-1], one.origin, one.drawn_from)
             assert node is not None
@@ -191,43 +200,58 @@ class Ouroboros(Method):
             self.pool.hang(builder, 0, self.suffixes, Source.SUFFIX)
         return builder.build()
 
-    def _draft(self, context: Context, limit: int, budget: StepBudget) -> list[_Drafted]:
+    def _draft(self, context: Context, limit: int) -> list[_Drafted]:
         """Up to `limit` draft tokens; each draft pass checks phrases, moves the window, and writes
         one token or several."""
         draft: list[_Drafted] = []
         reach = 1.0
-        while len(draft) < limit and budget.allows_pass(reach, self._rows):
+        while len(draft) < limit:
             text = (*context.tokens, *(drafted.token for drafted in draft))
-            for drafted in self._draft_pass(context, text)[: limit - len(draft)]:
+            tree, last_level = self._draft_tree(text[-1], context.budget)
+            if not context.budget.allows_pass(reach, len(tree)):
+                break
+            written = self._draft_pass(context, text, tree, last_level)
+            for drafted in written[: limit - len(draft)]:
                 draft.append(drafted)
                 reach *= drafted.origin.confidence or 0.0
                 if drafted.token in self.resources.stop_tokens:
                     return draft
         return draft
 
-    def _draft_pass(self, context: Context, text: tuple[int, ...]) -> list[_Drafted]:
+    def _draft_tree(self, root: int, budget: StepBudget) -> tuple[TokenTree, list[int]]:
+        """What a draft pass checks: phrases of the last token, as many as are worth their rows, and
+        the window; with the nodes of the window's last level."""
+        assert self.pool is not None
+        size, count = self.settings.ngram_size - 1, 0
+        known = min(self.settings.guess_set_size, self.pool.known(root))
+        while count < known and budget.allows_rows(self._saving.of(count), 1 + count * size, size):
+            count += 1
+        builder = TreeBuilder(root)
+        self.pool.hang(builder, 0, count, Source.PHRASE)
+        window = self.window.attach(builder) if self.columns else []
+        return builder.build(), window
+
+    def _draft_pass(
+        self, context: Context, text: tuple[int, ...], tree: TokenTree, last_level: list[int]
+    ) -> list[_Drafted]:
         """The draft tokens that one pass yields."""
         assert self.pool is not None
-        builder = TreeBuilder(text[-1])
-        self.pool.hang(builder, 0, self.settings.guess_set_size, Source.PHRASE)
-        last_level = self.window.attach(builder) if self.settings.lookahead_phrases else []
-        tree = builder.build()
         evaluation = self.draft.evaluate(text, tree)
         path, token = verify(
             tree, self.resources.chooser(evaluation, tree, len(text) - 1, context.step)
         )
+        self._saving.note(len(path), tried=tree.proposals > 1)
         if last_level:
             outputs = evaluation.argmax()
             for key, phrase in self.window.advance(
                 text[-1], [outputs[node] for node in last_level]
             ):
                 self.pool.insert(key, phrase, Learned.LOOKAHEAD, context.step)
-        self._rows = len(tree)
         written = (*(tree.tokens[node] for node in path), token)
+        asked = [*zip((0, *path), written, strict=True)]
         drafted = []
-        for one, node in zip(written, (0, *path), strict=True):
-            confidence = round(evaluation.confidence(node, one), 2)
-            origin = Provenance(Source.DRAFT, step=context.step, confidence=confidence)
+        for (node, one), share in zip(asked, evaluation.confidences(asked), strict=True):
+            origin = Provenance(Source.DRAFT, step=context.step, confidence=round(share, 2))
             drafted.append(
                 _Drafted(
                     one, origin, self.resources.drawn_from(evaluation, node), (evaluation, node)
@@ -245,7 +269,7 @@ class Ouroboros(Method):
             self._learn_fragments(result, said)
             self._correct_suffixes(result, said)
 
-    def _learn_fragments(self, result: VerificationResult, said: list[int]) -> None:
+    def _learn_fragments(self, result: VerificationResult, said: Sequence[int]) -> None:
         """Of the discarded draft, keep fragments that the target would have continued in the same
         way.
 
@@ -267,7 +291,7 @@ class Ouroboros(Method):
             if agrees and -1 not in phrase:
                 self.pool.insert(tokens[part[0]], phrase, Learned.VERIFICATION, result.context.step)
 
-    def _correct_suffixes(self, result: VerificationResult, said: list[int]) -> None:
+    def _correct_suffixes(self, result: VerificationResult, said: Sequence[int]) -> None:
         """Replace every suffix that was checked by what the target says instead."""
         assert self.pool is not None
         tip = self._proposal.chain[-1]

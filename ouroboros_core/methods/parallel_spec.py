@@ -2,6 +2,10 @@
 
 A draft costs one pass, however long it is. Its tokens do not know of each other: each is chosen
 from the drafter's probabilities at its place, which are what rejection sampling judges it by.
+
+There are no published settings: how long a draft can be is decided when a drafter is trained
+(`--group`), so that no value holds for every drafter; and the paper puts its own in the place of
+Medusa's and EAGLE's, whose trees it keeps, where the draft here is a chain.
 """
 
 from __future__ import annotations
@@ -14,16 +18,10 @@ from pydantic import Field
 from ouroboros_core import hyperparameters
 from ouroboros_core.hyperparameters import AUTO, Auto, upto
 from ouroboros_core.interfaces import GroupDrafter
-from ouroboros_core.methods.base import (
-    Adjustable,
-    Context,
-    Guesser,
-    Method,
-    Need,
-    Resources,
-    Shape,
-    TokenizedPrompt,
-)
+from ouroboros_core.methods.adjustable import Adjustable
+from ouroboros_core.methods.base import Guesser, Method, Resources, Shape
+from ouroboros_core.methods.needs import Need
+from ouroboros_core.methods.step import Context, TokenizedPrompt
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder, chain
 
@@ -66,7 +64,7 @@ class ParallelSpec(Method):
 
     def propose(self, context: Context) -> TokenTree:
         builder = TreeBuilder(context.root)
-        length = min(self.gamma, context.remaining - 1)
+        length = min(self.gamma, context.deepest)
         if length < 1 or len(context.tokens) < 2 or not context.budget.allows_pass():
             return builder.build()
         # Outputs depend on the depth alone, so that any chain asks for all of them.
@@ -74,10 +72,10 @@ class ParallelSpec(Method):
         evaluation = self.group.evaluate(context.tokens, line)
         position = len(context.tokens) - 1
         choose = self.resources.chooser(evaluation, line, position, context.step)
-        for place in range(length):
-            token = choose(place)
-            confidence = round(evaluation.confidence(place, token), 2)
-            origin = Provenance(Source.DRAFT, step=context.step, confidence=confidence)
+        drafted = [(place, choose(place)) for place in range(length)]
+        shares = evaluation.confidences(drafted)
+        for (place, token), share in zip(drafted, shares, strict=True):
+            origin = Provenance(Source.DRAFT, step=context.step, confidence=round(share, 2))
             builder.note_output(place, (evaluation, place))
             builder.add(token, place, origin, self.resources.drawn_from(evaluation, place))
             if token in self.resources.stop_tokens:

@@ -1,8 +1,8 @@
 """Prompt lookup decoding: what followed the last words earlier in the text is proposed again
 (Saxena 2023).
 
-As in the author's function, the tokens come from the first place that has all of them behind it.
-With `extended` they come from the newest places, and two that go on differently make a tree.
+As in the author's function, the tokens come from the first occurrence that has all of them behind
+it. With `extended` they come from the newest ones, and two that go on differently make a tree.
 """
 
 from __future__ import annotations
@@ -17,24 +17,17 @@ from ouroboros_core.hyperparameters import AUTO, Auto, fixed_values, upto
 from ouroboros_core.lookup.memory import of_kind
 from ouroboros_core.lookup.ngrams import Occurrences
 from ouroboros_core.lookup.session_text import SessionText
-from ouroboros_core.methods.base import (
-    Adjustable,
-    Context,
-    Guesser,
-    Method,
-    Need,
-    Resources,
-    Shape,
-    TokenizedPrompt,
-    VerificationResult,
-)
+from ouroboros_core.methods.adjustable import Adjustable
+from ouroboros_core.methods.base import Guesser, Method, Resources, Shape
 from ouroboros_core.methods.copying import copy_of
+from ouroboros_core.methods.needs import Need
+from ouroboros_core.methods.step import Context, TokenizedPrompt, VerificationResult
 from ouroboros_core.tree import TokenTree, TreeBuilder
 
 LONGEST = 10
 """Tokens copied where that is 'auto', of which as many are checked as pay; the author's number."""
 
-PLACES = 2
+CONTINUATIONS = 2
 """Different continuations proposed in one step, where it is extended."""
 
 OCCURRENCES = 32
@@ -42,7 +35,7 @@ OCCURRENCES = 32
 
 
 class PromptLookup(Method):
-    """The longest n-gram first; of its places the first, or extended, the newest."""
+    """The longest n-gram first; of its occurrences the first, or extended, the newest."""
 
     id = "prompt_lookup"
     name = "Prompt lookup"
@@ -72,7 +65,7 @@ class PromptLookup(Method):
         extended: bool = Field(
             False,
             description=(
-                "Beyond the original: copy from the two newest places that go on differently."
+                "Beyond the original: copy from the two newest occurrences that go on differently."
             ),
         )
 
@@ -108,7 +101,7 @@ class PromptLookup(Method):
         settings, text = self.settings, self.text
         self.session.follow(context.tokens)
         text.extend(self.session.tokens[len(text.tokens) :])
-        builder = TreeBuilder(context.root, max_depth=context.remaining - 1)
+        builder = TreeBuilder(context.root, max_depth=context.deepest)
         copies = 0
         if settings.extended:
             occurrences = text.earlier(settings.min_ngram, OCCURRENCES)
@@ -122,7 +115,7 @@ class PromptLookup(Method):
             ]
             builder.add_chain(copy, self.resources.stop_tokens)
             copies += len(builder) > grown
-            if copies == PLACES:
+            if copies == CONTINUATIONS:
                 break
         return builder.build()
 

@@ -11,16 +11,10 @@ from pydantic import Field, model_validator
 from ouroboros_core import hyperparameters
 from ouroboros_core.hyperparameters import AUTO, Auto, fixed_values, upto
 from ouroboros_core.lookup.ngrams import most_frequent
-from ouroboros_core.methods.base import (
-    Adjustable,
-    Context,
-    Guesser,
-    Method,
-    Need,
-    Resources,
-    Shape,
-    TokenizedPrompt,
-)
+from ouroboros_core.methods.adjustable import Adjustable
+from ouroboros_core.methods.base import Guesser, Method, Resources, Shape
+from ouroboros_core.methods.needs import Need
+from ouroboros_core.methods.step import Context, TokenizedPrompt
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder
 from ouroboros_core.verify import until_stop
@@ -28,8 +22,8 @@ from ouroboros_core.verify import until_stop
 LARGEST = 32
 """Nodes offered where their number is 'auto'."""
 
-PLACES = 128
-"""Continuations that are counted; of more, as many spread evenly over all."""
+OCCURRENCES = 128
+"""Occurrences that are read where their number is 'auto'."""
 
 
 class Rest(Method):
@@ -47,8 +41,9 @@ class Rest(Method):
     on_map = (Guesser.TEXT, Shape.TREE)
     needs = frozenset({Need.CORPUS})
 
-    published = fixed_values(max_suffix=16, min_suffix=2, span=10, tree_size=64)
-    """Those of the authors' code."""
+    published = fixed_values(max_suffix=16, min_suffix=2, span=10, occurrences=5000, tree_size=64)
+    """Those of the authors' code, where the occurrences are the first so many in alphabetical
+    order of what follows."""
 
     class Hyperparameters(hyperparameters.Hyperparameters):
         max_suffix: int = Field(
@@ -58,6 +53,14 @@ class Rest(Method):
             1, ge=1, le=64, description="Shortest suffix that is looked for in the corpus."
         )
         span: int = Field(8, ge=1, le=32, description="Tokens taken behind each occurrence.")
+        occurrences: Annotated[int, Ge(1), Le(5000)] | Auto = Field(
+            AUTO,
+            examples=[OCCURRENCES],
+            description=(
+                "Occurrences that are read, spread evenly over all where there are more; "
+                f"auto: {OCCURRENCES}."
+            ),
+        )
         tree_size: Annotated[int, Ge(1), Le(64)] | Auto = Field(
             AUTO,
             examples=[6],
@@ -77,6 +80,7 @@ class Rest(Method):
         super().__init__(hyperparameters, resources)
         self.settings = hyperparameters
         self.size = upto(hyperparameters.tree_size, LARGEST)
+        self.occurrences = upto(hyperparameters.occurrences, OCCURRENCES)
 
     @property
     def adjustable(self) -> Adjustable | None:
@@ -89,14 +93,14 @@ class Rest(Method):
     def propose(self, context: Context) -> TokenTree:
         corpus, settings = self.resources.corpus, self.settings
         assert corpus is not None
-        builder = TreeBuilder(context.root, max_depth=context.remaining - 1)
+        builder = TreeBuilder(context.root, max_depth=context.deepest)
         self.end.extend(context.tokens[self.end.read :])
         found = self.end.found
         if found and found.length >= settings.min_suffix and context.remaining > 1:
-            span = min(settings.span, context.remaining - 1)
+            span = min(settings.span, context.deepest)
             nodes: list[int] = []
             children: Counter[int] = Counter()
-            followed = corpus.continuations(found, span, PLACES)
+            followed = corpus.continuations(found, span, self.occurrences)
             whole = (until_stop(tokens, self.resources.stop_tokens) for tokens in followed)
             for token, parent in most_frequent(whole, self.size):
                 origin = Provenance(

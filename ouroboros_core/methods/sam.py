@@ -17,9 +17,12 @@ from pydantic import Field
 
 from ouroboros_core import hyperparameters
 from ouroboros_core.hyperparameters import AUTO, Auto, fixed_values, upto
-from ouroboros_core.methods.base import Adjustable, Guesser, Method, Need, Resources, Shape
+from ouroboros_core.methods.adjustable import Adjustable
+from ouroboros_core.methods.base import Guesser, Method, Resources, Shape
 from ouroboros_core.methods.combine import Combination
 from ouroboros_core.methods.copying import Copying
+from ouroboros_core.methods.needs import Need
+from ouroboros_core.sources import Source
 
 LONGEST = 24
 """Tokens copied at most where that is 'auto'."""
@@ -51,11 +54,14 @@ class Sam(Combination):
         len_threshold=5,
         len_bias=5,
         alpha=16.0,
+        copy_from="first",
         auxiliary="token_recycling",
+        auxiliary_size=60,
         extended=False,
     )
-    """Those of the authors' code, where a copy has its full length whatever the match: 16 times 5
-    tokens are more than 40."""
+    """Those of the authors' code (github.com/hyx1999/SAM-Decoding, samd), where a copy has its full
+    length whatever the match: 16 times 5 tokens are more than 40. Without an auxiliary, their code
+    has other amounts: n_predicts=59, len_threshold=1, len_bias=0 and alpha=4."""
 
     class Hyperparameters(hyperparameters.Hyperparameters):
         n_predicts: Annotated[int, Ge(1), Le(63)] | Auto = Field(
@@ -82,10 +88,25 @@ class Sam(Combination):
             allow_inf_nan=False,
             description="Copied tokens for each matched one.",
         )
+        copy_from: Literal["newest", "first"] = Field(
+            "newest",
+            description=(
+                "The occurrence of a match that is copied: the newest, or in a corpus what is most "
+                "frequent; or the first, as in the authors' code."
+            ),
+        )
         auxiliary: Literal["token_recycling", "speculative", "ouroboros", "eagle2", "none"] = Field(
             "token_recycling",
             description=(
                 "The method that drafts where no match is long enough, at its default settings."
+            ),
+        )
+        auxiliary_size: Annotated[int, Ge(1), Le(80)] | Auto = Field(
+            AUTO,
+            examples=[8],
+            description=(
+                "Nodes of Token Recycling's static tree, where that drafts; 60 are those of the "
+                "authors' code."
             ),
         )
         extended: bool = Field(
@@ -112,6 +133,7 @@ class Sam(Combination):
             alpha=hyperparameters.alpha,
             several=extended,
             alone=auxiliary is None,
+            first=hyperparameters.copy_from == "first",
         )
         members: list[Method] = [copies]
         if auxiliary is not None:
@@ -128,8 +150,14 @@ class Sam(Combination):
             return {}
         extended = hyperparameters.extended or name == "token_recycling"
         fixed = hyperparameters.n_predicts != AUTO
-        return {AUXILIARY: (name, {"fixed": fixed, "extended": extended})}
+        settings: dict[str, Any] = {"fixed": fixed, "extended": extended}
+        if name == "token_recycling" and hyperparameters.auxiliary_size != AUTO:
+            settings["tree_size"] = hyperparameters.auxiliary_size
+        return {AUXILIARY: (name, settings)}
 
     @property
     def adjustable(self) -> Adjustable | None:
-        return Adjustable() if self.settings.n_predicts == AUTO else None
+        if self.settings.n_predicts != AUTO:
+            return None
+        whole = self.settings.auxiliary_size != AUTO
+        return Adjustable(always=frozenset({Source.RECYCLED} if whole else ()))

@@ -10,19 +10,12 @@ from pydantic import Field
 
 from ouroboros_core import hyperparameters
 from ouroboros_core.hyperparameters import AUTO, Auto, fixed_values, upto
-from ouroboros_core.methods.base import (
-    Adjustable,
-    Context,
-    Guesser,
-    Method,
-    Need,
-    Resources,
-    Shape,
-    TokenizedPrompt,
-)
-from ouroboros_core.methods.drafting import DraftModel
-from ouroboros_core.sources import Source
-from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder
+from ouroboros_core.methods.adjustable import Adjustable
+from ouroboros_core.methods.base import Guesser, Method, Resources, Shape
+from ouroboros_core.methods.drafting import DraftModel, drafted_chain
+from ouroboros_core.methods.needs import Need
+from ouroboros_core.methods.step import Context, TokenizedPrompt
+from ouroboros_core.tree import TokenTree
 
 LONGEST = 16
 """Draft tokens at most where that is 'auto'."""
@@ -64,20 +57,4 @@ class Speculative(Method):
         self.draft.start(prompt, max_new_tokens)
 
     def propose(self, context: Context) -> TokenTree:
-        builder = TreeBuilder(context.root)
-        text, reach = context.tokens, 1.0
-        for _ in range(min(self.gamma, context.remaining - 1)):
-            if not context.budget.allows_pass(reach):
-                break
-            root = TreeBuilder(text[-1]).build()
-            evaluation = self.draft.evaluate(text, root)
-            token = self.resources.chooser(evaluation, root, len(text) - 1, context.step)(0)
-            confidence = evaluation.confidence(0, token)
-            origin = Provenance(Source.DRAFT, step=context.step, confidence=round(confidence, 2))
-            tip = len(builder) - 1
-            builder.note_output(tip, (evaluation, 0))
-            builder.add(token, tip, origin, self.resources.drawn_from(evaluation, 0))
-            text, reach = (*text, token), reach * confidence
-            if token in self.resources.stop_tokens:
-                break
-        return builder.build()
+        return drafted_chain(self.resources, self.draft, context, self.gamma)

@@ -27,17 +27,11 @@ from ouroboros_core.errors import InvalidInput
 from ouroboros_core.hyperparameters import AUTO, Auto, fixed_values, upto
 from ouroboros_core.interfaces import Evaluation, Mixture, Output, Superposing
 from ouroboros_core.lookup.interpolation import Interpolation
-from ouroboros_core.methods.base import (
-    Adjustable,
-    Context,
-    Guesser,
-    Method,
-    Need,
-    Resources,
-    Shape,
-    TokenizedPrompt,
-)
+from ouroboros_core.methods.adjustable import Adjustable
+from ouroboros_core.methods.base import Guesser, Method, Resources, Shape
 from ouroboros_core.methods.drafting import DraftModel
+from ouroboros_core.methods.needs import Need
+from ouroboros_core.methods.step import Context, TokenizedPrompt
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder
 
@@ -130,7 +124,7 @@ class Superposed(Method):
         self.ngrams.extend(context.tokens[len(self.ngrams) :])
         drafts, ended = [_Draft()], list[_Draft]()
         outputs: list[Output] = []
-        for place in range(min(self.gamma, context.remaining - 1)):
+        for place in range(min(self.gamma, context.deepest)):
             reach = min(1.0, sum(draft.reach for draft in drafts))
             if not drafts or not context.budget.allows_pass(reach):
                 break

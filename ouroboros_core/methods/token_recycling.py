@@ -11,31 +11,50 @@ from pydantic import Field
 from ouroboros_core import hyperparameters
 from ouroboros_core.hyperparameters import AUTO, Auto, fixed_values, upto
 from ouroboros_core.lookup.memory import of_kind
-from ouroboros_core.lookup.successors import Successors, grow, template
-from ouroboros_core.methods.base import (
-    Adjustable,
-    Context,
-    Guesser,
-    Method,
-    Need,
-    Resources,
-    Shape,
-    TokenizedPrompt,
-    VerificationResult,
-)
+from ouroboros_core.lookup.successors import Successors, by_children, grow, template
+from ouroboros_core.methods.adjustable import Adjustable
+from ouroboros_core.methods.base import Guesser, Method, Resources, Shape
+from ouroboros_core.methods.needs import Need
+from ouroboros_core.methods.step import Context, TokenizedPrompt, VerificationResult
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Learned, Provenance, TokenTree, TreeBuilder
 
-CHANCES = (0.41, 0.10, 0.048, 0.034, 0.027, 0.019, 0.016, 0.014, 0.009, 0.009)
-"""How often the target's choice after a known token is the candidate of each rank that was kept the
-last time.
+AUTHORS = (
+    *(8,),
+    *(8, 4, 3, 2, 1, 1, 1, 1),
+    *(8, 3, 2, 1, 1, 1, 1, 1, 2, 1, 0, 0, 1, 0, 0, 1, 0, 1, 1, 0, 0),
+    *(5, 2, 1, 1, 1, 0, 0, 0, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 1, 0, 0, 1, 1, 0, 0),
+    *(3, 1, 1, 0, 0, 1, 0, 0, 0, 0, 1, 0, 1, 0, 0),
+    *(2, 0, 0, 1),
+)
+"""Children of each node of the authors' static tree, level by level from the root, those of the
+last ones, which have none, left out.
 
-Measured along the plain texts of the embedded target on 48 prompts of Spec-Bench's groups; 80% of
-the tokens were known.
+Their code, version 2.2.2 of the tree: 8, 21, 25, 15, 8 and 3 nodes
+(github.com/Luowaterbi/TokenRecycling, model/recycling/tree_template_.py).
 """
 
+WHOLE = sum(AUTHORS)
+"""Nodes of the authors' tree."""
+
+SAM_DECODING = (
+    *(7,),
+    *(6, 5, 3, 2, 2, 1, 1),
+    *(3, 2, 2, 1, 1, 0, 3, 2, 1, 1, 0, 1, 1, 0, 1, 0, 1, 0, 1, 0),
+    *(2, 1, 0, 1, 0, 0, 0, 0, 0, 2, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0),
+    *(2, 0, 1, 0, 1),
+)
+"""Children of each node of the static tree that drafts in the code of SAM-Decoding's authors, in
+the same order.
+
+7, 20, 21, 8 and 4 nodes (github.com/hyx1999/SAM-Decoding, samd/config/token_recycle.json).
+"""
+
+STATIC = {sum(counts): counts for counts in (AUTHORS, SAM_DECODING)}
+"""The published trees, by their nodes."""
+
 DEPTH = 6
-"""Levels of the static tree, as in the paper."""
+"""Levels of a smaller static tree, as many as the authors' has."""
 
 LARGEST = 32
 """Nodes of the template where their number is 'auto'."""
@@ -56,18 +75,21 @@ class TokenRecycling(Method):
     on_map = (Guesser.TARGET, Shape.TREE)
     uses = frozenset({Need.MEMORY})
 
-    published = fixed_values(candidates=8, tree_size=80, extended=False)
-    """Section 4.1 and the authors' static tree. There the matrix outlives a question; here it
-    does in a warm run."""
+    published = fixed_values(candidates=8, tree_size=WHOLE, extended=False)
+    """Section 4.1, with the static tree of the authors' code. There the matrix outlives a question;
+    here it does in a warm run."""
 
     class Hyperparameters(hyperparameters.Hyperparameters):
         candidates: int = Field(
             8, ge=1, le=10, description="Likeliest tokens kept after each token."
         )
-        tree_size: Annotated[int, Ge(1), Le(80)] | Auto = Field(
+        tree_size: Annotated[int, Ge(1), Le(WHOLE)] | Auto = Field(
             AUTO,
             examples=[8],
-            description="Nodes of the static tree, or as many of 32 as are worth checking.",
+            description=(
+                "Nodes of the static tree, 80 being the authors' own and 60 SAM-Decoding's, or as "
+                "many of 32 as are worth checking."
+            ),
         )
         extended: bool = Field(
             False,
@@ -80,8 +102,7 @@ class TokenRecycling(Method):
         super().__init__(hyperparameters, resources)
         self.settings = hyperparameters
         self.known = Successors(self.settings.candidates)
-        size = upto(self.settings.tree_size, LARGEST)
-        self.shape = template(CHANCES[: self.settings.candidates], size, DEPTH)
+        self.shape = static_tree(self.settings.candidates, upto(self.settings.tree_size, LARGEST))
 
     @property
     def adjustable(self) -> Adjustable | None:
@@ -100,7 +121,7 @@ class TokenRecycling(Method):
                 self.known.learn(token, candidates)
 
     def propose(self, context: Context) -> TokenTree:
-        builder = TreeBuilder(context.root, max_depth=context.remaining - 1)
+        builder = TreeBuilder(context.root, max_depth=context.deepest)
         nodes: list[int | None] = []
         for token, parent, rank in grow(self.known, context.root, self.shape):
             above = nodes[parent] if parent >= 0 else 0
@@ -118,3 +139,12 @@ class TokenRecycling(Method):
         candidates = checked.evaluation.likeliest(self.settings.candidates)
         for node in (*candidates, 0, *checked.path):
             self.known.learn(checked.tree.tokens[node], candidates[node])
+
+
+def static_tree(candidates: int, size: int) -> list[tuple[int, int]]:
+    """A published tree where it has the size of one; another is made of the paths that are
+    likeliest to be right by what is expected of each of the first `candidates` ranks."""
+    if size in STATIC:
+        return by_children(STATIC[size])
+    ranks = (Provenance(Source.RECYCLED, rank=rank) for rank in range(candidates))
+    return template([rank.prior(1) for rank in ranks], size, DEPTH)

@@ -3,8 +3,8 @@
 Copies from the text, a corpus and the text that is expected, recycled candidates, phrases of a
 lookahead window, and an EAGLE-2 tree or a draft with its candidate suffixes hang off one root;
 equal prefixes are merged. The tree is cut where further nodes cost more time than they can be
-expected to save, and the draft is asked last, and only if what it may add to the rest is worth its
-passes (`adaptive`). What methods named after a paper do beyond it only on request is on here:
+expected to save, and the draft is asked only as long as its passes are worth their time
+(`adaptive`). What methods named after a paper do beyond it only on request is on here:
 Ouroboros' draft is `extended`. Prompt and text are copied from anyway, so that recycled candidates
 and window need no more of them.
 """
@@ -19,9 +19,12 @@ from pydantic import Field
 from ouroboros_core import hyperparameters
 from ouroboros_core.hyperparameters import AUTO, Auto
 from ouroboros_core.lookup.lookahead_window import columns_within
-from ouroboros_core.methods.base import Adjustable, Method, Need, Resources, TokenizedPrompt
+from ouroboros_core.methods.adjustable import Adjustable
+from ouroboros_core.methods.base import Method, Resources
 from ouroboros_core.methods.combine import Combination
 from ouroboros_core.methods.copying import Copying
+from ouroboros_core.methods.needs import Need
+from ouroboros_core.methods.step import TokenizedPrompt
 
 NGRAM_SIZE = 5
 GUESS_SET_SIZE = 7
@@ -89,7 +92,7 @@ class Union(Combination):
         chosen: dict[str, tuple[str, dict[str, Any]]] = {}
         drafts: dict[Need, tuple[str, dict[str, Any]]] = {
             Need.HEAD: ("eagle2", {}),
-            Need.DRAFT_MODEL: ("ouroboros", {"ngram_size": NGRAM_SIZE, "extended": True}),
+            Need.DRAFT_MODEL: ("ouroboros", {"lookahead_phrases": False, "extended": True}),
         }
         drafting = next((draft for need, draft in drafts.items() if resources.has(need)), None)
         if drafting and hyperparameters.drafting:

@@ -24,6 +24,8 @@ from ouroboros_core.models.engine import Decoder, Engine, Product, decoder, prod
 from ouroboros_core.models.evaluation import TorchEvaluation, candidates_of
 from ouroboros_core.models.kv_cache import TreeCache
 from ouroboros_core.models.masks import Masks, packed_visibility
+from ouroboros_core.models.native.blocks import BlocksOf
+from ouroboros_core.models.native.decoder import NativeDecoder, NativeProduct
 from ouroboros_core.models.skips import NOTHING, Skips
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder
@@ -37,6 +39,9 @@ PROJECTED = 1 << 25
 
 TREE_ROOM = 256
 """Rows kept free behind the context for the trees of a run."""
+
+EVERY_ROW = 1 << 30
+"""Rows of any pass, at most."""
 
 PACKED_CONTEXT = 64
 """Up to this many missing context rows travel in the same pass as the tree."""
@@ -74,7 +79,7 @@ class CausalLM:
                 config, "original_max_position_embeddings", None
             )
             self.max_length = min(self.max_length, original or self.max_length)
-        self.passes = 0
+        self.passes = self.rows = 0
         self.layers = int(config.num_hidden_layers)
         self._masks = Masks(
             self.dtype,
@@ -86,6 +91,8 @@ class CausalLM:
         )
         self.engine: Engine = engine
         self._decoder: Decoder | None = None
+        self._blocks: BlocksOf = {}
+        self._block_rows = 0
         if engine != "transformers":
             self._decoder = decoder(engine, model.base_model)
             self._project = self._projection()
@@ -100,7 +107,41 @@ class CausalLM:
         head = self.model.get_output_embeddings()
         part = slice(self.vocabulary) if self._outputs is None else self._outputs
         bias = None if head.bias is None else head.bias.detach()[part]
-        return product(self.engine, head.weight.detach()[part], bias)
+        found = product(self.engine, head.weight.detach()[part], bias)
+        blocks = self._blocks.get("output", self._blocks.get("token_embd"))
+        if blocks is not None and isinstance(found, NativeProduct):
+            found.add_blocks(blocks.rows(part if isinstance(part, slice) else part.numpy()))
+            found.block_rows = self._block_rows
+        return found
+
+    def add_blocks(self, blocks: BlocksOf) -> int:
+        """Keep the weights of the native pass as blocks of a GGUF file, too, where these come to
+        the same numbers; how many products have some. `read_blocks` says when they are read."""
+        if not isinstance(self._decoder, NativeDecoder):
+            return 0
+        self._blocks = blocks
+        self._project = self._projection()
+        head = isinstance(self._project, NativeProduct) and self._project.in_blocks is not None
+        return self._decoder.add_blocks(blocks) + head
+
+    def read_blocks(self, rows: int) -> None:
+        """From now on passes over up to so many rows read the weights in blocks, where there are
+        any; the others read bfloat16. The logits are the same to the bit."""
+        self._block_rows = rows
+        for part in (self._decoder, self._project):
+            if isinstance(part, NativeDecoder | NativeProduct):
+                part.block_rows = rows
+
+    @property
+    def weights(self) -> str:
+        """In what format the native pass reads the weights, in words; '' where it does not
+        compute."""
+        if self.engine != "native":
+            return ""
+        if not 0 < self._block_rows < EVERY_ROW:
+            return "blocks" if self._block_rows else "bf16"
+        rows = self._block_rows
+        return f"blocks up to {rows} {'row' if rows == 1 else 'rows'}, then bf16"
 
     def limit(self, vocabulary: int) -> None:
         """Score only the first so many token ids from now on, because a draft knows no more."""
@@ -127,7 +168,8 @@ class CausalLM:
 
     def reset(self) -> None:
         """Forget every token and give the cache's memory back."""
-        self._cache = TreeCache(self.layers + (self._depths is not None))
+        layers = self.layers + (self._depths is not None)
+        self._cache = TreeCache(layers, zeroed=self.engine == "static")
         self._context: tuple[int, ...] = ()
         self._tree: TokenTree | None = None
         self.borrower = None
@@ -226,10 +268,7 @@ class CausalLM:
     def memory(self, context: Sequence[int]) -> tuple[torch.Tensor, torch.Tensor]:
         """Keys and values [key-value heads, len(context) - 1, width] that the last layer keeps of
         all tokens but the last, which must not be the only one."""
-        context = tuple(context)
-        kept = self._rewind(context)
-        if kept < len(context) - 1:
-            self._fill(context, kept)
+        self.hold(tuple(context))
         layer, count = self._cache.layers[self.layers - 1], len(context) - 1
         return layer.keys[0, :, :count], layer.values[0, :, :count]
 
@@ -283,6 +322,7 @@ class CausalLM:
             [missing + n for n in nodes],
         )
         self.passes += 1
+        self.rows += len(tree)
         self._context, self._tree = context, tree
         return TorchEvaluation(logits, nodes, tree, self._outputs, self.vocabulary, context)
 
@@ -340,6 +380,7 @@ class CausalLM:
             embeddings,
         )
         self.passes += 1
+        self.rows += len(fresh)
         self._context, self._tree = context, tree
         mixtures = () if mixture is None else (*evaluation.mixtures, mixture)
         return evaluation.joined(logits, nodes, tree, mixtures)
@@ -371,11 +412,10 @@ class CausalLM:
         return kept
 
     def _fill(self, context: tuple[int, ...], kept: int, candidates: int = 0) -> Candidates:
-        """Compute context rows from `kept` up to the last token, in chunks; of each chunk only the
-        last row is projected.
+        """Compute context rows from `kept` up to the last token, in chunks.
 
-        Where `candidates` are wanted the last row of every token is, and the likeliest tokens
-        behind it come back.
+        Where `candidates` are wanted the last row of every token meets the output matrix, and the
+        likeliest tokens behind it come back; otherwise no row does.
         """
         end = len(context) - 1
         likeliest: Candidates = {}
@@ -394,10 +434,10 @@ class CausalLM:
                 context[start:stop],
                 range(start, stop),
                 np.tri(count, dtype=np.bool_),
-                wanted or [count - 1],
+                wanted,
             )
             if wanted:
-                found = candidates_of(logits, candidates, self._outputs).tolist()
+                found = candidates_of(logits, candidates, self._outputs)
                 likeliest |= zip((context[start + n] for n in wanted), found, strict=True)
             self._context = context[:stop]
         return likeliest
@@ -439,7 +479,7 @@ class CausalLM:
             if part is None:
                 self._seen = {**dict(zip(depths, states, strict=True)), self.layers: hidden}
                 self._note_features(past)
-            return self._project(hidden if len(wanted) == len(tokens) else hidden[wanted])
+            return self._projected(hidden, wanted)
         given: dict[str, torch.Tensor] = (
             {"input_ids": torch.tensor([tokens], device=device)}
             if embeddings is None
@@ -452,12 +492,20 @@ class CausalLM:
                 position_ids=places,
                 past_key_values=self._cache,
                 use_cache=True,
-                logits_to_keep=torch.tensor(wanted, device=device),
+                # A row at least: not every model's code can do with none.
+                logits_to_keep=torch.tensor(wanted or [len(tokens) - 1], device=device),
             )
         if part is None:
             self._note_features(past)
-        logits: torch.Tensor = output.logits[0, :, : self.vocabulary]
+        logits: torch.Tensor = output.logits[0, : len(wanted), : self.vocabulary]
         return logits if self._outputs is None else logits[:, self._outputs]
+
+    def _projected(self, hidden: torch.Tensor, wanted: Sequence[int]) -> torch.Tensor:
+        """Logits [len(wanted), vocabulary or outputs] of some rows of hidden [rows, width]."""
+        if not wanted:
+            columns = self.vocabulary if self._outputs is None else len(self._outputs)
+            return hidden.new_empty(0, columns)
+        return self._project(hidden if len(wanted) == len(hidden) else hidden[wanted])
 
     def _note_features(self, past: int) -> None:
         if self._depths is not None:

@@ -273,7 +273,7 @@ class EagleDrafter:
     def __init__(self, head: EagleHead, target: CausalLM, name: str = "eagle") -> None:
         target.keep_features(head.config.depths)
         self.head, self.target, self.name = head, target, name
-        self.passes = 0
+        self.passes = self.rows = 0
         engine = target.engine
         self._ids = head.outputs.long()
         self._project = self._projection()
@@ -352,6 +352,7 @@ class EagleDrafter:
             )
         root = TreeBuilder(context[-1]).build()
         guessed = self._read(context)
+        self.rows += 1
         logits = self._logits(guessed)
         evaluation = HeadEvaluation(logits, [0], root, self._outputs, self.vocabulary, context)
         evaluation.features = guessed
@@ -388,6 +389,7 @@ class EagleDrafter:
         )
         sees = tree.ancestors[known:, 1:]
         guessed = self._pass(features, [tree.tokens[node] for node in fresh], positions, sees)
+        self.rows += len(fresh)
         extended = HeadEvaluation(
             torch.cat([evaluation.all_logits, self._logits(guessed)]),
             range(len(tree)),

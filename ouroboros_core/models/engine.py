@@ -9,13 +9,14 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from ouroboros_core.models import fused
+from ouroboros_core.models import fused, static
 from ouroboros_core.models.kv_cache import TreeCache
 from ouroboros_core.models.native import decoder as native
 from ouroboros_core.models.skips import NOTHING, Skips
 
-Engine = Literal["native", "compact", "transformers"]
-"""native: `native.decoder`; compact: `fused`; transformers: the model's own forward."""
+Engine = Literal["native", "compact", "static", "transformers"]
+"""native: `native.decoder`; compact: `fused`; static: `static`, only where it is asked for;
+transformers: the model's own forward."""
 
 Product = Callable[[torch.Tensor], torch.Tensor]
 
@@ -57,4 +58,6 @@ def decoder(engine: Engine, body: Any) -> Decoder:
     """The layers of a transformers base model."""
     if engine == "native" and native.fits(body):
         return native.NativeDecoder(body)
+    if engine == "static":
+        return static.StaticDecoder(body)
     return fused.FusedDecoder(body)

@@ -2,32 +2,48 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
 from ouroboros_core.interfaces import Mixture
+from ouroboros_core.models.native.choose import Chooser, chooser
 from ouroboros_core.tree import TokenTree
 
 BLOCK = 128
 """Columns of a block of logits."""
 
 
-def candidates_of(logits: torch.Tensor, k: int, outputs: torch.Tensor | None) -> torch.Tensor:
+def candidates_of(logits: torch.Tensor, k: int, outputs: torch.Tensor | None) -> list[list[int]]:
     """The token ids [rows, k] of the largest logits [rows, columns], the largest first; fewer where
     there are fewer columns."""
-    chosen = _largest(logits, min(k, logits.shape[-1]))
-    return chosen if outputs is None else outputs[chosen]
+    found: list[list[int]] = _ids(_largest(logits, min(k, logits.shape[-1])), outputs)
+    return found
 
 
-def _largest(logits: torch.Tensor, k: int) -> torch.Tensor:
+def _ids(columns: Any, outputs: torch.Tensor | None) -> Any:
+    """The token ids of some columns, a tensor or an array, in lists."""
+    if outputs is None:
+        return columns.tolist()
+    ids: Any = outputs if isinstance(columns, torch.Tensor) else outputs.numpy()
+    return ids[columns].tolist()
+
+
+def _largest(logits: torch.Tensor, k: int) -> torch.Tensor | npt.NDArray[np.int32]:
     """Columns [rows, k] of the largest logits. The k largest lie in the k blocks with the largest
     maxima, so that only those are sorted: a tenth of the time of `topk` over a vocabulary.
     """
     rows, columns = logits.shape
-    if columns % BLOCK or columns < BLOCK * BLOCK or k > BLOCK // 4:
+    blockwise = columns % BLOCK == 0 and columns >= BLOCK * BLOCK and k <= BLOCK // 4
+    native = chooser(logits)
+    if native is not None:
+        return native.top(k, BLOCK if blockwise else 0)
+    if not blockwise:
         return logits.topk(k).indices
     blocks = logits.view(rows, -1, BLOCK)
     best = blocks.amax(-1).topk(k).indices
@@ -83,32 +99,66 @@ class TorchEvaluation:
 
     def argmax(self) -> list[int]:
         if self._argmax is None:
-            chosen = self._logits.argmax(-1)
-            best = (chosen if self._outputs is None else self._outputs[chosen]).tolist()
+            native = self._native
+            best = _ids(native.argmax() if native else self._logits.argmax(-1), self._outputs)
             self._argmax = [-1] * self._size
             for node, row in self._row.items():
                 self._argmax[node] = best[row]
         return self._argmax
 
     def likeliest(self, k: int) -> dict[int, list[int]]:
-        best = candidates_of(self._logits, k, self._outputs).tolist()
+        best = candidates_of(self._logits, k, self._outputs)
         return {node: best[row] for node, row in self._row.items()}
 
+    @cached_property
+    def _native(self) -> Chooser | None:
+        return chooser(self._logits)
+
     def scored(self, nodes: Sequence[int], k: int) -> list[list[tuple[int, float]]]:
-        logits = self._logits[[self._row[node] for node in nodes]].float()
-        best = logits.topk(min(k, logits.shape[-1]))
-        scores = (best.values - logits.logsumexp(-1, keepdim=True)).tolist()
-        ids = (best.indices if self._outputs is None else self._outputs[best.indices]).tolist()
-        return [[*zip(some, of, strict=True)] for some, of in zip(ids, scores, strict=True)]
+        rows, k = [self._row[node] for node in nodes], min(k, self._logits.shape[-1])
+        columns: torch.Tensor | npt.NDArray[np.int32]
+        scores: torch.Tensor | npt.NDArray[np.float32]
+        if self._native is not None:
+            columns, scores = self._native.scored(rows, k)
+        else:
+            logits = self._logits[rows].float()
+            values, columns = logits.topk(k)
+            scores = values - logits.logsumexp(-1, keepdim=True)
+        pairs = zip(_ids(columns, self._outputs), scores.tolist(), strict=True)
+        return [[*zip(ids, of, strict=True)] for ids, of in pairs]
 
     def confidence(self, node: int, token: int) -> float:
-        row = self._logits[self._row[node]].float()
-        column = token
-        if self._outputs is not None:
-            column = int(torch.searchsorted(self._outputs, token))
-            if column == len(self._outputs) or int(self._outputs[column]) != token:
-                return 0.0
-        return float((row[column] - row.logsumexp(-1)).exp())
+        return self.confidences([(node, token)])[0]
+
+    def confidences(self, asked: Sequence[tuple[int, int]]) -> list[float]:
+        if not asked:
+            return []
+        if self._native is not None:
+            return [self._natively(self._native, self._row[node], token) for node, token in asked]
+        rows = sorted({self._row[node] for node, _ in asked})
+        logits = self._logits[rows].float()
+        places = [rows.index(self._row[node]) for node, _ in asked]
+        tokens = torch.tensor([token for _, token in asked], device=logits.device)
+        if self._outputs is None:
+            chosen = logits[places, tokens]
+        else:  # found on the device, which is then waited for once
+            columns = torch.searchsorted(self._outputs, tokens).clamp_(max=len(self._outputs) - 1)
+            missing = self._outputs[columns] != tokens
+            chosen = logits[places, columns].masked_fill(missing, -torch.inf)
+        shares: list[float] = (chosen - logits.logsumexp(-1)[places]).exp().tolist()
+        return shares
+
+    def _natively(self, native: Chooser, row: int, token: int) -> float:
+        column = self._column(token)
+        return 0.0 if column is None else math.exp(native.log_probability(row, column))
+
+    def _column(self, token: int) -> int | None:
+        """Where a token's logit stands; None for one that the model cannot write."""
+        if self._outputs is None:
+            return token
+        outputs = self._outputs.numpy()
+        place = int(outputs.searchsorted(token))
+        return place if place < len(outputs) and outputs[place] == token else None
 
     def logits(self, node: int) -> npt.NDArray[np.floating]:
         row = self._logits[self._row[node]]

@@ -25,6 +25,13 @@ FAMILY = {"llama", "mistral", "qwen2", "qwen3"}
 
 Product = Callable[[torch.Tensor], torch.Tensor]
 
+BLOCK = 64
+"""Rows of a long chunk whose attention is computed at once on a CPU."""
+
+Block = tuple[int, int, torch.Tensor | None]
+"""Rows from the first number up to the second, and their mask over the keys up to the last of
+them."""
+
 
 def fits(model: Any) -> bool:
     """Whether a transformers model (with or without its output layer) is of the family, in the one
@@ -39,6 +46,7 @@ def fits(model: Any) -> bool:
         and getattr(config, "partial_rotary_factor", None) in (None, 1.0)
         and not hasattr(config, "quantization_config")
         and not hasattr(model, "hf_device_map")
+        and not getattr(model, "_tp_size", None)
     )
 
 
@@ -101,18 +109,37 @@ class _Layer:
         x: torch.Tensor,
         cos: torch.Tensor,
         sin: torch.Tensor,
-        mask: torch.Tensor | None,
+        blocks: Sequence[Block],
         keys: torch.Tensor,
         values: torch.Tensor,
         past: int,
         beside: torch.Tensor | None = None,
     ) -> torch.Tensor:
         """x [rows, model width] after the attention; keys, values [1, shared heads, capacity,
-        width], written at past..past+rows.
+        width], written at past..past+rows. blocks: all rows, in order
 
         cos, sin [rows, heads + 2 shared heads, width]: values are turned by nothing, so that one
         product does for all. beside: as for `FusedDecoder.run`
         """
+        rows = len(x)
+        q, k, v = self.heads_of(x, cos, sin, beside)
+        keys.narrow(2, past, rows).copy_(k)
+        values.narrow(2, past, rows).copy_(v)
+        parts = []
+        for start, stop, mask in blocks:
+            held = keys.narrow(2, 0, past + stop), values.narrow(2, 0, past + stop)
+            parts.append(self._found(q[:, :, start:stop], *held, mask))
+        return self._joined(x, parts[0] if len(parts) == 1 else torch.cat(parts, 1))
+
+    def heads_of(
+        self,
+        x: torch.Tensor,
+        cos: torch.Tensor,
+        sin: torch.Tensor,
+        beside: torch.Tensor | None = None,
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Queries [shared heads, heads / shared heads, rows, width], keys and values [shared heads,
+        rows, width]; arguments are those of `attend`."""
         rows, heads, shared, width = len(x), self.heads, self.shared, self.width
         given = self.norm_in(x)
         if beside is not None:
@@ -124,16 +151,41 @@ class _Layer:
             qkv = torch.cat([q, k, qkv[:, heads + shared :]], 1)
         by_head = torch.addcmul(qkv * cos, qkv.roll(width // 2, -1), sin).transpose(0, 1)
         q, k, v = torch.split(by_head, [heads, shared, shared])
-        # Query rows of heads that share keys lie behind one another: [1, shared, heads / shared *
-        # rows, width].
-        q = q.reshape(1, shared, -1, width)
-        keys.narrow(2, past, rows).copy_(k)
-        values.narrow(2, past, rows).copy_(v)
-        end = past + rows
-        held = keys.narrow(2, 0, end), values.narrow(2, 0, end)
-        mixed = F.scaled_dot_product_attention(q, *held, attn_mask=mask, scale=self.scale)
-        mixed = mixed.view(heads, rows, width).transpose(0, 1).reshape(rows, heads * width)
-        return x + self.out(mixed)
+        return q.reshape(shared, -1, rows, width), k, v
+
+    def mix(
+        self,
+        x: torch.Tensor,
+        q: torch.Tensor,
+        keys: torch.Tensor,
+        values: torch.Tensor,
+        mask: torch.Tensor | None,
+    ) -> torch.Tensor:
+        """x [rows, model width] with what the queries of `heads_of` find in keys and values [1,
+        shared heads, held, width] through a mask [1, 1, heads / shared heads * rows, held]."""
+        return self._joined(x, self._found(q, keys, values, mask))
+
+    def _found(
+        self,
+        q: torch.Tensor,
+        keys: torch.Tensor,
+        values: torch.Tensor,
+        mask: torch.Tensor | None,
+    ) -> torch.Tensor:
+        """Weighted values [heads, rows, width] of queries [shared heads, heads / shared heads,
+        rows, width]."""
+        rows = q.shape[2]
+        # Query rows of heads that share keys lie behind one another: [1, shared heads, heads /
+        # shared heads * rows, width].
+        asked = q.reshape(1, self.shared, -1, self.width)
+        found = F.scaled_dot_product_attention(
+            asked, keys, values, attn_mask=mask, scale=self.scale
+        )
+        return found.view(self.heads, rows, self.width)
+
+    def _joined(self, x: torch.Tensor, found: torch.Tensor) -> torch.Tensor:
+        """x [rows, model width] with the values [heads, rows, width] of all heads."""
+        return x + self.out(found.transpose(0, 1).reshape(len(x), self.heads * self.width))
 
     def feed(self, x: torch.Tensor) -> torch.Tensor:
         """x [rows, model width] after the MLP."""
@@ -201,16 +253,32 @@ class FusedDecoder:
         """
         cos, sin = self._turn(positions, longest)
         mask = additive(without.rows(cache), len(x), sees, x)
-        tiled = None if mask is None else mask.repeat(self.groups, 1)[None, None]
+        blocks = blocks_of(len(x), mask, self.groups)
         states: dict[int, torch.Tensor] = {}
         for index, layer in enumerate(self.layers):
             if index not in without.attention:
                 keys, values, past = cache.append(index, len(x), layer.shared, layer.width, x)
-                x = layer.attend(x, cos, sin, tiled, keys, values, past, beside)
+                x = layer.attend(x, cos, sin, blocks, keys, values, past, beside)
             if index not in without.mlp:
                 x = layer.feed(x)
             states |= {index + 1: x} if index + 1 in depths else {}
         return self.norm(x), [states[depth] for depth in depths]
+
+
+def blocks_of(rows: int, mask: torch.Tensor | None, groups: int) -> list[Block]:
+    """The rows of a pass in blocks, a mask [rows, past + rows] repeated for so many `groups` of
+    heads. No row sees a later one, so that a block's keys end with its last row; on a GPU, and of
+    few rows, there is one block."""
+    if mask is None:
+        return [(0, rows, None)]
+    at_once = BLOCK if mask.device.type == "cpu" and rows >= 2 * BLOCK else rows
+    past = mask.shape[1] - rows
+    found: list[Block] = []
+    for start in range(0, rows, at_once):
+        stop = min(start + at_once, rows)
+        part = mask[start:stop, : past + stop]
+        found.append((start, stop, part.repeat(groups, 1)[None, None]))
+    return found
 
 
 def additive(

@@ -91,7 +91,7 @@ class GlideDrafter:
     """The draft of one target as a Drafter; remembers its keys and values of the text."""
 
     def __init__(self, head: GlideDraft, target: CausalLM, name: str = "glide") -> None:
-        self.target, self.name, self.passes = target, name, 0
+        self.target, self.name, self.passes, self.rows = target, name, 0, 0
         self._config, self._maps = head.config, head.products()
         self._outputs = scored_outputs(head, target)
         self._project = projection(target, self._outputs)
@@ -179,6 +179,7 @@ class GlideDrafter:
             mask[:, last:] = torch.from_numpy(tree.ancestors[known:]).to(x.device)
         keys, values = (part[None].to(x.device) for part in self.target.memory(context))
         self.passes += 1
+        self.rows += len(nodes)
         cross = partial(
             glance, self._config, self._maps, positions=positions, memory=(keys, values)
         )

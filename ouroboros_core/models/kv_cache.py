@@ -7,10 +7,14 @@ row is ever concatenated, and the tensors move only when the capacity itself mus
 from __future__ import annotations
 
 from collections.abc import Sequence
+from ctypes import c_int64
+from itertools import pairwise
 from typing import Any
 
 import torch
 from transformers.cache_utils import Cache, CacheLayerMixin
+
+from ouroboros_core.models.native import build
 
 GRAIN = 256
 """Capacity grows in multiples of this many rows."""
@@ -22,16 +26,20 @@ class TreeCacheLayer(CacheLayerMixin):
 
     is_sliding = False
 
-    def __init__(self) -> None:
+    def __init__(self, zeroed: bool = False) -> None:
         super().__init__()
         self.length = 0
         self.capacity = GRAIN
+        self.zeroed = zeroed
+
+    def _allocated(self, like: torch.Tensor) -> torch.Tensor:
+        """`capacity` rows of the kind of some rows [batch, heads, rows, width]."""
+        make = like.new_zeros if self.zeroed else like.new_empty
+        return make(*like.shape[:2], self.capacity, like.shape[3])
 
     def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
-        self.keys = key_states.new_empty(*key_states.shape[:2], self.capacity, key_states.shape[3])
-        self.values = value_states.new_empty(
-            *value_states.shape[:2], self.capacity, value_states.shape[3]
-        )
+        self.keys = self._allocated(key_states)
+        self.values = self._allocated(value_states)
         self.is_initialized = True
 
     def update(
@@ -52,7 +60,7 @@ class TreeCacheLayer(CacheLayerMixin):
         if self.is_initialized:
             assert self.keys is not None and self.values is not None
             for name, old in (("keys", self.keys), ("values", self.values)):
-                new = old.new_empty(*old.shape[:2], capacity, old.shape[3])
+                new = self._allocated(old)
                 new[:, :, : self.length] = old[:, :, : self.length]
                 setattr(self, name, new)
 
@@ -80,8 +88,11 @@ class TreeCacheLayer(CacheLayerMixin):
 class TreeCache(Cache):
     """The layers of one model; all hold the same rows."""
 
-    def __init__(self, layers: int) -> None:
-        super().__init__(layers=[TreeCacheLayer() for _ in range(layers)])
+    def __init__(self, layers: int, zeroed: bool = False) -> None:
+        """zeroed: rows that were never written hold zeros, for a pass that reads the whole
+        capacity and masks them: what memory happens to hold may be no number."""
+        super().__init__(layers=[TreeCacheLayer(zeroed) for _ in range(layers)])
+        self.zeroed = zeroed
 
     @property
     def capacity(self) -> int:
@@ -124,8 +135,33 @@ class TreeCache(Cache):
         """Keep rows 0..start-1 and then the given ones, in order and all at or behind `start`,
         compacted in place."""
         in_place = list(rows) == list(range(start, start + len(rows)))
-        index = None if in_place else torch.tensor(rows)
+        moved = in_place or self._move(start, rows)
+        index = None if moved else torch.tensor(rows)
         for layer in self.layers:
             if index is not None and layer.is_initialized:
                 index = index.to(layer.keys.device)
             layer.gather(start, index, len(rows))
+
+    def _move(self, start: int, rows: Sequence[int]) -> bool:
+        """Compact by the compiled code, all layers at once; whether it could."""
+        held = [layer for layer in self.layers if layer.is_initialized]
+        tensors: list[torch.Tensor] = [one for layer in held for one in (layer.keys, layer.values)]
+        here = all(one.device.type == "cpu" and one.is_contiguous() for one in tensors)
+        ascending = all(a < b for a, b in pairwise(rows))
+        library = build.library() if here and ascending else None
+        if library is None:
+            return False
+        numbers: list[int] = []
+        for one in tensors:
+            batch, heads, capacity, width = one.shape
+            assert capacity == self.capacity
+            numbers += one.data_ptr(), batch * heads, width * one.element_size()
+        library.ouroboros_keep(
+            (c_int64 * len(numbers))(*numbers),
+            c_int64(len(tensors)),
+            c_int64(self.capacity),
+            c_int64(start),
+            (c_int64 * len(rows))(*rows),
+            c_int64(len(rows)),
+        )
+        return True

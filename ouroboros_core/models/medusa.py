@@ -68,6 +68,7 @@ class MedusaDrafter(DepthDrafter):
     def guesses(self, context: tuple[int, ...], levels: int) -> torch.Tensor:
         hidden = self.target.features(context)[-1:, : self._width]
         self.passes += 1
+        self.rows += 1
         blocks = self._blocks(hidden).view(self._heads, -1)
         return (hidden + F.silu(blocks))[: min(levels, self._heads)]
 

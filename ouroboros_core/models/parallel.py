@@ -90,6 +90,7 @@ class ParallelDrafter(DepthDrafter):
         rows = torch.arange(last + x.shape[1], device=x.device)
         sees = None if x.shape[1] == 1 else rows[None, :] <= rows[last:, None]
         self.passes += 1
+        self.rows += x.shape[1]
         found = states(self._config, self._maps, x, rows[last:], own, sees)
         self._cache.keep(last)
         self._tokens = context

@@ -27,7 +27,7 @@ class SelfDraft:
         """Raises UnsupportedModel where the target's layers cannot be skipped."""
         self.target, self.skips = target, skips
         self.name = f"{target.name} {skips}"
-        self.passes = 0
+        self.passes = self.rows = 0
         self.share = share_read(target.model, skips)
         self._view = without(target.model, skips)
 
@@ -89,4 +89,5 @@ class SelfDraft:
             [last + depth for depth in tree.depths[:known]],
         )
         self.passes += 1
+        self.rows += len(tree) - known
         return nodes, logits

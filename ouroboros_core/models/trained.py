@@ -142,7 +142,7 @@ class DepthDrafter(ABC):
     """A head of a target as a Drafter, with outputs that depend on a node's depth alone."""
 
     def __init__(self, head: TrainedHead, target: CausalLM, name: str) -> None:
-        self.target, self.name, self.passes = target, name, 0
+        self.target, self.name, self.passes, self.rows = target, name, 0, 0
         self._outputs = scored_outputs(head, target)
         self._project = projection(target, self._outputs)
 

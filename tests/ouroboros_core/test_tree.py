@@ -141,3 +141,14 @@ def test_grafted_trees_share_equal_prefixes_and_each_knows_where_its_nodes_went(
     stopped = TreeBuilder(1)
     stopped.add_chain([(0, COPY), (1, COPY), (0, COPY)], stop_tokens={1})
     assert stopped.build().tokens == (1, 0, 1)
+
+
+def test_what_is_noted_later_does_not_show_in_a_tree_that_was_built_before() -> None:
+    builder = TreeBuilder(root=1)
+    node = builder.add(2, 0, Provenance(Source.DRAFT), np.array([0.5, 0.5]))
+    assert node is not None
+    first = builder.build()
+    output = (object(), 0)
+    builder.note_output(node, output)  # type: ignore[arg-type]
+    assert first.draft_output(node) is None
+    assert builder.build().draft_output(node) == output

@@ -136,7 +136,7 @@ def shown_by(path: Path) -> Iterator[str]:
 
 
 def test_what_the_code_says_is_short() -> None:
-    data = {"examples.py", "space.py"}  # prompts, and the front page of a Space
+    data = {"examples.py", "space.py", "hub.py"}  # prompts, front pages of a Space and a repository
     page = [path for path in PYTHON if path.is_relative_to(ROOT / "visualize")]
     said = [
         (path.name, text)

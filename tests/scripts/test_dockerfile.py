@@ -200,7 +200,7 @@ def test_the_folders_that_pip_settings_name(tmp_path: Path) -> None:
 
 
 def test_the_image_serves_the_page_as_user_1000_on_its_port(dockerfile: str) -> None:
-    from app import parse as parse_flags
+    from ouroboros_core.cli import build_parser
 
     image = settled(dockerfile)
     assert any(
@@ -209,7 +209,7 @@ def test_the_image_serves_the_page_as_user_1000_on_its_port(dockerfile: str) -> 
     )
     assert (image.user, image.folder, image.ports) == ("user", "/home/user/app", ["7860"])
     assert image.command[:2] == ["python", "app.py"]
-    flags = parse_flags(image.command[2:])
+    flags = build_parser().parse_args(["serve", *image.command[2:]])
     assert (flags.host, str(flags.port)) == ("0.0.0.0", "7860")
     assert image.health and "http://127.0.0.1:7860/healthz" in image.health.text
 

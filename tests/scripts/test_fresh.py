@@ -15,9 +15,11 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.mark.embedded
+@pytest.mark.timeout(900)
 @pytest.mark.skipif(
     "CI" not in os.environ,
-    reason="installs PyTorch once more, for some gigabytes: make fresh does that",
+    reason="installs PyTorch once more, for some gigabytes: make fresh does that, and so does a "
+    "machine where the variable CI is set",
 )
 def test_a_new_environment_from_the_requirements_alone_serves_the_page(tmp_path: Path) -> None:
     base = getattr(sys, "_base_executable", sys.executable)

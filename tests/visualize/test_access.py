@@ -10,6 +10,7 @@ import pytest
 
 from tests.browser import server
 from tests.visitor import ask, generate, open_tab
+from visualize import learn
 
 pytestmark = [pytest.mark.browser, pytest.mark.embedded, pytest.mark.slow]
 
@@ -31,9 +32,16 @@ with gr.Blocks() as page:
         gr.Textbox("b", label="text")
 page.launch(server_port=int(sys.argv[sys.argv.index("--port") + 1]), quiet=True, footer_links=["api"])
 """
+PICTURES = {
+    stop["figure"]: (number, at)
+    for number, chapter in enumerate(learn.chapters())
+    for at, stop in enumerate(chapter["stops"])
+    if stop.get("figure") in ("dice", "automaton", "window", "pool", "mask")
+}
+"""Where each picture that a reader can change stands: chapter and step, from 0."""
 OURS = (
     ".ouro-run, .ouro-figure, .ouro-header, .ouro-learn, .ouro-gallery, .ouro-save, .ouro-open, "
-    ".ouro-diff, .ouro-methods, .ouro-details, .ouro-motto"
+    ".ouro-diff, .ouro-methods, .ouro-details, .ouro-motto, .ouro-elsewhere, .ouro-proof, .ouro-play"
 )
 
 
@@ -73,6 +81,16 @@ def visit_tabs(page: Any) -> Iterator[str]:
     """Every tab, as a visitor finds it who has used it."""
     open_tab(page, "Watch")
     yield "Watch"
+    fold = page.locator(".ouro-details")
+    if fold.get_attribute("open") is None:
+        fold.locator("summary").click()
+    page.get_by_role("button", name="Another machine", exact=True).click()
+    page.locator("#chart-elsewhere").scroll_into_view_if_needed()
+    page.wait_for_selector("#chart-elsewhere .ouro-elsewhere-time .main-svg", timeout=60_000)
+    page.locator(".ouro-elsewhere-fold > summary").click()
+    yield "Watch, another machine"
+    page.locator(".ouro-elsewhere-fold > summary").click()
+    fold.locator("summary").click()
     open_tab(page, "Race")
     yield "Race"
     open_tab(page, "Sweep")
@@ -81,21 +99,40 @@ def visit_tabs(page: Any) -> Iterator[str]:
     open_tab(page, "Learn")
     page.wait_for_selector("#learn-view .ouro-token")
     page.locator(".ouro-learn-chapter").nth(3).click()
-    for _ in range(2):
+    for _ in range(4):
         page.locator(".ouro-learn-next").click()
     page.wait_for_selector(".ouro-residual")
     yield "Learn, the residual"
-    page.locator(".ouro-learn-chapter").nth(7).click()
-    for _ in range(2):
+    page.locator(".ouro-learn-chapter").last.click()
+    for _ in range(3):
         page.locator(".ouro-learn-next").click()
     page.wait_for_selector(".ouro-theory-speedup .main-svg")
-    for _ in range(2):
+    for _ in range(4):
         page.locator(".ouro-learn-next").click()
     page.locator(".ouro-learn-option").first.click()
     yield "Learn, a question"
+    for figure, (chapter, stop) in PICTURES.items():
+        page.locator(".ouro-learn-chapter").nth(chapter).click()
+        for _ in range(stop):
+            page.locator(".ouro-learn-next").click()
+        page.wait_for_selector(f'.ouro-learn[data-at="{chapter}.{stop}"]')
+        if figure == "dice":
+            page.locator(".ouro-dice-many").click()
+        yield f"Learn, {figure}"
     open_tab(page, "Results")
     page.wait_for_selector(".main-svg >> visible=true")
     yield "Results"
+    open_tab(page, "Proof")
+    page.get_by_label("number input for seeds").fill("100")
+    page.keyboard.press("Tab")
+    page.locator("#prove").click()
+    page.wait_for_selector('#proof-view .ouro-proof[data-done="true"] li', timeout=180_000)
+    yield "Proof"
+    open_tab(page, "Be the draft")
+    page.locator("#play-guess textarea").fill("takes")
+    page.keyboard.press("Enter")
+    page.wait_for_selector('#play-view .ouro-play[data-rounds="1"]', timeout=60_000)
+    yield "Be the draft"
     open_tab(page, "Recorded runs")
     page.get_by_role("button", name="Compare").click()
     page.wait_for_selector("#diff-view .ouro-segment")

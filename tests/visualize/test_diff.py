@@ -149,7 +149,7 @@ def test_the_view_is_plain_data_with_the_places_that_saved_and_lost_most() -> No
     assert shown["segments"][1] == {"text": "de", "tokens": 2, "a": 1, "b": 2, "saved": -1}
     assert [lane["name"] for lane in shown["lanes"]] == ["A", "B"]
     assert [lane["steps"] for lane in shown["lanes"]] == [7, 4]
-    assert shown["lanes"][0]["settings"] == "ouroboros (gamma 4) on T with D, greedy"
+    assert shown["lanes"][0]["settings"] == "Ouroboros, draft length 4, on T with D, greedy"
     assert shown["lanes"][1]["settings"].endswith("on T with D, temperature 0.5, seed 3")
 
 

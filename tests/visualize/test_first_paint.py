@@ -9,6 +9,8 @@ from typing import Any
 import httpx
 import pytest
 
+from visualize.components.fonts import FONTS
+
 pytestmark = [pytest.mark.browser, pytest.mark.embedded, pytest.mark.slow]
 
 SHIFTS = """
@@ -21,7 +23,7 @@ new PerformanceObserver((list) => {
 
 def test_the_page_and_its_assets_come_packed(url: str) -> None:
     with httpx.Client(base_url=url, timeout=30, headers={"Accept-Encoding": "gzip"}) as client:
-        for path, most in (("/", 200_000), ("/config", 200_000)):
+        for path, most in (("/", 150_000), ("/config", 150_000)):
             with client.stream("GET", path) as answer:
                 sent = sum(map(len, answer.iter_raw()))
                 assert answer.headers["content-encoding"] == "gzip", path
@@ -73,6 +75,22 @@ def test_a_stream_of_events_arrives_step_by_step(url: str) -> None:
     assert lengths == sorted(lengths)
     assert len(set(lengths)) > 3
     assert pieces > 3, "in pieces, not in one"
+
+
+def test_the_first_visit_is_drawn_in_the_pages_own_typeface(browser: Any, url: str) -> None:
+    page = browser.new_context().new_page()
+    page.goto(url)
+    page.wait_for_selector("#token-view .ouro-token")
+    for family in FONTS:
+        wide = """(font) => {
+          const probe = document.body.appendChild(document.createElement('span'));
+          Object.assign(probe.style, { font: `40px ${font}`, position: 'absolute' });
+          probe.textContent = 'Il speculative decoding';
+          return probe.getBoundingClientRect().width;
+        }"""
+        with_it, without = (page.evaluate(wide, font) for font in (f'"{family}", serif', "serif"))
+        assert with_it != without, family
+    page.context.close()
 
 
 @pytest.mark.parametrize("width", [1440, 390])

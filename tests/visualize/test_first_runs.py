@@ -24,6 +24,7 @@ from tests.visitor import (
     tokens,
     visit,
 )
+from tests.waiting import LONG_ANSWER, LONG_COMPARISON
 from visualize.tabs.examples import EXAMPLES
 
 pytestmark = [pytest.mark.browser, pytest.mark.embedded]
@@ -36,21 +37,49 @@ SLOW = """
 import runpy
 from dataclasses import replace
 from ouroboros_core.decoding import metrics
-from visualize.server import compute
+from visualize.server import compute, showing
 
-measured, judge, runs = compute._baseline, metrics.busy, []
+lanes_of_run, measured, judge, compared = compute._lanes_of_run, showing.silently, metrics.busy, []
+
+def noted(*given):
+    compared.append(given)
+    return lanes_of_run(*given)
 
 def slowed(generation):
     trace = yield from measured(generation)
-    runs.append(trace)
     steps = tuple(replace(s, seconds=replace(s.seconds, verify=100 + s.seconds.verify)) for s in trace.steps)
-    return replace(trace, steps=steps) if len(runs) == 1 else trace
+    slow = trace.method == "autoregressive" and len(compared) == 1
+    return replace(trace, steps=steps) if slow else trace
 
-compute._baseline = slowed
+compute._lanes_of_run, showing.silently = noted, slowed
 metrics.busy = lambda trace, plain: judge(trace, plain) if metrics.plain_step_seconds(plain) > 50 else None
 runpy.run_path("app.py", run_name="__main__")
 """
-"""The first plain run took 100 s a pass; whatever else this machine does is not judged."""
+"""In all rounds of the first comparison plain decoding took 100 s a pass; whatever else this
+machine does is not judged."""
+
+
+ENDLESS = """
+import runpy
+import time
+from ouroboros_core.decoding import metrics
+from visualize.server import showing
+
+measured, runs = showing.silently, []
+
+def endless(generation):
+    runs.append(generation)
+    if len(runs) == 1:
+        return (yield from measured(generation))
+    while True:
+        time.sleep(0.1)
+        yield showing.Comparing()
+
+showing.silently = endless
+metrics.busy = lambda *_: None
+runpy.run_path("app.py", run_name="__main__")
+"""
+"""The first round ends, and the second one does not."""
 
 
 def notice(page: Any) -> Any:
@@ -73,7 +102,6 @@ def test_the_first_question_of_ones_own_is_answered_and_a_raw_prompt_is_a_links_
     page: Any, url: str
 ) -> None:
     note = page.get_by_text(EXAMPLES[0].note)
-    note.wait_for()
     assert page.locator(CHAT).is_checked()
     ask(page, QUESTION, 16)
     assert page.locator(CHAT).is_checked()
@@ -183,10 +211,20 @@ def test_from_the_click_on_the_old_run_is_marked_and_one_button_is_generate_or_s
     assert not stop.is_visible()
 
 
+def test_the_second_click_of_a_double_click_is_no_wish_to_stop(page: Any) -> None:
+    """Stop stands where Generate stood: the run goes on up to where it waits for Stop."""
+    ask(page, LONG_ANSWER, 256)
+    page.locator("#generate").dblclick()
+    there = f"document.querySelectorAll('{UNDER_WAY} .ouro-token').length"
+    page.wait_for_function(f"{there} > 32", timeout=LONG)
+    page.click("#stop")
+    page.get_by_text("Stopped after").first.wait_for()
+
+
 def test_a_stopped_run_shows_all_that_is_known_of_it(page: Any) -> None:
     choose(page, "Speculative decoding")
     page.locator("#auto-speculative input").uncheck()
-    ask(page, "Tell me everything about bread.", 256)
+    ask(page, LONG_ANSWER, 256)
     page.click("#generate")
     there = f"document.querySelectorAll('{UNDER_WAY} .ouro-token').length"
     page.wait_for_function(f"{there} > 12", timeout=LONG)
@@ -214,7 +252,7 @@ def test_a_stopped_run_shows_all_that_is_known_of_it(page: Any) -> None:
     page.wait_for_selector("#chart-time .js-line", state="attached")
     assert "There is no plain run to compare with" in drawn(page, "speedup")
     assert page.get_by_text("Measured when the run has ended").count() == 0
-    ask(page, "Count from one to ten in words.", 32)
+    ask(page, LONG_COMPARISON, 32)
     page.click("#generate")
     page.get_by_text("to compare with …").first.wait_for(timeout=LONG)
     page.click("#stop")
@@ -223,6 +261,28 @@ def test_a_stopped_run_shows_all_that_is_known_of_it(page: Any) -> None:
     assert (len(trace.tokens), trace.ending, baseline) == (len(tokens(page)), trace.ending, None)
     assert trace.ending != "cancelled"
     assert page.get_by_text("Measured when the run has ended").count() == 0
+
+
+def test_a_speedup_is_shown_after_one_round_and_measuring_again_can_be_stopped(
+    browser: Any,
+) -> None:
+    with server("--dtype", "float32", program=ENDLESS) as url:
+        for page in visit(browser, url):
+            ask(page, "Count from one to ten in words.", 8)
+            page.click("#generate")
+            status = page.locator("#token-view .ouro-status")
+            status.filter(has_text="Measuring again, 2 of 3 …").wait_for(timeout=LONG)
+            shown = page.locator(".ouro-tile", has_text="Speedup")
+            assert shown.locator(".ouro-tile-spread").inner_text() == "1 round"
+            page.click("#stop")
+            stopped = "Measuring again was stopped after 1 round."
+            status.filter(has_text=stopped).wait_for(timeout=LONG)
+            page.locator("#generate").wait_for()
+            assert shown.locator(".ouro-tile-spread").inner_text() == "1 round"
+            trace, baseline = read_run(saved(page))
+            assert baseline is not None
+            assert tile(page, "Speedup") == f"{metrics.speedup(trace, baseline):.2f}×"
+            assert page.get_by_text("Measured when the run has ended").count() == 0
 
 
 def test_a_speedup_measured_on_a_busy_machine_is_marked_and_one_click_measures_it_again(
@@ -271,7 +331,7 @@ def test_a_saved_run_keeps_the_plain_run_it_was_compared_with(page: Any, tmp_pat
     assert baseline is not None and baseline.method == "autoregressive"
     open_tab(page, "Recorded runs")
     page.locator("#open-view input").set_input_files(file)
-    page.locator("#token-view .ouro-badge", has_text="recorded on").wait_for()
+    page.locator("#token-view .ouro-badge", has_text="recorded with").wait_for()
     assert {label: tile(page, label) for label in shown} == shown
     page.wait_for_selector("#chart-speedup .js-line", state="attached")
     file.write_text(json.dumps(json.loads(file.read_text()) | {"baseline": {"method": 3}}))

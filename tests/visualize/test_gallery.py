@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from collections import Counter
 from dataclasses import replace
 from statistics import median
 from typing import Any
@@ -12,6 +14,7 @@ import pytest
 from ouroboros_core.decoding import metrics
 from ouroboros_core.decoding.trace import Step, Trace
 from ouroboros_core.locations import assets
+from ouroboros_core.sources import Source
 from scripts import record
 from visualize import gallery
 from visualize.tabs.examples import EXAMPLES
@@ -58,6 +61,8 @@ def test_no_recorded_text_loops_but_where_it_is_about_repetition(name: str) -> N
     share = again / (len(tokens) - 3)
     assert gallery.repeated(gallery.trace(name)) == pytest.approx(share)
     assert (share > LOOPS) == about_repetition(name), f"{share:.0%} of the 4-grams"
+    if not about_repetition(name):
+        assert metrics.loop_start(tokens) is None, "its end only repeats itself"
 
 
 def test_a_text_that_loops_would_be_seen() -> None:
@@ -97,8 +102,29 @@ def test_a_card_says_speed_spread_and_models(name: str) -> None:
         assert "4-bit" in entry["pair"], "its weights are not those of the repository"
     else:
         assert "embedded" in entry["pair"]
-    note = gallery.view(name)["tiles"][gallery.SPEEDUP]["note"]
+    tile = gallery.view(name)["tiles"][gallery.SPEEDUP]
+    note, spread = tile["note"], tile["spread"]
+    assert spread == f"({found[0]:.2f}–{found[-1]:.2f}), {len(found)} rounds"
     assert note.endswith(f"{found[0]:.2f}× to {found[-1]:.2f}×.")
+
+
+@pytest.mark.parametrize("name", ["java-ouroboros", "stack-union", "java-autoregressive"])
+def test_the_strip_of_a_card_has_as_many_tokens_of_each_source_as_the_trace(name: str) -> None:
+    looks = gallery.strip(name)["looks"]
+    parts = re.findall(r"([a-z])(\d+)", looks["run"])
+    assert "".join(map("".join, parts)) == looks["run"]
+    shown: Counter[str] = Counter()
+    for letter, count in parts:
+        shown[looks["keys"][ord(letter) - 97]] += int(count)
+    told = Counter(
+        source.value if source is not Source.TARGET or step.kind is None else step.kind
+        for step in gallery.trace(name).steps
+        for source in (
+            *(step.tree.provenance[node].source for node in step.path),
+            *([] if step.target_token is None else [step.writer]),
+        )
+    )
+    assert shown == told
 
 
 def test_at_least_six_runs_are_of_the_real_pair_and_name_it_as_the_hub_does() -> None:
@@ -169,8 +195,10 @@ def test_a_round_on_a_busy_machine_does_not_count(monkeypatch: pytest.MonkeyPatc
     paces[:] = [1.0, 1.3, 1.05, 1.2, 1.1]
     facts = gallery.runs()[name]
     found = record.repeats(pair, gallery.plan(), facts)
-    assert [one.plain_pass / row for one in found] == pytest.approx([1.0, 1.05, 1.1])
-    assert [one.speedup for one in found] == sorted(one.speedup for one in found)
+    paces_of = [record.plain_pass(one) / row for one in found]
+    assert paces_of == pytest.approx([1.0, 1.05, 1.1])
+    speedups = [one.speedup(record.METHOD) for one in found]
+    assert speedups == sorted(speedups)
     paces[:] = [1.0, *[1.3] * record.ROUNDS]
     with pytest.raises(RuntimeError, match="the machine is busy"):
         record.repeats(pair, gallery.plan(), facts)
@@ -182,3 +210,6 @@ def test_before_anything_ran_a_method_shows_its_fastest_run_that_began_cold() ->
     assert gallery.first("prompt_lookup") == "stack-prompt_lookup", "not the one that repeats"
     assert gallery.first("sam") == "river-sam", "where there is no other"
     assert gallery.first("medusa") is None
+    stack = gallery.trace("stack-union").prompt.text
+    assert gallery.first("autoregressive", stack) == "stack-autoregressive", "of the same prompt"
+    assert gallery.first("speculative", stack) == "java-speculative", "where there is none of it"

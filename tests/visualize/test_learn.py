@@ -12,14 +12,17 @@ import pytest
 from ouroboros_core import methods
 from ouroboros_core.locations import assets
 from ouroboros_core.words import table
-from visualize import gallery, learn, numbers
+from visualize import gallery, learn, lesson_facts, numbers
 
 FORMULAS = {
     "learn.unchanged.2",
     "learn.unchanged.3",
-    "learn.unchanged.4",
+    "learn.phrases.2",
+    "learn.phrases.3",
     "learn.pays.3",
     "learn.pays.4",
+    "learn.pays.5",
+    "learn.pays.7",
 }
 """Texts that hold numbers of formulas, which belong to no run."""
 
@@ -144,21 +147,37 @@ def oracle(chapter: dict[str, Any]) -> dict[str, Any]:
         step = shown(chapter, 0)
         judged = step["judged"][0]
         chance = judged["target"][judged["tokens"].index(tokens(step)[0])]
-        return facts | passes("java-speculative") | {"chance": chance}
+        threads = {"threads": run["environment"]["threads"]}
+        return facts | passes("java-speculative") | {"chance": chance} | threads
     if chapter["id"] == "guess":
-        return facts | of_step(shown(chapter, 0))
+        sisters = raw("java-speculative")
+        assert run["target"] == "SmolLM2-135M-Instruct"
+        assert "-1.5B-" in sisters["target"] and "-0.5B-" in sisters["draft"]
+        sizes = {"sister_size": "1.5 billion", "little_size": "0.5 billion"}
+        named = {"target_name": run["target"], "target_size": "135 million"}
+        return facts | of_step(shown(chapter, 0)) | sizes | named
+    if chapter["id"] == "copying":
+        return facts | _copying(chapter, run)
     if chapter["id"] == "reject":
         return facts | _reject(chapter, run)
     if chapter["id"] == "unchanged":
         return facts | _unchanged(chapter, run)
     if chapter["id"] == "phrases":
-        early, paid = shown(chapter, 0), shown(chapter, 2)
+        early, paid = shown(chapter, 0), shown(chapter, 3)
         facts |= of_step(paid) | passes(name) | {"pool": run["steps"][-1]["pool_size"]}
         facts |= {
             "window": len(early["window"]),
             "early": early["index"] + 1,
             "early_width": early["width"],
         }
+        for prefix, shown_run in (("", name), ("wide_", "bank-lookahead")):
+            settings = raw(shown_run)["hyperparameters"]
+            columns, gram = settings["window_size"], settings["ngram_size"]
+            full = max(len(step["window"]) for step in raw(shown_run)["steps"])
+            assert full == columns * (gram - 1) - 1, "as the words derive it"
+            facts |= {f"{prefix}{k}": v for k, v in (("columns", columns), ("gram", gram))}
+            facts |= {f"{prefix}window": full}
+        facts |= {"wide_first": _first_whole("bank-lookahead"), "pool_used": _used_phrases(run)}
         return facts | {"learned": paid["tree"]["provenance"][paid["path"][-1]]["step"] + 1}
     if chapter["id"] == "suffixes":
         return facts | _suffixes(chapter, run)
@@ -169,8 +188,15 @@ def oracle(chapter: dict[str, Any]) -> dict[str, Any]:
             "cold_steps": len(cold["steps"]),
             "cold_speedup": whole("java-ouroboros")["speedup"],
         }
+        measured = json.loads((assets() / "traces" / "measured.json").read_text())
+        for prefix, run_name in (("", name), ("cold_", "java-ouroboros")):
+            speeds = measured[run_name]["speedups"]
+            others |= {f"{prefix}slowest": min(speeds), f"{prefix}fastest": max(speeds)}
+            others |= {f"{prefix}repeats": len(speeds)}
+        assert others["slowest"] > others["cold_fastest"], "the ranges do not overlap, as is said"
         return facts | sizes | others | {"history": learned(name, "history")}
-    return facts | _pays(facts) | passes(name) | _parts(name)
+    wide = {"wide_window": max(len(s["window"]) for s in raw("bank-lookahead")["steps"])}
+    return facts | _pays(facts) | passes(name) | _parts(name) | wide
 
 
 def _reject(chapter: dict[str, Any], run: dict[str, Any]) -> dict[str, Any]:
@@ -190,8 +216,99 @@ def _reject(chapter: dict[str, Any], run: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def _windows(run: dict[str, Any]) -> list[tuple[int, list[list[int]]]]:
+    """The columns of each full window, read downwards by its nodes' parents, answers last."""
+    gram = run["hyperparameters"]["ngram_size"]
+    found: list[tuple[int, list[list[int]]]] = []
+    for step, after in zip(run["steps"], run["steps"][1:], strict=False):
+        nodes = [[step["tree"]["tokens"][0], -1], *step["window"]]
+        width = run["hyperparameters"]["window_size"]
+        if len(nodes) < width * (gram - 1):
+            continue
+        base = len(step["tree"]["tokens"]) - 1
+        columns = []
+        for n, answer in zip(
+            range(len(nodes) - width, len(nodes)), after["window"][-width:], strict=True
+        ):
+            column, at = [answer[0]], n
+            for _ in range(gram - 1):
+                column.insert(0, nodes[at][0])
+                at = max(0, nodes[at][1] - base)
+            columns.append(column)
+        found.append((step["index"], columns))
+    return found
+
+
+def _first_whole(name: str) -> int:
+    run = raw(name)
+    text = [token for step in run["steps"] for token in tokens(step)]
+    for index, columns in _windows(run):
+        for column in columns:
+            if any(text[n : n + len(column)] == column for n in range(len(text))):
+                return index + 1
+    raise AssertionError("some phrase of the window stands in the text")
+
+
+def _used_phrases(run: dict[str, Any]) -> int:
+    """Phrases of the windows, by their texts, of which an accepted token came: of those that a
+    step proposes by its tree."""
+    used = set()
+    for step in run["steps"]:
+        tree = step["tree"]
+        for leaf in range(1, len(tree["tokens"])):
+            path = [leaf]
+            while tree["parents"][path[0]] > 0:
+                path.insert(0, tree["parents"][path[0]])
+            if leaf not in tree["parents"] and path[0] in step["path"]:
+                said = "".join(run["pieces"][str(tree["tokens"][n])] for n in path)
+                used.add((run["pieces"][str(tree["tokens"][0])], said, len(path)))
+    full = run["hyperparameters"]["ngram_size"] - 1
+    return len([one for one in used if one[2] == full])
+
+
+def _copying(chapter: dict[str, Any], run: dict[str, Any]) -> dict[str, Any]:
+    """Copied positions are found again by reading prompt and text."""
+    whole, wrong, long = (shown(chapter, stop) for stop in (1, 2, 4))
+    refused = wrong["tree"]["tokens"][len(wrong["path"]) + 1]
+    written = [
+        (s["index"], "".join(run["pieces"][str(t)] for t in tokens(s))) for s in run["steps"]
+    ]
+    opened = next(index for index, text in written if "```" in text)
+    closed = next(index for index, text in written if index > opened and "```" in text[3:] + "```")
+    full = [s["index"] for s in run["steps"] if len(s["path"]) == 5]
+    assert opened < full[0] < full[-1] and closed > opened
+    parts = {"talk": run["steps"][:opened], "code": run["steps"][opened : full[-1] + 1]}
+    rows = json.loads((assets() / "benchmark.json").read_text())["runs"]
+    groups = {"summaries": "summarization", "rag": "rag", "chat": "mt_bench", "questions": "qa"}
+    facts: dict[str, Any] = of_step(whole) | {
+        "match": _matched(run, whole),
+        "guess": quoted(run, refused),
+        "target": quoted(run, wrong["target_token"]),
+        "sam_match": _matched(raw("river-sam"), long),
+        "sam_checked": len(long["tree"]["tokens"]) - 1,
+        "sam_accepted": len(long["path"]),
+    }
+    for name, steps in parts.items():
+        facts |= {f"{name}_steps": len(steps), f"{name}_tokens": sum(len(tokens(s)) for s in steps)}
+    for fact, group in groups.items():
+        found = [r for r in rows if r["group"] == group and r["method"] == "prompt_lookup"]
+        facts[fact] = sum(r["tokens"] for r in found) / sum(r["passes"] for r in found)
+    return facts
+
+
+def _matched(run: dict[str, Any], step: dict[str, Any]) -> int:
+    """How many tokens before a copy agree with those before its source; in prompt lookup, three at
+    most."""
+    text = run["prompt"]["tokens"] + [t for s in run["steps"][: step["index"]] for t in tokens(s)]
+    at = step["tree"]["provenance"][1]["position"]
+    agree = 0
+    while agree < at and text[at - 1 - agree] == text[-1 - agree]:
+        agree += 1
+    return min(agree, int(run["hyperparameters"].get("max_ngram", agree)))
+
+
 def _unchanged(chapter: dict[str, Any], run: dict[str, Any]) -> dict[str, Any]:
-    step = shown(chapter, 1)
+    step = shown(chapter, 3)
     judged = step["judged"][-1]
     trial = judged["trials"][-1]
     kept = sum(min(p, q) for p, q in zip(judged["target"], judged["draft"], strict=True))
@@ -215,6 +332,7 @@ def _unchanged(chapter: dict[str, Any], run: dict[str, Any]) -> dict[str, Any]:
         "keyed_length": emitted(keyed) / len(keyed["steps"]),
         "keyed_speedup": pace["speedup"],
         "keyed_pace": pace["pace"],
+        "top_p": run["sampling"]["top_p"],
     }
 
 
@@ -224,15 +342,44 @@ def _suffixes(chapter: dict[str, Any], run: dict[str, Any]) -> dict[str, Any]:
     drafted = sum(
         source(s, n) == "draft" for s in run["steps"] for n in range(1, len(s["tree"]["tokens"]))
     )
-    return of_step(step) | {
-        "hung": sum(source(step, n) == "suffix" for n in nodes),
-        "drafted": sum(source(step, n) == "draft" for n in nodes),
-        "used": sum(source(step, n) == "suffix" for n in step["path"]),
-        "passes": step["draft_passes"],
-        "suffixes": sum(source(s, n) == "suffix" for s in run["steps"] for n in s["path"]),
-        "per_token": sum(s["draft_passes"] for s in run["steps"]) / drafted,
-        "window": learned(chapter["run"], "lookahead"),
-        "verified": learned(chapter["run"], "verification"),
+    return (
+        of_step(step)
+        | {
+            "hung": sum(source(step, n) == "suffix" for n in nodes),
+            "drafted": sum(source(step, n) == "draft" for n in nodes),
+            "used": sum(source(step, n) == "suffix" for n in step["path"]),
+            "passes": step["draft_passes"],
+            "suffixes": sum(source(s, n) == "suffix" for s in run["steps"] for n in s["path"]),
+            "per_token": sum(s["draft_passes"] for s in run["steps"]) / drafted,
+            "window": learned(chapter["run"], "lookahead"),
+            "verified": learned(chapter["run"], "verification"),
+        }
+        | _fragment(raw(chapter["stops"][5]["run"]), shown(chapter, 5))
+    )
+
+
+def _fragment(run: dict[str, Any], step: dict[str, Any]) -> dict[str, Any]:
+    """The phrase of the accepted nodes that were learned by verification; what the words say of the
+    draft that it comes from is looked up there."""
+    tree = step["tree"]
+    nodes = [n for n in step["path"] if tree["provenance"][n]["learned"] == "verification"]
+    learned = tree["provenance"][nodes[0]]["step"]
+    key, *phrase = [tree["tokens"][n] for n in (tree["parents"][nodes[0]], *nodes)]
+    taught = run["steps"][learned]
+    draft = [n for n in range(1, len(taught["tree"]["tokens"])) if source(taught, n) == "draft"]
+    lost = [taught["tree"]["tokens"][n] for n in draft[len(set(draft) & set(taught["path"])) :]]
+    assert [key, *phrase[:-1]] in [lost[i : i + len(phrase)] for i in range(len(lost))]
+    assert len(phrase) == run["hyperparameters"]["ngram_size"] - 1, "whole"
+    said = [run["pieces"][str(token)].replace("\n", "↵") for token in phrase]
+    return {
+        "fragment": "‘" + "".join(said) + "’",
+        "fragment_head": "‘" + "".join(said[:-1]) + "’",
+        "fragment_last": "‘" + said[-1] + "’",
+        "fragment_key": quoted(run, key),
+        "fragment_learned": learned + 1,
+        "fragment_step": step["index"] + 1,
+        "fragment_accepted": len(phrase),
+        "fragment_gamma": run["hyperparameters"]["gamma"],
     }
 
 
@@ -241,9 +388,7 @@ def _pays(facts: dict[str, Any]) -> dict[str, Any]:
     friend's arithmetic."""
     tried = [n / 100_000 for n in range(100_001)]
     gamma = facts["depth"]
-    even = next(
-        (a for a in tried if a < 1 and (1 - a ** (gamma + 1)) / (1 - a) >= facts["cost"]), 1.0
-    )
+    even = next(a for a in tried if a < 1 and (1 - a ** (gamma + 1)) / (1 - a) >= facts["cost"])
     shallow = sum(0.5**n for n in range(3))
     deep = sum(0.5**n for n in range(9))
     return {
@@ -307,24 +452,50 @@ def test_no_number_is_written_into_the_texts() -> None:
             ), key
 
 
-def test_the_guesses_of_a_question_end_differently_and_are_those_of_the_run() -> None:
+def test_a_question_may_ask_about_every_full_step_and_tells_what_became_of_it() -> None:
     chapter = next(c for c in learn.chapters() if c["question"]["kind"] == "predict")
-    run, rounds = raw(chapter["run"]), chapter["question"]["rounds"]
-    assert len({r["accepted"] for r in rounds}) == len(rounds) == learn.ROUNDS
-    for one in rounds:
-        step = run["steps"][one["step"]]
-        assert one["tokens"] == [run["pieces"][str(t)] for t in step["tree"]["tokens"][1:]]
-        assert one["accepted"] == len(step["path"])
+    rounds = chapter["question"]["rounds"]
+    for name in learn.QUIZ:
+        run, asked = raw(name), [r for r in rounds if r["run"] == name]
+        assert [r["step"] for r in asked] == sorted(r["step"] for r in asked)
+        assert len({r["accepted"] for r in asked}) > 2 and len(asked) > 10
+        for one in asked:
+            step = run["steps"][one["step"]]
+            assert one["tokens"] == [run["pieces"][str(t)] for t in step["tree"]["tokens"][1:]]
+            assert one["accepted"] == len(step["path"])
+    assert chapter["run"] == learn.QUIZ[0]
+    assert max(stop["at"]["step"] for stop in chapter["stops"]) < 3, (
+        "the rest is still to be guessed"
+    )
+
+
+def test_the_worked_example_comes_out_as_the_target_wants_it() -> None:
+    """100 draws, counted by hand: p = .3, .5, .2 and q = .6, .2, .2."""
+    found = lesson_facts.hundred_draws()
+    assert found["rows"] == [
+        ["red", 30, 60, 30, 30, 0, 30],
+        ["green", 50, 20, 20, 0, 30, 50],
+        ["blue", 20, 20, 20, 0, 0, 20],
+    ]
+    words = table()["learn.unchanged.2"] + table()["learn.unchanged.3"]
+    assert all(f"{count}" in words for count in (100, 60, 30, 20, 70, 50))
+
+
+def test_the_draft_has_as_many_layers_as_the_lesson_says() -> None:
+    config = json.loads((assets() / "models" / "smollm2-draft" / "config.json").read_text())
+    assert (
+        config["num_hidden_layers"] == 4 and "has four of these layers" in table()["learn.guess.2"]
+    )
 
 
 def test_what_is_said_of_whole_texts_is_true() -> None:
-    """Sentences without numbers: greedy and keyed runs are plain decoding's text, the one by
-    rejection is its own."""
+    """Sentences without numbers: greedy and keyed runs are plain decoding's text, those by
+    rejection and by blocks are their own."""
     for name, facts in gallery.runs().items():
         plain = gallery.baseline(name)
         if plain is not None:
             assert (gallery.trace(name).tokens == plain.tokens) == (
-                facts.get("acceptance") != "rejection"
+                facts.get("acceptance") not in ("rejection", "block")
             ), name
     assert gallery.facts("story-speculative-8")["speedup"] < 1, "the lesson on what does not pay"
     warm, cold = (gallery.trace(f"java-ouroboros{name}") for name in ("-warm", ""))
@@ -338,9 +509,9 @@ def test_the_settings_of_every_recorded_run_can_be_asked_for_again() -> None:
         settings.parse(settings.fixed(**facts.get("knobs", {})))
 
 
-def test_ten_questions_lead_to_stops_that_are_there() -> None:
+def test_the_questions_lead_to_stops_that_are_there() -> None:
     chapters, questions = learn.chapters(), learn.questions()
-    assert len(chapters) == 8 and len(questions) == 10
+    assert len(chapters) == 9 and len(questions) == 12
     for question in questions:
         assert 0 <= question["stop"] < len(chapters[question["chapter"]]["stops"])
     assert all(

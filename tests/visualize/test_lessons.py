@@ -81,27 +81,38 @@ def read_chapter(page: Any, number: int) -> None:
     page.get_by_text("A question", exact=True).wait_for()
 
 
+def guess(page: Any, question: dict[str, Any]) -> None:
+    """Guess at three steps, rightly; none of them is one that was shown before."""
+    count = page.locator(".ouro-learn-run .ouro-count")
+    known = 0
+    for turn in range(3):
+        page.locator(".ouro-learn-option:not(:disabled)").first.wait_for()
+        number = int(re.search(r"step (\d+) of", count.inner_text())[1])  # type: ignore[index]
+        assert number - 1 > known, "it goes on in the run"
+        known = number - 1
+        one = next(r for r in question["rounds"] if r["step"] == known)
+        shown = page.locator(".ouro-learn-guess").all_inner_texts()
+        assert len(shown) == len(one["tokens"])
+        own = page.locator(f'.ouro-step[data-step="{known}"] [data-kind]')
+        assert own.locator("visible=true").count() == 0, "what became of it is not told yet"
+        page.locator(".ouro-learn-option").nth(one["accepted"]).click()
+        verdict = page.locator(".ouro-learn-verdict").inner_text()
+        assert verdict.startswith("Right.")
+        assert " ".join(one["why"].split()) in " ".join(verdict.split())
+        page.wait_for_function(
+            "s => document.querySelector('.ouro-learn-run .ouro-count').textContent.startsWith(s)",
+            arg=f"step {number} of",
+        )
+        assert "token" not in count.inner_text(), "it is replayed to the commit"
+        if turn < 2:
+            page.get_by_role("button", name="Another one").click()
+
+
 def answer(page: Any, number: int) -> None:
     """Answer a chapter's question, first wrongly where there are options."""
     question = learn.chapters()[number]["question"]
     if question["kind"] == "predict":
-        for n, one in enumerate(question["rounds"]):
-            page.locator(".ouro-learn-guess").first.wait_for()
-            shown = page.locator(".ouro-learn-guess").all_inner_texts()
-            assert len(shown) == len(one["tokens"])
-            page.locator(".ouro-learn-option").nth(one["accepted"]).click()
-            verdict = page.locator(".ouro-learn-verdict").inner_text()
-            assert verdict.startswith("Right.")
-            assert " ".join(one["why"].split()) in " ".join(verdict.split())
-            count = page.locator(".ouro-learn-run .ouro-count")
-            page.wait_for_function(
-                "s => document.querySelector('.ouro-learn-run "
-                ".ouro-count').textContent.startsWith(s)",
-                arg=f"step {one['step'] + 1} of",
-            )
-            assert "token" not in count.inner_text(), "it is replayed to the commit"
-            if n + 1 < len(question["rounds"]):
-                page.get_by_role("button", name="Another one").click()
+        guess(page, question)
         return
     wrong = next(n for n in range(len(question["options"])) if n != question["answer"])
     page.locator(".ouro-learn-option").nth(wrong).click()
@@ -113,7 +124,7 @@ def answer(page: Any, number: int) -> None:
     )
 
 
-@pytest.mark.parametrize("number", [1, 3, 4])
+@pytest.mark.parametrize("number", [1, 3, 4, 5])
 def test_a_chapter_is_read_to_its_end_and_its_question_answered(page: Any, number: int) -> None:
     page.get_by_role("tab", name="Learn").click()
     page.wait_for_selector("#learn-view .ouro-token")
@@ -124,6 +135,39 @@ def test_a_chapter_is_read_to_its_end_and_its_question_answered(page: Any, numbe
     page.get_by_role("heading", name=learn.chapters()[number + 1]["title"]).wait_for()
 
 
+def test_the_rail_is_moved_along_by_keys_and_tells_where_one_is(offline: Any, site: Path) -> None:
+    offline.goto((site / "index.html").as_uri())
+    offline.wait_for_selector(".ouro-token")
+    chapters, rail = learn.chapters(), offline.locator(".ouro-learn-chapter")
+    assert rail.count() == len(chapters)
+    assert offline.locator('.ouro-learn-chapter[tabindex="0"]').count() == 1
+    rail.first.focus()
+    offline.keyboard.press("ArrowRight")
+    offline.keyboard.press("ArrowRight")
+    offline.keyboard.press("Enter")
+    offline.get_by_role("heading", name=chapters[2]["title"]).wait_for()
+    here = offline.locator('.ouro-learn-chapter[aria-current="step"]')
+    assert here.inner_text() == chapters[2]["title"]
+    assert here.evaluate("node => node === document.activeElement"), "the focus stays on the rail"
+    offline.keyboard.press("End")
+    assert rail.last.evaluate("node => node === document.activeElement")
+    width = "node => node.querySelector('i i').offsetWidth"
+    before = here.evaluate(width)
+    offline.locator(".ouro-learn-next").click()
+    assert here.evaluate(width) > before, "one stop further"
+
+
+def test_who_has_seen_a_whole_run_is_asked_about_another(offline: Any, site: Path) -> None:
+    offline.goto((site / "index.html").as_uri())
+    offline.wait_for_selector(".ouro-token")
+    read_chapter(offline, 2)  # it ends with the whole of the run that chapter 1 asks about
+    read_chapter(offline, 1)
+    offline.locator(".ouro-learn-option:not(:disabled)").first.wait_for()
+    first = gallery.trace(learn.QUIZ[1]).steps[0].tree
+    assert offline.locator(".ouro-learn-guess").count() == len(first) - 1
+    assert offline.locator(".ouro-learn-option").count() == len(first)
+
+
 def test_own_runs_are_points_on_the_theorys_curves(page: Any) -> None:
     choose(page, "Speculative decoding")
     page.locator("#auto-speculative input").uncheck()
@@ -131,8 +175,8 @@ def test_own_runs_are_points_on_the_theorys_curves(page: Any) -> None:
     generate(page)
     speedup = float(tile(page, "Speedup").removesuffix("×"))
     page.get_by_role("tab", name="Learn").click()
-    page.locator(".ouro-learn-chapter").nth(7).click()
-    for _ in range(2):
+    page.locator(".ouro-learn-chapter").last.click()
+    for _ in range(3):
         page.locator(".ouro-learn-next").click()
     page.locator(".ouro-theory-speedup .main-svg").first.wait_for()
     own = page.evaluate("document.querySelector('.ouro-theory-speedup').data.find(d => d.text)")
@@ -168,7 +212,7 @@ def test_a_trace_that_was_saved_comes_back_equal_after_the_page_was_reloaded(
     file = tmp_path / "mine.json"
     file.write_text(text)
     page.locator("#open-view input").set_input_files(file)
-    page.locator("#token-view .ouro-badge", has_text="recorded on").wait_for()
+    page.locator("#token-view .ouro-badge", has_text="recorded with").wait_for()
     page.wait_for_function(
         "n => document.querySelectorAll('#token-view .ouro-token').length === n", arg=len(shown)
     )
@@ -211,7 +255,7 @@ def test_a_recorded_run_opens_and_two_runs_are_compared(page: Any) -> None:
     page.wait_for_selector("#chart-diff .js-line", state="attached")
     page.locator('[data-name="river-sam"] button').click()
     page.wait_for_function(
-        "document.querySelector('#token-view .ouro-title').textContent.startsWith('sam')"
+        "document.querySelector('#token-view .ouro-title').textContent.startsWith('SAM')"
     )
     assert "".join(t["text"] for t in tokens(page)) == gallery.trace("river-sam").text
 
@@ -255,9 +299,7 @@ def test_a_chart_is_saved_as_png_and_as_svg(page: Any) -> None:
     ):
         with page.expect_download() as download:
             chart.locator(f'.modebar-btn[data-title="{title}"]').click()
-        assert download.value.suggested_filename.startswith(
-            "speedup-over-the-autoregressive-baseline"
-        )
+        assert download.value.suggested_filename.startswith("speedup-over-plain-decoding")
         assert Path(download.value.path()).read_bytes().startswith(start)
 
 
@@ -297,13 +339,13 @@ def test_a_replay_of_256_tokens_has_less_than_two_megabytes_and_runs_no_text_of_
 def test_the_static_gallery_works_from_disk_without_a_network(offline: Any, site: Path) -> None:
     offline.goto((site / "index.html").as_uri())
     offline.wait_for_selector(".ouro-token")
-    read_chapter(offline, 5)
-    answer(offline, 5)
+    read_chapter(offline, 6)
+    answer(offline, 6)
     offline.get_by_role("link", name="Recorded runs").click()
     offline.wait_for_selector("#run .ouro-token")
     offline.locator('[data-name="library-union"] button').click()
     offline.wait_for_function(
-        "document.querySelector('#run .ouro-title').textContent.startsWith('union')"
+        "document.querySelector('#run .ouro-title').textContent.startsWith('Union')"
     )
     shown = offline.eval_on_selector_all(
         "#run .ouro-token", "nodes => nodes.map(n => n.textContent).join('')"

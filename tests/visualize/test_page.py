@@ -16,6 +16,7 @@ from ouroboros_core.training.record import agreement_of
 from tests import ROOT
 from tests.browser import server
 from tests.visitor import DONE, ask, choose, client, example, generate, open_tab, tile, tokens
+from tests.waiting import LONG_ANSWER
 from visualize import gallery
 from visualize.palette import LOOKS
 from visualize.tabs.drafts import records
@@ -44,7 +45,7 @@ def test_a_recorded_run_is_there_before_anything_is_loaded(browser: Any) -> None
         shown = tokens(page)
         assert "".join(t["text"] for t in shown) == recorded.text
         badge = page.locator(".ouro-badge").inner_text()
-        assert badge.startswith("recorded on ")
+        assert f" on {recorded.environment.where}, " in badge
         assert recorded.created[:10] in badge
         assert {"draft", "target"} <= {t["source"] for t in shown}
         assert page.locator("h1").inner_text() == "Ouroboros"
@@ -145,7 +146,7 @@ def test_what_a_method_chooses_is_drawn_and_one_click_fixes_it(page: Any, url: s
     slider.fill("3")
     slider.blur()
     generate(page)
-    assert "tree_size 3" in page.locator("#token-view .ouro-title").inner_text()
+    assert "tree size 3" in page.locator("#token-view .ouro-title").inner_text()
 
 
 def test_hover_and_keyboard_show_step_position_and_id(page: Any) -> None:
@@ -165,7 +166,7 @@ def test_hover_and_keyboard_show_step_position_and_id(page: Any) -> None:
 
 
 def test_a_run_can_be_stopped_half_way_and_the_next_one_is_whole(page: Any) -> None:
-    ask(page, "Tell me everything about bread.", 256)
+    ask(page, LONG_ANSWER, 256)
     page.get_by_label("chat template").check()
     page.click("#generate")
     page.wait_for_function(
@@ -231,7 +232,7 @@ def test_an_expected_text_is_copied_and_each_copy_says_from_where(page: Any, url
     ask(page, prompt, 32)
     generate(page)
     assert "".join(token["text"] for token in tokens(page)) == written
-    assert tile(page, "Identical to greedy") == "yes"
+    assert tile(page, "Identical to plain decoding") == "yes"
     copied = [token for token in tokens(page) if token.get("learned") == "prediction"]
     assert len(copied) > 16
     page.locator('#token-view .ouro-token[data-learned="prediction"]').first.hover()
@@ -307,6 +308,20 @@ def test_the_guard_of_these_tests_refuses_what_leaves_this_machine() -> None:
     )
     assert result.returncode != 0
     assert "refused: a connection to" in result.stderr
+
+
+def test_a_file_is_opened_by_a_button_in_the_pages_own_look(page: Any) -> None:
+    open_tab(page, "Recorded runs")
+    native, own = page.locator("#open-view input"), page.locator(".ouro-open-button")
+    assert own.bounding_box()["height"] >= 28
+    assert native.evaluate("input => getComputedStyle(input).opacity") == "0"
+    with page.expect_file_chooser():
+        own.click()
+    native.focus()
+    page.keyboard.press("Tab")
+    page.keyboard.press("Shift+Tab")
+    assert own.evaluate("label => getComputedStyle(label).outlineStyle") == "solid"
+    assert not page.get_by_text("Use via API").is_visible(), "a link that says nothing to a visitor"
 
 
 def test_the_tab_drafts_tells_how_they_were_made(page: Any) -> None:

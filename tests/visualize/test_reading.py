@@ -218,10 +218,10 @@ def test_a_card_opens_for_a_pointer_that_moves_not_for_a_text_that_moves_under_i
     reader: Any, replay: str
 ) -> None:
     reader.goto(replay)
-    card, two = reader.locator(".ouro-card"), reader.locator(".ouro-token").nth(30)
+    card, two = reader.locator(".ouro-card"), reader.locator(".ouro-token").nth(60)
     box = two.bounding_box()
     reader.mouse.move(box["x"] + 3, box["y"] + 3)
-    assert "position 31" in card.inner_text()
+    assert "position 61" in card.inner_text()
     reader.reload()
     reader.wait_for_selector(".ouro-token")
     frames = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
@@ -229,7 +229,7 @@ def test_a_card_opens_for_a_pointer_that_moves_not_for_a_text_that_moves_under_i
         reader.evaluate(frames)
     assert card.is_hidden(), "not where it stood when the page came"
     reader.mouse.move(box["x"] + 4, box["y"] + 3)
-    assert "position 31" in card.inner_text()
+    assert "position 61" in card.inner_text()
     reader.evaluate("document.body.style.minHeight = '300vh'")
     for _ in range(2):
         with reader.expect_event("console", lambda message: message.text == "scrolled"):
@@ -250,7 +250,7 @@ def test_a_card_opens_for_a_pointer_that_moves_not_for_a_text_that_moves_under_i
     assert card.is_visible()
 
 
-PLACES = """(view) => {
+POSITIONS = """(view) => {
   const line = view.querySelector('.ouro-timeline');
   const slider = line.querySelector('.ouro-slider'), grain = line.querySelector('.ouro-grain');
   const place = (node) => {
@@ -280,7 +280,7 @@ def assert_controls_stay(
     for size in sizes:
         resize(page, size)
         page.locator(view).locator(".ouro-timeline").scroll_into_view_if_needed()
-        found, labels = page.locator(view).evaluate(PLACES)
+        found, labels = page.locator(view).evaluate(POSITIONS)
         assert len(found) == 1, (view, size, found[:3])
         assert labels >= moments, "the label was another one at every moment"
 
@@ -418,10 +418,12 @@ def test_in_forced_colours_controls_are_seen_and_what_is_chosen_can_be_told(
     open_settings(page)
     for tab in ("Watch", "Race", "Learn"):
         open_tab(page, tab)
-        page.locator(
-            {"Watch": "#token-view", "Race": "#race-view", "Learn": "#learn-view"}[tab]
-            + " .ouro-step-button"
-        ).first.wait_for()
+        there = {
+            "Watch": "#token-view .ouro-step-button",
+            "Race": "#race",
+            "Learn": "#learn-view .ouro-step-button",
+        }
+        page.locator(there[tab]).first.wait_for()
         found = page.evaluate(FORCED)
         assert found["bare"] == [] and set(found["own"]) == {"auto"}, (tab, found)
         assert found["counts"][0] > 10 and found["counts"][2] >= 1

@@ -12,15 +12,15 @@ import pytest
 
 from ouroboros_core import methods
 from ouroboros_core.decoding import metrics
+from ouroboros_core.decoding.reasons import NEVER_JUDGED, Reasons, origin, share
 from ouroboros_core.decoding.trace import Judged, Seconds, Step, Trace, Trial
-from ouroboros_core.methods.base import Decision
+from ouroboros_core.methods.adjustable import Decision
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Learned, Provenance, chain
 from tests import tiny
 from tests.traces import make_trace, typed_trace
-from visualize import figures, numbers, views
-from visualize.reasons import NEVER_JUDGED, Reasons, origin, share
+from visualize import figures, numbers, spoken, views
 
 DRAFT = Provenance(Source.DRAFT, step=0, confidence=0.64)
 PIECES = {1: " a", 10: " return", 11: " print", 12: "\n", 13: " x"}
@@ -41,8 +41,8 @@ def step_of(path: tuple[int, ...], target: int | None, judged: tuple[Judged, ...
 def test_a_correction_names_what_both_wanted_and_how_much() -> None:
     told = reasons(step_of((), 10, (judged(0),)))
     assert told.of_token(0) == (
-        "Corrected, argmax differs: target wanted ‘ return’ (61%), the draft said ‘ print’ (the "
-        "target gives it 12%)."
+        "Corrected, the likeliest tokens differ: target wanted ‘ return’ (61%), the draft said "
+        "‘ print’ (the target gives it 12%)."
     )
     assert told.of_node(1) == (
         "Rejected: the target wanted ‘ return’ (61%); the draft said ‘ print’ (the target gives it "
@@ -326,9 +326,27 @@ def test_it_is_told_that_rows_are_too_dear_for_a_window() -> None:
 def test_the_line_of_a_run_has_its_preset() -> None:
     published = dict(methods.get("lookahead").published)
     told = views.describe("lookahead", published, "T")
-    assert told == ("lookahead[published] (window_size 15, ngram_size 5, guess_set_size 15) on T")
+    assert told == (
+        "Lookahead decoding, as published, window size 15, n-gram size 5, guess set size 15, on T"
+    )
     extended = methods.get("lookahead").Hyperparameters.parse({"extended": True}).model_dump()
-    assert views.describe("lookahead", extended, "T").startswith("lookahead[extended=true] (")
+    assert views.describe("lookahead", extended, "T").startswith("Lookahead decoding, extended, ")
+
+
+def test_the_line_of_a_run_has_words_and_no_names_of_code() -> None:
+    """The oracle: what `Hyperparameters` calls its fields, and the ids of the methods."""
+    union = methods.get("union").Hyperparameters().model_dump()
+    assert views.describe("union", union, "owner/T", "owner/D", None) == (
+        "Union of all sources, tree size and window size auto, on T with D"
+    )
+    assert views.describe("speculative", {"gamma": 3}, "T") == (
+        "Speculative decoding, draft length 3, on T"
+    )
+    assert views.describe("autoregressive", {}, "T") == "Plain decoding, on T"
+    assert views.describe("of another program", {"size": 3}, "T").startswith("of another program")
+    for kind in methods.available().values():
+        told = spoken.run(kind.id, kind.Hyperparameters().model_dump())
+        assert "_" not in told and told.startswith(kind.name), told
 
 
 def test_the_new_charts_show_what_was_counted() -> None:
@@ -368,7 +386,7 @@ def test_a_copy_from_another_branch_and_what_merging_saved_are_told() -> None:
     plain = Step(1, chain(11, [], DRAFT), (), 10, 1, Seconds(verify=1.0))
     section = numbers.merging(make_trace([step, plain], "graph"))
     assert section is not None and section["lines"] == [
-        "Continuations that are equal were drafted once: 3 draft rows saved in 1 of 2 steps. "
+        "Continuations that are equal were drafted once: 3 tokens fewer in 1 of 2 steps. "
         "1 token checked by the target came from another branch, 1 of them accepted."
     ]
     assert numbers.merging(typed_trace()) is None

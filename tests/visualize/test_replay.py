@@ -1,10 +1,11 @@
-"""Timeline, token card and token tree, as a person uses them: by mouse and by keyboard, with
-server-side rendering off and on."""
+"""Timeline, token card and token tree, as a person uses them: by mouse and by keyboard. Two of
+these also where a server renders the page first, as Spaces do."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,17 +13,24 @@ import pytest
 from ouroboros_core import methods
 from ouroboros_core.decoding.trace import Trace
 from ouroboros_core.decoding.trace_io import read_trace
+from ouroboros_core.lookup.memories import load_memory
 from tests.browser import server
 from tests.visitor import ask, choose, client, generate, visit
 
 pytestmark = [pytest.mark.browser, pytest.mark.embedded, pytest.mark.slow]
 
 PROMPT = "Count from one to ten in words."
+STORY = "Once upon a time there was"
+"""Its answer takes more than a few steps of any method."""
 
 
-@pytest.fixture(scope="module", params=["false", "true"], ids=["ssr-off", "ssr-on"])
+BOTH = pytest.mark.parametrize("url", ["false", "true"], ids=["ssr-off", "ssr-on"], indirect=True)
+
+
+@pytest.fixture(scope="module")
 def url(request: Any) -> Iterator[str]:
-    with server("--dtype", "float32", environment={"GRADIO_SSR_MODE": request.param}) as address:
+    mode = getattr(request, "param", "false")
+    with server("--dtype", "float32", environment={"GRADIO_SSR_MODE": mode}) as address:
         yield address
 
 
@@ -40,7 +48,7 @@ def count(page: Any) -> str:
     return str(page.locator("#token-view .ouro-count").inner_text())
 
 
-def recorded(page: Any, url: str, method: str, **more: Any) -> Trace:
+def recorded(page: Any, url: str, method: str, prompt: str = PROMPT, **more: Any) -> Trace:
     """Generate on the page, and the same run through the endpoint: in float32 it repeats."""
     page.locator("#chat input").uncheck()
     generate(page)
@@ -53,10 +61,11 @@ def recorded(page: Any, url: str, method: str, **more: Any) -> Trace:
         **more,
     }
     return read_trace(
-        json.dumps(client(url).predict(PROMPT, **asked, api_name="/generate")["trace"])
+        json.dumps(client(url).predict(prompt, **asked, api_name="/generate")["trace"])
     )
 
 
+@BOTH
 def test_the_timeline_shows_the_text_as_it_stood_by_keyboard_and_by_mouse(
     page: Any, url: str
 ) -> None:
@@ -194,8 +203,8 @@ def test_a_click_locks_the_card_which_says_why_a_token_was_rejected(page: Any, u
 
 
 def test_the_tree_of_a_step_is_drawn_and_the_charts_share_its_cursor(page: Any, url: str) -> None:
-    ask(page, PROMPT, 24)
-    trace = recorded(page, url, "union")
+    ask(page, STORY, 24)
+    trace = recorded(page, url, "union", STORY)
     number = max(range(2, len(trace.steps) - 1), key=lambda n: len(trace.steps[n].tree))
     step = trace.steps[number]
     seconds = "document.querySelector('#chart-acceptance .ouro-cursor')"
@@ -223,6 +232,35 @@ def test_the_tree_of_a_step_is_drawn_and_the_charts_share_its_cursor(page: Any, 
     assert "ouro-locked" in page.locator("#token-view .ouro-card").get_attribute("class")
 
 
+def test_what_a_method_has_learned_can_be_taken_along(
+    page: Any, url: str, browser: Any, tmp_path: Path
+) -> None:
+    """A file of one visitor makes another one's first run warm."""
+    choose(page, "Token Recycling")
+    ask(page, PROMPT, 24)
+    generate(page)
+    keep = page.locator("#memory")
+    keep.locator("button").click()
+    keep.get_by_text("nothing yet").wait_for()  # a cold run keeps nothing
+    page.locator("#warm input").check()
+    generate(page)
+    with page.expect_download() as download:
+        keep.locator("button").click()
+    file = tmp_path / "learned.json"
+    download.value.save_as(file)
+    assert load_memory(file).runs == 1, "as the command line reads it"
+    for other in visit(browser, url):
+        choose(other, "Token Recycling")
+        other.locator("#memory input").set_input_files(file)
+        other.locator("#memory").get_by_text("The next run begins with it").wait_for()
+        assert other.locator("#warm input").is_checked()
+        ask(other, PROMPT, 24)
+        generate(other)
+        assert other.locator('#token-view [data-learned="history"]').count()
+        choose(other, "Plain decoding")
+        other.locator("#memory").wait_for(state="hidden")
+
+
 def test_a_warm_start_keeps_the_visitors_own_phrases(page: Any, url: str, browser: Any) -> None:
     choose(page, "Ouroboros")
     page.locator("#auto-ouroboros input").uncheck()
@@ -244,6 +282,7 @@ def test_a_warm_start_keeps_the_visitors_own_phrases(page: Any, url: str, browse
         ), "another visitor begins cold"
 
 
+@BOTH
 def test_three_methods_race(page: Any) -> None:
     page.get_by_role("tab", name="Race", exact=True).click()
     page.get_by_label("number input for length of each lane").fill("24")
@@ -253,7 +292,12 @@ def test_three_methods_race(page: Any) -> None:
     page.click("#race")
     page.wait_for_selector('#race-view .ouro-run[data-done="true"]', timeout=120_000)
     names = page.locator("#race-view .ouro-lane-name").all_inner_texts()
-    assert names == ["autoregressive", "union", "speculative[gamma=2]", "prompt_lookup"]
+    assert names == [
+        "Plain decoding",
+        "Union of all sources",
+        "Speculative decoding, draft length 2",
+        "Prompt lookup",
+    ]
     rows = [row.split("\t") for row in page.locator("#race-view .ouro-table tr").all_inner_texts()]
     assert (
         len(rows) == 5
@@ -280,5 +324,5 @@ def test_three_methods_race(page: Any) -> None:
     page.get_by_label("Settings of lane 3").fill("gamma=99")
     page.click("#race")
     page.get_by_text(
-        "lane 3, speculative: gamma must be auto, or between 1 and 32, got 99"
+        "lane 3, Speculative decoding: gamma must be auto, or between 1 and 32, got 99"
     ).wait_for()

@@ -16,9 +16,10 @@ from ouroboros_core.benchmark import report
 from ouroboros_core.benchmark.report import Row, Speeds
 from ouroboros_core.benchmark.store import Measurement, Settings, Store
 from ouroboros_core.decoding.trace import Seconds
+from tests.visitor import open_tab
 from visualize import palette, result_figures, results
 from visualize.results import Bar, Benchmark, Family, Over
-from visualize.tabs.results import APART, published_table, top
+from visualize.tabs.results import APART, benchmark, pair_table, published_table, top
 
 GROUPS = ("qa", "rag", "code")
 SPEEDS = {
@@ -31,6 +32,13 @@ SPEEDS = {
     "union": 1.5,
     "hf-greedy": 0.5,
     "hf-prompt-lookup": 0.6,
+}
+OTHERS = {
+    "llama.cpp": 1.2,
+    "speculative": 1.1,
+    "speculative[gamma=8]": 0.9,
+    "speculative[published]": 1.0,
+    "speculative[gamma=1]": 1.1,
 }
 """Over plain decoding, about: no two prompts are alike."""
 ENVIRONMENT = {
@@ -50,7 +58,7 @@ def measurements(*names: str) -> list[Measurement]:
     found = []
     for name in names:
         for question in range(12):
-            seconds = 2.0 / SPEEDS[name] * chance.uniform(0.8, 1.2)
+            seconds = 2.0 / (SPEEDS | OTHERS)[name] * chance.uniform(0.8, 1.2)
             found.append(
                 Measurement(
                     method=name,
@@ -60,7 +68,9 @@ def measurements(*names: str) -> list[Measurement]:
                     turn=0,
                     group=GROUPS[question % 3],
                     tokens=32,
-                    passes=0 if name == "draft_only" else round(32 / max(1.0, SPEEDS[name])),
+                    passes=0
+                    if name == "draft_only"
+                    else round(32 / max(1.0, (SPEEDS | OTHERS)[name])),
                     rows=40,
                     draft_passes=3,
                     seconds=Seconds(prefill=0.2 * seconds, verify=0.8 * seconds),
@@ -151,7 +161,7 @@ def test_the_fastest_is_on_top_and_its_label_says_what_it_is(
     assert "auxiliary EAGLE-2" in axis["ticktext"][0]
     told = {bar.row.method: (bar.name, bar.setting, bar.family) for bar in bars}
     assert told == {
-        "autoregressive": ("Autoregressive", "", Family.PLAIN),
+        "autoregressive": ("Plain", "", Family.PLAIN),
         "ouroboros": ("Ouroboros", "", Family.DRAFT),
         "sam[auxiliary=eagle2]": ("SAM-Decoding", "auxiliary EAGLE-2", Family.HEAD),
         "prompt_lookup[warm=true]": ("Prompt lookup", "warm", Family.NONE),
@@ -201,6 +211,56 @@ def test_the_scatter_has_what_a_method_gains_and_what_it_pays(
     }
 
 
+def test_a_recorded_sweep_has_the_benchmarks_own_numbers(tmp_path: Path) -> None:
+    rows = write(tmp_path / "sweep.json", ("autoregressive", *OTHERS))
+    told = {row.method: row.speedup for row in rows if row.group == "overall"}
+    bars = Benchmark.read(tmp_path / "sweep.json").bars(Over.PLAIN)
+    line = result_figures.by_gamma(bars)["data"][0]
+    published = methods.get("speculative").published["gamma"]
+    assert list(line["x"]) == [1, published, 8]
+    names = ("gamma=1", "published", "gamma=8")
+    assert list(line["y"]) == pytest.approx([told[f"speculative[{n}]"] for n in names], abs=1e-3)
+
+
+def test_methods_come_with_their_defaults_and_a_small_picture_has_few_rows() -> None:
+    found = benchmark()
+    assert found is not None
+    bars = found.bars(Over.PLAIN)
+    few = result_figures.few(bars)
+    assert len(few) == result_figures.FEW < len([bar for bar in bars if bar.main]) < len(bars)
+    assert all(bar.main for bar in few) and {bar.family for bar in few} >= {
+        Family.PLAIN,
+        Family.PEER,
+    }
+    assert few[0] == max(bars, key=lambda bar: (bar.main, bar.speedup))
+
+
+NAMES_MEET = """() => {
+  const boxes = [...document.querySelectorAll('#chart-price .textpoint text')]
+    .filter((one) => one.textContent.trim()).map((one) => one.getBoundingClientRect());
+  const meet = (a, b) =>
+    a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom;
+  return [boxes.length, boxes.some((a, n) => boxes.some((b, m) => n < m && meet(a, b)))];
+}"""
+
+
+@pytest.mark.browser
+@pytest.mark.embedded
+def test_no_name_in_the_scatter_lies_over_another_and_every_setting_is_there_when_asked_for(
+    page: Any,
+) -> None:
+    open_tab(page, "Results")
+    for width in (1440, 390):
+        page.set_viewport_size({"width": width, "height": 900})
+        page.wait_for_timeout(1500)
+        named, meet = page.evaluate(NAMES_MEET)
+        assert named >= 4 and not meet, width
+    rows = page.locator("#chart-speedups .ytick").count()
+    page.get_by_role("button", name="settings that were measured").click()
+    page.wait_for_selector(".ouro-wide-chart .ytick")
+    assert page.locator(".ouro-wide-chart .ytick").count() > 2 * rows > 0
+
+
 def test_a_file_that_is_still_being_measured_is_read_from_its_runs(
     measured: tuple[Benchmark, tuple[Row, ...]], tmp_path: Path
 ) -> None:
@@ -215,7 +275,7 @@ def test_without_transformers_own_the_speedup_is_over_plain_decoding(tmp_path: P
     write(path, ("autoregressive", "ouroboros"))
     benchmark = Benchmark.read(path)
     assert benchmark.overs == [Over.PLAIN]
-    assert "as fast as our autoregressive baseline (95%" in results.headline(benchmark)
+    assert "as fast as our plain decoding (95%" in results.headline(benchmark)
 
 
 def test_the_first_sentence_is_the_result_and_its_command_is_text(
@@ -231,6 +291,30 @@ def test_the_first_sentence_is_the_result_and_its_command_is_text(
     assert "over 12 prompts; 12 of 12 texts are equal token for token." in html
     assert "Measured with target with the draft model draft on A processor, 2 threads" in html
     assert "bench &lt;here&gt; &amp; there" in html
+
+
+def test_another_pair_has_a_table_that_says_which_it_is(tmp_path: Path) -> None:
+    assert results.other_pairs(tmp_path) == []
+    rows = write(tmp_path / "benchmark-small.json")
+    write(tmp_path / "benchmark.json")
+    (found,) = results.other_pairs(tmp_path)
+    html = pair_table(found)
+    assert "<h2>target with draft</h2>" in html and "12 prompts, 32 new tokens at most" in html
+    (best,) = (row for row in rows if (row.method, row.group) == ("union", "overall"))
+    numbers = best.speedup, best.decode_speedup, best.speedup_hf, best.decode_speedup_hf
+    told = "".join(f"<td>{number:.2f}</td>" for number in numbers)
+    assert told in html and html.count("<tr>") == len(SPEEDS)
+
+
+def test_what_is_measured_apart_is_said_where_a_bar_is_pointed_at(tmp_path: Path) -> None:
+    path = tmp_path / "engine.json"
+    write(path, ("autoregressive", "union", "hf-greedy", "llama.cpp"))
+    bars = Benchmark.read(path).bars(Over.HF)
+    (engine,) = (bar for bar in bars if bar.family is Family.ENGINE)
+    assert (engine.name, engine.setting) == ("llama.cpp", "8-bit activations")
+    figure = result_figures.speedups(bars, Over.HF)
+    hovers = [text for trace in figure["data"] for text in trace.get("hovertext") or ()]
+    assert len(hovers) == 4 and all("× decoding only" in text for text in hovers)
 
 
 def test_every_published_number_has_a_source_and_is_shown() -> None:
@@ -255,4 +339,4 @@ def test_every_published_number_has_a_source_and_is_shown() -> None:
 def test_the_page_has_the_styles_of_every_place() -> None:
     style = palette.style()
     assert all(name in style for name in (".ouro-result-top", ".ouro-lane-strip", ".ouro-axis"))
-    assert style.index(".ouro-lane-head") < style.index(".ouro-lane-strip"), "page.css is first"
+    assert style.index(".ouro-lane-head") < style.index(".ouro-lane-strip"), "page.css comes before"

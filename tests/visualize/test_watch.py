@@ -12,6 +12,7 @@ from ouroboros_core import methods
 from ouroboros_core.decoding.trace_io import read_trace
 from tests.visitor import DONE, ask, choose, generate, tokens
 from visualize import gallery, views
+from visualize.tabs.examples import EXAMPLES
 from visualize.tabs.generate import CHARTS, has_charts
 
 pytestmark = [pytest.mark.browser, pytest.mark.embedded]
@@ -25,7 +26,7 @@ def test_the_sentence_of_a_run_tells_passes_speed_and_sameness() -> None:
     trace = gallery.trace(plain)
     steps = len(trace.steps)
     assert views.sentence(trace, None) == (
-        f"{steps} forward passes for {len(trace.tokens)} tokens: the autoregressive baseline."
+        f"{steps} forward passes for {len(trace.tokens)} tokens: plain decoding."
     )
     assert views.sentence(replace(trace, steps=()), None) == ""
     name = gallery.first(methods.DEFAULT)
@@ -44,7 +45,13 @@ def test_the_sentence_of_a_run_tells_passes_speed_and_sameness() -> None:
 
 def test_a_run_has_only_the_charts_that_say_something_of_it() -> None:
     plain = next(n for n, run in gallery.runs().items() if run["method"] == "autoregressive")
-    assert has_charts(gallery.trace(plain)) == ["acceptance", "time", "speedup", "where"]
+    assert has_charts(gallery.trace(plain)) == [
+        "acceptance",
+        "time",
+        "speedup",
+        "where",
+        "elsewhere",
+    ]
     name = gallery.first(methods.DEFAULT)
     assert name is not None
     assert set(has_charts(gallery.trace(name))) >= {"acceptance", "positions", "even"}
@@ -84,11 +91,18 @@ def test_watch_is_one_screen_and_nothing_lies_beside_it(browser: Any, url: str, 
     inside = ["#generate", "#method-cards"]
     if width == 1440:
         inside += ["#token-view .ouro-text", ".ouro-tree", ".ouro-timeline", ".ouro-sentence"]
+    inside += [f".ouro-chip >> nth={n}" for n in range(len(EXAMPLES))]
     for selector in inside:
         box = page.locator(selector).first.bounding_box()
         assert box is not None
         assert box["y"] >= 0 and box["y"] + box["height"] <= height, selector
         assert box["x"] >= 0 and box["x"] + box["width"] <= width, selector
+    places = page.locator(".ouro-places > .tab-wrapper").bounding_box()
+    assert places is not None
+    if width == 390:
+        assert (places["y"], places["height"]) == (height - 52, 52), (
+            "what lies above it counts on it"
+        )
     context.close()
 
 
@@ -100,19 +114,20 @@ def test_a_card_chooses_its_method_and_until_something_ran_shows_a_recorded_run_
     assert checked == ["false", "false", "true"], "the default is the union of all sources"
     cards.nth(0).click()
     page.wait_for_function(
-        "document.querySelector('#token-view .ouro-sentence').textContent.includes('baseline')"
+        "document.querySelector('#token-view .ouro-sentence').textContent.includes('lain decoding')"
     )
     with page.expect_download() as download:
         page.locator('#save-view [data-kind="json"]').click()
     kept = read_trace(Path(download.value.path()).read_bytes())
-    assert kept == gallery.trace(str(gallery.first("autoregressive"))), "what is shown is saved"
+    box = page.locator("#prompt textarea").input_value()
+    assert kept == gallery.trace(str(gallery.first("autoregressive", box))), "what is shown"
     method = page.get_by_role("combobox", name="Method")
     assert method.input_value() == methods.get("autoregressive").name
     cards.nth(0).focus()
     page.keyboard.press("ArrowRight")
     page.wait_for_function("document.activeElement.getAttribute('aria-checked') === 'true'")
     page.wait_for_function(
-        "document.querySelector('#token-view .ouro-title').textContent.startsWith('speculative')"
+        "document.querySelector('#token-view .ouro-title').textContent.startsWith('Speculative')"
     )
     choose(page, "Prompt lookup")
     page.wait_for_function("!document.querySelector('.ouro-method[aria-checked=true]')")
@@ -125,6 +140,37 @@ def test_a_card_chooses_its_method_and_until_something_ran_shows_a_recorded_run_
     assert [token["text"] for token in tokens(page)] == mine, "a run of one's own stays"
 
 
+def test_the_box_holds_the_prompt_of_the_recorded_run_until_a_visitor_writes_into_it(
+    page: Any,
+) -> None:
+    box, cards = page.locator("#prompt textarea"), page.locator(".ouro-method")
+    badge = page.locator("#token-view .ouro-badge")
+
+    def shown() -> str:
+        """The prompt that stands before the answer."""
+        return str(page.locator("#token-view .ouro-prompt").inner_text()).strip()
+
+    first = gallery.trace(str(gallery.first(methods.DEFAULT)))
+    assert box.input_value() == first.prompt.text == shown()
+    assert first.target.split("/")[-1] in badge.inner_text(), "models that a visitor may not have"
+    page.locator(".ouro-method").first.click()
+    page.get_by_text("forward passes for 128 tokens: plain decoding").first.wait_for()
+    assert box.input_value() == first.prompt.text == shown(), "there is a plain run of it"
+    cards.nth(1).click()
+    page.wait_for_function("document.querySelector('#prompt textarea').value.includes('heap')")
+    page.wait_for_function(
+        "document.querySelector('#token-view .ouro-prompt').textContent.includes('heap')"
+    )
+    assert box.input_value() == shown()
+    box.fill("What is two and two?")
+    cards.nth(2).click()
+    page.wait_for_function(
+        "document.querySelector('#token-view .ouro-badge').textContent.includes('Rename')"
+    )
+    assert box.input_value() == "What is two and two?", "a visitor's own stays"
+    assert shown() == first.prompt.text, "and what was recorded is shown with its own prompt"
+
+
 def test_an_example_runs_at_once(page: Any) -> None:
     chip = page.locator(".ouro-chip").first
     chip.click()
@@ -133,12 +179,53 @@ def test_an_example_runs_at_once(page: Any) -> None:
     page.wait_for_selector(DONE, timeout=60_000)
 
 
+def test_this_step_is_that_of_the_token_that_is_pointed_at_or_chosen(page: Any) -> None:
+    note, last = page.locator("#token-view .ouro-tree-note"), page.locator(".ouro-token").last
+    text = page.locator("#token-view .ouro-text")
+    text.evaluate("text => text.scrollTop = 0")
+    token = page.locator("#token-view .ouro-token[data-node]").first
+    of = f"Step {int(token.get_attribute('data-step')) + 1}:"
+    shown = note.inner_text()
+    assert not shown.startswith(of), "the run stands at its end"
+    token.hover()
+    assert note.inner_text().startswith(of)
+    assert page.locator("#token-view .ouro-node[data-selected]").count() == 1
+    page.locator("#token-view .ouro-sentence").hover()
+    assert note.inner_text() == shown
+    token.click()
+    page.locator("#token-view .ouro-sentence").hover()
+    assert note.inner_text().startswith(of), "a card that is open keeps its step"
+    page.keyboard.press("Escape")
+    assert note.inner_text() == shown
+    token.focus()
+    page.keyboard.press("End")
+    assert last.evaluate("token => token === document.activeElement")
+    assert note.inner_text() == shown
+
+
+def test_the_legend_counts_the_tokens_up_to_the_step_that_is_shown(page: Any) -> None:
+    counts = page.locator("#token-view .ouro-legend b")
+    height = page.locator("#token-view .ouro-legend").bounding_box()["height"]
+    whole = len(tokens(page))
+    assert sum(map(int, counts.all_inner_texts())) == whole
+    page.get_by_label("First moment (Home)").first.click()
+    first = page.locator("#token-view .ouro-step[data-step='0'] .ouro-token").count()
+    assert sum(map(int, counts.all_inner_texts())) == first < whole
+    assert page.locator("#token-view .ouro-legend").bounding_box()["height"] == height
+
+
+def test_a_step_without_a_guess_says_so_in_place_of_a_tree(page: Any) -> None:
+    tree = page.locator("#token-view .ouro-tree")
+    assert tree.inner_text() == "Nothing was guessed in this step."
+    assert tree.locator("svg").count() == 0
+
+
 def test_details_show_one_chart_at_a_time(page: Any) -> None:
     assert page.evaluate(SHOWN) == 0, "nothing before it is asked for"
     page.locator(".ouro-details summary").click()
     page.wait_for_function(f"{SHOWN} === 1")
     buttons = page.locator(".ouro-pick button")
-    names = [name for name, *_ in CHARTS.values()]
+    names = ["Another machine", *(name for name, *_ in CHARTS.values())]
     assert set(buttons.locator("visible=true").all_inner_texts()) <= set(names)
     page.get_by_role("button", name="Speedup", exact=True).click()
     assert page.locator("#chart-speedup").is_visible()

@@ -1,1 +1,8 @@
-"""Gradio components of our own; their JavaScript and CSS lie in assets."""
+"""Gradio components of our own; their JavaScript and CSS lie in assets. `OuroborosView` is for any
+app, the others are parts of this project's page."""
+
+from __future__ import annotations
+
+from visualize.components.ouroboros_view import OuroborosView, StepShown, TokenSelected
+
+__all__ = ["OuroborosView", "StepShown", "TokenSelected"]

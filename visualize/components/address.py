@@ -41,9 +41,8 @@ class Addresses:
     def named(self) -> str:
         """A function in the browser: what the address names, as updates of the outer and of the
         inner tabs; the first place where it names nothing."""
-        known = (
-            f"{json.dumps([*self.places, *self.pages])}.find((tab) => '#' + tab === location.hash)"
-        )
+        tabs = json.dumps([*self.places, *self.pages])
+        known = f"{tabs}.find((tab) => '#' + tab === location.hash.split('/')[0])"
         found = f"const tab = {known} || {json.dumps(self.places[0])};"
         place = f"const place = {json.dumps(self.pages)}[tab];"
         update = "(selected) => ({ __type__: 'update', ...(selected ? { selected } : {}) })"
@@ -63,7 +62,10 @@ class PageHeader(JsonHTML):
     """Title and motto. Triggers `go` when the browser's history leads to another tab."""
 
     def __init__(self, addresses: Addresses, **more: Any) -> None:
-        facts = {"tabs": [*addresses.places, *addresses.pages], "pages": addresses.pages}
+        facts: dict[str, Any] = {
+            "tabs": [*addresses.places, *addresses.pages],
+            "pages": addresses.pages,
+        }
         super().__init__(
             None, ADDRESS, **facts, first=addresses.first, store=KEY, padding=False, **more
         )

@@ -29,21 +29,26 @@ MODULE.then(({ mount }) => {
 view sees each value by itself, because a stream sends differences."""
 
 
-def mounting(markup: Markup) -> str:
+def mounting(markup: Markup, module: str = "") -> str:
     """What gr.HTML runs when the view is there. Gradio finds a view's events by their names in
-    it."""
+    it.
+
+    module: an expression in JavaScript, the promise of the view's module, where it is not one of
+    the page's own
+    """
     named = f"// tells: {json.dumps(markup.events)}" if markup.events else ""
-    return named + MOUNT.replace("MODULE", imported(markup.module))
+    return named + MOUNT.replace("MODULE", module or imported(markup.module))
 
 
 class JsonHTML(gr.HTML):
     """A gr.HTML whose value is JSON for its script; the template is fixed, so no text of a visitor
     is ever markup."""
 
-    def __init__(self, value: Any, markup: Markup, **more: Any) -> None:
+    def __init__(self, value: Any, markup: Markup, *, module: str = "", **more: Any) -> None:
+        """module: see `mounting`."""
         options = {
             "html_template": markup.template,
-            "js_on_load": mounting(markup),
+            "js_on_load": mounting(markup, module),
             "apply_default_css": False,
         }
         super().__init__(value=value, **options, **more)

@@ -28,7 +28,8 @@ def font(name: str) -> Response:
 
 
 def faces() -> str:
-    """For the page's head. A font that comes late is not used, so that no text moves."""
+    """For the page's head: each is fetched at once, and until it is there its text takes its place
+    unseen, so that no text is drawn twice."""
     lines = []
     for family, name in FONTS.items():
         address = f"{FONTS_PATH}/{name}"
@@ -37,6 +38,6 @@ def faces() -> str:
         )
         lines.append(
             f'<style>@font-face {{ font-family: "{family}"; src: url("{address}") format("woff2"); '
-            "font-weight: 100 800; font-display: optional; }</style>"
+            "font-weight: 100 800; font-display: block; }</style>"
         )
     return "\n".join(lines)

@@ -32,6 +32,7 @@ class LearnView(JsonHTML):
             LEARN_VIEW,
             looks=legend(),
             plotly=PLOTLY,
+            place="learn/",
             server_functions=[run],
             **more,
         )

@@ -8,17 +8,21 @@ from typing import Any
 from ouroboros_core.decoding.trace_io import MAX_BYTES
 from visualize import gallery
 from visualize.components.base import JsonHTML
+from visualize.components.plot_view import PLOTLY
 from visualize.markup import (
     ASK_VIEW,
     DETAILS_VIEW,
     DIFF_VIEW,
+    ELSEWHERE_VIEW,
     GALLERY_VIEW,
     LINK_VIEW,
+    MEMORY_VIEW,
     METHOD_CARDS,
     OPEN_VIEW,
     SWEEP_VIEW,
     save_buttons,
 )
+from visualize.views import legend
 
 
 class SaveView(JsonHTML):
@@ -59,11 +63,36 @@ class DetailsView(JsonHTML):
         super().__init__(shown, DETAILS_VIEW, charts=list(charts), padding=False, **more)
 
 
+class ElsewhereView(JsonHTML):
+    """Value: {seq, said, notes, rows, time, batch} or {seq, problem}, see `visualize.elsewhere`.
+    Triggers `price_run` with {machine, target, draft, batch, numbers} whenever it is seen and
+    what it shows is of another run, or of another choice."""
+
+    def __init__(self, choices: dict[str, Any], **more: Any) -> None:
+        super().__init__(
+            None,
+            ELSEWHERE_VIEW,
+            choices=choices,
+            plotly=PLOTLY,
+            looks=legend(),
+            padding=False,
+            **more,
+        )
+
+
 class OpenView(JsonHTML):
     """Value: {seq, said}. A file triggers `open_file` with its name and text."""
 
     def __init__(self, **more: Any) -> None:
         super().__init__(None, OPEN_VIEW, limit=MAX_BYTES, **more)
+
+
+class MemoryView(JsonHTML):
+    """Value: {seq, said}, with a file also {name, type, text}. Triggers `save_memory`, and with the
+    name and text of a file `load_memory`."""
+
+    def __init__(self, **more: Any) -> None:
+        super().__init__(None, MEMORY_VIEW, limit=MAX_BYTES, padding=False, **more)
 
 
 class LinkView(JsonHTML):

@@ -2,15 +2,65 @@
 
 from __future__ import annotations
 
+import json
+from functools import cache
 from typing import Any
 
+from visualize import elsewhere, gallery, spoken, views
 from visualize.components.base import JsonHTML
 from visualize.markup import RACE_VIEW
+
+RECORDED = ("java-autoregressive", "java-speculative", "java-ouroboros", "java-union")
+"""Runs of one prompt, the plain one first: the race that is there before anybody asks for one."""
+
+
+@cache
+def _recorded() -> str:
+    lanes = []
+    for name in RECORDED:
+        trace = gallery.trace(name)
+        plain = gallery.baseline(name) or trace
+        lane = views.lane_view(
+            spoken.method(trace.method), trace, plain, None, gallery.speedup(name)
+        )
+        for step in lane["steps"]:
+            step.pop("odds", None)  # no lane shows them
+        lanes.append(lane | {"modelled": elsewhere.clocks(trace)})
+    first = gallery.trace(RECORDED[0])
+    told = {
+        "seq": 0,
+        "race": "recorded",
+        "recorded": True,
+        "names": [lane["name"] for lane in lanes],
+        "length": len(first.tokens),
+        "lanes": lanes,
+        "badge": views.badge(first),
+        "caption": f"Measured on {first.environment.where}, {first.created[:10]}",
+        "status": (
+            "A recorded race: every lane writes the same text its own way. Press Race to run one "
+            "here; lanes run one at a time and are then replayed together."
+        ),
+        "done": True,
+        "play": True,
+    }
+    return json.dumps(told)
+
+
+def recorded(_: Any) -> str:
+    """What the view asks of the server where no race has run yet: a recorded one, as JSON."""
+    return _recorded()
 
 
 class RaceView(JsonHTML):
     """Value: {seq, race, names, length, status, badge, title, done}, with {lane, from, steps} while
-    a lane runs and {lanes: [{name, steps, row}], play?} when one has ended; lanes run in turn."""
+    a lane runs and {lanes: [{name, steps, row, modelled}], play?} when one has ended; lanes run in
+    turn. modelled: by clock the seconds at the end of each step, see `elsewhere.clocks`."""
 
     def __init__(self, value: dict[str, Any] | None = None, **more: Any) -> None:
-        super().__init__(value, RACE_VIEW, **more)
+        super().__init__(
+            value,
+            RACE_VIEW,
+            clocks=elsewhere.clock_names(),
+            server_functions=[recorded],
+            **more,
+        )

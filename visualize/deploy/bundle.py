@@ -30,10 +30,21 @@ def bundle(name: str, folder: Path | None = None) -> str:
     Raises ValueError for an import or export that is written in another way, for a name that its
     module does not export, and for modules that import each other.
     """
+    return f"{_enclosed(name, folder, '')};\n"
+
+
+@cache
+def exported(name: str) -> str:
+    """An expression in place of the module `name` of the page: an object of what it exports."""
+    return _enclosed(name, None, f"return module_{name};\n")
+
+
+def _enclosed(name: str, folder: Path | None, last: str) -> str:
+    """A function that is called at once: the modules, then the line `last`."""
     written: dict[str, list[str]] = {}
     parts: list[str] = []
     _add(name, folder or assets() / "js", (), written, parts)
-    return '(() => {\n"use strict";\n' + "\n".join(parts) + "\n})();\n"
+    return '(() => {\n"use strict";\n' + "\n".join(parts) + f"\n{last}}})()"
 
 
 def imports(source: str) -> list[tuple[str, str]]:

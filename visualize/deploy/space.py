@@ -324,6 +324,7 @@ def _readme(text: str, hardware: str, pairs: Sequence[PairChoice]) -> str:
     }
     body = text[_block(text).end() :] if text.startswith("---\n") else text
     introduction, *sections = re.split(r"^(?=## )", body.strip(), flags=re.MULTILINE)
+    introduction = re.sub(r"\[([^]]+)\]\(docs/[^)]+\)", r"\1", introduction)  # none in a Space
     citation = next((section for section in sections if section.startswith("## Citation\n")), "")
     shown = [
         (p.name, p.target or "embedded", p.draft or ("none" if p.target else "embedded"))

@@ -18,7 +18,7 @@ from ouroboros_core.decoding.equality import Divergence
 from ouroboros_core.decoding.trace import Trace
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.locations import assets
-from visualize import gallery, learn, palette, views
+from visualize import gallery, learn, palette, spoken, views
 from visualize.deploy.bundle import bundle
 from visualize.markup import (
     ADDRESS,
@@ -79,7 +79,11 @@ def replay_html(
         f"{_facts(facts)}<script>{bundle('replay')}</script>"
     )
     policy = f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
-    return _page(f"A run of {trace.method}, replayed", body, f"{policy}<style>{_css()}</style>")
+    return _page(
+        f"A run of {spoken.method(trace.method)}, replayed",
+        body,
+        f"{policy}<style>{_css()}</style>",
+    )
 
 
 def _header() -> str:

@@ -1,2 +1,2 @@
-"""What a public page needs: the job runner, its queue, limits, sessions, baselines, the endpoint,
+"""What a public page needs: the job runner, its queue, limits, sessions, the endpoint,
 the log."""

@@ -110,9 +110,10 @@ def add_endpoint(runner: Runner) -> None:
         """Continue a prompt. Values arrive while it runs; the last one contains the trace.
 
         Each value is {text, done}. The last adds tokens_per_second; speedup over plain decoding,
-        measured (null without compare); identical (to plain decoding; null under
-        rejection sampling and block verification); difference (where, and whether rounding
-        explains it); and trace, one JSON object with `steps`.
+        measured: the median of the rounds in speedups (null and empty without compare);
+        identical (to plain decoding; null under rejection sampling and block verification);
+        difference (where, and whether rounding explains it); and trace, one JSON object with
+        `steps`.
         """
         sampling = {
             "temperature": temperature,
@@ -164,14 +165,14 @@ def _whole_answer(run: Finished, task: Task) -> dict[str, Any]:
         "text": trace.text,
         "done": True,
         "tokens_per_second": metrics.tokens_per_second(trace),
-        "speedup": None,
+        "speedup": run.speedup.median if run.speedup else None,
+        "speedups": list(run.speedup.each) if run.speedup else [],
         "identical": None,
         "difference": None,
         "trace": json.loads(trace.to_json()),
     }
     if baseline is not None:
-        answer["speedup"] = metrics.speedup(trace, baseline)
-        if not task.sampling.rejects:
+        if task.sampling.repeats_plain_text:
             answer["identical"] = trace.tokens == baseline.tokens
         if difference is not None:
             answer["difference"] = difference.sentence(trace.pieces | baseline.pieces)

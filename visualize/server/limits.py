@@ -24,16 +24,25 @@ VISITORS = 10_000
 class Limits:
     """new_tokens: of one answer; sweep_minutes: of one sweep; tokens, sweep_seconds: of a visitor
     in an hour, None: any number; own_models: whether a visitor may name models by path or Hub
-    id."""
+    id; round_seconds: in which the rounds of a run or a race must end, so that a long answer has
+    fewer of them."""
 
     new_tokens: int = 1024
     sweep_minutes: float = 30
     tokens: int | None = None
     sweep_seconds: int | None = None
     own_models: bool = True
+    round_seconds: float = 90
 
 
-PUBLIC = Limits(new_tokens=256, sweep_minutes=3, tokens=8192, sweep_seconds=600, own_models=False)
+PUBLIC = Limits(
+    new_tokens=256,
+    sweep_minutes=3,
+    tokens=8192,
+    sweep_seconds=600,
+    own_models=False,
+    round_seconds=40,
+)
 
 
 class Budget:

@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from ouroboros_core.errors import OuroborosError
 from visualize.server.updates import (
+    Counted,
     Finished,
     LaneFinished,
+    Played,
     Progress,
     Started,
     SweepProgress,
@@ -60,6 +62,11 @@ class Entry:
                 self.facts["ending"] = trace.ending
             case LaneFinished(trace=trace):
                 self._add(len(trace.tokens), len(trace.steps))
+            case Counted(tally=tally, passes=passes):
+                self.tokens = passes + (tally.tokens if tally else 0)
+                self.steps = passes + (tally.steps if tally else 0)
+            case Played(round=played):
+                self._add(played.rows, len(played.guesses))
             case SweepStarted(sweep=sweep):
                 self.facts["method"] = sweep.grid.method
             case SweepProgress(done=(_, trace, _)):

@@ -167,8 +167,8 @@ class Models:
             ),
         }
         there = self.there(pair)
-        if there is not None and there.draft is not None:
-            offered.add(there.draft.name)
+        if there is not None and there.draft_name is not None:
+            offered.add(there.draft_name)
         if not self.own and draft not in offered:
             raise InvalidInput(
                 f"the draft {draft[:80]} is not offered here; choose one of: "

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Sequence
-from contextlib import closing
 from typing import TYPE_CHECKING
 
-from ouroboros_core.decoding import metrics
+from ouroboros_core.benchmark.protocol import ROUNDS
 from ouroboros_core.errors import InvalidInput
-from visualize.server.baselines import Baselines
-from visualize.server.compute import STATUS_INTERVAL, Compute
+from visualize import play
+from visualize.server.compute import Compute
 from visualize.server.lent import ZERO, lent
 from visualize.server.limits import Budget, Limits
 from visualize.server.models import Models
+from visualize.server.showing import STATUS_INTERVAL
 from visualize.server.turn import Account, Turns
 from visualize.server.updates import (
-    Finished,
+    PlayUpdate,
+    ProofUpdate,
     RaceUpdate,
     RunUpdate,
     SweepProgress,
@@ -27,12 +28,13 @@ from visualize.server.updates import (
 if TYPE_CHECKING:
     from ouroboros_core.benchmark.sweep import Sweep
     from ouroboros_core.decoding.generation import Task
-    from ouroboros_core.decoding.trace import Trace
     from ouroboros_core.loading.pairs import Pair
     from ouroboros_core.lookup.memory import Memory
 
 LENT_SECONDS = 100.0
 """At most, on a GPU that is lent."""
+ROUND_SECONDS = 20.0
+"""There, of a round of "Be the draft"."""
 
 
 class Runner:
@@ -45,13 +47,16 @@ class Runner:
         self._seconds = Account(
             Budget(limits.sweep_seconds, "seconds of sweeps"), lambda log: log.seconds
         )
-        self._baselines = Baselines()
         self._turns = Turns(models, waiting)
         compute = Compute(models)
-        self._compute = lent(compute.run, lambda _, task, *__: _lent_seconds([task, task]))
-        self._race = lent(
-            compute.race, lambda _, tasks, __: _lent_seconds([task for _, task in tasks])
+        self._compute = lent(
+            compute.run, lambda _, task, *more: _lent_seconds([task, task], more[-2])
         )
+        self._race = lent(
+            compute.race, lambda _, tasks, *__: _lent_seconds([task for _, task in tasks], ROUNDS)
+        )
+        self._prove = lent(compute.prove, lambda *_: LENT_SECONDS)
+        self._play = lent(compute.play, lambda *_: ROUND_SECONDS)
 
     def run(
         self,
@@ -59,15 +64,13 @@ class Runner:
         compare: bool,
         charts: bool = True,
         memory: Callable[[Pair], Memory | None] | None = None,
-        fresh: bool = False,
         *,
         pair: str = "",
         visitor: str = "",
     ) -> Generator[RunUpdate, None, None]:
-        """Run a task and then, unless already measured, plain decoding.
+        """Run a task, and plain decoding in turn with it where it is compared.
 
         memory   gives what the method kept of the visitor's earlier runs, for a warm start
-        fresh    whether plain decoding is measured again, even where it was already
         pair     the models' name; visitor: whose budget it is
         Raises InvalidInput for what cannot run, before anything does.
         """
@@ -77,22 +80,16 @@ class Runner:
         ) as turn:
             yield from turn.wait()
             turn.begin(most)
-            key = Baselines.key(turn.pair, task, visitor)
-            known = self._baselines.get(key) if compare and not fresh else None
             learned = memory(turn.pair) if memory else None
-            computing = self._compute(pair, task, turn.name, compare, charts, learned, known)
-            with closing(turn.follow(computing)) as updates:
-                for update in updates:
-                    yield update
-                    self._keep(key, update, known)
+            rounds = ROUNDS if compare else 0
+            seconds = self._seconds_of([task, task])
+            yield from turn.follow(
+                self._compute(pair, task, turn.name, charts, learned, rounds, seconds)
+            )
 
-    def _keep(self, key: str, update: RunUpdate, known: Trace | None) -> None:
-        """Remember a plain run that is new, unless it was measured while the machine was busy."""
-        match update:
-            case Finished(trace=trace, baseline=baseline) if baseline is not None:
-                # Compared by value: what a worker sends back is a copy.
-                if baseline != known and metrics.busy(trace, baseline) is None:
-                    self._baselines.put(key, baseline)
+    def _seconds_of(self, tasks: Sequence[Task]) -> float:
+        """In which all rounds of these must end."""
+        return 0.9 * _lent_seconds(tasks, ROUNDS) if ZERO else self.limits.round_seconds
 
     def race(
         self, tasks: Sequence[tuple[str, Task]], *, pair: str = "", visitor: str = ""
@@ -105,7 +102,40 @@ class Runner:
         ) as turn:
             yield from turn.wait()
             turn.begin(most)
-            yield from turn.follow(self._race(pair, tasks, turn.name))
+            seconds = self._seconds_of([task for _, task in tasks])
+            yield from turn.follow(self._race(pair, tasks, turn.name, seconds))
+            turn.log.facts["ending"] = "done"
+
+    def play(
+        self,
+        beginning: str,
+        context: tuple[int, ...],
+        typed: str,
+        *,
+        pair: str = "",
+        visitor: str = "",
+    ) -> Generator[PlayUpdate, None, None]:
+        """A round of "Be the draft"; it takes the rows of its passes from a visitor's tokens."""
+        with self._turns.take(
+            "play", self._tokens, pair=pair, visitor=visitor, wanted=play.ROWS
+        ) as turn:
+            yield from turn.wait()
+            turn.begin(play.ROWS)
+            yield from turn.follow(self._play(pair, beginning, context, typed))
+            turn.log.facts["ending"] = "done"
+
+    def prove(
+        self, task: Task, seeds: int, length: int, *, pair: str = "", visitor: str = ""
+    ) -> Generator[ProofUpdate, None, None]:
+        """The first tokens of a task with many seeds, in the time that a sweep may take."""
+        most = seeds * task.max_new_tokens
+        seconds = LENT_SECONDS * 0.9 if ZERO else 60 * self.limits.sweep_minutes
+        with self._turns.take(
+            "proof", self._tokens, pair=pair, visitor=visitor, wanted=most, methods=[task.method]
+        ) as turn:
+            yield from turn.wait()
+            turn.begin(most)
+            yield from turn.follow(self._prove(pair, task, seeds, length, seconds, turn.name))
             turn.log.facts["ending"] = "done"
 
     def sweep(
@@ -141,6 +171,8 @@ def _sweeping(sweep: Sweep) -> Generator[SweepUpdate, None, None]:
             yield SweepProgress(said, done)
 
 
-def _lent_seconds(tasks: Sequence[Task]) -> float:
-    """How long these may take on a GPU that is lent: 0.1 s a token is slow there."""
-    return min(LENT_SECONDS, 15 + 0.1 * sum(task.max_new_tokens for task in tasks))
+def _lent_seconds(tasks: Sequence[Task], rounds: int) -> float:
+    """How long so many rounds of these, at least one, may take on a GPU that is lent: 0.1 s a token
+    is slow there."""
+    tokens = max(1, rounds) * sum(task.max_new_tokens for task in tasks)
+    return min(LENT_SECONDS, 15 + 0.1 * tokens)

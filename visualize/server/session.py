@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from ouroboros_core import methods
 from ouroboros_core.decoding.trace import Trace
-from visualize import views
+from ouroboros_core.errors import InvalidInput
+from ouroboros_core.lookup.memory import of_kind
+from visualize import elsewhere, views
 from visualize.server.updates import (
+    Compared,
     Comparing,
     Finished,
     Progress,
@@ -20,6 +23,7 @@ from visualize.server.updates import (
 )
 
 if TYPE_CHECKING:
+    from ouroboros_core.benchmark.protocol import Speedup
     from ouroboros_core.benchmark.sweep import Run, Sweep
     from ouroboros_core.decoding.equality import Divergence
     from ouroboros_core.decoding.generation import Task
@@ -33,15 +37,22 @@ KEPT = 8
 
 @dataclass
 class Swept:
-    """A sweep, and of each cell the latest run with its plain one."""
+    """A sweep, and of each cell the latest run with its plain one.
+
+    priced  of each cell what every run would take on other machines
+    clock   the one that the charts are seen on; empty for this machine's, which is measured
+    """
 
     sweep: Sweep
     traces: dict[int, tuple[Trace, Trace]] = field(default_factory=dict)
+    priced: dict[int, list[dict[str, elsewhere.Taken]]] = field(default_factory=dict)
+    clock: str = ""
 
     def add(self, run: Run) -> None:
         """A run has ended."""
         point, trace, plain = run
         self.traces[point.cell] = trace, plain
+        self.priced.setdefault(point.cell, []).append(elsewhere.taken(trace))
 
 
 @dataclass
@@ -74,6 +85,7 @@ class Session:
     trace: Trace | None = None
     baseline: Trace | None = None
     difference: Divergence | None = None
+    speedup: Speedup | None = None
     swept: Swept | None = None
     previewing: bool = False
 
@@ -111,9 +123,11 @@ class Session:
                 self.show(trace, None)
             case Comparing():
                 pass
+            case Compared():
+                self.show(update.trace, update.baseline, update.difference, update.speedup)
             case Finished():
                 self.asked = None
-                self.show(update.trace, update.baseline, update.difference)
+                self.show(update.trace, update.baseline, update.difference, update.speedup)
                 self.keep(update.trace)
                 self._learn(update.trace.method, update.memory)
 
@@ -138,17 +152,38 @@ class Session:
             return None
         return self.memories.get(self._memory_key(task.method, fresh), fresh)
 
+    def remember(self, task: Task, pair: Pair, memory: Memory) -> None:
+        """Begin the next warm runs of such a task with what is handed over; raises InvalidInput
+        where it is of another kind, other settings or another tokenizer."""
+        from ouroboros_core.decoding.generation import check_kept
+
+        fresh = methods.get(task.method).new_memory(task.hyperparameters, pair.fingerprint)
+        assert fresh is not None, "asked for a method that keeps something"
+        of_kind(memory, type(fresh))
+        check_kept(memory, pair)
+        if memory.shape != fresh.shape:
+            raise InvalidInput(
+                f"the {memory.holds} was made with other settings: n-grams of {memory.shape} "
+                f"tokens, but these settings have {fresh.shape}"
+            )
+        self._learn(task.method, memory)
+
     @staticmethod
     def _memory_key(method: str, memory: Memory) -> tuple[str, Hashable, str]:
         return method, memory.shape, memory.fingerprint
 
     def show(
-        self, trace: Trace | None, baseline: Trace | None, difference: Divergence | None = None
+        self,
+        trace: Trace | None,
+        baseline: Trace | None,
+        difference: Divergence | None = None,
+        speedup: Speedup | None = None,
     ) -> None:
         """A finished run is shown."""
         self.previewing = False
         self.begun, self.steps, self.texts, self.pieces = None, [], [], {}
         self.trace, self.baseline, self.difference = trace, baseline, difference
+        self.speedup = speedup
 
     def preview(self, trace: Trace, baseline: Trace | None) -> bool:
         """A recorded run is shown, unless the visitor has made or opened one; whether

@@ -9,11 +9,11 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from visualize.server.compute import STATUS_INTERVAL
 from visualize.server.limits import Budget
 from visualize.server.log import Entry, entry
 from visualize.server.models import Models
 from visualize.server.queue import RunQueue
+from visualize.server.showing import STATUS_INTERVAL
 from visualize.server.updates import Update, Waiting
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
-"""What runs, races and sweeps say while they go on.
+"""What runs, races, sweeps, proofs and games say while they go on.
 
-A worker process pickles what a run and a race yield (see `lent`), so these are frozen and hold
-plain data. A sweep is never lent.
+A worker process pickles what all but sweeps yield (see `lent`), so these are frozen and
+hold plain data.
 """
 
 from __future__ import annotations
@@ -10,10 +10,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ouroboros_core.benchmark.protocol import Speedup
     from ouroboros_core.benchmark.sweep import Run, Sweep
     from ouroboros_core.decoding.equality import Divergence
     from ouroboros_core.decoding.trace import Step, Trace
     from ouroboros_core.lookup.memory import Memory
+    from visualize.play import Round
+    from visualize.proof import Tally
 
 View = dict[str, Any]
 """What a script of the page draws."""
@@ -62,12 +65,24 @@ class Written:
 
 @dataclass(frozen=True)
 class Comparing:
-    """Plain decoding goes on. Nothing is new; the run can be stopped here."""
+    """A run that is not shown goes on. Nothing is new; the run can be stopped here."""
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A round has ended, and another one begins. trace, baseline: those of the median speedup."""
+
+    trace: Trace
+    baseline: Trace
+    difference: Divergence | None
+    speedup: Speedup
+    view: View
 
 
 @dataclass(frozen=True)
 class Finished:
-    """A run has ended. memory: what it started with, and what it has learned."""
+    """A run has ended. memory: what it started with, and what it has learned; speedup: None where
+    it is not compared."""
 
     trace: Trace
     baseline: Trace | None
@@ -75,30 +90,34 @@ class Finished:
     memory: Memory | None
     view: View
     charts: Charts = field(default_factory=dict)
+    speedup: Speedup | None = None
 
 
-RunUpdate = Waiting | Started | Progress | Written | Comparing | Finished
-"""Of a run: any number of Waiting, one Started, any number of Progress, then Written and Comparing
-where it is compared, and one Finished. A run that is stopped or fails has no Finished."""
+RunUpdate = Waiting | Started | Progress | Written | Comparing | Compared | Finished
+"""Of a run: any number of Waiting, one Started, any number of Progress, then Written, Comparing
+and Compared where it is compared, and one Finished. A run that is stopped or fails has no
+Finished."""
 
 
 @dataclass(frozen=True)
 class RaceProgress:
-    """A lane of a race goes on."""
+    """A lane of a race goes on, or a round of all lanes has ended."""
 
     view: View
 
 
 @dataclass(frozen=True)
 class LaneFinished:
-    """A lane of a race has ended. trace: its run."""
+    """A lane of a race has ended for the first time. trace: its run."""
 
     trace: Trace
     view: View
 
 
-RaceUpdate = Waiting | RaceProgress | LaneFinished
-"""Of a race: any number of Waiting, then each lane in turn; the last LaneFinished ends it."""
+RaceUpdate = Waiting | RaceProgress | LaneFinished | Comparing
+"""Of a race: any number of Waiting, then each lane in turn, with a LaneFinished at its end, then
+Comparing through the further rounds. Behind every round there is a RaceProgress; the last one ends
+the race."""
 
 
 @dataclass(frozen=True)
@@ -119,4 +138,30 @@ class SweepProgress:
 SweepUpdate = Waiting | SweepStarted | SweepProgress
 """Of a sweep: any number of Waiting, one SweepStarted, then SweepProgress."""
 
-Update = RunUpdate | RaceUpdate | SweepUpdate
+
+@dataclass(frozen=True)
+class Played:
+    """A round of "Be the draft" is over."""
+
+    round: Round
+
+
+PlayUpdate = Waiting | Played
+"""Of a round: any number of Waiting, one Played."""
+
+
+@dataclass(frozen=True)
+class Counted:
+    """A proof goes on. tally: None as long as the target's probabilities are computed; passes: how
+    many plain ones that took."""
+
+    name: str
+    tally: Tally | None
+    status: str
+    passes: int = 0
+
+
+ProofUpdate = Waiting | Counted
+"""Of a proof: any number of Waiting, then Counted; the last one has all counts."""
+
+Update = RunUpdate | RaceUpdate | SweepUpdate | PlayUpdate | ProofUpdate

@@ -28,7 +28,7 @@ def _facts(name: str, record: dict[str, Any]) -> str:
     trained = f"{last['tokens'] / 1e6:.1f} million answer tokens"
     return (
         f"**{name}**: {record['shape']}; {trained}; held-out agreement {agreement}. "
-        f"On {record['machine']}.\n\n    {record['command']}"
+        f"On {record['machine']}.\n\n```sh\n{record['command']}\n```"
     )
 
 

@@ -14,17 +14,19 @@ from typing import TYPE_CHECKING, Any
 import gradio as gr
 
 from ouroboros_core import methods
-from visualize import figures, gallery, permalink, views
-from visualize.components.plain_views import DetailsView
+from ouroboros_core.words import counted
+from visualize import elsewhere, figures, gallery, permalink, views
+from visualize.components.ouroboros_view import OuroborosView
+from visualize.components.plain_views import DetailsView, ElsewhereView
 from visualize.components.plot_view import PlotView
-from visualize.components.token_view import TokenView
 from visualize.markup import MOTTO
-from visualize.server.compute import all_charts
-from visualize.server.faults import sent, told
+from visualize.server.faults import field, sent, told
 from visualize.server.limits import who
 from visualize.server.runner import Runner
 from visualize.server.session import Asked, Session
+from visualize.server.showing import all_charts
 from visualize.server.updates import (
+    Compared,
     Comparing,
     Finished,
     Progress,
@@ -35,10 +37,12 @@ from visualize.server.updates import (
     Written,
 )
 from visualize.tabs.inputs import RunInputs, chosen, learns
+from visualize.tabs.keeping import Keeping
 from visualize.tabs.saving import Saving
 from visualize.tabs.settings import NOTHING_YET
 
 if TYPE_CHECKING:
+    from ouroboros_core.benchmark.protocol import Speedup
     from ouroboros_core.decoding.trace import Trace
 
 log = logging.getLogger(__name__)
@@ -50,7 +54,7 @@ CHARTS = {
         "step",
     ),
     "time": ("Tokens over time", "Tokens over time", "seconds"),
-    "speedup": ("Speedup", "Speedup over the autoregressive baseline, at each token", "token"),
+    "speedup": ("Speedup", "Speedup over plain decoding, at each token", "token"),
     "positions": ("By draft position", "Acceptance rate by draft position", None),
     "where": ("Where the time went", "Where the time went, per token", None),
     "even": ("Break-even", "Speedup vs acceptance rate, at what a step costs here", None),
@@ -59,6 +63,8 @@ CHARTS = {
 }
 """Of each chart: its name among the others, its title, and what lies on the x axis where it shares
 the cursor of the run."""
+ELSEWHERE = "elsewhere"
+"""Beside the charts: the run on another machine."""
 GROWING = "acceptance"
 """The chart that grows while a run is under way."""
 RECORDED = gallery.first(methods.DEFAULT) or next(iter(gallery.runs()))
@@ -75,11 +81,16 @@ class GeneratePanel:
     def __init__(self, runner: Runner, pair: Any) -> None:
         """pair: the component in which the models are chosen, for all tabs."""
         self.runner, self.pair = runner, pair
-        self.inputs = RunInputs(runner.limits.new_tokens)
         self.first = trace, baseline = gallery.trace(RECORDED), gallery.baseline(RECORDED)
+        self.inputs = RunInputs(runner.limits.new_tokens, trace)
         charts = all_charts(trace, baseline)
         shown = views.run_view(
-            trace, baseline, run="recorded", seq=0, badge_text=views.badge(trace)
+            trace,
+            baseline,
+            run="recorded",
+            seq=0,
+            badge_text=views.badge(trace),
+            speedup=gallery.speedup(RECORDED),
         )
         shown |= {"plays": RECORDED}
         self.session = gr.State(Session())
@@ -93,12 +104,19 @@ class GeneratePanel:
             with gr.Column(min_width=0, elem_classes="ouro-options"):
                 self.inputs.build_settings()
             with gr.Column(min_width=0, elem_classes="ouro-result"):
-                self.view = TokenView(shown, asks=True, elem_id="token-view")
+                self.view = OuroborosView(
+                    shown, hosted=True, keep=True, asks=True, elem_id="token-view"
+                )
                 self.saving = Saving(self.session, self.first)
+                self.keeping = Keeping(self.session, runner.models)
                 named = [{"id": name, "label": label} for name, (label, *_) in CHARTS.items()]
+                named.append({"id": ELSEWHERE, "label": "Another machine"})
                 self.details = DetailsView(named, has_charts(trace), elem_id="details")
                 with gr.Row(elem_classes="ouro-charts"):
                     self.charts = {name: self._chart(name, charts) for name in CHARTS}
+                    self.elsewhere = ElsewhereView(
+                        elsewhere.choices(), elem_id=f"chart-{ELSEWHERE}"
+                    )
                 self.models = gr.Markdown(
                     self.runner.models.state(), elem_id="models", elem_classes="ouro-note"
                 )
@@ -147,15 +165,27 @@ class GeneratePanel:
             runs.append(running)
         # A visitor's own choice alone: a link and a reload choose, too, and bring what they show.
         previewed = [self.view, self.details, *self.charts.values()]
-        self.inputs.method.input(
-            self._preview, [self.session, self.inputs.method], previewed, queue=False, **private
+        here = [self.session, self.inputs.prompt]
+        shown = self.inputs.method.input(
+            self._preview, [*here, self.inputs.method], previewed, queue=False, **private
         )
-        self.inputs.cards.choose_method(
-            self._preview_card, self.session, previewed, queue=False, **private
+        self.inputs.follow(self.view, shown, **private)
+        shown = self.inputs.cards.choose_method(
+            self._preview_card, here, previewed, queue=False, **private
         )
+        self.inputs.follow(self.view, shown, **private)
         self.view.run_again(self._chatting, None, self.inputs.chat, queue=False, **private)
         self.inputs.stop.click(None, cancels=runs, **private)  # what follows is a failure of theirs
         self.saving.wire(self.inputs)
+        self.keeping.wire(self.inputs, self.pair)
+        self.elsewhere.price_run(
+            self._price,
+            self.session,
+            self.elsewhere,
+            queue=False,
+            trigger_mode="always_last",
+            **private,
+        )
 
     def attach_loading(self, blocks: gr.Blocks) -> None:
         """Say when the models are there; take over the inputs of a link."""
@@ -216,12 +246,10 @@ class GeneratePanel:
             session.ask(asked)
             task = asked.task
             memory = partial(session.memory, task) if asked.warm and learns(task.method) else None
-            fresh = act is not None
             updates = self.runner.run(
                 task,
                 compare=True,
                 memory=memory,
-                fresh=fresh,
                 pair=asked.pair,
                 visitor=who(request),
             )
@@ -247,6 +275,8 @@ class GeneratePanel:
             match update:
                 case Waiting(name=name, status=status):
                     view = _waiting_view(name, status)
+                case Compared():
+                    view = update.view
                 case Started() | Progress() | Written() | Finished():
                     view = update.view
                     drawn = drawn | {
@@ -264,24 +294,37 @@ class GeneratePanel:
         has = {"has": has_charts(session.shown[0])} if session.shown else gr.skip()
         return [has, *charts]
 
-    def _preview_card(self, session: Session, event: gr.EventData) -> list[Any]:
-        """The same, of the method of a card."""
-        return self._preview(session, chosen(event))
+    def _price(self, session: Session, event: gr.EventData) -> dict[str, Any]:
+        """The run that is shown, on the machine that a visitor chose."""
+        with told():
+            asked = field(event, "asked", dict)
+            trace, _ = session.shown or self.first
+            return {"seq": time.time_ns(), **elsewhere.view(trace, asked)}
 
-    def _preview(self, session: Session, method: str) -> list[Any]:
-        """As long as a visitor has run nothing: the recorded run of the method that is chosen."""
-        name = gallery.first(method)
-        skipped = [gr.skip() for _ in (self.view, self.details, *self.charts)]
+    def _preview_card(self, session: Session, prompt: str, event: gr.EventData) -> list[Any]:
+        """The same, of the method of a card."""
+        return self._preview(session, prompt, chosen(event))
+
+    def _preview(self, session: Session, prompt: str, method: str) -> list[Any]:
+        """As long as a visitor has run nothing: a recorded run of the method that is chosen, and
+        its prompt in the box; one of the prompt in the box where there is one."""
+        name = gallery.first(method, prompt)
+        skipped = [gr.skip() for _ in range(2 + len(self.charts))]
         if name is None:
             return skipped
+        before, _ = session.shown or self.first
         trace, baseline = gallery.trace(name), gallery.baseline(name)
         if not session.preview(trace, baseline):
             return skipped
         run, seq = f"recorded {name}", time.time_ns()
-        view = views.run_view(trace, baseline, run=run, seq=seq, badge_text=views.badge(trace))
+        speedup = gallery.speedup(name)
+        badge = views.badge(trace)
+        view = views.run_view(trace, baseline, run=run, seq=seq, badge_text=badge, speedup=speedup)
         charts = all_charts(trace, baseline)
+        asked = trace.prompt
+        follows = {"before": before.prompt.text, "prompt": asked.text, "chat": asked.chat}
         return [
-            view | {"plays": name},
+            view | {"plays": name, "follows": follows},
             {"has": has_charts(trace)},
             *({"seq": seq, "run": run, "figure": charts[name]} for name in CHARTS),
         ]
@@ -296,7 +339,7 @@ class GeneratePanel:
         trace, baseline = session.shown or self.first
         whole = begun and session.trace is not None
         if whole:
-            status = _after_comparing(asked.failed, trace)
+            status = _after_comparing(asked.failed, trace, session.speedup)
         elif begun:
             status = _after_beginning(asked.failed, trace)
         else:
@@ -311,6 +354,7 @@ class GeneratePanel:
             badge_text=badge,
             difference=session.difference,
             live=begun,
+            speedup=session.speedup,
         )
         view |= {"status": status} | ({"tiles": []} if not trace.steps else {})
         charts = (
@@ -330,13 +374,16 @@ def has_charts(trace: Trace) -> list[str]:
         without.add("pool")
     if not any(len(step.tree) > 1 for step in trace.steps):
         without |= {"positions", "even"}
-    return [name for name in CHARTS if name not in without]
+    return [name for name in (*CHARTS, ELSEWHERE) if name not in without]
 
 
-def _after_comparing(failed: bool, trace: Trace) -> str:
-    """What is said of a run that is complete, without the plain run to compare it with."""
+def _after_comparing(failed: bool, trace: Trace, speedup: Speedup | None) -> str:
+    """What is said of a run that is complete, without all that it is compared with."""
     how = "failed" if failed else "was stopped"
     status = views.status_of(trace)
+    if speedup is not None:
+        done = counted(len(speedup.each), "round")
+        return f"The run is complete: {status}. Measuring again {how} after {done}."
     return (
         f"The run is complete: {status}. Plain decoding {how}, so there is nothing to compare with."
     )

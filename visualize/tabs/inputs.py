@@ -11,11 +11,12 @@ import gradio as gr
 
 from ouroboros_core import methods
 from ouroboros_core.hyperparameters import AUTO
-from ouroboros_core.methods.base import Method, Need
+from ouroboros_core.methods.base import Method
+from ouroboros_core.methods.needs import Need
 from ouroboros_core.sampling import Sampling
 from visualize import figures, permalink
 from visualize.components.address import changed, kept
-from visualize.components.plain_views import AskView, LinkView, MethodCards
+from visualize.components.plain_views import AskView, LinkView, MemoryView, MethodCards
 from visualize.permalink import Inputs
 from visualize.server.endpoint import make_task
 from visualize.server.faults import field, told
@@ -29,6 +30,7 @@ from visualize.tabs.settings import (
 
 if TYPE_CHECKING:
     from ouroboros_core.decoding.generation import Task
+    from ouroboros_core.decoding.trace import Trace
 
 
 CARDS = (
@@ -49,6 +51,12 @@ SETTINGS = '<details class="ouro-settings"><summary>Settings</summary></details>
 """A fold: the settings are seen as long as it is open (page.css)."""
 RUN = "() => { document.querySelector('#generate')?.click(); }"
 """An example runs at once."""
+FOLLOW = """(json, prompt, chat) => {
+  const { follows } = typeof json === "string" ? JSON.parse(json) : json;
+  return follows && prompt === follows.before ? [follows.prompt, follows.chat] : [prompt, chat];
+}"""
+"""What `follows` of a view says, if the prompt is still the one before."""
+
 EDITED = "() => [true, '']"
 """Chat template and note, as soon as a visitor writes something."""
 
@@ -56,9 +64,10 @@ EDITED = "() => [true, '']"
 class RunInputs:
     """The components; built in two columns of a panel, then wired."""
 
-    def __init__(self, most: int) -> None:
-        """most: tokens of an answer."""
-        self.most = most
+    def __init__(self, most: int, first: Trace) -> None:
+        """most: tokens of an answer; first: the run that plays before a visitor has made one, whose
+        prompt the box holds."""
+        self.most, self.first = most, first
         self.settings: dict[tuple[str, str], Any] = {}
         self.predictions: dict[str, Any] = {}
         self.automatic: dict[str, Any] = {}
@@ -70,13 +79,13 @@ class RunInputs:
         self.link = LinkView("generate", elem_id="link-view")
         with gr.Row(elem_classes="ouro-prompt-row"):
             self.prompt = gr.Textbox(
-                EXAMPLES[0].prompt,
+                self.first.prompt.text,
                 label="Prompt",
                 show_label=False,
                 placeholder="Ask something. Enter generates, Shift+Enter breaks the line.",
                 container=False,
                 lines=2,
-                max_lines=8,
+                max_lines=4,
                 elem_id="prompt",
             )
             with gr.Row(elem_classes="ouro-buttons"):
@@ -91,7 +100,7 @@ class RunInputs:
                 gr.Button(e.label, size="sm", elem_classes="ouro-chip", min_width=0)
                 for e in EXAMPLES
             ]
-            self.note = gr.Markdown(_note(EXAMPLES[0]), elem_classes="ouro-note")
+            self.note = gr.Markdown("", elem_classes="ouro-note")
 
     def build_method(self) -> None:
         """The method: three cards, and the list of all; beside them the fold of the settings."""
@@ -129,7 +138,7 @@ class RunInputs:
             info="How far to go on.",
         )
         self.chat = gr.Checkbox(
-            EXAMPLES[0].chat, label="chat template", info=CHAT_TEMPLATE, elem_id="chat"
+            self.first.prompt.chat, label="chat template", info=CHAT_TEMPLATE, elem_id="chat"
         )
         self.record = gr.Checkbox(
             True,
@@ -144,13 +153,15 @@ class RunInputs:
             elem_id="warm",
             visible=learns(methods.DEFAULT),
         )
+        self.learned = MemoryView(elem_id="memory", visible=learns(methods.DEFAULT))
         with gr.Accordion("Sampling", open=False):
             self.sampling = {
                 name: sampling_component(setting) for name, setting in Sampling.settings().items()
             }
 
     def _build_method(self, method: type[Method]) -> None:
-        """The settings of one method."""
+        """The settings of one method: first the presets, `auto` and `published`, then each by
+        itself."""
         gr.Markdown(f"**{method.name}.** {method.summary}", elem_classes="ouro-note")
         settable = {
             name
@@ -164,13 +175,13 @@ class RunInputs:
                 info="The method decides step by step how much to draft and to check.",
                 elem_id=f"auto-{method.id}",
             )
-        for setting in method.Hyperparameters.settings().values():
-            self.settings[method.id, setting.name] = setting_component(
-                setting, automatic=setting.fixed is not None
-            )
         if method.published:
             self.published[method.id] = gr.Button(
                 "Use the published settings", size="sm", elem_id=f"published-{method.id}"
+            )
+        for setting in method.Hyperparameters.settings().values():
+            self.settings[method.id, setting.name] = setting_component(
+                setting, automatic=setting.fixed is not None
             )
         if Need.EXPECTED_TEXT in method.uses:
             self.predictions[method.id] = gr.Textbox(
@@ -218,10 +229,11 @@ class RunInputs:
             lambda method: [
                 *(gr.Group(visible=method == i) for i in ids),
                 gr.update(visible=learns(method)),
+                gr.update(visible=learns(method)),
                 {"method": method},
             ],
             self.method,
-            [*self.groups, self.warm, self.cards],
+            [*self.groups, self.warm, self.learned, self.cards],
             queue=False,
             **private,
         )
@@ -261,6 +273,13 @@ class RunInputs:
             record,
             self.most,
         )
+
+    def follow(self, view: Any, showing: gr.events.Dependency, **private: Any) -> None:
+        """Where one recorded run takes another's place, the prompt and the chat template become
+        those of the run that plays now, unless a visitor has written something else meanwhile: the
+        browser decides, when the run is there."""
+        here = [self.prompt, self.chat]
+        showing.then(None, [view, *here], here, js=FOLLOW, **private)
 
     def write(self, inputs: Inputs) -> list[Any]:
         """Updates of the inputs, in their order, that make them those of a link; what it does not

@@ -12,12 +12,13 @@ import gradio as gr
 from ouroboros_core import methods
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.sampling import Sampling
+from visualize import spoken
 from visualize.components.race_view import RaceView
 from visualize.server.endpoint import make_task
 from visualize.server.faults import told
 from visualize.server.limits import who
 from visualize.server.runner import Runner
-from visualize.server.updates import LaneFinished, RaceProgress, View, Waiting
+from visualize.server.updates import Comparing, LaneFinished, RaceProgress, View, Waiting
 from visualize.tabs.examples import EXAMPLES
 from visualize.tabs.settings import CHAT_TEMPLATE, sampling_component
 
@@ -30,14 +31,15 @@ LANES = ("union", "speculative", NONE)
 
 @told()
 def _help(method: str) -> str:
-    """The settings of a method, with what they may be."""
+    """What may be written into the box of a lane: a line for each setting, what it does first."""
     if method == NONE:
         return ""
     kind = methods.get(method)
     settings = kind.Hyperparameters.settings().values()
-    listed = "; ".join(f"`{setting.name}`: {setting.allowed}" for setting in settings)
-    paper = "; or `published`, those of its paper" if kind.published else ""
-    return f"Settings: {listed or 'none'}{paper}."
+    lines = [f"- {one.help} `{one.name}=` {one.allowed}" for one in settings]
+    lines = lines or ["It has no settings."]
+    paper = ["- All settings as its paper has them: `published`"] if kind.published else []
+    return "\n".join([f"**{kind.name}**\n", *paper, *lines])
 
 
 class RacePanel:
@@ -48,20 +50,19 @@ class RacePanel:
         self.most = min(MOST, runner.limits.new_tokens)
         with gr.Row(elem_classes="ouro-main"):
             with gr.Column(min_width=0, elem_classes="ouro-inputs"):
-                self._build_inputs()
+                self._build_prompt()
             with gr.Column(min_width=0, elem_classes="ouro-result"):
                 self.view = RaceView(self._before(), elem_id="race-view")
+            with gr.Column(min_width=0, elem_classes="ouro-options"):
+                self._build_lanes()
         self._wire()
 
     @staticmethod
     def _before() -> dict[str, Any]:
-        status = (
-            "Press Race: every lane writes the same text its own way, plain decoding first. One "
-            "lane runs at a time; then all are replayed together."
-        )
+        status = "Fetching a recorded race …"
         return {"seq": 0, "race": "", "lanes": [], "status": status, "done": False}
 
-    def _build_inputs(self) -> None:
+    def _build_prompt(self) -> None:
         self.prompt = gr.Textbox(
             EXAMPLES[1].prompt,
             label="Prompt",
@@ -77,6 +78,8 @@ class RacePanel:
         with gr.Row(elem_classes="ouro-buttons"):
             self.go = gr.Button("Race", variant="primary", elem_id="race", min_width=0)
             self.stop = gr.Button("Stop", elem_id="race-stop", min_width=0)
+
+    def _build_lanes(self) -> None:
         gr.Markdown("Lane 1 is plain decoding.", elem_classes="ouro-note")
         choices = [(m.name, m.id) for m in methods.available().values() if m.proposes]
         self.lanes, self.settings, self.helps = [], [], []
@@ -164,12 +167,16 @@ class RacePanel:
                 prompt, count, chat, {"temperature": temperature, "seed": seed}, lanes
             )
             updates = self.runner.race(tasks, pair=pair, visitor=who(request))
+            view: View = {}
             for seq, update in enumerate(updates):
                 match update:
                     case Waiting(name=name, status=status):
-                        yield _waiting_view(name, status, seq)
-                    case RaceProgress(view=view) | LaneFinished(view=view):
-                        yield view
+                        view = _waiting_view(name, status, seq)
+                    case RaceProgress() | LaneFinished():
+                        view = update.view
+                    case Comparing():
+                        pass
+                yield view
 
     def _tasks(
         self,
@@ -183,7 +190,7 @@ class RacePanel:
         number."""
         tasks = [
             (
-                "autoregressive",
+                spoken.method("autoregressive"),
                 make_task(prompt, "autoregressive", {}, chat, count, sampling, most=self.most),
             )
         ]
@@ -194,15 +201,14 @@ class RacePanel:
                 parts = (text or "").replace(" ", "").split(",")
                 written = ", ".join(filter(None, parts))
                 settings = methods.read_settings(methods.get(method), written)
-                name = f"{method}[{written}]" if settings else method
                 tasks.append(
                     (
-                        name,
+                        spoken.lane(method, written),
                         make_task(prompt, method, settings, chat, count, sampling, most=self.most),
                     )
                 )
             except InvalidInput as error:
-                raise InvalidInput(f"lane {number}, {method}: {error}") from None
+                raise InvalidInput(f"lane {number}, {spoken.method(method)}: {error}") from None
         names = [name for name, _ in tasks]
         return [
             (f"{name} ({n})" if names.count(name) > 1 else name, task)

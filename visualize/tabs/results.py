@@ -8,17 +8,19 @@ from typing import Any
 
 import gradio as gr
 
+from ouroboros_core.benchmark.report import shown
 from ouroboros_core.locations import assets
-from visualize import result_figures, results
+from ouroboros_core.words import say
+from visualize import elsewhere, figures, result_figures, results
 from visualize.components.plot_view import PlotView
 from visualize.markup import safe
 from visualize.results import Bar, Benchmark, Over, Published
 
-OVER = {Over.HF: "transformers' greedy generation", Over.PLAIN: "our autoregressive baseline"}
 MISSING = "There is no benchmark here: `make bench` measures one."
 NOTE = (
     "A bar is the speedup over all prompts, its whisker the 95% interval from resampling the "
-    "prompts. Point at a bar for tokens per pass, rows per token and how the texts compare."
+    "prompts, each method with its own defaults. Point at a bar for tokens per pass, tokens "
+    "checked per token written and how the texts compare."
 )
 APART = "Their models, their GPUs: not comparable with the bars."
 HEAD = ("method", "speedup", "models and hardware", "task", "source")
@@ -52,7 +54,7 @@ class ResultsPanel:
         gr.HTML(top(found), elem_id="results")
         overs = found.overs
         self.over = gr.Radio(
-            [(f"over {OVER[over]}", over.value) for over in overs],
+            [(f"over {results.WORDS[over]}", over.value) for over in overs],
             value=overs[0].value,
             show_label=False,
             container=False,
@@ -60,7 +62,8 @@ class ResultsPanel:
             elem_id="results-over",
         )
         bars = _bars(overs[0])
-        high = result_figures.height(bars)
+        main = [bar for bar in bars if bar.main]
+        high = result_figures.height(main)
         speedups, groups, price = _figures(overs[0])
         with gr.Row(elem_classes="ouro-results"):
             self.speedups = PlotView(
@@ -77,18 +80,39 @@ class ResultsPanel:
         )
         self.price = PlotView(
             price,
-            label="Tokens per pass vs rows per token: the larger the mark, the faster",
-            height=460,
+            label="Tokens per pass vs tokens checked per token written: the larger the mark, the "
+            "faster",
+            height=result_figures.PRICE_HEIGHT,
             elem_id="chart-price",
         )
+        with gr.Accordion(f"All {len(bars)} settings that were measured", open=False) as rest:
+            tall, empty = result_figures.height(bars), {"seq": 0, "figure": figures.empty("")}
+            self.every = [
+                PlotView(empty, label="Speedup of every setting", height=tall),
+                PlotView(
+                    empty,
+                    label="Speedup of every setting by group of prompts",
+                    height=tall,
+                    scrolls=True,
+                    elem_classes="ouro-wide-chart",
+                ),
+            ]
+        others = results.other_pairs()
+        if others:
+            gr.HTML("".join(map(pair_table, others)), elem_id="other-pairs")
+        gr.HTML(modelled_table(found), elem_id="modelled")
+        here: dict[str, Any] = {
+            "queue": False,
+            "api_visibility": "private",
+            "show_progress": "hidden",
+        }
         self.over.change(
             lambda over: _figures(Over(over)),
             self.over,
             [self.speedups, self.groups, self.price],
-            queue=False,
-            api_visibility="private",
-            show_progress="hidden",
+            **here,
         )
+        gr.on([rest.expand, self.over.change], _every, self.over, self.every, **here)
 
 
 def _published() -> None:
@@ -96,14 +120,27 @@ def _published() -> None:
 
 
 def _figures(over: Over) -> list[dict[str, Any]]:
-    """The values of the three charts."""
+    """The values of the three charts: the first two of each method's own defaults."""
     found, bars = benchmark(), _bars(over)
     assert found is not None
-    drawn = (
-        result_figures.speedups(bars, over),
-        result_figures.heatmap(found, bars, over),
+    main = [bar for bar in bars if bar.main]
+    return _values(
+        result_figures.speedups(main, over),
+        result_figures.heatmap(found, main, over),
         result_figures.price(bars, over),
     )
+
+
+def _every(over: str) -> list[dict[str, Any]]:
+    """The values of the charts of every setting, for whom wants to see them."""
+    found, bars = benchmark(), _bars(Over(over))
+    assert found is not None
+    return _values(
+        result_figures.speedups(bars, Over(over)), result_figures.heatmap(found, bars, Over(over))
+    )
+
+
+def _values(*drawn: dict[str, Any]) -> list[dict[str, Any]]:
     return [{"seq": time.time_ns(), "run": "", "figure": figure} for figure in drawn]
 
 
@@ -118,8 +155,61 @@ def top(found: Benchmark) -> str:
     return (
         f'<section class="ouro-result-top"><p class="ouro-headline">'
         f"{safe(results.headline(found))}</p>"
-        f"<p>{safe(results.details(found))} {safe(results.measured_on(found))}</p>"
+        f"<p>{safe(results.details(found))} {safe(results.measured_on(found))} "
+        f"{safe(results.cut_texts(found))}</p>"
         f"{command}</section>"
+    )
+
+
+def pair_table(found: Benchmark) -> str:
+    """The benchmark of another pair: every method over all prompts, prefill included and decoding
+    only."""
+    overs = [over for over in (Over.PLAIN, Over.HF) if over in found.overs]
+    names = ["method", "tokens per pass", "s to the first token"]
+    names += [name for over in overs for name in (f"over {results.WORDS[over]}", "decoding only")]
+    head = "".join(f'<th scope="col">{safe(name)}</th>' for name in names)
+    body = []
+    for bar in found.bars(overs[0]):
+        row = bar.row
+        speedups = [(row.speedup, row.decode_speedup), (row.speedup_hf, row.decode_speedup_hf)]
+        told = [shown(row.tokens_per_pass), shown(row.first_token_seconds)]
+        told += [shown(number) for both in speedups[: len(overs)] for number in both]
+        setting = f" ({bar.setting})" if bar.setting else ""
+        cells = "".join(f"<td>{cell}</td>" for cell in told)
+        body.append(f'<tr><th scope="row">{safe(bar.name + setting)}</th>{cells}</tr>')
+    models = f"{found.target} with {found.draft or 'no draft model'}"
+    about = (
+        f"{found.questions} prompts, {found.limit} new tokens at most. "
+        f"{results.measured_on(found)} {results.cut_texts(found)}"
+    )
+    return (
+        '<section class="ouro-published ouro-machines">'
+        f"<h2>{safe(models)}</h2><p>{safe(about.strip())}</p>"
+        f'<div class="ouro-scroll" tabindex="0" role="group" aria-label="{safe(models)}">'
+        f'<table class="ouro-table"><thead><tr>{head}</tr></thead>'
+        f"<tbody>{''.join(body)}</tbody></table></div></section>"
+    )
+
+
+def modelled_table(found: Benchmark) -> str:
+    """The benchmark's methods on other machines: all but the second column is modelled."""
+    clocks = [name for _, name in elsewhere.clock_names()]
+    names = ["method", "measured here", *clocks]
+    head = "".join(f'<th scope="col">{safe(name)}</th>' for name in names)
+    body = []
+    told = elsewhere.benchmark_speedups(found)
+    for bar, speeds in ((bar, speeds) for bar, speeds in told if bar.main):
+        setting = f" ({bar.setting})" if bar.setting else ""
+        numbers = (bar.row.speedup, *speeds)
+        cells = "".join(f"<td>{number:.2f}×</td>" for number in numbers)
+        body.append(f'<tr><th scope="row">{safe(bar.name + setting)}</th>{cells}</tr>')
+    return (
+        '<section class="ouro-published ouro-machines"><h2>On other machines, modelled</h2>'
+        f"<p>{safe(say('results.modelled'))}</p>"
+        '<div class="ouro-scroll" tabindex="0" role="group" '
+        'aria-label="Modelled speedups of the benchmark\'s methods">'
+        f'<table class="ouro-table"><thead><tr>{head}</tr></thead>'
+        f"<tbody>{''.join(body)}</tbody></table></div></section>"
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -14,9 +14,10 @@ import gradio as gr
 from ouroboros_core import methods
 from ouroboros_core.errors import InvalidInput, OuroborosError
 from ouroboros_core.words import say
-from visualize import figures, sweep_figures
+from visualize import elsewhere, figures, result_figures, results, sweep_figures
 from visualize.components.plain_views import SaveView, SweepView
 from visualize.components.plot_view import PlotView
+from visualize.results import Over
 from visualize.server.endpoint import whole
 from visualize.server.faults import field, sent, told
 from visualize.server.limits import who
@@ -25,22 +26,25 @@ from visualize.server.session import Session, Swept
 from visualize.server.updates import SweepProgress, SweepStarted, SweepUpdate, Waiting
 from visualize.tabs.examples import EXAMPLES
 from visualize.tabs.generate import GeneratePanel
+from visualize.tabs.results import benchmark
 from visualize.tabs.settings import setting_label
 from visualize.tabs.traces import WATCH
 
 if TYPE_CHECKING:
     from gradio.layouts import Tabs
 
-    from ouroboros_core.benchmark.cells import CellRow
+    from ouroboros_core.benchmark.cells import CellRow, Ideal
     from ouroboros_core.benchmark.grid import Grid
     from ouroboros_core.benchmark.prompts import Question
     from ouroboros_core.benchmark.sweep import Sweep
     from ouroboros_core.loading.pairs import Pair
 
 NONE = ""
+HERE = "this machine, measured"
 MOST_PROMPTS, MOST_REPEATS, MOST = 100, 5, 256
 """Prompts of a sweep, runs of each, and tokens of a run."""
 NOTHING_YET = "Nothing is measured yet."
+RECORDED = "Recorded in the benchmark: speculative decoding by draft length"
 BEFORE = (
     "Vary one or two settings: every combination runs on every prompt, in turn with plain "
     "decoding. Results appear here cell by cell."
@@ -53,6 +57,18 @@ PROMPTS = "\n".join(
 )
 
 
+def _recorded() -> None:
+    """A sweep that was measured beforehand, until a visitor begins one."""
+    found = benchmark()
+    if found is None:
+        return
+    figure = result_figures.by_gamma(found.bars(Over.PLAIN))
+    value = {"seq": 0, "figure": figure}
+    PlotView(value, label=RECORDED, height=300, elem_id="chart-recorded")
+    about = f"{found.questions} prompts, with 95% intervals. {results.measured_on(found)}"
+    gr.Markdown(about, elem_id="recorded-note", elem_classes="ouro-note")
+
+
 class SweepPanel:
     """Builds the tab inside an open gr.Blocks; runs are opened in the panel that shows them."""
 
@@ -62,6 +78,8 @@ class SweepPanel:
         with gr.Row(elem_classes=["ouro-main", "ouro-sweep-main"]):
             with gr.Column(min_width=0, elem_classes="ouro-inputs"):
                 self._build_inputs()
+            with gr.Column(min_width=0, elem_classes="ouro-options"):
+                self._build_runs()
             with gr.Column(min_width=0, elem_classes="ouro-result"):
                 before = {
                     "seq": 0,
@@ -73,11 +91,21 @@ class SweepPanel:
                     "finished": True,
                 }
                 self.view = SweepView(before, elem_id="sweep-view")
+                _recorded()
                 self.saving = SaveView(("json", "csv"), elem_id="sweep-save")
                 empty = {"seq": 0, "figure": figures.empty(NOTHING_YET)}
+                self.clock = gr.Dropdown(
+                    [(HERE, ""), *((label, name) for name, label in elsewhere.clock_names())],
+                    value="",
+                    label="Speedup on",
+                    elem_id="sweep-clock",
+                )
+                self.clock_note = gr.Markdown(
+                    "", elem_id="sweep-clock-note", elem_classes="ouro-note"
+                )
                 self.chart = PlotView(
                     empty,
-                    label="Speedup over the autoregressive baseline, and tokens per pass",
+                    label="Speedup over plain decoding, and tokens per pass",
                     height=380,
                     elem_id="chart-sweep",
                 )
@@ -95,6 +123,14 @@ class SweepPanel:
         method, axis, values = DEFAULT
         self.method = gr.Dropdown(able, value=method, label="Method", elem_id="sweep-method")
         self._build_axes(method, axis, values)
+        self.estimate = gr.Markdown(UNREADY, elem_id="sweep-estimate", elem_classes="ouro-note")
+        with gr.Row(elem_classes="ouro-buttons"):
+            self.go = gr.Button("Sweep", variant="primary", elem_id="sweep", min_width=0)
+            self.stop = gr.Button("Stop", elem_id="sweep-stop", min_width=0)
+            self.resume = gr.Button("Resume", elem_id="sweep-resume", min_width=0)
+
+    def _build_runs(self) -> None:
+        """What each cell runs."""
         self.prompts = gr.Textbox(
             PROMPTS,
             label="Prompts",
@@ -111,11 +147,6 @@ class SweepPanel:
             label="length of each run",
             info="New tokens at most.",
         )
-        self.estimate = gr.Markdown(UNREADY, elem_id="sweep-estimate", elem_classes="ouro-note")
-        with gr.Row(elem_classes="ouro-buttons"):
-            self.go = gr.Button("Sweep", variant="primary", elem_id="sweep", min_width=0)
-            self.stop = gr.Button("Stop", elem_id="sweep-stop", min_width=0)
-            self.resume = gr.Button("Resume", elem_id="sweep-resume", min_width=0)
         with gr.Accordion("More", open=False):
             self.settings = gr.Textbox(
                 "",
@@ -129,7 +160,7 @@ class SweepPanel:
                 value=1,
                 step=1,
                 label="repeats",
-                info="The median counts.",
+                info="The median counts; from two on there is a spread.",
             )
             gr.Markdown(say("sweep.intro"), elem_classes="ouro-note")
 
@@ -195,12 +226,17 @@ class SweepPanel:
             **computing,
         )
         self.stop.click(
-            lambda: {"seq": time.time_ns(), "stopped": True},
-            outputs=self.view,
+            self._stop,
+            [session, self.clock],
+            [*outputs, self.clock_note],
             cancels=[running],
             queue=False,
             **private,
         )
+        on_clock = [session, self.clock], [self.chart, self.clock_note]
+        self.clock.input(self._elsewhere, *on_clock, queue=False, **private)
+        self.go.click(lambda: "", None, self.clock_note, queue=False, **private)
+        running.success(self._elsewhere, *on_clock, queue=False, **private)
         shown = [tabs, *self.generate.outputs]
         refusing: dict[str, Any] = {
             "concurrency_limit": None,
@@ -292,8 +328,11 @@ class SweepPanel:
         return lambda _: swept.sweep
 
     def _run(self, session: Session, updates: Iterator[SweepUpdate]) -> Iterator[Any]:
-        """What is left of a sweep; the session keeps it, so that it can be stopped at any time."""
-        drawn: list[Any] = [gr.skip(), gr.skip()]
+        """What is left of a sweep; the session keeps it, so that it can be stopped at any time.
+
+        Charts come when nothing is left to be timed: a browser on the same machine that draws them
+        takes time from the run that is measured meanwhile.
+        """
         known: dict[str, Any] = {"done": 0, "total": 0, "left": 0}
         counted = -1
         turn = uuid.uuid4().hex  # a stopped one is not the one that goes on
@@ -311,19 +350,31 @@ class SweepPanel:
                         swept.add(update.done)
             if swept is not None and len(swept.sweep.points) != counted:
                 counted = len(swept.sweep.points)  # else only the status is another
-                known, *drawn = self._measured(swept.sweep)
-            if known.get("finished"):
-                status = "Done."
+                known = self._measured(swept)
+            drawn = [gr.skip(), gr.skip()]
+            if swept is not None and known.get("finished"):
+                status, drawn = "Done.", self._charts(swept)
             yield known | {"seq": time.time_ns(), "sweep": turn, "status": status}, *drawn
 
-    def _measured(self, sweep: Sweep) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-        """What there is to say of all runs so far, and the two charts of them."""
+    @staticmethod
+    def _stop(session: Session, clock: str) -> list[Any]:
+        """That it is stopped, and what was measured, on the clock that is chosen; a sweep that is
+        new does not know it."""
+        stopped = {"seq": time.time_ns(), "stopped": True}
+        if session.swept is None:
+            return [stopped, *(gr.skip() for _ in range(3))]
+        _, note = SweepPanel._elsewhere(session, clock)
+        return [stopped, *SweepPanel._charts(session.swept), note]
+
+    def _measured(self, swept: Swept) -> dict[str, Any]:
+        """What there is to say of all runs so far."""
         from ouroboros_core.benchmark import cells
 
-        grid, seq = sweep.grid, time.time_ns()
+        sweep = swept.sweep
+        grid = sweep.grid
         rows, ideals = cells.summary(sweep.points, grid), cells.ideal(sweep.points, grid)
         fastest = cells.best(rows)
-        told = {
+        return {
             "done": sweep.done,
             "total": sweep.total,
             "left": sweep.seconds_left,
@@ -332,12 +383,53 @@ class SweepPanel:
             "rows": [self._row(row, grid, row is fastest) for row in rows],
             "finished": sweep.done == sweep.total,
         }
-        picture = sweep_figures.heatmap if len(grid.axes) == 2 else sweep_figures.line
-        return (
-            told,
-            {"seq": seq, "run": "", "figure": picture(rows, grid.axes, ideals)},
-            {"seq": seq, "run": "", "figure": sweep_figures.parallel(rows, grid.axes)},
-        )
+
+    @staticmethod
+    def _charts(swept: Swept) -> list[Any]:
+        """The two charts of all runs so far."""
+        from ouroboros_core.benchmark import cells
+
+        points, grid = swept.sweep.points, swept.sweep.grid
+        if not points:
+            return [gr.skip(), gr.skip()]
+        rows, ideals = cells.summary(points, grid), cells.ideal(points, grid)
+        parallel = sweep_figures.parallel(rows, grid.axes)
+        return [
+            SweepPanel._picture(swept, rows, ideals),
+            {"seq": time.time_ns(), "run": "", "figure": parallel},
+        ]
+
+    @staticmethod
+    def _picture(swept: Swept, rows: Sequence[CellRow], ideals: Sequence[Ideal]) -> dict[str, Any]:
+        """The heatmap or line, on the clock that was chosen; theory's marks are of costs measured
+        here."""
+        axes = swept.sweep.grid.axes
+        picture = sweep_figures.heatmap if len(axes) == 2 else sweep_figures.line
+        if not swept.clock:
+            figure = picture(rows, axes, ideals)
+        else:
+            rows = elsewhere.modelled_rows(rows, swept.priced, swept.clock)
+            figure = picture(rows, axes, what="modelled speedup")
+        return {"seq": time.time_ns(), "run": "", "figure": figure}
+
+    @staticmethod
+    def _elsewhere(session: Session, clock: str) -> list[Any]:
+        """The chart of all runs so far on another clock, and where its best cell is."""
+        from ouroboros_core.benchmark import cells
+
+        with told():
+            if clock and clock not in elsewhere.CLOCKS:
+                raise InvalidInput(f"there is no clock {str(clock)[:40]!r}")
+            swept = session.swept
+            if swept is None:
+                return [gr.skip(), "Nothing is swept yet." if clock else ""]
+            swept.clock = clock
+            sweep = swept.sweep
+            rows = cells.summary(sweep.points, sweep.grid)
+            drawn = SweepPanel._picture(swept, rows, cells.ideal(sweep.points, sweep.grid))
+            there = elsewhere.modelled_rows(rows, swept.priced, clock) if clock else rows
+            note = elsewhere.best_elsewhere(there, rows, sweep.grid, clock) if clock else ""
+            return [drawn, note]
 
     @staticmethod
     def _row(row: CellRow, grid: Grid, best: bool) -> dict[str, Any]:
@@ -346,7 +438,7 @@ class SweepPanel:
         from ouroboros_core.benchmark.report import equality
 
         rate = "–" if row.acceptance_rate is None else f"{row.acceptance_rate:.0%}"
-        speedup = f"{row.speedup:.2f}×{interval(row)}"
+        speedup = f"{row.speedup:.2f}×{interval(row)}{row.between}"
         numbers = [
             f"{row.acceptance_length:.2f}",
             rate,

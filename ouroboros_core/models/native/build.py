@@ -23,7 +23,7 @@ from ouroboros_core.locations import cache_folder
 
 log = logging.getLogger(__name__)
 
-SOURCES = ("decoder.cpp", "vectors.h")
+SOURCES = ("decoder.cpp", "blocks.h", "vectors.h", "choose.h", "rows.h")
 FLAGS = (
     *("-O3", "-march=native", "-std=c++20", "-shared", "-fPIC"),
     # No sum may be rearranged, and no product fused with a sum, but where the source says so.
@@ -34,6 +34,9 @@ SWITCH = "OUROBOROS_NATIVE"
 
 TIME_LIMIT = 300
 """Seconds that the compiler may take."""
+
+_REFUSED: dict[tuple[str, ...], str] = {}
+"""Why a file could not be made by some compilers: to try again would take as long."""
 
 
 def compilers() -> list[list[str]]:
@@ -57,8 +60,33 @@ def _processor() -> str:
 @cache
 def library() -> ctypes.CDLL | None:
     """The compiled pass; None, with a sentence in the log, where there is none."""
-    if os.environ.get(SWITCH) == "0":
+    found = _library()
+    if isinstance(found, str):
+        if os.environ.get(SWITCH) != "0":
+            log.warning("torch computes all passes instead of the native one: %s", found)
         return None
+    return found
+
+
+def name() -> str:
+    """The name of the compiled pass, of which another source, compiler flag or processor has
+    another; empty where there is none."""
+    found = library()
+    return "" if found is None else Path(found._name).stem
+
+
+def missing() -> str:
+    """Why there is no compiled pass; empty where there is one."""
+    if library() is not None:
+        return ""
+    found = _library()
+    return found if isinstance(found, str) else ""
+
+
+def _library() -> ctypes.CDLL | str:
+    """The compiled pass, or why there is none."""
+    if os.environ.get(SWITCH) == "0":
+        return f"{SWITCH} is 0"
     folder = Path(__file__).parent
     made_of = "\n".join([*((folder / name).read_text() for name in SOURCES), *FLAGS, _processor()])
     name = hashlib.sha256(made_of.encode()).hexdigest()[:16]
@@ -71,28 +99,34 @@ def library() -> ctypes.CDLL | None:
             raise OSError("it was compiled without this processor's wide instructions")
         return found
     except (OSError, subprocess.SubprocessError) as error:
-        log.warning("torch computes all passes instead of the native one: %s", error)
-        return None
+        return str(error)
 
 
 def _compile(source: Path, file: Path) -> None:
     """Whole or not at all, also where two processes compile; raises OSError where nobody can."""
-    tried = []
+    tried: list[str] = []
+    asked = str(file), *(" ".join(compiler) for compiler in compilers())
+    if asked in _REFUSED:
+        raise OSError(_REFUSED[asked])
     file.parent.mkdir(parents=True, exist_ok=True)
     for compiler in compilers():
         with tempfile.TemporaryDirectory(dir=file.parent) as scratch:
             made = Path(scratch) / file.name
             command = [*compiler, *FLAGS, str(source), "-o", str(made)]
-            done = subprocess.run(
-                command, check=False, capture_output=True, text=True, timeout=TIME_LIMIT
-            )
+            try:
+                done = subprocess.run(
+                    command, check=False, capture_output=True, text=True, timeout=TIME_LIMIT
+                )
+            except subprocess.TimeoutExpired:
+                tried.append(f"{' '.join(compiler)}: not done within {TIME_LIMIT} s")
+                continue
             if done.returncode == 0:
                 made.replace(file)
                 return
             tried.append(f"{' '.join(compiler)}: {done.stderr.strip()[-300:]}")
-    raise OSError(
-        "; ".join(tried) or "there is no C++ compiler: install g++ or clang, or pip install ziglang"
-    )
+    why = "there is no C++ compiler: install g++ or clang, or pip install ziglang"
+    _REFUSED[asked] = "; ".join(tried) or why
+    raise OSError(_REFUSED[asked])
 
 
 @cache

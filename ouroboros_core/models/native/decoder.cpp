@@ -4,8 +4,12 @@
 // order of additions, and the keys that a row sees are visited in the order of the text, wherever
 // in the cache they lie. So a tree's rows equal, bit for bit, those of passes over one token each.
 //
-// Weights are bfloat16, laid out in panels of 32 outputs: [panel][pair of inputs][output][2]. The
-// numbers in between are of type T: bfloat16, rounded where transformers' model rounds, or float.
+// Weights are bfloat16, laid out in panels of 32 outputs: [panel][pair of inputs][output][2], or
+// come to the same numbers from a file's own blocks of 4 or 8 bits (blocks.h). The numbers in
+// between are of type T: bfloat16, rounded where transformers' model rounds, or float.
+#include "blocks.h"
+#include "choose.h"
+#include "rows.h"
 #include "vectors.h"
 
 #include <algorithm>
@@ -20,13 +24,16 @@ constexpr int QUERIES = 8, MIXED = 6;
 constexpr int MOST = 3;
 constexpr int QUERIES = 4, MIXED = 2;
 #endif
+constexpr int FEW = 3;  // rows for which blocks are read without being laid out as bfloat16
 
-// ---- what Python hands over (structures.py has the same fields) ----
+// ---- what Python hands over (decoder.py has the same fields) ----
 
+enum Kind { BFLOAT16, Q4_1, Q8_0 };
 struct Matrix {  // outer outputs from inner inputs, both even; bias: null for none
-  const bf16* panels;
+  const uint8_t* panels;
   int64_t inner, outer;
   const float* bias;
+  int64_t kind;  // of the panels
 };
 struct Layer {
   Matrix qkv, out, gate, up, down;
@@ -48,7 +55,8 @@ struct Pass {
   int64_t rows, past;      // rows are written behind the `past` ones that are cached
   void* x;                 // [rows, width] embeddings; the last layer's states afterwards
   void* hidden;            // [rows, width] out: the same, normalised
-  const float *cos, *sin;  // [rows, head]: of each row's position
+  const int64_t* positions;  // [rows]
+  const float *cos, *sin;    // [positions, head]
   void **keys, **values;   // a layer's cache [shared, capacity, head]
   int64_t capacity;
   const int32_t* straight;  // [rows]: so many first tokens of its text lie in order from slot 0
@@ -125,21 +133,38 @@ struct Buffer {  // aligned memory that is given back
 
 // ---- products ----
 
-template <class T, int M>
+struct Stored {  // bfloat16, a pair of inputs at a time
+  static constexpr int PAIRS = 1, STEP = 4 * PANEL;
+  const uint8_t* weights;
+  INLINE void open(Stored& r, const uint8_t* weights) { r.weights = weights; }
+  INLINE Words pair(const Stored& r, int, int half) {
+    Words w;
+    memcpy(&w, r.weights + 2 * PANEL * half, sizeof w);
+    return w;
+  }
+};
+
+// The sums of M rows; Reader says where the weights come from.
+template <class T, int M, class Reader>
 static void tile(const Matrix& w, int panel, const T* x, float* out) {
   using N = Number<T>;
   Floats sums[M][2] = {};
-  const bf16* weights = w.panels + (int64_t)panel * w.inner * PANEL;
-  for (int64_t k = 0; k < w.inner / 2; k++, weights += 2 * PANEL) {
-    auto left = N::pair(weights), right = N::pair(weights + PANEL);
-    if (M <= 2) {
-      __builtin_prefetch(weights + 1024);
-      __builtin_prefetch(weights + 1056);
-    }
+  int64_t steps = w.inner / (2 * Reader::PAIRS);
+  const uint8_t* weights = w.panels + panel * steps * Reader::STEP;
+  Reader reader;
+  for (int64_t k = 0; steps--; weights += Reader::STEP) {
+    Reader::open(reader, weights);
+    if (M <= 2)
+      for (int i = 0; i < Reader::STEP; i += 64) __builtin_prefetch(weights + 2048 + i);
+#pragma GCC unroll 4
+    for (int pair = 0; pair < Reader::PAIRS; pair++, k += 2) {
+      auto left = N::pair(Reader::pair(reader, pair, 0));
+      auto right = N::pair(Reader::pair(reader, pair, 1));
 #pragma GCC unroll 12
-    for (int m = 0; m < M; m++) {
-      sums[m][0] = N::dot(sums[m][0], x + m * w.inner + 2 * k, left);
-      sums[m][1] = N::dot(sums[m][1], x + m * w.inner + 2 * k, right);
+      for (int m = 0; m < M; m++) {
+        sums[m][0] = N::dot(sums[m][0], x + m * w.inner + k, left);
+        sums[m][1] = N::dot(sums[m][1], x + m * w.inner + k, right);
+      }
     }
   }
 #pragma GCC unroll 12
@@ -149,11 +174,19 @@ static void tile(const Matrix& w, int panel, const T* x, float* out) {
   }
 }
 
+template <class T, int M, class Blocks>
+INLINE void tile_in_blocks(const Matrix& w, int panel, const T* x, float* out) {
+  if constexpr (M <= FEW) return tile<T, M, Blocks>(w, panel, x, out);
+  return tile<T, M, Unpacked<Blocks>>(w, panel, x, out);
+}
+
 template <class T, int M = MOST>
 INLINE void tile_of(int rows, const Matrix& w, int panel, const T* x, float* out) {
   if constexpr (M > 1)
     if (rows < M) return tile_of<T, M - 1>(rows, w, panel, x, out);
-  tile<T, M>(w, panel, x, out);
+  if (w.kind == Q4_1) return tile_in_blocks<T, M, FourBits>(w, panel, x, out);
+  if (w.kind == Q8_0) return tile_in_blocks<T, M, EightBits>(w, panel, x, out);
+  tile<T, M, Stored>(w, panel, x, out);
 }
 
 // out [rows][32]: one panel's products with all rows x [rows][inner].
@@ -416,10 +449,10 @@ class Attention {
   int in_order(int64_t row) const {
     return straight(row) ? blocks_of(pass.straight[row]) : pass.straight[row] / LANES;
   }
-  // Whether the common blocks of two rows may be mixed together: what the shorter one does not see
-  // has weight 0 there.
+  // Whether the common blocks of two rows may be mixed together: of straight rows, what the shorter
+  // one does not see has weight 0; of the others, their gathered blocks must stay out.
   bool together(int64_t a, int64_t b) const {
-    return (straight(a) && straight(b)) || in_order(a) == in_order(b);
+    return straight(a) ? straight(b) : !straight(b) && in_order(a) == in_order(b);
   }
   void gather(int64_t row, int block, const T* from, bool as_keys, T* out) const {
     const T* tokens[LANES];
@@ -487,10 +520,11 @@ static void run(const Decoder& d, const Pass& p, const Threads& threads) {
     });
     team.share(step + 2, (int)rows, [&](int r) {
       T* row = qkv + r * line;
+      int64_t turn = p.positions[r] * head;
       for (int64_t h = 0; h < d.heads + d.shared; h++) {
         const float* norm = h < d.heads ? y.norm_q : y.norm_k;
         if (norm) normalise(row + h * head, norm, row + h * head, head, d.eps);
-        rotate(row + h * head, p.cos + r * head, p.sin + r * head, head);
+        rotate(row + h * head, p.cos + turn, p.sin + turn, head);
       }
       for (int64_t h = 0; h < d.shared; h++) {
         int64_t slot = (h * p.capacity + p.past + r) * head;
@@ -555,6 +589,13 @@ void ouroboros_multiply(const Matrix* w, const void* x, void* out, int64_t rows,
                         const Threads* threads, int half) {
   half ? multiply(*w, (const bf16*)x, (bf16*)out, rows, *threads)
        : multiply(*w, (const float*)x, (float*)out, rows, *threads);
+}
+// How many groups of 32 inputs and 32 outputs of blocks are not those of a matrix in bfloat16.
+int64_t ouroboros_differences(const Matrix* blocks, const Matrix* w) {
+  auto stored = (const bf16*)w->panels;
+  int64_t groups = w->inner / INPUTS * panels(*w);
+  return blocks->kind == Q4_1 ? differences<FourBits>(blocks->panels, stored, groups)
+                              : differences<EightBits>(blocks->panels, stored, groups);
 }
 // Whether the compiler may use this processor's wide instructions; without them torch is faster.
 int ouroboros_wide() {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Mapping, Sequence
 from ctypes import POINTER, byref, c_float, c_int, c_int64, c_uint8, c_void_p
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -13,12 +14,19 @@ import torch
 
 from ouroboros_core.models.kv_cache import TreeCache
 from ouroboros_core.models.native import build
+from ouroboros_core.models.native.blocks import INPUTS, KINDS, PANEL, Blocks, BlocksOf, joined
 from ouroboros_core.models.skips import NOTHING, Skips
 
-PANEL = 32
-"""Outputs of a panel of weights."""
-
 DTYPES = (torch.bfloat16, torch.float32)
+
+PARTS = {
+    "qkv": ("attn_q", "attn_k", "attn_v"),
+    "out": ("attn_output",),
+    "gate": ("ffn_gate",),
+    "up": ("ffn_up",),
+    "down": ("ffn_down",),
+}
+"""A layer's products, and of which weights of a GGUF file each consists."""
 
 
 class _Matrix(ctypes.Structure):
@@ -27,11 +35,12 @@ class _Matrix(ctypes.Structure):
         ("inner", c_int64),
         ("outer", c_int64),
         ("bias", c_void_p),
+        ("kind", c_int64),
     ]
 
 
 class _Layer(ctypes.Structure):
-    _fields_ = [(name, _Matrix) for name in ("qkv", "out", "gate", "up", "down")] + [
+    _fields_ = [(name, _Matrix) for name in PARTS] + [
         (name, c_void_p) for name in ("norm_in", "norm_mid", "norm_q", "norm_k")
     ]
 
@@ -57,7 +66,10 @@ class _Pass(ctypes.Structure):
     _fields_ = [
         ("rows", c_int64),
         ("past", c_int64),
-        *((name, c_void_p) for name in ("x", "hidden", "cos", "sin", "keys", "values")),
+        *(
+            (name, c_void_p)
+            for name in ("x", "hidden", "positions", "cos", "sin", "keys", "values")
+        ),
         ("capacity", c_int64),
         *((name, c_void_p) for name in ("straight", "begin", "slots", "watched", "skipped")),
     ]
@@ -76,12 +88,16 @@ def available(dtype: torch.dtype) -> bool:
 
 def _threads() -> _Threads:
     """As many as torch computes with."""
-    openmp = build.openmp()
+    return _team(build.openmp(), torch.get_num_threads())
+
+
+@cache
+def _team(openmp: ctypes.CDLL | None, count: int) -> _Threads:
     if openmp is None:
         return _Threads(None, None, None, 1)
     names = ("GOMP_parallel", "omp_get_thread_num", "omp_get_num_threads")
     found = [ctypes.cast(getattr(openmp, name), c_void_p) for name in names]
-    return _Threads(*found, torch.get_num_threads())
+    return _Threads(*found, count)
 
 
 def exact(weight: torch.Tensor) -> bool:
@@ -106,15 +122,34 @@ class NativeProduct:
             inner,
             outer,
             None if self._bias is None else self._bias.data_ptr(),
+            0,
         )
         self._library: Any = build.library()
+        self.in_blocks: _Matrix | None = None
+        self.block_rows = 0
+        """Up to so many rows meet the weight in blocks, where there are any."""
+
+    def add_blocks(self, blocks: Blocks) -> bool:
+        """Keep the weight as blocks, too, if these come to the same bfloat16 numbers, all of
+        them."""
+        outer, groups, _ = blocks.data.shape
+        mine = self.matrix
+        if (outer, INPUTS * groups) != (mine.outer, mine.inner):
+            return False
+        packed = blocks.packed()
+        found = _Matrix(packed.data_ptr(), mine.inner, outer, mine.bias, KINDS[blocks.kind])
+        if self._library.ouroboros_differences(byref(found), byref(mine)):
+            return False
+        self._packed, self.in_blocks = packed, found
+        return True
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
         x = x.contiguous()
         out = x.new_empty(len(x), self.matrix.outer)
         threads, half = _threads(), int(x.dtype == torch.bfloat16)
+        blocks = self.in_blocks if len(x) <= self.block_rows else None
         self._library.ouroboros_multiply(
-            byref(self.matrix),
+            byref(blocks or self.matrix),
             c_void_p(x.data_ptr()),
             c_void_p(out.data_ptr()),
             c_int64(len(x)),
@@ -149,6 +184,8 @@ class NativeDecoder:
         self.head = getattr(config, "head_dim", None) or config.hidden_size // heads
         self.shared = shared
         self._held: list[Any] = []
+        self._products: list[NativeProduct] = []
+        """Those of PARTS, layer by layer."""
         self._layers = (_Layer * len(body.layers))(*(self._layer(one) for one in body.layers))
         self._like: torch.Tensor = body.norm.weight.detach()
         self._rope: Any = body.rotary_emb
@@ -166,6 +203,25 @@ class NativeDecoder:
             self._floats(body.norm.weight),
         )
         self._library: Any = build.library()
+        self._in_blocks = self._decoder
+        self.block_rows = 0
+        """Passes over up to so many rows read the weights in blocks, where there are any."""
+
+    def add_blocks(self, blocks: BlocksOf) -> int:
+        """Keep the weights as blocks, too, where these come to the same bfloat16 numbers; how many
+        products have some."""
+        layers = type(self._layers).from_buffer_copy(self._layers)
+        count = 0
+        for place, product in enumerate(self._products):
+            layer, part = divmod(place, len(PARTS))
+            field, names = [*PARTS.items()][part]
+            found = joined([blocks.get(f"blk.{layer}.{name}") for name in names])
+            if found is not None and product.add_blocks(found):
+                setattr(layers[layer], field, product.in_blocks)
+                count += 1
+        self._in_blocks = _Decoder.from_buffer_copy(self._decoder)
+        self._in_blocks.layer = layers
+        return count
 
     def _floats(self, weight: torch.Tensor) -> int:
         """The address of a copy in float32 that lives as long as this does."""
@@ -179,7 +235,7 @@ class NativeDecoder:
         found = NativeProduct(
             torch.cat([part.weight for part in parts]), torch.cat(biases) if biases else None
         )
-        self._held.append(found)
+        self._products.append(found)
         return found.matrix
 
     def _layer(self, layer: Any) -> _Layer:
@@ -194,13 +250,13 @@ class NativeDecoder:
             *(None if norm is None else self._floats(norm.weight) for norm in norms),
         )
 
-    def _turn(self, positions: torch.Tensor, longest: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Cosines and sines [rows, head] of positions below `longest`."""
+    def _turn(self, longest: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """Cosines and sines [positions, head], for at least `longest` positions."""
         if longest > len(self._cos):
             every = torch.arange(max(longest, 2 * len(self._cos), 512))
             cos, sin = self._rope(self._like[None], every[None])
             self._cos, self._sin = cos[0].float(), sin[0].float()
-        return self._cos[positions], self._sin[positions]
+        return self._cos, self._sin
 
     def run(
         self,
@@ -225,7 +281,8 @@ class NativeDecoder:
             for n in range(layers)
             if n not in without.attention
         }
-        cos, sin = self._turn(positions, longest)
+        cos, sin = self._turn(longest)
+        positions = positions.contiguous()
         states = {depth: torch.empty_like(x) for depth in depths}
         skipped = [(n in without.attention) + 2 * (n in without.mlp) for n in range(layers)]
         lists = (  # of addresses, alive during the call
@@ -239,14 +296,15 @@ class NativeDecoder:
         call = _Pass(
             rows,
             past,
-            *(tensor.data_ptr() for tensor in (x, hidden, cos, sin)),
+            *(tensor.data_ptr() for tensor in (x, hidden, positions, cos, sin)),
             *places[:2],
             cache.capacity,
             *(array.ctypes.data for array in texts),
             *places[2:],
         )
         threads, half = _threads(), int(x.dtype == torch.bfloat16)
-        self._library.ouroboros_run(byref(self._decoder), byref(call), byref(threads), c_int(half))
+        decoder = self._in_blocks if rows <= self.block_rows else self._decoder
+        self._library.ouroboros_run(byref(decoder), byref(call), byref(threads), c_int(half))
         return hidden, [states[depth] for depth in depths]
 
 

@@ -110,7 +110,7 @@ INLINE Halves narrowed(Floats v) {  // to the nearest, ties to even
 // What is done in the two kinds of numbers that a model can compute in. Weights are bfloat16 in
 // both.
 //   load, store  16 numbers;  rounded  as a number of this kind is kept
-//   Pair         two rows of 16 weights; dot adds the products with two numbers
+//   Pair         two rows of 16 weights, in words of two; dot adds the products with two numbers
 template <class T>
 struct Number;
 
@@ -122,11 +122,7 @@ struct Number<float> {
   INLINE Floats load(const float* p) { return ::load(p); }
   INLINE void store(float* p, Floats v) { ::store(p, v); }
   INLINE Floats rounded(Floats v) { return v; }
-  INLINE Pair pair(const bf16* weights) {
-    Words w;
-    memcpy(&w, weights, sizeof w);
-    return {(Floats)(w << 16), (Floats)(w & 0xffff0000u)};
-  }
+  INLINE Pair pair(Words w) { return {(Floats)(w << 16), (Floats)(w & 0xffff0000u)}; }
   INLINE Pair pair(const float* p) { return {::load(p), ::load(p + LANES)}; }
   INLINE Floats dot(Floats sum, const float* x, Pair w) {
     return madd(all(x[1]), w.odd, madd(all(x[0]), w.even, sum));
@@ -148,6 +144,7 @@ struct Number<bf16> {
     memcpy(p, &h, sizeof h);
   }
   INLINE Floats rounded(Floats v) { return widened(narrowed(v)); }
+  INLINE Pair pair(Words w) { return w; }
   INLINE Pair pair(const bf16* weights) {
     Words w;
     memcpy(&w, weights, sizeof w);

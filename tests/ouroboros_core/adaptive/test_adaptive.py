@@ -4,6 +4,7 @@ them."""
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,6 @@ from ouroboros_core import methods
 from ouroboros_core.adaptive import profiler
 from ouroboros_core.adaptive.acceptance import HIT, WEIGHT, Acceptance
 from ouroboros_core.adaptive.controller import (
-    MARGIN,
     PRIOR_STEPS,
     TRIAL,
     Controller,
@@ -35,22 +35,15 @@ from ouroboros_core.decoding.engine import decode
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.hyperparameters import AUTO
 from ouroboros_core.lookup.lookahead_window import WIDEST, columns_within
-from ouroboros_core.methods.base import (
-    NO_WINDOW,
-    Adjustable,
-    Context,
-    Method,
-    Resources,
-    Sizing,
-    TokenizedPrompt,
-    VerificationResult,
-)
+from ouroboros_core.methods.adjustable import NO_WINDOW, Adjustable, Sizing
+from ouroboros_core.methods.base import Method, Resources
 from ouroboros_core.methods.drafting import LEAST, READING, DraftModel
+from ouroboros_core.methods.step import Context, StepBudget, TokenizedPrompt, VerificationResult
 from ouroboros_core.methods.union import Union
 from ouroboros_core.models.causal_lm import CausalLM
 from ouroboros_core.sampling import Sampler, Sampling
 from ouroboros_core.sources import Source
-from ouroboros_core.tree import AnnotatedTree, Notes, Provenance, TokenTree, TreeBuilder
+from ouroboros_core.tree import AnnotatedTree, Learned, Notes, Provenance, TokenTree, TreeBuilder
 from tests import tiny
 from tests.tiny import emitted, plain, prompt, run, writer
 from tests.traces import make_trace
@@ -91,9 +84,7 @@ def test_the_size_chosen_is_the_best_of_all(
     throughput._tokens, throughput._seconds = rate, 1.0
     worth = [sum(chances[:n]) - rate * costs.of(1 + n) for n in range(len(chances) + 1)]
     found = throughput.best_size(chances)
-    assert worth[found] == pytest.approx(max(worth), abs=1e-9) or (
-        found == 0 and max(worth) <= worth[0] + MARGIN
-    )
+    assert worth[found] == pytest.approx(max(worth), abs=1e-9)
     least = min(2, len(chances))
     if least:
         assert worth[throughput.best_size(chances, least)] == pytest.approx(
@@ -113,7 +104,7 @@ def test_choosing_by_the_running_rate_arrives_at_the_best_rate_there_is(
         throughput._tokens += 1 + sum(chances[:size])
         throughput._seconds += costs.of(1 + size)
     size = throughput.best_size(chances)
-    assert (1 + sum(chances[:size])) / costs.of(1 + size) >= 0.98 * best - MARGIN
+    assert (1 + sum(chances[:size])) / costs.of(1 + size) >= 0.98 * best
 
 
 def test_the_rate_never_falls_below_that_of_autoregressive_decoding() -> None:
@@ -172,6 +163,14 @@ def test_an_estimate_begins_at_the_prior_follows_what_is_seen_and_returns_when_n
     assert acceptance.of(origin, 1) > 0.9
 
 
+def test_a_drafted_token_that_is_not_checked_is_a_draft_pass_for_nothing() -> None:
+    acceptance, proposed = Acceptance(), chain_of(0.1)
+    for _ in range(20):
+        acceptance.learn(TreeBuilder(1).build(), (), (proposed, ()))
+    assert acceptance.hit < 0.15, "the draft is not worth asking"
+    assert acceptance.of(proposed.provenance[1], 1) == 0.1, "and nothing is known of its account"
+
+
 def bush() -> TokenTree:
     builder = TreeBuilder(1)
     for rank, token in enumerate((4, 5, 6)):
@@ -185,7 +184,7 @@ def bush() -> TokenTree:
 def test_a_chance_along_a_path_is_a_product_and_siblings_share_what_there_is() -> None:
     acceptance, tree = Acceptance(), bush()
     first = tree.provenance[1].prior(1)
-    whole = acceptance.along(tree)
+    whole = acceptance.path_chances(tree)
     assert (
         whole[0] == 1
         and whole[1] == pytest.approx(first)
@@ -194,7 +193,7 @@ def test_a_chance_along_a_path_is_a_product_and_siblings_share_what_there_is() -
     )
     for _ in range(300):
         acceptance.learn(tree, (1,))
-    assert sum(acceptance.along(tree)[n] for n in (1, 3, 5)) <= 1.0 + 1e-9
+    assert sum(acceptance.path_chances(tree)[n] for n in (1, 3, 5)) <= 1.0 + 1e-9
 
 
 def test_where_sources_agree_a_token_is_likelier_than_each_of_them_says() -> None:
@@ -208,7 +207,7 @@ def test_where_sources_agree_a_token_is_likelier_than_each_of_them_says() -> Non
         Source.DRAFT,
         Source.COPY,
     }
-    assert Acceptance().along(tree)[1] == pytest.approx(1 - 0.5 * 0.5)
+    assert Acceptance().path_chances(tree)[1] == pytest.approx(1 - 0.5 * 0.5)
 
 
 def given_tree(tree: TokenTree, plan: Adjustable, resources: Resources | None = None) -> Method:
@@ -331,6 +330,31 @@ def test_where_nothing_pays_a_method_backs_off_to_plain_steps_and_tries_again_no
         "nothing proposed",
         "trial",
     }
+
+
+@pytest.mark.parametrize("columns", [0, 4])
+def test_what_is_not_worth_it_is_tried_now_and_then_beside_a_window_too(columns: int) -> None:
+    class Given(Method):
+        adjustable = Adjustable()
+
+        def propose(self, context: Context) -> TokenTree:
+            builder = TreeBuilder(context.root)
+            builder.add(5, 0, Provenance(Source.PHRASE))
+            for _ in range(columns):
+                builder.add_window(9, 0, silent=False)
+            return builder.build()
+
+    controller = Controller(Given(None, Resources()), DEAR)
+    controller.start(TokenizedPrompt((1,)), 200)
+    reasons = []
+    for number in range(100):
+        context = Context((1,) * (number + 1), 200 - number, number)
+        tree = controller.propose(context)
+        assert controller.decision is not None
+        reasons.append(controller.decision.reason)
+        unread: Any = None
+        controller.learn(VerificationResult.whole_step(context, tree, unread, (), 7))
+    assert reasons.count("trial") == 100 // (TRIAL + 1)
 
 
 @pytest.mark.parametrize("method", SETTABLE)
@@ -456,8 +480,8 @@ def test_of_a_prompt_that_is_long_beside_the_answer_a_draft_model_reads_the_end(
     for adjustable, new_tokens, read in (
         (False, 8, 200),
         (True, 8, LEAST),
-        (True, 20, int(20 * READING / 0.01)),
-        (True, 40, 200),
+        (True, 60, int(60 * READING / 0.01)),
+        (True, 100, 200),
     ):
         heard.clear()
         draft = DraftModel(
@@ -472,7 +496,7 @@ def test_of_a_prompt_that_is_long_beside_the_answer_a_draft_model_reads_the_end(
 def test_a_window_is_had_where_its_rows_are_cheap_and_not_where_they_are_dear() -> None:
     assert columns_within(1000, 5) == WIDEST
     assert [columns_within(rows, 5) for rows in (1, 4, 5, 9, 29)] == [0, 0, 1, 2, 7]
-    assert Costs(PassCosts((1, 8, 32), (1.0, 1.05, 1.3))).sizing.target_rows == 8
+    assert Costs(PassCosts((1, 8, 32), (1.0, 1.05, 1.3))).sizing.target_rows == 12
     models, text = tiny.pair("llama", "sdpa"), prompt(seed=6)
     for method in ("union", "lookahead"):
         fixed = run(models, method, text, 40, automatic=True, costs=DEAR, window_size=3)
@@ -507,14 +531,49 @@ def test_where_auto_has_no_window_it_says_so() -> None:
 
 
 def test_of_a_budget_any_question_may_be_asked_at_any_time() -> None:
-    """And what others propose in one step is no concern of the next one."""
     throughput, acceptance = Throughput(TYPICAL), Acceptance()
     budget = PricedBudget(throughput, acceptance, TYPICAL.draft)
     asked = [budget.allows_pass(reach) for reach in (1.0, 0.3, 0.01)]
     assert asked == [True, True, False]
-    sure = budget.beside([chain_of(0.98)])
-    assert not sure.allows_pass()
     assert [budget.allows_pass(reach) for reach in (0.01, 0.3, 1.0)] == asked[::-1]
+
+
+def test_a_pass_is_worth_its_time_if_its_token_outweighs_the_price() -> None:
+    throughput, acceptance = Throughput(TYPICAL), Acceptance()
+    budget = PricedBudget(throughput, acceptance, TYPICAL.draft)
+    assert TYPICAL.draft is not None
+    for rows in (1, 16, 64):
+        added = TYPICAL.target.of(2) - TYPICAL.target.of(1)
+        price = throughput.rate * (TYPICAL.draft.of(rows) + added)
+        worth = price / acceptance.hit
+        assert budget.allows_pass(1.01 * worth, rows) and not budget.allows_pass(0.99 * worth, rows)
+
+
+def test_a_phrase_in_a_draft_pass_has_to_save_more_than_its_rows_cost() -> None:
+    dear = PassCosts((1, 4, 16), (30.0, 30.0, 60.0))
+    budget = PricedBudget(Throughput(TYPICAL), Acceptance(), dear)
+    assert budget.allows_rows(0.01, 1, 3), "as cheap as one row"
+    assert budget.allows_rows(0.3, 4, 3) and not budget.allows_rows(0.2, 4, 3), "7.5 of 30"
+    assert PricedBudget(Throughput(TYPICAL), Acceptance(), None).allows_rows(0.01, 1, 99)
+
+
+def test_a_draft_pass_that_was_dear_does_not_stop_cheap_ones() -> None:
+    """The rows that are priced are those of the pass that is to be made, not of the last one."""
+    asked: list[int] = []
+
+    class Listening(StepBudget):
+        def allows_pass(self, reach: float = 1.0, rows: int = 1) -> bool:
+            asked.append(rows)
+            return reach == 1.0
+
+    kind: Any = methods.get("ouroboros")
+    settings = kind.Hyperparameters(window_size=1, lookahead_phrases=False)
+    made = kind(settings, Resources(draft_model=tiny.pair("llama", "sdpa")[1]))
+    made.start(TokenizedPrompt((1, 2, 3)), 40)
+    made.pool.insert(3, (4, 5, 6), Learned.HISTORY, None)
+    made.propose(Context((1, 2, 3), 30, 0, Listening()))
+    made.propose(Context((1, 2, 9), 30, 1, Listening()))
+    assert asked[0] == 4 and asked[-2:][0] == 1, asked
 
 
 def test_union_puts_sources_into_one_tree_and_notes_where_they_agree() -> None:
@@ -568,7 +627,7 @@ def test_a_heads_pass_is_timed_without_the_targets() -> None:
 class Clock:
     """A model whose passes take as long as they should, on a clock of its own."""
 
-    name, vocabulary, max_length, passes = "clock", 1000, 10_000, 0
+    name, vocabulary, max_length, passes, rows = "clock", 1000, 10_000, 0, 0
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, seconds: Any) -> None:
         self.now, self.seconds, self.made = 0.0, seconds, 0
@@ -616,7 +675,7 @@ def test_costs_are_measured_once_and_a_damaged_file_anew(
     first = profiler.costs_of(environment, model, None, None, "x")
     made = model.made
     assert profiler.costs_of(environment, model, None, None, "x") == first and model.made == made
-    (file,) = (tmp_path / "ouroboros" / "costs").iterdir()
+    (file,) = (tmp_path / "ouroboros" / "costs").glob("*.json")
     for damage in ("{", json.dumps({"target": None, "draft": None, "head": None}), json.dumps([1])):
         file.write_text(damage)
         assert (
@@ -626,6 +685,33 @@ def test_costs_are_measured_once_and_a_damaged_file_anew(
         made = model.made
     profiler.costs_of(environment, model, None, None, "another way of computing")
     assert model.made > made
-    monkeypatch.setattr(profiler, "_write", lambda *_: (_ for _ in ()).throw(OSError("no room")))
+    monkeypatch.setattr(
+        profiler, "write_whole", lambda *_: (_ for _ in ()).throw(OSError("no room"))
+    )
     assert profiler.costs_of(environment, model, None, None, "y").target.rows == first.target.rows
     assert "is not kept: no room" in caplog.text
+
+
+def test_what_was_timed_on_a_busy_machine_is_timed_again_and_the_least_counts(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    from ouroboros_core.environment import Environment
+
+    environment = Environment("cpu", "bfloat16", 2, "a processor", "3", "2", "5", "0")
+    takes = iter((0.001, 0.004, 0.004, 0.004, 0.004) * 1000)
+    busy: Any = Clock(monkeypatch, lambda rows: next(takes) * rows)
+    first = profiler.costs_of(environment, busy, None, None, "x")
+    assert first.spread > profiler.CALM and first.tries == 1
+    calm: Any = Clock(monkeypatch, lambda rows: 0.002 + 0.0001 * rows)
+    assert profiler.costs_of(environment, calm, None, None, "x") == first, "that minute lasts"
+    (file,) = (tmp_path / "ouroboros" / "costs").glob("*.json")
+    os.utime(file, (0, 0))
+    second = profiler.costs_of(environment, calm, None, None, "x")
+    assert second.spread == pytest.approx(1.0) and second.tries == 2
+    alone = profiler.measure(calm, None, None).target
+    for rows in profiler.TARGET_ROWS:
+        least = min(first.target.of(rows), alone.of(rows))
+        assert second.target.of(rows) == pytest.approx(least)
+    made = calm.made
+    assert profiler.costs_of(environment, calm, None, None, "x") == second and calm.made == made

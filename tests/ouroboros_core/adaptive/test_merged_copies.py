@@ -48,7 +48,7 @@ class Said:
 class Reciting:
     """A target that writes the passage again and again."""
 
-    name, vocabulary, max_length, passes = "reciting", 64, 10_000, 0
+    name, vocabulary, max_length, passes, rows = "reciting", 64, 10_000, 0, 0
 
     def forget(self) -> None: ...
 

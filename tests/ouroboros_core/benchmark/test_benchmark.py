@@ -25,7 +25,7 @@ from ouroboros_core import methods
 from ouroboros_core.adaptive.cost_model import Costs, PassCosts
 from ouroboros_core.benchmark import entrants, peers, prompts, report, store
 from ouroboros_core.benchmark.entrants import MethodEntrant
-from ouroboros_core.benchmark.runner import Runner
+from ouroboros_core.benchmark.runner import Runner, stretch
 from ouroboros_core.benchmark.store import Measurement, Settings, Share, Store
 from ouroboros_core.decoding import metrics
 from ouroboros_core.decoding.equality import Divergence
@@ -33,12 +33,12 @@ from ouroboros_core.decoding.generation import Generation, Task
 from ouroboros_core.decoding.trace import Seconds, Trace
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.loading.pairs import Pair, load_pair
-from ouroboros_core.methods.base import Need
+from ouroboros_core.methods.needs import Need
 from ouroboros_core.sampling import Sampling
 from scripts import copies
 from scripts.profile_steps import profile, table
 from tests import ROOT
-from tests.commands import Ask
+from tests.commands import Ask, running
 from tests.folders import save
 
 COUNTS = (
@@ -54,6 +54,9 @@ COUNTS = (
     "draft_passes",
     "compared",
 )
+
+CHEAP = Costs(PassCosts((1, 64), (1.0, 1.0001)), PassCosts((1,), (1e-6,)))
+"""Rows and drafts that cost next to nothing."""
 
 
 @pytest.fixture(scope="module")
@@ -266,7 +269,7 @@ def test_commas_in_brackets_do_not_split_and_the_baseline_is_added() -> None:
         ("ouroboros[warm=maybe]", "warm must be true or false, got maybe"),
         (
             "ouroboros[acceptance=never]",
-            "acceptance must be one of match, rejection, block, got never",
+            "acceptance must be one of match, rejection, block, typical, got never",
         ),
         ("speculative,speculative", "speculative is named twice"),
     ],
@@ -346,9 +349,13 @@ def test_a_resumed_benchmark_has_the_counts_of_an_uninterrupted_one(
     assert by_repeat[1] < by_repeat[0], "the pool was not kept from prompt to prompt"
 
 
-def test_every_kind_of_memory_is_kept_over_an_interruption(pair: Pair, tmp_path: Path) -> None:
+def test_every_kind_of_memory_is_kept_over_an_interruption(
+    pair: Pair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The oracle is the benchmark that was not interrupted; asked again, what was kept saves
-    passes."""
+    passes, most of all in the loops that the tiny model ends in."""
+    monkeypatch.setattr(metrics, "loop_start", lambda _: None)
+    pair = replace(pair, costs=CHEAP)  # by its own, on a busy machine, not all of them propose
     kinds = "lookahead[extended=true", "prompt_lookup[", "token_recycling[", "sam["
     warm = [f"{name},warm=true]".replace("[,", "[") for name in kinds]
     names = ["autoregressive", *warm]
@@ -388,8 +395,7 @@ def test_a_warm_row_stands_beside_the_cold_one_and_says_so() -> None:
 
 
 def test_counts_are_those_of_the_traces(pair: Pair, tmp_path: Path) -> None:
-    cheap = Costs(PassCosts((1, 64), (1.0, 1.0001)), PassCosts((1,), (1e-6,)))
-    pair = replace(pair, costs=cheap)  # by its own, a draft as large as its target does not pay
+    pair = replace(pair, costs=CHEAP)  # by its own, a draft as large as its target does not pay
     without_history(pair)
     work = make_runner(pair, None, tmp_path)
     list(work.run())
@@ -472,7 +478,7 @@ def test_shares_cover_the_work_once_and_merge(pair: Pair, tmp_path: Path) -> Non
         assert alone.left == []
         assert len(alone.store.measurements) == 12 * 2 * 4
         alone.store.save({})
-    store.gather(alone.store, Share())
+    store.gather(alone.store)
     assert len(alone.store.measurements) == 12 * 2 * 4
     store.remove_parts(path, Share())
     assert stray.exists()
@@ -550,6 +556,21 @@ def run_of(method: str, question: int, seconds: float, **more: Any) -> Measureme
     return Measurement(method=method, question=question, seconds=timed, **values | more)
 
 
+def test_a_row_under_typical_acceptance_is_marked_as_not_lossless() -> None:
+    """The rule is the method's own or that of the whole benchmark; the baseline's is exact."""
+    for text, rule in (("ngram[acceptance=typical]", "match"), ("ngram", "typical")):
+        sampling = Sampling(temperature=1.0, acceptance=rule)
+        spec = entrants.read_spec(text, sampling).sampling
+        assert not spec.lossless and not spec.repeats_plain_text
+        assert entrants.read_spec("autoregressive", sampling).sampling.lossless
+    runs = [run_of("autoregressive", 1, 2.0), run_of("rejected", 1, 1.0, compared=False)]
+    runs += [run_of("typical", 1, 0.5, compared=False, lossless=False)]
+    found = {row.method: row for row in report.rows(runs)}
+    assert report.equality(found["typical"]) == "its own, not lossless"
+    assert report.equality(found["rejected"]) == "its own"
+    assert "its own, not lossless" in report.markdown(list(found.values()))
+
+
 def test_rows_are_the_formulas_of_their_docstring() -> None:
     tie, error = (Divergence(3, 1, 2, gap, gap, "float32") for gap in (1.0, 9.0))
     runs = [run_of("autoregressive", q, 2.0, passes=10, rows=10, draft_passes=0) for q in (1, 2)]
@@ -583,6 +604,65 @@ def test_rows_are_the_formulas_of_their_docstring() -> None:
     assert table["fast", "rag"].ci95 == pytest.approx((4.0, 4.0))
     assert table["hf-greedy", "qa"].equal is None
     assert table["autoregressive", "overall"].speedup == 1.0
+
+
+def test_decoding_is_what_comes_behind_the_first_token_for_all_alike() -> None:
+    """By hand. transformers finds the first token within prefill, we find it a pass later."""
+    runs = [
+        run_of(name, q, 4.0, first_tokens=first, first_seconds=seconds, cut=3 if q == 2 else 0)
+        for name, first, seconds in (("autoregressive", 1, 2.2), ("fast", 2, 3.2))
+        for q in (1, 2)
+    ]
+    runs += [run_of("hf-greedy", q, 8.0, first_tokens=1, first_seconds=4.4) for q in (1, 2)]
+    rows = {row.method: row for row in report.rows(runs) if row.group == "overall"}
+    assert rows["autoregressive"].decode_tokens_per_second == pytest.approx(9 / 1.8)
+    assert rows["fast"].decode_speedup == pytest.approx((8 / 0.8) / (9 / 1.8))
+    assert rows["fast"].decode_speedup_hf == pytest.approx((8 / 0.8) / (9 / 3.6))
+    assert rows["fast"].speedup == pytest.approx(1.0)
+    assert [row.first_token_seconds for row in rows.values()] == [2.2, 3.2, 4.4]
+    assert (rows["fast"].cut, rows["hf-greedy"].cut) == (1, None)
+    said = report.loops(report.rows(runs))
+    assert said.startswith("1 of 2 texts (50%: qa 1) run into a repetition loop")
+    shown = report.markdown(report.rows(runs))
+    assert "| first token, s | tokens/s | speedup [95%] | decoding only |" in shown
+    assert (
+        "| 3.20 | 2.5 | 1.00 [1.00, 1.00] | 2.00 | 2.00 | 4.00 | 2 equal | 1.00 / 2.00 |" in shown
+    )
+
+
+def test_rows_of_an_earlier_version_are_read_and_say_nothing_of_cuts() -> None:
+    """The oracle is the file without what this version adds, and with what a later one may."""
+    added = {"decode_speedup", "decode_speedup_hf", "first_token_seconds", "cut"}
+    runs = [run_of(name, 1, s) for name, s in (("autoregressive", 2.0), ("fast", 1.0))]
+    table = report.rows(runs)
+    old = [{k: v for k, v in vars(row).items() if k not in added} | {"new": 1} for row in table]
+    read = report.read_rows(old)
+    assert [row.decode_speedup for row in read] == pytest.approx([1, 1, 2, 2])
+    assert [replace(row, decode_speedup=None, decode_speedup_hf=None) for row in read] == [
+        replace(row, decode_speedup=None, decode_speedup_hf=None) for row in table
+    ]
+    assert report.loops(read) == ""
+
+
+def test_a_run_cut_at_n_tokens_has_the_counts_of_one_that_may_write_n(pair: Pair) -> None:
+    """The oracle is that run."""
+    (spec,) = entrants.parse("autoregressive", Sampling())
+    entrant = MethodEntrant(replace(pair, stop_tokens=frozenset()), spec)
+    whole, short = (entrant.run("the cat the mat", (), count) for count in (24, 9))
+    part = whole.before(9)
+    assert part.tokens == short.tokens and part.count == 9
+    assert (part.passes, part.rows) == (short.passes, short.rows)
+    loops = replace(whole, tokens=(1, 2, *(7, 8) * 11))
+    assert stretch(loops, loops.tokens, 24).cut == 20
+    assert stretch(loops, loops.tokens, 24).tokens == stretch(whole, loops.tokens, 24).tokens == 4
+    assert (stretch(loops, loops.tokens, 9).cut, stretch(loops, loops.tokens, 9).tokens) == (0, 9)
+
+
+def test_a_step_that_reaches_the_cut_counts_whole_and_its_tokens_as_far_as_that() -> None:
+    steps = [entrants.Spent(3, 1, 4, 2, Seconds(prefill=p, verify=1)) for p in (2.0, 0, 0)]
+    part = entrants.Outcome((5, 6, 7, 8, 9, 1, 2, 3, 4), tuple(steps)).before(4)
+    assert (part.tokens, part.count, part.passes) == ((5, 6, 7, 8), 4, 2)
+    assert (part.rows, part.draft_passes, part.seconds) == (8, 4, Seconds(prefill=2, verify=2))
 
 
 def test_repeats_count_by_their_median_and_a_peers_best_setting_is_named() -> None:
@@ -669,14 +749,19 @@ def result_of(command: list[str]) -> subprocess.CompletedProcess[str]:
 
 
 def facts(path: Path) -> Any:
-    """Everything in the file that does not depend on time."""
+    """Everything in the file that does not depend on time or place."""
     timed = {
+        "host",
         "seconds",
         "peak_memory_mb",
         "tokens_per_second",
         "decode_tokens_per_second",
+        "first_seconds",
+        "first_token_seconds",
         "speedup",
         "speedup_hf",
+        "decode_speedup",
+        "decode_speedup_hf",
         "ci95",
         "setting",
     }
@@ -720,6 +805,35 @@ def test_the_command_measures_methods_and_peers(
         data["rows"]
     )
     assert "plotly" in (tmp_path / "a.html").read_text()
+
+
+def test_two_limits_have_a_table_each_of_the_same_runs(
+    ouroboros: Ask, folders: tuple[str, str], tmp_path: Path
+) -> None:
+    """The oracle is the run that may write no more than the smaller limit; and a file that was
+    begun by an earlier version goes on."""
+    path, methods_ = str(write_prompts(tmp_path / "p.jsonl", 2)), ("--methods", "ngram")
+    both, one, out = ("8,24", "24,8"), ("8",), tmp_path / "a.json"
+    found = {}
+    for limits in (both, one):
+        told = ("--max-new-tokens", limits[0], "--json", str(out))
+        asked = ouroboros(*options(folders, "--prompts", path, *methods_, *told))
+        assert asked.returncode == 0, asked.stderr
+        titles = [f"overall, {n} new tokens at most" for n in limits[0].split(",")]
+        assert all(title in asked.stdout for title in titles)
+        found[limits] = json.loads(out.read_text())
+    twice, alone = found[both], found[one]
+    assert (twice["settings"]["max_new_tokens"], twice["settings"]["shorter"]) == (24, [8])
+    counted_ = [
+        [row["tokens"] for row in rows if row["method"] == "autoregressive"]
+        for rows in (twice["shorter"]["8"], alone["rows"])
+    ]
+    assert counted_[0] == counted_[1]
+    del alone["settings"]["shorter"]
+    out.write_text(json.dumps(alone))
+    more = ("--max-new-tokens", "8", "--json", str(out), "--resume")
+    again = ouroboros(*options(folders, "--prompts", path, *methods_, *more))
+    assert again.returncode == 0 and "nothing is measured again" in again.stderr
 
 
 @pytest.mark.slow
@@ -771,16 +885,14 @@ def test_ctrl_c_keeps_what_is_done_and_resume_goes_on(
     before = signal.signal(
         signal.SIGINT, signal.default_int_handler
     )  # a shell that put us in the background made us ignore it
-    process = subprocess.Popen(
-        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    signal.signal(signal.SIGINT, before)
-    for _ in range(1200):
-        if (tmp_path / "a.json").exists() or process.poll() is not None:
-            break
-        time.sleep(0.05)
-    process.send_signal(signal.SIGINT)
-    stdout, stderr = process.communicate(timeout=60)
+    with running(command) as process:
+        signal.signal(signal.SIGINT, before)
+        for _ in range(2400):
+            if (tmp_path / "a.json").exists() or process.poll() is not None:
+                break
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        stdout, stderr = process.communicate(timeout=60)
     assert process.returncode == 130, stderr
     done = len(json.loads((tmp_path / "a.json").read_text())["units"])
     assert 0 < done < 40
@@ -809,7 +921,8 @@ def test_without_a_draft_the_methods_that_need_none_run(
     assert {row["method"] for row in data["rows"]} == {
         m.id
         for m in methods.available().values()
-        if methods.needed(m, m.Hyperparameters()) <= {Need.SELF_DRAFT}
+        if methods.needed(m, m.Hyperparameters())
+        <= {Need.SELF_DRAFT, Need.GENERATE, Need.EARLY_EXIT}
     }
     assert {run["question"] for run in data["runs"]} == {0, 1}, (
         "one of each of the first two groups"
@@ -822,7 +935,7 @@ def test_without_a_draft_the_methods_that_need_none_run(
         (["--methods", "telepathy"], "method must be one of"),
         (
             ["--peers", "hf-magic"],
-            "peers must be among hf-greedy, hf-assisted, hf-prompt-lookup, got hf-magic",
+            "peers must be among hf-greedy, hf-assisted, hf-prompt-lookup, llama.cpp, got hf-magic",
         ),
         (["--prompts", "nowhere.jsonl"], "there is no file nowhere.jsonl"),
         (["--resume"], "--resume goes on with what is in a file: name it with --json"),
@@ -830,6 +943,7 @@ def test_without_a_draft_the_methods_that_need_none_run(
             ["--json", "no/such/folder.json"],
             "the folder of no/such/folder.json does not exist: make it first",
         ),
+        (["--max-new-tokens", "8,x"], "max_new_tokens must be a whole number of at least 1, got x"),
         (["--limit", "0"], "limit must be a whole number of at least 1, got 0"),
         (["--draft", "none", "--methods", "speculative"], "speculative needs a draft model"),
         (

@@ -22,6 +22,7 @@ from ouroboros_core.benchmark import cells, store
 from ouroboros_core.benchmark.cells import CellRow, Ideal
 from ouroboros_core.benchmark.grid import Axis, Grid, read_axis
 from ouroboros_core.benchmark.prompts import Question, read
+from ouroboros_core.benchmark.report import equality
 from ouroboros_core.benchmark.store import Share
 from ouroboros_core.benchmark.sweep import Point, Sweep, estimate
 from ouroboros_core.cli import main
@@ -339,7 +340,7 @@ def test_two_processes_do_every_run_once(pair: Pair, tmp_path: Path) -> None:
     assert done == sorted(product(range(2), range(3), range(2)))
     alone = Sweep(pair, grid, QUESTIONS, 2, 6, path, resume=True)
     assert (alone.done, list(alone.run())) == (12, [])
-    store.gather(alone.store, Share())
+    store.gather(alone.store)
     assert sorted(point.unit for point in alone.points) == done
 
 
@@ -382,6 +383,14 @@ def point_of(cell: int, question: int, seconds: float, plain: float, **more: Any
         plain_seconds=Seconds(prefill=0.5 * plain, verify=0.5 * plain),
         **values | more,
     )
+
+
+def test_a_cell_that_is_not_lossless_is_marked_and_never_the_best() -> None:
+    points = [point_of(0, 1, 2.0, 4.0), point_of(1, 1, 1.0, 4.0, compared=False, lossless=False)]
+    found = cells.summary(points, grid_of("gamma=2,4"))
+    assert [equality(row) for row in found] == ["1 equal", "its own, not lossless"]
+    best = cells.best(found)
+    assert best is not None and best.cell == 0
 
 
 def test_rows_are_the_formulas_of_their_docstring() -> None:
@@ -470,7 +479,28 @@ def test_theory_is_asked_for_every_value_of_the_other_axis() -> None:
         "Measured best: gamma=2, temperature=0.0, 4.00×.",
         f"By theory, at temperature=0.0 (alpha 0.62, c 0.07): gamma {cold.gamma}, "
         f"{cold.speedup:.2f}×.",
+        "Every prompt ran once, so no spread is known; with three repeats it is.",
     ]
+
+
+def test_repeats_have_a_spread_and_one_under_way_does_not_count() -> None:
+    """Computed by hand: two questions of 4 s plain, in 2 and 2 s, then 1 and 1 s; the third repeat
+    has one of them only."""
+    grid = grid_of("gamma=2", "temperature=0")
+    runs = [(0, 1, 2.0), (0, 2, 2.0), (1, 1, 1.0), (1, 2, 1.0), (2, 1, 0.5)]
+    points = [
+        replace(point_of(0, question, seconds, 4.0), repeat=repeat)
+        for repeat, question, seconds in runs
+    ]
+    (row,) = cells.summary(points, grid)
+    assert row.repeats == (2.0, 4.0) and row.between == " (2.00–4.00)"
+    assert cells.conclusions([row], [], grid) == [
+        f"Measured best: gamma=2, temperature=0.0, {row.speedup:.2f}×"
+        f"{cells.interval(row)} (2.00–4.00).",
+        "In round brackets: the least and the largest speedup of 2 repeats.",
+    ]
+    (line,) = csv.DictReader(io.StringIO(cells.to_csv([row], grid.axes)))
+    assert (line["repeats_low"], line["repeats_high"]) == ("2.0", "4.0")
 
 
 def test_csv_has_a_column_for_every_axis_and_number() -> None:

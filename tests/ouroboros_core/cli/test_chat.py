@@ -8,6 +8,7 @@ import os
 import pty
 import re
 import select
+import signal
 import subprocess
 import sys
 import time
@@ -329,6 +330,8 @@ class Terminal:
     def __init__(self, home: Path, *arguments: str) -> None:
         self.process, self.master = pty.fork()
         if not self.process:
+            # A shell that put us in the background made us ignore it.
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
             os.chdir(ROOT)
             model_cache = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
             (home / "ouroboros").mkdir()

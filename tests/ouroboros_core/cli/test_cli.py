@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import argparse
+import io
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from rich.console import Console
 
 from ouroboros_core import methods
-from ouroboros_core.cli import main
+from ouroboros_core.cli import generate, main, serve
+from ouroboros_core.decoding import generation, metrics
+from ouroboros_core.decoding.trace import Trace
 from ouroboros_core.decoding.trace_io import read_trace
 from ouroboros_core.loading.pairs import Pair
 from ouroboros_core.lookup.corpus import Corpus
@@ -19,6 +27,7 @@ from ouroboros_core.sources import Source
 from ouroboros_core.tree import Learned
 from tests import ROOT
 from tests.commands import Answer, Ask
+from tests.traces import typed_trace
 
 
 def process(*arguments: str) -> Answer:
@@ -41,7 +50,8 @@ def test_methods_are_listed_with_their_settings_and_the_default() -> None:
         "help": "Draft tokens per step.",
     }
     gamma |= {"auto": True, "fixed": 4}
-    assert listed[-1]["knobs"]["gamma"] == gamma
+    (ouroboros,) = [m for m in listed if m["id"] == "ouroboros"]
+    assert ouroboros["knobs"]["gamma"] == gamma
     text = process("methods").stdout
     assert all(m["id"] in text for m in listed)
 
@@ -159,7 +169,9 @@ def test_generate_writes_text_numbers_and_a_trace(ouroboros: Ask, tmp_path: Path
     assert not trace.prompt.chat
     assert trace.hyperparameters["gamma"] == 3
     assert "identical to plain decoding, token by token" in result.stderr
-    assert "speedup" in result.stderr
+    number = r"\d+\.\d\d"
+    told = rf"speedup {number}(, 1 round| \({number}–{number}\), \d rounds)$"
+    assert re.search(told, result.stderr, re.MULTILINE)
     pool = PhrasePool.load(pool_file)
     assert len(pool) > 0
     warm = ouroboros("generate", "--prompt", trace.prompt.text, *options, "--record")
@@ -216,12 +228,41 @@ def test_a_comparison_says_what_may_differ_and_why(
         "--dtype",
         "float32",
         "--compare",
+        "--repeats",
+        "1",
     ]
     result = ouroboros("generate", *options, *arguments)
     assert result.returncode == 0, result.stderr
     assert message in result.stderr
+    assert ", 1 round\n" in result.stderr
     assert "identical" not in result.stderr
     assert ("24 draft passes, no target pass" in result.stderr) == ("draft_only" in arguments)
+
+
+def test_ctrl_c_while_it_is_measured_again_keeps_the_rounds_that_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Plain decoding ends the first round and begins the second; the run behind it is stopped."""
+    runs: list[Any] = []
+
+    class Interrupted:
+        def __init__(self, *_: Any) -> None:
+            pass
+
+        def run(self) -> Trace:
+            runs.append(self)
+            if len(runs) == 3:
+                raise KeyboardInterrupt
+            return typed_trace()
+
+    monkeypatch.setattr(generation, "Generation", Interrupted)
+    monkeypatch.setattr(metrics, "busy", lambda *_: None)
+    said = io.StringIO()
+    task: Any = SimpleNamespace(plain=lambda: None)
+    pair: Any = None
+    found = generate._measure(pair, typed_trace(), task, None, 3, Console(file=said))
+    assert found.speedup().remark == "1 round"
+    assert said.getvalue() == "stopped measuring\n"
 
 
 @pytest.mark.embedded
@@ -308,3 +349,11 @@ def test_an_expected_text_is_copied_and_refused_where_it_is_of_no_use(
         "ouroboros has no use for a prediction; leave --prediction out, or choose sam"
         in refused.stderr
     )
+
+
+def test_a_pair_with_long_names_is_served_under_their_beginning() -> None:
+    """200 letters are what a pair's name may have; the folders stay whole."""
+    named = {"target": "t" * 150, "draft": "d" * 150, "head": None, "corpus": None}
+    (one,) = serve.offered(argparse.Namespace(**named, pairs=None))
+    assert one.name == ("t" * 150 + " + " + "d" * 150)[:200]
+    assert (one.target, one.draft) == (named["target"], named["draft"])

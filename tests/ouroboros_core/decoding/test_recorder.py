@@ -12,7 +12,7 @@ import torch
 from ouroboros_core import methods
 from ouroboros_core.decoding.recorder import TOP, Recorder
 from ouroboros_core.decoding.trace import Judged, Step
-from ouroboros_core.methods.base import TRAINED, Need
+from ouroboros_core.methods.needs import TRAINED, Need
 from ouroboros_core.models.causal_lm import CausalLM
 from ouroboros_core.models.skips import without
 from ouroboros_core.sampling import Sampler, Sampling, process, softmax

@@ -20,7 +20,7 @@ from ouroboros_core.errors import InvalidInput
 from ouroboros_core.loading import embedded
 from ouroboros_core.loading.pairs import Pair, load_pair
 from ouroboros_core.lookup.phrase_pool import PhrasePool
-from ouroboros_core.methods.base import TRAINED
+from ouroboros_core.methods.needs import TRAINED, Need
 from ouroboros_core.models.causal_lm import CausalLM
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.sources import Source
@@ -35,9 +35,10 @@ ALONE = tuple(m.id for m in methods.available().values() if not m.proposes)
 ABLE = tuple(
     method.id
     for method in methods.available().values()
-    if all(embedded.head_folder(TRAINED[n]).exists() for n in method.needs if n in TRAINED)
+    if Need.CANDIDATES not in method.needs
+    and all(embedded.head_folder(TRAINED[n]).exists() for n in method.needs if n in TRAINED)
 )
-"""The methods that can run with what ships."""
+"""The methods that can run with what ships; a candidate generator comes from a script of one's own."""
 TEXTS = tuple(
     sorted((q.turns[0] for q in own_prompts()), key=len)
 )  # the short ones first: the oracle has no cache

@@ -21,6 +21,7 @@ from safetensors.torch import load_file, save_file
 
 from ouroboros_core.errors import WeightsUnavailable
 from ouroboros_core.loading import embedded, manifest
+from ouroboros_core.loading.pairs import load_pair
 from tests import ROOT
 
 pytestmark = pytest.mark.slow
@@ -510,6 +511,28 @@ def test_offline_a_whole_folder_is_used_and_an_installed_wheel_is_converted(
         == cache / "ouroboros" / embedded.FOLDER
     )
     assert len(conversions) == 1
+
+
+def test_the_file_that_is_kept_is_converted_and_not_fetched_again(
+    cache: Path, conversions: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And where the blocks are wanted, too, it is fetched to be kept first."""
+    kept = cache / "ouroboros" / embedded.GGUF
+    kept.parent.mkdir(parents=True)
+    kept.write_bytes(b"model")
+    monkeypatch.setattr(embedded, "_installed", lambda: None)
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: pytest.fail("pip was called"))
+    embedded.ensure_target()
+    assert conversions == [kept]
+    monkeypatch.setattr(embedded, "target_folder", lambda: cache / "none")
+    monkeypatch.setattr(embedded, "ensure_target", lambda: pytest.fail("the target comes first"))
+
+    def fetch() -> Path:
+        raise WeightsUnavailable("it is fetched")
+
+    monkeypatch.setattr(embedded, "ensure_gguf", fetch)
+    with pytest.raises(WeightsUnavailable, match="it is fetched"):
+        load_pair(weights="auto")
 
 
 @pytest.fixture

@@ -61,6 +61,8 @@ def test_lookups_and_continuations_are_those_of_a_scan() -> None:
             tuple(documents[d][end : end + 3]) for d, end in positions(documents, text[-longest:])
         )
         assert Counter(corpus.continuations(found, 3, 10**6)) == wanted
+        first = min(positions(documents, text[-longest:]))
+        assert corpus.first_continuation(found, 3) == tuple(documents[first[0]][first[1] :][:3])
         some = corpus.continuations(found, 3, 2)
         assert len(some) == min(2, wanted.total())
         assert set(some) <= set(wanted)
@@ -88,6 +90,7 @@ def test_a_trie_keeps_the_most_frequent_prefixes() -> None:
     continuations = [(1, 2), (1, 2), (1, 3), (4,)]
     assert most_frequent(continuations, 3) == [(1, -1), (2, 0), (4, -1)]
     assert most_frequent(continuations, 99) == [(1, -1), (2, 0), (4, -1), (3, 0)]
+    assert most_frequent(continuations, 99, 1) == [(1, -1), (2, 0)], "one of each length"
     rng = random.Random(5)
     for _ in range(200):
         texts = [

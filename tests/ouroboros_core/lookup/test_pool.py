@@ -114,3 +114,15 @@ def test_a_file_that_is_no_pool_is_refused(text: str) -> None:
 def test_a_phrase_of_another_length_is_refused() -> None:
     with pytest.raises(InvalidInput, match="has 2 tokens, got 3"):
         PhrasePool(3, 2).insert(1, (1, 2, 3), Learned.LOOKAHEAD, 0)
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 3), st.integers(0, 3)), max_size=60))
+def test_its_size_is_the_number_of_phrases_that_it_would_write_to_a_file(
+    changes: list[tuple[int, int, int]],
+) -> None:
+    """Through new phrases and known ones, corrected ones, keys and phrases that had to go."""
+    pool = PhrasePool(ngram_size=2, guess_set_size=2, max_keys=4)
+    for key, old, new in changes:
+        pool.insert(key, (old,), Learned.TEXT, step=0)
+        pool.replace(key, (old,), (new,), Learned.VERIFICATION, step=1)
+        assert len(pool) == sum(len(known) for _, known in pool.content()["phrases"])

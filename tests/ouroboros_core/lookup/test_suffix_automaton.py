@@ -33,6 +33,35 @@ def test_after_every_token_of_three_thousand_texts_the_match_is_that_of_brute_fo
             assert automaton.recent == brute(text[:end])
 
 
+def first(text: Sequence[int], following: int) -> Match | None:
+    """Every length from the longest on, every position from the oldest on. Of the suffixes that
+    ended at the same positions only the longest counts, and the shortest of these classes is the
+    last resort."""
+    size = len(text)
+    found: dict[tuple[int, ...], Match] = {}
+    for length in range(size - 1, 0, -1):
+        ends = [e for e in range(length, size) if text[e - length : e] == text[size - length :]]
+        if ends:
+            found.setdefault(tuple(ends), Match(length, ends[0]))
+    enough = (match for match in found.values() if size - match.end >= following)
+    return next(enough, [None, *found.values()][-1])
+
+
+def test_the_first_occurrence_is_that_of_brute_force_and_has_so_many_tokens_behind_it() -> None:
+    rng = random.Random(4)
+    shorter = 0
+    for _ in range(1000):
+        letters = rng.choice((1, 2, 3, 5))
+        text = [rng.randrange(letters) for _ in range(rng.randrange(1, 30))]
+        automaton = SuffixAutomaton()
+        for end, token in enumerate(text, 1):
+            automaton.append(token)
+            for following in (0, 1, 4, 9):
+                assert automaton.first(following) == first(text[:end], following)
+            shorter += automaton.first(9) != automaton.first()
+    assert shorter > 1000
+
+
 def test_a_worked_example() -> None:
     automaton = SuffixAutomaton().extend([1, 2, 3, 9, 1, 2])
     match = automaton.recent

@@ -13,8 +13,9 @@ from ouroboros_core.decoding.engine import decode
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.hyperparameters import read_settings
 from ouroboros_core.lookup.ngrams import Occurrences
-from ouroboros_core.methods.base import Context, Resources, StepBudget, TokenizedPrompt
+from ouroboros_core.methods.base import Resources
 from ouroboros_core.methods.cascade import LONGEST_MATCH, PUBLISHED
+from ouroboros_core.methods.step import Context, StepBudget, TokenizedPrompt
 from ouroboros_core.sampling import Sampler, Sampling, softmax
 from ouroboros_core.sources import Source
 from tests import tiny
@@ -119,9 +120,9 @@ def test_a_lenient_review_keeps_what_has_enough_probability_and_says_it_was_no_d
 
 
 def test_a_chain_ends_with_the_text_at_a_stop_token_and_with_the_budget() -> None:
-    for room in (1, 2, 3, 7):
-        tree = method(Sampling(), "4,4;0,3", 3.0).propose(Context(TEXT, room, 0))
-        assert len(tree) <= room
+    for remaining in (1, 2, 3, 7):
+        tree = method(Sampling(), "4,4;0,3", 3.0).propose(Context(TEXT, remaining, 0))
+        assert len(tree) <= remaining
     stopped = method(Sampling(), "4,9;0,3", 6.0, frozenset(range(6))).propose(Context(TEXT, 50, 0))
     assert len(stopped) == 2
 

@@ -25,7 +25,9 @@ from ouroboros_core.lookup.memories import Memories
 from ouroboros_core.lookup.memory import Memory
 from ouroboros_core.lookup.phrase_pool import PhrasePool
 from ouroboros_core.lookup.successors import Successors
-from ouroboros_core.methods.base import TRAINED, Context, Need, Resources, TokenizedPrompt
+from ouroboros_core.methods.base import Resources
+from ouroboros_core.methods.needs import ASSISTED, TRAINED, Need
+from ouroboros_core.methods.step import Context, TokenizedPrompt
 from ouroboros_core.sampling import Sampler, Sampling, process, softmax
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Learned, Provenance, TokenTree, TreeBuilder
@@ -33,6 +35,21 @@ from ouroboros_core.verify import rejection_sampling
 from tests import tiny
 
 pytestmark = pytest.mark.slow
+
+
+class Written:
+    """A candidate generator that always writes the draft's two likeliest tokens."""
+
+    name, passes, rows = "written", 0, 0
+
+    def start(self, *_: Any, **settings: Any) -> None: ...
+
+    def candidates(self, text: Sequence[int]) -> list[tuple[int, float | None]]:
+        best = np.argsort(-Q)[:2]
+        return [(int(token), float(softmax(Q)[token])) for token in best]
+
+    def told(self, *_: Any) -> None: ...
+
 
 P = np.array([1.2, 0.3, -0.5, 2.0, 0.0, 1.0])
 Q = np.array([1.0, 0.9, 0.2, 1.2, -1.0, 0.4])
@@ -48,7 +65,7 @@ class Table:
 
     def __init__(self, logits: Any) -> None:
         self._logits = logits
-        self.passes = 0
+        self.passes = self.rows = 0
 
     def reserve(self, tokens: int) -> None: ...
 
@@ -86,6 +103,9 @@ class Table:
     def confidence(self, _: int, token: int) -> float:
         return float(softmax(self._logits)[token])
 
+    def confidences(self, asked: Sequence[tuple[int, int]]) -> list[float]:
+        return [self.confidence(node, token) for node, token in asked]
+
     def logits(self, _: int) -> Any:
         return self._logits
 
@@ -103,7 +123,7 @@ CORPUS = Corpus.build(np.random.default_rng(0).integers(len(P), size=(20, 50)).t
 class Bush:
     """A head that always drafts the same tree: two likely tokens, and two behind the first."""
 
-    name, vocabulary, passes = "bush", len(Q), 0
+    name, vocabulary, passes, rows = "bush", len(Q), 0, 0
 
     def forget(self) -> None: ...
 
@@ -124,16 +144,18 @@ UNENDED: dict[str, dict[str, Any]] = {"draft_verify": {"threshold": 0.0, "adapti
 
 METHODS = tuple(m.id for m in methods.available().values() if m.proposes)
 RULES = ("match", "rejection")
+SAMPLINGS = (
+    Sampling(temperature=0.9, seed=1),
+    Sampling(temperature=1.3, top_k=4, top_p=0.9, seed=2),
+)
+JUDGED = [("rejection", SAMPLINGS[0])] + [(rule, SAMPLINGS[1]) for rule in (*RULES, "block")]
+"""Each rule with some tokens out of question, and rejection sampling without, too."""
 
 
 @pytest.mark.parametrize(
     "method", [m for m in METHODS if m != "union"]
 )  # there, what is checked depends on what was drafted
-@pytest.mark.parametrize("rule", [*RULES, "block"])
-@pytest.mark.parametrize(
-    "sampling",
-    [Sampling(temperature=0.9, seed=1), Sampling(temperature=1.3, top_k=4, top_p=0.9, seed=2)],
-)
+@pytest.mark.parametrize(("rule", "sampling"), JUDGED)
 def test_every_slot_follows_the_targets_distribution(
     method: str, rule: str, sampling: Sampling
 ) -> None:
@@ -155,6 +177,7 @@ def test_every_slot_follows_the_targets_distribution(
         corpus=CORPUS,
         heads=heads,
         self_draft=Table(Q),
+        candidate_generators=dict.fromkeys(ASSISTED.values(), Written()),
     )
     instance = methods.create(kind, chosen, given)
     names = ("drafted and accepted or corrected, first", "the same, later", "bonus")
@@ -195,7 +218,7 @@ def test_the_same_noise_makes_a_draft_agree_far_more_often_than_chance() -> None
     assert agree > (p * q).sum() + 0.2
 
 
-def _accepted_law(p: Any, q: Any, rule: str) -> Any:
+def _accepted_probabilities(p: Any, q: Any, rule: str) -> Any:
     """Probability that a drafted token is x and is accepted.
 
     By rejection min(p, q). By matching both models choose x by argmax of log-probability + the same
@@ -213,7 +236,7 @@ def _accepted_law(p: Any, q: Any, rule: str) -> Any:
     "sampling",
     [Sampling(temperature=0.9, seed=1), Sampling(temperature=1.3, top_k=5, top_p=0.95, seed=2)],
 )
-def test_drafted_corrected_and_bonus_slots_each_have_their_law(
+def test_drafted_corrected_and_bonus_slots_each_have_their_probabilities(
     rule: str, sampling: Sampling
 ) -> None:
     sampling = sampling.model_copy(update={"acceptance": rule})
@@ -229,7 +252,7 @@ def test_drafted_corrected_and_bonus_slots_each_have_their_law(
         if step.target_token is not None and step.kind is not None:
             slots["corrected" if step.kind == "correction" else "bonus"][step.target_token] += 1
     p, q = softmax(process(P, sampling)), softmax(process(Q, sampling))
-    accepted = _accepted_law(p, q, rule)
+    accepted = _accepted_probabilities(p, q, rule)
     for name, weights in (("drafted", accepted), ("corrected", p - accepted), ("bonus", p)):
         counts = slots[name]
         wanted = np.maximum(weights, 0) / np.maximum(weights, 0).sum()
@@ -325,7 +348,10 @@ def check_whole_texts(
     text = [*start, *tiny.plain(models[0].model, start, 30), *start]
     if method == "eagle2":  # positions like those at which its head was trained
         text = text[:30]
-    if method == "ngram":  # what followed the first time has to be likely the second time
+    if method == "hf_early_exit":  # what the first layer says has to be likely
+        text = [*tiny.prompt(12, seed=3)] * 3
+    # What followed the first time has to be likely the second time.
+    if method in ("ngram", "hf_prompt_lookup", "hf_candidates"):
         between = ([*start, token, *start] for token in range(tiny.VOCABULARY))
         likely = Sampling(temperature=1.1, top_k=3)
         text = next(

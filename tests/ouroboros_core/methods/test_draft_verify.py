@@ -13,7 +13,9 @@ from ouroboros_core.adaptive.cost_model import TYPICAL
 from ouroboros_core.decoding.engine import decode
 from ouroboros_core.decoding.generation import Generation, Task, lacking
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.methods.base import Context, Need, Resources, StepBudget, TokenizedPrompt
+from ouroboros_core.methods.base import Resources
+from ouroboros_core.methods.needs import Need
+from ouroboros_core.methods.step import Context, StepBudget, TokenizedPrompt
 from ouroboros_core.sampling import Sampler, Sampling, softmax
 from tests import tiny
 from tests.folders import small_pair
@@ -60,7 +62,7 @@ def test_it_is_as_long_as_the_budget_allows_and_ends_at_a_stop_token() -> None:
     class Four(StepBudget):
         left = 4
 
-        def allows_pass(self, reach: float = 1.0, rows: int = 1) -> bool:
+        def allows_pass(self, reach: float = 1.0, rows: int = 1, depth: int = 0) -> bool:
             self.left -= 1
             return self.left >= 0
 

@@ -26,6 +26,11 @@ MECHANISMS: dict[str, set[tuple[Source, Learned | None]]] = {
     "ngram": {(Source.NGRAM, None)},
     "speculative": {(Source.DRAFT, None)},
     "draft_verify": {(Source.DRAFT, None)},
+    "hf_assisted": {(Source.DRAFT, None)},
+    "hf_candidates": {(Source.DRAFT, None)},
+    "hf_early_exit": {(Source.DRAFT, None)},
+    "hf_universal": {(Source.DRAFT, None)},
+    "hf_prompt_lookup": {(Source.COPY, None)},
     "cascade": {(Source.DRAFT, None), (Source.COPY, None)},
     "multi_candidate": {(Source.DRAFT, None)},
     "spectr": {(Source.DRAFT, None)},
@@ -51,6 +56,7 @@ MECHANISMS: dict[str, set[tuple[Source, Learned | None]]] = {
 """What each paper proposes tokens by, and where its phrases are learned; of every method but
 `union`, which is ours."""
 CHAIN = {"speculative", "ngram", "prompt_lookup"}
+CHAIN |= {"hf_assisted", "hf_candidates", "hf_early_exit", "hf_prompt_lookup", "hf_universal"}
 """Papers that propose one chain."""
 FREE = Costs(PassCosts((1, 100), (1.0, 1.0)), PassCosts((1, 100), (0.0, 0.0)))
 """Nothing is dear, so that all is proposed."""

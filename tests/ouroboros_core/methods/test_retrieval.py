@@ -6,6 +6,7 @@ What each writes is compared with plain decoding by the contract in test_methods
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -19,10 +20,12 @@ from ouroboros_core.lookup.corpus import Corpus
 from ouroboros_core.lookup.ngrams import Counts, Occurrences
 from ouroboros_core.lookup.successors import Successors
 from ouroboros_core.lookup.suffix_automaton import SuffixAutomaton
-from ouroboros_core.methods.base import Context, Resources, TokenizedPrompt, VerificationResult
+from ouroboros_core.methods import token_recycling
+from ouroboros_core.methods.base import Resources
+from ouroboros_core.methods.step import Context, TokenizedPrompt, VerificationResult
 from ouroboros_core.sampling import Sampler, Sampling
 from ouroboros_core.sources import Source
-from ouroboros_core.tree import Learned, Provenance, chain
+from ouroboros_core.tree import Learned, Provenance, TokenTree, chain
 from tests import tiny
 from tests.tiny import emitted, plain, prompt
 
@@ -168,6 +171,41 @@ def test_nasd_counts_as_the_reference_does() -> None:
     }, "NAPD: what was written alone"
 
 
+def test_the_published_tree_of_token_recycling_is_the_authors() -> None:
+    """The oracle is their list of paths, of which these were copied by hand: how many there are on
+    each level, how many children the first nodes have, and the last two levels whole."""
+    paths: list[tuple[int, ...]] = [()]
+    for rank, parent in token_recycling.static_tree(8, 80):
+        paths.append((*paths[parent + 1], rank))
+    levels = [[path for path in paths if len(path) == depth] for depth in range(7)]
+    assert [len(level) for level in levels] == [1, 8, 21, 25, 15, 8, 3]
+    children = Counter(path[:-1] for path in paths[1:])
+    assert [children[(rank,)] for rank in range(8)] == [8, 4, 3, 2, 1, 1, 1, 1]
+    assert (children[0, 0], children[0, 0, 0], children[1, 0]) == (8, 5, 2)
+    last = [["".join(map(str, path)) for path in level] for level in levels[5:]]
+    assert last == [
+        ["00000", "00001", "00002", "00010", "00020", "00100", "01000", "10000"],
+        ["000000", "000001", "000100"],
+    ]
+    assert len(token_recycling.static_tree(8, 79)) == 79, "a smaller one is made here"
+
+
+def test_the_published_auxiliary_of_sam_is_the_tree_of_its_authors_code() -> None:
+    """The oracle is their list of children, of which these were copied by hand: how many nodes
+    there are on each level, how many children the first ones have, and the last level's paths."""
+    size = methods.get("sam").published["auxiliary_size"]
+    paths: list[tuple[int, ...]] = [()]
+    for rank, parent in token_recycling.static_tree(8, size):
+        paths.append((*paths[parent + 1], rank))
+    levels = [[path for path in paths if len(path) == depth] for depth in range(6)]
+    assert [len(level) for level in levels] == [1, 7, 20, 21, 8, 4]
+    children = Counter(path[:-1] for path in paths[1:])
+    assert [children[(rank,)] for rank in range(7)] == [6, 5, 3, 2, 2, 1, 1]
+    assert (children[0, 0], children[0, 5], children[1, 0], children[6, 0]) == (3, 0, 3, 0)
+    last = ["".join(map(str, path)) for path in levels[5]]
+    assert last == ["00000", "00001", "00100", "10000"]
+
+
 def test_token_recycling_recycles_and_with_a_frozen_matrix_it_does_not(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -220,6 +258,29 @@ def test_rest_proposes_the_most_frequent_continuations_as_a_trie() -> None:
     assert len(short) == 1, "two tokens occur"
 
 
+def test_rest_reads_as_many_occurrences_as_it_is_told_by_default_128() -> None:
+    """5 follows 1 2 in a hundred documents, 6 in two hundred: counted all, 6 is the likelier one;
+    of a single occurrence, the first in the order of what follows, there is only the 5."""
+    corpus = Corpus.build([[1, 2, 5]] * 100 + [[1, 2, 6]] * 200)
+    found: list[int] = []
+
+    def continuations(self: Corpus, *arguments: Any) -> list[tuple[int, ...]]:
+        read = whole(self, *arguments)
+        found.append(len(read))
+        return read
+
+    whole = Corpus.continuations
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Corpus, "continuations", continuations)
+        tree = run("rest", [4, 1, 2], 5, corpus=corpus, occurrences=5000, tree_size=1)[0].tree
+        assert tree.tokens[1] == 6 and found[0] == 300
+        run("rest", [4, 1, 2], 5, corpus=corpus, tree_size=1)
+        assert 128 in found
+    tree = run("rest", [4, 1, 2], 5, corpus=corpus, occurrences=1, tree_size=9)[0].tree
+    assert tree.tokens[1:] == (5,)
+    assert methods.get("rest").published["occurrences"] == 5000
+
+
 def test_sam_copies_the_longest_match_and_with_the_automaton_off_it_does_not(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -247,10 +308,47 @@ def test_a_copy_that_reaches_the_end_of_the_text_goes_on_with_itself() -> None:
     assert tree.tokens[1:] == (1, 2, 3, 1, 2, 3, 1)
 
 
+def test_the_newest_occurrence_is_copied_or_the_first_one_that_has_enough_behind_it() -> None:
+    """By hand: 1 2 is followed by 3 at first and by 4 later; behind the first 8 1 2 stand four
+    tokens, behind the first 1 2 there are ten."""
+    text = [1, 2, 3, 5, 6, 7, 8, 1, 2, 4, 8, 1, 2]
+    alone: dict[str, Any] = {"auxiliary": "none", "alpha": 16.0, "n_predicts": 6}
+    alone["len_threshold"] = 3
+    newest = run("sam", text, 30, **alone)[0].tree
+    first = run("sam", text, 30, copy_from="first", **alone)[0].tree
+    assert newest.tokens[1:] == (4, 8, 1, 2, 4, 8), "goes on with what it has copied"
+    assert first.tokens[1:] == (4, 8, 1, 2), "to the end of the text"
+    beside = {**alone, "auxiliary": "token_recycling"}
+    longer = run("sam", text, 30, copy_from="first", **beside)[0].tree
+    assert longer.tokens[1:] == (3, 5, 6, 7, 8, 1), "where six tokens stand behind it"
+    assert {one.match for one in longer.provenance[1:]} == {2}
+
+
+def test_what_is_copied_from_the_corpus_first_is_its_first_document_or_alone_a_tree() -> None:
+    """By hand: 3 4 follows once, 5 twice, 6 three times."""
+    documents = [[1, 2, 3, 4], [1, 2, 5], [1, 2, 5], *[[1, 2, 6, n] for n in (7, 8, 9)]]
+    corpus = Corpus.build(documents)
+    settings: dict[str, Any] = {"corpus": corpus, "len_threshold": 2, "len_bias": 0}
+
+    def tree(**more: Any) -> TokenTree:
+        return run("sam", [4, 1, 2], 30, **settings, **more)[0].tree
+
+    assert tree(auxiliary="none").tokens[1:] == (6, 7)
+    assert tree(auxiliary="token_recycling", copy_from="first").tokens[1:] == (3, 4)
+    alone = tree(auxiliary="none", copy_from="first", alpha=2.0, n_predicts=4)
+    assert (alone.tokens[1:], alone.parents[1:]) == ((6, 5, 3, 7), (0, 0, 0, 1))
+    assert [one.rank for one in alone.provenance[1:]] == [0, 1, 2, 0]
+
+
 def test_without_a_match_the_auxiliary_method_drafts_and_learns() -> None:
     steps = run("sam", prompt(), 20, auxiliary="token_recycling", len_threshold=30)
     alone = run("token_recycling", prompt(), 20, extended=True)
     assert [step.tree for step in steps] == [step.tree for step in alone]
+    large: dict[str, Any] = {"auxiliary_size": 60, "n_predicts": 40}
+    steps = run("sam", prompt(), 20, auxiliary="token_recycling", len_threshold=30, **large)
+    wider = run("token_recycling", prompt(), 20, extended=True, tree_size=60)
+    assert [step.tree for step in steps] == [step.tree for step in wider]
+    assert max(len(step.tree) for step in wider) > max(len(step.tree) for step in alone)
 
 
 @pytest.mark.parametrize("auxiliary", ["token_recycling", "speculative", "ouroboros", "eagle2"])

@@ -13,7 +13,8 @@ from ouroboros_core import methods
 from ouroboros_core.decoding.engine import decode
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.lookup.interpolation import Interpolation
-from ouroboros_core.methods.base import Context, Resources, TokenizedPrompt
+from ouroboros_core.methods.base import Resources
+from ouroboros_core.methods.step import Context, TokenizedPrompt
 from ouroboros_core.methods.superposed import WEIGHTS
 from ouroboros_core.sampling import Sampler, Sampling, softmax
 from ouroboros_core.tree import TokenTree
@@ -151,7 +152,7 @@ def test_drafted_corrected_and_bonus_tokens_follow_the_target(rule: str) -> None
 
 def test_a_draft_model_that_cannot_read_a_mixture_is_refused_with_the_remedy() -> None:
     class Plain:
-        name, vocabulary, passes, max_length = "plain", 6, 0, 99
+        name, vocabulary, passes, rows, max_length = "plain", 6, 0, 0, 99
 
     plain: Any = Plain()
     with pytest.raises(InvalidInput) as caught:

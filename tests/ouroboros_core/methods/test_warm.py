@@ -16,7 +16,7 @@ from ouroboros_core.lookup.memory import Memory
 from ouroboros_core.lookup.phrase_pool import PhrasePool
 from ouroboros_core.lookup.session_text import SessionText
 from ouroboros_core.lookup.successors import Successors
-from ouroboros_core.methods.base import Need
+from ouroboros_core.methods.needs import Need
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Learned
 from tests import tiny

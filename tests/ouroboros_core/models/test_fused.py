@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import random
 from collections.abc import Callable
 from typing import Any
 
@@ -15,7 +16,7 @@ from ouroboros_core.loading import check
 from ouroboros_core.loading.pairs import make_pair
 from ouroboros_core.models.causal_lm import PREFILL_CHUNK, CausalLM
 from ouroboros_core.models.engine import Engine
-from ouroboros_core.models.fused import FusedDecoder, fits
+from ouroboros_core.models.fused import BLOCK, FusedDecoder, blocks_of, fits
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder
 from tests import tiny
@@ -90,6 +91,42 @@ def test_every_node_has_the_logits_of_its_branch_alone(kind: str, changes: dict[
         for node in range(len(tree)):
             branch = context + [tree.tokens[n] for n in tree.path_to(node)]
             assert np.allclose(evaluation.logits(node), plain(made, branch), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", FAMILY)
+def test_a_long_chunk_in_blocks_of_rows_says_what_it_says_at_once(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a prompt behind cached rows, and of a tree of which any node may go on from any other."""
+    text, rng = tiny.prompt(250), random.Random(3)
+    builder = TreeBuilder(text[-1])
+    for _ in range(2 * BLOCK + 5):
+        above = rng.randrange(len(builder.build()))
+        builder.add(rng.randrange(tiny.VOCABULARY), above, Provenance(Source.DRAFT))
+    tree, found = builder.build(), []
+    assert len(tree) > 2 * BLOCK
+    for rows in (BLOCK, 1 << 20):
+        monkeypatch.setattr("ouroboros_core.models.fused.BLOCK", rows)
+        wrapper = CausalLM(model(kind), kind, engine="compact")
+        wrapper.keep_features()
+        wrapper.prefill(text[:40])
+        states = wrapper.features(text).clone()
+        found.append((states, wrapper.evaluate(text, tree).all_logits))
+    for here, there in zip(*found, strict=True):
+        torch.testing.assert_close(here, there, rtol=1e-9, atol=1e-9)
+
+
+def test_a_blocks_keys_end_with_its_last_row() -> None:
+    rows, past = 2 * BLOCK + 9, 30
+    mask = torch.arange(rows * (past + rows)).view(rows, -1)
+    blocks = blocks_of(rows, mask, 3)
+    ends = [(0, BLOCK), (BLOCK, 2 * BLOCK), (2 * BLOCK, rows)]
+    assert [(start, stop) for start, stop, _ in blocks] == ends
+    for start, stop, part in blocks:
+        assert part is not None
+        assert torch.equal(part[0, 0], mask[start:stop, : past + stop].repeat(3, 1))
+    few = mask[: 2 * BLOCK - 1]
+    assert [block[:2] for block in blocks_of(len(few), few, 1)] == [(0, len(few))]
 
 
 def test_a_single_row_needs_no_mask_and_says_the_same() -> None:

@@ -17,7 +17,7 @@ import transformers
 
 from ouroboros_core.loading import check
 from ouroboros_core.models.causal_lm import PREFILL_CHUNK, CausalLM
-from ouroboros_core.models.engine import engines
+from ouroboros_core.models.engine import Engine, engines
 from ouroboros_core.models.native import build
 from ouroboros_core.models.native import decoder as native
 from ouroboros_core.sources import Source
@@ -108,6 +108,33 @@ def test_a_tree_has_the_logits_of_its_branches_alone_to_the_bit(
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("parents", [(0, 0, 2), (0, 1, 0, 0, 4)], ids=str)
+def test_a_fork_behind_any_length_has_the_logits_of_its_branches(
+    parents: tuple[int, ...], dtype: torch.dtype
+) -> None:
+    """A branch that lies in the cache in order stands among ones that do not, and the text ends
+    anywhere in a block of 16 keys."""
+    model, alone = wrapper(made("llama", dtype)), wrapper(made("llama", dtype))
+    rng = random.Random(2)
+    text = [rng.randrange(tiny.VOCABULARY) for _ in range(36)]
+    for length in range(1, len(text)):
+        builder = TreeBuilder(text[length - 1])
+        for token, above in enumerate(parents, 1):
+            builder.add(token, above, Provenance(Source.DRAFT))
+        tree, context = builder.build(), text[:length]
+        for ready in (False, True):
+            model.forget()
+            if ready:
+                model.prefill(context)
+            found = model.evaluate(context, tree)
+            for node in range(len(tree)):
+                branch = context + [tree.tokens[n] for n in tree.path_to(node)]
+                alone.forget()
+                last = alone.evaluate(branch, TreeBuilder(branch[-1]).build()).logits(0)
+                assert np.array_equal(found.logits(node), last), (length, node, ready)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_a_tree_that_grows_has_the_logits_of_one_pass(dtype: torch.dtype) -> None:
     model = wrapper(made("llama", dtype))
     rng = random.Random(1)
@@ -139,6 +166,27 @@ def test_chunks_of_a_long_prompt_and_any_number_of_threads_give_the_same_bits(
             assert np.array_equal(found.logits(0), expected)
     finally:
         torch.set_num_threads(threads)
+
+
+@pytest.mark.parametrize("engine", ["native", "compact"])
+def test_of_a_prompt_only_rows_that_are_asked_about_meet_the_output_matrix(engine: Engine) -> None:
+    """None of a plain prefill's; the last of every token where candidates are wanted."""
+    model = CausalLM(made("llama", torch.float32), "tiny", engine=engine)
+    met: list[int] = []
+    project = model._project
+
+    def counted(hidden: torch.Tensor) -> torch.Tensor:
+        met.append(len(hidden))
+        return project(hidden)
+
+    model._project = counted
+    text = tiny.prompt(PREFILL_CHUNK + 90)
+    model.prefill(text)
+    assert not met
+    model.evaluate(text, TreeBuilder(text[-1]).build())
+    assert met.pop() == 1 and not met
+    model.prefill(text, 3)
+    assert sum(met) == len(set(text[:-1]))
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
@@ -193,6 +241,40 @@ def test_without_a_compiler_torch_computes_and_the_log_says_why(
     assert engines(made("llama", torch.float32)) == ["compact", "transformers"]
 
 
+def test_what_a_compiler_refuses_it_is_not_asked_again(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The second time takes as long, and says the same."""
+    asked: list[Any] = []
+
+    def run(command: list[str], **_: Any) -> Any:
+        asked.append(command)
+        if len(asked) > 1:
+            raise subprocess.TimeoutExpired(command, 1)
+        return subprocess.CompletedProcess(command, 1, "", "no such instruction")
+
+    monkeypatch.setattr(build, "cache_folder", lambda: tmp_path)
+    monkeypatch.setattr(build, "library", lambda: None)
+    monkeypatch.setattr(build, "compilers", lambda: [["c++"], ["g++"]])
+    monkeypatch.setattr(subprocess, "run", run)
+    why = build.missing()
+    assert why == "c++: no such instruction; g++: not done within 300 s"
+    assert build.missing() == why and len(asked) == 2
+
+
+def test_the_ziglang_package_compiles_where_there_is_no_other_compiler(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("CXX", raising=False)
+    monkeypatch.setattr("shutil.which", lambda _: None)
+    for there in (None, object()):
+        monkeypatch.setattr("importlib.util.find_spec", lambda _, there=there: there)
+        ours = [sys.executable, "-m", "ziglang", "c++"]
+        assert build.compilers() == ([ours] if there else [])
+    monkeypatch.setattr("shutil.which", lambda name: f"/bin/{name}")
+    assert build.compilers()[0] == ["/bin/c++"] and build.compilers()[-1] == ours
+
+
 def test_without_torchs_threads_torch_computes(monkeypatch: pytest.MonkeyPatch) -> None:
     """One thread of ours is slower than several of torch's."""
     monkeypatch.setattr(build, "openmp", lambda: None)
@@ -214,11 +296,24 @@ def test_a_library_without_wide_instructions_is_not_used(
 
 
 SANITIZED = """
-import random, torch
+import random, pytest, torch
 from ouroboros_core.models.native import build
+build.TIME_LIMIT = 1800
 build.FLAGS += (*{flags}, "-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+from tests.ouroboros_core.models import test_blocks as b
+from tests.ouroboros_core.models import test_choose as c
 from tests.ouroboros_core.models import test_native as t
 rng = random.Random(5)
+for dtype in c.DTYPES:
+    for columns, k in c.SIZES:
+        c.test_the_largest_columns_are_those_that_torch_finds(columns, k, dtype)
+        c.test_what_is_no_number_is_above_all_numbers_as_in_torch(columns, k, dtype)
+    for columns in (5, 16, 35, 700):
+        c.test_infinite_logits_and_rows_of_equals_are_chosen_from_as_torch_does(columns, dtype)
+    with pytest.MonkeyPatch.context() as patch:
+        c.test_by_way_of_blocks_they_are_the_same_with_and_without_the_compiled_code(dtype, patch)
+with pytest.MonkeyPatch.context() as patch:
+    c.test_rows_of_a_path_move_as_torch_moves_them(patch)
 for dtype in t.DTYPES:
     for kind in t.KINDS:
         model = t.wrapper(t.made(kind, dtype))
@@ -229,6 +324,9 @@ for dtype in t.DTYPES:
             together = model.evaluate(context, tree).logits(len(tree) - 1)
             model.forget()
             assert (t.one_by_one(model, branch) == together).all()
+    for kind in b.KINDS:
+        b.test_a_product_with_blocks_is_that_with_their_bfloat16_numbers_to_the_bit(kind, dtype)
+    b.test_a_pass_over_blocks_has_the_bits_of_one_over_bfloat16(dtype)
 print("clean")
 """
 
@@ -255,5 +353,6 @@ def test_nothing_is_read_or_written_beyond_its_end(tmp_path: Path, flags: tuple[
         capture_output=True,
         text=True,
         check=False,
+        timeout=280,
     )
     assert done.stdout.strip() == "clean", done.stderr[-3000:]

@@ -102,7 +102,7 @@ def test_a_link_offers_the_run_it_names_and_one_click_makes_it(browser: Any, url
     visitor.click(".ouro-link-run")
     visitor.wait_for_selector(f"{DONE} .ouro-token", state="attached", timeout=60_000)
     assert visitor.locator(".ouro-prompt").inner_text() == "Count to five."
-    assert visitor.locator("#token-view .ouro-title").inner_text().startswith("speculative")
+    assert visitor.locator("#token-view .ouro-title").inner_text().startswith("Speculative")
     assert len(tokens(visitor)) == 8
     assert visitor.locator(".ouro-link").is_hidden()
     assert visitor.locator("#save-view").is_visible()

@@ -3,6 +3,7 @@ them."""
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,11 @@ import pytest
 
 from ouroboros_core.locations import assets
 from tests.visitor import watch
-from visualize import markup
+from visualize import gallery, learn, markup
 from visualize.components.base import mounting
 from visualize.components.modules import imported, modules, modules_path, preloaded
-from visualize.deploy.bundle import bundle
+from visualize.deploy.bundle import bundle, exported
+from visualize.views import legend
 
 VIEWS = [
     *(view for view in vars(markup).values() if isinstance(view, markup.Markup)),
@@ -44,6 +46,41 @@ LATE = """async (code) => {
   give("fourth");
   return heard;
 }"""
+
+
+OUTSIDE = """() => {
+  window.outside = [];
+  for (const target of [window, document]) {
+    const add = target.addEventListener;
+    target.addEventListener = function (name, act, options) {
+      outside.push([name, options && options.signal]);
+      return add.call(target, name, act, options);
+    };
+  }
+  return {};
+}"""
+LENT = """(runs) => {
+  window.asked = [];
+  window.come = [];
+  return (name) => {
+    asked.push(name);
+    return new Promise((resolve) => come.push(() => resolve(runs[name])));
+  };
+}"""
+
+
+def mounted(page: Any, view: markup.Markup, props: dict[str, Any], more: str = "{}") -> None:
+    """A view in an empty page that has an address; more: of its properties, an object in
+    JavaScript."""
+    blank = {"body": view.template, "content_type": "text/html; charset=utf-8"}
+    page.route("http://127.0.0.1/", lambda route: route.fulfill(**blank))
+    page.goto("http://127.0.0.1/")
+    still = "() => {}"
+    page.evaluate(
+        f"(props) => ({exported(view.module)}).mount(document.body, "
+        f"{{...props, ...({more})}}, {still}, {still}, {{}})",
+        props | {"looks": legend()},
+    )
 
 
 def written(folder: Path, **sources: str) -> Path:
@@ -124,6 +161,48 @@ def test_a_value_that_comes_before_its_view_is_there_is_not_lost(browser: Any) -
     page = browser.new_page()
     heard = page.evaluate(LATE, code.replace(imported(VIEWS[-1].module), "module"))
     assert heard == ["first", "second", "third", "fourth"]
+    page.close()
+
+
+@pytest.mark.browser
+def test_a_run_that_is_taken_out_of_a_page_listens_to_it_no_more(browser: Any) -> None:
+    """Each listener outside of the view has a signal, which ends it."""
+    page = browser.new_page()
+    props = {"value": json.dumps(gallery.view("java-speculative")), "keep": True, "asks": True}
+    mounted(page, markup.TOKEN_VIEW, props, f"({OUTSIDE})()")
+    still = "outside.map(([name, signal]) => [name, !signal || signal.aborted])"
+    before = page.evaluate(still)
+    page.mouse.move(20, 20)
+    assert page.evaluate(still) == before and len(before) > 8
+    page.evaluate("document.querySelector('.ouro-run').remove()")
+    page.mouse.move(30, 30)
+    assert [name for name, signal in before if signal] == []
+    assert all(over for _, over in page.evaluate(still))
+    page.close()
+
+
+@pytest.mark.browser
+def test_who_reads_on_while_a_run_is_fetched_sees_the_moment_of_the_last_words(
+    browser: Any,
+) -> None:
+    """One run is asked for once, whichever stops want it meanwhile."""
+    chapter = next(one for one in learn.chapters() if one["id"] == "copying")
+    runs = {chapter["run"]: gallery.view(chapter["run"])}
+    first, _, stop, *_ = chapter["stops"]
+    assert first["at"]["step"] != stop["at"]["step"]
+    page = browser.new_page()
+    value = json.dumps({"chapters": [chapter], "questions": []})
+    mounted(page, markup.LEARN_VIEW, {"value": value}, f"{{load: ({LENT})({json.dumps(runs)})}}")
+    for _ in range(2):
+        page.evaluate("document.querySelector('.ouro-learn-next').click()")
+    assert page.evaluate("asked") == [chapter["run"]]
+    page.evaluate("come[0]()")
+    at = f"step {stop['at']['step'] + 1} of"
+    page.wait_for_function(
+        "t => document.querySelector('.ouro-learn-run .ouro-count').textContent.startsWith(t)",
+        arg=at,
+    )
+    assert page.inner_text(".ouro-learn-status") == ""
     page.close()
 
 

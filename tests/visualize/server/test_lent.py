@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import ROOT
+from tests import ROOT, waiting
 from tests.browser import chromium, server, wait_until_ready
 from tests.visitor import ask, choose, client, generate, open_settings, open_tab
 
@@ -34,7 +34,8 @@ def url(log: Path) -> Iterator[str]:
         "LENDER_LOG": str(log),
         "OMP_NUM_THREADS": "1",
     }
-    with server("--dtype", "float32", "--device", "cpu", environment=variables) as address:
+    flags = ("--dtype", "float32", "--device", "cpu")
+    with server(*flags, program=waiting.PROGRAM, environment=variables) as address:
         wait_until_ready(address)
         yield address
 
@@ -53,8 +54,8 @@ def test_a_run_is_carried_out_by_a_worker_and_comes_back_whole(url: str, log: Pa
     served = [line.split() for line in log.read_text().splitlines()]
     assert len(served) == 2
     assert all(parent != worker for parent, _, worker, *_ in served)
-    assert [float(line[-1]) for line in served] == [pytest.approx(18.2)] * 2, (
-        "15 seconds, and 0.1 for each token of both runs"
+    assert [float(line[-1]) for line in served] == [pytest.approx(24.6), pytest.approx(18.2)], (
+        "15 seconds, and 0.1 for each token of two runs, in three rounds where they are compared"
     )
 
 
@@ -82,7 +83,7 @@ def test_phrases_a_stopped_run_and_a_race_cross_the_border(url: str) -> None:
         assert ['"history"' in trace for trace in traces] == [False, True], (
             "the pool came back from the first worker"
         )
-        ask(page, "Count to a thousand.", 256)
+        ask(page, waiting.LONG_ANSWER, 256)
         page.click("#generate")
         page.wait_for_function(
             'document.querySelectorAll(\'#token-view .ouro-run[data-done="false"] '

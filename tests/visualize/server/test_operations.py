@@ -104,7 +104,7 @@ def test_a_queue_without_room_is_refused() -> None:
     result = subprocess.run(
         command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
     )
-    assert result.returncode == 1
+    assert result.returncode == 2
     assert "max_queue must be a whole number of at least 1, got 0" in result.stderr
 
 

@@ -1,12 +1,13 @@
-"""What the page does on the server: baselines kept for ten minutes, one run at a time."""
+"""What the page does on the server: speedups measured in rounds, one run at a time."""
 
 from __future__ import annotations
 
 import pickle
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
+from statistics import median
 from typing import Any, get_args
 
 import gradio as gr
@@ -15,22 +16,25 @@ import pytest
 from ouroboros_core import methods
 from ouroboros_core.benchmark.grid import Axis, Grid
 from ouroboros_core.benchmark.prompts import Question
+from ouroboros_core.benchmark.protocol import AGAIN, ROUNDS
 from ouroboros_core.benchmark.sweep import Sweep
 from ouroboros_core.decoding import metrics
-from ouroboros_core.decoding.generation import Task
-from ouroboros_core.decoding.trace import Trace
+from ouroboros_core.decoding.generation import Generation, Task
+from ouroboros_core.decoding.trace import Step
+from ouroboros_core.decoding.trace_io import MAX_BYTES
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.loading.pairs import Pair
+from ouroboros_core.lookup.phrase_pool import PhrasePool
+from ouroboros_core.lookup.successors import Successors
 from ouroboros_core.sampling import Sampling
-from ouroboros_core.tree import Learned
+from ouroboros_core.tree import Learned, TokenTree
 from tests.folders import small_pair
-from tests.traces import typed_trace
-from visualize.server.baselines import BASELINE_SECONDS, BASELINES_KEPT, Baselines
 from visualize.server.limits import Limits
 from visualize.server.models import Models
 from visualize.server.runner import Runner
 from visualize.server.session import Asked, Session
 from visualize.server.updates import (
+    Compared,
     Comparing,
     Finished,
     LaneFinished,
@@ -45,8 +49,9 @@ from visualize.server.updates import (
     Written,
 )
 from visualize.tabs import race, sweep
-from visualize.tabs.generate import CHARTS
+from visualize.tabs.generate import CHARTS, _after_comparing
 from visualize.tabs.inputs import learns
+from visualize.tabs.keeping import Keeping
 from visualize.tabs.traces import TracesPanel
 
 
@@ -82,72 +87,122 @@ def runner() -> Runner:
     return made
 
 
-def test_a_baseline_is_forgotten_after_ten_minutes_and_when_there_are_too_many() -> None:
-    now = [0.0]
-    kept = Baselines(lambda: now[0])
-    kept.put("a", typed_trace())
-    now[0] = BASELINE_SECONDS - 1
-    assert kept.get("a") is not None
-    now[0] = BASELINE_SECONDS + 1
-    assert kept.get("a") is None
-    for n in range(BASELINES_KEPT + 1):
-        kept.put(str(n), typed_trace())
-    assert kept.get("0") is None
-    assert kept.get("1") is not None
+@pytest.fixture
+def never_busy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever else this machine is doing."""
+    monkeypatch.setattr(metrics, "busy", lambda *_: None)
 
 
-def test_plain_decoding_runs_once_for_a_task_and_again_for_another(
-    runner: Runner, monkeypatch: pytest.MonkeyPatch
+@pytest.fixture
+def begun(monkeypatch: pytest.MonkeyPatch) -> list[Generation]:
+    """All runs, in the order in which they begin."""
+    found: list[Generation] = []
+    running = Generation.__iter__
+
+    def noted(self: Generation) -> Iterator[Step]:
+        found.append(self)
+        return running(self)
+
+    monkeypatch.setattr(Generation, "__iter__", noted)
+    return found
+
+
+def methods_of(begun: list[Generation]) -> list[str]:
+    return [one.task.method for one in begun]
+
+
+@pytest.mark.usefixtures("never_busy")
+def test_method_and_plain_decoding_run_in_turn_and_the_median_is_shown(
+    runner: Runner, begun: list[Generation]
 ) -> None:
-    def baseline(**more: Any) -> Any:
-        return ending(runner.run(make_task(**more), compare=True)).baseline
+    """The oracle is the median of what the rounds say of themselves; nothing is kept from an
+    earlier comparison."""
+    for _ in range(2):
+        begun.clear()
+        updates = list(runner.run(make_task(), compare=True))
+        method, plain = "speculative", "autoregressive"
+        assert methods_of(begun) == [method, plain, plain, method, method, plain]
+        compared = [update for update in updates if isinstance(update, Compared)]
+        assert [len(update.speedup.each) for update in compared] == [1, 2]
+        statuses = [update.view["status"] for update in compared]
+        assert [status.rpartition(". ")[2] for status in statuses] == [
+            "Measuring again, 2 of 3 …",
+            "Measuring again, 3 of 3 …",
+        ]
+        shown = [update.view["tiles"][1] for update in compared]
+        assert shown[0]["spread"] == "1 round" and shown[1]["spread"].endswith(", 2 rounds")
+        last = ending(updates)
+        assert last.speedup is not None and last.baseline is not None
+        each = last.speedup.each
+        assert metrics.speedup(last.trace, last.baseline) == median(each)
+        tile = last.view["tiles"][1]
+        assert tile["value"] == f"{median(each):.2f}×"
+        assert tile["spread"] == f"({min(each):.2f}–{max(each):.2f}), 3 rounds"
+    alone = ending(runner.run(make_task(method="autoregressive"), compare=True))
+    assert alone.baseline is None, "plain decoding is not compared with itself"
 
-    monkeypatch.setattr(metrics, "busy", lambda *_: None)  # whatever else this machine is doing
-    first = baseline()
-    assert baseline() is first
-    assert baseline(method="ouroboros") is first, "the same text, whatever the method"
-    assert baseline(max_new_tokens=11) is not first
-    assert baseline(prompt="the mat") is not first
-    assert baseline(sampling=Sampling(temperature=0.5)) is not first
-    assert baseline(method="autoregressive") is None, "plain decoding is not compared with itself"
 
-
-def test_plain_decoding_measured_on_a_busy_machine_is_measured_again(
-    runner: Runner, monkeypatch: pytest.MonkeyPatch
+def test_a_round_on_a_busy_machine_is_measured_again_and_then_the_warning_stands(
+    runner: Runner, begun: list[Generation], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is kept is made a thousand times as slow: one more run replaces it, by one that was
-    measured; and what was measured while the machine was busy is not kept."""
-
-    def by_far(trace: Trace, baseline: Trace) -> tuple[str, float] | None:
-        """Whatever else this machine is doing makes nothing a hundred times as slow."""
-        ratio = metrics.slowed(trace, baseline)
-        return ("slowed", ratio) if ratio and ratio > 100 else None
-
-    monkeypatch.setattr(metrics, "busy", by_far)
-    task = make_task(prompt="the cat was busy")
-    list(runner.run(task, compare=True))
-    key = Baselines.key(runner.models.loaded(""), task)
-    kept = runner._baselines.get(key)
-    assert kept is not None
-    slow = replace(
-        kept,
-        steps=tuple(
-            replace(s, seconds=replace(s.seconds, verify=1000 * s.seconds.verify))
-            for s in kept.steps
-        ),
-    )
-    runner._baselines.put(key, slow)
-    used = ending(runner.run(task, compare=True)).baseline
-    assert used is not None
-    assert metrics.plain_step_seconds(used) < metrics.plain_step_seconds(slow) / 10
-    assert used.tokens == slow.tokens
-    assert runner._baselines.get(key) is used
-    assert ending(runner.run(task, compare=True)).baseline is used
-    again = ending(runner.run(task, compare=True, fresh=True)).baseline
-    assert again is not used, "one may ask for it"
     monkeypatch.setattr(metrics, "busy", lambda *_: ("unsteady", 1.0))
-    assert ending(runner.run(task, compare=True)).baseline is not again
-    assert runner._baselines.get(key) is again
+    last = ending(runner.run(make_task(), compare=True))
+    assert len(begun) == 2 * (ROUNDS + AGAIN)
+    assert last.view["tiles"][1]["mark"] == "measured on a busy machine"
+    assert last.view["notices"][-1]["act"] == "again"
+
+
+@pytest.mark.usefixtures("never_busy")
+def test_a_long_answer_has_fewer_rounds_and_they_are_counted(begun: list[Generation]) -> None:
+    """No time at all: the first round runs, and no other."""
+    short = Runner(Models(lambda _: small_pair()), Limits(round_seconds=0))
+    short.models.ask("").result()
+    begun.clear()
+    last = ending(short.run(make_task(), compare=True))
+    assert (len(begun), last.view["tiles"][1]["spread"]) == (2, "1 round")
+    tasks = [(method, make_task(method=method)) for method in ("autoregressive", "speculative")]
+    *_, raced = short.race(tasks)
+    assert isinstance(raced, RaceProgress) and raced.view["done"] and len(begun) == 4
+
+
+@pytest.mark.usefixtures("never_busy")
+def test_what_was_measured_stays_where_measuring_again_is_stopped(runner: Runner) -> None:
+    session, asked = Session(), Asked(make_task())
+    session.ask(asked)
+    running = runner.run(asked.task, compare=True)
+    for update in running:
+        session.take(update, asked)
+        if isinstance(update, Compared):
+            break
+    running.close()
+    assert session.leave() is asked
+    assert session.trace is not None and session.baseline is not None
+    assert session.speedup is not None
+    assert session.speedup.remark == "1 round"
+    assert "Measuring again was stopped after 1 round." in _after_comparing(
+        False, session.trace, session.speedup
+    )
+    assert ending(runner.run(make_task(), compare=False)).trace.steps, "the lane is free"
+
+
+@pytest.mark.usefixtures("never_busy")
+@pytest.mark.parametrize("method", ["sam", "token_recycling"])
+def test_every_round_of_a_warm_run_begins_with_what_was_kept_before_it(
+    runner: Runner, begun: list[Generation], method: str
+) -> None:
+    """A run that knew its own answer of the round before would copy it: fewer steps."""
+    task, session = make_task(method=method), Session()
+    for _ in range(2):
+        asked = Asked(task, warm=True)
+        session.ask(asked)
+        for update in runner.run(task, compare=True, memory=partial(session.memory, task)):
+            session.take(update, asked)
+    cold, *others = [len(one.steps) for one in begun if one.task.method == method]
+    warm = others[ROUNDS - 1]
+    assert others == [cold] * (ROUNDS - 1) + [warm] * ROUNDS
+    assert warm < cold, "the case must be one in which memory saves steps"
+    (kept,) = session.memories.values()
+    assert kept.runs == 2, "one run for each that was asked for"
 
 
 def test_a_run_streams_every_step_once_and_ends_with_everything(runner: Runner) -> None:
@@ -174,7 +229,7 @@ def test_a_run_starts_once_and_ends_once_whoever_waits_says_so_before(runner: Ru
     assert set(alone[1:-1]) == {Progress}
     blocking = runner.run(make_task(), compare=False)
     next(blocking)
-    waiting = runner.run(make_task(prompt="the mat was there first"), compare=True, fresh=True)
+    waiting = runner.run(make_task(prompt="the mat was there first"), compare=True)
     assert isinstance(next(waiting), Waiting)
     blocking.close()
     kinds = [type(update) for update in waiting]
@@ -182,7 +237,7 @@ def test_a_run_starts_once_and_ends_once_whoever_waits_says_so_before(runner: Ru
     assert (kinds.count(Started), kinds.count(Written), kinds.count(Finished)) == (1, 1, 1)
     written = kinds.index(Written)
     assert set(kinds[1:written]) == {Progress}
-    assert set(kinds[written + 1 :]) == {Comparing, Finished}
+    assert set(kinds[written + 1 :]) == {Comparing, Compared, Finished}
     assert kinds[-1] is Finished
 
 
@@ -192,7 +247,7 @@ def test_what_a_worker_yields_is_pickled_and_comes_back_equal(runner: Runner) ->
     memory = partial(Session().memory, learning)
     blocking = runner.run(make_task(), compare=False)
     next(blocking)
-    running = runner.run(learning, compare=True, memory=memory, fresh=True)
+    running = runner.run(learning, compare=True, memory=memory)
     updates: list[Any] = [next(running)]
     blocking.close()
     updates += running
@@ -231,12 +286,93 @@ def test_what_is_kept_for_a_warm_start_belongs_to_one_visitor(runner: Runner, me
     assert (kept.runs, theirs.runs) == (2, 1) and kept is not theirs
 
 
+@pytest.mark.parametrize("method", ["ouroboros", "token_recycling", "sam", "union"])
+def test_what_a_visitor_downloads_is_what_the_next_run_begins_with(
+    runner: Runner, method: str
+) -> None:
+    """The identity: saved, loaded by somebody else, and saved again it is the same text; the oracle
+    of what it does is the run of the one who made it."""
+    task, mine, other = make_task(method=method), Session(), Session()
+    pair = runner.models.loaded("")
+    with pytest.raises(InvalidInput, match="nothing yet"):
+        Keeping.saved(mine, task, pair)
+
+    def run(session: Session) -> list[TokenTree]:
+        asked = Asked(task, warm=True)
+        session.ask(asked)
+        for update in runner.run(task, compare=False, memory=partial(session.memory, task)):
+            with pytest.raises(InvalidInput, match="under way"):
+                Keeping.saved(session, task, pair)
+            session.take(update, asked)
+        assert session.trace is not None
+        return [step.tree for step in session.trace.steps]
+
+    run(mine)
+    file = Keeping.saved(mine, task, pair)
+    assert file["name"] == f"{method}-memory.json" and file["said"].endswith("after 1 run")
+    assert "next run begins" in Keeping.loaded(other, task, pair, file["text"])
+    assert Keeping.saved(other, task, pair)["text"] == file["text"]
+    assert run(mine) == run(other)
+
+
+def test_a_file_that_does_not_fit_the_method_is_refused_with_the_reason(runner: Runner) -> None:
+    pair, session = runner.models.loaded(""), Session()
+    task = make_task(method="ouroboros")
+    size = task.hyperparameters.model_dump()["ngram_size"]
+    for memory, why in (
+        (Successors(8, pair.fingerprint), "matrix of candidates, but this method keeps"),
+        (PhrasePool(size, 4, fingerprint="other"), "another tokenizer"),
+        (PhrasePool(size + 1, 4, fingerprint=pair.fingerprint), "made with other settings"),
+    ):
+        with pytest.raises(InvalidInput, match=why):
+            Keeping.loaded(session, task, pair, memory.to_json())
+    far = PhrasePool(size, 4, fingerprint=pair.fingerprint)
+    far.insert(2**20, (1,) * (size - 1), Learned.VERIFICATION, 0)
+    with pytest.raises(InvalidInput, match="beyond the vocabulary"):
+        Keeping.loaded(session, task, pair, far.to_json())
+    with pytest.raises(InvalidInput, match="keeps nothing"):
+        Keeping.loaded(session, make_task(method="speculative"), pair, far.to_json())
+    with pytest.raises(InvalidInput, match="characters"):
+        Keeping.loaded(session, task, pair, " " * (MAX_BYTES + 1))
+    assert not session.memories
+
+
 def test_a_race_ends_with_each_lane_and_shows_all_of_them(runner: Runner) -> None:
     tasks = [(method, make_task(method=method)) for method in ("autoregressive", "speculative")]
-    ended = [update for update in runner.race(tasks) if isinstance(update, LaneFinished)]
-    assert [update.view["done"] for update in ended] == [False, True]
+    updates = list(runner.race(tasks))
+    ended = [update for update in updates if isinstance(update, LaneFinished)]
     assert [len(update.view["lanes"]) for update in ended] == [1, 2]
     assert ended[0].trace.tokens == ended[1].trace.tokens, "the oracle: plain decoding"
+    assert isinstance(updates[-1], RaceProgress)
+    done = [update.view["done"] for update in updates if hasattr(update, "view")]
+    assert done == [False] * (len(done) - 1) + [True]
+
+
+@pytest.mark.usefixtures("never_busy")
+def test_a_race_ends_with_the_medians_of_three_rounds_in_rotating_order(
+    runner: Runner, begun: list[Generation]
+) -> None:
+    names = ["autoregressive", "speculative", "prompt_lookup"]
+    tasks = [(method, make_task(method=method)) for method in names]
+    updates = list(runner.race(tasks))
+    assert methods_of(begun) == [*names, *names[1:], *names[:1], *names[2:], *names[:2]]
+    rounds = [
+        update.view
+        for update in updates
+        if isinstance(update, RaceProgress) and update.view.get("lanes")
+    ]
+    assert len(rounds) == 3
+    assert [view["status"] for view in rounds[:2]] == [
+        f"All lanes have run; measuring again, {n} of 3 …" for n in (2, 3)
+    ]
+    told = [[lane["row"][5].partition("×, ")[2] for lane in view["lanes"]] for view in rounds]
+    assert told[0] == ["", "1 round", "1 round"], "plain decoding is compared with nothing"
+    assert all(remark.endswith("), 3 rounds") for remark in told[2][1:])
+    texts = [[step["tokens"] for step in lane["steps"]] for lane in rounds[0]["lanes"]]
+    assert [[step["tokens"] for step in lane["steps"]] for lane in rounds[2]["lanes"]] == texts
+    seconds = [[lane["row"][3] for lane in view["lanes"]] for view in rounds]
+    sums = [f"{sum(sum(s['seconds']) for s in lane['steps']):.2f}" for lane in rounds[2]["lanes"]]
+    assert seconds[2] == sums, "what is replayed and ranked is the median run"
 
 
 def test_a_lane_is_shown_while_it_runs_and_every_lane_is_known_from_the_first_update(
@@ -248,7 +384,7 @@ def test_a_lane_is_shown_while_it_runs_and_every_lane_is_known_from_the_first_up
     assert views[0]["names"] == ["autoregressive", "speculative"] and not views[0]["steps"]
     ended = [update for update in updates if isinstance(update, LaneFinished)][-1].view
     for number, lane in enumerate(ended["lanes"]):
-        grown = [view for view in views if view["lane"] == number]
+        grown = [view for view in views if view.get("lane") == number]
         assert "reading the prompt" in grown[0]["status"]
         steps = [step for view in grown for step in view["steps"]]
         assert steps and steps == lane["steps"][: len(steps)]

@@ -8,8 +8,11 @@ from typing import Any
 import pytest
 
 from ouroboros_core import methods
+from ouroboros_core.decoding import metrics
 from ouroboros_core.errors import InvalidInput
 from tests.visitor import open_tab
+from visualize import gallery, spoken
+from visualize.components.race_view import RECORDED
 from visualize.tabs.race import RacePanel, _help
 
 
@@ -28,17 +31,19 @@ def test_a_lane_may_begin_with_the_settings_of_a_paper_and_is_named_after_them()
     )
     found = tasks(*typed)
     assert [name for name, _ in found] == [
-        "autoregressive",
-        "lookahead[published]",
-        "lookahead[published, window_size=7]",
-        "speculative[gamma=2]",
-        "union",
+        "Plain decoding",
+        "Lookahead decoding, as published",
+        "Lookahead decoding, as published, window size 7",
+        "Speculative decoding, draft length 2",
+        "Union of all sources",
     ]
     published = dict(methods.get("lookahead").published)
     chosen = [task.hyperparameters.model_dump() for _, task in found]
     assert chosen[1] == published and chosen[2] == published | {"window_size": 7}
     assert "`published`" in _help("lookahead") and "published" not in _help("union")
-    with pytest.raises(InvalidInput, match="lane 2, union: union has no published settings"):
+    with pytest.raises(
+        InvalidInput, match="lane 2, Union of all sources: union has no published settings"
+    ):
         tasks(("union", "published"))
     with pytest.raises(InvalidInput, match="text_phrases is not a setting here"):
         tasks(("lookahead", "text_phrases=true"))
@@ -57,13 +62,37 @@ GROWING = f"""() => {{
 
 @pytest.mark.browser
 @pytest.mark.embedded
+def test_until_a_race_has_run_there_is_a_recorded_one_with_the_numbers_of_its_traces(
+    page: Any,
+) -> None:
+    open_tab(page, "Race")
+    page.wait_for_selector('#race-view .ouro-run[data-done="recorded"]')
+    assert page.locator("#race-view .ouro-badge").inner_text().startswith("recorded with Qwen")
+    assert "this machine" not in page.locator("#race-view caption").inner_text()
+    rows = [row.split("\t") for row in page.locator("#race-view tr").all_inner_texts()][1:]
+    traces = [gallery.trace(name) for name in RECORDED]
+    assert [row[:5] for row in rows] == [
+        [
+            spoken.method(trace.method),
+            str(len(trace.tokens)),
+            str(len(trace.steps)),
+            f"{metrics.mean_acceptance_length(trace):.2f}",
+            f"{metrics.total_seconds(trace):.2f}",
+        ]
+        for trace in traces
+    ]
+    assert len({trace.prompt.text for trace in traces}) == 1
+
+
+@pytest.mark.browser
+@pytest.mark.embedded
 def test_lanes_grow_in_turn_one_under_the_other_and_passes_are_the_first_clock(page: Any) -> None:
     page.set_viewport_size({"width": 1440, "height": 900})
     open_tab(page, "Race")
     page.click("#race")
-    page.wait_for_function(GROWING, timeout=60_000)
+    page.wait_for_function(GROWING, timeout=180_000)
     early = page.locator(f"{LANES} .ouro-token").count()
-    page.wait_for_selector('#race-view .ouro-run[data-done="true"]', timeout=120_000)
+    page.wait_for_selector('#race-view .ouro-run[data-done="true"]', timeout=300_000)
     assert page.evaluate(WAITING) == 0
     page.locator("#race-view .ouro-slider").focus()
     page.keyboard.press("End")
@@ -74,6 +103,8 @@ def test_lanes_grow_in_turn_one_under_the_other_and_passes_are_the_first_clock(p
     assert all(box["width"] == pytest.approx(view["width"], abs=2) for box in boxes)
     assert boxes[-1]["y"] + boxes[-1]["height"] <= 900, "all lanes are in view"
     rows = [row.split("\t") for row in page.locator("#race-view tr").all_inner_texts()]
+    remarks = page.locator("#race-view .ouro-race-remark").all_inner_texts()
+    assert len(remarks) == 2 and all(" round" in remark for remark in remarks)
     passes = [f"{row[2]} forward passes" for row in rows[1:]]
     first = page.locator(f"{LANES} .ouro-lane-first")
     assert first.all_inner_texts() == passes
@@ -83,8 +114,16 @@ def test_lanes_grow_in_turn_one_under_the_other_and_passes_are_the_first_clock(p
     ], "a pass is a piece of the strip"
     page.get_by_label("Clock").select_option("seconds")
     assert first.all_inner_texts() == [f"{row[4]} s" for row in rows[1:]]
+    page.get_by_label("Clock").select_option("h100-32")
+    assert all(text.endswith(" s, modelled") for text in first.all_inner_texts())
+    verdict = page.locator("#race-view .ouro-verdict").inner_text()
+    assert verdict.startswith("Modelled: H100, Llama-3 8B, 32 texts at once: ")
     page.set_viewport_size({"width": 390, "height": 844})
     page.wait_for_timeout(300)
+    table = page.locator("#race-view .ouro-scroll")
+    assert table.evaluate("box => box.scrollWidth <= box.clientWidth"), "nothing of it is cut off"
+    result, lane = (page.locator(name).bounding_box()["y"] for name in ("#race-view", "#lane-2"))
+    assert page.locator("#race").bounding_box()["y"] < result < lane
     assert page.evaluate("document.scrollingElement.scrollWidth") <= 390
     for lane in page.locator(LANES).all():
         assert lane.bounding_box()["width"] > 280

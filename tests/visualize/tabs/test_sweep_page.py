@@ -26,6 +26,8 @@ def fill(page: Any, selector: str, text: str) -> None:
 def set_up(page: Any, first: str, second: str) -> None:
     open_tab(page, "Sweep")
     page.wait_for_selector("#sweep-view .ouro-sweep-status")
+    assert not page.is_visible("#sweep-clock"), "there is nothing to see on any clock"
+    page.wait_for_selector("#chart-recorded .main-svg")
     fill(page, "#values-1", first)
     page.get_by_role("combobox", name="and", exact=True).click()
     page.get_by_role("option", name="temperature", exact=True).click()
@@ -53,12 +55,20 @@ def test_a_sweep_is_stopped_and_resumed_and_a_cell_opens_in_generate(page: Any) 
     set_up(page, "1,2,4", "0,0.5,1")
     page.get_by_text("9 runs of 16 tokens, and 3 of plain decoding: about").wait_for()
     page.click("#sweep")
+    # At once, from inside: a click from here may come after the last run.
     page.wait_for_function(
-        "/^[3-8] of 9/.test(document.querySelector('.ouro-sweep-count').textContent)",
+        """() => {
+          const some = /^[3-8] of 9/.test(document.querySelector(".ouro-sweep-count").textContent);
+          const chart = document.querySelector("#chart-sweep .ouro-plot");
+          if (some) window.early = !!(chart && chart.data && chart.data[0] && chart.data[0].z);
+          if (some) document.querySelector("#sweep-stop").click();
+          return some;
+        }""",
         timeout=120_000,
     )
-    page.click("#sweep-stop")
     page.get_by_text("Stopped. What was measured stays").wait_for()
+    assert not page.evaluate("window.early"), "drawing takes no time from what is measured"
+    page.wait_for_function("(document.querySelector('#chart-sweep .ouro-plot').data?.[0] || {}).z")
     page.wait_for_timeout(1500)
     before = count(page)
     assert before[1] == 9 and before[0] < 9
@@ -90,6 +100,10 @@ def test_a_sweep_is_stopped_and_resumed_and_a_cell_opens_in_generate(page: Any) 
         f"gamma={(1, 2, 4)[best[1]]}, temperature={(0.0, 0.5, 1.0)[best[2]]}, {best[0]:.2f}×"
         in page.locator(".ouro-sweep-said").inner_text()
     )
+    page.get_by_role("combobox", name="Speedup on", exact=True).click()
+    page.get_by_role("option", name="modelled: H100, Llama-3 8B", exact=True).click()
+    page.get_by_text("Modelled on H100, Llama-3 8B: best is gamma=").wait_for()
+    assert drawn(page) != speeds and len(drawn(page)) == 3
     page.wait_for_selector("#chart-parallel .parcoords", state="attached")
     emit = (
         "document.querySelector('#chart-sweep .ouro-plot').emit('plotly_click', "
@@ -97,7 +111,7 @@ def test_a_sweep_is_stopped_and_resumed_and_a_cell_opens_in_generate(page: Any) 
     )
     page.evaluate(emit)
     page.wait_for_function(
-        "document.querySelector('#token-view .ouro-title').textContent.includes('gamma 4')"
+        "document.querySelector('#token-view .ouro-title').textContent.includes('draft length 4')"
     )
     assert page.locator("#token-view").is_visible(), "the tab Generate is open"
     assert len(tokens(page)) == 16

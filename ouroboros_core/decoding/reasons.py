@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
-from ouroboros_core.decoding.trace import Judged, Step, Trial
 from ouroboros_core.sampling import Sampling
-from ouroboros_core.sources import Source
+from ouroboros_core.sources import LOOKS, Source, key_of
 from ouroboros_core.tree import Learned, Provenance
 from ouroboros_core.words import counted
-from visualize.palette import LOOKS, key_of
+
+if TYPE_CHECKING:
+    from ouroboros_core.decoding.trace import Judged, Step, Trial
 
 Piece = Callable[[int], str]
 """The text of a token id."""
@@ -26,6 +28,7 @@ LEARNED = {
 """Where a phrase was learned, in words."""
 NEVER_JUDGED = "Never judged: a token before it was rejected."
 NOT_RECORDED = "its draws were not recorded"
+TYPICAL = "typical acceptance, which is not lossless"
 
 
 def share(chance: float) -> str:
@@ -134,6 +137,8 @@ class Reasons:
         judged = self._judged.get(before)
         if judged is not None and judged.trials:
             return f"Accepted: {self._trial(judged, node)}."
+        if not self.sampling.lossless:
+            return f"Accepted by {TYPICAL}: {self._said(judged, node)}."
         if self.sampling.rejects:
             return f"Accepted by {self._rule}; {NOT_RECORDED}."
         return (
@@ -160,10 +165,15 @@ class Reasons:
                 )
             trial = self._trial(judged, judged.trials[-1].node)
             return f"Corrected: {trial}; then {self.quoted(token)} was {drawn}."
+        if not self.sampling.lossless:
+            return (
+                f"Corrected: no candidate is likely enough for {TYPICAL}; the target's likeliest "
+                f"token is {self._choice(before, token)}."
+            )
         if self.sampling.rejects:
             return f"Corrected by {self._rule}; {NOT_RECORDED}."
-        how = "argmax differs" if self.sampling.temperature == 0 else "the draws differ"
-        return f"Corrected, {how}: target wanted {self._choice(before, token)}, {said}."
+        what = "likeliest tokens" if self.sampling.temperature == 0 else "draws"
+        return f"Corrected, the {what} differ: target wanted {self._choice(before, token)}, {said}."
 
     def _refused(self, node: int, above: int, chosen: int) -> str:
         judged = self._judged.get(above)
@@ -173,6 +183,12 @@ class Reasons:
             return f"Rejected: {self._trial(judged, node)}."
         if judged is not None and judged.trials:
             return "Not judged: a candidate before it was accepted."
+        if not self.sampling.lossless:
+            self._rejected.add(node)
+            return (
+                f"Not kept by {TYPICAL}, which keeps the longest branch: "
+                f"{self._said(judged, node)}."
+            )
         if self.sampling.rejects:
             return f"Not accepted by {self._rule}; {NOT_RECORDED}."
         wanted, said = self._choice(above, chosen), self._said(judged, node, token)

@@ -1,0 +1,204 @@
+"""Methods on one prompt, each measured several times in turn: what the page's race is for one
+run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from ouroboros_core.benchmark import entrants, notebook, protocol
+from ouroboros_core.benchmark.progress import following
+from ouroboros_core.benchmark.protocol import ROUNDS, Measured, Speedup
+from ouroboros_core.benchmark.runner import WARM_UP_TOKENS
+from ouroboros_core.decoding import metrics
+from ouroboros_core.decoding.equality import divergence
+from ouroboros_core.decoding.trace import Trace
+from ouroboros_core.environment import Environment
+from ouroboros_core.errors import InvalidInput
+from ouroboros_core.sampling import Sampling
+
+if TYPE_CHECKING:
+    from ouroboros_core.loading.pairs import Pair
+
+METHODS = ("speculative", "prompt_lookup", "union")
+
+
+@dataclass(frozen=True)
+class Lane:
+    """One method of a comparison; numbers are of all rounds that count.
+
+    name       as it was given, `speculative[gamma=2]`
+    traces     one a round, in the order of the rounds
+    speedups   of each round: plain decoding's seconds per token / this method's
+    identical  whether every text is that of plain decoding, ties of rounding apart; None if it need
+               not be
+    difference where a text is another one, in words; empty if none is
+    busy       why the numbers are in doubt, in words; empty if nothing speaks against them
+    """
+
+    name: str
+    traces: tuple[Trace, ...]
+    speedups: tuple[float, ...]
+    identical: bool | None
+    difference: str = ""
+    busy: str = ""
+
+    @property
+    def seconds(self) -> float:
+        """The median of all rounds, prefill included."""
+        return median(self.all_seconds)
+
+    @property
+    def all_seconds(self) -> tuple[float, ...]:
+        return tuple(metrics.total_seconds(trace) for trace in self.traces)
+
+    @property
+    def speedup(self) -> float:
+        """The median of all rounds."""
+        return Speedup(self.speedups).median
+
+    @property
+    def spread(self) -> tuple[float, float]:
+        """The least and the largest speedup."""
+        return Speedup(self.speedups).spread
+
+    @property
+    def trace(self) -> Trace:
+        """The run whose seconds are the median; of two in the middle the slower one."""
+        return sorted(self.traces, key=metrics.total_seconds)[len(self.traces) // 2]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What `compare` measured; a notebook shows it as a race. The first lane is plain decoding."""
+
+    prompt: str
+    target: str
+    environment: Environment
+    lanes: tuple[Lane, ...]
+
+    def __getitem__(self, name: str) -> Lane:
+        """The lane of that name."""
+        for lane in self.lanes:
+            if lane.name == name:
+                return lane
+        raise KeyError(f"{name}: the lanes are {', '.join(lane.name for lane in self.lanes)}")
+
+    @property
+    def baseline(self) -> Lane:
+        return self.lanes[0]
+
+    @property
+    def fastest(self) -> Lane:
+        return max(self.lanes, key=lambda lane: lane.speedup)
+
+    def _repr_html_(self) -> str:
+        return notebook.comparison_html(self)
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(notebook.comparison_text(self))
+
+
+def compare(
+    prompt: str,
+    methods: Sequence[str] | str = METHODS,
+    *,
+    pair: Pair | None = None,
+    max_new_tokens: int = 64,
+    rounds: int = ROUNDS,
+    sampling: Sampling | None = None,
+) -> Comparison:
+    """Measure methods and plain decoding on one prompt.
+
+    Every round runs each of them once, and every round begins with another one, so that a machine
+    that becomes slower slows all of them; a round on a busy machine is measured again, see
+    `ouroboros_core.benchmark.protocol`. Before the first round each generates a few tokens that
+    are not measured.
+
+    methods   as on the command line: `speculative`, `lookahead[published]`, `union[gamma=2]`;
+              plain decoding is always measured, and its lane is the first
+    pair      of models; the embedded one where it is left out
+    rounds    how often each is measured; an odd number has a median that is one of them
+    sampling  greedy where it is left out
+
+    Raises InvalidInput for a method or a setting that there is not, one that the pair cannot run,
+    and one that is warm: it would copy its own answer of the round before.
+    """
+    if not prompt:
+        raise InvalidInput("the prompt is empty; write at least one character")
+    for name, value in (("rounds", rounds), ("max_new_tokens", max_new_tokens)):
+        if value < 1:
+            raise InvalidInput(f"{name} must be at least 1, got {value}")
+    specs = _specs(methods, sampling or Sampling())
+    if pair is None:
+        from ouroboros_core.loading.pairs import load_pair
+
+        pair = load_pair()
+    lanes = [entrants.MethodEntrant(pair, spec) for spec in specs]
+    for lane in lanes:
+        lane.run("Hello", (), min(WARM_UP_TOKENS, max_new_tokens))
+    measured = _follow(lanes, prompt, max_new_tokens, rounds)
+    found = tuple(_lane(pair, lane, n, measured) for n, lane in enumerate(lanes))
+    return Comparison(prompt, pair.target.name, pair.environment, found)
+
+
+def _specs(methods: Sequence[str] | str, sampling: Sampling) -> list[entrants.Spec]:
+    """The methods, plain decoding first; raises InvalidInput."""
+    named = methods if isinstance(methods, str) else ",".join(methods)
+    specs = entrants.parse(named, sampling)
+    specs.sort(key=lambda spec: spec.text != entrants.BASELINE)
+    warm = next((spec.text for spec in specs if spec.warm), None)
+    if warm:
+        raise InvalidInput(
+            f"{warm} would copy its own answer from the round before: leave warm=true out, or "
+            "measure it on many prompts with bench"
+        )
+    return specs
+
+
+def _follow(
+    lanes: Sequence[entrants.MethodEntrant], prompt: str, count: int, rounds: int
+) -> Measured:
+    """Run all rounds; the bar moves when a run begins, and stands while a round is measured
+    again."""
+    total, begun = rounds * len(lanes), 0
+    with following("comparing", total) as tell:
+
+        def run(_: int, lane: int) -> Trace:
+            nonlocal begun
+            tell(min(begun, total - 1), lanes[lane].label)
+            begun += 1
+            return lanes[lane].trace(prompt, (), count)
+
+        found = protocol.last(protocol.measure(len(lanes), protocol.at_once(run), rounds=rounds))
+        tell(total, "done")
+    return found
+
+
+def _lane(pair: Pair, entrant: entrants.MethodEntrant, number: int, measured: Measured) -> Lane:
+    """The numbers of a lane, and how its texts compare with those of plain decoding."""
+    compared = entrant.repeats_plain_text
+    wrong = _wrong(pair, measured, number) if compared else ""
+    middle = measured.middle(number)
+    sign = metrics.busy(middle.traces[number], middle.plain)
+    return Lane(
+        entrant.label,
+        measured.traces(number),
+        measured.speedup(number).each,
+        not wrong if compared else None,
+        wrong,
+        metrics.why_busy(*sign) if sign else "",
+    )
+
+
+def _wrong(pair: Pair, measured: Measured, lane: int) -> str:
+    """How the first text that is another one than plain decoding's differs, ties of rounding
+    apart."""
+    for one in measured.rounds:
+        trace, plain = one.traces[lane], one.plain
+        found = divergence(pair.target, trace, plain)
+        if found is not None and not found.tie:
+            return found.sentence(trace.pieces | plain.pieces)
+    return ""

@@ -1,0 +1,118 @@
+"""What the first person with a GPU checks in ten minutes, as a report to paste: exactness, costs by
+rows, peers, memory, and what ZeroGPU needs."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Iterator, Sequence
+
+import torch
+
+from ouroboros_core import methods
+from ouroboros_core.adaptive.profiler import pass_seconds
+from ouroboros_core.benchmark import checkup
+from ouroboros_core.benchmark.checkup import Finding
+from ouroboros_core.benchmark.entrants import BASELINE, Entrant, MethodEntrant, Outcome, parse
+from ouroboros_core.benchmark.peak_memory import MemoryPeak
+from ouroboros_core.benchmark.peers import peers
+from ouroboros_core.decoding.generation import lacking
+from ouroboros_core.loading.pairs import Pair
+from ouroboros_core.sampling import Sampling
+
+ROWS = (1, 2, 4, 8, 16, 32, 64)
+METHODS = ("autoregressive", "speculative", "prompt_lookup", "eagle2", "union", "ouroboros")
+PEERS = ("hf-greedy", "hf-assisted", "hf-prompt-lookup")
+
+
+def report(pair: Pair, *, quick: bool = False) -> Iterator[Finding]:
+    """All findings, one after the other as they are made.
+
+    quick  two prompts of eight tokens and two methods, for a test of this script
+    """
+    count, tokens = (2, 8) if quick else (12, 64)
+    prompts = checkup.own_texts(count)
+    peak = MemoryPeak(pair.target.device.type)
+    peak.reset()
+    able = [one for one in (("autoregressive", "union") if quick else METHODS) if _runs(pair, one)]
+    yield from exactness(pair, prompts, tokens, able[1:])
+    yield from costs(pair, ROWS[:3] if quick else ROWS, 2 if quick else 24)
+    others = PEERS[:1] if quick or pair.draft is None else PEERS
+    yield from speeds(pair, prompts[: 1 if quick else 4], tokens, able, others)
+    yield Finding(
+        "memory",
+        "peak",
+        "ok",
+        f"{peak.megabytes():,.0f} MB",
+        "of the accelerator" if pair.target.device.type == "cuda" else "of this process",
+    )
+    yield zero()
+
+
+def _runs(pair: Pair, method: str) -> bool:
+    kind = methods.get(method)
+    return lacking(pair, kind, kind.Hyperparameters()) is None
+
+
+def exactness(
+    pair: Pair, prompts: Sequence[str], tokens: int, ids: Sequence[str]
+) -> Iterator[Finding]:
+    """Every method's greedy text beside plain decoding's, on every prompt."""
+    plain = [checkup.run_raw(pair, one, BASELINE, tokens) for one in prompts]
+    for method in ids:
+        found = [checkup.compared(pair, one, method, method) for one in plain]
+        equal = sum(one.state == "ok" for one in found)
+        fact = f"{equal} of {len(found)} texts equal plain decoding's"
+        worst = next((one for one in found if one.state == "broken"), None)
+        worst = worst or next((one for one in found if one.state == "note"), None)
+        if worst is None:
+            yield Finding("exactness", method, "ok", fact)
+        else:
+            yield Finding("exactness", method, worst.state, fact, worst.reason, worst.remedy)
+
+
+def costs(pair: Pair, rows: Sequence[int], repeats: int) -> Iterator[Finding]:
+    """Milliseconds of a pass by its rows, target and draft, the median of some repeats."""
+    for role, model in {"target": pair.target, "draft": pair.draft}.items():
+        if model is None:
+            continue
+        seconds = pass_seconds([(model, n) for n in rows], repeats)
+        fact = ", ".join(f"{n}: {1000 * s:.2f}" for n, s in zip(rows, seconds, strict=True))
+        ratio = seconds[-1] / seconds[0]
+        why = f"{rows[-1]} rows cost {ratio:.2f} times what one does"
+        yield Finding("costs", f"{role}, ms by rows", "ok", fact, why)
+
+
+def speeds(
+    pair: Pair, prompts: Sequence[str], tokens: int, ids: Sequence[str], others: Sequence[str]
+) -> Iterator[Finding]:
+    """Tokens per second, without prefill, by method and by transformers' own ways, in alternation,
+    warmed up."""
+    sampling = Sampling()
+    named = ",".join(ids)
+    entrants: list[Entrant] = [MethodEntrant(pair, spec) for spec in parse(named, sampling)]
+    entrants += peers(others, pair, sampling)
+    done: dict[int, list[Outcome]] = {n: [] for n in range(len(entrants))}
+    for prompt in (prompts[0], *prompts):  # the first time does not count
+        for number, entrant in enumerate(entrants):
+            done[number].append(entrant.run(prompt, (), tokens))
+    for number, entrant in enumerate(entrants):
+        counted = done[number][1:]
+        written = sum(len(one.tokens) for one in counted)
+        seconds = sum(one.seconds.decode for one in counted)
+        passes = sum(one.passes for one in counted)
+        setting = getattr(entrant, "setting", "")
+        name = f"{entrant.label} ({setting})" if setting else entrant.label
+        fact = f"{written / seconds:.1f} tokens/s" if seconds else "nothing was written"
+        yield Finding("speed", name, "ok", fact, f"{written} tokens in {passes} target passes")
+
+
+def zero() -> Finding:
+    """Whether this machine lends its GPU by the minute, as Hugging Face's ZeroGPU does."""
+    if importlib.util.find_spec("spaces") is None:
+        why = "the package spaces is there only on Spaces: make space HARDWARE=zero writes one"
+        return Finding("zerogpu", "spaces", "ok", "not installed", why)
+    lent = os.environ.get("SPACES_ZERO_GPU", "").lower() in ("1", "t", "true")
+    where = "a GPU is lent by the minute" if lent else "installed, but no GPU is lent here"
+    seen = "torch sees one outside of a loan" if torch.cuda.is_available() else ""
+    return Finding("zerogpu", "spaces", "ok", where, seen)

@@ -1,0 +1,154 @@
+"""llama.cpp on the target's GGUF file, through the prebuilt wheel `xllamacpp`: a peer that computes
+another function.
+
+Its products of quantized weights round the activations to 8 bits, so that its text is its own, and
+only its speed can be compared. It is given the same prompt's token ids, the same threads and no
+stop token: it writes at least as many tokens as plain decoding, and those beyond do not count.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ouroboros_core.benchmark.entrants import Outcome, Spent, prompt_ids
+from ouroboros_core.decoding.trace import Seconds
+from ouroboros_core.errors import InvalidInput
+from ouroboros_core.loading import embedded
+
+if TYPE_CHECKING:
+    from ouroboros_core.loading.pairs import Pair
+    from ouroboros_core.sampling import Sampling
+
+NAME = "llama.cpp"
+WHEEL = "xllamacpp"
+FILE = "file"
+CONTEXT = 4096
+"""Positions that its cache has room for, at most."""
+REST_S = 0.25
+"""Idle threads of either side look for work a while before they sleep: so long is waited before and
+after a run, outside its clock."""
+QUIET = -1
+"""Of its log's levels."""
+
+
+class LlamaCpp:
+    """One server inside this process, asked for one completion at a time."""
+
+    setting = ""
+    repeats_plain_text = False
+    lossless = True
+
+    def __init__(self, name: str, pair: Pair, sampling: Sampling) -> None:
+        """name: `llama.cpp`, or with a file, `llama.cpp[file=TARGET.gguf]`; raises InvalidInput
+        where the wheel or the file is missing."""
+        self.label = NAME
+        if sampling.temperature > 0:
+            raise InvalidInput(
+                f"{NAME} is measured greedily: leave --temperature out, or leave the peer out"
+            )
+        if pair.target.device.type != "cpu":
+            raise InvalidInput(
+                f"{NAME} runs on the CPU here, the pair on {pair.target.device}: add --device cpu, "
+                "or leave the peer out"
+            )
+        try:
+            library: Any = importlib.import_module(WHEEL)
+        except ImportError:
+            raise InvalidInput(
+                f"{NAME} needs the package {WHEEL}: install it into this environment with `python "
+                f"-m pip install {WHEEL}`, or leave the peer out"
+            ) from None
+        path = _file(name, pair)
+        self._pair, self._server = pair, _server(library, path, pair)
+        flags = " ".join(str(library.get_system_info()).split()).removesuffix(" |")
+        version, compiler = importlib.metadata.version(WHEEL), library.BUILD_INFO["compiler"]
+        self.remark = (
+            f"{NAME}: {WHEEL} {version} ({compiler}; {flags}) on {path.name}. It computes another "
+            "function: it keeps the file's quantized weights and rounds activations to 8 bits, so "
+            "its text is its own. It writes as many tokens as plain decoding."
+        )
+
+    def run(
+        self, prompt: str, history: Sequence[str], max_new_tokens: int, prediction: str = ""
+    ) -> Outcome:
+        pair = self._pair
+        tokens = prompt_ids(pair, prompt, history, max_new_tokens)
+        wanted = {
+            "prompt": tokens,
+            "n_predict": max_new_tokens,
+            "temperature": 0.0,
+            "ignore_eos": True,
+            "cache_prompt": False,
+            "stream": True,
+            "timings_per_token": True,
+        }
+        chunks: list[Any] = []
+        time.sleep(REST_S)
+        self._server.handle_completions(wanted, chunks.append)
+        time.sleep(REST_S)
+        return Outcome((), tuple(steps([c for c in chunks if isinstance(c, dict)])))
+
+
+def steps(chunks: Sequence[dict[str, Any]]) -> list[Spent]:
+    """What its own clock says of each token; raises InvalidInput for its error.
+
+    A chunk may bring several tokens, where the first ones are no whole letter.
+    """
+    found: list[Spent] = []
+    count, spent = 0, 0.0
+    for chunk in chunks:
+        error = chunk.get("error") or ("code" in chunk and chunk)
+        if error:
+            raise InvalidInput(
+                f"{NAME} refuses the prompt: {error.get('message', error)}. A prompt and its new "
+                f"tokens may have {CONTEXT} positions at most, and no more than the model has: "
+                "lower max_new_tokens, leave longer prompts out, or leave the peer out"
+            )
+        timings = chunk.get("timings", {})
+        new = timings.get("predicted_n", 0) - count
+        if new > 0:
+            prefill = 0.0 if found else timings["prompt_ms"] / 1000
+            seconds = timings["predicted_ms"] / 1000
+            found.append(Spent(new, new, new, 0, Seconds(prefill=prefill, verify=seconds - spent)))
+            count, spent = count + new, seconds
+    if not found:
+        raise InvalidInput(f"{NAME} wrote nothing for a prompt: leave the peer out")
+    return found
+
+
+def _file(name: str, pair: Pair) -> Path:
+    """The GGUF file that a name gives, or that of the embedded target."""
+    setting, _, value = name.partition("[")[2].removesuffix("]").partition("=")
+    if setting and (setting != FILE or not value):
+        raise InvalidInput(f"{name}: expected {NAME}[{FILE}=TARGET.gguf]")
+    if value:
+        path = Path(value).expanduser()
+        if not path.is_file():
+            raise InvalidInput(f"{name}: there is no file {path}")
+        return path
+    if pair.target.name != embedded.FOLDER:
+        raise InvalidInput(
+            f"{NAME} reads a GGUF file of {pair.target.name}: name it, as in "
+            f"{NAME}[{FILE}=TARGET.gguf], or leave the peer out"
+        )
+    return embedded.ensure_gguf()
+
+
+def _server(library: Any, path: Path, pair: Pair) -> Any:
+    wanted = library.CommonParams()
+    wanted.model.path = os.fspath(path)
+    wanted.n_ctx = min(
+        CONTEXT, getattr(pair.target.model.config, "max_position_embeddings", CONTEXT)
+    )
+    wanted.n_parallel, wanted.n_gpu_layers, wanted.verbosity = 1, 0, QUIET
+    wanted.cpuparams.n_threads = wanted.cpuparams_batch.n_threads = pair.environment.threads
+    try:
+        return library.Server(wanted)
+    except Exception as error:  # whatever the bindings make of an error in C++
+        raise InvalidInput(f"{NAME} cannot load {path}: {error}") from None

@@ -1,0 +1,106 @@
+"""Serve the page in the browser."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ouroboros_core.cli import options
+from ouroboros_core.errors import InvalidInput
+from ouroboros_core.locations import assets
+
+if TYPE_CHECKING:
+    from ouroboros_core.loading.allowed import PairChoice
+
+MAX_QUEUE = 20
+"""The number of runs that may wait; further ones are refused."""
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--host",
+        default=os.environ.get("GRADIO_SERVER_NAME", "127.0.0.1"),
+        help="default: 127.0.0.1",
+    )
+    parser.add_argument(
+        "--port", type=int, default=os.environ.get("PORT", "7860"), help="default: 7860"
+    )
+    public = (
+        "pairs from a list only, and an hour's budget for every visitor (default: where SPACE_ID "
+        "is set)"
+    )
+    parser.add_argument(
+        "--public", action="store_true", default=bool(os.environ.get("SPACE_ID")), help=public
+    )
+    parser.add_argument(
+        "--pairs",
+        metavar="FILE",
+        default=_listed(),
+        help="JSON list of the pairs that visitors may choose",
+    )
+    parser.add_argument(
+        "--offline", action="store_true", help="ask no package index and no model hub for anything"
+    )
+    parser.add_argument(
+        "--max-queue",
+        default=str(MAX_QUEUE),
+        metavar="N",
+        help=f"runs that may wait (default: {MAX_QUEUE})",
+    )
+    options.add_pair(parser)
+
+
+def _listed() -> str | None:
+    """The list of pairs where no flag names one: OUROBOROS_PAIRS, or on Spaces the file beside
+    app.py."""
+    beside = assets().parent / "pairs.json"
+    there = str(beside) if os.environ.get("SPACE_ID") and beside.exists() else None
+    return os.environ.get("OUROBOROS_PAIRS") or there
+
+
+def run(arguments: argparse.Namespace) -> None:
+    max_queue = options.whole_number(arguments.max_queue, "max_queue", 1)
+    os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
+    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+    if arguments.offline:
+        os.environ["HF_HUB_OFFLINE"] = "1"  # is read when the packages below are imported
+    from visualize import launch
+
+    checks = not launch.LENT
+    launch.launch(
+        partial(_load, arguments, checks),
+        offered(arguments),
+        host=arguments.host,
+        port=arguments.port,
+        public=arguments.public,
+        max_queue=max_queue,
+    )
+
+
+def offered(arguments: argparse.Namespace) -> Sequence[PairChoice]:
+    """The pairs that visitors may choose; raises InvalidInput for a list that cannot be read, or a
+    pair beside it."""
+    from ouroboros_core.loading.allowed import PairChoice, read_pairs
+    from visualize.server.models import EMBEDDED
+
+    named = [getattr(arguments, name) for name in ("target", "draft", "head", "corpus")]
+    if not arguments.pairs:
+        name = " + ".join(one for one in named[:2] if one) if arguments.target else EMBEDDED
+        parts = dict(zip(("target", "draft", "head", "corpus"), named, strict=True))
+        return [PairChoice(name=name[:200], **parts)]
+    if any(named):
+        raise InvalidInput(
+            f"--pairs {arguments.pairs} lists the models: leave --target, --draft, --head and "
+            "--corpus out"
+        )
+    return read_pairs(Path(arguments.pairs))
+
+
+def _load(arguments: argparse.Namespace, checks: bool, choice: PairChoice) -> Any:
+    """The pair, on this machine as the flags say."""
+    parts = choice.model_dump(exclude={"name"})
+    return options.load_pair(argparse.Namespace(**{**vars(arguments), **parts, "checks": checks}))

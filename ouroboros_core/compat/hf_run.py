@@ -1,0 +1,306 @@
+"""The run behind a call of `generate`: the models as they are, the steps, and what comes back."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from transformers import (
+    GenerationConfig,
+    LogitsProcessorList,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+    StoppingCriteriaList,
+)
+from transformers.generation import (
+    CandidateGenerator,
+    GenerateDecoderOnlyOutput,
+)
+
+from ouroboros_core import methods
+from ouroboros_core.adaptive.controller import controlled
+from ouroboros_core.compat.common import wrap
+from ouroboros_core.compat.hf_call import STATEFUL, rules_of, sampling_of
+from ouroboros_core.decoding import metrics
+from ouroboros_core.decoding.engine import decode
+from ouroboros_core.decoding.recorder import Recorder
+from ouroboros_core.decoding.text import decode_all, split_text
+from ouroboros_core.decoding.trace import Ending, Prompt, Step, Trace
+from ouroboros_core.errors import InvalidInput
+from ouroboros_core.interfaces import LanguageModel
+from ouroboros_core.loading.drafts import (
+    ForeignDraft,
+    check_vocabulary,
+    vocabularies_differ,
+    vocabulary_size,
+)
+from ouroboros_core.loading.pairs import Pair
+from ouroboros_core.loading.weights import short_name
+from ouroboros_core.methods.base import Method, Resources
+from ouroboros_core.methods.needs import Need
+from ouroboros_core.models import candidates
+from ouroboros_core.models.causal_lm import CausalLM
+from ouroboros_core.models.processed import ProcessedModel
+from ouroboros_core.sampling import Sampler
+from ouroboros_core.sources import Source
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """What a run took.
+
+    steps              target passes, the prefill left out
+    draft_passes       passes of the draft model
+    acceptance_length  tokens a step emitted, the target's own included
+    acceptance_rate    accepted / proposed; None where nothing was proposed
+    seconds            of the loop, prefill included
+    sources            emitted tokens by who proposed them
+    """
+
+    method: str
+    new_tokens: int
+    steps: int
+    draft_passes: int
+    acceptance_length: float
+    acceptance_rate: float | None
+    seconds: float
+    sources: Mapping[str, int]
+
+
+@dataclass
+class Output(GenerateDecoderOnlyOutput):  # type: ignore[misc]
+    """What `generate` returns with `return_dict_in_generate=True`, with the statistics of the run
+    and, on request, its trace. There is no `past_key_values`."""
+
+    statistics: Statistics | None = None
+    trace: Trace | None = None
+
+
+@dataclass
+class Request:
+    """One call, checked."""
+
+    model: PreTrainedModel
+    input_ids: torch.Tensor
+    padding: int
+    processors: LogitsProcessorList
+    criteria: StoppingCriteriaList
+    config: GenerationConfig
+    method: str
+    settings: Mapping[str, Any]
+    keep_trace: bool
+    assistant_model: PreTrainedModel | None
+    streamer: Any
+    tokenizer: PreTrainedTokenizerBase | None
+    assistant_tokenizer: PreTrainedTokenizerBase | None
+    candidate_generator: CandidateGenerator | None
+
+    def __post_init__(self) -> None:
+        stateful = [type(one).__name__ for one in self.processors]
+        stateful = [name for name in stateful if name in STATEFUL]
+        if stateful:
+            raise InvalidInput(
+                f"{stateful[0]} is not possible here, because its scores depend on earlier calls: "
+                "leave it out"
+            )
+        if self.keep_trace and (self.tokenizer is None or not self.config.return_dict_in_generate):
+            raise InvalidInput(
+                "trace=True needs tokenizer=... and return_dict_in_generate=True: the trace is a "
+                "part of that output"
+            )
+        self.steps: list[Step] = []
+        self.scores: list[torch.Tensor] = []
+        self.logits: list[torch.Tensor] = []
+        self.ending: Ending = "budget"
+
+    def run(self) -> torch.Tensor | Output:
+        """All of the text, and what was asked for beside it."""
+        created = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+        pair = self._pair()
+        prompt = tuple(self.input_ids[0, self.padding :].tolist())
+        new = [token for step in self._steps(pair, prompt) for token in step.tokens]
+        if self.streamer is not None:
+            self.streamer.end()
+        sequences = torch.cat([self.input_ids, self.input_ids.new_tensor([new])], -1)
+        if not self.config.return_dict_in_generate:
+            return sequences
+        trace = self._trace(pair, prompt, created)
+        config = self.config
+        return Output(
+            sequences=sequences,
+            scores=tuple(self.scores) if config.output_scores else None,
+            logits=tuple(self.logits) if config.output_logits else None,
+            statistics=_statistics(trace),
+            trace=trace if self.keep_trace else None,
+        )
+
+    def _pair(self) -> Pair:
+        """The models as they are, without a pass that is computed otherwise."""
+        target = wrap(self.model, type(self.model).__name__)
+        target.name = short_name(target.name)
+        draft = None
+        foreign = self._foreign(target)
+        if self.assistant_model is not None and foreign is None:
+            name = self._draft_name(self.assistant_model)
+            check_vocabulary(vocabulary_size(self.assistant_model), target, name)
+            draft = wrap(self.assistant_model, name, target.vocabulary)
+            draft.name = name
+        eos: Any = self.config._eos_token_tensor
+        stops = frozenset() if eos is None else frozenset(eos.flatten().tolist())
+        return Pair(target, draft, self.tokenizer, stops, foreign_draft=foreign)
+
+    def _draft_name(self, model: PreTrainedModel) -> str:
+        return short_name(str(model.name_or_path or type(model).__name__))
+
+    def _foreign(self, target: CausalLM) -> ForeignDraft | None:
+        """The draft model, where it comes with a tokenizer of another vocabulary."""
+        model, words = self.assistant_model, self.assistant_tokenizer
+        if model is None or words is None:
+            return None
+        if self.tokenizer is None:
+            raise InvalidInput(
+                "assistant_tokenizer needs the target's tokenizer: pass tokenizer=... too"
+            )
+        differs = vocabularies_differ(vocabulary_size(model), target, (words, self.tokenizer))
+        return ForeignDraft(model, self._draft_name(model), words, differs) if differs else None
+
+    def _steps(self, pair: Pair, prompt: tuple[int, ...]) -> Iterator[Step]:
+        """The steps of the run, the last one cut where a criterion ends the text."""
+        kind, preset = methods.with_preset(self.method)
+        self.hyperparameters = kind.Hyperparameters.parse({**preset, **self.settings})
+        processors = list(self.processors)
+        kept = self.config.return_dict_in_generate and (
+            self.config.output_scores or self.config.output_logits
+        )
+        self.sampling = sampling_of(self.config, [] if kept else processors)
+        sampler = Sampler(self.sampling, pair.target.vocabulary)
+        target, draft = pair.target, pair.draft
+        model: LanguageModel = target
+        helper: LanguageModel | None = draft
+        if processors or kept:
+            padding = self.input_ids[0, : self.padding].tolist()
+            rules = rules_of(processors, padding, self.input_ids.device)
+            model = ProcessedModel(target, rules)
+            if processors and draft is not None and draft.vocabulary == target.vocabulary:
+                helper = ProcessedModel(draft, rules)
+        made = controlled(self._made(kind, pair, helper, sampler), pair.costs)
+        self.drafter = made.drafter.name if made.drafter is not None else None
+        if kind.writer is not Source.TARGET and helper is not None:
+            model = helper
+        self.writer = model.name
+        room = int(self.config.max_length) - self.input_ids.shape[1]
+        stops = pair.stop_tokens
+        found = decode(
+            model,
+            made,
+            prompt,
+            max_new_tokens=room,
+            sampler=sampler,
+            stop_tokens=stops,
+            recorder=Recorder(sampler) if self.keep_trace else None,
+        )
+        ids = self.input_ids
+        for step in found:
+            count = 0
+            for token in step.tokens:
+                ids, count = torch.cat([ids, ids.new_tensor([[token]])], -1), count + 1
+                if kept and isinstance(model, ProcessedModel):
+                    self._keep_scores(model, (0, *step.path)[count - 1])
+                if self.streamer is not None:
+                    self.streamer.put(torch.tensor([token]))
+                if bool(self.criteria(ids, tuple(self.scores) or None).all()):
+                    self._end(token in stops, ids.shape[1] - self.input_ids.shape[1] == room)
+                    self.steps.append(_first_tokens(step, count))
+                    yield self.steps[-1]
+                    return
+            self.steps.append(step)
+            yield step
+
+    def _end(self, stopped: bool, full: bool) -> None:
+        self.ending = "stop token" if stopped else "budget" if full else "cancelled"
+
+    def _made(
+        self, kind: type[Method], pair: Pair, draft: LanguageModel | None, sampler: Sampler
+    ) -> Method:
+        generators = pair.candidate_generators
+        if self.candidate_generator is not None:
+            device = self.input_ids.device
+            generators["candidates"] = candidates.anybodys(self.candidate_generator, device)
+        resources = Resources(
+            sampler,
+            draft,
+            pair.stop_tokens,
+            sizing=replace(pair.costs.sizing, draft_reading=0.0),
+            self_draft=pair.self_draft if Need.SELF_DRAFT in kind.needs else None,
+            candidate_generators=generators,
+            foreign_draft=pair.foreign,
+        )
+        try:
+            return methods.create(kind, self.hyperparameters, resources)
+        except InvalidInput as error:
+            raise InvalidInput(_in_python(str(error))) from None
+
+    def _keep_scores(self, model: ProcessedModel, node: int) -> None:
+        assert model.last is not None
+        for rows, kept in ((model.last, self.scores), (model.last.plain, self.logits)):
+            row = torch.tensor(rows.logits(node), dtype=torch.float32, device=self.input_ids.device)
+            kept.append(row[None])
+
+    def _trace(self, pair: Pair, prompt: tuple[int, ...], created: str) -> Trace:
+        """The record of the run; without texts where there is no tokenizer."""
+        tokens = [token for step in self.steps for token in step.tokens]
+        told: dict[str, Any] = {"texts": ()}
+        text = ""
+        if self.tokenizer is not None and self.keep_trace:
+            occurring = sorted({token for step in self.steps for token in step.occurring})
+            pieces = {token: decode_all(self.tokenizer, [token]) for token in occurring}
+            told = {"texts": tuple(split_text(self.tokenizer, tokens)), "pieces": pieces}
+            text = decode_all(self.tokenizer, prompt)
+        return Trace(
+            method=methods.with_preset(self.method)[0].id,
+            hyperparameters=self.hyperparameters.model_dump(),
+            sampling=self.sampling.model_dump(),
+            target=self.writer,
+            draft=self.drafter if self.drafter != self.writer else None,
+            environment=pair.environment,
+            created=created,
+            prompt=Prompt(text, False, prompt),
+            max_new_tokens=int(self.config.max_length) - self.input_ids.shape[1],
+            ending=self.ending,
+            steps=tuple(self.steps),
+            **told,
+        )
+
+
+def _in_python(message: str) -> str:
+    """A message of the command line, said to who calls a function."""
+    message = message.replace("name one with --draft", "pass it as assistant_model")
+    return message.replace("name another draft with --draft", "pass another assistant_model")
+
+
+def _first_tokens(step: Step, count: int) -> Step:
+    """The step, its text cut after so many tokens."""
+    if count == len(step.tokens):
+        return step
+    path = step.path[:count]
+    return replace(step, path=path, target_token=None, judged=step.judged[:count])
+
+
+def _statistics(trace: Trace) -> Statistics:
+    """Derived from the trace."""
+    sources: dict[str, int] = {}
+    for source in metrics.token_sources(trace):
+        sources[source.value] = sources.get(source.value, 0) + 1
+    return Statistics(
+        method=trace.method,
+        new_tokens=len(trace.tokens),
+        steps=len(trace.steps),
+        draft_passes=sum(step.draft_passes for step in trace.steps),
+        acceptance_length=metrics.mean_acceptance_length(trace),
+        acceptance_rate=metrics.proposal_acceptance_rate(trace.steps),
+        seconds=metrics.total_seconds(trace),
+        sources=sources,
+    )

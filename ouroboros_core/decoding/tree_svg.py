@@ -1,0 +1,125 @@
+"""Draws a token tree as SVG text: the pictures of the documentation, and those in a notebook."""
+
+from __future__ import annotations
+
+import unicodedata
+from dataclasses import dataclass, field
+from html import escape
+
+from ouroboros_core.sources import LOOKS
+
+HEIGHT, GAP_X, GAP_Y, MARGIN = 26, 26, 10, 8
+ROOT = "root"
+"""The kind of the node that the tree hangs off: the last token of the context."""
+
+
+@dataclass
+class Node:
+    """A box of the picture; `x` and `y` are known once it is laid out.
+
+    kind      `root`, or the key of a `Look`
+    accepted  drawn thick; what is not is dashed
+    """
+
+    kind: str
+    accepted: bool
+    label: str
+    children: list[Node] = field(default_factory=list)
+    x: float = 0
+    y: float = 0
+
+    @property
+    def text(self) -> str:
+        return self.label if self.kind == ROOT else f"{LOOKS[self.kind].glyph} {self.label}"
+
+    @property
+    def width(self) -> float:
+        return 18 + 7.8 * columns(self.text)
+
+    def walk(self) -> list[Node]:
+        """The node and all below it, a parent before its children."""
+        found, waiting = [], [self]
+        while waiting:
+            node = waiting.pop()
+            found.append(node)
+            waiting += reversed(node.children)
+        return found
+
+
+def columns(text: str) -> int:
+    """Columns that a text takes in a font of one width; letters of East Asia take two."""
+    return sum(1 + (unicodedata.east_asian_width(letter) in "WF") for letter in text)
+
+
+def picture(root: Node, title: str) -> str:
+    """The tree as the text of an SVG file that is legible on light and on dark pages; the first
+    child goes on in the line of its parent."""
+    levels: list[list[Node]] = []
+    _level(root, levels, 0)
+    x: float = MARGIN
+    for level in levels:
+        for node in level:
+            node.x = x
+        x += max(node.width for node in level) + GAP_X
+    rows = _rows(root, 0)
+    size = (x - GAP_X + MARGIN, rows * (HEIGHT + GAP_Y) - GAP_Y + 2 * MARGIN)
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{size[0]:.0f}" height="{size[1]:.0f}" '
+        f'viewBox="0 0 {size[0]:.0f} {size[1]:.0f}" role="img">',
+        f"<title>{escape(title)}</title>",
+        *(_edge(node, child) for node in root.walk() for child in node.children),
+        *(_box(node) for node in root.walk()),
+        "</svg>",
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def _level(node: Node, levels: list[list[Node]], depth: int) -> None:
+    if depth == len(levels):
+        levels.append([])
+    levels[depth].append(node)
+    for child in node.children:
+        _level(child, levels, depth + 1)
+
+
+def _rows(node: Node, first: int) -> int:
+    """Places a branch from a row on; the number of its rows."""
+    node.y = MARGIN + first * (HEIGHT + GAP_Y)
+    used = 0
+    for child in node.children:
+        used += _rows(child, first + used)
+    return max(used, 1)
+
+
+def _tone(node: Node) -> str:
+    return "#6B7280" if node.kind == ROOT else LOOKS[node.kind].colour
+
+
+def _tint(colour: str) -> str:
+    """The colour, mixed with four parts of white."""
+    parts = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
+    return "#" + "".join(f"{(part + 4 * 255) // 5:02x}" for part in parts)
+
+
+def _edge(node: Node, child: Node) -> str:
+    start, end = (node.x + node.width, node.y + HEIGHT / 2), (child.x, child.y + HEIGHT / 2)
+    middle = end[0] - GAP_X / 2
+    curve = f"M{start[0]:.1f} {start[1]} H{middle - 6:.1f} L{middle + 4:.1f} {end[1]} H{end[0]:.1f}"
+    style = (
+        f'stroke="{_tone(child)}" stroke-width="2.5"'
+        if child.accepted
+        else 'stroke="#8a8f98" stroke-width="1.2" stroke-dasharray="4 3"'
+    )
+    return f'<path d="{curve}" fill="none" {style}/>'
+
+
+def _box(node: Node) -> str:
+    dashes = "" if node.accepted else ' stroke-dasharray="4 3"'
+    middle = node.x + node.width / 2
+    return (
+        f'<rect x="{node.x:.1f}" y="{node.y}" width="{node.width:.1f}" height="{HEIGHT}" rx="6" '
+        f'fill="{_tint(_tone(node))}" stroke="{_tone(node)}"{dashes}/>'
+        f'<text x="{middle:.1f}" y="{node.y + 17.5}" text-anchor="middle" font-size="13" '
+        f'font-family="ui-monospace, Menlo, Consolas, monospace" fill="#1a1a1a">'
+        f"{escape(node.text)}</text>"
+    )

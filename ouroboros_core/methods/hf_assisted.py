@@ -1,0 +1,27 @@
+"""transformers' assisted generation, `generate(assistant_model=...)`, step by step (Gante 2023)."""
+
+from __future__ import annotations
+
+from ouroboros_core.hyperparameters import fixed_values
+from ouroboros_core.methods.assisted import Assisted, DraftSettings
+from ouroboros_core.methods.base import Guesser, Shape
+from ouroboros_core.methods.needs import Need
+
+
+class HfAssisted(Assisted):
+    """The draft model's own `generate` writes a chain until it is unsure; the code is
+    transformers' own."""
+
+    id = "hf_assisted"
+    name = "Assisted generation of transformers"
+    paper = "https://huggingface.co/blog/assisted-generation"
+    summary = "What generate(assistant_model=...) proposes, by transformers' own code."
+    order = 200
+    on_map = (Guesser.DRAFT_MODEL, Shape.CHAIN)
+    needs = frozenset({Need.HF_DRAFT})
+    kind = "assisted"
+
+    published = fixed_values(num_tokens=20, schedule="constant", confidence=0.4)
+    """transformers' defaults."""
+
+    Hyperparameters = DraftSettings

@@ -1,0 +1,25 @@
+"""Any candidate generator of transformers, step by step; the generator is given in Python."""
+
+from __future__ import annotations
+
+from ouroboros_core import hyperparameters
+from ouroboros_core.methods.assisted import Assisted
+from ouroboros_core.methods.base import Guesser, Shape
+from ouroboros_core.methods.needs import Need
+
+
+class HfCandidates(Assisted):
+    """The candidates of an object of your own that has `get_candidates`, as transformers calls
+    it."""
+
+    id = "hf_candidates"
+    name = "Any candidate generator of transformers"
+    paper = "https://huggingface.co/docs/transformers/assisted_decoding"
+    summary = "What a CandidateGenerator of your own proposes; given in Python."
+    order = 204
+    on_map = (Guesser.DRAFT_MODEL, Shape.CHAIN)
+    needs = frozenset({Need.CANDIDATES})
+    kind = "candidates"
+
+    class Hyperparameters(hyperparameters.Hyperparameters):
+        """No settings."""

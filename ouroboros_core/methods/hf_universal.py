@@ -1,0 +1,36 @@
+"""transformers' universal assisted generation, `generate(assistant_model=..., tokenizer=...,
+assistant_tokenizer=...)`, step by step (Intel Labs and Hugging Face 2024)."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from ouroboros_core.hyperparameters import fixed_values
+from ouroboros_core.methods.assisted import Assisted, DraftSettings
+from ouroboros_core.methods.base import Guesser, Shape
+from ouroboros_core.methods.needs import Need
+
+
+class HfUniversal(Assisted):
+    """A draft model with a tokenizer of its own writes text, which is translated to the target's
+    tokens; the code is transformers' own."""
+
+    id = "hf_universal"
+    name = "Universal assisted generation of transformers"
+    paper = "https://huggingface.co/blog/universal_assisted_generation"
+    summary = "A draft model of any tokenizer: what generate(assistant_tokenizer=...) proposes."
+    order = 203
+    on_map = (Guesser.DRAFT_MODEL, Shape.CHAIN)
+    needs = frozenset({Need.TRANSLATED})
+    kind = "universal"
+
+    published = fixed_values(num_tokens=20, schedule="constant", confidence=0.4)
+    """transformers' defaults."""
+
+    class Hyperparameters(DraftSettings):
+        num_tokens: int = Field(
+            20,
+            ge=1,
+            le=64,
+            description="Draft tokens of the first step, in the draft's own tokens.",
+        )

@@ -1,0 +1,85 @@
+"""What a method may need besides the target, and what to do where it is missing."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Need(StrEnum):
+    """What a method may need or use besides the target."""
+
+    DRAFT_MODEL = "draft model"
+    HEAD = "EAGLE head"
+    MEDUSA = "Medusa heads"
+    GLIDE = "GliDe draft"
+    PARALLEL = "parallel drafter"
+    CORPUS = "corpus"
+    MEMORY = "memory of earlier runs"
+    EXPECTED_TEXT = "expected text"
+    SELF_DRAFT = "target with skippable layers"
+    GENERATE = "target in transformers"
+    HF_DRAFT = "draft model in transformers"
+    EARLY_EXIT = "target that transformers can end early"
+    TRANSLATED = "draft model of any tokenizer"
+    CANDIDATES = "candidate generator"
+
+    @property
+    def flag(self) -> str:
+        """The command-line option for it."""
+        return _FLAGS[self]
+
+    @property
+    def phrase(self) -> str:
+        """The name with its article, if it is one thing."""
+        if self.value.endswith("heads"):
+            return self.value
+        return f"{'an' if self.value[0] in 'AEIOUe' else 'a'} {self.value}"
+
+
+_FLAGS = {
+    Need.DRAFT_MODEL: "--draft",
+    Need.HEAD: "--head",
+    Need.MEDUSA: "--head",
+    Need.GLIDE: "--head",
+    Need.PARALLEL: "--head",
+    Need.CORPUS: "--corpus",
+    Need.MEMORY: "--memory",
+    Need.EXPECTED_TEXT: "--prediction",
+    Need.SELF_DRAFT: "--target",
+    Need.GENERATE: "--target",
+    Need.HF_DRAFT: "--draft",
+    Need.EARLY_EXIT: "--target",
+    Need.TRANSLATED: "--draft",
+    Need.CANDIDATES: "candidate_generator=, in Python",
+}
+REMEDIES = {
+    Need.DRAFT_MODEL: "name one with --draft",
+    Need.HEAD: "one trained for this target: name one with --head, train one (train eagle)",
+    Need.MEDUSA: "name a folder with --head, train some for this target (train medusa)",
+    Need.GLIDE: "name its folder with --head, train one for this target (train glide)",
+    Need.PARALLEL: "name its folder with --head, train one for this target (train parallel)",
+    Need.CORPUS: "name one with --corpus, make one (sam build)",
+    Need.SELF_DRAFT: "name one with --target, such as Llama, Qwen, Mistral, Gemma, Phi-3 or GPT-2",
+    Need.GENERATE: "name one with --target",
+    Need.HF_DRAFT: "name one with --draft",
+    Need.EARLY_EXIT: "name one with --target, such as Llama, Qwen, Mistral, Gemma or Phi-3",
+    Need.TRANSLATED: "name one with --draft",
+    Need.CANDIDATES: "in Python, give ouroboros_core.generate one as candidate_generator",
+}
+"""What to do where one is missing."""
+
+TRAINED = {Need.MEDUSA: "medusa", Need.GLIDE: "glide", Need.PARALLEL: "parallel"}
+"""Of what is trained for one target, beside the EAGLE head, the kind, as its folder says it."""
+
+
+ASSISTED = {
+    Need.GENERATE: "prompt_lookup",
+    Need.HF_DRAFT: "assisted",
+    Need.EARLY_EXIT: "early_exit",
+    Need.TRANSLATED: "universal",
+    Need.CANDIDATES: "candidates",
+}
+"""Of transformers' own candidate generators, one that is there if the need is met."""
+
+SHARING = {Need.DRAFT_MODEL, Need.HF_DRAFT}
+"""What a draft model with a vocabulary of its own cannot be."""

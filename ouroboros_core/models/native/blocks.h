@@ -1,0 +1,150 @@
+// Weights as a GGUF file stores them: blocks of 32 inputs of an output, a number of 4 or 8 bits for
+// each and a scale or two for all. What comes out of a block is the bfloat16 number nearest to what
+// it stands for, so that the products, and the order in which they are added, are those of weights
+// that are stored in bfloat16.
+//
+// In memory a group holds the blocks of a panel's 32 outputs: first their scales, then for every
+// pair of inputs, of which there are 16, the numbers of outputs 0-15 and those of outputs 16-31.
+// (Blocks.packed in blocks.py makes it.)
+#pragma once
+#include "vectors.h"
+
+constexpr int INPUTS = 32;  // of a block
+typedef uint8_t Bytes __attribute__((vector_size(16)));
+typedef int32_t Whole __attribute__((vector_size(64)));
+
+// 16 bytes as numbers; by name where there is an instruction, since compilers convert one by one.
+INLINE Words bytes(const uint8_t* p) {
+  Bytes v;
+  memcpy(&v, p, sizeof v);
+#if defined(__AVX512F__)
+  return (Words)_mm512_cvtepu8_epi32((__m128i)v);
+#else
+  return __builtin_convertvector(__builtin_convertvector(v, Halves), Words);
+#endif
+}
+INLINE Floats signed_bytes(const uint8_t* p) {
+#if defined(__AVX512F__)
+  Bytes v;
+  memcpy(&v, p, sizeof v);
+  Whole w = (Whole)_mm512_cvtepi8_epi32((__m128i)v);
+#else
+  Whole w = (Whole)(bytes(p) << 24) >> 24;
+#endif
+  return __builtin_convertvector(w, Floats);
+}
+
+INLINE Floats from_half(const uint8_t* p) {  // 16 numbers of IEEE's 16 bits
+  Halves h;
+  memcpy(&h, p, sizeof h);
+#if defined(__AVX512F__)
+  __m256i held;
+  memcpy(&held, &h, sizeof held);
+  return (Floats)_mm512_cvtph_ps(held);
+#else
+  Words w = __builtin_convertvector(h, Words);
+  Words size = (Words)((Floats)((w & 0x7fff) << 13) * 0x1p112f);  // another bias of the exponent
+  return (Floats)(size | (w & 0x8000) << 16);
+#endif
+}
+
+// Scales of 8 outputs, each twice: for the two inputs of a pair.
+INLINE Floats first_twice(Floats v) {
+  return __builtin_shufflevector(v, v, 0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7);
+}
+INLINE Floats last_twice(Floats v) {
+  return __builtin_shufflevector(v, v, 8, 8, 9, 9, 10, 10, 11, 11, 12, 12, 13, 13, 14, 14, 15, 15);
+}
+
+INLINE Words narrowed(Floats first, Floats last) {  // to bfloat16, behind one another
+  Words w;
+#if defined(__AVX512BF16__)
+  __m512bh near = _mm512_cvtne2ps_pbh((__m512)last, (__m512)first);
+  memcpy(&w, &near, sizeof w);
+#else
+  Halves h[2] = {narrowed(first), narrowed(last)};
+  memcpy(&w, h, sizeof w);
+#endif
+  return w;
+}
+
+INLINE Floats nibble(Words w) {  // the lowest 4 bits
+#if defined(__AVX512F__)
+  const Floats sixteen = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+  return (Floats)_mm512_permutexvar_ps((__m512i)w, (__m512)sixteen);
+#else
+  return __builtin_convertvector((Whole)(w & 15), Floats);
+#endif
+}
+
+// The readers of weights, of which a tile is a template:
+//   step   bytes of so many pairs of inputs that are opened at once
+//   pair   of those, the weights of outputs 0-15 (half 0) or 16-31 (half 1)
+
+struct FourBits {  // Q4_1: scale * number + least
+  static constexpr int PAIRS = INPUTS / 2, STEP = 4 * 32 + PAIRS * 32;
+  Floats scale[2][2], least[2][2];
+  const uint8_t* numbers;
+  INLINE void open(FourBits& r, const uint8_t* group) {
+    for (int half = 0; half < 2; half++) {
+      Floats scale = from_half(group + 32 * half), least = from_half(group + 64 + 32 * half);
+      r.scale[half][0] = first_twice(scale), r.scale[half][1] = last_twice(scale);
+      r.least[half][0] = first_twice(least), r.least[half][1] = last_twice(least);
+    }
+    r.numbers = group + 128;
+  }
+  INLINE Words pair(const FourBits& r, int k, int half) {
+    Words both = bytes(r.numbers + 32 * k + 16 * half);
+    return narrowed(madd(nibble(both), r.scale[half][0], r.least[half][0]),
+                    madd(nibble(both >> 4), r.scale[half][1], r.least[half][1]));
+  }
+};
+
+struct EightBits {  // Q8_0: scale * number
+  static constexpr int PAIRS = INPUTS / 2, STEP = 2 * 32 + PAIRS * 64;
+  Floats scale[2][2];
+  const uint8_t* numbers;
+  INLINE void open(EightBits& r, const uint8_t* group) {
+    for (int half = 0; half < 2; half++) {
+      Floats scale = from_half(group + 32 * half);
+      r.scale[half][0] = first_twice(scale), r.scale[half][1] = last_twice(scale);
+    }
+    r.numbers = group + 64;
+  }
+  INLINE Words pair(const EightBits& r, int k, int half) {
+    const uint8_t* p = r.numbers + 64 * k + 32 * half;
+    return narrowed(signed_bytes(p) * r.scale[half][0], signed_bytes(p + 16) * r.scale[half][1]);
+  }
+};
+
+template <class Blocks>
+struct Unpacked {  // the same for many rows: a group becomes bfloat16 once, and is read from there
+  static constexpr int PAIRS = Blocks::PAIRS, STEP = Blocks::STEP;
+  alignas(64) bf16 weights[PAIRS * 64];
+  INLINE void open(Unpacked& r, const uint8_t* group) {
+    Blocks blocks;
+    Blocks::open(blocks, group);
+    for (int k = 0; k < PAIRS; k++)
+      for (int half = 0; half < 2; half++) {
+        Words w = Blocks::pair(blocks, k, half);
+        memcpy(r.weights + 64 * k + 32 * half, &w, sizeof w);
+      }
+  }
+  INLINE Words pair(const Unpacked& r, int k, int half) {
+    Words w;
+    memcpy(&w, r.weights + 64 * k + 32 * half, sizeof w);
+    return w;
+  }
+};
+
+// How many groups of 32 outputs and 32 inputs come to other bfloat16 numbers than those stored.
+template <class Blocks>
+static int64_t differences(const uint8_t* blocks, const bf16* stored, int64_t groups) {
+  int64_t found = 0;
+  Unpacked<Blocks> group;
+  for (int64_t i = 0; i < groups; i++, stored += 32 * INPUTS) {
+    group.open(group, blocks + i * Blocks::STEP);
+    found += memcmp(group.weights, stored, sizeof group.weights) != 0;
+  }
+  return found;
+}

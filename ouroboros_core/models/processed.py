@@ -1,0 +1,144 @@
+"""A language model whose outputs somebody has a say in: a penalty on repetition, words that must
+not occur, a shortest length.
+
+Such a rule changes the scores of the next token by what stands before it, and nothing else. So a
+model with rules is a language model like any other; the loop, the acceptance rules and the trace
+need to know nothing of them. The rules see each node's own text: the context and the tokens on the
+way from the root.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import overload
+
+import numpy as np
+import numpy.typing as npt
+
+from ouroboros_core.interfaces import (
+    Candidates,
+    Evaluation,
+    LanguageModel,
+    Mixture,
+    Superposing,
+)
+from ouroboros_core.tree import TokenTree
+
+Rules = Callable[[Sequence[int], npt.NDArray[np.floating]], npt.NDArray[np.floating]]
+"""From a text, token ids, and the logits [vocabulary] after it, to the scores [vocabulary] by which
+the next token is chosen. It must depend on nothing else, and not write into the logits."""
+
+
+class ProcessedEvaluation:
+    """The outputs after the nodes of a tree, the rules applied: `argmax`, `confidence` and `logits`
+    are those that the next token is chosen by, each computed when it is asked for.
+
+    What a method learns several candidates from, `likeliest` and `scored`, is the model's own.
+    """
+
+    def __init__(
+        self, evaluation: Evaluation, context: tuple[int, ...], tree: TokenTree, rules: Rules
+    ) -> None:
+        self.plain = evaluation
+        self.likeliest, self.scored = evaluation.likeliest, evaluation.scored
+        self.context, self._tree, self._rules = context, tree, rules
+        self._rows: dict[int, npt.NDArray[np.floating]] = {}
+
+    def argmax(self) -> Sequence[int]:
+        return _Choices(self, self._tree)
+
+    def confidence(self, node: int, token: int) -> float:
+        scores = self.logits(node).astype(np.float64)
+        if token >= len(scores):
+            return 0.0
+        weights = np.exp(scores - scores.max())
+        return float(weights[token] / weights.sum())
+
+    def confidences(self, asked: Sequence[tuple[int, int]]) -> list[float]:
+        return [self.confidence(node, token) for node, token in asked]
+
+    def logits(self, node: int) -> npt.NDArray[np.floating]:
+        if node not in self._rows:
+            written = (self._tree.tokens[one] for one in self._tree.path_to(node))
+            text = (*self.context, *written)
+            self._rows[node] = self._rules(text, self.plain.logits(node))
+        return self._rows[node]
+
+
+class _Choices(Sequence[int]):
+    """The token with the largest score after each node, -1 after a silent one."""
+
+    def __init__(self, evaluation: ProcessedEvaluation, tree: TokenTree) -> None:
+        self._evaluation, self._tree = evaluation, tree
+
+    @overload
+    def __getitem__(self, node: int) -> int: ...
+    @overload
+    def __getitem__(self, node: slice) -> list[int]: ...
+    def __getitem__(self, node: int | slice) -> int | list[int]:
+        if isinstance(node, slice):
+            return [self[one] for one in range(*node.indices(len(self)))]
+        if node in self._tree.silent:
+            return -1
+        return int(self._evaluation.logits(node).argmax())
+
+    def __len__(self) -> int:
+        return len(self._tree)
+
+    def __iter__(self) -> Iterator[int]:
+        return (self[node] for node in range(len(self)))
+
+
+class ProcessedModel:
+    """A LanguageModel with rules (see the module); everything else is the model's."""
+
+    def __init__(self, model: LanguageModel, rules: Rules) -> None:
+        self.model = model
+        self.rules = rules
+        self.name, self.max_length = model.name, model.max_length
+        self.forget, self.reserve = model.forget, model.reserve
+        self.last: ProcessedEvaluation | None = None
+        """The outputs that were asked for last."""
+
+    @property
+    def passes(self) -> int:
+        return self.model.passes
+
+    @passes.setter
+    def passes(self, count: int) -> None:
+        self.model.passes = count
+
+    @property
+    def rows(self) -> int:
+        return self.model.rows
+
+    @rows.setter
+    def rows(self, count: int) -> None:
+        self.model.rows = count
+
+    @property
+    def vocabulary(self) -> int:
+        return self.model.vocabulary
+
+    def prefill(self, context: Sequence[int], candidates: int = 0) -> Candidates:
+        return self.model.prefill(context, candidates)
+
+    def plain(self, context: Sequence[int]) -> npt.NDArray[np.floating]:
+        return self.rules(context, self.model.plain(context))
+
+    def evaluate(self, context: Sequence[int], tree: TokenTree) -> ProcessedEvaluation:
+        found = self.model.evaluate(context, tree)
+        self.last = ProcessedEvaluation(found, tuple(context), tree, self.rules)
+        return self.last
+
+    def extend(self, evaluation: Evaluation, tree: TokenTree) -> ProcessedEvaluation:
+        assert isinstance(evaluation, ProcessedEvaluation)
+        found = self.model.extend(evaluation.plain, tree)
+        self.last = ProcessedEvaluation(found, evaluation.context, tree, self.rules)
+        return self.last
+
+    def superpose(self, evaluation: Evaluation, mixture: Mixture) -> Evaluation:
+        """The model's own outputs: behind a mixture there is no text that the rules could see."""
+        assert isinstance(self.model, Superposing)
+        plain = evaluation.plain if isinstance(evaluation, ProcessedEvaluation) else evaluation
+        return self.model.superpose(plain, mixture)

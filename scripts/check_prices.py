@@ -1,0 +1,330 @@
+"""Checks `what-if` in two ways: against the recorded runs, and against what papers publish.
+
+    python -m scripts.check_prices --runs      # every recorded run, priced with costs of the others
+    python -m scripts.check_prices --papers    # speedups published for known GPUs and models
+    python -m scripts.check_prices --fit       # bandwidth and FLOPS of this CPU, for machines.json
+
+A recorded run does not hold what passes cost where it was made. They are fitted to the other runs
+of the same target, so that no run is checked with its own times: of the target's passes the median
+seconds by rows, of a drafter's a line through the means of its runs, of a prompt the median seconds
+per token. The machine was not always equally fast: all are multiplied by the pace of the minute,
+which the plain run beside each run tells.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from statistics import median
+
+import numpy as np
+
+from ouroboros_core.adaptive.cost_model import PassCosts
+from ouroboros_core.decoding import machines, metrics
+from ouroboros_core.decoding.trace import Trace
+from ouroboros_core.decoding.what_if import (
+    Measured,
+    ModelSize,
+    Roofline,
+    Work,
+    price,
+    price_work,
+    skipping,
+    work_of,
+)
+from visualize import gallery
+
+FEWEST = 3
+"""Passes over a number of rows, to say what it costs."""
+GOAL = 0.10
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A recorded run: measured and modelled seconds, and speedup over the plain run beside it."""
+
+    name: str
+    measured: float
+    modelled: float
+    speedup: float
+    modelled_speedup: float
+
+    @property
+    def error(self) -> float:
+        """Of the seconds: modelled / measured - 1."""
+        return self.modelled / self.measured - 1
+
+
+def recorded() -> list[str]:
+    """The recorded runs that have a plain run beside them."""
+    return [name for name in gallery.runs() if gallery.baseline(name) is not None]
+
+
+def pace(plain: Trace) -> float:
+    """Median seconds of a plain pass."""
+    return median(step.seconds.verify for step in plain.steps)
+
+
+def target_costs(others: Sequence[str]) -> PassCosts:
+    """Median seconds of the target's passes by rows, in plain passes of the minute; never fewer for
+    more rows."""
+    found: defaultdict[int, list[float]] = defaultdict(list)
+    reading = []
+    for name in others:
+        run, plain = gallery.trace(name), gallery.baseline(name)
+        assert plain is not None
+        unit = pace(plain)
+        for step in (*run.steps, *plain.steps):
+            found[step.width].append(step.seconds.verify / unit)
+        reading.append(plain.steps[0].seconds.prefill / len(plain.prompt.tokens) / unit)
+    known = sorted(rows for rows, taken in found.items() if len(taken) >= FEWEST)
+    seconds = tuple(accumulate((median(found[rows]) for rows in known), max))
+    return PassCosts(tuple(known), seconds, reading=median(reading))
+
+
+def draft_costs(run: Trace, others: Sequence[str]) -> PassCosts | None:
+    """What a drafter's pass costs over one row, and each row more: least squares over the steps of
+    all other runs that have it, sampled or greedy alike; None where there is no other one."""
+    known = []
+    for name in others:
+        other, plain = gallery.trace(name), gallery.baseline(name)
+        assert plain is not None
+        if (other.draft, _sampled(other)) != (run.draft, _sampled(run)):
+            continue
+        for step, work in zip(other.steps, work_of(other), strict=True):
+            if work.draft_passes:
+                more = work.draft_passes * (work.draft_rows - 1)
+                known.append((work.draft_passes, more, step.seconds.draft / pace(plain)))
+    if not known:
+        return None
+    table = np.array(known)
+    (first, slope), *_ = np.linalg.lstsq(table[:, :2], table[:, 2], rcond=None)
+    slope = max(0.0, float(slope))
+    return PassCosts((1, 32), (float(first), float(first) + 31 * slope))
+
+
+def _sampled(run: Trace) -> bool:
+    return bool(run.sampling["temperature"])
+
+
+def scaled(costs: PassCosts, unit: float) -> PassCosts:
+    """Costs in plain passes as seconds."""
+    return costs.part(unit)
+
+
+def check(name: str) -> Checked | None:
+    """A recorded run, priced with what the other runs of its target cost; None where no other run
+    has its drafter."""
+    run, plain = gallery.trace(name), gallery.baseline(name)
+    assert plain is not None
+    others = [one for one in recorded() if one != name and gallery.trace(one).target == run.target]
+    unit = pace(plain)
+    target = target_costs(others)
+    draft = target.part(machines.kept_share(run)) if skipping(run) else draft_costs(run, others)
+    if draft is None and any(step.draft_passes for step in run.steps):
+        return None
+    priced = price(
+        run,
+        Measured(scaled(target, unit)),
+        Measured(scaled(draft, unit)) if draft else None,
+    )
+    measured = metrics.decode_seconds(run)
+    speed = metrics.decode_seconds(plain) * len(run.tokens) / len(plain.tokens) / measured
+    return Checked(name, measured, priced.decode_seconds, speed, priced.decode_speedup)
+
+
+def runs() -> list[str]:
+    """The table of all recorded runs, in Markdown."""
+    lines = [
+        "| recorded run | measured | modelled | error | measured speedup | modelled speedup |",
+        "|---|---:|---:|---:|---:|---:|",
+    ]
+    checked = [check(name) for name in recorded()]
+    found = [one for one in checked if one is not None]
+    for one in found:
+        lines.append(
+            f"| {one.name} | {one.measured:.2f} s | {one.modelled:.2f} s | {one.error:+.0%} | "
+            f"{one.speedup:.2f} | {one.modelled_speedup:.2f} |"
+        )
+    near = sum(abs(one.error) <= GOAL for one in found)
+    middle = median(abs(one.error) for one in found)
+    lines += ["", f"{near} of {len(found)} within {GOAL:.0%}; the median error is {middle:.1%}."]
+    if missing := len(checked) - len(found):
+        lines[-1] += f" {missing} cannot be checked: no other run has their drafter."
+    return lines
+
+
+def fit() -> list[str]:
+    """Bandwidth from passes over one row, FLOPS from the widest ones, of the larger model."""
+    size = machines.model("qwen2.5-1.5b")
+    found: defaultdict[int, list[float]] = defaultdict(list)
+    for name in recorded():
+        run, plain = gallery.trace(name), gallery.baseline(name)
+        if machines.known_as(run.target) == "qwen2.5-1.5b" and plain is not None:
+            for step in (*run.steps, *plain.steps):
+                found[step.width].append(step.seconds.verify)
+    wide = [2 * size.parameters * rows / median(found[rows]) for rows in found if rows >= 12]
+    return [
+        f"bandwidth {size.weight_bytes / median(found[1]):.3g} bytes/s",
+        f"FLOPS {median(wide):.3g}/s over passes of 12 rows and more",
+    ]
+
+
+EAGER = 0.98e-3
+"""Fixed seconds of a layer where Python launches every kernel: gpt-fast's authors report 25.5
+tokens/s for Llama-7B before they compile it (pytorch.org/blog/accelerating-generative-ai-2), 39.2
+ms a pass, of which reading its weights takes 7.8; the rest by 32 layers."""
+TEXT = 500
+"""Tokens of the context in which a paper's steps are priced."""
+BENCH = "Spec-Bench"
+T5 = ModelSize("T5-XXL decoder", 24 * 226.5e6 + 131.6e6, 24, 64, 64, 131.6e6)
+T5_SMALL = ModelSize("T5-small decoder", 8 * 2.75e6 + 16.4e6, 8, 6, 64, 16.4e6)
+"""Of an encoder-decoder model a pass uses the decoder alone; T5 v1.1's configurations."""
+SHAPES = {
+    "EAGLE-2": (60, 6, 10),
+    "EAGLE": (26, 5, 5),
+    "speculative": (6, 5, 1),
+    "prompt lookup": (11, 0, 1),
+    "Medusa-1": (64, 1, 1),
+    "REST": (64, 0, 1),
+    "lookahead": (57, 0, 1),
+}
+"""Rows of the target's pass, draft passes and rows of each, by the settings that Spec-Bench runs
+the methods with; of `speculative` five drafted tokens are taken."""
+REPORTED = {
+    ("rtx-3090", "vicuna-7b"): {
+        "EAGLE-2": (4.36, 2.25),
+        "EAGLE": (3.57, 2.16),
+        "speculative": (2.29, 1.83),
+        "prompt lookup": (1.74, 1.55),
+        "Medusa-1": (2.32, 1.44),
+        "REST": (1.63, 1.32),
+        "lookahead": (1.65, 1.08),
+    },
+    ("a100", "vicuna-7b"): {
+        "EAGLE": (3.61, 2.29),
+        "speculative": (2.28, 1.49),
+        "prompt lookup": (1.73, 1.59),
+        "Medusa-1": (2.32, 1.78),
+        "REST": (1.82, 1.48),
+        "lookahead": (1.66, 1.27),
+    },
+    ("a100", "vicuna-13b"): {
+        "EAGLE": (3.64, 2.34),
+        "speculative": (2.18, 1.49),
+        "prompt lookup": (1.68, 1.48),
+        "Medusa-1": (2.39, 1.75),
+        "REST": (1.82, 1.38),
+        "lookahead": (1.63, 1.22),
+    },
+    ("a100", "vicuna-33b"): {
+        "EAGLE": (3.39, 2.47),
+        "speculative": (2.01, 1.61),
+        "prompt lookup": (1.55, 1.42),
+        "Medusa-1": (2.33, 1.79),
+        "REST": (1.80, 1.48),
+        "lookahead": (1.61, 1.24),
+    },
+}
+"""Mean accepted tokens, which count the target's own, and overall speedup, by machine and model:
+Spec-Bench's leaderboard (github.com/hemingkx/Spec-Bench, Leaderboard.md)."""
+LEVIATHAN = ((7, 0.75, 3.4), (7, 0.62, 2.6), (5, 0.65, 3.1), (5, 0.53, 2.3))
+"""Draft length, acceptance rate and speedup of T5-XXL with T5-small on a TPU v4 (Leviathan et al.,
+arXiv 2211.17192, table 2): translation at temperatures 0 and 1, then summaries at both."""
+
+
+@dataclass(frozen=True)
+class Reported:
+    """A published speedup, and what it was measured with."""
+
+    method: str
+    machine: str
+    target: ModelSize
+    draft: ModelSize | None
+    shape: tuple[int, int, int]
+    tokens: float
+    speedup: float
+    source: str
+
+    def modelled(self, layer_seconds: float) -> float:
+        """Speedup over plain decoding, prefill left out, at a fixed cost of each layer."""
+        machine = replace(machines.machine(self.machine), layer_seconds=layer_seconds)
+        rows, passes, draft_rows = self.shape
+        work = [Work(rows, self.tokens, TEXT, passes, draft_rows)]
+        # Many equal steps, so that the tokens that they emit are a whole number.
+        draft = Roofline(machine, self.draft) if self.draft else None
+        return price_work(work * 100, TEXT, Roofline(machine, self.target), draft).decode_speedup
+
+
+def drafter(method: str, target: ModelSize) -> ModelSize | None:
+    """What drafts, in Spec-Bench."""
+    if method.startswith("EAGLE"):
+        return target.head
+    if method == "Medusa-1":
+        hidden = target.output_parameters / 32000
+        heads = 4 * (hidden**2 + target.output_parameters)
+        return replace(target, name="four heads", parameters=heads, layers=1)
+    return machines.model("vicuna-68m") if method == "speculative" else None
+
+
+def reported() -> list[Reported]:
+    """All published speedups that come with tokens per step, a machine and a model."""
+    found = [
+        Reported(
+            method,
+            machine,
+            machines.model(model),
+            drafter(method, machines.model(model)),
+            SHAPES[method],
+            *numbers,
+            BENCH,
+        )
+        for (machine, model), rows in REPORTED.items()
+        for method, numbers in rows.items()
+    ]
+    for gamma, alpha, speedup in LEVIATHAN:
+        tokens = metrics.expected_tokens(alpha, gamma)
+        shape = (gamma + 1, gamma, 1)
+        source = "Leviathan et al."
+        row = Reported("speculative", "tpu-v4", T5, T5_SMALL, shape, tokens, speedup, source)
+        found.append(row)
+    return found
+
+
+def papers() -> list[str]:
+    """The table of published speedups, in Markdown."""
+    lines = [
+        "| method | model | machine | source | tokens a step | published | modelled, compiled | "
+        "modelled, eager |",
+        "|---|---|---|---|---:|---:|---:|---:|",
+    ]
+    ratios = []
+    for row in reported():
+        machine = machines.machine(row.machine)
+        compiled = row.modelled(machine.layer_seconds)
+        ratios.append(compiled / row.speedup)
+        eager = "–" if row.machine == "tpu-v4" else f"{row.modelled(EAGER):.2f}"
+        lines.append(
+            f"| {row.method} | {row.target.name} | {machine.name} | {row.source} | "
+            f"{row.tokens:.2f} | {row.speedup:.2f} | {compiled:.2f} | {eager} |"
+        )
+    low, high = min(ratios), max(ratios)
+    told = f"{median(ratios):.2f} in the median, {low:.2f} to {high:.2f}"
+    return [*lines, "", f"Modelled, compiled / published: {told}."]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    for name in ("runs", "papers", "fit"):
+        parser.add_argument(f"--{name}", action="store_true")
+    arguments = parser.parse_args()
+    for name, table in (("runs", runs), ("papers", papers), ("fit", fit)):
+        if getattr(arguments, name):
+            print("\n".join(table()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,112 @@
+"""Targets over several devices and several processes. Oracle: plain decoding by the whole model in
+this process."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from ouroboros_core import methods
+from ouroboros_core.cli import main
+from ouroboros_core.decoding.generation import Generation, Task
+from ouroboros_core.decoding.trace_io import read_trace
+from ouroboros_core.errors import InvalidInput
+from ouroboros_core.loading import sharding
+from ouroboros_core.loading.pairs import load_pair
+from ouroboros_core.loading.weights import load_model
+from ouroboros_core.models.native import build
+from ouroboros_core.sampling import Sampling
+from tests import ROOT, tiny
+from tests.folders import save
+
+COUNT = 24
+PROMPT = "the cat sat on the mat. the cat"
+
+
+def whole(folder: str) -> Any:
+    """The model in one piece."""
+    return load_model(folder, torch.float32, torch.device("cpu"), None).eval()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("method", "temperature"), [("union", "0"), ("speculative", "0.8")], ids=["union", "sampled"]
+)
+def test_two_processes_that_share_a_target_write_its_text_and_one_of_them_speaks(
+    method: str, temperature: str, tmp_path: Path
+) -> None:
+    """`union` sizes its trees by what passes cost, which both processes have to time alike."""
+    target, draft = save(tmp_path / "target"), save(tmp_path / "draft", seed=1)
+    start = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    command = ["-m", "ouroboros_core", "generate", "--device-map", "tp", "--device", "cpu"]
+    command += ["--target", target, "--draft", draft, "--dtype", "float32", "--raw"]
+    command += ["--method", method, "--temperature", temperature, "--seed", "3"]
+    command += ["--max-new-tokens", str(COUNT), "--prompt", PROMPT]
+    done = subprocess.run(
+        [*start, *command, "--json", str(tmp_path / "trace.json")],
+        cwd=ROOT,
+        env={**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache"), build.SWITCH: "0"},
+        capture_output=True,
+        text=True,
+        timeout=900,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    trace = read_trace((tmp_path / "trace.json").read_bytes())
+    sampling = Sampling(temperature=float(temperature), seed=3)
+    tokens, stops = trace.prompt.tokens, frozenset({3, 4})
+    assert list(trace.tokens) == tiny.plain(whole(target), tokens, COUNT, sampling, stops)
+    assert trace.environment.device == "cpu x 2"
+    assert done.stdout == trace.text + "\n", "the other process is silent"
+
+
+def test_a_target_with_a_layer_elsewhere_writes_the_same(tmp_path: Path) -> None:
+    """By accelerate; where there is one device, the other place is the disk."""
+    target, draft = save(tmp_path / "target"), save(tmp_path / "draft", seed=1)
+    parts = ("model.embed_tokens", "model.layers.0", "model.norm", "model.rotary_emb", "lm_head")
+    spread = {**dict.fromkeys(parts, "cpu"), "model.layers.1": "disk"}
+    pair = load_pair(target, draft, device="cpu", dtype="float32", device_map=spread)
+    assert pair.target.model.model.layers[1].mlp.up_proj.weight.is_meta, "its weights are not here"
+    kind = methods.get("speculative")
+    task = Task(PROMPT, kind.id, kind.Hyperparameters(), max_new_tokens=COUNT, chat=False)
+    trace = Generation(pair, task).run()
+    plain = tiny.plain(whole(target), trace.prompt.tokens, COUNT, stop=pair.stop_tokens)
+    assert list(trace.tokens) == plain
+
+
+@pytest.mark.parametrize(("free", "device_map"), [(10**6, "auto"), (10**12, None), (None, None)])
+def test_a_target_is_spread_where_it_does_not_fit_on_a_gpu(
+    free: int | None, device_map: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The GPU's memory is told; None: there is no GPU."""
+    monkeypatch.setattr(sharding, "free_memory", lambda _: free)
+    source = {"pretrained_model_name_or_path": save(tmp_path / "target")}
+    device = torch.device("cpu" if free is None else "cuda")
+    assert sharding.spread(source, torch.float32, device) == device_map
+
+
+def test_processes_share_what_they_can_and_say_what_they_cannot(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with pytest.raises(InvalidInput, match="needs at least 2 processes, got 1: start them"):
+        load_pair("some/model", device="cpu", device_map="tp")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(InvalidInput, match="the embedded one is small: name one with --target"):
+        load_pair(device="cpu", device_map="tp")
+    with pytest.raises(InvalidInput, match="leave --head out"):
+        load_pair("some/model", head="some/head", device="cpu", device_map="tp")
+    with pytest.raises(InvalidInput, match="weights in safetensors, not quantised"):
+        load_pair("some/model", device="cpu", device_map="tp", quantize="4bit")
+
+
+def test_a_command_that_shares_out_prompts_does_not_share_a_target(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["bench", "--target", "some/model", "--device-map", "tp"]) == 2
+    assert "is for generate, whose processes all run one prompt, got" in capsys.readouterr().err

@@ -1,0 +1,81 @@
+"""All passes of all methods on a GPU that is pretended (`tests/pretended.py`): nothing lies on the
+processor, no dtypes are mixed, and a step waits for the device as often as it has to and no more.
+
+Oracle: the text that the same models write on the processor.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from functools import cache
+from typing import Any
+
+import pytest
+
+from ouroboros_core import methods
+from tests import ROOT
+
+pytestmark = pytest.mark.slow
+
+SET_UP = 3
+"""Waits while a head is laid out, once."""
+CANDIDATES_OF_PASSES = {"ngram", "token_recycling", "sam", "union"}
+"""What asks of a target's pass for its choices and then for its likeliest tokens."""
+CANDIDATES_OF_DRAFTS = {"cape", "graph", "superposed", "eagle2", "medusa"}
+"""What asks of a draft's pass for tokens and scores: two lists."""
+UNSURE = {"autoregressive", "cape", "graph", "superposed", "eagle2", "medusa"}
+"""What never asks of a draft's pass how sure the draft is of its tokens; the others ask once."""
+
+
+@cache
+def pretended(*arguments: str) -> Any:
+    """In a process of its own, because a backend of torch is renamed for good."""
+    command = [sys.executable, "-m", "tests.pretended", *arguments]
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=280, check=False
+    )
+    assert done.returncode == 0, done.stderr[:3000]
+    return json.loads(done.stdout)
+
+
+def test_the_pretended_device_finds_what_a_gpu_would() -> None:
+    found = pretended("faults")
+    assert "lie on the processor" in found["left behind"]
+    assert "lie on the processor" in found["index left behind"]
+    assert "mixes" in found["dtypes"]
+    waiting = {name for name, what in found.items() if what == "waits"}
+    assert waiting == {"item", "int", "if", "list", "copy", "nonzero", "mask"}
+    assert found["nothing"] == "runs on"
+
+
+def check(method: str, ran: Any) -> None:
+    steps, drafts, waits = ran["steps"], ran["drafts"], dict(ran["waits"])
+    assert ran["there"] == ran["here"]
+    twice = method in CANDIDATES_OF_PASSES  # and once of the prompt
+    lists = steps + (steps + 1) * twice
+    lists += drafts * (1 + (method in CANDIDATES_OF_DRAFTS))
+    lists += drafts * (method not in UNSURE)
+    assert waits.pop("tolist") <= lists, ran
+    assert waits.pop("item", 0) <= (method == "eagle2"), ran
+    assert sum(waits.values()) <= SET_UP, ran
+
+
+OURS = [method for method in sorted(methods.available()) if not method.startswith("hf_")]
+"""How often transformers' own candidate generators wait is theirs."""
+
+
+@pytest.mark.parametrize("method", OURS)
+def test_a_method_writes_the_same_there_and_waits_no_more_than_it_asks(method: str) -> None:
+    check(method, pretended("compact")[method])
+
+
+@pytest.mark.parametrize("method", ["autoregressive", "speculative", "union"])
+def test_transformers_own_passes_wait_no_more(method: str) -> None:
+    check(method, pretended("transformers", "autoregressive", "speculative", "union")[method])
+
+
+@pytest.mark.parametrize("method", ["speculative", "union", "eagle2"])
+def test_passes_in_fixed_shapes_wait_no_more(method: str) -> None:
+    check(method, pretended("static", "speculative", "union", "eagle2")[method])

@@ -1,0 +1,41 @@
+"""The animated picture of the README, as it ships."""
+
+from __future__ import annotations
+
+from dataclasses import astuple
+from typing import Any
+
+from PIL import Image
+
+from ouroboros_core.locations import assets
+from scripts.screenshots import FRAME, MOST_BYTES
+from visualize import gallery
+from visualize.tabs.generate import RECORDED
+
+PICTURE = assets() / "screenshots" / "watch.gif"
+
+
+def test_the_animated_picture_is_small_and_plays_at_the_speed_of_the_run() -> None:
+    """The oracle is the trace: from its first step to its last it takes as long."""
+    assert PICTURE.stat().st_size <= MOST_BYTES
+    picture: Any
+    with Image.open(PICTURE) as picture:
+        assert picture.size == FRAME
+        assert 24 <= picture.n_frames <= 40
+        shown = []
+        for frame in range(picture.n_frames - 1):
+            picture.seek(frame)
+            shown.append(picture.info["duration"] / 1000)
+    steps = gallery.trace(RECORDED).steps
+    played = sum(sum(astuple(step.seconds)) for step in steps[1:])
+    assert abs(sum(shown) - played) < 0.25 * played
+
+
+def test_its_first_frame_is_of_the_page_with_text() -> None:
+    """A page that was not drawn yet is of one colour where the text and the sentence stand."""
+    with Image.open(PICTURE) as picture:
+        first: Any = picture.convert("L")
+    for box in ((50, 300, 740, 440), (50, 610, 450, 632)):
+        darkest, lightest = first.crop(box).getextrema()
+        assert darkest < 100, box
+        assert lightest > 240, box

@@ -1,0 +1,151 @@
+"""What `pip install` gives: the wheel holds what the page and the command line need, and is the
+same wherever it is built."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from scripts import fresh
+from tests import ROOT
+from tests.folders import save
+
+pytestmark = pytest.mark.slow
+
+LARGEST = 40_000_000
+"""Bytes of the wheel."""
+SHIPPED = {
+    "ouroboros_core": "ouroboros_core",
+    "visualize": "visualize",
+    "assets": "ouroboros_core/assets",
+}
+
+
+def sources(*folders: str) -> list[str]:
+    """What is in git or could be: all but what is ignored."""
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--"]
+    found = subprocess.run(
+        [*command, *folders], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    return [name for name in found.stdout.split("\0") if (ROOT / name).is_file()]
+
+
+def build(checkout: Path, out: Path) -> Path:
+    command = [sys.executable, "-m", "build", "--no-isolation", "--wheel", "--outdir", str(out)]
+    subprocess.run([*command, str(checkout)], check=True, capture_output=True, timeout=120)
+    return next(out.glob("*.whl"))
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build(ROOT, tmp_path_factory.mktemp("dist"))
+
+
+def test_the_wheel_holds_every_file_of_packages_and_assets_and_is_small(
+    wheel: Path,
+) -> None:
+    names = set(zipfile.ZipFile(wheel).namelist())
+    wanted = {
+        name.replace(folder, inside, 1)
+        for folder, inside in SHIPPED.items()
+        for name in sources(folder)
+        if not name.startswith("assets/screenshots/")
+    }
+    assert wanted - names == set()
+    top = {name.split("/")[0] for name in names}
+    assert {name for name in top if not name.endswith(".dist-info")} == {
+        "ouroboros_core",
+        "visualize",
+    }
+    assert wheel.stat().st_size < LARGEST
+
+
+def test_equal_sources_make_equal_bytes_whatever_the_time_the_folder_and_the_umask(
+    wheel: Path, tmp_path: Path
+) -> None:
+    copy = tmp_path / "elsewhere"
+    for name in [*sources(*SHIPPED), "pyproject.toml", "README.md", "LICENSE", ".gitignore"]:
+        (copy / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(ROOT / name, copy / name)
+        os.utime(copy / name, (1_000_000_000, 1_000_000_000))
+        (copy / name).chmod(0o600)
+    assert build(copy, tmp_path / "dist").read_bytes() == wheel.read_bytes()
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of programs of an environment with the wheel; what it needs is this one's."""
+    folder = tmp_path_factory.mktemp("environment")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
+    python = folder / "bin" / "python"
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", str(python)]
+    subprocess.run([*pip, "install", "--quiet", "--no-deps", str(wheel)], check=True, timeout=120)
+    home = next(folder.glob("lib/*/site-packages"))
+    beside = [one for one in sys.path if one.endswith("site-packages")]
+    (home / "beside.pth").write_text("\n".join(beside))
+    return folder / "bin"
+
+
+def ask(program: Path, *arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    bare = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    return subprocess.run(
+        [str(program), *arguments],
+        cwd=folder,
+        env=bare,
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+
+
+def test_the_command_works_in_an_empty_folder(installed: Path, tmp_path: Path) -> None:
+    where = ask(
+        installed / "python", "-c", "import ouroboros_core as o; print(o.__file__)", folder=tmp_path
+    )
+    assert Path(where.stdout.strip()).is_relative_to(installed.parent), where
+    listed = ask(installed / "ouroboros", "methods", folder=tmp_path)
+    assert listed.returncode == 0 and "ouroboros: " in listed.stdout, listed.stderr
+    told = ask(installed / "ouroboros", "generate", "--no-such-flag", folder=tmp_path)
+    assert "ouroboros generate --help" in told.stderr
+
+
+@pytest.mark.embedded
+def test_text_is_written_in_an_empty_folder(installed: Path, tmp_path: Path) -> None:
+    said = ask(
+        *(installed / "ouroboros", "generate", "--prompt", "Count to five."),
+        *("--max-new-tokens", "8"),
+        folder=tmp_path,
+    )
+    assert said.returncode == 0 and said.stdout.strip(), said.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.embedded
+def test_the_page_is_served_out_of_an_empty_folder(installed: Path, tmp_path: Path) -> None:
+    fresh.serve(installed / "python", fresh.PACKAGE, tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_bench_sweep_and_train_work_in_an_empty_folder(installed: Path, tmp_path: Path) -> None:
+    """With a tiny pair from elsewhere, one prompt and a few tokens."""
+    target = save(tmp_path / "target")
+    folder = tmp_path / "empty"
+    folder.mkdir()
+    pair = ("--target", target, "--draft", save(tmp_path / "draft", seed=1), "--dtype", "float32")
+    few = ("--device", "cpu", "--limit", "1", "--max-new-tokens", "4")
+    asked = [
+        ("bench", "--methods", "speculative", *pair, *few),
+        ("sweep", "--method", "speculative", "--grid", "gamma=1,2", *pair, *few),
+        ("train", "--help"),
+    ]
+    for arguments in asked:
+        said = ask(installed / "ouroboros", *arguments, folder=folder)
+        assert said.returncode == 0 and said.stdout.strip(), said.stderr
+    assert list(folder.iterdir()) == []

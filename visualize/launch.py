@@ -1,0 +1,97 @@
+"""The page over HTTP: its routes, its limits, and how it starts and ends. The flags are those of
+`ouroboros serve`."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from visualize.server import lent  # before torch  # isort: skip
+
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from fastapi.routing import APIRoute
+from starlette.middleware import Middleware
+
+from ouroboros_core.loading.allowed import PairChoice
+from visualize import page
+from visualize.components.fonts import FONTS_PATH, font
+from visualize.components.modules import module, modules_path
+from visualize.components.plot_view import PLOTLY, library
+from visualize.server.limits import PUBLIC, Limits
+from visualize.server.models import Models
+from visualize.server.runner import Runner
+from visualize.server.service import Gate, Packed, malformed, write_log
+
+LENT = lent.ZERO
+"""Whether the GPU belongs to others, so that nothing is computed while the models are loaded."""
+
+
+def health(runner: Runner) -> JSONResponse:
+    """For monitoring: 200 while the page serves, 503 if the models could not be loaded."""
+    state = runner.models.health
+    return JSONResponse({"status": state}, 503 if state == "failed" else 200)
+
+
+def launch(
+    load: Callable[[PairChoice], Any],
+    choices: Sequence[PairChoice],
+    *,
+    host: str,
+    port: int,
+    public: bool,
+    max_queue: int,
+) -> None:
+    """Serve the page until SIGTERM or Ctrl-C.
+
+    load       makes a Pair of one of the choices
+    choices    the pairs that visitors may choose, the first of which is loaded at once
+    public     for strangers: see `visualize.server.limits`
+    max_queue  runs that may wait
+
+    Ends the process with a message where the page cannot be served there.
+    """
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    write_log()
+    limits = PUBLIC if public else Limits()
+    runner = Runner(Models(load, choices, own=limits.own_models), limits, max_queue)
+    blocks = page.build(runner, max_queue)
+    runner.models.start()
+    try:
+        _launch(blocks, runner, host, port, max_queue)
+    except OSError as error:
+        if "empty port" not in str(error):
+            sys.exit(f"error: the page cannot be served on {host}, port {port}: {error}")
+        sys.exit(f"error: port {port} is taken; choose another, as in --port {port + 1}")
+    print(f"The page is on http://{host}:{port}", flush=True)
+    try:
+        blocks.block_thread()
+    finally:
+        blocks.close(verbose=False)
+
+
+def _launch(blocks: Any, runner: Runner, host: str, port: int, max_queue: int) -> None:
+    routes = [
+        APIRoute("/healthz", partial(health, runner)),
+        APIRoute(f"/{PLOTLY}", library),
+        APIRoute(f"/{modules_path()}/{{name}}", module),
+        APIRoute(f"/{FONTS_PATH}/{{name}}", font),
+    ]  # there from the first answer on
+    between = [Middleware(Gate), Middleware(Packed)]
+    more = {
+        "routes": routes,
+        "middleware": between,
+        "exception_handlers": {RequestValidationError: malformed},
+    }
+    blocks.launch(
+        server_name=host,
+        server_port=port,
+        prevent_thread_lock=True,
+        quiet=True,
+        app_kwargs=more,
+        max_threads=40 + max_queue,
+        **page.launch_options(),
+    )

@@ -1,0 +1,148 @@
+"""The page put together: header, tabs and addresses, theme and styles. It computes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import gradio as gr
+
+from visualize import palette
+from visualize.components.address import Addresses, PageHeader
+from visualize.components.fonts import faces
+from visualize.components.modules import preloaded
+from visualize.server.endpoint import add_endpoint
+from visualize.server.models import Models
+from visualize.server.runner import Runner
+from visualize.tabs.drafts import DraftsPanel
+from visualize.tabs.generate import GeneratePanel
+from visualize.tabs.learn import LearnPanel
+from visualize.tabs.play import PlayPanel
+from visualize.tabs.proof import ProofPanel
+from visualize.tabs.race import RacePanel
+from visualize.tabs.results import ResultsPanel
+from visualize.tabs.sweep import SweepPanel
+from visualize.tabs.traces import WATCH, TracesPanel
+
+PLACES = {WATCH: "Watch", "race": "Race", "learn": "Learn", "lab": "Lab"}
+"""The labels of the places by their ids, which their addresses name, in their order."""
+LAB = {
+    "sweep": "Sweep",
+    "results": "Results",
+    "proof": "Proof",
+    "play": "Be the draft",
+    "runs": "Recorded runs",
+    "drafts": "Drafts and models",
+}
+"""The labels of what lies in the Lab, likewise; each has an address of its own."""
+ADDRESSES = Addresses(tuple(PLACES), dict.fromkeys(LAB, "lab"))
+FIRST = (
+    "address",
+    "token_view",
+    "ask_view",
+    "method_cards",
+    "link_view",
+    "save_view",
+    "details_view",
+    "plot_view",
+)
+"""The modules of what the page shows at first."""
+SESSIONS = 200
+"""Visitors whose runs are kept; the oldest is forgotten when there are more."""
+
+
+def theme() -> Any:
+    """Fonts that ship with the page: nothing is fetched from elsewhere."""
+    base = gr.themes.Default(
+        primary_hue="blue",
+        neutral_hue="slate",
+        font=["Inter", "system-ui", "sans-serif"],
+        font_mono=["JetBrains Mono", "ui-monospace", "Menlo", "monospace"],
+    )
+    return base.set(
+        body_text_color_subdued="*neutral_600",
+        body_text_color_subdued_dark="*neutral_400",
+        block_info_text_color="*neutral_600",
+        block_info_text_color_dark="*neutral_400",
+        block_label_text_color="*neutral_600",
+        block_title_text_color="*neutral_700",
+        button_primary_background_fill="*primary_600",
+        button_primary_background_fill_hover="*primary_700",
+    )
+
+
+def build(runner: Runner, max_queue: int) -> gr.Blocks:
+    """The page, not yet launched; of runs so many may wait."""
+    with gr.Blocks(
+        title="Ouroboros: speculative decoding, seen token by token",
+        analytics_enabled=False,
+        fill_width=True,
+    ) as page:
+        with gr.Row(elem_classes="ouro-top"):
+            header = PageHeader(ADDRESSES)
+            pair = choose_pair(runner.models)
+        with gr.Tabs(elem_classes="ouro-places") as places:
+            watch, race, learn, lab = (gr.Tab(label, id=tab) for tab, label in PLACES.items())
+            with watch:
+                panel = GeneratePanel(runner, pair)
+            with race:
+                RacePanel(runner, pair)
+            with learn:
+                LearnPanel()
+            with lab, gr.Tabs(elem_classes="ouro-lab") as pages:
+                swept, results, proof, game, runs, drafts = (
+                    gr.Tab(label, id=tab) for tab, label in LAB.items()
+                )
+                with swept:
+                    sweep = SweepPanel(runner, panel, places)
+                with results:
+                    ResultsPanel()
+                with proof:
+                    ProofPanel(runner, pair)
+                with game:
+                    PlayPanel(runner, pair)
+                with runs:
+                    TracesPanel(panel, places, runs)
+                with drafts:
+                    DraftsPanel()
+        add_endpoint(runner)
+        shown = (watch, race, learn, lab, swept, results, proof, game, runs, drafts)
+        opened = dict(zip((*PLACES, *LAB), shown, strict=True))
+        address_tabs(page, header, (places, pages), opened)
+        panel.attach_loading(page)
+        sweep.attach(page)
+    return page.queue(max_size=max_queue)
+
+
+def address_tabs(
+    page: gr.Blocks, header: PageHeader, tabs: Sequence[Any], each: Mapping[str, Any]
+) -> None:
+    """Open what the address names, and write into the address what is open; all of it in the
+    browser."""
+    here: dict[str, Any] = {"fn": None, "api_visibility": "private", "show_progress": "hidden"}
+    for name, tab in each.items():
+        tab.select(js=ADDRESSES.opened(name), **here)
+    for event in (page.load, header.go):
+        event(js=ADDRESSES.named(), outputs=list(tabs), **here)
+
+
+def choose_pair(models: Models) -> Any:
+    """Where a visitor chooses the models, for all tabs; hidden where there is no choice."""
+    names = list(models.choices)
+    shown = models.own or len(models.choices) > 1
+    more: dict[str, Any] = {
+        "visible": shown,
+        "allow_custom_value": models.own,
+        "elem_id": "pair",
+        "min_width": 0,
+        "show_label": False,
+        "container": False,
+    }
+    return gr.Dropdown(names, value=models.first, label="Models", **more)
+
+
+def launch_options() -> dict[str, Any]:
+    """What belongs to launch() in Gradio 6: theme, styles, no traffic to anybody."""
+    head = f"{faces()}\n{preloaded(*FIRST, 'kept')}"
+    shown = {"theme": theme(), "css": palette.style(), "head": head, "footer_links": []}
+    return {**shown, "show_error": True, "run_history": False, "state_session_capacity": SESSIONS}

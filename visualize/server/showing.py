@@ -1,0 +1,325 @@
+"""What the page is sent of a run or a race while it goes on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator, Sequence
+from typing import TYPE_CHECKING
+
+from ouroboros_core.benchmark.protocol import Measured
+from ouroboros_core.words import counted
+from visualize import elsewhere, figures, views
+from visualize.server.updates import (
+    Charts,
+    Compared,
+    Comparing,
+    Finished,
+    LaneFinished,
+    Progress,
+    RaceProgress,
+    RaceUpdate,
+    Started,
+    View,
+    Written,
+)
+
+if TYPE_CHECKING:
+    from ouroboros_core.decoding.equality import Divergence
+    from ouroboros_core.decoding.generation import Generation
+    from ouroboros_core.decoding.trace import Step, Trace
+    from ouroboros_core.lookup.memory import Memory
+
+TEXT_INTERVAL = 1 / 16
+TEXT_PAUSE, CHART_PAUSE = 0.02, 0.12
+"""No clock runs meanwhile: so that sending an update, and on one's own machine drawing it, slows no
+step down."""
+STATUS_INTERVAL = 1 / 2
+METHOD = 1
+"""The lane of a run's method; that of plain decoding is 0."""
+
+
+def draw_anew(steps: int, drawn: int) -> bool:
+    """Whether charts of the first `drawn` steps are to be redrawn: once there are twice as many,
+    so that all drawings of a run together send and cost about twice what the last one does."""
+    return steps >= max(4, 2 * drawn)
+
+
+def silently(generation: Generation) -> Generator[Comparing, None, Trace]:
+    """A run that is not shown. A generator, so that Stop reaches it."""
+    due = 0.0
+    for _ in generation:
+        now = time.monotonic()
+        if now >= due:
+            due = now + STATUS_INTERVAL
+            yield Comparing()
+    return generation.trace()
+
+
+def _lane_progress(
+    view: View, generation: Generation, number: int, count: int
+) -> Generator[RaceProgress, None, None]:
+    """Generates a lane; says that it begins, and then as often as the text is to move which steps
+    are new. No clock runs meanwhile, and a pause follows, as in a run."""
+    lane = f"Lane {number + 1} of {count}, {view['names'][number]}"
+    sent, due = 0, 0.0
+
+    def progress(status: str) -> RaceProgress:
+        steps = views.steps_view(
+            generation.steps,
+            generation.texts,
+            generation.task.sampling,
+            generation.piece,
+            sent,
+        )
+        more = {"lane": number, "from": sent, "steps": steps, "status": f"{lane}: {status}"}
+        return RaceProgress({**view, "seq": time.time_ns(), **more})
+
+    yield progress("reading the prompt …")
+    for _ in generation:
+        now = time.monotonic()
+        if now < due:
+            continue
+        due = now + TEXT_INTERVAL
+        passes = len(generation.steps)
+        done = counted(len(generation.texts), "token")
+        yield progress(f"{done} in {passes} forward {'pass' if passes == 1 else 'passes'}")
+        sent = passes
+        time.sleep(TEXT_PAUSE)
+
+
+class Race:
+    """Makes the updates of a race: of a lane while it runs in the first round, and of all behind
+    every round."""
+
+    def __init__(self, view: View, generations: Sequence[Generation]) -> None:
+        self._view, self._generations = view, generations
+        self._traces: list[Trace] = []
+        self._differences: list[Divergence | None] = []
+
+    def run(self, number: int, lane: int) -> Generator[RaceUpdate, None, Trace]:
+        """A lane of a round, for `protocol.measure`."""
+        shown, count = self._generations[lane], len(self._generations)
+        if number:
+            return (yield from silently(type(shown)(shown.pair, shown.task)))
+        yield from _lane_progress(self._view, shown, lane, count)
+        trace = shown.trace()
+        self._traces.append(trace)
+        self._differences.append(judge(shown, trace, self._traces[0]) if lane else None)
+        known = Measured.once(*self._traces)
+        status = f"Lane {lane + 1} of {count} has run."
+        yield LaneFinished(trace, self._view | self._lanes(known) | {"status": status})
+        return trace
+
+    def measured(self, found: Measured) -> RaceProgress:
+        """A round has ended, and perhaps the race."""
+        lanes = self._lanes(found)
+        if found.more:
+            status = f"All lanes have run; {found.doing} …"
+        elif any(lane["busy"] for lane in lanes["lanes"]):
+            status = (
+                "All lanes have run; this is the replay. The machine was busy meanwhile: press "
+                "Race to measure again."
+            )
+        else:
+            status = "All lanes have run; this is the replay."
+        over = {"done": not found.more, "play": not found.more}
+        return RaceProgress(self._view | lanes | over | {"status": status})
+
+    def _lanes(self, found: Measured) -> View:
+        """The lanes that have run, with their medians; what is replayed is what was seen."""
+        runs = [found.run(lane) for lane in range(len(self._traces))]
+        runs = [
+            run if same_steps(run, seen) else seen
+            for run, seen in zip(runs, self._traces, strict=True)
+        ]
+        lanes = [
+            views.lane_view(name, run, runs[0], difference, found.speedup(lane))
+            | {"modelled": elsewhere.clocks(run)}
+            for lane, (name, run, difference) in enumerate(
+                zip(self._view["names"], runs, self._differences, strict=False)
+            )
+        ]
+        return {"seq": time.time_ns(), "lanes": lanes}
+
+
+class Live:
+    """Makes the updates of one run; of steps, those that were not sent yet."""
+
+    def __init__(self, generation: Generation, name: str, charts: bool) -> None:
+        self.generation, self._name, self._charts = generation, name, charts
+        self._seq, self._sent = 1, 0
+
+    def started(self, memory: Memory | None) -> Started:
+        begun, task = self.generation.trace(), self.generation.task
+        title = views.describe(
+            begun.method, begun.hyperparameters, begun.target, begun.draft, begun.corpus
+        )
+        view = {
+            "run": self._name,
+            "badge": views.LIVE,
+            "title": title,
+            "prompt": task.prompt,
+            "chat": task.chat,
+            "seq": self._seq,
+            "from": 0,
+            "steps": [],
+            "status": "Reading the prompt …",
+            "tiles": [],
+        }
+        charts = dict.fromkeys(growing(()), figures.empty("The first step is under way."))
+        return Started(self._name, begun, memory, view, charts)
+
+    def progress(self) -> Generator[Progress, None, None]:
+        """Generates; an update as often as the text is to move, and a pause behind it where there
+        are charts."""
+        steps, due, drawn = self.generation.steps, 0.0, 0
+        for _ in self.generation:
+            now = time.monotonic()
+            if now < due:
+                continue
+            due = now + TEXT_INTERVAL
+            charts: Charts = {}
+            if self._charts and draw_anew(len(steps), drawn):
+                drawn = len(steps)
+                charts = growing(steps)
+            yield self._new_steps(charts)
+            if self._charts:
+                time.sleep(CHART_PAUSE if charts else TEXT_PAUSE)
+
+    def _new_steps(self, charts: Charts) -> Progress:
+        generation = self.generation
+        tokens = counted(len(generation.texts), "token")
+        status = f"Step {len(generation.steps)}: {tokens}"
+        self._seq += 1
+        view = {
+            "run": self._name,
+            "seq": self._seq,
+            "from": self._sent,
+            "steps": views.steps_view(
+                generation.steps,
+                generation.texts,
+                generation.task.sampling,
+                generation.piece,
+                self._sent,
+            ),
+            "status": status,
+        }
+        steps, texts, pieces = _grown(generation, self._sent)
+        self._sent = len(generation.steps)
+        return Progress(steps, texts, pieces, view, charts)
+
+    def written(self) -> Written:
+        trace = self.generation.trace()
+        self._seq += 1
+        view = views.run_view(
+            trace,
+            None,
+            run=self._name,
+            seq=self._seq,
+            badge_text=views.LIVE,
+            start=self._sent,
+        )
+        self._sent = len(trace.steps)
+        view |= {
+            "status": f"{view['status']}. Now plain decoding, to compare with …",
+            "done": False,
+        }
+        return Written(trace, view, growing(trace.steps) if self._charts else {})
+
+    def compared(self, found: Measured) -> Compared:
+        """The speedup so far, while another round is measured."""
+        trace, baseline, difference = self._shown(found)
+        assert baseline is not None
+        self._seq += 1
+        speedup = found.speedup(METHOD)
+        view = views.run_view(
+            trace,
+            baseline,
+            run=self._name,
+            seq=self._seq,
+            badge_text=views.LIVE,
+            difference=difference,
+            start=self._sent,
+            speedup=speedup,
+        )
+        doing = f"{found.doing[0].upper()}{found.doing[1:]}"
+        view |= {"status": f"{view['status']}. {doing} …", "notices": [], "done": False}
+        return Compared(trace, baseline, difference, speedup, view)
+
+    def finished(self, found: Measured | None, memory: Memory | None) -> Finished:
+        """found: None where the run is not compared."""
+        trace, baseline, difference = self._shown(found)
+        speedup = found.speedup(METHOD) if found else None
+        view = views.run_view(
+            trace,
+            baseline,
+            run=self._name,
+            seq=self._seq + 1,
+            badge_text=views.LIVE,
+            difference=difference,
+            live=True,
+            speedup=speedup,
+        )
+        charts = all_charts(trace, baseline) if self._charts else {}
+        return Finished(trace, baseline, difference, memory, view, charts, speedup)
+
+    def _shown(self, found: Measured | None) -> tuple[Trace, Trace | None, Divergence | None]:
+        """The two runs of the median speedup and how their texts differ; the run that was seen,
+        where the other one took other steps."""
+        seen = self.generation.trace()
+        if found is None:
+            return seen, None, None
+        baseline, trace = found.middle(METHOD).traces
+        trace = trace if same_steps(trace, seen) else seen
+        return trace, baseline, judge(self.generation, trace, baseline)
+
+
+def same_steps(trace: Trace, other: Trace) -> bool:
+    """Whether two runs wrote the same tokens in the same steps; their seconds are their own."""
+    return [step.tokens for step in trace.steps] == [step.tokens for step in other.steps]
+
+
+def _grown(
+    generation: Generation, start: int
+) -> tuple[tuple[Step, ...], tuple[str, ...], dict[int, str]]:
+    """Steps from `start` on, the texts of their tokens, and the pieces of all tokens that occur in
+    them."""
+    steps = tuple(generation.steps[start:])
+    count = sum(len(step.tokens) for step in steps)
+    pieces = {token: generation.piece(token) for step in steps for token in step.occurring}
+    return steps, tuple(generation.texts[len(generation.texts) - count :]), pieces
+
+
+def judge(generation: Generation, trace: Trace, baseline: Trace) -> Divergence | None:
+    """The first difference from plain decoding, where the two ought to be equal."""
+    from ouroboros_core.decoding.equality import divergence
+
+    return (
+        divergence(generation.pair.target, trace, baseline)
+        if generation.repeats_plain_text
+        else None
+    )
+
+
+def growing(steps: Sequence[Step]) -> Charts:
+    """The chart that grows with a run; the others are drawn at its end."""
+    return {"acceptance": figures.acceptance_length(steps)}
+
+
+def all_charts(trace: Trace, baseline: Trace | None) -> Charts:
+    """The charts of a finished run."""
+    speedup = (
+        figures.speedup_by_token(trace, baseline)
+        if baseline is not None and trace.steps
+        else figures.empty("There is no plain run to compare with.")
+    )
+    return {
+        **growing(trace.steps),
+        "choices": figures.choices(trace.steps),
+        "pool": figures.pool_growth(trace.steps),
+        "time": figures.tokens_against_time(trace, baseline),
+        "speedup": speedup,
+        "where": figures.time_breakdown(trace, baseline),
+        "positions": figures.acceptance_by_position(trace),
+        "even": figures.break_even(trace, baseline),
+    }

@@ -1,0 +1,67 @@
+"""Methods and their settings in the words of a reader, not by the names they have in code."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ouroboros_core import methods
+from ouroboros_core.hyperparameters import AUTO
+from ouroboros_core.hyperparameters import read_settings as read_given
+
+SETTINGS = {
+    "gamma": "draft length",
+    "max_ngram": "longest n-gram",
+    "min_ngram": "shortest n-gram",
+    "max_suffix": "longest suffix",
+    "min_suffix": "shortest suffix",
+    "n_predicts": "tokens copied",
+    "num_tokens": "tokens copied",
+    "top_k_suffixes": "candidate suffixes",
+}
+"""Of settings whose name says too little; the others are said as they are called."""
+
+PUBLISHED = "as published"
+"""Said of settings that are those of the method's paper."""
+
+
+def setting(name: str) -> str:
+    """A setting as it stands in a sentence."""
+    return SETTINGS.get(name, name.replace("_", " ").replace("ngram", "n-gram"))
+
+
+def method(name: str) -> str:
+    """The name of a method by its id; the id itself where this program has no such method."""
+    kind = methods.available().get(name)
+    return name if kind is None else kind.name
+
+
+def run(name: str, settings: Mapping[str, Any]) -> str:
+    """A method with its settings: `Speculative decoding, draft length 4`. Those that the method
+    decides by itself come last; switches are left out, but for what the name must say."""
+    kind = methods.available().get(name)
+    published = kind is not None and kind.published and dict(kind.published) == dict(settings)
+    parts = [method(name), PUBLISHED] if published else [method(name)]
+    if settings.get(methods.EXTENDED) is True:
+        parts.append(methods.EXTENDED)
+    return ", ".join([*parts, *_listed(settings)])
+
+
+def lane(name: str, written: str) -> str:
+    """A method with what a visitor has written of its settings: `published, gamma=2`."""
+    preset, given = methods.split_preset(written)
+    parts = [method(name), PUBLISHED] if preset == "published" else [method(name)]
+    return ", ".join([*parts, *_listed(read_given(given))])
+
+
+def _listed(settings: Mapping[str, Any]) -> list[str]:
+    """Each setting with its value; at the end, in one, those that are 'auto'."""
+    shown = {key: value for key, value in settings.items() if not isinstance(value, bool)}
+    listed = [f"{setting(key)} {_value(value)}" for key, value in shown.items() if value != AUTO]
+    automatic = [setting(key) for key, value in shown.items() if value == AUTO]
+    return [*listed, f"{' and '.join(automatic)} auto"] if automatic else listed
+
+
+def _value(value: Any) -> str:
+    """A value, which may be the id of a method."""
+    return method(value).replace("_", " ") if isinstance(value, str) else str(value)
