@@ -651,6 +651,41 @@ class _Nothing:
         return []
 
 
+class Reading:
+    """A head on a clock: its first pass reads the text, which takes longer than a level of four;
+    both take twice as long behind another pass than behind their own."""
+
+    name, vocabulary, max_length, passes, rows = "head", 1000, 10_000, 0, 0
+
+    def __init__(self, clock: Clock) -> None:
+        self.clock, self.seen = clock, -1
+
+    def evaluate(self, context: Any, tree: TokenTree) -> Any:
+        cold = self.seen != self.clock.made
+        self.seen = self.clock.made
+        self.clock.now += 0.003 if cold else 0.0015
+        return self
+
+    def extend(self, evaluation: Any, tree: TokenTree) -> Any:
+        self.clock.now += 0.001 + 0.0001 * (len(tree) - 1)
+        return self
+
+    def scored(self, nodes: Any, k: int) -> list[Any]:
+        return []
+
+    forget = Clock.forget
+
+
+def test_a_head_is_timed_behind_the_targets_pass_and_its_reading_pass_may_be_the_longest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    target: Any = Clock(monkeypatch, lambda rows: 0.005)
+    head: Any = Reading(target)
+    costs = profiler.measure(target, None, head).head
+    assert costs is not None and costs.rows == profiler.HEAD_ROWS == (1, 4, 8)
+    assert costs.seconds == pytest.approx((0.003, 0.0014, 0.0018))
+
+
 def test_the_least_time_of_a_pass_counts_and_fewer_rows_never_count_as_dearer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
