@@ -22,9 +22,10 @@ constexpr int MOST = 12;  // rows of a panel that have their sums in registers
 constexpr int QUERIES = 8, MIXED = 6;
 #else
 constexpr int MOST = 3;
-constexpr int QUERIES = 4, MIXED = 2;
+constexpr int QUERIES = 4, MIXED = 3;
 #endif
-constexpr int FEW = 3;  // rows for which blocks are read without being laid out as bfloat16
+// Rows for which blocks are read without being laid out as bfloat16.
+constexpr int FEW = NATIVE == LANES ? 3 : 0;
 
 // ---- what Python hands over (decoder.py has the same fields) ----
 
@@ -142,12 +143,44 @@ struct Stored {  // bfloat16, a pair of inputs at a time
     memcpy(&w, r.weights + 2 * PANEL * half, sizeof w);
     return w;
   }
+  INLINE const uint8_t* words(const Stored& r, int) { return r.weights; }
 };
+
+// The next one in parts of sixteen.
+template <int M, class Reader>
+static void part_tile(const Matrix& w, int panel, const float* x, float* out) {
+  constexpr int PARTS = PANEL / NATIVE;
+  Part sums[M][PARTS] = {};
+  int64_t steps = w.inner / (2 * Reader::PAIRS);
+  const uint8_t* weights = w.panels + panel * steps * Reader::STEP;
+  Reader reader;
+  for (int64_t k = 0; steps--; weights += Reader::STEP) {
+    Reader::open(reader, weights);
+    for (int pair = 0; pair < Reader::PAIRS; pair++, k += 2) {
+#pragma GCC unroll 8
+      for (int i = 0; i < PARTS; i++) {
+        PartWords both;
+        memcpy(&both, Reader::words(reader, pair) + 4 * NATIVE * i, sizeof both);
+        Part even = (Part)(both << 16), odd = (Part)(both & 0xffff0000u);
+#pragma GCC unroll 3
+        for (int m = 0; m < M; m++) {
+          const float* row = x + m * w.inner + k;
+          sums[m][i] = madd(row[1], odd, madd(row[0], even, sums[m][i]));
+        }
+      }
+    }
+  }
+#pragma GCC unroll 3
+  for (int m = 0; m < M; m++)
+#pragma GCC unroll 8
+    for (int i = 0; i < PARTS; i++) store(out + PANEL * m + NATIVE * i, sums[m][i]);
+}
 
 // The sums of M rows; Reader says where the weights come from.
 template <class T, int M, class Reader>
 static void tile(const Matrix& w, int panel, const T* x, float* out) {
   using N = Number<T>;
+  if constexpr (IN_PARTS<T>) return part_tile<M, Reader>(w, panel, x, out);
   Floats sums[M][2] = {};
   int64_t steps = w.inner / (2 * Reader::PAIRS);
   const uint8_t* weights = w.panels + panel * steps * Reader::STEP;
@@ -286,9 +319,53 @@ static void lay_values(const T* const* tokens, int64_t head, T* out) {
         }
 }
 
+// The next two in parts of sixteen.
+template <int N>
+static void part_score(const float* const* q, const float* keys, int64_t head, float* const* out) {
+  constexpr int PARTS = LANES / NATIVE;
+  Part sums[N][PARTS] = {};
+  for (int64_t d = 0; d < head; d++, keys += LANES)
+#pragma GCC unroll 4
+    for (int i = 0; i < PARTS; i++) {
+      Part key = part(keys + NATIVE * i);
+#pragma GCC unroll 8
+      for (int n = 0; n < N; n++) sums[n][i] = madd(q[n][d], key, sums[n][i]);
+    }
+#pragma GCC unroll 8
+  for (int n = 0; n < N; n++)
+#pragma GCC unroll 4
+    for (int i = 0; i < PARTS; i++) store(out[n] + NATIVE * i, sums[n][i]);
+}
+template <int N>
+static void part_mix(const float* const* weights, const float* values, int blocks, int64_t head,
+                     float* const* sums) {
+  constexpr int PARTS = LANES / NATIVE;
+  for (int64_t d = 0; d < head; d += LANES) {
+    Part held[N][PARTS];
+#pragma GCC unroll 8
+    for (int n = 0; n < N; n++)
+#pragma GCC unroll 4
+      for (int i = 0; i < PARTS; i++) held[n][i] = part(sums[n] + d + NATIVE * i);
+    for (int token = 0; token < blocks * LANES; token++) {
+      const float* v = values + (token & ~1) * head + 2 * d + (token & 1) * LANES;
+#pragma GCC unroll 4
+      for (int i = 0; i < PARTS; i++) {
+        Part value = part(v + NATIVE * i);
+#pragma GCC unroll 8
+        for (int n = 0; n < N; n++) held[n][i] = madd(weights[n][token], value, held[n][i]);
+      }
+    }
+#pragma GCC unroll 8
+    for (int n = 0; n < N; n++)
+#pragma GCC unroll 4
+      for (int i = 0; i < PARTS; i++) store(sums[n] + d + NATIVE * i, held[n][i]);
+  }
+}
+
 // Products of `N` queries with 16 keys.
 template <class T, int N>
 static void score(const T* const* q, const T* keys, int64_t head, float* const* out) {
+  if constexpr (IN_PARTS<T>) return part_score<N>(q, keys, head, out);
   Floats sums[N] = {};
   for (int64_t d = 0; d < head; d += 2) {
     auto pair = Number<T>::pair(keys + LANES * d);
@@ -302,6 +379,7 @@ static void score(const T* const* q, const T* keys, int64_t head, float* const* 
 template <class T, int N>
 static void mix(const T* const* weights, const T* values, int blocks, int64_t head,
                 float* const* sums) {
+  if constexpr (IN_PARTS<T>) return part_mix<N>(weights, values, blocks, head, sums);
   for (int64_t d = 0; d < head; d += 2 * LANES) {
     Floats held[N][2];
 #pragma GCC unroll 6

@@ -50,6 +50,42 @@ INLINE Floats madd(Floats a, Floats b, Floats c) {
 #endif
 }
 
+// As many numbers as one instruction takes. Compilers keep sixteen in memory where no register
+// holds them, so the innermost loops are written in these.
+#if defined(__AVX512F__)
+constexpr int NATIVE = LANES;
+#elif defined(__AVX__)
+constexpr int NATIVE = 8;
+#else
+constexpr int NATIVE = 4;
+#endif
+typedef float Part __attribute__((vector_size(4 * NATIVE)));
+typedef uint32_t PartWords __attribute__((vector_size(4 * NATIVE)));
+
+INLINE Part part(const float* p) {
+  Part v;
+  memcpy(&v, p, sizeof v);
+  return v;
+}
+#if !defined(__AVX512F__)
+INLINE void store(float* p, Part v) { memcpy(p, &v, sizeof v); }
+#endif
+INLINE Part madd(float a, Part b, Part c) {  // as madd of sixteen
+  Part each = Part{} + a;
+#if defined(__AVX512F__)
+  return (Part)_mm512_fmadd_ps((__m512)each, (__m512)b, (__m512)c);
+#elif defined(__FMA__)
+  return (Part)_mm256_fmadd_ps((__m256)each, (__m256)b, (__m256)c);
+#elif defined(__aarch64__)
+  return vfmaq_f32(c, each, b);
+#else
+  return each * b + c;
+#endif
+}
+// Whether a loop over numbers of type T is written in parts of sixteen.
+template <class T>
+constexpr bool IN_PARTS = NATIVE < LANES && sizeof(T) == sizeof(float);
+
 INLINE Floats largest(Floats a, Floats b) {
 #if defined(__AVX512F__)
   return (Floats)_mm512_max_ps((__m512)a, (__m512)b);

@@ -44,8 +44,9 @@ def test_the_largest_columns_are_those_that_torch_finds(
     some = [4, 0]
     ids, scores = found.scored(some, k)
     assert ids.tolist() == logits[some].topk(k).indices.tolist()
-    expected = logits[some].float().log_softmax(-1).gather(1, torch.tensor(ids).long())
-    torch.testing.assert_close(torch.from_numpy(scores), expected, atol=2e-6, rtol=1e-6)
+    # In float32 torch itself is further off where a processor has no AVX-512.
+    exact = logits[some].double().log_softmax(-1).gather(1, torch.tensor(ids).long())
+    torch.testing.assert_close(torch.from_numpy(scores).double(), exact, atol=4e-6, rtol=0)
 
 
 CHECKED = r"""
