@@ -182,6 +182,7 @@ def _guess() -> Chapter:
         {"at": verified, "spot": ".ouro-tree [data-node]"},
         {"at": _at(step, "commit"), "spot": _span(step, " .ouro-token")},
         {"at": _at(step, "commit"), "spot": f"{LENGTH}, {SAVED}"},
+        {"at": drafted, "spot": _span(step)},
     ]
     question = {
         "kind": "predict",
