@@ -46,7 +46,7 @@ types: .venv/ready-dev
 # nature - distributions, training, fresh environments, soak, every corner of the page - are those of `make check`.
 TESTED := not exact and not slow
 unit: setup browser
-	OMP_NUM_THREADS=1 $(PYTHON) -m pytest -m "$(TESTED) and not served" --numprocesses auto --dist loadfile
+	OMP_NUM_THREADS=1 $(PYTHON) -m pytest -m "$(TESTED) and not served" --numprocesses auto --dist loadfile --no-loadscope-reorder
 	$(PYTHON) -m pytest -m "$(TESTED) and served"
 
 test: lint types unit

@@ -49,9 +49,22 @@ def serves(module: ModuleType) -> bool:
     )
 
 
+LONGEST = (
+    *("test_methods", "test_distribution", "test_contributing", "test_native", "test_training"),
+    *("test_embedded", "test_multi_candidate", "test_benchmark", "test_pretended", "test_notebook"),
+)
+"""Files whose tests take minutes, those first that take the most: begun late, one of them would
+keep a single process busy at the end."""
+
+
+def _turn(item: pytest.Item) -> int:
+    return LONGEST.index(item.path.stem) if item.path.stem in LONGEST else len(LONGEST)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The page and a browser need all cores: tests that have them, and the others of a module that
-    starts them, run one at a time."""
+    """The longest files first. The page and a browser need all cores: tests that have them, and the
+    others of a module that starts them, run one at a time."""
+    items.sort(key=_turn)
     for item in items:
         if isinstance(item, pytest.Function) and (
             serves(item.module) or FIXTURES & set(item.fixturenames)

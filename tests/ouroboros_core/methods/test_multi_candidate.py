@@ -121,8 +121,10 @@ def test_the_emitted_token_has_exactly_the_targets_probability(seed: int, count:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("rule", ["rejection", "block"])
-@pytest.mark.parametrize("config", ["2,2", "1,2,1", "3,1,1"])
+@pytest.mark.parametrize(
+    ("rule", "config"),
+    [("rejection", "2,2"), ("block", "2,2"), ("rejection", "1,2,1"), ("block", "3,1,1")],
+)
 def test_drafted_corrected_and_bonus_tokens_follow_the_target(rule: str, config: str) -> None:
     """Counts by place in the step and by the two tokens before, which are all that the target's
     probabilities depend on."""
