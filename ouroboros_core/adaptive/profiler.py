@@ -143,8 +143,8 @@ def measure(
     seconds: float = SECONDS,
 ) -> Costs:
     """Time the passes of a pair, in about so many seconds. More rows never count as cheaper than
-    fewer, nor a longer context than a shorter one. What drafts is timed behind a pass of the
-    target, as it runs."""
+    fewer, but behind a head's first row, nor a longer context than a shorter one. What drafts is
+    timed behind a pass of the target, as it runs."""
     lengths = _lengths(target, draft)
     trained = [head, *(heads or {}).values()]
     (near, spread), (far, _) = (
@@ -205,12 +205,12 @@ def _at(
     spread = max(statistics.median(times) / min(times) for times in taken[: len(TARGET_ROWS)])
     found = [min(times) for times in taken]
     result = []
-    for number, (rows, timed) in enumerate(plans):
+    for rows, timed in plans:
         mine, found = found[: len(timed)], found[len(timed) :]
-        # A head's first pass reads the text, too: it may well take longer than a wider one.
-        apart = mine[:1] if number >= 2 else []
-        rest = mine[len(apart) :]
-        result.append((rows, (*apart, *tuple(accumulate(reversed(rest), min))[::-1])))
+        # A head's pass over one row reads the text, too: it may well take longer than a wider one.
+        alone = 1 if rows is HEAD_ROWS else 0
+        wider = [*accumulate(reversed(mine[alone:]), min)][::-1]
+        result.append((rows, (*mine[:alone], *wider)))
     return result, spread
 
 

@@ -135,7 +135,9 @@ struct Unpacked {  // the same for many rows: a group becomes bfloat16 once, and
     memcpy(&w, r.weights + 64 * k + 32 * half, sizeof w);
     return w;
   }
-  INLINE const uint8_t* words(const Unpacked& r, int k) { return (const uint8_t*)(r.weights + 64 * k); }
+  INLINE const uint8_t* words(const Unpacked& r, int k) {
+    return (const uint8_t*)(r.weights + 64 * k);
+  }
 };
 
 // How many groups of 32 outputs and 32 inputs come to other bfloat16 numbers than those stored.

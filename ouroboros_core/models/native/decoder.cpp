@@ -146,7 +146,7 @@ struct Stored {  // bfloat16, a pair of inputs at a time
   INLINE const uint8_t* words(const Stored& r, int) { return r.weights; }
 };
 
-// The next one in parts of sixteen.
+// The same as `tile` below, for processors whose registers hold fewer than sixteen numbers.
 template <int M, class Reader>
 static void part_tile(const Matrix& w, int panel, const float* x, float* out) {
   constexpr int PARTS = PANEL / NATIVE;
@@ -319,7 +319,7 @@ static void lay_values(const T* const* tokens, int64_t head, T* out) {
         }
 }
 
-// The next two in parts of sixteen.
+// The same as `score` and `mix` below, for such processors.
 template <int N>
 static void part_score(const float* const* q, const float* keys, int64_t head, float* const* out) {
   constexpr int PARTS = LANES / NATIVE;
