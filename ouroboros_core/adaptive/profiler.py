@@ -39,6 +39,10 @@ CALM, TRIES, LATER = 1.25, 4, 600.0
 """Costs whose spread is larger were timed on a busy machine: a load of the pair so many seconds
 later times them again, until there have been so many tries."""
 
+QUICKER, PROBES = 0.75, 6
+"""A machine may be evenly busy, too. So are costs of which a pass over one row takes at most this
+share at a later load: the median of so many."""
+
 
 def tree_of(rows: int, root: int) -> TokenTree:
     """A chain of so many rows, the root included."""
@@ -156,17 +160,18 @@ def measure(
         PassCosts(rows, mine, tuple(map(max, mine, theirs)), read) if rows else None
         for (rows, mine), (_, theirs), read in zip(near, far, reading, strict=True)
     ]
-    for model in (target, draft):
-        if model is not None:
-            model.forget()
-            model.passes = model.rows = 0
-    for one in trained:
+    for one in (target, draft, *trained):
         if one is not None:
-            one.forget()
-            one.passes = one.rows = 0
+            _as_new(one)
     assert costs[0] is not None
     others = {kind: cost for kind, cost in zip(heads or {}, costs[3:], strict=True) if cost}
     return Costs(costs[0], costs[1], costs[2], others, spread)
+
+
+def _as_new(model: Drafter) -> None:
+    """Forget what was timed."""
+    model.forget()
+    model.passes = model.rows = 0
 
 
 def _lengths(target: LanguageModel, draft: LanguageModel | None) -> tuple[int, int]:
@@ -252,7 +257,7 @@ def costs_of(
         return _agreed_costs(file, timed, agreed)
     with alone(file):  # processes that share the work must go by the same numbers
         kept = _kept(file)
-        if kept is not None and not _again(file, kept):
+        if kept is not None and not _again(file, kept, target):
             return kept
         costs = timed() if kept is None else kept.least(timed())
         _keep(file, costs)
@@ -273,12 +278,16 @@ def _agreed_costs(
     return costs
 
 
-def _again(file: Path, kept: Costs) -> bool:
+def _again(file: Path, kept: Costs, target: LanguageModel) -> bool:
     """Whether costs are to be timed again: those of a busy machine, once its busy minutes may be
     over."""
-    if kept.spread <= CALM or kept.tries >= TRIES:
+    if kept.tries >= TRIES or time.time() - file.stat().st_mtime <= LATER:
         return False
-    return time.time() - file.stat().st_mtime > LATER
+    if kept.spread > CALM:
+        return True
+    (taken,) = in_turn([_pass(target, 1, _lengths(target, None)[0])], PROBES, SECONDS)
+    _as_new(target)
+    return statistics.median(taken) < QUICKER * kept.target.of(1)
 
 
 def _keep(file: Path, costs: Costs) -> None:

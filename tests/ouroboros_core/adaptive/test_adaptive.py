@@ -756,3 +756,28 @@ def test_what_was_timed_on_a_busy_machine_is_timed_again_and_the_least_counts(
         assert second.target.of(rows) == pytest.approx(least)
     made = calm.made
     assert profiler.costs_of(environment, calm, None, None, "x") == second and calm.made == made
+
+
+def test_what_was_timed_on_an_evenly_busy_machine_is_timed_again_too(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Every pass takes four times as long, so that the spread tells nothing."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    from ouroboros_core.environment import Environment
+
+    environment = Environment("cpu", "bfloat16", 2, "a processor", "3", "2", "5", "0")
+
+    def costs(seconds: float) -> tuple[Costs, int]:
+        model: Any = Clock(monkeypatch, lambda rows: seconds)
+        found = profiler.costs_of(environment, model, None, None, "x")
+        for file in (tmp_path / "ouroboros" / "costs").glob("*.json"):
+            os.utime(file, (0, 0))
+        return found, model.made
+
+    busy, made = costs(0.008)
+    assert busy.spread < profiler.CALM
+    same, probed = costs(0.007)
+    assert same == busy and probed < made / 4, "little faster: looked at, and kept"
+    calm, _ = costs(0.002)
+    assert calm.target.of(1) == pytest.approx(0.002) and calm.tries == 2
+    assert costs(0.008)[0] == calm
