@@ -50,6 +50,7 @@ class Worker:
     state       joined; opened when it has its store and can begin; done when it needs nothing more;
                 stopped when it ended before that
     conditions  what it measures, and on what, once it has opened
+    met         tokens of those that it has met
     """
 
     rank: int
@@ -59,6 +60,7 @@ class Worker:
     pid: int
     state: str = JOINED
     conditions: dict[str, Any] | None = None
+    met: tuple[str, ...] = ()
 
 
 class Workers:
@@ -124,19 +126,30 @@ class Workers:
     def meet(self, conditions: dict[str, Any]) -> None:
         """Wait until all processes have opened their stores, so that a file of a fast one is not
         taken for one of an earlier measurement; raises InvalidInput where they measure under
-        different conditions."""
+        different conditions.
+
+        One that has met this process is waited for no longer: it may be done with all there was to
+        do, and gone, before this one looks again."""
         plain = json.loads(json.dumps(conditions))
         self._write(state=OPENED, conditions=plain)
         begun = time.monotonic()
-        while True:
+        while not self.cleared():
             there = self.there()
             for other in there:
                 if other.conditions is not None:
                     self._agree(plain, other)
-            late = len(there) < self.count and time.monotonic() - begun < JOIN_S
+            came = {one.rank for one in there} | self._have_met_this()
+            late = len(came) < self.count and time.monotonic() - begun < JOIN_S
             if not late and all(one.state == OPENED for one in there):
+                with contextlib.suppress(FileNotFoundError):  # all is done and cleared away
+                    self._write(met=tuple(one.token for one in there))
                 return
             time.sleep(POLL_S)
+
+    def _have_met_this(self) -> set[int]:
+        """Ranks of those that have met this process, whatever has become of them."""
+        read = filter(None, (self._read(rank) for rank in range(self.count)))
+        return {one.rank for one, _ in read if self.me.token in one.met}
 
     def _agree(self, mine: dict[str, Any], other: Worker) -> None:
         assert other.conditions is not None

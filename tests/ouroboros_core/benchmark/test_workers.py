@@ -119,6 +119,23 @@ def test_the_same_kind_of_machines_meet_when_all_are_there(tmp_path: Path) -> No
         assert begun.result(5) is None
 
 
+@pytest.mark.parametrize("end", ["done", "stopped", "all cleared away"])
+def test_one_that_is_quickly_gone_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str
+) -> None:
+    """The second process meets the first, and has ended before the first looks again."""
+    first, second = (Workers(tmp_path / "shared", rank, 2) for rank in range(2))
+
+    def meanwhile(_: float) -> None:
+        monkeypatch.setattr(time, "sleep", pytest.fail)
+        second.meet({"environment": {}})
+        second.clear() if end == "all cleared away" else second.leave(done=end == "done")
+
+    monkeypatch.setattr(time, "sleep", meanwhile)
+    first.meet({"environment": {}})
+    assert first.cleared() == (end == "all cleared away")
+
+
 def test_several_processes_need_a_place_that_all_see(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WORLD_SIZE", "4")
     with pytest.raises(InvalidInput, match=r"4 processes keep .* name it with --json"):
