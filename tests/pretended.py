@@ -5,8 +5,8 @@ An operation on one of its tensors and a plain one is an error, and so is one on
 GPU mixes. Whatever makes the program wait for the device - a value, a list, a copy back, a shape
 that depends on values - is counted. What is computed is computed by the processor, so that texts
 can be compared. It renames a backend of torch for good, so it runs in a process of its own:
-python -m tests.pretended ENGINE METHOD ... prints for each method its text, its steps and its
-waits as JSON, and `python -m tests.pretended faults` what slips lead to.
+python -m tests.pretended ENGINE METHOD ... prints for each of the WAYS and each method its text,
+its steps and its waits as JSON, and `python -m tests.pretended faults` what slips lead to.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from ouroboros_core import methods
 from ouroboros_core.loading.trained import KINDS
 from ouroboros_core.models.causal_lm import CausalLM
 from ouroboros_core.models.eagle import EagleDrafter
+from ouroboros_core.sampling import Sampling
 from tests import tiny
 
 NAME = "gpu"
@@ -40,6 +41,15 @@ INDEXED = {"aten::index", "aten::index_put_", "aten::index_put"}
 """What takes indices from elsewhere."""
 SAME_DTYPE = {"aten::mm", "aten::addmm", "aten::bmm", "aten::matmul", "aten::linear"}
 SAME_DTYPE |= {"aten::scaled_dot_product_attention"}
+
+
+WAYS = {
+    "single": (torch.float32, Sampling()),
+    "half": (torch.bfloat16, Sampling()),
+    "matched": (torch.float32, Sampling(temperature=0.8, seed=3)),
+    "drawn": (torch.float32, Sampling(temperature=0.8, seed=3, acceptance="rejection")),
+}
+"""The numbers of the models, and how tokens are chosen."""
 
 
 class Remote(torch.Tensor):
@@ -148,11 +158,11 @@ def moved(module: Any) -> Any:
     return made
 
 
-def models(engine: Any, move: Callable[[Any], Any]) -> tuple[CausalLM, CausalLM]:
-    """Target and draft in single precision; the draft cannot write the last token."""
-    target, draft = (
-        move(make("llama", "sdpa", torch.float32)) for make in (tiny.target, tiny.draft)
-    )
+def models(
+    engine: Any, dtype: torch.dtype, move: Callable[[Any], Any]
+) -> tuple[CausalLM, CausalLM]:
+    """Target and draft; the draft cannot write the last token."""
+    target, draft = (move(make("llama", "sdpa", dtype)) for make in (tiny.target, tiny.draft))
     known = range(tiny.VOCABULARY - 1)
     return (
         CausalLM(target, "llama", engine=engine),
@@ -160,18 +170,17 @@ def models(engine: Any, move: Callable[[Any], Any]) -> tuple[CausalLM, CausalLM]
     )
 
 
-def run(engine: str, method: str, move: Callable[[Any], Any], count: int = 24) -> Any:
-    """The steps of a greedy run."""
+def run(engine: str, way: str, method: str, move: Callable[[Any], Any], count: int = 24) -> Any:
+    """The steps of a run, one of WAYS."""
+    dtype, sampling = WAYS[way]
     tiny.drafter = lambda model, depths=(): EagleDrafter(
-        move(copy.deepcopy(tiny.head(model.name, depths)).to(torch.float32)), model
+        move(copy.deepcopy(tiny.head(model.name, depths)).to(dtype)), model
     )
     tiny.drafters = lambda model, kinds: {
-        kind: KINDS[kind][1](
-            move(copy.deepcopy(tiny.head(model.name, kind=kind)).to(torch.float32)), model
-        )
+        kind: KINDS[kind][1](move(copy.deepcopy(tiny.head(model.name, kind=kind)).to(dtype)), model)
         for kind in kinds
     }
-    return tiny.run(models(engine, move), method, tiny.prompt(), count)
+    return tiny.run(models(engine, dtype, move), method, tiny.prompt(), count, sampling)
 
 
 def faults() -> dict[str, str]:
@@ -205,20 +214,22 @@ def faults() -> dict[str, str]:
 
 
 def main(engine: str, ids: list[str]) -> None:
-    found = {}
-    for method in ids:
-        here = tiny.emitted(run(engine, method, lambda one: one))
-        with torch.inference_mode(), pretended() as waits:
-            waits.clear()
-            steps = run(engine, method, moved)
-            found[method] = {
-                "here": here,
-                "there": tiny.emitted(steps),
-                "steps": len(steps),
-                "drafts": sum(step.draft_passes for step in steps),
-                "waits": dict(waits),
-            }
-    print(json.dumps(found))
+    print(json.dumps({way: {method: ran(engine, way, method) for method in ids} for way in WAYS}))
+
+
+def ran(engine: str, way: str, method: str) -> dict[str, Any]:
+    """A method on the processor and on the device."""
+    here = tiny.emitted(run(engine, way, method, lambda one: one))
+    with torch.inference_mode(), pretended() as waits:
+        waits.clear()
+        steps = run(engine, way, method, moved)
+        return {
+            "here": here,
+            "there": tiny.emitted(steps),
+            "steps": len(steps),
+            "drafts": sum(step.draft_passes for step in steps),
+            "waits": dict(waits),
+        }
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ GROUND = {
     "errors",
     "environment",
     "locations",
+    "progress",
     "words",
     "version",
 }

@@ -9,7 +9,6 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from ouroboros_core.benchmark import entrants, notebook, protocol
-from ouroboros_core.benchmark.progress import following
 from ouroboros_core.benchmark.protocol import ROUNDS, Measured, Speedup
 from ouroboros_core.benchmark.runner import WARM_UP_TOKENS
 from ouroboros_core.decoding import metrics
@@ -17,6 +16,7 @@ from ouroboros_core.decoding.equality import divergence
 from ouroboros_core.decoding.trace import Trace
 from ouroboros_core.environment import Environment
 from ouroboros_core.errors import InvalidInput
+from ouroboros_core.progress import following
 from ouroboros_core.sampling import Sampling
 
 if TYPE_CHECKING:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from ouroboros_core.benchmark import cells, notebook
 from ouroboros_core.benchmark.grid import QUESTIONS, TOKENS, Axis, Grid, show
-from ouroboros_core.benchmark.progress import following
 from ouroboros_core.benchmark.prompts import Question, own_prompts
 from ouroboros_core.benchmark.sweep import Point, Sweep
 from ouroboros_core.environment import Environment
 from ouroboros_core.errors import InvalidInput
+from ouroboros_core.progress import following
 from ouroboros_core.sampling import Sampling
 
 if TYPE_CHECKING:

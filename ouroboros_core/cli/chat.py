@@ -30,11 +30,10 @@ WARM_UP_TOKENS = 4
 def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--methods",
-        default=methods.DEFAULT,
         metavar="LIST",
         help=(
             "which methods answer, in turn, with settings in brackets: speculative[gamma=4],sam "
-            f"(default: {methods.DEFAULT})"
+            f"(default: {methods.DEFAULT}; {options.FOREIGN} with a draft of another tokenizer)"
         ),
     )
     options.add_sampling(parser)
@@ -52,7 +51,8 @@ def run(arguments: argparse.Namespace) -> None:
 
     sampling = options.read_sampling(arguments)
     length = options.whole_number(arguments.max_new_tokens, "max_new_tokens", 1)
-    specs = tuple(read_spec(text, sampling) for text in split(arguments.methods))
+    named = methods.DEFAULT if arguments.methods is None else arguments.methods
+    specs = tuple(read_spec(text, sampling) for text in split(named))
     if not specs:
         raise InvalidInput("name a method with --methods, or leave it out")
 
@@ -65,9 +65,11 @@ def run(arguments: argparse.Namespace) -> None:
         return options.load_pair(argparse.Namespace(**{**vars(arguments), **others}))
 
     notes = options.notes()
-    session = Session(
-        options.load_pair(arguments), load, specs, sampling, length, not arguments.raw
-    )
+    pair = options.load_pair(arguments)
+    if arguments.methods is None and pair.foreign_draft is not None:
+        specs = (read_spec(options.FOREIGN, sampling),)
+        notes.print(options.translates(pair))
+    session = Session(pair, load, specs, sampling, length, not arguments.raw)
     session.choose(specs)  # says what is lacking before anything is asked
     notes.print(f"{session.do_pair()}. /help lists the commands.", markup=False)
     if isinstance(sys.stdin, io.TextIOWrapper):

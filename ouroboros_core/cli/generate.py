@@ -128,7 +128,7 @@ def run(arguments: argparse.Namespace) -> None:
     if free and pair.foreign_draft is not None:
         arguments.method = options.FOREIGN
         hyperparameters = options.read_method(arguments)
-        notes.print(f"{pair.foreign}: {arguments.method} translates")
+        notes.print(options.translates(pair))
     chat = bool(pair.tokenizer.chat_template) if arguments.chat is None else arguments.chat
     task = Task(
         prompt,

@@ -173,7 +173,7 @@ def _follow(
 ) -> None:
     from rich.progress import Progress
 
-    from ouroboros_core.benchmark.progress import columns
+    from ouroboros_core.progress import columns
 
     kind = store.settings.kind
     with Progress(*columns(), console=notes, disable=notes.quiet) as progress:

@@ -111,6 +111,11 @@ def load_pair(arguments: argparse.Namespace) -> Pair:
     )
 
 
+def translates(pair: Pair) -> str:
+    """Why FOREIGN is chosen where no method is named."""
+    return f"{pair.foreign}: {FOREIGN} translates"
+
+
 def _add_setting(group: Any, setting: Setting, owners: list[str], default: str) -> None:
     flag = "--" + setting.name.replace("_", "-")
     text = (

@@ -331,34 +331,28 @@ def _verify(gguf: Path) -> None:
 
 def _convert(gguf: Path, folder: Path) -> None:
     import torch
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
     from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
     from transformers.utils import logging
 
+    from ouroboros_core.progress import following
+
     logging.disable_progress_bar()
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.completed}/{task.total}"),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True)) as progress:
-        task = progress.add_task("Converting SmolLM2-135M-Instruct: tokenizer", total=3)
+    with following("Converting SmolLM2-135M-Instruct", 3) as tell:
+        tell(0, "tokenizer")
         source = {
             "pretrained_model_name_or_path": str(gguf.parent),
             "gguf_file": gguf.name,
             "local_files_only": True,
         }
         tokenizer = AutoTokenizer.from_pretrained(**source)
-        progress.update(task, advance=1, description="Converting SmolLM2-135M-Instruct: weights")
+        tell(1, "weights")
         model = AutoModelForCausalLM.from_pretrained(
             **source, quantization_config=GgufConfig(dequantize=True), dtype=torch.bfloat16
         )
-        progress.update(task, advance=1, description="Converting SmolLM2-135M-Instruct: saving")
+        tell(2, "saving")
         tokenizer.save_pretrained(folder)
         model.save_pretrained(folder)
-        progress.update(task, advance=1, description="Converting SmolLM2-135M-Instruct: done")
+        tell(3, "done")
 
 
 def main() -> int:

@@ -1,15 +1,20 @@
-"""What a newcomer gets: an environment with the requirements and nothing else serves the page.
-Other Pythons: make fresh."""
+"""What a newcomer gets: an environment with the wheel or the requirements and nothing else serves
+the page. Other Pythons: make fresh."""
 
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 from scripts import fresh
+from tests import ROOT
+from tests.scripts.test_wheel import build
 
 pytestmark = pytest.mark.slow
 
@@ -21,11 +26,34 @@ pytestmark = pytest.mark.slow
     reason="installs PyTorch once more, for some gigabytes: make fresh does that, and so does a "
     "machine where the variable CI is set",
 )
-def test_a_new_environment_from_the_requirements_alone_serves_the_page(tmp_path: Path) -> None:
+def test_a_new_environment_with_the_wheel_or_the_requirements_alone_serves_the_page(
+    tmp_path: Path,
+) -> None:
+    """First what the wheel itself asks for, out of an empty folder; then the versions of
+    requirements.txt, out of the checkout."""
     base = getattr(sys, "_base_executable", sys.executable)
-    python = fresh.install(base, tmp_path / "venv")
+    (empty := tmp_path / "empty").mkdir()
+    _, wheel = build(ROOT, tmp_path / "dist")
+    python = fresh.install(base, tmp_path / "venv", wheel)
     assert "torch" in fresh.versions(python)
+    fresh.serve(python, fresh.PACKAGE, empty)
+    assert list(empty.iterdir()) == []
+    pip = [str(python), "-m", "pip", "--disable-pip-version-check"]
+    subprocess.run([*pip, "uninstall", "--quiet", "--yes", "ouroboros-core"], check=True)
+    subprocess.run([*pip, "install", "--quiet", "-r", str(ROOT / "requirements.txt")], check=True)
     fresh.serve(python)
+
+
+def test_the_wheel_asks_for_what_the_requirements_name_and_their_versions_fit() -> None:
+    """So that one environment can stand for both."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    ranges = {(one := Requirement(text)).name: one.specifier for text in project["dependencies"]}
+    lines = (ROOT / "requirements.txt").read_text().splitlines()
+    named = [Requirement(line) for line in lines if not line.startswith("#")]
+    assert {one.name for one in named} == set(ranges)
+    for one in named:
+        for clause in one.specifier:
+            assert ranges[one.name].contains(clause.version), one
 
 
 def test_an_interpreter_that_is_not_there_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ same wherever it is built."""
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+import transformers
 
 from scripts import fresh
 from tests import ROOT
@@ -36,15 +38,21 @@ def sources(*folders: str) -> list[str]:
     return [name for name in found.stdout.split("\0") if (ROOT / name).is_file()]
 
 
-def build(checkout: Path, out: Path) -> Path:
-    command = [sys.executable, "-m", "build", "--no-isolation", "--wheel", "--outdir", str(out)]
-    subprocess.run([*command, str(checkout)], check=True, capture_output=True, timeout=120)
-    return next(out.glob("*.whl"))
+def build(checkout: Path, out: Path) -> tuple[Path, Path]:
+    """The sources' archive, and the wheel that is made of it."""
+    command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(out)]
+    subprocess.run([*command, str(checkout)], check=True, capture_output=True, timeout=240)
+    return next(out.glob("*.tar.gz")), next(out.glob("*.whl"))
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return build(ROOT, tmp_path_factory.mktemp("dist"))
+
+
+@pytest.fixture(scope="module")
+def wheel(built: tuple[Path, Path]) -> Path:
+    return built[1]
 
 
 def test_the_wheel_holds_every_file_of_packages_and_assets_and_is_small(
@@ -67,15 +75,16 @@ def test_the_wheel_holds_every_file_of_packages_and_assets_and_is_small(
 
 
 def test_equal_sources_make_equal_bytes_whatever_the_time_the_folder_and_the_umask(
-    wheel: Path, tmp_path: Path
+    built: tuple[Path, Path], tmp_path: Path
 ) -> None:
     copy = tmp_path / "elsewhere"
-    for name in [*sources(*SHIPPED), "pyproject.toml", "README.md", "LICENSE", ".gitignore"]:
+    for name in sources("."):
         (copy / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(ROOT / name, copy / name)
         os.utime(copy / name, (1_000_000_000, 1_000_000_000))
         (copy / name).chmod(0o600)
-    assert build(copy, tmp_path / "dist").read_bytes() == wheel.read_bytes()
+    for mine, theirs in zip(build(copy, tmp_path / "dist"), built, strict=True):
+        assert mine.read_bytes() == theirs.read_bytes(), mine.name
 
 
 @pytest.fixture(scope="module")
@@ -92,12 +101,15 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "bin"
 
 
-def ask(program: Path, *arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
+def ask(
+    program: Path, *arguments: str, folder: Path, line: str = ""
+) -> subprocess.CompletedProcess[str]:
     bare = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     return subprocess.run(
         [str(program), *arguments],
         cwd=folder,
         env=bare,
+        input=line,
         capture_output=True,
         text=True,
         timeout=600,
@@ -133,19 +145,38 @@ def test_the_page_is_served_out_of_an_empty_folder(installed: Path, tmp_path: Pa
     assert list(tmp_path.iterdir()) == []
 
 
-def test_bench_sweep_and_train_work_in_an_empty_folder(installed: Path, tmp_path: Path) -> None:
+def test_the_other_commands_work_in_an_empty_folder(installed: Path, tmp_path: Path) -> None:
     """With a tiny pair from elsewhere, one prompt and a few tokens."""
     target = save(tmp_path / "target")
+    words = transformers.AutoTokenizer.from_pretrained(target)
+    words.chat_template = "{% for m in messages %}{{ m['content'] }}{% endfor %}"
+    words.save_pretrained(target)
     folder = tmp_path / "empty"
     folder.mkdir()
-    pair = ("--target", target, "--draft", save(tmp_path / "draft", seed=1), "--dtype", "float32")
-    few = ("--device", "cpu", "--limit", "1", "--max-new-tokens", "4")
+    on = ("--target", target, "--dtype", "float32", "--device", "cpu")
+    pair = (*on, "--draft", save(tmp_path / "draft", seed=1))
+    few = ("--limit", "1", "--max-new-tokens", "4")
+    data = ("--tokens", "40", "--answer-tokens", "4", "--out", str(tmp_path / "data"))
     asked = [
+        ("doctor", "--facts"),
+        ("chat", *pair, "--max-new-tokens", "4"),
         ("bench", "--methods", "speculative", *pair, *few),
         ("sweep", "--method", "speculative", "--grid", "gamma=1,2", *pair, *few),
-        ("train", "--help"),
+        ("train", "data", *on, *data),
     ]
     for arguments in asked:
-        said = ask(installed / "ouroboros", *arguments, folder=folder)
+        said = ask(installed / "ouroboros", *arguments, folder=folder, line="the cat")
         assert said.returncode == 0 and said.stdout.strip(), said.stderr
+    assert list((tmp_path / "data").glob("*.npz"))
     assert list(folder.iterdir()) == []
+
+
+@pytest.mark.embedded
+def test_three_lines_show_a_trace_in_a_page_of_ones_own(installed: Path, tmp_path: Path) -> None:
+    """Those of the documentation, but for the start of the server."""
+    manual = (ROOT / "docs" / "component.md").read_text("utf-8")
+    lines = re.findall(r"^```python\n(.*?)^```$", manual, re.M | re.S)[0]
+    trace = ROOT / "assets" / "traces" / "library-union.json"
+    made = lines.replace('"trace.json"', repr(str(trace))) + "print(type(view).__name__)"
+    said = ask(installed / "python", "-c", made, folder=tmp_path)
+    assert said.stdout.strip() == "OuroborosView", said.stderr

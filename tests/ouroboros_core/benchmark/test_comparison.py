@@ -4,7 +4,6 @@ show of it."""
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from statistics import median
@@ -14,7 +13,7 @@ from typing import Any
 import pytest
 
 from ouroboros_core import compare, sweep
-from ouroboros_core.benchmark import entrants, progress
+from ouroboros_core.benchmark import entrants
 from ouroboros_core.benchmark.comparison import Comparison
 from ouroboros_core.decoding import metrics
 from ouroboros_core.decoding.generation import Generation, Task
@@ -179,32 +178,3 @@ def test_two_settings_are_a_grid_and_the_others_stay(pair: Pair) -> None:
         sweep("speculative", {"gamma": [1]}, max_new_tokens=0, pair=pair)
     with pytest.raises(InvalidInput, match="there is no prompt"):
         sweep("speculative", {"gamma": [1]}, prompts=[], pair=pair)
-
-
-def test_in_a_notebook_the_bar_is_html_and_goes_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A kernel that keeps what it is given to show stands in for Jupyter."""
-    shown: list[Any] = []
-
-    def display(bar: Any, display_id: bool) -> Any:
-        assert display_id
-        shown.append(bar)
-        return SimpleNamespace(update=shown.append)
-
-    kernel = SimpleNamespace(get_ipython=lambda: SimpleNamespace(kernel=True))
-    monkeypatch.setitem(sys.modules, "IPython", kernel)
-    monkeypatch.setitem(sys.modules, "IPython.display", SimpleNamespace(display=display))
-    with progress.following("comparing", 2) as tell:
-        tell(1, "<union>")
-        tell(2, "done")
-    first, second, last = (bar._repr_html_() for bar in shown)
-    assert 'max="2" value="0"' in first and "comparing: 0 of 2" in first
-    assert "comparing: 1 of 2, &lt;union&gt;" in second
-    assert last == ""
-
-
-def test_in_a_terminal_the_bar_goes_to_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
-    with progress.following("comparing", 1) as tell:
-        tell(0, "[union]")
-        tell(1, "done")
-    told = capsys.readouterr()
-    assert told.out == ""

@@ -292,7 +292,7 @@ def test_the_script_of_the_documentation_prints_equal_texts(
         tokenizer().save_pretrained(tmp_path / name)
     page = (ROOT / "docs" / "transformers.md").read_text("utf-8")
     for script in re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL):
-        assert len(script.splitlines()) <= 26
+        assert len([line for line in script.splitlines() if line.strip()]) <= 20
         here = script.replace("HuggingFaceTB/SmolLM2-360M-Instruct", str(tmp_path / "target"))
         here = here.replace("HuggingFaceTB/SmolLM2-135M-Instruct", str(tmp_path / "draft"))
         exec(here, {})

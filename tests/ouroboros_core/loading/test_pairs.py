@@ -3,6 +3,7 @@ their way into the cache."""
 
 from __future__ import annotations
 
+import io
 import json
 import sys
 from pathlib import Path
@@ -165,10 +166,10 @@ def test_a_draft_of_another_size_without_a_tokenizer_is_refused(tmp_path: Path) 
 
 
 def test_a_draft_with_another_tokenizer_drafts_by_translation_only(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The oracle of the text is plain decoding; `generate` of the command line goes the same way by
-    itself."""
+    """The oracle of the text is plain decoding; `generate` and `chat` of the command line go the
+    same way by themselves."""
     target, other = save(tmp_path / "target"), save(tmp_path / "other", "metaspace", seed=1)
     pair = load_pair(target, other, dtype="float32", device="cpu")
     assert (pair.draft, pair.draft_name) == (None, "other")
@@ -183,9 +184,15 @@ def test_a_draft_with_another_tokenizer_drafts_by_translation_only(
     refused = r"needs a draft model that shares .* but other has \d+ tokens, target target has .*"
     with pytest.raises(InvalidInput, match=refused + r"differ at '.*choose hf_universal, which"):
         Generation(pair, Task("the cat", spec.id, spec.Hyperparameters(), chat=False))
-    command = ["generate", "--target", target, "--draft", other, "--dtype", "float32", "--raw"]
-    assert main([*command, "--prompt", "the cat sat on", "--max-new-tokens", "8"]) == 0
-    assert "hf_universal translates" in capsys.readouterr().err
+    asked = ["--target", target, "--draft", other, "--dtype", "float32", "--raw"]
+    asked += ["--max-new-tokens", "8"]
+    assert main(["generate", *asked, "--prompt", "the cat sat on"]) == 0
+    said = capsys.readouterr()
+    assert "hf_universal translates" in said.err
+    monkeypatch.setattr("sys.stdin", io.StringIO("the cat sat on\n"))
+    assert main(["chat", *asked]) == 0
+    told = capsys.readouterr()
+    assert "hf_universal translates" in told.err and said.out in told.out
 
 
 def test_a_draft_made_for_another_target_is_refused(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from ouroboros_core.cli import main
 from ouroboros_core.decoding.generation import Generation, Task
 from ouroboros_core.decoding.trace_io import read_trace
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.loading import sharding
+from ouroboros_core.loading import sharding, weights
 from ouroboros_core.loading.pairs import load_pair
 from ouroboros_core.loading.weights import load_model
 from ouroboros_core.models.native import build
@@ -66,12 +66,19 @@ def test_two_processes_that_share_a_target_write_its_text_and_one_of_them_speaks
     assert done.stdout == trace.text + "\n", "the other process is silent"
 
 
-def test_a_target_with_a_layer_elsewhere_writes_the_same(tmp_path: Path) -> None:
-    """By accelerate; where there is one device, the other place is the disk."""
+@pytest.mark.parametrize("how", ["asked for", "found not to fit"])
+def test_a_target_with_a_layer_elsewhere_writes_the_same(
+    how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By accelerate; where there is one device, the other place is the disk. It is spread where a
+    device map says so, or where the device is left open and it does not fit."""
     target, draft = save(tmp_path / "target"), save(tmp_path / "draft", seed=1)
     parts = ("model.embed_tokens", "model.layers.0", "model.norm", "model.rotary_emb", "lm_head")
-    spread = {**dict.fromkeys(parts, "cpu"), "model.layers.1": "disk"}
-    pair = load_pair(target, draft, device="cpu", dtype="float32", device_map=spread)
+    places: Any = {**dict.fromkeys(parts, "cpu"), "model.layers.1": "disk"}
+    monkeypatch.setattr(weights, "spread", lambda *_: places)
+    device = "auto" if how == "found not to fit" else "cpu"
+    device_map = places if how == "asked for" else None
+    pair = load_pair(target, draft, device=device, dtype="float32", device_map=device_map)
     assert pair.target.model.model.layers[1].mlp.up_proj.weight.is_meta, "its weights are not here"
     kind = methods.get("speculative")
     task = Task(PROMPT, kind.id, kind.Hyperparameters(), max_new_tokens=COUNT, chat=False)

@@ -1,4 +1,4 @@
-"""Says how far a measurement is: a bar in the terminal, and in a notebook one that needs neither
+"""Says how far something long is: a bar in the terminal, and in a notebook one that needs neither
 ipywidgets nor a script, which those of rich and tqdm do."""
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Tell = Callable[[int, str], None]
 
 @dataclass(frozen=True)
 class Bar:
-    """A moment of a measurement, as a notebook shows it; nothing once all is done."""
+    """A moment of it, as a notebook shows it; nothing once all is done."""
 
     what: str
     done: int
@@ -69,7 +69,8 @@ def columns() -> tuple[ProgressColumn, ...]:
 
 @contextmanager
 def following(what: str, total: int, console: Console | None = None) -> Iterator[Tell]:
-    """A bar while something is measured, which is told between the runs, outside their clocks.
+    """A bar while something long is done, which is told between its parts: between the runs of a
+    measurement, outside their clocks.
 
     console  of the terminal; standard error where it is left out
     """
