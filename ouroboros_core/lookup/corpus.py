@@ -155,12 +155,17 @@ class Corpus:
         tokens."""
         return Cursor(self.tree, longest)
 
-    def continuations(self, found: Found, span: int, at_most: int) -> list[tuple[int, ...]]:
-        """What follows up to `at_most` occurrences, spread over those found: `span` tokens each, or
-        to the document's end."""
+    def continuations(
+        self, found: Found, span: int, at_most: int, *, spread: bool = True
+    ) -> list[tuple[int, ...]]:
+        """What follows up to `at_most` occurrences: `span` tokens each, or to the document's end.
+
+        spread: take them evenly from all that were found, which are in the order of what follows;
+        or else the first
+        """
         count = found.stop - found.first
-        rows: Any = slice(found.first, found.stop)
-        if count > at_most:
+        rows: Any = slice(found.first, min(found.stop, found.first + at_most))
+        if spread and count > at_most:
             rows = np.unique(np.linspace(found.first, found.stop - 1, at_most).astype(np.int64))
         return self._behind(self.order[rows] + found.length, span)
 

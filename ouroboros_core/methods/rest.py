@@ -41,9 +41,10 @@ class Rest(Method):
     on_map = (Guesser.TEXT, Shape.TREE)
     needs = frozenset({Need.CORPUS})
 
-    published = fixed_values(max_suffix=16, min_suffix=2, span=10, occurrences=5000, tree_size=64)
-    """Those of the authors' code, where the occurrences are the first so many in alphabetical
-    order of what follows."""
+    published = fixed_values(
+        max_suffix=16, min_suffix=2, span=10, occurrences=5000, spread=False, tree_size=64
+    )
+    """Those of the authors' code (github.com/FasterDecoding/REST)."""
 
     class Hyperparameters(hyperparameters.Hyperparameters):
         max_suffix: int = Field(
@@ -56,9 +57,13 @@ class Rest(Method):
         occurrences: Annotated[int, Ge(1), Le(5000)] | Auto = Field(
             AUTO,
             examples=[OCCURRENCES],
+            description=f"Occurrences that are read, where there are more; auto: {OCCURRENCES}.",
+        )
+        spread: bool = Field(
+            True,
             description=(
-                "Occurrences that are read, spread evenly over all where there are more; "
-                f"auto: {OCCURRENCES}."
+                "Read occurrences that are spread evenly over all; or else, as in the authors' "
+                "code, the first in the order of what follows."
             ),
         )
         tree_size: Annotated[int, Ge(1), Le(64)] | Auto = Field(
@@ -100,7 +105,8 @@ class Rest(Method):
             span = min(settings.span, context.deepest)
             nodes: list[int] = []
             children: Counter[int] = Counter()
-            followed = corpus.continuations(found, span, self.occurrences)
+            at_most = self.occurrences
+            followed = corpus.continuations(found, span, at_most, spread=settings.spread)
             whole = (until_stop(tokens, self.resources.stop_tokens) for tokens in followed)
             for token, parent in most_frequent(whole, self.size):
                 origin = Provenance(

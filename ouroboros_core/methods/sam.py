@@ -89,10 +89,10 @@ class Sam(Combination):
             description="Copied tokens for each matched one.",
         )
         copy_from: Literal["newest", "first"] = Field(
-            "newest",
+            "first",
             description=(
-                "The occurrence of a match that is copied: the newest, or in a corpus what is most "
-                "frequent; or the first, as in the authors' code."
+                "The occurrence of a match that is copied: the first, as in the authors' code; or, "
+                "beyond the paper, the newest, and in a corpus what is most frequent."
             ),
         )
         auxiliary: Literal["token_recycling", "speculative", "ouroboros", "eagle2", "none"] = Field(

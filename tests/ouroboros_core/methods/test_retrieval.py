@@ -264,8 +264,8 @@ def test_rest_reads_as_many_occurrences_as_it_is_told_by_default_128() -> None:
     corpus = Corpus.build([[1, 2, 5]] * 100 + [[1, 2, 6]] * 200)
     found: list[int] = []
 
-    def continuations(self: Corpus, *arguments: Any) -> list[tuple[int, ...]]:
-        read = whole(self, *arguments)
+    def continuations(self: Corpus, *arguments: Any, **more: Any) -> list[tuple[int, ...]]:
+        read = whole(self, *arguments, **more)
         found.append(len(read))
         return read
 
@@ -278,7 +278,10 @@ def test_rest_reads_as_many_occurrences_as_it_is_told_by_default_128() -> None:
         assert 128 in found
     tree = run("rest", [4, 1, 2], 5, corpus=corpus, occurrences=1, tree_size=9)[0].tree
     assert tree.tokens[1:] == (5,)
-    assert methods.get("rest").published["occurrences"] == 5000
+    settings: dict[str, Any] = {"corpus": corpus, "occurrences": 150, "tree_size": 1}
+    evenly = run("rest", [4, 1, 2], 5, **settings)[0].tree
+    published = run("rest", [4, 1, 2], 5, spread=False, **settings)[0].tree
+    assert (evenly.tokens[1], published.tokens[1]) == (6, 5), "a hundred of the first 150 are 5"
 
 
 def test_sam_copies_the_longest_match_and_with_the_automaton_off_it_does_not(
@@ -304,7 +307,7 @@ def test_the_longer_the_match_the_longer_the_copy() -> None:
 
 def test_a_copy_that_reaches_the_end_of_the_text_goes_on_with_itself() -> None:
     text = [9, *([1, 2, 3] * 4)]
-    tree = run("sam", text, 30, auxiliary="none", n_predicts=7)[0].tree
+    tree = run("sam", text, 30, auxiliary="none", n_predicts=7, copy_from="newest")[0].tree
     assert tree.tokens[1:] == (1, 2, 3, 1, 2, 3, 1)
 
 
@@ -314,8 +317,8 @@ def test_the_newest_occurrence_is_copied_or_the_first_one_that_has_enough_behind
     text = [1, 2, 3, 5, 6, 7, 8, 1, 2, 4, 8, 1, 2]
     alone: dict[str, Any] = {"auxiliary": "none", "alpha": 16.0, "n_predicts": 6}
     alone["len_threshold"] = 3
-    newest = run("sam", text, 30, **alone)[0].tree
-    first = run("sam", text, 30, copy_from="first", **alone)[0].tree
+    newest = run("sam", text, 30, copy_from="newest", **alone)[0].tree
+    first = run("sam", text, 30, **alone)[0].tree
     assert newest.tokens[1:] == (4, 8, 1, 2, 4, 8), "goes on with what it has copied"
     assert first.tokens[1:] == (4, 8, 1, 2), "to the end of the text"
     beside = {**alone, "auxiliary": "token_recycling"}
@@ -333,9 +336,9 @@ def test_what_is_copied_from_the_corpus_first_is_its_first_document_or_alone_a_t
     def tree(**more: Any) -> TokenTree:
         return run("sam", [4, 1, 2], 30, **settings, **more)[0].tree
 
-    assert tree(auxiliary="none").tokens[1:] == (6, 7)
-    assert tree(auxiliary="token_recycling", copy_from="first").tokens[1:] == (3, 4)
-    alone = tree(auxiliary="none", copy_from="first", alpha=2.0, n_predicts=4)
+    assert tree(auxiliary="none", copy_from="newest").tokens[1:] == (6, 7)
+    assert tree(auxiliary="token_recycling").tokens[1:] == (3, 4)
+    alone = tree(auxiliary="none", alpha=2.0, n_predicts=4)
     assert (alone.tokens[1:], alone.parents[1:]) == ((6, 5, 3, 7), (0, 0, 0, 1))
     assert [one.rank for one in alone.provenance[1:]] == [0, 1, 2, 0]
 
