@@ -111,6 +111,7 @@ class Controller(Method):
         self.throughput, self.acceptance = Throughput(self.costs), Acceptance()
         self._idle = 0
         self._passes = self._rows = 0
+        self._may_ask = False
         self._proposed: tuple[TokenTree, tuple[int, ...]] | None = None
 
     @property
@@ -140,6 +141,7 @@ class Controller(Method):
             context = replace(context, budget=budget)
         if self.drafter:
             self._passes, self._rows = self.drafter.passes, self.drafter.rows
+        self._may_ask = self._plan.drafting and context.deepest > 0
         tree = self.member.propose(context)
         self.draft_rows_saved = self.member.draft_rows_saved
         kept = self._choose(tree)
@@ -188,9 +190,9 @@ class Controller(Method):
         elif trial:
             reason = "trial"
         expected = round(1 + sum(whole[node] for node in kept), 2)
-        self.decision = Decision(
-            len(nodes), len(kept), expected, round(self.throughput.rate, 1), reason, self.columns
-        )
+        rate = round(self.throughput.rate, 1)
+        asked = self.drafter.passes > self._passes if self._may_ask and self.drafter else None
+        self.decision = Decision(len(nodes), len(kept), expected, rate, reason, self.columns, asked)
 
     def learn(self, result: VerificationResult) -> None:
         assert self._proposed is not None

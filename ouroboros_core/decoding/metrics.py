@@ -8,7 +8,7 @@ from itertools import accumulate
 from statistics import median, quantiles
 from typing import TYPE_CHECKING, Literal
 
-from ouroboros_core.methods.adjustable import NO_WINDOW
+from ouroboros_core.methods.adjustable import NO_DRAFT, NO_WINDOW
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Learned
@@ -255,10 +255,12 @@ def busy(trace: Trace, baseline: Trace) -> tuple[Sign, float] | None:
 def skipped(trace: Trace) -> str:
     """What 'auto' did without in a whole run, in words; empty if nothing."""
     chosen = [step.choice for step in trace.steps if step.choice is not None]
-    if not chosen or any(choice.window != 0 for choice in chosen):
-        return ""
     nothing = not any(choice.offered for choice in chosen)
-    return f"{NO_WINDOW}, and so there was nothing to propose" if nothing else NO_WINDOW
+    found = [NO_WINDOW] if chosen and all(choice.window == 0 for choice in chosen) else []
+    asked = {choice.asked for choice in chosen} - {None}  # at the end no draft is of use
+    found += [NO_DRAFT] if nothing and asked == {False} else []
+    told = "; ".join(found)
+    return f"{told}, and so there was nothing to propose" if found and nothing else told
 
 
 def draft_cost(trace: Trace, baseline: Trace) -> float | None:

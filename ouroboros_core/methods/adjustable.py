@@ -45,6 +45,9 @@ class Adjustable:
 NO_WINDOW = "no window: rows cost too much here"
 """What is said where a lookahead window that is 'auto' has no columns."""
 
+NO_DRAFT = "no draft: its passes cost too much here"
+"""What is said where a draft that is 'auto' was not asked, and nothing else was proposed."""
+
 Reason = Literal["worth it", "plain is faster", "nothing proposed", "trial", "fixed"]
 
 
@@ -61,6 +64,7 @@ class Decision:
               checked to learn whether it pays
     window    columns of the lookahead window; 0 where rows are too expensive for one, None where
               there is nothing to decide about one
+    asked     whether the draft was asked; None where there is nothing to decide about it
     """
 
     offered: int
@@ -69,8 +73,11 @@ class Decision:
     rate: float
     reason: Reason
     window: int | None = None
+    asked: bool | None = None
 
     @property
     def why(self) -> str:
         """The reason, and what is done without."""
-        return f"{self.reason}; {NO_WINDOW}" if self.window == 0 else self.reason
+        without = [NO_WINDOW] if self.window == 0 else []
+        without += [NO_DRAFT] if self.asked is False and not self.offered else []
+        return "; ".join((self.reason, *without))

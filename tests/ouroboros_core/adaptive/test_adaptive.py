@@ -35,7 +35,7 @@ from ouroboros_core.decoding.engine import decode
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.hyperparameters import AUTO
 from ouroboros_core.lookup.lookahead_window import WIDEST, columns_within
-from ouroboros_core.methods.adjustable import NO_WINDOW, Adjustable, Sizing
+from ouroboros_core.methods.adjustable import NO_DRAFT, NO_WINDOW, Adjustable, Sizing
 from ouroboros_core.methods.base import Method, Resources
 from ouroboros_core.methods.drafting import LEAST, READING, DraftModel
 from ouroboros_core.methods.step import Context, StepBudget, TokenizedPrompt, VerificationResult
@@ -508,7 +508,7 @@ def test_a_window_is_had_where_its_rows_are_cheap_and_not_where_they_are_dear() 
         assert emitted(fixed) == emitted(chosen) == emitted(free)
 
 
-def test_where_auto_has_no_window_it_says_so() -> None:
+def test_where_auto_does_without_window_or_draft_it_says_so() -> None:
     models, text = tiny.pair("llama", "sdpa"), [*prompt(seed=6)] * 3
 
     def said(method: str, costs: Costs, **settings: Any) -> tuple[set[str], str]:
@@ -524,10 +524,13 @@ def test_where_auto_has_no_window_it_says_so() -> None:
     for method, costs, settings in (
         ("lookahead", FREE, {}),
         ("union", DEAR, {"window_size": 0}),
-        ("ouroboros", DEAR, {}),
-        ("speculative", DEAR, {}),
+        ("speculative", FREE, {}),
     ):
         assert said(method, costs, **settings) == ({""}, "")
+    nothing = f"{NO_DRAFT}, and so there was nothing to propose"
+    for method in ("ouroboros", "speculative"):
+        # In the last step no draft is of use, whatever it costs.
+        assert said(method, DEAR) == ({NO_DRAFT, ""}, nothing)
 
 
 def test_of_a_budget_any_question_may_be_asked_at_any_time() -> None:
