@@ -158,7 +158,7 @@ def plan(runs: int, seed: int, counts: Sequence[int] = COUNTS) -> list[Run]:
         inputs |= {"acceptance": "match", "chat": rng.random() < 0.5, **rng.choice(SAMPLINGS)}
         inputs |= {"method": method.id, "knobs": settings_of(method, rng)}
         inputs |= {name: rng.random() < 0.3 for name in ("compare", "record")}
-        if Need.EXPECTED_TEXT in method.uses and rng.random() < 0.3:
+        if Need.PREDICTED_OUTPUT in method.uses and rng.random() < 0.3:
             inputs["prediction"] = "The sky is blue because"
         planned.append(
             Run(end, inputs | (BAD[end][0] if end in BAD else {}), rng.choice((0, 1, 1, 2, 4)))

@@ -68,7 +68,7 @@ def open_settings(page: Any) -> None:
 
 def set_count(page: Any, count: int) -> None:
     open_settings(page)
-    page.get_by_label("number input for max new tokens").fill(str(count))
+    page.get_by_label("number input for Maximum new tokens", exact=True).fill(str(count))
     page.keyboard.press("Tab")
 
 

@@ -91,7 +91,7 @@ def choices(steps: Sequence[Step]) -> dict[str, Any]:
     figure.add_bar(
         x=x,
         y=[len(step.tree) - 1 for step in chosen],
-        name="nodes checked",
+        name="nodes verified",
         customdata=told,
         marker={"color": LOOKS["draft"].colour, "line": {"width": 0}},
         hovertemplate="%{customdata}<extra></extra>",

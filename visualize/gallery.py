@@ -224,7 +224,7 @@ def entries() -> list[dict[str, Any]]:
     for name in runs():
         if f"gallery.{name}" in table():
             numbers = facts(name)
-            headline = f"{numbers['tokens']} tokens in {numbers['steps']} target passes"
+            headline = f"{numbers['tokens']} tokens in {numbers['steps']} forward passes"
             if "speedup" in numbers:
                 speed = f"{numbers['speedup']:.2f}× plain decoding {spread(name)}"
                 headline += f", {numbers['length']:.2f} a pass, {speed}"

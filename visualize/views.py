@@ -138,9 +138,9 @@ def tiles(
             "Tokens one target pass yields, the target's own included; plain decoding has 1.",
         ),
         _tile(
-            "Target passes saved",
+            "Forward passes saved",
             f"{saved} of {count}",
-            "Tokens that needed no target pass of their own.",
+            "Tokens that needed no forward pass of the target of their own.",
         ),
         _tile("Identical to plain decoding", *_identical(trace, baseline, difference)),
     ]

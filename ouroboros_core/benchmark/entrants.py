@@ -220,7 +220,7 @@ class MethodEntrant:
             max_new_tokens,
             chat,
             tuple(history),
-            prediction if Need.EXPECTED_TEXT in methods.get(spec.method).uses else "",
+            prediction if Need.PREDICTED_OUTPUT in methods.get(spec.method).uses else "",
         )
         return Generation(self._pair, task, self.memory).run()
 

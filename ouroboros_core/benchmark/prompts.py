@@ -64,8 +64,8 @@ class Question:
         return "mt_bench" if self.category in MT_BENCH else self.category
 
     def expected_by(self, kind: type[Method]) -> str:
-        """The expected text, for a method that can use one; empty for every other."""
-        return self.prediction if Need.EXPECTED_TEXT in kind.uses else ""
+        """The predicted output, for a method that can use one; empty for every other."""
+        return self.prediction if Need.PREDICTED_OUTPUT in kind.uses else ""
 
 
 def own_prompts(limit: int | None = None) -> list[Question]:
@@ -99,8 +99,8 @@ def read(path: Path, field: str | None = None) -> list[Question]:
     field: where the prompt stands (`translation.de` for one inside another); None finds turns
     (Spec-Bench), prompt (HumanEval), text (MBPP), question (GSM8K), article (CNN/DM) and
     translation (WMT, its first language) by itself. For the last two an instruction is put before
-    the text; a field that is named is taken as it is. The expected text, where there is one, stands
-    in `prediction`.
+    the text; a field that is named is taken as it is. The predicted output, where there is one,
+    stands in `prediction`.
 
     Raises InvalidInput naming the line that is wrong.
     """

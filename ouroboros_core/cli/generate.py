@@ -105,7 +105,7 @@ def run(arguments: argparse.Namespace) -> None:
             f"{arguments.method} keeps nothing from run to run; leave --memory out, or choose "
             f"{methods.able(Need.MEMORY)}"
         )
-    if arguments.prediction and Need.EXPECTED_TEXT not in methods.get(arguments.method).uses:
+    if arguments.prediction and Need.PREDICTED_OUTPUT not in methods.get(arguments.method).uses:
         raise InvalidInput(
             f"{arguments.method} has no use for a prediction; leave --prediction out, or choose sam"
         )

@@ -134,10 +134,10 @@ class Generation:
             tuple(pair.encode(task.prompt, chat=task.chat, history=task.history)),
         )
         kind = methods.get(task.method)
-        if task.prediction and Need.EXPECTED_TEXT not in kind.uses:
+        if task.prediction and Need.PREDICTED_OUTPUT not in kind.uses:
             raise InvalidInput(
                 f"{kind.id} has no use for a prediction: leave it out, or choose "
-                f"{methods.able(Need.EXPECTED_TEXT)}"
+                f"{methods.able(Need.PREDICTED_OUTPUT)}"
             )
         self.model = _writer(pair, kind)
         check_length(self.prompt.tokens, task.max_new_tokens, self.model)
@@ -174,7 +174,7 @@ class Generation:
         check_memory(computing, len(self.prompt.tokens) + task.max_new_tokens)
 
     def _prediction(self) -> tuple[int, ...]:
-        """The expected text as token ids, tokenized like the answer."""
+        """The predicted output as token ids, tokenized like the answer."""
         if not self.task.prediction:
             return ()
         check_text(self.task.prediction)

@@ -23,7 +23,7 @@ LEARNED = {
     Learned.HISTORY: "in an earlier run",
     Learned.PROMPT: "from the prompt",
     Learned.TEXT: "from the text as it was written",
-    Learned.PREDICTION: "from the expected text",
+    Learned.PREDICTION: "from the predicted output",
 }
 """Where a phrase was learned, in words."""
 NEVER_JUDGED = "Never judged: a token before it was rejected."
@@ -51,7 +51,7 @@ def origin(provenance: Provenance) -> str:
         parts.append(f"phrase learned {LEARNED[learned]}{when}")
     if provenance.position is not None:
         expected = provenance.learned is Learned.PREDICTION
-        text = "the expected text" if expected else "prompt and output"
+        text = "the predicted output" if expected else "prompt and output"
         parts.append(f"copied from token {provenance.position + 1} of {text}")
     if provenance.match and provenance.source is Source.DRAFT:
         same = counted(provenance.match, "token")

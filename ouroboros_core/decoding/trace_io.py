@@ -162,7 +162,7 @@ MAX_PIECE = 1_000
 MAX_ADDED = 100_000
 """Characters that one emitted token added: a run of byte tokens adds all of its text at its end."""
 MAX_TEXT = 1_000_000
-"""Characters of the prompt and of the expected text."""
+"""Characters of the prompt and of the predicted output."""
 MAX_SHOWN = 2**25
 """Characters of all nodes and listed tokens together, each with its piece: a file may name one long
 piece a million times."""

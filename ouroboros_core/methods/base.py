@@ -64,7 +64,7 @@ class Resources:
     foreign_draft: str = ""
 
     def has(self, need: Need) -> bool:
-        """Whether a resource is present. Without a memory a run starts cold, and an expected text
+        """Whether a resource is present. Without a memory a run starts cold, and a predicted output
         may be empty, so neither is ever missing."""
         if need in TRAINED:
             return TRAINED[need] in self.heads

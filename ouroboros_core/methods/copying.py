@@ -12,10 +12,10 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from itertools import count
 
-from ouroboros_core.lookup.expected_text import Prediction
 from ouroboros_core.lookup.memories import Memories
 from ouroboros_core.lookup.memory import of_kind
 from ouroboros_core.lookup.ngrams import most_followed, most_frequent
+from ouroboros_core.lookup.predicted_output import Prediction
 from ouroboros_core.lookup.session_text import SessionText
 from ouroboros_core.lookup.suffix_automaton import Match, SuffixAutomaton
 from ouroboros_core.methods.base import Method, Resources
@@ -93,11 +93,11 @@ class Copying(Method):
 
         longest    tokens copied at most
         threshold  shortest match in text or corpus that is followed
-        trusting   the same for the expected text
+        trusting   the same for the predicted output
         bias       by how much a match in the corpus must be longer than one in the text
         alpha      copied tokens for each matched one
         several    whether all copies are proposed, or the one with the longest match alone
-        alone      whether nothing else drafts: the expected text is then followed whatever the
+        alone      whether nothing else drafts: the predicted output is then followed whatever the
                    length of its match
         first      whether the first occurrence in text and corpus is copied, as in the code of
                    SAM-Decoding's authors. With something else to draft, a shorter match is followed
@@ -145,13 +145,13 @@ class Copying(Method):
         return min(self.longest, 1 + int(self.alpha * match), context.deepest)
 
     def _copies(self, context: Context) -> list[Copy]:
-        """Possible copies, the longest match first; on a tie the expected text, then the text, then
-        the corpus."""
+        """Possible copies, the longest match first; on a tie the predicted output, then the text,
+        then the corpus."""
         found = [self._expected(context), self._earlier(context), self._retrieved(context)]
         return sorted((copy for copy in found if copy and copy.nodes), key=lambda copy: -copy.rank)
 
     def _expected(self, context: Context) -> Copy | None:
-        """From the expected text; a match below the threshold is followed only if nothing else
+        """From the predicted output; a match below the threshold is followed only if nothing else
         would draft."""
         prediction = self.prediction
         if not self.alone and prediction.trust < self.trusting:

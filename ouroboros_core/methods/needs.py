@@ -15,7 +15,7 @@ class Need(StrEnum):
     PARALLEL = "parallel drafter"
     CORPUS = "corpus"
     MEMORY = "memory of earlier runs"
-    EXPECTED_TEXT = "expected text"
+    PREDICTED_OUTPUT = "predicted output"
     SELF_DRAFT = "target with skippable layers"
     GENERATE = "target in transformers"
     HF_DRAFT = "draft model in transformers"
@@ -44,7 +44,7 @@ _FLAGS = {
     Need.PARALLEL: "--head",
     Need.CORPUS: "--corpus",
     Need.MEMORY: "--memory",
-    Need.EXPECTED_TEXT: "--prediction",
+    Need.PREDICTED_OUTPUT: "--prediction",
     Need.SELF_DRAFT: "--target",
     Need.GENERATE: "--target",
     Need.HF_DRAFT: "--draft",

@@ -42,12 +42,12 @@ class Sam(Combination):
     name = "SAM-Decoding"
     paper = "https://arxiv.org/abs/2411.10666"
     summary = (
-        "Copies what followed the longest match in text, corpus or expected text; without one, "
+        "Copies what followed the longest match in text, corpus or predicted output; without one, "
         "another method drafts."
     )
     order = 27
     on_map = (Guesser.TEXT, Shape.CHAIN)
-    uses = frozenset({Need.CORPUS, Need.EXPECTED_TEXT, Need.MEMORY})
+    uses = frozenset({Need.CORPUS, Need.PREDICTED_OUTPUT, Need.MEMORY})
 
     published = fixed_values(
         n_predicts=40,
@@ -71,7 +71,7 @@ class Sam(Combination):
             AUTO,
             examples=[THRESHOLD],
             description=(
-                "Shortest match that is followed; auto: 5, and 1 in an expected text or where "
+                "Shortest match that is followed; auto: 5, and 1 in a predicted output or where "
                 "nothing drafts instead."
             ),
         )

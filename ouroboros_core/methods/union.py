@@ -45,7 +45,7 @@ class Union(Combination):
         "checking."
     )
     order = 29
-    uses = frozenset({Need.CORPUS, Need.EXPECTED_TEXT, Need.MEMORY})
+    uses = frozenset({Need.CORPUS, Need.PREDICTED_OUTPUT, Need.MEMORY})
 
     class Hyperparameters(hyperparameters.Hyperparameters):
         tree_size: Annotated[int, Ge(1), Le(63)] | Auto = Field(

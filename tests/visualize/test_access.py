@@ -183,7 +183,7 @@ def test_on_a_phone_nothing_is_wider_than_the_screen_and_nothing_moves_by_itself
         page.wait_for_timeout(800)
         assert page.evaluate("document.scrollingElement.scrollWidth") <= 390, tab
     open_tab(page, "Race")
-    page.get_by_label("number input for length of each lane").fill("8")
+    page.get_by_label("number input for Maximum new tokens of each lane").fill("8")
     page.click("#race")
     page.wait_for_selector('#race-view .ouro-run[data-done="true"]', timeout=120_000)
     assert (

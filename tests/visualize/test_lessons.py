@@ -277,7 +277,9 @@ def test_a_link_brings_the_inputs_back(page: Any, browser: Any, url: str) -> Non
     ).wait_for()
     open_settings(other)
     assert other.locator("#prompt textarea").input_value() == "Say “hello” & 100% more?"
-    assert other.get_by_label("number input for max new tokens").input_value() == "48"
+    assert (
+        other.get_by_label("number input for Maximum new tokens", exact=True).input_value() == "48"
+    )
     assert not other.locator("#auto-speculative input").is_checked()
     assert other.get_by_label("number input for gamma").locator("visible=true").input_value() == "7"
     other.close()

@@ -237,7 +237,7 @@ def test_an_expected_text_is_copied_and_each_copy_says_from_where(page: Any, url
     assert len(copied) > 16
     page.locator('#token-view .ouro-token[data-learned="prediction"]').first.hover()
     card = page.locator("#token-view .ouro-card").inner_text()
-    assert f"copied from token {int(copied[0]['position']) + 1} of the expected text" in card
+    assert f"copied from token {int(copied[0]['position']) + 1} of the predicted output" in card
     choose(page, "Prompt lookup")
     page.locator("#prediction-sam").wait_for(state="hidden")
     generate(page)

@@ -304,7 +304,7 @@ def test_the_controls_stay_where_they_are_whatever_the_label_says(
     reader.wait_for_selector("#learn-view .ouro-rejected", state="attached")
     assert_controls_stay(reader, "#learn-view", moments("fibonacci-speculative"), [DESK])
     open_wide_tab(reader, "Race")
-    reader.get_by_label("number input for length of each lane").fill("8")
+    reader.get_by_label("number input for Maximum new tokens of each lane").fill("8")
     reader.click("#race")
     reader.wait_for_selector('#race-view .ouro-run[data-done="true"]', timeout=120_000)
     assert_controls_stay(reader, "#race-view", 8)

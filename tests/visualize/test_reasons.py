@@ -107,7 +107,7 @@ def test_where_a_proposal_comes_from_is_told() -> None:
     )
     assert origin(Provenance(Source.SUFFIX, Learned.HISTORY)) == "phrase learned in an earlier run"
     assert origin(Provenance(Source.COPY, Learned.PREDICTION, position=2, match=1)) == (
-        "copied from token 3 of the expected text; behind a match of 1 token"
+        "copied from token 3 of the predicted output; behind a match of 1 token"
     )
     assert (
         origin(Provenance(Source.RECYCLED, rank=2, also=Source.DRAFT))

@@ -285,7 +285,7 @@ def test_a_warm_start_keeps_the_visitors_own_phrases(page: Any, url: str, browse
 @BOTH
 def test_three_methods_race(page: Any) -> None:
     page.get_by_role("tab", name="Race", exact=True).click()
-    page.get_by_label("number input for length of each lane").fill("24")
+    page.get_by_label("number input for Maximum new tokens of each lane").fill("24")
     page.get_by_role("combobox", name="Lane 4").click()
     page.get_by_role("option", name="Prompt lookup", exact=True).click()
     page.get_by_label("Settings of lane 3").fill("gamma=2")

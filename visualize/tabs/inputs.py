@@ -134,7 +134,7 @@ class RunInputs:
             most,
             value=128,
             step=8,
-            label="max new tokens",
+            label="Maximum new tokens",
             info="How far to go on.",
         )
         self.chat = gr.Checkbox(
@@ -183,10 +183,10 @@ class RunInputs:
             self.settings[method.id, setting.name] = setting_component(
                 setting, automatic=setting.fixed is not None
             )
-        if Need.EXPECTED_TEXT in method.uses:
+        if Need.PREDICTED_OUTPUT in method.uses:
             self.predictions[method.id] = gr.Textbox(
                 "",
-                label="Expected text",
+                label="Predicted output",
                 info=(
                     "Yesterday's version, an outline: copied where the output follows it. It never "
                     "changes the text."

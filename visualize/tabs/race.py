@@ -107,7 +107,12 @@ class RacePanel:
                     )
                 )
         self.count = gr.Slider(
-            8, self.most, value=64, step=8, label="length of each lane", info="New tokens at most."
+            8,
+            self.most,
+            value=64,
+            step=8,
+            label="Maximum new tokens of each lane",
+            info="How far each may go on.",
         )
         with gr.Accordion("More", open=False):
             self.chat = gr.Checkbox(

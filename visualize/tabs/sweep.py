@@ -144,8 +144,8 @@ class SweepPanel:
             self.most,
             value=48,
             step=8,
-            label="length of each run",
-            info="New tokens at most.",
+            label="Maximum new tokens of each run",
+            info="How far each may go on.",
         )
         with gr.Accordion("More", open=False):
             self.settings = gr.Textbox(

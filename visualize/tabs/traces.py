@@ -52,7 +52,7 @@ class TracesPanel:
         self.diff = DiffView(elem_id="diff-view")
         self.chart = PlotView(
             {"seq": 0, "figure": figures.empty(CHOOSE)},
-            label="Steps needed for so many tokens",
+            label="Cumulative target passes",
             elem_id="chart-diff",
         )
         self._wire(tabs, tab, recorded)

@@ -7,8 +7,8 @@ import itertools
 import math
 import random
 
-from ouroboros_core.lookup.expected_text import Prediction
 from ouroboros_core.lookup.ngrams import Counts, Occurrences, copied
+from ouroboros_core.lookup.predicted_output import Prediction
 from ouroboros_core.lookup.successors import Successors, grow, template
 
 

@@ -98,7 +98,9 @@ def test_a_link_offers_the_run_it_names_and_one_click_makes_it(browser: Any, url
     assert tokens(visitor) == [], "no other run stands beside the inputs of a link"
     assert visitor.locator("#token-view .ouro-status").inner_text() == "Nothing has run yet."
     assert visitor.locator("#save-view").is_hidden()
-    assert visitor.get_by_label("number input for max new tokens").input_value() == "8"
+    assert (
+        visitor.get_by_label("number input for Maximum new tokens", exact=True).input_value() == "8"
+    )
     visitor.click(".ouro-link-run")
     visitor.wait_for_selector(f"{DONE} .ouro-token", state="attached", timeout=60_000)
     assert visitor.locator(".ouro-prompt").inner_text() == "Count to five."
@@ -221,7 +223,10 @@ def test_a_reload_in_mid_run_keeps_prompt_settings_and_what_was_written(
     assert (
         visitor.get_by_label("number input for gamma").locator("visible=true").input_value() == "1"
     )
-    assert visitor.get_by_label("number input for max new tokens").input_value() == "256"
+    assert (
+        visitor.get_by_label("number input for Maximum new tokens", exact=True).input_value()
+        == "256"
+    )
     assert visitor.locator(".ouro-link").is_hidden()
     assert visitor.locator("#token-view .ouro-badge").inner_text() == "from before the reload"
     assert visitor.locator("#save-view").is_hidden()

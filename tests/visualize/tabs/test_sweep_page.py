@@ -33,7 +33,7 @@ def set_up(page: Any, first: str, second: str) -> None:
     page.get_by_role("option", name="temperature", exact=True).click()
     fill(page, "#values-2", second)
     fill(page, "#sweep-prompts", PROMPT)
-    page.get_by_label("number input for length of each run").fill("16")
+    page.get_by_label("number input for Maximum new tokens of each run").fill("16")
     page.keyboard.press("Tab")
 
 

@@ -1,4 +1,4 @@
-"""Follows the output through an expected text.
+"""Follows the output through a predicted output.
 
 The open counterpart of hosted "predicted outputs": yesterday's file, an outline, the last answer.
 The writing follows the prediction until it departs from it. Then the position is looked for at
