@@ -32,7 +32,7 @@ from ouroboros_core.loading.trained import KINDS
 from ouroboros_core.lookup.corpus import Corpus
 from ouroboros_core.lookup.memory import Memory
 from ouroboros_core.methods.base import Resources
-from ouroboros_core.methods.needs import TRAINED, Need
+from ouroboros_core.methods.needs import ASSISTED, TRAINED, Need
 from ouroboros_core.models import candidates
 from ouroboros_core.models.causal_lm import CausalLM
 from ouroboros_core.models.eagle import EagleDrafter
@@ -349,7 +349,7 @@ def run(
         sizing=costs.sizing,
         self_draft=self_draft(models[0]) if Need.SELF_DRAFT in kind.needs else None,
         heads=heads,
-        candidate_generators=candidate_generators(models),
+        candidate_generators=candidate_generators(models) if needed & ASSISTED.keys() else {},
     )
     instance = controlled(methods.create(kind, chosen, resources), costs)
     limits: Any = {

@@ -65,19 +65,17 @@ def trace(name: str) -> Trace:
     return read_trace((assets() / "traces" / f"{name}.json").read_bytes())
 
 
+def _plain(name: str) -> str | None:
+    """The plain run of a run's prompt."""
+    wanted = runs()[name]["prompt"], PLAIN
+    return next((one for one, of in runs().items() if (of["prompt"], of["method"]) == wanted), None)
+
+
 @cache
 def baseline(name: str) -> Trace | None:
     """The plain run that was made just before this one; None for a plain run. Its text is that of
     the prompt's own plain run, its seconds are its own."""
-    prompt = runs()[name]["prompt"]
-    plain = next(
-        (
-            run
-            for run, facts in runs().items()
-            if facts["prompt"] == prompt and facts["method"] == PLAIN
-        ),
-        None,
-    )
+    plain = _plain(name)
     if plain is None or plain == name:
         return None
     found, taken = trace(plain), _measured().get(name, {}).get("plain")
@@ -87,6 +85,21 @@ def baseline(name: str) -> Trace | None:
     return replace(
         found, steps=tuple(replace(step, seconds=Seconds(*took)) for step, took in steps)
     )
+
+
+@cache
+def paced(name: str) -> Trace:
+    """A recorded run in the seconds of its prompt's plain run, to stand beside other runs of that
+    prompt: the machine was not always equally fast, and the plain run that was made just before
+    each tells by how much."""
+    run, beside = trace(name), baseline(name)
+    if beside is None:
+        return run
+    plain = _plain(name)
+    assert plain is not None
+    pace = metrics.total_seconds(trace(plain)) / metrics.total_seconds(beside)
+    steps = (replace(step, seconds=step.seconds.times(pace)) for step in run.steps)
+    return replace(run, steps=tuple(steps))
 
 
 def speedups(name: str) -> Sequence[float]:

@@ -49,6 +49,16 @@ def test_a_recorded_run_is_what_the_plan_says(name: str) -> None:
     assert not record.stale(gallery.plan(), name)
 
 
+@pytest.mark.parametrize("name", METHODS)
+def test_beside_another_run_of_its_prompt_a_runs_seconds_fit_its_speedup(name: str) -> None:
+    """The oracle is the card's speedup, the median of rounds that alternated."""
+    plain = gallery.trace(f"{gallery.runs()[name]['prompt']}-autoregressive")
+    found = metrics.speedup(gallery.paced(name), plain)
+    told = gallery.speedup(name)
+    assert found is not None and told is not None
+    assert found == pytest.approx(told.median, rel=0.02)
+
+
 @pytest.mark.parametrize("name", RUNS)
 def test_no_recorded_text_loops_but_where_it_is_about_repetition(name: str) -> None:
     tokens = gallery.trace(name).tokens

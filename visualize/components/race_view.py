@@ -18,8 +18,8 @@ RECORDED = ("java-autoregressive", "java-speculative", "java-ouroboros", "java-u
 def _recorded() -> str:
     lanes = []
     for name in RECORDED:
-        trace = gallery.trace(name)
-        plain = gallery.baseline(name) or trace
+        trace = gallery.paced(name)
+        plain = gallery.trace(RECORDED[0])
         lane = views.lane_view(
             spoken.method(trace.method), trace, plain, None, gallery.speedup(name)
         )
@@ -35,7 +35,10 @@ def _recorded() -> str:
         "length": len(first.tokens),
         "lanes": lanes,
         "badge": views.badge(first),
-        "caption": f"Measured on {first.environment.where}, {first.created[:10]}",
+        "caption": (
+            f"Measured on {first.environment.where}, {first.created[:10]}, each lane beside a "
+            "plain run, by which its seconds are scaled"
+        ),
         "status": (
             "A recorded race: every lane writes the same text its own way. Press Race to run one "
             "here; lanes run one at a time and are then replayed together."

@@ -130,7 +130,7 @@ def _chosen(name: Any, session: Session) -> Trace:
     """A run of this session, or a recorded one; raises InvalidInput for what is neither."""
     if not isinstance(name, str):
         raise InvalidInput("Choose two runs to compare.")
-    return session.kept[name] if name in session.kept else gallery.trace(name)
+    return session.kept[name] if name in session.kept else gallery.paced(name)
 
 
 def _told(words: str) -> dict[str, Any]:
