@@ -164,13 +164,13 @@ class ToldDepths(Told):
         return self.model.after((self.context[-1], 100 + self.tree.depths[node]))
 
 
-def check_places(method: Any, sampling: Sampling, count: int = 12_000) -> None:
+def check_places(method: Any, sampling: Sampling, count: int = 12_000, size: int = 6) -> None:
     """Counts of drafted, corrected and bonus tokens, by place in the step and by the two tokens
     before, which are all that the target's probabilities depend on, against those probabilities.
 
-    The target is ToldModel(5) over six tokens.
+    The target is ToldModel(5) over `size` tokens.
     """
-    target, sampler, text = ToldModel(5), Sampler(sampling, 6), [0, 1]
+    target, sampler, text = ToldModel(5, size), Sampler(sampling, size), [0, 1]
     counts: dict[tuple[str, tuple[int, ...]], Counter[int]] = {}
     steps = decode(target, method, text, max_new_tokens=count, sampler=sampler)
     for step in steps:
@@ -179,9 +179,10 @@ def check_places(method: Any, sampling: Sampling, count: int = 12_000) -> None:
             counts.setdefault((name, tuple(text[-2:])), Counter())[token] += 1
             text.append(token)
     held: Counter[str] = Counter()
+    limit = CHI_SQUARE[size - 1]
     for (name, last), seen in counts.items():
         p = softmax(target.after(last))
         if seen.total() * p.min() > 3:
-            assert chi_square([seen[t] for t in range(6)], list(seen.total() * p)) < CHI_SQUARE[5]
+            assert chi_square([seen[t] for t in range(size)], list(seen.total() * p)) < limit
             held[name] += 1
     assert min(held[name] for name in ("first", "later", "bonus")) > 0, held

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from ouroboros_core import methods
-from ouroboros_core.decoding.engine import decode
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.hyperparameters import read_settings
 from ouroboros_core.methods.base import Resources
@@ -20,7 +19,7 @@ from ouroboros_core.sampling import Sampler, Sampling, softmax, without
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Provenance, TreeBuilder
 from ouroboros_core.verify import Judgement, rejection_sampling
-from tests.told import CHI_SQUARE, ToldModel, chi_square, distribution, fixed
+from tests.told import CHI_SQUARE, ToldModel, check_places, chi_square, distribution, fixed
 
 KIND = methods.get("multi_candidate")
 HIGH = float(np.nextafter(1.0, 0.0))
@@ -129,22 +128,7 @@ def test_drafted_corrected_and_bonus_tokens_follow_the_target(rule: str, config:
     """Counts by place in the step and by the two tokens before, which are all that the target's
     probabilities depend on."""
     sampling = REJECTING.model_copy(update={"acceptance": rule})
-    target, sampler = ToldModel(5), Sampler(sampling, 6)
-    counts: dict[tuple[str, tuple[int, ...]], Counter[int]] = {}
-    text = list(TEXT)
-    made = method(sampling, config)
-    for step in decode(target, made, text, max_new_tokens=30_000, sampler=sampler):
-        for place, token in enumerate(step.tokens):
-            name = "bonus" if place >= step.tested else ("first", "later")[min(place, 1)]
-            counts.setdefault((name, tuple(text[-2:])), Counter())[token] += 1
-            text.append(token)
-    held: Counter[str] = Counter()
-    for (name, last), seen in counts.items():
-        p = softmax(target.after(last))
-        if seen.total() * p.min() > 5:
-            assert chi_square([seen[t] for t in range(6)], list(seen.total() * p)) < CHI_SQUARE[5]
-            held[name] += 1
-    assert min(held[name] for name in ("first", "later", "bonus")) > 3
+    check_places(method(sampling, config), sampling)
 
 
 def test_a_configuration_is_read_with_commas_or_crosses() -> None:

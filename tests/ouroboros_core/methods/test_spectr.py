@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import itertools
-from collections import Counter
 from typing import Any
 
 import numpy as np
 import pytest
 
 from ouroboros_core import methods
-from ouroboros_core.decoding.engine import decode
 from ouroboros_core.methods.base import Resources
 from ouroboros_core.methods.step import Context, TokenizedPrompt
 from ouroboros_core.sampling import Sampler, Sampling
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Notes, Provenance, TokenTree, TreeBuilder
 from ouroboros_core.verify import Judgement, k_seq_residual, k_seq_rho, rejection_sampling
-from tests.told import CHI_SQUARE, ToldModel, chi_square, distribution, fixed
+from tests.told import ToldModel, check_places, distribution, fixed
 
 DRAFT = Provenance(Source.DRAFT)
 HIGH = float(np.nextafter(1.0, 0.0))
@@ -201,18 +199,4 @@ def test_drafted_corrected_and_bonus_tokens_follow_the_target(rule: str) -> None
     """Counts by place in the step and by the two tokens before, which are all that the target's
     probabilities depend on."""
     sampling = Sampling(temperature=1.0, seed=4, acceptance=rule)
-    target, sampler = ToldModel(5), Sampler(sampling, 6)
-    counts: dict[tuple[str, tuple[int, ...]], Counter[int]] = {}
-    text = [0, 1]
-    for step in decode(target, method(sampling), text, max_new_tokens=30_000, sampler=sampler):
-        for place, token in enumerate(step.tokens):
-            name = "bonus" if place >= step.tested else ("first", "later")[min(place, 1)]
-            counts.setdefault((name, tuple(text[-2:])), Counter())[token] += 1
-            text.append(token)
-    held: Counter[str] = Counter()
-    for (name, last), seen in counts.items():
-        p = np.exp(target.after(last)) / np.exp(target.after(last)).sum()
-        if seen.total() * p.min() > 5:
-            assert chi_square([seen[t] for t in range(6)], seen.total() * p) < CHI_SQUARE[5]
-            held[name] += 1
-    assert min(held[name] for name in ("first", "later", "bonus")) > 3
+    check_places(method(sampling), sampling)
