@@ -131,7 +131,7 @@ def tiles(
     factor = "–" if speedup is None else f"{speedup:.2f}×"
     return [
         _tile("Tokens per second", rate, "Emitted tokens / wall-clock seconds, prefill included."),
-        _tile("Speedup over plain decoding", factor, note) | mark,
+        _tile("Speedup", factor, note) | mark,
         _tile(
             "Mean acceptance length",
             length,
@@ -142,7 +142,7 @@ def tiles(
             f"{saved} of {count}",
             "Tokens that needed no forward pass of the target of their own.",
         ),
-        _tile("Identical to plain decoding", *_identical(trace, baseline, difference)),
+        _tile("Identical text", *_identical(trace, baseline, difference)),
     ]
 
 
@@ -235,7 +235,7 @@ def badge(trace: Trace) -> str:
     """With which model, where and when a run was recorded, and of what prompt."""
     asked = " ".join(trace.prompt.text.split())
     short = asked if len(asked) <= ASKED else asked[: ASKED - 1].rstrip() + "…"
-    where, when = trace.environment.where, trace.created[:10]
+    where, when = trace.environment.processor.partition(" (")[0], trace.created[:10]
     return f"recorded with {model_name(trace.target)} on {where}, {when}: {short}"
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ouroboros_core.benchmark import cells, notebook
 from ouroboros_core.benchmark.grid import QUESTIONS, TOKENS, Axis, Grid, show
 from ouroboros_core.benchmark.prompts import Question, own_prompts
+from ouroboros_core.benchmark.protocol import ROUNDS
 from ouroboros_core.benchmark.sweep import Point, Sweep
 from ouroboros_core.environment import Environment
 from ouroboros_core.errors import InvalidInput
@@ -74,7 +75,7 @@ def sweep(
     settings: Mapping[str, Value] | None = None,
     pair: Pair | None = None,
     max_new_tokens: int = TOKENS,
-    repeats: int = 1,
+    repeats: int = ROUNDS,
     sampling: Sampling | None = None,
 ) -> SweepResult:
     """Measure a method under every combination of the values of one or two settings.

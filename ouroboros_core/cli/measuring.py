@@ -28,9 +28,11 @@ def add(
     tokens: int,
     chart: str,
     several: bool = False,
+    repeats: int = 1,
 ) -> None:
     """Options for prompts, lengths and files of a measurement that is called `what`. several:
-    whether more than one limit of new tokens can be given."""
+    whether more than one limit of new tokens can be given; repeats: how often each prompt is run
+    where nothing is said."""
     parser.add_argument(
         "--prompts", metavar="FILE", type=Path, help=f"JSON lines, may be gzipped (default: {own})"
     )
@@ -50,7 +52,10 @@ def add(
         + ("; of several limits, as 32,128, each has its own table" if several else ""),
     )
     parser.add_argument(
-        "--repeats", default="1", metavar="N", help="the median of so many counts (default: 1)"
+        "--repeats",
+        default=str(repeats),
+        metavar="N",
+        help=f"the median of so many counts (default: {repeats})",
     )
     parser.add_argument(
         "--json", type=Path, metavar="OUT", help="write everything there, on the way, too"

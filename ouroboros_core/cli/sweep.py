@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ouroboros_core import methods
 from ouroboros_core.benchmark.grid import QUESTIONS, TOKENS, Grid, read_axis, show
+from ouroboros_core.benchmark.protocol import ROUNDS
 from ouroboros_core.cli import measuring, options
 
 if TYPE_CHECKING:
@@ -49,7 +50,8 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="settings that are not varied: top_k_suffixes=3,ngram_size=4",
     )
     own = f"{QUESTIONS} of the project's own"
-    measuring.add(parser, "sweep", own=own, tokens=TOKENS, chart="charts of all settings")
+    chart = "charts of all settings"
+    measuring.add(parser, "sweep", own=own, tokens=TOKENS, chart=chart, repeats=ROUNDS)
     options.add_sampling(parser)
     options.add_pair(parser)
 

@@ -232,7 +232,7 @@ def test_an_expected_text_is_copied_and_each_copy_says_from_where(page: Any, url
     ask(page, prompt, 32)
     generate(page)
     assert "".join(token["text"] for token in tokens(page)) == written
-    assert tile(page, "Identical to plain decoding") == "yes"
+    assert tile(page, "Identical text") == "yes"
     copied = [token for token in tokens(page) if token.get("learned") == "prediction"]
     assert len(copied) > 16
     page.locator('#token-view .ouro-token[data-learned="prediction"]').first.hover()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import gradio as gr
 
 from ouroboros_core import methods
+from ouroboros_core.benchmark.protocol import ROUNDS
 from ouroboros_core.errors import InvalidInput, OuroborosError
 from ouroboros_core.words import say
 from visualize import elsewhere, figures, result_figures, results, sweep_figures
@@ -157,7 +158,7 @@ class SweepPanel:
             self.repeats = gr.Slider(
                 1,
                 MOST_REPEATS,
-                value=1,
+                value=ROUNDS,
                 step=1,
                 label="repeats",
                 info="The median counts; from two on there is a spread.",

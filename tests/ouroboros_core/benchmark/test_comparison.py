@@ -154,7 +154,7 @@ def test_a_sweep_by_one_call_has_a_row_for_each_value(pair: Pair) -> None:
         "speculative", {"gamma": [1, 3]}, prompts=[PROMPT, "a dog"], pair=pair, max_new_tokens=8
     )
     assert [row.coordinates for row in told.rows] == [(1,), (3,)]
-    assert [(row.runs, row.equal) for row in told.rows] == [(2, 2), (2, 2)]
+    assert [(row.runs, row.equal) for row in told.rows] == [(6, 6), (6, 6)]
     assert told.best is not None and told.best.speedup == max(row.speedup for row in told.rows)
     page = told._repr_html_()
     assert "Measured best" in page and Read(page) and 'scope="row">3</th>' in page
@@ -167,7 +167,7 @@ def test_two_settings_are_a_grid_and_the_others_stay(pair: Pair) -> None:
     varied = {"gamma": [1, 2], "temperature": [0, 1]}
     told = sweep("speculative", varied, prompts=[PROMPT], pair=pair, max_new_tokens=4)
     single = sweep("speculative", {"gamma": [1]}, prompts=PROMPT, pair=pair, max_new_tokens=4)
-    assert [row.runs for row in single.rows] == [1], "a text is one prompt, not one a letter"
+    assert [row.runs for row in single.rows] == [3], "a text is one prompt, not one a letter"
     page = told._repr_html_()
     assert page.count("<td>") == 4 and page.count("★") >= 1
     with pytest.raises(InvalidInput, match="gamma is varied and has a fixed value"):

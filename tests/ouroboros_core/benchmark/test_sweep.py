@@ -627,7 +627,7 @@ def command(folders: dict[str, str], *arguments: str) -> list[str]:
         "--device",
         "cpu",
     ]
-    return ["sweep", *models, "--max-new-tokens", "8", *arguments]
+    return ["sweep", *models, "--max-new-tokens", "8", "--repeats", "1", *arguments]
 
 
 def test_the_command_prints_writes_and_resumes(

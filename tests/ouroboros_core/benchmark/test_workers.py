@@ -335,7 +335,8 @@ def test_a_launched_sweep_that_lost_a_process_is_resumed(
     )
     path = tmp_path / "b.json"
     asked = ["--target", pair_on_disk[0], "--draft", pair_on_disk[1], "--dtype", "float32"]
-    asked += ["--method", "speculative", "--grid", "gamma=1,4", "--device", "cpu", "--prompts"]
+    asked += ["--method", "speculative", "--grid", "gamma=1,4", "--repeats", "1"]
+    asked += ["--device", "cpu", "--prompts"]
     asked += [str(write_prompts(tmp_path / "p.jsonl", QUESTIONS)), "--max-new-tokens", "24"]
     launch = [sys.executable, "-m", "accelerate.commands.launch", "--config_file"]
     launch += [str(tmp_path / "accelerate.yaml"), "-m", "ouroboros_core", "sweep", *asked]

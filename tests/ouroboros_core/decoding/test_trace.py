@@ -137,7 +137,7 @@ def test_a_text_that_differs_says_where_or_why() -> None:
     assert (tie.tie, error.tie) == (True, False)
     shown = views.tiles(trace, other, tie)[-1]
     assert (shown["label"], shown["value"], shown["note"]) == (
-        "Identical to plain decoding",
+        "Identical text",
         "up to a tie",
         tie.sentence(pieces),
     )

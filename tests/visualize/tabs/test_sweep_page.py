@@ -35,6 +35,9 @@ def set_up(page: Any, first: str, second: str) -> None:
     fill(page, "#sweep-prompts", PROMPT)
     page.get_by_label("number input for Maximum new tokens of each run").fill("16")
     page.keyboard.press("Tab")
+    page.get_by_role("button", name="More").locator("visible=true").click()
+    page.get_by_label("number input for repeats").fill("1")
+    page.keyboard.press("Tab")
 
 
 def count(page: Any) -> tuple[int, int]:
