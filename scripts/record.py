@@ -159,16 +159,18 @@ def _steady(rounds: Sequence[Round], rows: Sequence[float]) -> list[Round]:
 
 
 def stale(gallery: Facts, name: str) -> bool:
-    """Whether a run is missing, or another one than the gallery says."""
+    """Whether a run is missing, or another one than the gallery says. Of a setting that was not
+    there when it was recorded, it has the default."""
     file, facts = folder() / f"{name}.json", gallery["runs"][name]
     if not file.exists() or (facts["method"] != PLAIN and name not in measured()):
         return True
     trace, task = read_trace(file.read_bytes()), _task(gallery, facts)
+    settings = {**type(task.hyperparameters)().model_dump(), **trace.hyperparameters}
     return (trace.prompt.text, trace.prompt.chat, trace.max_new_tokens) != (
         task.prompt,
         task.chat,
         task.max_new_tokens,
-    ) or (trace.method, trace.hyperparameters, trace.sampling) != (
+    ) or (trace.method, settings, trace.sampling) != (
         task.method,
         task.hyperparameters.model_dump(),
         task.sampling.model_dump(),
