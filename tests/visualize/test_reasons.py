@@ -3,6 +3,7 @@ trace."""
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Sequence
@@ -15,6 +16,7 @@ from ouroboros_core.decoding import metrics
 from ouroboros_core.decoding.reasons import NEVER_JUDGED, Reasons, origin, share
 from ouroboros_core.decoding.trace import Judged, Seconds, Step, Trace, Trial
 from ouroboros_core.methods.adjustable import Decision
+from ouroboros_core.methods.needs import TRAINED
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Learned, Provenance, chain
@@ -122,10 +124,20 @@ def test_where_a_proposal_comes_from_is_told() -> None:
     ]
 
 
-@pytest.mark.parametrize("rule", ["greedy", "match", "rejection", "block"])
+KINDS = ("speculative", "ouroboros", "eagle2", "union", "token_recycling", "lookahead", "spectr")
+"""Methods of which every rule is tried; of the others one, which draws what it judges."""
+RULES = ("greedy", "match", "rejection", "block")
+OTHERS = [
+    kind.id
+    for kind in methods.available().values()
+    if kind.proposes and kind.id not in KINDS and not kind.needs & TRAINED.keys()
+]
+"""But for heads that would have to be trained first, whose drafts are told like eagle2's."""
+
+
 @pytest.mark.parametrize(
-    "method",
-    ["speculative", "ouroboros", "eagle2", "union", "token_recycling", "lookahead", "spectr"],
+    ("method", "rule"),
+    [*itertools.product(KINDS, RULES), *((method, "rejection") for method in OTHERS)],
 )
 def test_every_token_and_every_node_of_a_real_run_has_its_sentence(method: str, rule: str) -> None:
     sampling = Sampling() if rule == "greedy" else Sampling(temperature=0.9, acceptance=rule)
