@@ -127,6 +127,7 @@ BENCHED := $(BENCHED),sam[auxiliary=none],token_recycling,sam,eagle2,sam[auxilia
 BENCHED := $(BENCHED),cape,multi_candidate,spectr,speculative[acceptance=block]
 BENCHED := $(BENCHED),lookahead[warm=true],ouroboros[warm=true],prompt_lookup[warm=true],token_recycling[warm=true],sam[warm=true],union[warm=true]
 BENCHED := $(BENCHED),cascade,draft_verify,graph,superposed,lookahead[published],ouroboros[published],prompt_lookup[published],token_recycling[published],sam[published]
+BENCHED := $(BENCHED),spectr[published],cascade[published],lookahead[published,warm=true],ouroboros[published,warm=true],token_recycling[published,warm=true]
 BENCHED := $(BENCHED),rest[published],eagle2[published],multi_candidate[published],cape[published],draft_verify[published],graph[published],superposed[published]
 # Other limits, peers and fewer prompts: make bench NEW_TOKENS=32,128 PEERS=hf-greedy,llama.cpp LIMIT=12
 NEW_TOKENS ?= 32
