@@ -18,7 +18,8 @@ from ouroboros_core.adaptive.cost_model import SHORT_CONTEXT
 from ouroboros_core.adaptive.profiler import pass_seconds, tree_of
 from ouroboros_core.errors import OuroborosError
 from ouroboros_core.loading.pairs import Pair, load_pair
-from ouroboros_core.models.causal_lm import EVERY_ROW, CausalLM
+from ouroboros_core.models.causal_lm import CausalLM
+from ouroboros_core.models.forward import EVERY_ROW
 
 ROWS = (1, 2, 4, 8, 16, 32)
 PROMPT = 512

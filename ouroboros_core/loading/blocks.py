@@ -15,7 +15,8 @@ from ouroboros_core.loading.check import invariant
 from ouroboros_core.loading.gguf import TYPES, read_blocks
 from ouroboros_core.loading.kept import kept
 from ouroboros_core.loading.weights import gguf_file
-from ouroboros_core.models.causal_lm import EVERY_ROW, CausalLM
+from ouroboros_core.models.causal_lm import CausalLM
+from ouroboros_core.models.forward import EVERY_ROW
 from ouroboros_core.models.native.blocks import BlocksOf
 
 log = logging.getLogger(__name__)

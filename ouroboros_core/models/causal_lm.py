@@ -8,10 +8,7 @@ a walk down the old tree. Nobody rolls back, crops or confirms.
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Sequence
-from functools import partial
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -20,13 +17,13 @@ from transformers import PreTrainedModel
 
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.interfaces import MIXED, Candidates, Evaluation, Mixture
-from ouroboros_core.models.engine import Decoder, Engine, Product, decoder, product
+from ouroboros_core.models.engine import Engine
 from ouroboros_core.models.evaluation import TorchEvaluation, candidates_of
+from ouroboros_core.models.forward import EVERY_ROW, ForwardPass
 from ouroboros_core.models.kv_cache import TreeCache
-from ouroboros_core.models.masks import Masks, packed_visibility
+from ouroboros_core.models.masks import packed_visibility
 from ouroboros_core.models.native.blocks import BlocksOf
-from ouroboros_core.models.native.decoder import NativeDecoder, NativeProduct
-from ouroboros_core.models.skips import NOTHING, Skips
+from ouroboros_core.models.skips import Skips
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder
 
@@ -39,9 +36,6 @@ PROJECTED = 1 << 25
 
 TREE_ROOM = 256
 """Rows kept free behind the context for the trees of a run."""
-
-EVERY_ROW = 1 << 30
-"""Rows of any pass, at most."""
 
 PACKED_CONTEXT = 64
 """Up to this many missing context rows travel in the same pass as the tree."""
@@ -69,7 +63,6 @@ class CausalLM:
         self.model = model.eval()
         self.name = name
         config = model.config.get_text_config(decoder=True)
-        self.vocabulary = min(vocabulary or config.vocab_size, config.vocab_size)
         self.max_length: int = getattr(config, "max_position_embeddings", None) or 2**20
         rope = getattr(config, "rope_parameters", None) or {}
         if rope.get("rope_type") == "longrope":
@@ -80,57 +73,42 @@ class CausalLM:
             )
             self.max_length = min(self.max_length, original or self.max_length)
         self.passes = self.rows = 0
-        self.layers = int(config.num_hidden_layers)
-        self._masks = Masks(
-            self.dtype,
-            getattr(config, "sliding_window", None),
-            getattr(config, "layer_types", None) or (),
-        )
-        self._outputs = (
-            None if outputs is None else torch.tensor(sorted(outputs), device=self.device)
-        )
-        self.engine: Engine = engine
-        self._decoder: Decoder | None = None
-        self._blocks: BlocksOf = {}
-        self._block_rows = 0
-        if engine != "transformers":
-            self._decoder = decoder(engine, model.base_model)
-            self._project = self._projection()
-        self._depths: tuple[int, ...] | None = None
-        self._seen: dict[int, torch.Tensor] = {}
+        known = min(vocabulary or config.vocab_size, config.vocab_size)
+        self.forward_pass = ForwardPass(self.model, engine, known, outputs, self.max_length)
+        self._forward = self.forward_pass.logits
         self.borrower: object | None = None
         """Whoever has written behind the context's rows since the cache was last asked for."""
         self.reset()
 
-    def _projection(self) -> Product:
-        """Hidden states [rows, width] to logits of the token ids that are scored."""
-        head = self.model.get_output_embeddings()
-        part = slice(self.vocabulary) if self._outputs is None else self._outputs
-        bias = None if head.bias is None else head.bias.detach()[part]
-        found = product(self.engine, head.weight.detach()[part], bias)
-        blocks = self._blocks.get("output", self._blocks.get("token_embd"))
-        if blocks is not None and isinstance(found, NativeProduct):
-            found.add_blocks(blocks.rows(part if isinstance(part, slice) else part.numpy()))
-            found.block_rows = self._block_rows
-        return found
+    @property
+    def engine(self) -> Engine:
+        """What computes the passes."""
+        return self.forward_pass.engine
+
+    @property
+    def vocabulary(self) -> int:
+        """The first so many token ids are scored."""
+        return self.forward_pass.vocabulary
+
+    @property
+    def outputs(self) -> list[int] | None:
+        """The token ids it can write, where these are not all."""
+        written = self.forward_pass.outputs
+        return None if written is None else written.tolist()
+
+    def limit(self, vocabulary: int) -> None:
+        """Score only the first so many token ids from now on, because a draft knows no more."""
+        self.forward_pass.limit(vocabulary)
 
     def add_blocks(self, blocks: BlocksOf) -> int:
         """Keep the weights of the native pass as blocks of a GGUF file, too, where these come to
         the same numbers; how many products have some. `read_blocks` says when they are read."""
-        if not isinstance(self._decoder, NativeDecoder):
-            return 0
-        self._blocks = blocks
-        self._project = self._projection()
-        head = isinstance(self._project, NativeProduct) and self._project.in_blocks is not None
-        return self._decoder.add_blocks(blocks) + head
+        return self.forward_pass.add_blocks(blocks)
 
     def read_blocks(self, rows: int) -> None:
         """From now on passes over up to so many rows read the weights in blocks, where there are
         any; the others read bfloat16. The logits are the same to the bit."""
-        self._block_rows = rows
-        for part in (self._decoder, self._project):
-            if isinstance(part, NativeDecoder | NativeProduct):
-                part.block_rows = rows
+        self.forward_pass.read_blocks(rows)
 
     @property
     def weights(self) -> str:
@@ -138,22 +116,14 @@ class CausalLM:
         compute."""
         if self.engine != "native":
             return ""
-        if not 0 < self._block_rows < EVERY_ROW:
-            return "blocks" if self._block_rows else "bf16"
-        rows = self._block_rows
+        rows = self.forward_pass.block_rows
+        if not 0 < rows < EVERY_ROW:
+            return "blocks" if rows else "bf16"
         return f"blocks up to {rows} {'row' if rows == 1 else 'rows'}, then bf16"
 
-    def limit(self, vocabulary: int) -> None:
-        """Score only the first so many token ids from now on, because a draft knows no more."""
-        if vocabulary < self.vocabulary:
-            self.vocabulary = vocabulary
-            if self._decoder is not None:
-                self._project = self._projection()
-
     @property
-    def outputs(self) -> list[int] | None:
-        """The token ids it can write, where these are not all."""
-        return None if self._outputs is None else self._outputs.tolist()
+    def layers(self) -> int:
+        return self.forward_pass.layers
 
     @property
     def device(self) -> torch.device:
@@ -168,8 +138,7 @@ class CausalLM:
 
     def reset(self) -> None:
         """Forget every token and give the cache's memory back."""
-        layers = self.layers + (self._depths is not None)
-        self._cache = TreeCache(layers, zeroed=self.engine == "static")
+        self._cache = self.forward_pass.new_cache()
         self._context: tuple[int, ...] = ()
         self._tree: TokenTree | None = None
         self.borrower = None
@@ -197,34 +166,10 @@ class CausalLM:
 
         depths  numbers of layers, ascending, each below the model's own number
         """
-        wanted = tuple(sorted({*(self._depths or ()), *depths}))
-        if self._depths != wanted:
-            self._depths = wanted
+        wanted = tuple(sorted({*(self.forward_pass.depths or ()), *depths}))
+        if self.forward_pass.depths != wanted:
+            self.forward_pass.depths = wanted
             self.reset()
-
-    @contextlib.contextmanager
-    def _watching(self) -> Iterator[None]:
-        """Hooks on a transformers model that note what `keep_features` asks for."""
-        if self._depths is None:
-            yield
-            return
-        body: Any = self.model.get_decoder()
-
-        def note(depth: int, output: Any) -> None:
-            if isinstance(output, tuple):  # a layer's, before transformers 5
-                output = output[0]
-            states: torch.Tensor = getattr(output, "last_hidden_state", output)
-            self._seen[depth] = states[0]
-
-        hooks = [body.register_forward_hook(lambda _, __, out: note(self.layers, out))]
-        for depth in self._depths:
-            hook = partial(lambda depth, _, __, out: note(depth, out), depth)
-            hooks.append(body.layers[depth - 1].register_forward_hook(hook))
-        try:
-            yield
-        finally:
-            for one in hooks:
-                one.remove()
 
     @torch.inference_mode()
     def features(self, context: Sequence[int]) -> torch.Tensor:
@@ -288,14 +233,20 @@ class CausalLM:
     def plain(self, context: Sequence[int]) -> npt.NDArray[np.floating]:
         """By transformers' own pass, whatever computes otherwise, and without any cache."""
         ids = torch.tensor([list(context)], device=self.device)
-        logits = self.model(input_ids=ids, use_cache=False, logits_to_keep=1).logits[
-            :, -1, : self.vocabulary
-        ]
-        if self._outputs is not None:
-            logits = logits[:, self._outputs]
-        return TorchEvaluation(
-            logits, [0], TreeBuilder(context[-1]).build(), self._outputs, self.vocabulary
+        found = self.model(input_ids=ids, use_cache=False, logits_to_keep=1).logits[:, -1]
+        return self._evaluation(
+            self.forward_pass.scored(found), [0], TreeBuilder(context[-1]).build()
         ).logits(0)
+
+    def _evaluation(
+        self,
+        logits: torch.Tensor,
+        nodes: Sequence[int],
+        tree: TokenTree,
+        context: tuple[int, ...] = (),
+    ) -> TorchEvaluation:
+        outputs = self.forward_pass.outputs
+        return TorchEvaluation(logits, nodes, tree, outputs, self.vocabulary, context)
 
     @torch.inference_mode()
     def evaluate(self, context: Sequence[int], tree: TokenTree) -> TorchEvaluation:
@@ -324,7 +275,7 @@ class CausalLM:
         self.passes += 1
         self.rows += len(tree)
         self._context, self._tree = context, tree
-        return TorchEvaluation(logits, nodes, tree, self._outputs, self.vocabulary, context)
+        return self._evaluation(logits, nodes, tree, context)
 
     @torch.inference_mode()
     def extend(self, evaluation: Evaluation, tree: TokenTree) -> TorchEvaluation:
@@ -437,83 +388,10 @@ class CausalLM:
                 wanted,
             )
             if wanted:
-                found = candidates_of(logits, candidates, self._outputs)
+                found = candidates_of(logits, candidates, self.forward_pass.outputs)
                 likeliest |= zip((context[start + n] for n in wanted), found, strict=True)
             self._context = context[:stop]
         return likeliest
-
-    def _forward(
-        self,
-        tokens: Sequence[int],
-        positions: Sequence[int],
-        sees: npt.NDArray[np.bool_],
-        wanted: Sequence[int],
-        above: Sequence[int] = (),
-        embeddings: torch.Tensor | None = None,
-        part: tuple[Skips, PreTrainedModel, int] | None = None,
-    ) -> torch.Tensor:
-        """Logits [len(wanted), vocabulary or outputs] of the wanted rows.
-
-        sees [rows, above + rows] is visibility among the new rows; all of them see everything that
-        is cached, but for the last rows, at the positions `above`, of which they see what `sees`
-        says. embeddings [rows, width]: instead of those of the tokens.
-
-        part: sublayers that are skipped, the model without them, and the number of cached rows;
-        what these rows say has no features.
-        """
-        device = self.device
-        whole = NOTHING, self.model, self._cache.get_seq_length()
-        skipped, model, past = part or whole
-        self._cache.reserve(past + len(tokens))
-        places = torch.tensor([positions], device=device).clamp_(max=self.max_length - 1)
-        columns = torch.tensor(above, device=device) if above else None
-        if self._decoder is not None:
-            if embeddings is None:
-                ids = torch.tensor(tokens, device=device)
-                embeddings = self.model.get_input_embeddings()(ids)
-            longest = min(self._cache.capacity, self.max_length)
-            depths = () if part else self._depths or ()
-            hidden, states = self._decoder.run(
-                embeddings, places[0], longest, sees, self._cache, depths, without=skipped
-            )
-            if part is None:
-                self._seen = {**dict(zip(depths, states, strict=True)), self.layers: hidden}
-                self._note_features(past)
-            return self._projected(hidden, wanted)
-        given: dict[str, torch.Tensor] = (
-            {"input_ids": torch.tensor([tokens], device=device)}
-            if embeddings is None
-            else {"inputs_embeds": embeddings[None]}
-        )
-        with contextlib.nullcontext() if part else self._watching():
-            output = model(
-                **given,
-                attention_mask=self._masks.of(past - len(above), places[0], sees, columns),
-                position_ids=places,
-                past_key_values=self._cache,
-                use_cache=True,
-                # A row at least: not every model's code can do with none.
-                logits_to_keep=torch.tensor(wanted or [len(tokens) - 1], device=device),
-            )
-        if part is None:
-            self._note_features(past)
-        logits: torch.Tensor = output.logits[0, : len(wanted), : self.vocabulary]
-        return logits if self._outputs is None else logits[:, self._outputs]
-
-    def _projected(self, hidden: torch.Tensor, wanted: Sequence[int]) -> torch.Tensor:
-        """Logits [len(wanted), vocabulary or outputs] of some rows of hidden [rows, width]."""
-        if not wanted:
-            columns = self.vocabulary if self._outputs is None else len(self._outputs)
-            return hidden.new_empty(0, columns)
-        return self._project(hidden if len(wanted) == len(hidden) else hidden[wanted])
-
-    def _note_features(self, past: int) -> None:
-        if self._depths is not None:
-            layer = self._cache.layers[self.layers]
-            assert layer.length == past
-            rows = torch.cat([self._seen[d] for d in (self.layers, *self._depths)], -1)[None, None]
-            layer.update(rows, rows[..., :0])
-        self._seen.clear()
 
 
 def _agreement(a: tuple[int, ...], b: tuple[int, ...]) -> int:

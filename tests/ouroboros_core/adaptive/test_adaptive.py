@@ -617,7 +617,7 @@ def test_a_heads_pass_is_timed_without_the_targets() -> None:
         made.append(len(tokens))
         return forward(tokens, *more)
 
-    target._forward = counted  # type: ignore[method-assign,assignment]
+    target._forward = counted  # type: ignore[assignment]
     for rows in (1, 4):
         timed = profiler._level(head, rows, 20)
         timed()

@@ -20,7 +20,8 @@ from ouroboros_core.loading import kept as keeping
 from ouroboros_core.loading.blocks import use_blocks
 from ouroboros_core.loading.gguf import read_blocks
 from ouroboros_core.loading.pairs import load_pair
-from ouroboros_core.models.causal_lm import EVERY_ROW, PREFILL_CHUNK, CausalLM
+from ouroboros_core.models.causal_lm import PREFILL_CHUNK, CausalLM
+from ouroboros_core.models.forward import EVERY_ROW
 from ouroboros_core.models.native import build
 from ouroboros_core.models.native import decoder as native
 from ouroboros_core.models.native.blocks import KINDS, Blocks

@@ -75,7 +75,7 @@ def test_a_tree_that_grows_level_by_level_is_scored_as_if_it_had_been_there_at_o
     model = CausalLM(tiny.target(architecture, attention), architecture)
     rows: list[int] = []
     forward = model._forward
-    model._forward = lambda tokens, *more: rows.append(len(tokens)) or forward(tokens, *more)  # type: ignore[method-assign,func-returns-value]
+    model._forward = lambda tokens, *more: rows.append(len(tokens)) or forward(tokens, *more)  # type: ignore[func-returns-value]
     for window in (0, 3):
         tree = random_tree(rng, text[-1], 14, window)
         model.forget()
@@ -337,12 +337,12 @@ def test_the_self_check_sees_a_mask_that_is_ignored(monkeypatch: pytest.MonkeyPa
     by its numbers."""
     model = tiny.pair("llama", "sdpa")[0]
     check_tree_support(model)
-    honest = model._masks.of
+    honest = model.forward_pass.masks.of
 
     def blind(*args: Any) -> Any:
         return torch.zeros_like(honest(*args))
 
-    monkeypatch.setattr(model._masks, "of", blind)
+    monkeypatch.setattr(model.forward_pass.masks, "of", blind)
     with pytest.raises(UnsupportedModel, match="differs from plain passes"):
         check_tree_support(model)
 

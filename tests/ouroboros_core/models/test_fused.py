@@ -177,9 +177,9 @@ def test_what_does_not_compute_alike_keeps_the_general_pass(
     found out."""
     made = model("llama")
     exchanged = CausalLM(made, "llama", engine="compact")
-    assert isinstance(exchanged._decoder, FusedDecoder)
+    assert isinstance(exchanged.forward_pass.decoder, FusedDecoder)
     assert check.computes_alike(exchanged)
-    exchanged._decoder.layers.reverse()
+    exchanged.forward_pass.decoder.layers.reverse()
     assert not check.computes_alike(exchanged)
     broken: Callable[..., Any] = lambda *_: 1 / 0  # noqa: E731
     monkeypatch.setattr("ouroboros_core.models.fused.FusedDecoder.run", broken)

@@ -173,13 +173,13 @@ def test_of_a_prompt_only_rows_that_are_asked_about_meet_the_output_matrix(engin
     """None of a plain prefill's; the last of every token where candidates are wanted."""
     model = CausalLM(made("llama", torch.float32), "tiny", engine=engine)
     met: list[int] = []
-    project = model._project
+    project = model.forward_pass.project
 
     def counted(hidden: torch.Tensor) -> torch.Tensor:
         met.append(len(hidden))
         return project(hidden)
 
-    model._project = counted
+    model.forward_pass.project = counted
     text = tiny.prompt(PREFILL_CHUNK + 90)
     model.prefill(text)
     assert not met

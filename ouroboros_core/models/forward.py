@@ -1,0 +1,207 @@
+"""The forward pass of a causal language model: rows of tokens behind cached ones, computed by
+transformers' own code or by one of our decoders, and projected to the token ids that are scored."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from transformers import PreTrainedModel
+
+from ouroboros_core.models.engine import Decoder, Engine, Product, decoder, product
+from ouroboros_core.models.kv_cache import TreeCache
+from ouroboros_core.models.masks import Masks
+from ouroboros_core.models.native.blocks import BlocksOf
+from ouroboros_core.models.native.decoder import NativeDecoder, NativeProduct
+from ouroboros_core.models.skips import NOTHING, Skips
+
+EVERY_ROW = 1 << 30
+"""Rows of any pass, at most."""
+
+
+class ForwardPass:
+    """What computes the rows of one model, and the cache into which it writes them.
+
+    vocabulary  the first so many token ids are scored
+    outputs     only these of them are; None: all
+    cache       keys and values, and behind the model's layers one more for the features that are
+                kept
+    """
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        engine: Engine,
+        vocabulary: int,
+        outputs: Sequence[int] | None,
+        max_length: int,
+    ) -> None:
+        config = model.config.get_text_config(decoder=True)
+        self.model, self.engine = model, engine
+        self.vocabulary, self.max_length = vocabulary, max_length
+        self.layers = int(config.num_hidden_layers)
+        weight: torch.Tensor = model.get_input_embeddings().weight
+        self.outputs = (
+            None if outputs is None else torch.tensor(sorted(outputs), device=weight.device)
+        )
+        self.masks = Masks(
+            model.dtype,
+            getattr(config, "sliding_window", None),
+            getattr(config, "layer_types", None) or (),
+        )
+        self.decoder: Decoder | None = None
+        self.blocks: BlocksOf = {}
+        self.block_rows = 0
+        if engine != "transformers":
+            self.decoder = decoder(engine, model.base_model)
+            self.project = self._projection()
+        self.depths: tuple[int, ...] | None = None
+        self._seen: dict[int, torch.Tensor] = {}
+        self.cache = self.new_cache()
+
+    def new_cache(self) -> TreeCache:
+        """An empty one in the place of what there was."""
+        layers = self.layers + (self.depths is not None)
+        self.cache = TreeCache(layers, zeroed=self.engine == "static")
+        return self.cache
+
+    def _projection(self) -> Product:
+        """Hidden states [rows, width] to logits of the token ids that are scored."""
+        head = self.model.get_output_embeddings()
+        part = slice(self.vocabulary) if self.outputs is None else self.outputs
+        bias = None if head.bias is None else head.bias.detach()[part]
+        found = product(self.engine, head.weight.detach()[part], bias)
+        blocks = self.blocks.get("output", self.blocks.get("token_embd"))
+        if blocks is not None and isinstance(found, NativeProduct):
+            found.add_blocks(blocks.rows(part if isinstance(part, slice) else part.numpy()))
+            found.block_rows = self.block_rows
+        return found
+
+    def add_blocks(self, blocks: BlocksOf) -> int:
+        """See `CausalLM.add_blocks`."""
+        if not isinstance(self.decoder, NativeDecoder):
+            return 0
+        self.blocks = blocks
+        self.project = self._projection()
+        head = isinstance(self.project, NativeProduct) and self.project.in_blocks is not None
+        return self.decoder.add_blocks(blocks) + head
+
+    def read_blocks(self, rows: int) -> None:
+        """See `CausalLM.read_blocks`."""
+        self.block_rows = rows
+        for part in (self.decoder, self.project):
+            if isinstance(part, NativeDecoder | NativeProduct):
+                part.block_rows = rows
+
+    def limit(self, vocabulary: int) -> None:
+        """Score only the first so many token ids from now on."""
+        if vocabulary < self.vocabulary:
+            self.vocabulary = vocabulary
+            if self.decoder is not None:
+                self.project = self._projection()
+
+    @contextlib.contextmanager
+    def _watching(self) -> Iterator[None]:
+        """Hooks on a transformers model that note the features that are kept."""
+        if self.depths is None:
+            yield
+            return
+        body: Any = self.model.get_decoder()
+
+        def note(depth: int, output: Any) -> None:
+            if isinstance(output, tuple):  # a layer's, before transformers 5
+                output = output[0]
+            states: torch.Tensor = getattr(output, "last_hidden_state", output)
+            self._seen[depth] = states[0]
+
+        hooks = [body.register_forward_hook(lambda _, __, out: note(self.layers, out))]
+        for depth in self.depths:
+            hook = partial(lambda depth, _, __, out: note(depth, out), depth)
+            hooks.append(body.layers[depth - 1].register_forward_hook(hook))
+        try:
+            yield
+        finally:
+            for one in hooks:
+                one.remove()
+
+    def logits(
+        self,
+        tokens: Sequence[int],
+        positions: Sequence[int],
+        sees: npt.NDArray[np.bool_],
+        wanted: Sequence[int],
+        above: Sequence[int] = (),
+        embeddings: torch.Tensor | None = None,
+        part: tuple[Skips, PreTrainedModel, int] | None = None,
+    ) -> torch.Tensor:
+        """Logits [len(wanted), vocabulary or outputs] of the wanted rows.
+
+        sees [rows, above + rows] is visibility among the new rows; all of them see everything that
+        is cached, but for the last rows, at the positions `above`, of which they see what `sees`
+        says. embeddings [rows, width]: instead of those of the tokens.
+
+        part: sublayers that are skipped, the model without them, and the number of cached rows;
+        what these rows say has no features.
+        """
+        device = self.model.get_input_embeddings().weight.device
+        whole = NOTHING, self.model, self.cache.get_seq_length()
+        skipped, model, past = part or whole
+        self.cache.reserve(past + len(tokens))
+        places = torch.tensor([positions], device=device).clamp_(max=self.max_length - 1)
+        columns = torch.tensor(above, device=device) if above else None
+        if self.decoder is not None:
+            if embeddings is None:
+                ids = torch.tensor(tokens, device=device)
+                embeddings = self.model.get_input_embeddings()(ids)
+            longest = min(self.cache.capacity, self.max_length)
+            depths = () if part else self.depths or ()
+            hidden, states = self.decoder.run(
+                embeddings, places[0], longest, sees, self.cache, depths, without=skipped
+            )
+            if part is None:
+                self._seen = {**dict(zip(depths, states, strict=True)), self.layers: hidden}
+                self._note_features(past)
+            return self._projected(hidden, wanted)
+        given: dict[str, torch.Tensor] = (
+            {"input_ids": torch.tensor([tokens], device=device)}
+            if embeddings is None
+            else {"inputs_embeds": embeddings[None]}
+        )
+        with contextlib.nullcontext() if part else self._watching():
+            output = model(
+                **given,
+                attention_mask=self.masks.of(past - len(above), places[0], sees, columns),
+                position_ids=places,
+                past_key_values=self.cache,
+                use_cache=True,
+                # A row at least: not every model's code can do with none.
+                logits_to_keep=torch.tensor(wanted or [len(tokens) - 1], device=device),
+            )
+        if part is None:
+            self._note_features(past)
+        return self.scored(output.logits[0, : len(wanted)])
+
+    def scored(self, logits: torch.Tensor) -> torch.Tensor:
+        """Of logits [rows, all tokens] those of the token ids that are scored."""
+        known = logits[:, : self.vocabulary]
+        return known if self.outputs is None else known[:, self.outputs]
+
+    def _projected(self, hidden: torch.Tensor, wanted: Sequence[int]) -> torch.Tensor:
+        """Logits [len(wanted), vocabulary or outputs] of some rows of hidden [rows, width]."""
+        if not wanted:
+            columns = self.vocabulary if self.outputs is None else len(self.outputs)
+            return hidden.new_empty(0, columns)
+        return self.project(hidden if len(wanted) == len(hidden) else hidden[wanted])
+
+    def _note_features(self, past: int) -> None:
+        if self.depths is not None:
+            layer = self.cache.layers[self.layers]
+            assert layer.length == past
+            rows = torch.cat([self._seen[d] for d in (self.layers, *self.depths)], -1)[None, None]
+            layer.update(rows, rows[..., :0])
+        self._seen.clear()
