@@ -45,7 +45,8 @@ def test_a_recorded_run_is_there_before_anything_is_loaded(browser: Any) -> None
         shown = tokens(page)
         assert "".join(t["text"] for t in shown) == recorded.text
         badge = page.locator(".ouro-badge").inner_text()
-        assert f" on {recorded.environment.where}, " in badge
+        processor = recorded.environment.processor.partition(" (")[0]
+        assert f" on {processor}, " in badge
         assert recorded.created[:10] in badge
         assert {"draft", "target"} <= {t["source"] for t in shown}
         assert page.locator("h1").inner_text() == "Ouroboros"

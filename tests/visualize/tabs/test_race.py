@@ -70,7 +70,7 @@ def test_until_a_race_has_run_there_is_a_recorded_one_with_the_numbers_of_its_tr
     assert page.locator("#race-view .ouro-badge").inner_text().startswith("recorded with Qwen")
     assert "this machine" not in page.locator("#race-view caption").inner_text()
     rows = [row.split("\t") for row in page.locator("#race-view tr").all_inner_texts()][1:]
-    traces = [gallery.trace(name) for name in RECORDED]
+    traces = [gallery.paced(name) for name in RECORDED]
     assert [row[:5] for row in rows] == [
         [
             spoken.method(trace.method),
