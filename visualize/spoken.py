@@ -40,12 +40,13 @@ def run(name: str, settings: Mapping[str, Any]) -> str:
     """A method with the settings that are not its defaults: `Speculative decoding, draft length 4`.
     Switches are left out, but for what the name must say."""
     kind = methods.available().get(name)
-    if kind is not None and kind.published and dict(kind.published) == dict(settings):
-        return f"{method(name)}, {PUBLISHED}"
-    extended = [methods.EXTENDED] if settings.get(methods.EXTENDED) is True else []
+    published = kind is not None and kind.published and dict(kind.published) == dict(settings)
+    parts = [method(name), PUBLISHED] if published else [method(name)]
+    if settings.get(methods.EXTENDED) is True:
+        parts.append(methods.EXTENDED)
     defaults = kind.Hyperparameters().model_dump() if kind else {}
     changed = {key: value for key, value in settings.items() if value != defaults.get(key)}
-    return ", ".join([method(name), *extended, *_listed(changed)])
+    return ", ".join([*parts, *_listed(changed)])
 
 
 def lane(name: str, written: str) -> str:

@@ -338,7 +338,7 @@ def test_it_is_told_that_rows_are_too_dear_for_a_window() -> None:
 def test_the_line_of_a_run_has_its_preset() -> None:
     published = dict(methods.get("lookahead").published)
     told = views.describe("lookahead", published, "T")
-    assert told == "Lookahead decoding, as published, on T"
+    assert told == ("Lookahead decoding, as published, window size 15, guess set size 15, on T")
     extended = methods.get("lookahead").Hyperparameters.parse({"extended": True}).model_dump()
     assert views.describe("lookahead", extended, "T") == "Lookahead decoding, extended, on T"
 
