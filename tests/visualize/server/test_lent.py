@@ -72,6 +72,7 @@ def test_phrases_a_stopped_run_and_a_race_cross_the_border(url: str) -> None:
         page.goto(url)
         open_settings(page)
         choose(page, "Ouroboros")
+        page.locator("#auto-ouroboros input").uncheck()
         ask(page, "The quokka sings: the quokka sings, and again", 32)
         page.locator("#warm input").check()
         traces = []

@@ -59,8 +59,10 @@ def refused(url: str, **more: Any) -> str:
 
 
 def run(page: Any, prompt: str) -> dict[str, Any]:
-    """Generate from a visitor's own phrases, too; the trace that the page then hands over."""
+    """Generate from a visitor's own phrases, too; the trace that the page then hands over. With
+    fixed settings, so that phrases hang in its trees whatever a draft pass costs here."""
     choose(page, "Ouroboros")
+    page.locator("#auto-ouroboros input").uncheck()
     ask(page, prompt, 48)
     page.locator("#warm input").check()
     generate(page)
