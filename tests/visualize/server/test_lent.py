@@ -92,7 +92,7 @@ def test_phrases_a_stopped_run_and_a_race_cross_the_border(url: str) -> None:
             timeout=60_000,
         )
         page.click("#stop")
-        page.get_by_text("Stopped").first.wait_for()
+        page.get_by_text("Stopped").first.wait_for(timeout=120_000)
         with page.expect_download() as download:
             page.locator('#save-view [data-kind="json"]').click()
         stopped = json.loads(Path(download.value.path()).read_text())
