@@ -97,8 +97,8 @@ def paced(name: str) -> Trace:
         return run
     plain = _plain(name)
     assert plain is not None
-    pace = metrics.total_seconds(trace(plain)) / metrics.total_seconds(beside)
-    steps = (replace(step, seconds=step.seconds.times(pace)) for step in run.steps)
+    factor = metrics.total_seconds(trace(plain)) / metrics.total_seconds(beside)
+    steps = (replace(step, seconds=step.seconds.times(factor)) for step in run.steps)
     return replace(run, steps=tuple(steps))
 
 
