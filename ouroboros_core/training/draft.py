@@ -22,7 +22,13 @@ from transformers import AutoModelForCausalLM, PreTrainedModel
 from ouroboros_core.errors import InvalidInput, UnsupportedModel
 from ouroboros_core.models.fused import FAMILY
 from ouroboros_core.training.corpus import Ids
-from ouroboros_core.training.loop import Columns, Recipe, Student, soft_cross_entropy
+from ouroboros_core.training.loop import (
+    Columns,
+    Recipe,
+    Student,
+    arithmetic,
+    soft_cross_entropy,
+)
 from ouroboros_core.training.teacher import Teacher
 
 
@@ -138,6 +144,7 @@ class DraftStudent(Student):
         )
         self.outputs = list(outputs)
         matrix = target.get_output_embeddings().weight.detach()
+        self._kept = matrix
         self._columns = Columns(outputs, target.config.vocab_size, matrix.device)
         self._matrix = matrix[self._columns.ids].contiguous() if self.shared else None
         self.module = self.model
@@ -159,17 +166,14 @@ class DraftStudent(Student):
         self.teacher.ask(group)
         rows, places = self.data.answer_rows(group)
         device = self.model.device
-        with torch.autocast(device.type, torch.bfloat16):
+        output = self.model.get_output_embeddings().weight
+        matrix = output[self._columns.ids] if self._matrix is None else self._matrix
+        with arithmetic(self._kept):
             hidden = self.model.base_model(
                 self.data.pad(group).to(device), use_cache=False
             ).last_hidden_state
             hidden = hidden.flatten(0, 1)[torch.from_numpy(rows).to(device)]
-            matrix = (
-                self.model.get_output_embeddings().weight[self._columns.ids]
-                if self._matrix is None
-                else self._matrix
-            )
-            logits: torch.Tensor = hidden.to(torch.bfloat16) @ matrix.to(torch.bfloat16).T
+            logits: torch.Tensor = hidden.to(self._kept.dtype) @ matrix.to(self._kept.dtype).T
         return logits, places
 
     def start_from(self, folder: Path) -> None:

@@ -25,7 +25,13 @@ from transformers import DynamicCache, PreTrainedModel
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.models.eagle import EagleHead, HeadConfig, head_input, signature
 from ouroboros_core.training.corpus import Ids
-from ouroboros_core.training.loop import Columns, HeadStudent, Recipe, soft_cross_entropy
+from ouroboros_core.training.loop import (
+    Columns,
+    HeadStudent,
+    Recipe,
+    arithmetic,
+    soft_cross_entropy,
+)
 from ouroboros_core.training.teacher import Teacher
 
 SAME = "llama"
@@ -197,16 +203,18 @@ class EagleStudent(HeadStudent):
         texts, length = ids.shape
         device = given.device
         cache = DynamicCache()
-        with torch.autocast(device.type, torch.bfloat16):
-            given = head_input(given, self.head.config, self.head.deeper).to(given.dtype)
+        kind = self._matrix.dtype
+        given = given.to(kind)
+        with arithmetic(self._matrix):
+            given = head_input(given, self.head.config, self.head.deeper).to(kind)
         guesses: list[torch.Tensor] = []
         rows = torch.arange(length, device=device)
         blocks = [rows[None, :] <= rows[:, None]]
         for step in range(1, count + 1):
             ahead = F.pad(ids[:, step:], (0, step))[:, :length]
-            mask = torch.zeros(1, 1, length, length * step, device=device, dtype=torch.bfloat16)
-            mask.masked_fill_(~torch.cat(blocks, 1), torch.finfo(torch.bfloat16).min)
-            with torch.autocast(device.type, torch.bfloat16):
+            mask = torch.zeros(1, 1, length, length * step, device=device, dtype=kind)
+            mask.masked_fill_(~torch.cat(blocks, 1), torch.finfo(kind).min)
+            with arithmetic(self._matrix):
                 joined = self._join(torch.cat([given, self._embed(ahead).to(given.dtype)], dim=-1))
                 output = self.head.body(
                     inputs_embeds=joined,
@@ -216,7 +224,7 @@ class EagleStudent(HeadStudent):
                     use_cache=True,
                 )
             guesses.append(output.last_hidden_state)
-            given = output.last_hidden_state.to(torch.bfloat16)
+            given = output.last_hidden_state.to(kind)
             blocks.append(torch.eye(length, dtype=torch.bool, device=device))
         return guesses
 

@@ -23,7 +23,13 @@ from ouroboros_core.models.glide import GlideConfig, GlideDraft, glance
 from ouroboros_core.models.layer import Rows, own_rows, split, states
 from ouroboros_core.training.corpus import Ids
 from ouroboros_core.training.layer import begin_as, layer_of, take
-from ouroboros_core.training.loop import Columns, HeadStudent, Recipe, soft_cross_entropy
+from ouroboros_core.training.loop import (
+    Columns,
+    HeadStudent,
+    Recipe,
+    arithmetic,
+    soft_cross_entropy,
+)
 from ouroboros_core.training.teacher import Teacher
 
 MEASURED = 3
@@ -130,7 +136,7 @@ class GlideStudent(HeadStudent):
         device = self._matrix.device
         ids = self.data.pad(group).to(device)
         rows, found = self.data.answer_rows(group)
-        with torch.autocast(device.type, torch.bfloat16):
+        with arithmetic(self._matrix):
             guessed = guesses(self.head, self._embed(ids), self.teacher.features(group), places)
         guessed = guessed.flatten(0, 1)[torch.from_numpy(rows).to(device)]
         return F.linear(guessed.to(self._matrix.dtype), self._matrix, self._bias), found

@@ -136,6 +136,13 @@ def soft_cross_entropy(
     return (p.sum(-1) * logits.logsumexp(-1) - (p * chosen).sum(-1)).mean()
 
 
+def arithmetic(target: torch.Tensor) -> torch.autocast:
+    """Products in bfloat16, but in float32 where `target`, one of the target's matrices, is kept in
+    it: a processor without bfloat16 multiplies float32 six times as fast."""
+    half = target.dtype != torch.float32
+    return torch.autocast(target.device.type, torch.bfloat16, enabled=half)
+
+
 class Columns:
     """Where each token id stands in a trimmed output vocabulary."""
 

@@ -21,7 +21,13 @@ from transformers import PreTrainedModel
 from ouroboros_core.models.eagle import signature
 from ouroboros_core.models.medusa import RANKS, MedusaConfig, MedusaHeads
 from ouroboros_core.training.corpus import Ids
-from ouroboros_core.training.loop import Columns, HeadStudent, Recipe, soft_cross_entropy
+from ouroboros_core.training.loop import (
+    Columns,
+    HeadStudent,
+    Recipe,
+    arithmetic,
+    soft_cross_entropy,
+)
 from ouroboros_core.training.teacher import Teacher
 
 
@@ -92,8 +98,8 @@ class MedusaStudent(HeadStudent):
         """Logits [places, outputs] of a head wherever it guesses an answer's token, and those
         places."""
         rows, places = self.data.answer_rows(group, ahead=place)
-        given = hidden[torch.from_numpy(rows).to(hidden.device)]
-        with torch.autocast(hidden.device.type, torch.bfloat16):
+        given = hidden[torch.from_numpy(rows).to(hidden.device)].to(self.head.weight.dtype)
+        with arithmetic(self._matrix):
             guessed = self.head.block(place - 1, given)
         return F.linear(guessed.to(self._matrix.dtype), self._matrix, self._bias), places
 

@@ -23,7 +23,13 @@ from ouroboros_core.models.parallel import ParallelConfig, ParallelHead
 from ouroboros_core.training.corpus import Ids
 from ouroboros_core.training.eagle import linear_guess
 from ouroboros_core.training.layer import begin_as, layer_of
-from ouroboros_core.training.loop import Columns, HeadStudent, Recipe, soft_cross_entropy
+from ouroboros_core.training.loop import (
+    Columns,
+    HeadStudent,
+    Recipe,
+    arithmetic,
+    soft_cross_entropy,
+)
 from ouroboros_core.training.teacher import Teacher
 
 
@@ -113,7 +119,7 @@ class ParallelStudent(HeadStudent):
         self.teacher.ask(group)
         device = self._matrix.device
         ids = self.data.pad(group).to(device)
-        with torch.autocast(device.type, torch.bfloat16):
+        with arithmetic(self._matrix):
             found = guesses(self.head, self._embed(ids), self.teacher.features(group))
         said = []
         for place in range(self.recipe.group):
