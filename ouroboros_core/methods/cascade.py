@@ -1,8 +1,9 @@
 """Cascade speculative drafting: counts under a draft model under the target (arXiv 2312.11462).
 
 At the bottom stands Max-Gram, which copies on from the first earlier occurrence of the longest end
-of the text (section 3.2); the paper falls back on bigrams of Wikipedia, here the draft model
-writes alone where the text knows nothing. *Vertical cascade*: the draft model never writes a draft
+of the text (section 3.2). Where its last token is new to the text, it falls back on bigrams: those
+of Wikipedia in the paper, here those of the corpus; without one the draft model writes alone.
+*Vertical cascade*: the draft model never writes a draft
 token by token; each of its passes reviews a copy, keeps what it would have written and adds a token
 of its own. *Horizontal cascade*: only the first tokens are worth its passes, since later ones are
 seldom reached; those come from Max-Gram alone.
@@ -58,6 +59,7 @@ class Cascade(Method):
     order = 24
     on_map = (Guesser.DRAFT_MODEL, Shape.CHAIN)
     needs = frozenset({Need.DRAFT_MODEL})
+    uses = frozenset({Need.CORPUS})
 
     published = PUBLISHED
 
@@ -118,10 +120,21 @@ class Cascade(Method):
     def _max_gram(self, text: Sequence[int], count: int) -> list[Guess]:
         """Up to `count` tokens that may follow a text, which may go on beyond the one that is
         known: copied from behind the first occurrence of its longest end, and where that copy ends
-        with the known text, from the next."""
+        with the known text, from the next; behind a token that is new to it, what follows in the
+        corpus."""
         known, written = self.text.tokens, list(text[-LONGEST_MATCH:])
         guesses: list[Guess] = []
-        while len(guesses) < count and (found := self.text.first(written)):
+        while len(guesses) < count:
+            found = self.text.first(written)
+            if found is None:
+                successor = self._successor(written[-1])
+                if successor is None:
+                    break
+                guesses.append((successor, Provenance(Source.CORPUS, match=1)))
+                written.append(successor)
+                if successor in self.resources.stop_tokens:
+                    break
+                continue
             match, end = found
             for position in range(end, min(end + count - len(guesses), len(known))):
                 token = known[position]
@@ -130,6 +143,11 @@ class Cascade(Method):
                 if token in self.resources.stop_tokens:
                     return guesses
         return guesses
+
+    def _successor(self, token: int) -> int | None:
+        """The second token of the corpus's most frequent bigram that begins so."""
+        corpus = self.resources.corpus
+        return corpus.successor(token) if corpus else None
 
     def _review(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import mmap
 import random
 from collections import Counter
@@ -74,6 +75,19 @@ def test_a_match_has_at_most_the_length_that_is_asked_for() -> None:
     assert [length(corpus, text, longest=n) for n in (1, 2, 5, 63)] == [1, 2, 5, 63]
     assert length(corpus, text) == DEPTH
     assert length(corpus, [500, 88, 89]) == 2
+
+
+def test_the_successor_of_a_token_is_what_follows_it_most_often_in_a_document() -> None:
+    """The oracle counts pairs."""
+    rng = random.Random(4)
+    for _ in range(200):
+        documents = some_documents(rng)
+        corpus = Corpus.build(documents)
+        for token in range(5):
+            pairs = (pair for document in documents for pair in itertools.pairwise(document))
+            counts = Counter(after for before, after in pairs if before == token)
+            best = min((one for one in counts), key=lambda one: (-counts[one], one), default=None)
+            assert corpus.successor(token) == best
 
 
 def test_no_match_and_no_continuation_crosses_the_end_of_a_document() -> None:

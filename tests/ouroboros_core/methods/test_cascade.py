@@ -12,6 +12,7 @@ from ouroboros_core import methods
 from ouroboros_core.decoding.engine import decode
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.hyperparameters import read_settings
+from ouroboros_core.lookup.corpus import Corpus
 from ouroboros_core.lookup.ngrams import Occurrences
 from ouroboros_core.methods.base import Resources
 from ouroboros_core.methods.cascade import LONGEST_MATCH, PUBLISHED
@@ -34,8 +35,10 @@ def method(
     leniency: float = 1.0,
     stop: frozenset[int] = frozenset(),
     size: int = 6,
+    corpus: Corpus | None = None,
 ) -> Any:
-    resources = Resources(Sampler(sampling, size), ToldModel(5, size, noise=0.7), stop)
+    draft = ToldModel(5, size, noise=0.7)
+    resources = Resources(Sampler(sampling, size), draft, stop, corpus=corpus)
     settings = {"k_matrix": matrix, "leniency": leniency}
     made = KIND(KIND.Hyperparameters.parse(settings), resources)
     made.start(TokenizedPrompt(TEXT[:2] if size < 6 else TEXT), 50)
@@ -85,6 +88,16 @@ def test_a_copy_goes_on_from_the_first_place_where_the_longest_end_occurs() -> N
             wanted = wanted or next(((n, end) for end in ends), None)
         assert places.first(last) == wanted
     assert Occurrences(3).first([1]) is None
+
+
+def test_behind_a_token_that_is_new_to_the_text_stands_what_follows_it_in_the_corpus() -> None:
+    """The chain of bigrams goes on until a token is known, from where it is copied."""
+    corpus = Corpus.build([[4, 5, 0], [4, 5, 2], [4, 3], [1, 4, 5]])
+    made = method(Sampling(), "1,5;0,1", corpus=corpus)
+    made.draft.model._after = lambda _: np.eye(6)[4]
+    tree = made.propose(Context(TEXT, 50, 0))
+    assert tree.tokens == (1, 4, 5, 0, 1, 2, 3)
+    assert sources(tree) == [Source.DRAFT] + [Source.CORPUS] * 2 + [Source.COPY] * 3
 
 
 def test_copies_of_the_chain_follow_the_drafted_tokens() -> None:

@@ -31,7 +31,7 @@ MECHANISMS: dict[str, set[tuple[Source, Learned | None]]] = {
     "hf_early_exit": {(Source.DRAFT, None)},
     "hf_universal": {(Source.DRAFT, None)},
     "hf_prompt_lookup": {(Source.COPY, None)},
-    "cascade": {(Source.DRAFT, None), (Source.COPY, None)},
+    "cascade": {(Source.DRAFT, None), (Source.COPY, None), (Source.CORPUS, None)},
     "multi_candidate": {(Source.DRAFT, None)},
     "spectr": {(Source.DRAFT, None)},
     "cape": {(Source.DRAFT, None)},
