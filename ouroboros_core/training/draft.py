@@ -27,6 +27,7 @@ from ouroboros_core.training.loop import (
     Recipe,
     Student,
     arithmetic,
+    learning_dtype,
     soft_cross_entropy,
 )
 from ouroboros_core.training.teacher import Teacher
@@ -173,7 +174,8 @@ class DraftStudent(Student):
                 self.data.pad(group).to(device), use_cache=False
             ).last_hidden_state
             hidden = hidden.flatten(0, 1)[torch.from_numpy(rows).to(device)]
-            logits: torch.Tensor = hidden.to(self._kept.dtype) @ matrix.to(self._kept.dtype).T
+            kind = learning_dtype(self._kept)
+            logits: torch.Tensor = hidden.to(kind) @ matrix.to(kind).T
         return logits, places
 
     def start_from(self, folder: Path) -> None:

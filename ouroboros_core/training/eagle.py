@@ -30,6 +30,7 @@ from ouroboros_core.training.loop import (
     HeadStudent,
     Recipe,
     arithmetic,
+    learning_dtype,
     soft_cross_entropy,
 )
 from ouroboros_core.training.teacher import Teacher
@@ -203,7 +204,7 @@ class EagleStudent(HeadStudent):
         texts, length = ids.shape
         device = given.device
         cache = DynamicCache()
-        kind = self._matrix.dtype
+        kind = learning_dtype(self._matrix)
         given = given.to(kind)
         with arithmetic(self._matrix):
             given = head_input(given, self.head.config, self.head.deeper).to(kind)

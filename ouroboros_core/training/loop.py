@@ -136,11 +136,16 @@ def soft_cross_entropy(
     return (p.sum(-1) * logits.logsumexp(-1) - (p * chosen).sum(-1)).mean()
 
 
-def arithmetic(target: torch.Tensor) -> torch.autocast:
-    """Products in bfloat16, but in float32 where `target`, one of the target's matrices, is kept in
-    it: a processor without bfloat16 multiplies float32 six times as fast."""
-    half = target.dtype != torch.float32
-    return torch.autocast(target.device.type, torch.bfloat16, enabled=half)
+def learning_dtype(matrix: torch.Tensor) -> torch.dtype:
+    """What a student multiplies in: bfloat16 where its target's `matrix` is kept in half precision,
+    else float32, which a processor without bfloat16 multiplies six times as fast."""
+    return torch.bfloat16 if matrix.dtype.itemsize == 2 else torch.float32
+
+
+def arithmetic(matrix: torch.Tensor) -> torch.autocast:
+    """Products in `learning_dtype`, of weights in float32."""
+    half = learning_dtype(matrix) == torch.bfloat16
+    return torch.autocast(matrix.device.type, torch.bfloat16, enabled=half)
 
 
 class Columns:

@@ -31,6 +31,8 @@ from ouroboros_core.training.loop import (
     output_vocabulary,
     soft_cross_entropy,
 )
+from ouroboros_core.training.session import RECIPES
+from ouroboros_core.training.session import make_student as begin
 from ouroboros_core.tree import Provenance, TreeBuilder
 from tests import tiny
 from tests.folders import save
@@ -701,6 +703,37 @@ def test_what_a_head_learns_to_do_is_what_it_does_when_it_drafts(
                 ]
     assert np.median(apart) < 0.05
     assert np.quantile(apart, 0.95) < 0.3
+
+
+@pytest.mark.parametrize("kind", RECIPES)
+def test_a_student_learns_in_its_targets_precision_and_to_the_same_end(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The loss beside a target in half precision is that beside the same target in single."""
+    from accelerate import Accelerator
+
+    multiplied: list[torch.dtype] = []
+    linear = torch.nn.functional.linear
+
+    def noted(x: torch.Tensor, weight: torch.Tensor, *bias: Any) -> torch.Tensor:
+        found = linear(x, weight, *bias)
+        multiplied.append(found.dtype)
+        return found
+
+    losses = []
+    for dtype in (torch.bfloat16, torch.float32):
+        target = tiny.target("llama", "sdpa", torch.bfloat16).to(dtype)
+        data = tiny.written("llama", kind)[0]
+        more: dict[str, Any] = {"layers": (0, 1)} if kind == "draft" else {}
+        recipe = RECIPES[kind]("llama", (), outputs=0, held_out=8, **more)
+        student: Any = begin(target, [data], recipe, tmp_path, Accelerator(cpu=True), stored=False)
+        student.prepare()
+        student.teacher.ask(np.arange(6))
+        with monkeypatch.context() as patch, torch.no_grad():
+            patch.setattr(torch.nn.functional, "linear", noted)
+            losses.append(float(student.loss(np.arange(6), np.random.default_rng(0))[0]))
+        assert set(multiplied[-4:]) == {dtype}
+    assert losses[0] == pytest.approx(losses[1], rel=0.03)
 
 
 def test_what_the_target_says_is_the_same_computed_anew_and_read_from_files(
