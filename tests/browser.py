@@ -50,6 +50,7 @@ def free_port() -> int:
 def server(
     *flags: str,
     guard: bool = True,
+    one_round: bool = True,
     program: str = "",
     environment: dict[str, str] | None = None,
     log_file: Path | None = None,
@@ -57,6 +58,7 @@ def server(
     """The page in a process of its own; with `guard`, any connection that leaves this machine is an
     error there.
 
+    one_round    a run or race is measured once; with `guard` only
     program      Python code to run in place of app.py, with the same flags
     environment  variables beside those of this process
     log_file     keeps what the process writes; without it, any traceback there is an error
@@ -79,6 +81,7 @@ def server(
             *flags,
         ]
         variables = {**os.environ, "HF_HUB_OFFLINE": "", **(environment or {})}
+        variables["ONE_ROUND"] = "1" if one_round else ""
         process = subprocess.Popen(
             command, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT, env=variables
         )

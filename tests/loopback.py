@@ -1,9 +1,14 @@
 """Run a Python program that may connect to this machine only: python -m tests.loopback PROGRAM
-[ARGUMENT ...]"""
+[ARGUMENT ...]
+
+With ONE_ROUND in the environment, a run or race on the page it serves is measured in one round:
+that rounds are repeated has tests without a browser (test_studio) and one with (test_first_runs).
+"""
 
 from __future__ import annotations
 
 import ipaddress
+import os
 import runpy
 import sys
 from typing import Any
@@ -41,4 +46,8 @@ if __name__ == "__main__":
     sys.addaudithook(watch)
     sys.argv = sys.argv[1:]
     sys.path.insert(0, ".")
+    if os.environ.get("ONE_ROUND"):
+        from visualize.server.runner import Runner
+
+        Runner._seconds_of = lambda *_: 0.0  # type: ignore[method-assign]
     runpy.run_path(sys.argv[0], run_name="__main__")

@@ -164,7 +164,7 @@ class ToldDepths(Told):
         return self.model.after((self.context[-1], 100 + self.tree.depths[node]))
 
 
-def check_places(method: Any, sampling: Sampling, count: int = 12_000, size: int = 6) -> None:
+def check_places(method: Any, sampling: Sampling, count: int = 8_000, size: int = 6) -> None:
     """Counts of drafted, corrected and bonus tokens, by place in the step and by the two tokens
     before, which are all that the target's probabilities depend on, against those probabilities.
 

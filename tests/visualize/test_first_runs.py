@@ -266,7 +266,7 @@ def test_a_stopped_run_shows_all_that_is_known_of_it(page: Any) -> None:
 def test_a_speedup_is_shown_after_one_round_and_measuring_again_can_be_stopped(
     browser: Any,
 ) -> None:
-    with server("--dtype", "float32", program=ENDLESS) as url:
+    with server("--dtype", "float32", one_round=False, program=ENDLESS) as url:
         for page in visit(browser, url):
             ask(page, "Count from one to ten in words.", 8)
             page.click("#generate")

@@ -1,5 +1,5 @@
-"""Timeline, token card and token tree, as a person uses them: by mouse and by keyboard. Two of
-these also where a server renders the page first, as Spaces do."""
+"""Timeline, token card and token tree, as a person uses them: by mouse and by keyboard. The first
+also where a server renders the page first, as Spaces do."""
 
 from __future__ import annotations
 
@@ -282,7 +282,6 @@ def test_a_warm_start_keeps_the_visitors_own_phrases(page: Any, url: str, browse
         ), "another visitor begins cold"
 
 
-@BOTH
 def test_three_methods_race(page: Any) -> None:
     page.get_by_role("tab", name="Race", exact=True).click()
     page.get_by_label("number input for Maximum new tokens of each lane").fill("24")

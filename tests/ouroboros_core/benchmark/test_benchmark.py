@@ -872,7 +872,7 @@ def test_two_processes_measure_what_one_does(
 def test_ctrl_c_keeps_what_is_done_and_resume_goes_on(
     folders: tuple[str, str], tmp_path: Path
 ) -> None:
-    path = str(write_prompts(tmp_path / "p.jsonl", 40))
+    path = str(write_prompts(tmp_path / "p.jsonl", 12))
     command = bench(
         folders,
         "--prompts",
@@ -895,16 +895,16 @@ def test_ctrl_c_keeps_what_is_done_and_resume_goes_on(
         stdout, stderr = process.communicate(timeout=60)
     assert process.returncode == 130, stderr
     done = len(json.loads((tmp_path / "a.json").read_text())["units"])
-    assert 0 < done < 40
-    assert f"stopped after {done} of 40 questions" in stderr
+    assert 0 < done < 12
+    assert f"stopped after {done} of 12 questions" in stderr
     assert "speculative" in stdout
     other = result_of([*command, "--limit", "7", "--resume"])
-    assert "was measured with questions 40, not 7" in other.stderr
+    assert "was measured with questions 12, not 7" in other.stderr
     refused = result_of(command)
     assert (refused.returncode, "add --resume" in refused.stderr) == (2, True)
     resumed = result_of([*command, "--resume"])
     assert resumed.returncode == 0, resumed.stderr
-    assert f"going on after {done} of 40 questions" in resumed.stderr
+    assert f"going on after {done} of 12 questions" in resumed.stderr
     whole = result_of([*command[:-1], str(tmp_path / "b.json")])
     assert whole.returncode == 0
     assert facts(tmp_path / "a.json") == facts(tmp_path / "b.json")
