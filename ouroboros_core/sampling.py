@@ -101,13 +101,23 @@ def process(logits: npt.NDArray[np.floating], sampling: Sampling) -> Scores:
     if 0 < sampling.top_k < len(scores):
         edge = np.partition(scores, -sampling.top_k)[-sampling.top_k]
         scores = np.where(scores < edge, -np.inf, scores)
-    if sampling.top_p < 1.0:
-        order = np.argsort(scores, kind="stable")
-        mass = np.cumsum(softmax(scores[order]))
-        ruled_out = order[:-1][mass[:-1] <= 1.0 - sampling.top_p]
-        scores = scores.copy()
-        scores[ruled_out] = -np.inf
-    return scores
+    return _nucleus(scores, sampling.top_p) if sampling.top_p < 1.0 else scores
+
+
+def _nucleus(scores: Scores, top_p: float) -> Scores:
+    """Scores [vocabulary] of the most probable tokens of this total mass; -inf for the others."""
+    weights = np.exp(scores - scores.max())
+    left_out = (1.0 - top_p) * weights.sum()
+    # Tokens that have less than their share of what is left out are left out, all of them together
+    # having less than that: only the others, which are few, are sorted.
+    unlikely = weights < left_out / len(weights)
+    others = np.flatnonzero(~unlikely)
+    order = others[np.argsort(scores[others], kind="stable")]
+    mass = weights[unlikely].sum() + np.cumsum(weights[order])
+    kept = scores.copy()
+    kept[unlikely] = -np.inf
+    kept[order[:-1][mass[:-1] <= left_out]] = -np.inf
+    return kept
 
 
 def softmax(scores: Scores) -> Scores:
