@@ -5,10 +5,12 @@
     python -m scripts.check_prices --fit       # bandwidth and FLOPS of this CPU, for machines.json
 
 A recorded run does not hold what passes cost where it was made. They are fitted to the other runs
-of the same target, so that no run is checked with its own times: of the target's passes the median
-seconds by rows, of a drafter's a line through the means of its runs, of a prompt the median seconds
-per token. The machine was not always equally fast: all are multiplied by the pace of the minute,
-which the plain run beside each run tells.
+of the same target, sampled or greedy alike, so that no run is checked with its own times: of the
+target's passes the median seconds by rows, of drafting what a pass, a further row in it and a
+proposed token take, of a prompt the median seconds per token. The machine's memory was not always
+equally fast. That is the pace of the minute, which the plain run beside each run tells: no pass is
+faster than one over a single row, and a drafter's passes are multiplied by it. Passes over many
+rows wait for arithmetic, not for memory, and stay as they are.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from statistics import median
+from typing import Any
 
 import numpy as np
 
@@ -68,51 +71,73 @@ def pace(plain: Trace) -> float:
     return median(step.seconds.verify for step in plain.steps)
 
 
-def target_costs(others: Sequence[str]) -> PassCosts:
-    """Median seconds of the target's passes by rows, in plain passes of the minute; never fewer for
-    more rows."""
+def target_costs(others: Sequence[str], unit: float) -> PassCosts:
+    """Seconds of the target's passes by rows: over one row `unit`, a plain pass of the minute; over
+    more the median, and never fewer for more rows."""
     found: defaultdict[int, list[float]] = defaultdict(list)
     reading = []
     for name in others:
         run, plain = gallery.trace(name), gallery.baseline(name)
         assert plain is not None
-        unit = pace(plain)
         for step in (*run.steps, *plain.steps):
-            found[step.width].append(step.seconds.verify / unit)
-        reading.append(plain.steps[0].seconds.prefill / len(plain.prompt.tokens) / unit)
-    known = sorted(rows for rows, taken in found.items() if len(taken) >= FEWEST)
-    seconds = tuple(accumulate((median(found[rows]) for rows in known), max))
-    return PassCosts(tuple(known), seconds, reading=median(reading))
+            found[step.width].append(step.seconds.verify)
+        reading.append(plain.steps[0].seconds.prefill / len(plain.prompt.tokens))
+    known = sorted(rows for rows, taken in found.items() if rows > 1 and len(taken) >= FEWEST)
+    seconds = accumulate((median(found[rows]) for rows in known), max, initial=unit)
+    return PassCosts((1, *known), tuple(seconds), reading=median(reading))
 
 
-def draft_costs(run: Trace, others: Sequence[str]) -> PassCosts | None:
-    """What a drafter's pass costs over one row, and each row more: least squares over the steps of
-    all other runs that have it, sampled or greedy alike; None where there is no other one."""
-    known = []
+@dataclass(frozen=True)
+class Drafting:
+    """Seconds of a drafter's pass over one row, of each row more, and of each proposed token; a
+    pass over one row in those of plain decoding."""
+
+    first: float
+    row: float
+    token: float
+
+    def passes(self, unit: float) -> PassCosts:
+        """Costs where a plain pass takes `unit` seconds."""
+        first = self.first * unit
+        return PassCosts((1, 32), (first, first + 31 * self.row))
+
+
+def drafting_costs(run: Trace, others: Sequence[str]) -> Drafting | None:
+    """Least squares over the steps of all other runs that have the drafter, each run with the same
+    weight; None where there is no other one."""
+    work, taken = [], []
     for name in others:
         other, plain = gallery.trace(name), gallery.baseline(name)
         assert plain is not None
-        if (other.draft, _sampled(other)) != (run.draft, _sampled(run)):
+        if other.draft != run.draft or skipping(other):
             continue
-        for step, work in zip(other.steps, work_of(other), strict=True):
-            if work.draft_passes:
-                more = work.draft_passes * (work.draft_rows - 1)
-                known.append((work.draft_passes, more, step.seconds.draft / pace(plain)))
-    if not known:
-        return None
-    table = np.array(known)
-    (first, slope), *_ = np.linalg.lstsq(table[:, :2], table[:, 2], rcond=None)
-    slope = max(0.0, float(slope))
-    return PassCosts((1, 32), (float(first), float(first) + 31 * slope))
+        if not any(step.draft_passes for step in other.steps):
+            continue
+        share = len(other.steps) ** -0.5
+        for step, one in zip(other.steps, work_of(other), strict=True):
+            more = one.draft_passes * (one.draft_rows - 1) if one.draft_passes else 0.0
+            amounts = one.draft_passes * pace(plain), more, len(step.tree) - 1
+            work.append([share * amount for amount in amounts])
+            taken.append(share * step.seconds.draft)
+    return Drafting(*_least_squares(np.array(work), np.array(taken))) if work else None
+
+
+def _least_squares(table: Any, wanted: Any) -> list[float]:
+    """Factors of the columns; one that would be negative is 0, and the others are fitted anew."""
+    kept = list(range(table.shape[1]))
+    while True:
+        found, *_ = np.linalg.lstsq(table[:, kept], wanted, rcond=None)
+        if (found >= 0).all():
+            break
+        kept = [column for column, factor in zip(kept, found, strict=True) if factor > 0]
+    factors = [0.0] * table.shape[1]
+    for column, factor in zip(kept, found, strict=True):
+        factors[column] = float(factor)
+    return factors
 
 
 def _sampled(run: Trace) -> bool:
     return bool(run.sampling["temperature"])
-
-
-def scaled(costs: PassCosts, unit: float) -> PassCosts:
-    """Costs in plain passes as seconds."""
-    return costs.part(unit)
 
 
 def check(name: str) -> Checked | None:
@@ -120,20 +145,27 @@ def check(name: str) -> Checked | None:
     has its drafter."""
     run, plain = gallery.trace(name), gallery.baseline(name)
     assert plain is not None
-    others = [one for one in recorded() if one != name and gallery.trace(one).target == run.target]
+    alike = ((one, gallery.trace(one)) for one in recorded() if one != name)
+    others = [
+        one
+        for one, other in alike
+        if (other.target, _sampled(other)) == (run.target, _sampled(run))
+    ]
     unit = pace(plain)
-    target = target_costs(others)
-    draft = target.part(machines.kept_share(run)) if skipping(run) else draft_costs(run, others)
+    target, beside = target_costs(others, unit), 0.0
+    draft = target.part(machines.kept_share(run)) if skipping(run) else None
     if draft is None and any(step.draft_passes for step in run.steps):
-        return None
-    priced = price(
-        run,
-        Measured(scaled(target, unit)),
-        Measured(scaled(draft, unit)) if draft else None,
-    )
-    measured = metrics.decode_seconds(run)
+        drafting = drafting_costs(run, others)
+        if drafting is None:
+            return None
+        draft = drafting.passes(unit)
+        beside = drafting.token * sum(len(step.tree) - 1 for step in run.steps)
+    priced = price(run, Measured(target), Measured(draft) if draft else None)
+    measured, modelled = metrics.decode_seconds(run), priced.decode_seconds + beside
     speed = metrics.decode_seconds(plain) * len(run.tokens) / len(plain.tokens) / measured
-    return Checked(name, measured, priced.decode_seconds, speed, priced.decode_speedup)
+    return Checked(
+        name, measured, modelled, speed, priced.decode_speedup * priced.decode_seconds / modelled
+    )
 
 
 def runs() -> list[str]:
