@@ -98,7 +98,8 @@ class Sam(Combination):
         auxiliary: Literal["token_recycling", "speculative", "ouroboros", "eagle2", "none"] = Field(
             "token_recycling",
             description=(
-                "The method that drafts where no match is long enough, at its default settings."
+                "The method that drafts where no match is long enough, at its default settings; "
+                "Token Recycling reads the prompt, too, as in the authors' code."
             ),
         )
         auxiliary_size: Annotated[int, Ge(1), Le(80)] | Auto = Field(

@@ -68,8 +68,8 @@ class TokenRecycling(Method):
     name = "Token Recycling"
     paper = "https://arxiv.org/abs/2408.08696"
     summary = (
-        "No draft model: what the target thought likely after a token the last time is proposed "
-        "after it again, as a tree."
+        "No draft model: proposes, as a tree, what the target thought likely the last time that a "
+        "token appeared."
     )
     order = 16
     on_map = (Guesser.TARGET, Shape.TREE)

@@ -41,8 +41,8 @@ class Union(Combination):
     name = "Union of all sources"
     paper = ""
     summary = (
-        "Copies, recycled candidates, phrases and a draft in one tree, as large as is worth "
-        "checking."
+        "Copies, recycled candidates, phrases and a draft, where there is one, in one tree, sized "
+        "to what checking costs on this machine."
     )
     order = 29
     uses = frozenset({Need.CORPUS, Need.PREDICTED_OUTPUT, Need.MEMORY})
