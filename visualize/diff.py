@@ -226,11 +226,10 @@ def _whole(difference: Diff) -> str:
         return f"A and B needed as many steps, {a}, for {text}."
     best = (difference.gains if saved > 0 else difference.losses)[0]
     most = abs(best.saved)
-    part = f"{most} of them" if most < abs(saved) else f"the most, {most},"
-    steps = counted(abs(saved), "step")
-    more = "fewer" if saved > 0 else "more"
+    more, what = ("fewer", "saving") if saved > 0 else ("more", "loss")
     return (
-        f"B needed {steps} {more} than A for {text} ({b} instead of {a}): {part} in {best.quoted}."
+        f"B needed {counted(abs(saved), f'{more} step')} than A for {text} ({b} instead of {a}); "
+        f"the largest {what}, {counted(most, 'step')}, is in {best.quoted}."
     )
 
 

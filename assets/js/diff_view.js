@@ -41,7 +41,9 @@ export function mount(element, props, watch) {
       "--share",
       Math.min(1, Math.abs(segment.saved) / segment.tokens) * 100 + "%",
     );
-    node.append(make("sup", "", (segment.saved > 0 ? "−" : "+") + Math.abs(segment.saved)));
+    node.append(
+      make("sup", "", Math.abs(segment.saved) + (segment.saved > 0 ? " saved" : " lost")),
+    );
     return node;
   }
 

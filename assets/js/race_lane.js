@@ -1,4 +1,4 @@
-// A lane of a race: its name, its clocks, a strip of its tokens' colours, and its text.
+// A lane of a race: its name, its clocks, a strip of its passes, and its text.
 import { counted, make } from "./dom.js";
 import { TokenText } from "./token_text.js";
 
@@ -26,7 +26,7 @@ export class Lane {
     this.frame.setAttribute("aria-label", "Text of " + name);
     this.box.append(head, this.strip, this.note, this.frame);
     this.text = new TokenText(this.frame);
-    this.scale(length);
+    this.scale("passes", length);
     this.be("waiting");
   }
 
@@ -35,9 +35,14 @@ export class Lane {
     if (state !== "done") this.state.textContent = state;
   }
 
-  // The strip is as wide as the longest text.
-  scale(tokens) {
-    this.strip.style.setProperty("--tokens", String(Math.max(1, tokens)));
+  // The strip runs along the race's clock, up to the end of the slowest lane: each pass is as wide
+  // as it took, and what stays empty was saved.
+  scale(clock, whole) {
+    this.strip.style.setProperty("--whole", String(whole || 1));
+    const ends = this.ends(clock);
+    [...this.strip.children].forEach((one, n) =>
+      one.style.setProperty("--width", String(ends[n] - (ends[n - 1] || 0))),
+    );
   }
 
   // Steps from number `from` on; those that are there already are the same.
@@ -59,10 +64,10 @@ export class Lane {
     this.follow();
   }
 
-  // One forward pass: as wide as the tokens that it yields, in the colours of who wrote them.
+  // One forward pass, in the colours of who wrote the tokens that it yields.
   segment(step) {
     const one = make("span", "ouro-lane-pass");
-    one.style.setProperty("--width", String(step.tokens.length));
+    one.style.setProperty("--width", "1");
     for (const token of step.tokens) {
       const mark = make("i");
       mark.dataset.look = token.node === undefined ? token.look : step.nodes[token.node - 1].look;

@@ -47,6 +47,8 @@ export function mount(element, props, watch, trigger, server) {
         .sort((a, b) => a - b)
         .map((time, index) => [index, time, time * scale]);
       this.at = this.frames.length - 1;
+      const whole = Math.max(...run().map((lane) => lane.ends(state.clock).at(-1) || 0));
+      for (const lane of state.lanes) lane.scale(state.clock, whole);
       this.update();
     }
   }
@@ -76,8 +78,14 @@ export function mount(element, props, watch, trigger, server) {
     const rank = (lane) => lane.rank(state.clock, run());
     const order = run().sort((a, b) => rank(a) - rank(b));
     const places = order.map((lane) => `${ordinal(rank(lane))} ${lane.name}`);
-    part("order").textContent = `Finish: ${places.join(", ")}.`;
+    part("order").textContent = `Finish ${finishing()}: ${places.join(", ")}.`;
     part("verdict").textContent = verdict(order[0]);
+  }
+
+  // By what the lanes are ranked.
+  function finishing() {
+    if (modelled.has(state.clock)) return "by modelled seconds";
+    return state.clock === "passes" ? "by forward passes" : "by seconds";
   }
 
   // The result in a sentence: the first lane against plain decoding, which runs first.
@@ -185,8 +193,6 @@ export function mount(element, props, watch, trigger, server) {
     if (value.status !== undefined && told) part("said").textContent = value.status;
     root.dataset.done = value.recorded ? "recorded" : String(Boolean(value.done || value.stopped));
     if (!over() || !run().length) return;
-    const most = Math.max(...run().map((lane) => lane.tokens.at(-1) || 0));
-    for (const lane of state.lanes) lane.scale(most);
     player.lanes();
     finish();
     const still = matchMedia("(prefers-reduced-motion: reduce)").matches;

@@ -13,6 +13,7 @@ from ouroboros_core.benchmark.grid import show
 from ouroboros_core.benchmark.protocol import Speedup
 from ouroboros_core.benchmark.report import Speeds, confidence, ratio
 from ouroboros_core.decoding import metrics
+from ouroboros_core.words import counted
 
 if TYPE_CHECKING:
     from ouroboros_core.benchmark.grid import Axis, Grid
@@ -202,6 +203,9 @@ def conclusions(rows: Sequence[CellRow], ideals: Sequence[Ideal], grid: Grid) ->
     slow = "" if fastest.speedup > 1 else ": nothing here is faster than plain decoding"
     name, between = grid.describe(fastest.coordinates), interval(fastest)
     lines = [f"Measured best: {name}, {fastest.speedup:.2f}×{between}{fastest.between}{slow}."]
+    if near := _near(fastest, rows):
+        others = counted(near, "other setting")
+        lines.append(f"It is not clearly the best: {others} came as far in one of its repeats.")
     rest = [axis.name for axis in grid.axes if axis.name != GAMMA]
     for found in ideals:
         where = ", ".join(
@@ -215,12 +219,24 @@ def conclusions(rows: Sequence[CellRow], ideals: Sequence[Ideal], grid: Grid) ->
     return [*lines, about_spread(rows)]
 
 
+def _near(fastest: CellRow, rows: Sequence[CellRow]) -> int:
+    """How many other settings were, in some repeat, as fast as the fastest in its slowest one."""
+    if len(fastest.repeats) < 2:
+        return 0
+    least = min(fastest.repeats)
+    return sum(
+        row is not fastest and row.lossless == fastest.lossless and max(row.repeats) >= least
+        for row in rows
+        if row.repeats
+    )
+
+
 def about_spread(rows: Sequence[CellRow]) -> str:
     """What the round brackets are, or why there are none."""
     repeats = max(len(row.repeats) for row in rows)
     if repeats > 1:
         return f"In round brackets: the least and the largest speedup of {repeats} repeats."
-    return "Every prompt ran once, so no spread is known; with three repeats it is."
+    return "Every prompt ran once, so no spread is known; use three repeats to see it."
 
 
 def to_csv(rows: Sequence[CellRow], axes: Sequence[Axis]) -> str:

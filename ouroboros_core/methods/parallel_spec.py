@@ -36,8 +36,8 @@ class ParallelSpec(Method):
     name = "ParallelSpec"
     paper = "https://arxiv.org/abs/2410.05589"
     summary = (
-        "A one-layer drafter on the target's hidden states predicts several tokens in one pass, each "
-        "from a mask token of its own."
+        "A one-layer drafter on the target's hidden states predicts several tokens in one pass, "
+        "each from a mask token of its own."
     )
     order = 28
     on_map = (Guesser.HEAD, Shape.CHAIN)

@@ -111,17 +111,18 @@ def test_the_summary_names_the_whole_and_the_best_segment() -> None:
     found = diff(run([1] * 15, text), run([1, 1, 1, 8, 1, 1, 1, 1], text, seconds=0.25))
     assert drawn(found) == "one:3-3 \ntwo six:8-1  ten:4-4"
     assert sentences(found) == [
-        "B needed 7 steps fewer than A for the same 15 tokens (8 instead of 15): the most, 7, in "
-        "‘↵two six’.",
+        "B needed 7 fewer steps than A for the same 15 tokens (8 instead of 15); the largest "
+        "saving, 7 steps, is in ‘↵two six’.",
         "That text was there after 7.50 s in A and after 2.00 s in B, prefill included.",
     ]
     assert sentences(diff(found.b, found.a))[0] == (
-        "B needed 7 steps more than A for the same 15 tokens (15 instead of 8): the most, 7, in "
-        "‘↵two six’."
+        "B needed 7 more steps than A for the same 15 tokens (15 instead of 8); the largest loss, "
+        "7 steps, is in ‘↵two six’."
     )
     mixed = diff(run([1, 1, 1, 2, 1, 1, 1], "abcdefgh"), run([3, 1, 1, 3], "abcdefgh"))
     assert sentences(mixed)[:2] == [
-        "B needed 3 steps fewer than A for the same 8 tokens (4 instead of 7): 2 of them in ‘abc’.",
+        "B needed 3 fewer steps than A for the same 8 tokens (4 instead of 7); the largest saving, "
+        "2 steps, is in ‘abc’.",
         "B saved 4 steps in 2 segments and lost 1 step in 1 segment.",
     ]
     longer = diff(run([2], "ab"), run([2, 1], "abc"))

@@ -304,7 +304,7 @@ def test_three_methods_race(page: Any) -> None:
         and {row[-1] for row in rows[2:]} <= {"yes", "up to a tie"}
     )
     page.wait_for_function(
-        "document.querySelector('#race-view .ouro-order').textContent.startsWith('Finish: ')"
+        "document.querySelector('#race-view .ouro-order').textContent.startsWith('Finish by ')"
     )
     page.get_by_label("Clock").select_option("passes")  # which stops the replay
     texts = page.locator("#race-view .ouro-lane-text").all_inner_texts()

@@ -292,7 +292,7 @@ class SweepPanel:
         plain = plain_runs(grid) * len(questions) * repeats
         return (
             f"{runs} runs of {count} tokens, and {plain} of plain decoding: about {told} "
-            "here if none were faster than plain decoding."
+            "here at the speed of plain decoding."
         )
 
     def _start(

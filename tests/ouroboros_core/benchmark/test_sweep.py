@@ -479,7 +479,7 @@ def test_theory_is_asked_for_every_value_of_the_other_axis() -> None:
         "Measured best: gamma=2, temperature=0.0, 4.00×.",
         f"By theory, at temperature=0.0 (alpha 0.62, c 0.07): gamma {cold.gamma}, "
         f"{cold.speedup:.2f}×.",
-        "Every prompt ran once, so no spread is known; with three repeats it is.",
+        "Every prompt ran once, so no spread is known; use three repeats to see it.",
     ]
 
 
@@ -499,6 +499,11 @@ def test_repeats_have_a_spread_and_one_under_way_does_not_count() -> None:
         f"{cells.interval(row)} (2.00–4.00).",
         "In round brackets: the least and the largest speedup of 2 repeats.",
     ]
+    slower = replace(row, cell=1, speedup=row.speedup - 0.1, repeats=(1.0, 2.0))
+    far = replace(slower, repeats=(1.0, 1.9))
+    doubt = "It is not clearly the best: 1 other setting came as far in one of its repeats."
+    assert cells.conclusions([row, slower], [], grid)[1] == doubt
+    assert doubt not in cells.conclusions([row, far], [], grid)
     (line,) = csv.DictReader(io.StringIO(cells.to_csv([row], grid.axes)))
     assert (line["repeats_low"], line["repeats_high"]) == ("2.0", "4.0")
 

@@ -112,6 +112,11 @@ def test_lanes_grow_in_turn_one_under_the_other_and_passes_are_the_first_clock(p
     assert [strip.locator(".ouro-lane-pass").count() for strip in strips] == [
         int(row[2]) for row in rows[1:]
     ], "a pass is a piece of the strip"
+    most = max(int(row[2]) for row in rows[1:])
+    filled = "strip => strip.lastChild.offsetLeft + strip.lastChild.offsetWidth - strip.offsetLeft"
+    for strip, row in zip(strips, rows[1:], strict=True):
+        share = strip.evaluate(filled) / strip.bounding_box()["width"]
+        assert share == pytest.approx(int(row[2]) / most, abs=0.02), "as long as its passes"
     page.get_by_label("Clock").select_option("seconds")
     assert first.all_inner_texts() == [f"{row[4]} s" for row in rows[1:]]
     page.get_by_label("Clock").select_option("h100-32")
