@@ -166,6 +166,7 @@ LEARN_VIEW = Markup(
       <p class="ouro-learn-buttons">
         <button type="button" class="ouro-learn-back">Back</button>
         <button type="button" class="ouro-learn-next"></button>
+        <button type="button" class="ouro-learn-fold"></button>
       </p>
     </article>
     <div class="ouro-learn-stage">

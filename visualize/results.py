@@ -35,8 +35,8 @@ LONG = re.compile(r" (?:(?:speculative|assisted) )?(?:decoding|drafting)$| of al
 class Over(StrEnum):
     """Whose speed is 1."""
 
-    HF = HF_GREEDY
     PLAIN = BASELINE
+    HF = HF_GREEDY
 
 
 WORDS = {

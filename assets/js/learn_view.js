@@ -69,6 +69,14 @@ export function mount(element, props, watch, trigger, server) {
     return known.get(name);
   }
 
+  // A sheet of words can make room for what they speak of, until the next stop.
+  function fold(away) {
+    root.toggleAttribute("data-folded", away);
+    part("fold").textContent = away ? "Show words" : "Hide words";
+    part("fold").setAttribute("aria-expanded", String(!away));
+    measure();
+  }
+
   async function go(number, stop = 0) {
     Object.assign(state, { chapter: number, stop });
     await drawStop();
@@ -93,6 +101,7 @@ export function mount(element, props, watch, trigger, server) {
       stop = here.stops[state.stop];
     state.asked += 1;
     part("status").textContent = "";
+    fold(false);
     drawRail();
     share.at(here);
     part("title").textContent = here.title;
@@ -371,6 +380,7 @@ export function mount(element, props, watch, trigger, server) {
     return figure;
   }
 
+  part("fold").addEventListener("click", () => fold(!root.hasAttribute("data-folded")));
   part("back").addEventListener("click", () => {
     if (state.stop) {
       state.stop -= 1;

@@ -381,6 +381,15 @@ def test_words_next_and_what_they_speak_of_are_seen_together_on_the_page(
     reader.wait_for_selector("#token-view .ouro-token")
     open_tab(reader, "Learn")
     walk(reader)
+    rail = reader.locator(".ouro-learn-chapter").first
+    assert rail.evaluate("n => getComputedStyle(n).borderTopWidth") == "0px", "a thin line"
+    fold, body = reader.locator(".ouro-learn-fold"), reader.locator(".ouro-learn-body")
+    assert fold.is_visible() == (size == PHONE)
+    if size == PHONE:
+        fold.click()
+        assert body.is_hidden() and fold.get_attribute("aria-expanded") == "false"
+        reader.locator(".ouro-learn-back").click()
+        assert body.is_visible(), "the next stop has words again"
 
 
 FORCED = """() => {

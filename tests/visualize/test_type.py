@@ -11,6 +11,20 @@ HIDDEN = "0"
 """Of an element of which only a picture is to be seen."""
 
 
+BROAD = re.compile(r":(?:is|where)\([^()]*,[^()]*\) (?:button|input|select|textarea|a)\b")
+
+
+def test_what_is_said_of_all_buttons_of_a_place_gives_way_to_what_is_said_of_one() -> None:
+    """Gradio puts its classes before every selector, and behind each comma: a list inside `:is()`
+    then counts for more than the class of a single button."""
+    found = {
+        (sheet.name, selector)
+        for sheet in (assets() / "css").glob("*.css")
+        for selector in BROAD.findall(sheet.read_text())
+    }
+    assert not found
+
+
 def test_there_is_one_scale_of_sizes() -> None:
     """But for what a notebook shows, in a page of which nothing is known."""
     sheets = [one for one in (assets() / "css").glob("*.css") if one.name != "notebook.css"]
