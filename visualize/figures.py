@@ -18,6 +18,8 @@ from ouroboros_core.sources import Source
 from visualize.palette import LOOKS, key_of
 
 PLAIN = "#6B7280"
+INK = "#1F2937"
+"""Of what lies over a bar. The page draws it in its own ink, light or dark."""
 LINE = 42
 """Characters of a line that stands where a chart would be: they fit into the narrowest one."""
 

@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 
 from ouroboros_core import methods
 from ouroboros_core.benchmark.report import Row
-from visualize.figures import PLAIN, layout, plain, words_only
+from visualize.figures import INK, PLAIN, layout, plain, words_only
 from visualize.results import WORDS, Bar, Benchmark, Family, Over, equality, parts
 from visualize.sweep_figures import heat
 
@@ -89,7 +89,7 @@ def speedups(bars: Sequence[Bar], over: Over) -> dict[str, Any]:
                 "arrayminus": [round(max(0.0, bar.speedup - bar.low), 3) for bar in mine],
                 "thickness": 1.5,
                 "width": 3,
-                "color": PLAIN,
+                "color": INK,
             },
             name=f"{glyph} {family}",
             marker={"color": colour, "line": {"width": 0}},

@@ -138,12 +138,15 @@ export class Plot {
   }
 
   recoloured() {
+    const ink = getComputedStyle(this.container).getPropertyValue("--body-text-color").trim();
     const dark = document.body.classList.contains("dark"),
       paper = document.body.dataset.ouroPalette === "paper";
     return this.latest.data.map((trace) => {
       const look = trace.meta && this.looks.get(trace.meta.look);
       const colour = look && (!paper ? look.colour : dark ? look.paper_dark : look.paper);
-      return look ? { ...trace, marker: { ...trace.marker, color: colour } } : trace;
+      const shown = look ? { ...trace, marker: { ...trace.marker, color: colour } } : { ...trace };
+      if (trace.error_x && ink) shown.error_x = { ...trace.error_x, color: ink };
+      return shown;
     });
   }
 

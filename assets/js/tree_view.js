@@ -150,7 +150,12 @@ export class TreeView {
   }
 
   select(node) {
-    for (const part of this.container.querySelectorAll("[data-node]"))
+    const parts = [...this.container.querySelectorAll("[data-node]")];
+    for (const part of parts)
       part.toggleAttribute("data-selected", Number(part.dataset.node) === node);
+    const box = this.container.getBoundingClientRect(),
+      at = parts.find((part) => part.hasAttribute("data-selected"))?.getBoundingClientRect();
+    if (at && (at.left < box.left || at.right > box.right))
+      this.container.scrollLeft += (at.left + at.right - box.left - box.right) / 2;
   }
 }

@@ -382,8 +382,8 @@ def loops(table: Sequence[Row]) -> str:
         f"{whole.cut} of {counted(whole.questions, 'text')} ({whole.cut / whole.questions:.0%}: "
         f"{', '.join(found)}) run into a repetition loop: they end with at least "
         f"{metrics.LOOP_TOKENS} tokens in which one cycle stands at least {metrics.LOOP_ROUNDS} "
-        "times. They are cut where it begins, for every method alike, and every number is of what "
-        "stands before it."
+        "times. They are cut where it begins, for every method alike; all numbers cover only the "
+        "text before it."
     )
 
 
