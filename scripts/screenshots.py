@@ -7,12 +7,14 @@ All show recorded runs, so that no picture depends on how fast this machine is.
 from __future__ import annotations
 
 import io
+import itertools
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import plotly.graph_objects as go
 from PIL import Image
 
@@ -29,6 +31,8 @@ PICTURES = ((1440, 900, "light"), (1440, 900, "dark"), (390, 844, "light"))
 FRAME, FRAMES, COLOURS, LAST_MS = (1120, 700), 32, 256, 4000
 """The animated picture: size of a frame, how many there are, their colours, and how long the last
 one stays."""
+EXACT = 96
+"""Colours of the animated picture that are kept as they are."""
 MOST_BYTES = 3_000_000
 SEEK = """(seconds) => document.dispatchEvent(
   new CustomEvent('ouro:seek', { detail: { run: 'recorded', seconds } })
@@ -38,6 +42,19 @@ TYPEFACE = """async () => {
   await Promise.all(fonts.map((font) => document.fonts.load(font)));
   await document.fonts.ready;
 }"""
+
+
+SUBJECTS = {
+    "watch": ("#token-view .ouro-text", 520),
+    "card": ("#token-view .ouro-aside", 400),
+    "race": ("#race-view .ouro-lanes", 640),
+    "learn": (".ouro-learn-run .ouro-text", 520),
+    "sweep": ("#chart-recorded", 600),
+    "results": ("#chart-speedups", 640),
+}
+"""What of a picture the README shows small: where it begins, and how wide it is in pixels."""
+SHAPE = 0.62
+"""Height of a small picture as a share of its width."""
 
 
 def main(names: Sequence[str]) -> None:
@@ -61,12 +78,22 @@ def main(names: Sequence[str]) -> None:
                 ) -> None:
                     page.wait_for_timeout(1200)
                     page.screenshot(path=folder / f"{name}-{suffix}.png", **more)
+                    if name in SUBJECTS and suffix == "1440-light":
+                        _crop(page, SUBJECTS[name], folder / f"small-{name}.png")
 
                 for place in places:
                     place(page, shoot)
                 still.close()
         if not names or "benchmark" in names:
             _benchmark(browser, folder)
+
+
+def _crop(page: Any, subject: tuple[str, int], path: Path) -> None:
+    """The part of the page that begins with an element."""
+    where, width = subject
+    box = page.locator(where).first.bounding_box()
+    clip = {"x": box["x"], "y": box["y"], "width": width, "height": round(SHAPE * width)}
+    page.screenshot(path=path, clip=clip)
 
 
 def _watch(page: Any, shoot: Callable[..., None]) -> None:
@@ -102,7 +129,7 @@ def _animate(browser: Any, url: str, path: Path) -> None:
     drawn = [_frame(page, moment) for moment in moments]
     page.close()
     palette = _palette(drawn)
-    drawn = [frame.quantize(COLOURS, palette=palette, dither=Image.Dither.NONE) for frame in drawn]
+    drawn = [_in_colours(frame, palette) for frame in drawn]
     shown = [round(1000 * pause)] * (FRAMES - 1) + [LAST_MS]
     drawn[0].save(path, save_all=True, append_images=drawn[1:], duration=shown, loop=0)
     if path.stat().st_size > MOST_BYTES:
@@ -113,13 +140,30 @@ def _animate(browser: Any, url: str, path: Path) -> None:
 
 
 def _palette(frames: Sequence[Any]) -> Any:
-    """The colours of the whole run."""
-    some = frames[:: len(frames) // 4]
+    """The colours of the whole run: those of most pixels as they are, so that the tints of two
+    sources stay two, and what is between them."""
+    some = frames[:: -(len(frames) // 4)]
     width, height = FRAME
     strip = Image.new("RGB", (width, height * len(some)))
     for place, frame in enumerate(some):
         strip.paste(frame, (0, height * place))
-    return strip.quantize(COLOURS, method=Image.Quantize.MAXCOVERAGE)
+    counted = sorted(strip.getcolors(strip.width * strip.height), reverse=True)
+    exact = [colour for _, colour in counted[:EXACT]]
+    blended = strip.quantize(COLOURS - EXACT, method=Image.Quantize.FASTOCTREE).getpalette()
+    return np.array([*itertools.chain(*exact), *blended]).reshape(-1, 3)[:COLOURS]
+
+
+def _in_colours(frame: Any, palette: Any) -> Any:
+    """A frame in the nearest colours of a palette [colours, 3]. Pillow's own search is quicker and
+    takes one tint for another that is near."""
+    pixels = np.asarray(frame, dtype=np.int64)
+    packed = pixels @ [65536, 256, 1]
+    known, where = np.unique(packed, return_inverse=True)
+    colours = np.stack([known >> 16, known >> 8 & 255, known & 255], -1)
+    nearest = [int(((palette - colour) ** 2).sum(-1).argmin()) for colour in colours]
+    found = Image.fromarray(np.array(nearest, dtype=np.uint8)[where].reshape(packed.shape), "P")
+    found.putpalette(palette.astype(np.uint8).tobytes())
+    return found
 
 
 def _frame(page: Any, moment: float) -> Any:
