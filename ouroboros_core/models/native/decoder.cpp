@@ -21,7 +21,7 @@ constexpr int PANEL = 2 * LANES;
 constexpr int MOST = 12;  // rows of a panel that have their sums in registers
 constexpr int QUERIES = 8, MIXED = 6;
 #else
-constexpr int MOST = 3;
+constexpr int MOST = 6;
 constexpr int QUERIES = 4, MIXED = 3;
 #endif
 // Rows for which blocks are read without being laid out as bfloat16.
@@ -146,34 +146,46 @@ struct Stored {  // bfloat16, a pair of inputs at a time
   INLINE const uint8_t* words(const Stored& r, int) { return r.weights; }
 };
 
-// The same as `tile` below, for processors whose registers hold fewer than sixteen numbers.
+// The same as `tile` below, for processors whose registers hold fewer than sixteen numbers. More
+// than three rows have the sums of half a panel in registers: a number that is spread over a
+// register then meets as many weights as there is time to load it.
 template <int M, class Reader>
 static void part_tile(const Matrix& w, int panel, const float* x, float* out) {
-  constexpr int PARTS = PANEL / NATIVE;
-  Part sums[M][PARTS] = {};
-  int64_t steps = w.inner / (2 * Reader::PAIRS);
-  const uint8_t* weights = w.panels + panel * steps * Reader::STEP;
-  Reader reader;
-  for (int64_t k = 0; steps--; weights += Reader::STEP) {
-    Reader::open(reader, weights);
-    for (int pair = 0; pair < Reader::PAIRS; pair++, k += 2) {
+  constexpr int PARTS = PANEL / NATIVE, SOME = M > 3 ? PARTS / 2 : PARTS;
+  const int64_t steps = w.inner / (2 * Reader::PAIRS);
+  for (int first = 0; first < PARTS; first += SOME) {
+    Part sums[M][SOME] = {};
+    const uint8_t* weights = w.panels + panel * steps * Reader::STEP;
+    Reader reader;
+    for (int64_t k = 0, step = 0; step < steps; step++, weights += Reader::STEP) {
+      Reader::open(reader, weights);
+      if (SOME < PARTS && !first)
+        for (int i = 0; i < Reader::STEP; i += 64) __builtin_prefetch(weights + 2048 + i);
+      for (int pair = 0; pair < Reader::PAIRS; pair++, k += 2) {
+        const uint8_t* words = Reader::words(reader, pair) + 4 * NATIVE * first;
+        Part one[SOME];
+#pragma GCC unroll 2
+        for (int odd = 0; odd < 2; odd++) {
 #pragma GCC unroll 8
-      for (int i = 0; i < PARTS; i++) {
-        PartWords both;
-        memcpy(&both, Reader::words(reader, pair) + 4 * NATIVE * i, sizeof both);
-        Part even = (Part)(both << 16), odd = (Part)(both & 0xffff0000u);
-#pragma GCC unroll 3
-        for (int m = 0; m < M; m++) {
-          const float* row = x + m * w.inner + k;
-          sums[m][i] = madd(row[1], odd, madd(row[0], even, sums[m][i]));
+          for (int i = 0; i < SOME; i++) {
+            PartWords both;
+            memcpy(&both, words + 4 * NATIVE * i, sizeof both);
+            one[i] = odd ? (Part)(both & 0xffff0000u) : (Part)(both << 16);
+          }
+#pragma GCC unroll 6
+          for (int m = 0; m < M; m++)
+#pragma GCC unroll 8
+            for (int i = 0; i < SOME; i++)
+              sums[m][i] = madd(x[m * w.inner + k + odd], one[i], sums[m][i]);
         }
       }
     }
-  }
-#pragma GCC unroll 3
-  for (int m = 0; m < M; m++)
+#pragma GCC unroll 6
+    for (int m = 0; m < M; m++)
 #pragma GCC unroll 8
-    for (int i = 0; i < PARTS; i++) store(out + PANEL * m + NATIVE * i, sums[m][i]);
+      for (int i = 0; i < SOME; i++)
+        store(out + PANEL * m + NATIVE * (first + i), sums[m][i]);
+  }
 }
 
 // The sums of M rows; Reader says where the weights come from.

@@ -70,8 +70,19 @@ INLINE Part part(const float* p) {
 #if !defined(__AVX512F__)
 INLINE void store(float* p, Part v) { memcpy(p, &v, sizeof v); }
 #endif
+INLINE Part spread(float a) {  // loaded into all lanes; a sum with zeros would be a sum first
+#if defined(__AVX512F__)
+  return (Part)_mm512_set1_ps(a);
+#elif defined(__AVX__)
+  return (Part)_mm256_set1_ps(a);
+#elif defined(__aarch64__)
+  return vdupq_n_f32(a);
+#else
+  return Part{} + a;
+#endif
+}
 INLINE Part madd(float a, Part b, Part c) {  // as madd of sixteen
-  Part each = Part{} + a;
+  Part each = spread(a);
 #if defined(__AVX512F__)
   return (Part)_mm512_fmadd_ps((__m512)each, (__m512)b, (__m512)c);
 #elif defined(__FMA__)
