@@ -5,12 +5,12 @@
     python -m scripts.check_prices --fit       # bandwidth and FLOPS of this CPU, for machines.json
 
 A recorded run does not hold what passes cost where it was made. They are fitted to the other runs
-of the same target, sampled or greedy alike, so that no run is checked with its own times: of the
-target's passes the median seconds by rows, of drafting what a pass, a further row in it and a
-proposed token take, of a prompt the median seconds per token. The machine's memory was not always
-equally fast. That is the pace of the minute, which the plain run beside each run tells: no pass is
-faster than one over a single row, and a drafter's passes are multiplied by it. Passes over many
-rows wait for arithmetic, not for memory, and stay as they are.
+of the same target on the same processor, sampled or greedy alike, so that no run is checked with
+its own times: of the target's passes the median seconds by rows, of drafting what a pass, a further
+row in it and a proposed token take, of a prompt the median seconds per token. The machine's memory
+was not always equally fast. That is the pace of the minute, which the plain run beside each run
+tells: no pass is faster than one over a single row, and a drafter's passes are multiplied by it.
+Passes over many rows wait for arithmetic, not for memory, and stay as they are.
 """
 
 from __future__ import annotations
@@ -136,21 +136,20 @@ def _least_squares(table: Any, wanted: Any) -> list[float]:
     return factors
 
 
-def _sampled(run: Trace) -> bool:
-    return bool(run.sampling["temperature"])
+def _alike(run: Trace, other: Trace) -> bool:
+    """Whether a pass of the one costs what it costs in the other."""
+    same = (run.target, run.environment.processor) == (other.target, other.environment.processor)
+    return same and bool(run.sampling["temperature"]) == bool(other.sampling["temperature"])
 
 
 def check(name: str) -> Checked | None:
-    """A recorded run, priced with what the other runs of its target cost; None where no other run
-    has its drafter."""
+    """A recorded run, priced with what the other runs of its target cost; None where none was
+    recorded on its processor, or none has its drafter."""
     run, plain = gallery.trace(name), gallery.baseline(name)
     assert plain is not None
-    alike = ((one, gallery.trace(one)) for one in recorded() if one != name)
-    others = [
-        one
-        for one, other in alike
-        if (other.target, _sampled(other)) == (run.target, _sampled(run))
-    ]
+    others = [one for one in recorded() if one != name and _alike(run, gallery.trace(one))]
+    if not others:
+        return None
     unit = pace(plain)
     target, beside = target_costs(others, unit), 0.0
     draft = target.part(machines.kept_share(run)) if skipping(run) else None
@@ -185,7 +184,7 @@ def runs() -> list[str]:
     middle = median(abs(one.error) for one in found)
     lines += ["", f"{near} of {len(found)} within {GOAL:.0%}; the median error is {middle:.1%}."]
     if missing := len(checked) - len(found):
-        lines[-1] += f" {missing} cannot be checked: no other run has their drafter."
+        lines[-1] += f" {missing} cannot be checked: no other run has their processor and drafter."
     return lines
 
 
