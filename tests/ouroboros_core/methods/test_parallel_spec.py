@@ -60,4 +60,4 @@ def test_a_draft_is_no_longer_than_a_group_and_ends_with_the_text_or_a_stop_toke
 
 
 def test_drafted_corrected_and_bonus_tokens_follow_the_target() -> None:
-    check_places(method(REJECTING, gamma=2), REJECTING)
+    check_places(method(REJECTING, gamma=2), REJECTING, 12_000)
