@@ -234,7 +234,7 @@ def headline(benchmark: Benchmark) -> str:
     best = benchmark.bars(over)[0]
     row = best.row
     name = f"{best.name} ({best.setting})" if best.setting else best.name
-    also = f", and {row.speedup:.2f}× as fast as {WORDS[Over.PLAIN]}" if over is Over.HF else ""
+    also = f", and {row.speedup_hf:.2f}× as fast as {WORDS[Over.HF]}" if row.speedup_hf else ""
     return (
         f"{name} is {best.speedup:.2f}× as fast as {WORDS[over]} "
         f"(95% interval {best.low:.2f} to {best.high:.2f}){also}."
