@@ -397,7 +397,7 @@ def check_whole_texts(
     settings = {name: value for name, value in settings.items() if name in known} | more
     counts: Counter[tuple[int, ...]] = Counter()
     accepted = rejected = 0
-    runs = 600
+    runs = 900 if warm else 600  # warm drafts are seldom rejected
     for seed in range(runs):
         sampling = Sampling(temperature=1.1, top_k=3, seed=seed, acceptance=rule)
         if (
