@@ -58,7 +58,8 @@ def server(
     """The page in a process of its own; with `guard`, any connection that leaves this machine is an
     error there.
 
-    one_round    a run or race is measured once; with `guard` only
+    one_round    a run or race is measured once; with `guard` only. What is imported for that is
+                 imported before the program has read its flags
     program      Python code to run in place of app.py, with the same flags
     environment  variables beside those of this process
     log_file     keeps what the process writes; without it, any traceback there is an error

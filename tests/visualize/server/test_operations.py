@@ -117,7 +117,7 @@ def test_offline_nobody_is_asked_for_anything(tmp_path: Path, offline: bool) -> 
     asked = "refused: a connection to"
     with (
         pytest.raises(AssertionError, match=asked) if not offline else nullcontext(),
-        server(*flags, log_file=log) as url,
+        server(*flags, one_round=False, log_file=log) as url,
     ):
         for _ in range(300):
             if asked in log.read_text() or health(url) == (503, {"status": "failed"}):
