@@ -144,7 +144,7 @@ def _palette(frames: Sequence[Any]) -> Any:
     sources stay two, and what is between them."""
     some = frames[:: -(len(frames) // 4)]
     width, height = FRAME
-    strip = Image.new("RGB", (width, height * len(some)))
+    strip: Any = Image.new("RGB", (width, height * len(some)))
     for place, frame in enumerate(some):
         strip.paste(frame, (0, height * place))
     counted = sorted(strip.getcolors(strip.width * strip.height), reverse=True)
@@ -157,7 +157,7 @@ def _in_colours(frame: Any, palette: Any) -> Any:
     """A frame in the nearest colours of a palette [colours, 3]. Pillow's own search is quicker and
     takes one tint for another that is near."""
     pixels = np.asarray(frame, dtype=np.int64)
-    packed = pixels @ [65536, 256, 1]
+    packed: Any = pixels @ np.array([65536, 256, 1])
     known, where = np.unique(packed, return_inverse=True)
     colours = np.stack([known >> 16, known >> 8 & 255, known & 255], -1)
     nearest = [int(((palette - colour) ** 2).sum(-1).argmin()) for colour in colours]
