@@ -27,7 +27,7 @@ SOURCES = ("decoder.cpp", "blocks.h", "vectors.h", "choose.h", "rows.h")
 FLAGS = (
     *("-O3", "-march=native", "-std=c++20", "-shared", "-fPIC"),
     # No sum may be rearranged, and no product fused with a sum, but where the source says so.
-    *("-ffp-contract=off", "-fno-math-errno"),
+    *("-ffp-contract=off", "-fno-math-errno", "-Wno-psabi"),
 )
 SWITCH = "OUROBOROS_NATIVE"
 """Environment variable; 0 computes without the native pass."""

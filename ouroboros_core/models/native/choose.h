@@ -18,6 +18,11 @@ INLINE float widened_one(T value) {
 INLINE bool any_above(Floats v, float limit) {  // or no number
 #if defined(__AVX512F__)
   return _mm512_cmp_ps_mask((__m512)v, _mm512_set1_ps(limit), _CMP_NLE_UQ);
+#elif defined(__AVX__)
+  int found = 0;
+  for (Part one : parts(v).each)
+    found |= _mm256_movemask_ps(_mm256_cmp_ps((__m256)one, _mm256_set1_ps(limit), _CMP_NLE_UQ));
+  return found;
 #else
   float part[LANES];
   store(part, v);

@@ -134,6 +134,22 @@ struct Buffer {  // aligned memory that is given back
 
 // ---- products ----
 
+// Weights that are needed soon. Where there are many rows, a panel is in the processor's cache long
+// before all of them are multiplied with it; memory fetches the next one meanwhile, bit by bit.
+struct Soon {
+  const uint8_t* weights;
+  int64_t bytes;
+  Soon part(int i, int of) const {
+    int64_t begin = bytes * i / of;
+    return {weights + begin, bytes * (i + 1) / of - begin};
+  }
+  void fetch(int64_t share) {  // the next of them
+    for (const uint8_t* end = weights + share; weights < end; weights += 64)
+      __builtin_prefetch(weights, 0, 2);
+  }
+};
+constexpr int OFTEN = 8;  // steps from one time to the next
+
 struct Stored {  // bfloat16, a pair of inputs at a time
   static constexpr int PAIRS = 1, STEP = 4 * PANEL;
   const uint8_t* weights;
@@ -150,17 +166,18 @@ struct Stored {  // bfloat16, a pair of inputs at a time
 // than three rows have the sums of half a panel in registers: a number that is spread over a
 // register then meets as many weights as there is time to load it.
 template <int M, class Reader>
-static void part_tile(const Matrix& w, int panel, const float* x, float* out) {
-  constexpr int PARTS = PANEL / NATIVE, SOME = M > 3 ? PARTS / 2 : PARTS;
+static void part_tile(const Matrix& w, int panel, const float* x, float* out, Soon soon) {
+  constexpr int WIDE = PANEL / NATIVE, SOME = M > 3 ? WIDE / 2 : WIDE;
   const int64_t steps = w.inner / (2 * Reader::PAIRS);
-  for (int first = 0; first < PARTS; first += SOME) {
+  for (int first = 0; first < WIDE; first += SOME) {
     Part sums[M][SOME] = {};
     const uint8_t* weights = w.panels + panel * steps * Reader::STEP;
     Reader reader;
+    Soon next = soon.part(first / SOME, WIDE / SOME);
+    const int64_t share = OFTEN * next.bytes / steps;
     for (int64_t k = 0, step = 0; step < steps; step++, weights += Reader::STEP) {
+      if (step % OFTEN == 0) next.fetch(share);
       Reader::open(reader, weights);
-      if (SOME < PARTS && !first)
-        for (int i = 0; i < Reader::STEP; i += 64) __builtin_prefetch(weights + 2048 + i);
       for (int pair = 0; pair < Reader::PAIRS; pair++, k += 2) {
         const uint8_t* words = Reader::words(reader, pair) + 4 * NATIVE * first;
         Part one[SOME];
@@ -190,14 +207,16 @@ static void part_tile(const Matrix& w, int panel, const float* x, float* out) {
 
 // The sums of M rows; Reader says where the weights come from.
 template <class T, int M, class Reader>
-static void tile(const Matrix& w, int panel, const T* x, float* out) {
+static void tile(const Matrix& w, int panel, const T* x, float* out, Soon soon) {
   using N = Number<T>;
-  if constexpr (IN_PARTS<T>) return part_tile<M, Reader>(w, panel, x, out);
+  if constexpr (IN_PARTS<T>) return part_tile<M, Reader>(w, panel, x, out, soon);
   Floats sums[M][2] = {};
-  int64_t steps = w.inner / (2 * Reader::PAIRS);
+  const int64_t steps = w.inner / (2 * Reader::PAIRS);
   const uint8_t* weights = w.panels + panel * steps * Reader::STEP;
   Reader reader;
-  for (int64_t k = 0; steps--; weights += Reader::STEP) {
+  const int64_t share = OFTEN * soon.bytes / steps;
+  for (int64_t k = 0, step = 0; step < steps; step++, weights += Reader::STEP) {
+    if (M > 2 && step % OFTEN == 0) soon.fetch(share);
     Reader::open(reader, weights);
     if (M <= 2)
       for (int i = 0; i < Reader::STEP; i += 64) __builtin_prefetch(weights + 2048 + i);
@@ -220,27 +239,37 @@ static void tile(const Matrix& w, int panel, const T* x, float* out) {
 }
 
 template <class T, int M, class Blocks>
-INLINE void tile_in_blocks(const Matrix& w, int panel, const T* x, float* out) {
-  if constexpr (M <= FEW) return tile<T, M, Blocks>(w, panel, x, out);
-  return tile<T, M, Unpacked<Blocks>>(w, panel, x, out);
+INLINE void tile_in_blocks(const Matrix& w, int panel, const T* x, float* out, Soon soon) {
+  if constexpr (M <= FEW) return tile<T, M, Blocks>(w, panel, x, out, soon);
+  return tile<T, M, Unpacked<Blocks>>(w, panel, x, out, soon);
 }
 
 template <class T, int M = MOST>
-INLINE void tile_of(int rows, const Matrix& w, int panel, const T* x, float* out) {
+INLINE void tile_of(int rows, const Matrix& w, int panel, const T* x, float* out, Soon soon) {
   if constexpr (M > 1)
-    if (rows < M) return tile_of<T, M - 1>(rows, w, panel, x, out);
-  if (w.kind == Q4_1) return tile_in_blocks<T, M, FourBits>(w, panel, x, out);
-  if (w.kind == Q8_0) return tile_in_blocks<T, M, EightBits>(w, panel, x, out);
-  tile<T, M, Stored>(w, panel, x, out);
+    if (rows < M) return tile_of<T, M - 1>(rows, w, panel, x, out, soon);
+  if (w.kind == Q4_1) return tile_in_blocks<T, M, FourBits>(w, panel, x, out, soon);
+  if (w.kind == Q8_0) return tile_in_blocks<T, M, EightBits>(w, panel, x, out, soon);
+  tile<T, M, Stored>(w, panel, x, out, soon);
+}
+
+INLINE int panels(const Matrix& w) { return (int)((w.outer + PANEL - 1) / PANEL); }
+
+// A panel's weights; none where there is no such panel.
+INLINE Soon panel_of(const Matrix& w, int panel) {
+  int64_t bytes = w.inner / 2 * Stored::STEP;
+  if (w.kind == Q4_1) bytes = w.inner / INPUTS * FourBits::STEP;
+  if (w.kind == Q8_0) bytes = w.inner / INPUTS * EightBits::STEP;
+  return {w.panels + panel * bytes, panel < panels(w) ? bytes : 0};
 }
 
 // out [rows][32]: one panel's products with all rows x [rows][inner].
 template <class T>
-static void panel_rows(const Matrix& w, int panel, const T* x, int rows, float* out) {
+static void panel_rows(const Matrix& w, int panel, const T* x, int rows, float* out, Soon soon) {
   int tiles = (rows + MOST - 1) / MOST;
   for (int i = 0, row = 0; i < tiles; i++) {
     int some = (rows - row + tiles - i - 1) / (tiles - i);
-    tile_of<T>(some, w, panel, x + (int64_t)row * w.inner, out + PANEL * row);
+    tile_of<T>(some, w, panel, x + (int64_t)row * w.inner, out + PANEL * row, soon.part(i, tiles));
     row += some;
   }
   if (!w.bias) return;
@@ -251,8 +280,9 @@ static void panel_rows(const Matrix& w, int panel, const T* x, int rows, float* 
 
 // Calls put(row, column, 16 values, how many of them count) for the results of a panel.
 template <class T, class Put>
-INLINE void each_result(const Matrix& w, int panel, const T* x, int rows, float* scratch, Put put) {
-  panel_rows(w, panel, x, rows, scratch);
+INLINE void each_result(const Matrix& w, int panel, const T* x, int rows, float* scratch, Soon soon,
+                        Put put) {
+  panel_rows(w, panel, x, rows, scratch, soon);
   for (int row = 0; row < rows; row++)
     for (int c = 0; c < PANEL; c += LANES) {
       int64_t column = (int64_t)PANEL * panel + c, left = w.outer - column;
@@ -268,8 +298,6 @@ INLINE void put_some(T* p, Floats v, int count) {
   Number<T>::store(all_of_them, v);
   memcpy(p, all_of_them, count * sizeof(T));
 }
-
-INLINE int panels(const Matrix& w) { return (int)((w.outer + PANEL - 1) / PANEL); }
 
 // ---- what happens to a row between the products ----
 
@@ -309,32 +337,47 @@ INLINE Floats gated(Floats gate, Floats up) {
 
 // ---- attention ----
 
-// The keys of 16 tokens of a text as panels of pairs, and their values in pairs of tokens. A lane
-// without a token is zero.
+alignas(64) constexpr float NOTHING[128] = {};  // a lane without a token
+
+typedef uint32_t Four __attribute__((vector_size(16)));
+INLINE void turn(Four* row) {  // rows become columns
+  for (int i = 0; i < 4; i += 2) {
+    Four a = row[i], b = row[i + 1];
+    row[i] = __builtin_shufflevector(a, b, 0, 4, 2, 6);
+    row[i + 1] = __builtin_shufflevector(a, b, 1, 5, 3, 7);
+  }
+  for (int i = 0; i < 2; i++) {
+    Four a = row[i], b = row[i + 2];
+    row[i] = __builtin_shufflevector(a, b, 0, 1, 4, 5);
+    row[i + 2] = __builtin_shufflevector(a, b, 2, 3, 6, 7);
+  }
+}
+
+// The keys of 16 tokens of a text as panels of pairs, and their values in pairs of tokens. A pair
+// is a word of two bfloat16 numbers, or two floats; the keys' words change rows for columns.
 template <class T>
 static void lay_keys(const T* const* tokens, int64_t head, T* out) {
-  for (int i = 0; i < LANES; i++)
-    for (int64_t d = 0; d < head; d += 2) {
-      T* pair = out + LANES * d;
-      pair[Number<T>::place(i, 0)] = tokens[i] ? tokens[i][d] : T(0);
-      pair[Number<T>::place(i, 1)] = tokens[i] ? tokens[i][d + 1] : T(0);
+  for (int64_t first = 0, words = head * sizeof(T) / 4; first < words; first += 4)
+    for (int i = 0; i < LANES; i += 4) {
+      Four row[4];
+      for (int n = 0; n < 4; n++) memcpy(&row[n], (const uint32_t*)tokens[i + n] + first, 16);
+      turn(row);
+      for (int n = 0; n < 4; n++) memcpy((uint32_t*)out + LANES * (first + n) + i, &row[n], 16);
     }
 }
-template <class T>
-static void lay_values(const T* const* tokens, int64_t head, T* out) {
+static void lay_values(const float* const* tokens, int64_t head, float* out) {
   for (int i = 0; i < LANES; i += 2, out += 2 * head)
     for (int64_t d = 0; d < head; d += LANES)
-      for (int lane = 0; lane < LANES; lane++)
-        for (int n = 0; n < 2; n++) {
-          const T* token = tokens[i + n];
-          out[2 * d + Number<T>::place(lane, n)] = token ? token[d + lane] : T(0);
-        }
+      for (int n = 0; n < 2; n++) store(out + 2 * d + LANES * n, load(tokens[i + n] + d));
+}
+static void lay_values(const bf16* const* tokens, int64_t head, bf16* out) {
+  for (int i = 0; i < LANES; i += 2, out += 2 * head)
+    for (int64_t d = 0; d < head; d++) out[2 * d] = tokens[i][d], out[2 * d + 1] = tokens[i + 1][d];
 }
 
 // The same as `score` and `mix` below, for such processors.
 template <int N>
 static void part_score(const float* const* q, const float* keys, int64_t head, float* const* out) {
-  constexpr int PARTS = LANES / NATIVE;
   Part sums[N][PARTS] = {};
   for (int64_t d = 0; d < head; d++, keys += LANES)
 #pragma GCC unroll 4
@@ -351,7 +394,6 @@ static void part_score(const float* const* q, const float* keys, int64_t head, f
 template <int N>
 static void part_mix(const float* const* weights, const float* values, int blocks, int64_t head,
                      float* const* sums) {
-  constexpr int PARTS = LANES / NATIVE;
   for (int64_t d = 0; d < head; d += LANES) {
     Part held[N][PARTS];
 #pragma GCC unroll 8
@@ -467,7 +509,8 @@ class Attention {
       for (int i = 0; i < LANES; i++) {
         int64_t slot = (int64_t)b * LANES + i;
         bool there = slot < pass.past + pass.rows;
-        k[i] = there ? keys + slot * head : nullptr, v[i] = there ? values + slot * head : nullptr;
+        k[i] = there ? keys + slot * head : (const T*)NOTHING;
+        v[i] = there ? values + slot * head : (const T*)NOTHING;
       }
       lay_keys(k, head, laid_keys + b * LANES * head);
       lay_values(v, head, laid_values + b * LANES * head);
@@ -549,25 +592,35 @@ class Attention {
     for (int i = 0; i < LANES; i++) {
       int64_t n = (int64_t)block * LANES + i, behind = n - pass.straight[row];
       int64_t slot = behind < 0 ? n : n < length(row) ? pass.slots[pass.begin[row] + behind] : -1;
-      tokens[i] = slot < 0 ? nullptr : from + slot * decoder.head;
+      tokens[i] = slot < 0 ? (const T*)NOTHING : from + slot * decoder.head;
     }
     as_keys ? lay_keys(tokens, decoder.head, out) : lay_values(tokens, decoder.head, out);
   }
   // weights = e^(scaled score - largest), 0 beyond the text; the first score becomes 1 / their sum.
   void soften(float* scores, T* weights, int64_t tokens) const {
-    int blocks = blocks_of(tokens);
-    for (int64_t i = tokens; i < (int64_t)blocks * LANES; i++) scores[i] = -INFINITY;
-    Floats top = all(-INFINITY), total = {}, scale = all(decoder.scale);
-    for (int b = 0; b < blocks; b++) top = largest(top, load(scores + b * LANES) * scale);
-    top = all(most(top));
-    for (int b = 0; b < blocks; b++) {
-      Floats s = load(scores + b * LANES) * scale;
-      Floats e = s > all(-INFINITY) ? exponential(s - top) : all(0.0f);
-      total += e;
-      Number<T>::store(weights + b * LANES, e);
+    int64_t end = (int64_t)blocks_of(tokens) * LANES;
+    for (int64_t i = tokens; i < end; i++) scores[i] = -INFINITY;
+    const Part none = spread(-INFINITY), scale = spread(decoder.scale);
+    float each[LANES];
+    Part tops[PARTS], total[PARTS] = {};
+    for (Part& top : tops) top = none;
+    for (int64_t i = 0; i < end; i += LANES)
+      for (int n = 0; n < PARTS; n++)
+        tops[n] = largest(tops[n], part(scores + i + NATIVE * n) * scale);
+    for (int n = 0; n < PARTS; n++) store(each + NATIVE * n, tops[n]);
+    const Part top = spread(most(load(each)));
+    for (int64_t i = 0; i < end; i += LANES) {
+      for (int n = 0; n < PARTS; n++) {
+        Part s = part(scores + i + NATIVE * n) * scale;
+        Part e = s > none ? exponential(s - top) : Part{};
+        total[n] += e;
+        store(each + NATIVE * n, e);
+      }
+      Number<T>::store(weights + i, load(each));
     }
-    for (int64_t i = (int64_t)blocks * LANES; i < stride; i++) weights[i] = T(0);
-    scores[0] = 1.0f / sum(total);
+    for (int n = 0; n < PARTS; n++) store(each + NATIVE * n, total[n]);
+    for (int64_t i = end; i < stride; i++) weights[i] = T(0);
+    scores[0] = 1.0f / sum(load(each));
   }
 };
 
@@ -590,6 +643,12 @@ static void run(const Decoder& d, const Pass& p, const Threads& threads) {
   T *x = (T*)p.x, *hidden = (T*)p.hidden;
   Team team((int)(8 * d.layers + 1));
 
+  // What a thread is likely to read after a panel, since threads take turns: more of the same
+  // product, or the next one's.
+  auto soon = [&](const Matrix& w, int panel, const Matrix& then) {
+    int next = panel + team.size;
+    return next < panels(w) ? panel_of(w, next) : panel_of(then, next - panels(w));
+  };
   auto add = [&](int row, int64_t column, Floats v, int) {
     T* sum = x + row * d.width + column;
     N::store(sum, N::load(sum) + N::rounded(v));
@@ -605,7 +664,7 @@ static void run(const Decoder& d, const Pass& p, const Threads& threads) {
     int step = (int)(8 * l);
     norm_all(step, y.norm_in, normed);
     team.share(step + 1, panels(y.qkv), [&](int panel) {
-      each_result<T>(y.qkv, panel, normed, (int)rows, out,
+      each_result<T>(y.qkv, panel, normed, (int)rows, out, soon(y.qkv, panel, y.out),
                      [&](int r, int64_t c, Floats v, int) { N::store(qkv + r * line + c, v); });
     });
     team.share(step + 2, (int)rows, [&](int r) {
@@ -627,8 +686,9 @@ static void run(const Decoder& d, const Pass& p, const Threads& threads) {
       attention.run(first, std::min(some, rows - first), i / pieces, qkv, l, mixed,
                     floats + thread * attention.floats, numbers + thread * attention.numbers);
     });
-    team.share(step + 4, panels(y.out),
-               [&](int panel) { each_result<T>(y.out, panel, mixed, (int)rows, out, add); });
+    team.share(step + 4, panels(y.out), [&](int panel) {
+      each_result<T>(y.out, panel, mixed, (int)rows, out, soon(y.out, panel, y.up), add);
+    });
   };
   auto feed = [&](int64_t l, int thread) {
     const Layer& y = d.layer[l];
@@ -636,13 +696,17 @@ static void run(const Decoder& d, const Pass& p, const Threads& threads) {
     int step = (int)(8 * l);
     norm_all(step + 5, y.norm_mid, normed);
     team.share(step + 6, panels(y.gate), [&](int panel) {
-      panel_rows<T>(y.up, panel, normed, (int)rows, more);
-      each_result<T>(y.gate, panel, normed, (int)rows, out, [&](int r, int64_t c, Floats v, int) {
-        N::store(active + r * d.middle + c, gated<T>(v, load(more + PANEL * r + c % PANEL)));
-      });
+      panel_rows<T>(y.up, panel, normed, (int)rows, more, panel_of(y.gate, panel));
+      each_result<T>(y.gate, panel, normed, (int)rows, out, soon(y.up, panel, y.down),
+                     [&](int r, int64_t c, Floats v, int) {
+                       Floats up = load(more + PANEL * r + c % PANEL);
+                       N::store(active + r * d.middle + c, gated<T>(v, up));
+                     });
     });
-    team.share(step + 7, panels(y.down),
-               [&](int panel) { each_result<T>(y.down, panel, active, (int)rows, out, add); });
+    const Layer& next = d.layer[std::min(l + 1, d.layers - 1)];
+    team.share(step + 7, panels(y.down), [&](int panel) {
+      each_result<T>(y.down, panel, active, (int)rows, out, soon(y.down, panel, next.qkv), add);
+    });
   };
   together(threads, team, [&](int thread) {
     for (int64_t l = 0; l < d.layers; l++) {
@@ -664,6 +728,7 @@ static void multiply(const Matrix& w, const T* x, T* out, int64_t rows, const Th
   together(threads, team, [&](int thread) {
     team.share(0, panels(w), [&](int panel) {
       each_result<T>(w, panel, x, (int)rows, scratch + thread * (PANEL * rows + LANES),
+                     panel_of(w, panel + team.size),
                      [&](int r, int64_t c, Floats v, int count) {
                        put_some(out + r * w.outer + c, v, count);
                      });

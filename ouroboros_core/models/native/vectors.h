@@ -26,32 +26,8 @@ INLINE Floats load(const float* p) {
 }
 INLINE void store(float* p, Floats v) { memcpy(p, &v, sizeof v); }
 
-// a * b + c, rounded once where the processor can. The compiler may not decide this by itself: it
-// could decide differently for one row and for many.
-INLINE Floats madd(Floats a, Floats b, Floats c) {
-#if defined(__AVX512F__)
-  return (Floats)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
-#elif defined(__FMA__)
-  typedef float Half __attribute__((vector_size(32)));
-  Half x[2], y[2], z[2];
-  memcpy(x, &a, 64), memcpy(y, &b, 64), memcpy(z, &c, 64);
-  for (int i = 0; i < 2; i++)
-    z[i] = (Half)_mm256_fmadd_ps((__m256)x[i], (__m256)y[i], (__m256)z[i]);
-  memcpy(&c, z, 64);
-  return c;
-#elif defined(__aarch64__)
-  float32x4_t x[4], y[4], z[4];
-  memcpy(x, &a, 64), memcpy(y, &b, 64), memcpy(z, &c, 64);
-  for (int i = 0; i < 4; i++) z[i] = vfmaq_f32(z[i], x[i], y[i]);
-  memcpy(&c, z, 64);
-  return c;
-#else
-  return a * b + c;
-#endif
-}
-
 // As many numbers as one instruction takes. Compilers keep sixteen in memory where no register
-// holds them, so the innermost loops are written in these.
+// holds them, and compare them one by one, so what takes long is written in these.
 #if defined(__AVX512F__)
 constexpr int NATIVE = LANES;
 #elif defined(__AVX__)
@@ -59,6 +35,7 @@ constexpr int NATIVE = 8;
 #else
 constexpr int NATIVE = 4;
 #endif
+constexpr int PARTS = LANES / NATIVE;  // of sixteen
 typedef float Part __attribute__((vector_size(4 * NATIVE)));
 typedef uint32_t PartWords __attribute__((vector_size(4 * NATIVE)));
 
@@ -67,9 +44,6 @@ INLINE Part part(const float* p) {
   memcpy(&v, p, sizeof v);
   return v;
 }
-#if !defined(__AVX512F__)
-INLINE void store(float* p, Part v) { memcpy(p, &v, sizeof v); }
-#endif
 INLINE Part spread(float a) {  // loaded into all lanes; a sum with zeros would be a sum first
 #if defined(__AVX512F__)
   return (Part)_mm512_set1_ps(a);
@@ -81,29 +55,84 @@ INLINE Part spread(float a) {  // loaded into all lanes; a sum with zeros would 
   return Part{} + a;
 #endif
 }
-INLINE Part madd(float a, Part b, Part c) {  // as madd of sixteen
-  Part each = spread(a);
+
+// a * b + c, rounded once where the processor can. The compiler may not decide this by itself: it
+// could decide differently for one row and for many.
+INLINE Part madd(Part a, Part b, Part c) {
 #if defined(__AVX512F__)
-  return (Part)_mm512_fmadd_ps((__m512)each, (__m512)b, (__m512)c);
+  return (Part)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
 #elif defined(__FMA__)
-  return (Part)_mm256_fmadd_ps((__m256)each, (__m256)b, (__m256)c);
+  return (Part)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
 #elif defined(__aarch64__)
-  return vfmaq_f32(c, each, b);
+  return vfmaq_f32(c, a, b);
 #else
-  return each * b + c;
+  return a * b + c;
 #endif
 }
-// Whether a loop over numbers of type T is written in parts of sixteen.
-template <class T>
-constexpr bool IN_PARTS = NATIVE < LANES && sizeof(T) == sizeof(float);
-
-INLINE Floats largest(Floats a, Floats b) {
+INLINE Part madd(float a, Part b, Part c) { return madd(spread(a), b, c); }
+INLINE Part largest(Part a, Part b) {
 #if defined(__AVX512F__)
-  return (Floats)_mm512_max_ps((__m512)a, (__m512)b);
+  return (Part)_mm512_max_ps((__m512)a, (__m512)b);
 #else
   return a > b ? a : b;
 #endif
 }
+
+// Whether a loop over numbers of type T is written in parts of sixteen.
+template <class T>
+constexpr bool IN_PARTS = NATIVE < LANES && sizeof(T) == sizeof(float);
+
+// e^x, at least e^-87; a polynomial of degree 5 around the nearest power of two (Cephes'
+// coefficients).
+INLINE Part exponential(Part x) {
+  x = largest(x, spread(-87.0f));
+  x = x < 88.0f ? x : spread(88.0f);
+  Part shifted = madd(x, spread(1.44269504f), spread(12582912.0f));  // 1.5 * 2^23: rounds
+  Part power = shifted - 12582912.0f;
+  Part rest = madd(power, spread(-0.693359375f), x);
+  rest = madd(power, spread(2.12194440e-4f), rest);
+  Part value = spread(1.9875691500e-4f);
+  value = madd(value, rest, spread(1.3981999507e-3f));
+  value = madd(value, rest, spread(8.3334519073e-3f));
+  value = madd(value, rest, spread(4.1665795894e-2f));
+  value = madd(value, rest, spread(1.6666665459e-1f));
+  value = madd(value, rest, spread(5.0000001201e-1f));
+  value = madd(value, rest * rest, rest + 1.0f);
+  PartWords scale = (((PartWords)shifted) << 23) + 0x3f800000u;
+  return value * (Part)scale;
+}
+#if !defined(__AVX512F__)
+// The same of sixteen, where these are more than one part.
+struct Parts {
+  Part each[PARTS];
+};
+INLINE Parts parts(Floats v) {
+  Parts p;
+  memcpy(&p, &v, sizeof p);
+  return p;
+}
+INLINE Floats joined(Parts p) {
+  Floats v;
+  memcpy(&v, &p, sizeof v);
+  return v;
+}
+INLINE void store(float* p, Part v) { memcpy(p, &v, sizeof v); }
+INLINE Floats madd(Floats a, Floats b, Floats c) {
+  Parts x = parts(a), y = parts(b), z = parts(c);
+  for (int i = 0; i < PARTS; i++) z.each[i] = madd(x.each[i], y.each[i], z.each[i]);
+  return joined(z);
+}
+INLINE Floats largest(Floats a, Floats b) {
+  Parts x = parts(a), y = parts(b);
+  for (int i = 0; i < PARTS; i++) x.each[i] = largest(x.each[i], y.each[i]);
+  return joined(x);
+}
+INLINE Floats exponential(Floats v) {
+  Parts x = parts(v);
+  for (int i = 0; i < PARTS; i++) x.each[i] = exponential(x.each[i]);
+  return joined(x);
+}
+#endif
 
 INLINE float sum(Floats v) {  // always halves: 8 + 8, 4 + 4, 2 + 2, 1 + 1
   float part[LANES];
@@ -112,33 +141,12 @@ INLINE float sum(Floats v) {  // always halves: 8 + 8, 4 + 4, 2 + 2, 1 + 1
     for (int i = 0; i < half; i++) part[i] += part[i + half];
   return part[0];
 }
-
 INLINE float most(Floats v) {
   float part[LANES];
   store(part, v);
   float found = part[0];
   for (int i = 1; i < LANES; i++) found = part[i] > found ? part[i] : found;
   return found;
-}
-
-// e^x, at least e^-87; a polynomial of degree 5 around the nearest power of two (Cephes'
-// coefficients).
-INLINE Floats exponential(Floats x) {
-  x = largest(x, all(-87.0f));
-  x = x < 88.0f ? x : all(88.0f);
-  Floats shifted = madd(x, all(1.44269504f), all(12582912.0f));  // 1.5 * 2^23: rounds to an integer
-  Floats power = shifted - 12582912.0f;
-  Floats rest = madd(power, all(-0.693359375f), x);
-  rest = madd(power, all(2.12194440e-4f), rest);
-  Floats value = all(1.9875691500e-4f);
-  value = madd(value, rest, all(1.3981999507e-3f));
-  value = madd(value, rest, all(8.3334519073e-3f));
-  value = madd(value, rest, all(4.1665795894e-2f));
-  value = madd(value, rest, all(1.6666665459e-1f));
-  value = madd(value, rest, all(5.0000001201e-1f));
-  value = madd(value, rest * rest, rest + 1.0f);
-  Words scale = (((Words)shifted) << 23) + 0x3f800000u;
-  return value * (Floats)scale;
 }
 
 INLINE Floats widened(Halves h) { return (Floats)(__builtin_convertvector(h, Words) << 16); }
