@@ -337,42 +337,26 @@ INLINE Floats gated(Floats gate, Floats up) {
 
 // ---- attention ----
 
-alignas(64) constexpr float NOTHING[128] = {};  // a lane without a token
-
-typedef uint32_t Four __attribute__((vector_size(16)));
-INLINE void turn(Four* row) {  // rows become columns
-  for (int i = 0; i < 4; i += 2) {
-    Four a = row[i], b = row[i + 1];
-    row[i] = __builtin_shufflevector(a, b, 0, 4, 2, 6);
-    row[i + 1] = __builtin_shufflevector(a, b, 1, 5, 3, 7);
-  }
-  for (int i = 0; i < 2; i++) {
-    Four a = row[i], b = row[i + 2];
-    row[i] = __builtin_shufflevector(a, b, 0, 1, 4, 5);
-    row[i + 2] = __builtin_shufflevector(a, b, 2, 3, 6, 7);
-  }
-}
-
-// The keys of 16 tokens of a text as panels of pairs, and their values in pairs of tokens. A pair
-// is a word of two bfloat16 numbers, or two floats; the keys' words change rows for columns.
+// The keys of 16 tokens of a text as panels of pairs, and their values in pairs of tokens. A lane
+// without a token is zero.
 template <class T>
 static void lay_keys(const T* const* tokens, int64_t head, T* out) {
-  for (int64_t first = 0, words = head * sizeof(T) / 4; first < words; first += 4)
-    for (int i = 0; i < LANES; i += 4) {
-      Four row[4];
-      for (int n = 0; n < 4; n++) memcpy(&row[n], (const uint32_t*)tokens[i + n] + first, 16);
-      turn(row);
-      for (int n = 0; n < 4; n++) memcpy((uint32_t*)out + LANES * (first + n) + i, &row[n], 16);
+  for (int i = 0; i < LANES; i++)
+    for (int64_t d = 0; d < head; d += 2) {
+      T* pair = out + LANES * d;
+      pair[Number<T>::place(i, 0)] = tokens[i] ? tokens[i][d] : T(0);
+      pair[Number<T>::place(i, 1)] = tokens[i] ? tokens[i][d + 1] : T(0);
     }
 }
-static void lay_values(const float* const* tokens, int64_t head, float* out) {
+template <class T>
+static void lay_values(const T* const* tokens, int64_t head, T* out) {
   for (int i = 0; i < LANES; i += 2, out += 2 * head)
     for (int64_t d = 0; d < head; d += LANES)
-      for (int n = 0; n < 2; n++) store(out + 2 * d + LANES * n, load(tokens[i + n] + d));
-}
-static void lay_values(const bf16* const* tokens, int64_t head, bf16* out) {
-  for (int i = 0; i < LANES; i += 2, out += 2 * head)
-    for (int64_t d = 0; d < head; d++) out[2 * d] = tokens[i][d], out[2 * d + 1] = tokens[i + 1][d];
+      for (int lane = 0; lane < LANES; lane++)
+        for (int n = 0; n < 2; n++) {
+          const T* token = tokens[i + n];
+          out[2 * d + Number<T>::place(lane, n)] = token ? token[d + lane] : T(0);
+        }
 }
 
 // The same as `score` and `mix` below, for such processors.
@@ -509,8 +493,7 @@ class Attention {
       for (int i = 0; i < LANES; i++) {
         int64_t slot = (int64_t)b * LANES + i;
         bool there = slot < pass.past + pass.rows;
-        k[i] = there ? keys + slot * head : (const T*)NOTHING;
-        v[i] = there ? values + slot * head : (const T*)NOTHING;
+        k[i] = there ? keys + slot * head : nullptr, v[i] = there ? values + slot * head : nullptr;
       }
       lay_keys(k, head, laid_keys + b * LANES * head);
       lay_values(v, head, laid_values + b * LANES * head);
@@ -592,7 +575,7 @@ class Attention {
     for (int i = 0; i < LANES; i++) {
       int64_t n = (int64_t)block * LANES + i, behind = n - pass.straight[row];
       int64_t slot = behind < 0 ? n : n < length(row) ? pass.slots[pass.begin[row] + behind] : -1;
-      tokens[i] = slot < 0 ? (const T*)NOTHING : from + slot * decoder.head;
+      tokens[i] = slot < 0 ? nullptr : from + slot * decoder.head;
     }
     as_keys ? lay_keys(tokens, decoder.head, out) : lay_values(tokens, decoder.head, out);
   }
