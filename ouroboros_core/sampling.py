@@ -15,7 +15,9 @@ choice on every device.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Literal
 
 import numpy as np
@@ -163,6 +165,40 @@ def gumbel(seed: int, position: int, size: int, run: int = 0, draw: int = 0) -> 
     return noise
 
 
+class Stopwatch:
+    """Seconds in which it ran."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self._since: float | None = None
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """While it lasts; where it runs already, it goes on."""
+        if self._since is not None:
+            yield
+            return
+        self._since = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds += time.perf_counter() - self._since
+            self._since = None
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Not while it lasts; where it does not run, it stays so."""
+        if self._since is None:
+            yield
+            return
+        self.seconds += time.perf_counter() - self._since
+        self._since = None
+        try:
+            yield
+        finally:
+            self._since = time.perf_counter()
+
+
 class Sampler:
     """Makes choices for one run.
 
@@ -176,6 +212,8 @@ class Sampler:
         self.sampling = sampling
         self.vocabulary = vocabulary
         self._run = run if sampling.rejects else 0
+        self.drawing = Stopwatch()
+        """Runs while something is drawn at random, but not while a model computes."""
         self._noise: dict[tuple[int, int], Scores] = {}
 
     def noise(self, position: int, draw: int = 0) -> Scores:
@@ -193,7 +231,14 @@ class Sampler:
     def probabilities(self, evaluation: Evaluation, node: int) -> Probabilities:
         """Probabilities [vocabulary] after a node, temperature, top-k and top-p applied; needs
         temperature > 0."""
-        return softmax(process(evaluation.logits(node), self.sampling))
+        with self.drawing.running():
+            return softmax(self._scores(evaluation, node))
+
+    def _scores(self, evaluation: Evaluation, node: int) -> Scores:
+        """Scores [vocabulary] after a node, as `process` has them."""
+        with self.drawing.paused():
+            logits = evaluation.logits(node)
+        return process(logits, self.sampling)
 
     def generator(self, position: int) -> np.random.Generator:
         """Randomness for judging drafts at a text position, independent of its noise."""
@@ -208,9 +253,10 @@ class Sampler:
             return evaluation.argmax().__getitem__
 
         def choose(node: int) -> int:
-            scores = process(evaluation.logits(node), self.sampling)
-            position = root_position + tree.depths[node] + 1
-            return int(np.argmax(scores + self.noise(position, draw)[: len(scores)]))
+            with self.drawing.running():
+                scores = self._scores(evaluation, node)
+                position = root_position + tree.depths[node] + 1
+                return int(np.argmax(scores + self.noise(position, draw)[: len(scores)]))
 
         return choose
 
@@ -235,15 +281,16 @@ class Sampler:
             return evaluation.likeliest(k).__getitem__
 
         def rank(node: int) -> list[int]:
-            scores = process(evaluation.logits(node), self.sampling)
-            if least > 0:
-                scores = np.where(likely(softmax(scores), least) > 0, scores, -np.inf)
-            position = root_position + tree.depths[node] + 1
-            perturbed = scores + self.noise(position, draw)[: len(scores)]
-            count = min(k, len(scores))
-            best = np.argpartition(-perturbed, count - 1)[:count]
-            ordered = best[np.argsort(-perturbed[best], kind="stable")]
-            possible: list[int] = ordered[softmax(scores)[ordered] > 0].tolist()
-            return possible
+            with self.drawing.running():
+                scores = self._scores(evaluation, node)
+                if least > 0:
+                    scores = np.where(likely(softmax(scores), least) > 0, scores, -np.inf)
+                position = root_position + tree.depths[node] + 1
+                perturbed = scores + self.noise(position, draw)[: len(scores)]
+                count = min(k, len(scores))
+                best = np.argpartition(-perturbed, count - 1)[:count]
+                ordered = best[np.argsort(-perturbed[best], kind="stable")]
+                possible: list[int] = ordered[softmax(scores)[ordered] > 0].tolist()
+                return possible
 
         return rank

@@ -7,10 +7,14 @@
 A recorded run does not hold what passes cost where it was made. They are fitted to the other runs
 of the same target on the same processor, sampled or greedy alike, so that no run is checked with
 its own times: of the target's passes the median seconds by rows, of drafting what a pass, a further
-row in it and a proposed token take, of a prompt the median seconds per token. The machine's memory
-was not always equally fast. That is the pace of the minute, which the plain run beside each run
-tells: no pass is faster than one over a single row, and a drafter's passes are multiplied by it.
-Passes over many rows wait for arithmetic, not for memory, and stay as they are.
+row in it and a proposed token take, of a prompt the median seconds per token.
+
+The machine was not always equally fast. Its pace in the minute of a run is told by the plain run
+beside it: its passes over one row wait for memory, and its prompt's rows for arithmetic. No pass is
+faster than one over a single row, and a drafter's passes are multiplied by that. Of a pass over
+more rows, what goes beyond one over a single row is multiplied by the pace of arithmetic.
+
+Drawing at random is no pass, and each rule draws in its own way: it is priced as long as it took.
 """
 
 from __future__ import annotations
@@ -27,7 +31,7 @@ import numpy as np
 
 from ouroboros_core.adaptive.cost_model import PassCosts
 from ouroboros_core.decoding import machines, metrics
-from ouroboros_core.decoding.trace import Trace
+from ouroboros_core.decoding.trace import Step, Trace
 from ouroboros_core.decoding.what_if import (
     Measured,
     ModelSize,
@@ -68,20 +72,33 @@ def recorded() -> list[str]:
 
 def pace(plain: Trace) -> float:
     """Median seconds of a plain pass."""
-    return median(step.seconds.verify for step in plain.steps)
+    return median(_verifying(step) for step in plain.steps)
 
 
-def target_costs(others: Sequence[str], unit: float) -> PassCosts:
-    """Seconds of the target's passes by rows: over one row `unit`, a plain pass of the minute; over
-    more the median, and never fewer for more rows."""
+def _verifying(step: Step) -> float:
+    """Seconds of a step's target pass."""
+    return step.seconds.verify - step.seconds.verify_sampling
+
+
+def arithmetic(plain: Trace) -> float:
+    """Seconds of a token of the prompt."""
+    return plain.steps[0].seconds.prefill / len(plain.prompt.tokens)
+
+
+def target_costs(others: Sequence[str], beside: Trace) -> PassCosts:
+    """Seconds of the target's passes by rows, in the minute of the plain run `beside`: over one row
+    its own, over more the median of the others, and never fewer for more rows."""
+    unit = pace(beside)
     found: defaultdict[int, list[float]] = defaultdict(list)
     reading = []
     for name in others:
         run, plain = gallery.trace(name), gallery.baseline(name)
         assert plain is not None
+        single, faster = pace(plain), arithmetic(beside) / arithmetic(plain)
         for step in (*run.steps, *plain.steps):
-            found[step.width].append(step.seconds.verify)
-        reading.append(plain.steps[0].seconds.prefill / len(plain.prompt.tokens))
+            more = max(0.0, _verifying(step) - single)
+            found[step.width].append(_verifying(step) - more + more * faster)
+        reading.append(arithmetic(plain))
     known = sorted(rows for rows, taken in found.items() if rows > 1 and len(taken) >= FEWEST)
     seconds = accumulate((median(found[rows]) for rows in known), max, initial=unit)
     return PassCosts((1, *known), tuple(seconds), reading=median(reading))
@@ -118,7 +135,7 @@ def drafting_costs(run: Trace, others: Sequence[str]) -> Drafting | None:
             more = one.draft_passes * (one.draft_rows - 1) if one.draft_passes else 0.0
             amounts = one.draft_passes * pace(plain), more, len(step.tree) - 1
             work.append([share * amount for amount in amounts])
-            taken.append(share * step.seconds.draft)
+            taken.append(share * (step.seconds.draft - step.seconds.draft_sampling))
     return Drafting(*_least_squares(np.array(work), np.array(taken))) if work else None
 
 
@@ -151,7 +168,7 @@ def check(name: str) -> Checked | None:
     if not others:
         return None
     unit = pace(plain)
-    target, beside = target_costs(others, unit), 0.0
+    target, beside = target_costs(others, plain), 0.0
     draft = target.part(machines.kept_share(run)) if skipping(run) else None
     if draft is None and any(step.draft_passes for step in run.steps):
         drafting = drafting_costs(run, others)
@@ -160,6 +177,7 @@ def check(name: str) -> Checked | None:
         draft = drafting.passes(unit)
         beside = drafting.token * sum(len(step.tree) - 1 for step in run.steps)
     priced = price(run, Measured(target), Measured(draft) if draft else None)
+    beside += sum(step.seconds.draft_sampling + step.seconds.verify_sampling for step in run.steps)
     measured, modelled = metrics.decode_seconds(run), priced.decode_seconds + beside
     speed = metrics.decode_seconds(plain) * len(run.tokens) / len(plain.tokens) / measured
     return Checked(
@@ -196,7 +214,7 @@ def fit() -> list[str]:
         run, plain = gallery.trace(name), gallery.baseline(name)
         if machines.known_as(run.target) == "qwen2.5-1.5b" and plain is not None:
             for step in (*run.steps, *plain.steps):
-                found[step.width].append(step.seconds.verify)
+                found[step.width].append(_verifying(step))
     wide = [2 * size.parameters * rows / median(found[rows]) for rows in found if rows >= 12]
     return [
         f"bandwidth {size.weight_bytes / median(found[1]):.3g} bytes/s",

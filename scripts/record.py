@@ -26,7 +26,7 @@ from ouroboros_core.benchmark import protocol
 from ouroboros_core.benchmark.protocol import Round, Speedup
 from ouroboros_core.decoding import metrics
 from ouroboros_core.decoding.generation import Generation, Task
-from ouroboros_core.decoding.trace import Trace
+from ouroboros_core.decoding.trace import Seconds, Trace
 from ouroboros_core.decoding.trace_io import read_trace
 from ouroboros_core.loading.pairs import Pair, load_pair
 from ouroboros_core.locations import assets
@@ -192,8 +192,18 @@ def _keep(name: str, found: Facts | None) -> None:
     (folder() / "measured.json").write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
 
+def _micro(seconds: Seconds) -> list[float]:
+    """To the microsecond, without the zeros at the end."""
+    found = [round(one, 6) for one in astuple(seconds)]
+    while found and not found[-1]:
+        found.pop()
+    return found
+
+
 def _write(name: str, trace: Trace) -> None:
-    (folder() / f"{name}.json").write_text(trace.to_json() + "\n")
+    steps = (replace(step, seconds=Seconds(*_micro(step.seconds))) for step in trace.steps)
+    short = replace(trace, steps=tuple(steps))
+    (folder() / f"{name}.json").write_text(short.to_json() + "\n")
 
 
 def make(pair: Pair, gallery: Facts, name: str) -> None:
@@ -218,7 +228,7 @@ def make(pair: Pair, gallery: Facts, name: str) -> None:
         _write(plain, middle.plain)
     if read_trace((folder() / f"{plain}.json").read_bytes()).tokens != middle.plain.tokens:
         raise RuntimeError(f"the plain text is not that of {plain}: record that anew")
-    seconds = [[round(n, 6) for n in astuple(step.seconds)] for step in middle.plain.steps]
+    seconds = [_micro(step.seconds) for step in middle.plain.steps]
     trace = middle.traces[METHOD]
     _write(name, trace)
     speedups = Speedup(tuple(one.speedup(METHOD) for one in rounds))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple
 from typing import Any
 
 from ouroboros_core.benchmark.protocol import Speedup
@@ -54,7 +53,7 @@ def step_view(step: Step, texts: Sequence[str], sampling: Sampling, piece: Piece
         "width": step.width,
         "passes": step.draft_passes,
         **({"saved": step.draft_rows_saved} if step.draft_rows_saved else {}),
-        "seconds": [round(value, 6) for value in astuple(step.seconds)],
+        "seconds": [round(value, 6) for value in step.seconds.phases],
     }
     if step.judged:
         view["odds"] = {judged.node: odds_view(judged, piece) for judged in step.judged}

@@ -75,13 +75,13 @@ def decode(
     while len(text) < end and not stopped:
         context = Context(text, end - len(text), index)
         draft_passes, draft_rows = (drafter.passes, drafter.rows) if drafter else (0, 0)
-        proposing = clock()
+        proposing, drawing = clock(), sampler.drawing.seconds
         tree = method.propose(context)
-        proposed = clock()
+        proposed, drawn = clock(), sampler.drawing.seconds
         _check_proposal(tree, context, model)
         evaluation = model.evaluate(text, tree)
         path, target_token = _judge(tree, evaluation, sampler, len(text))
-        verified = clock()
+        verified, judged = clock(), sampler.drawing.seconds
         kept, last = truncate(tree, path, target_token, stop_tokens, context.remaining)
         learning = clock()
         result = VerificationResult.whole_step(context, tree, evaluation, kept, last)
@@ -91,7 +91,13 @@ def decode(
         text += emitted
         stopped = emitted[-1] in stop_tokens
         phases = proposed - proposing, verified - proposed, learned - learning
-        seconds = Seconds(prefill, *phases, host=max(0.0, clock() - resumed - sum(phases)))
+        seconds = Seconds(
+            prefill,
+            *phases,
+            host=max(0.0, clock() - resumed - sum(phases)),
+            draft_sampling=drawn - drawing,
+            verify_sampling=judged - drawn,
+        )
         yield Step(
             index=index,
             tree=tree.without_window(),
@@ -130,11 +136,12 @@ def _judge(
     that of the context."""
     if sampler.sampling.repeats_plain_text:
         return verify(tree, sampler.chooser(evaluation, tree, length - 1))
-    return SAMPLED_RULES[sampler.sampling.acceptance](
-        tree,
-        lambda node: sampler.probabilities(evaluation, node),
-        lambda node: sampler.generator(length + tree.depths[node]),
-    )
+    with sampler.drawing.running():
+        return SAMPLED_RULES[sampler.sampling.acceptance](
+            tree,
+            lambda node: sampler.probabilities(evaluation, node),
+            lambda node: sampler.generator(length + tree.depths[node]),
+        )
 
 
 def _check_proposal(tree: TokenTree, context: Context, model: LanguageModel) -> None:

@@ -33,19 +33,36 @@ Kind = Literal["correction", "bonus"]
 
 @dataclass(frozen=True)
 class Seconds:
-    """Wall-clock seconds of one step by phase. `prefill` is that of both models, and zero but in
-    the first step."""
+    """Wall-clock seconds of one step by phase.
+
+    prefill          of both models; zero but in the first step
+    draft            proposing a tree
+    verify           the target's pass, and judging the tree by it
+    learn            of the method, from the result
+    host             what the loop itself takes
+    draft_sampling   the part of `draft` in which tokens were drawn at random, after the model's
+                     passes: softmax, noise, draws. Zero where the choice is greedy, and in a trace
+                     of a version before 2.0.0
+    verify_sampling  the same part of `verify`
+    """
 
     prefill: float = 0.0
     draft: float = 0.0
     verify: float = 0.0
     learn: float = 0.0
     host: float = 0.0
+    draft_sampling: float = 0.0
+    verify_sampling: float = 0.0
+
+    @property
+    def phases(self) -> tuple[float, ...]:
+        """Prefill, draft, verify, learn and host, which add up to the whole step."""
+        return self.prefill, self.draft, self.verify, self.learn, self.host
 
     @property
     def decode(self) -> float:
         """All but prefill."""
-        return self.draft + self.verify + self.learn + self.host
+        return sum(self.phases[1:])
 
     def times(self, factor: float) -> Seconds:
         """As on a machine that takes so many times as long."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -9,8 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
 
+from ouroboros_core import sampling
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.sampling import Sampler, Sampling, gumbel, process, softmax
+from ouroboros_core.sources import Source
+from ouroboros_core.tree import Provenance, chain
 
 
 @given(
@@ -89,3 +95,36 @@ def test_the_smallest_temperatures_choose_the_likeliest_token(temperature: float
     """Oracle: the limit, which is greedy."""
     logits = np.array([-3.0, 40.0, 39.9, -80.0], np.float32)
     assert list(softmax(process(logits, Sampling(temperature=temperature)))) == [0, 1, 0, 0]
+
+
+def test_drawing_is_timed_without_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a clock that a pass moves by 100 and noise by 1."""
+    now = 0.0
+
+    class Slow:
+        def logits(self, node: int) -> np.ndarray:
+            nonlocal now
+            now += 100
+            return np.zeros(4)
+
+    def noisy(*given: int, **more: int) -> np.ndarray:
+        nonlocal now
+        now += 1
+        return np.zeros(4)
+
+    monkeypatch.setattr(time, "perf_counter", lambda: now)
+    monkeypatch.setattr(sampling, "gumbel", noisy)
+    evaluation: Any = Slow()
+    sampler, tree = (
+        Sampler(Sampling(temperature=1.0), 4),
+        chain(1, [2, 3], Provenance(Source.DRAFT)),
+    )
+    with sampler.drawing.running():  # as a rule does, which looks at two nodes and adds 5 itself
+        sampler.probabilities(evaluation, 0)
+        sampler.ranker(evaluation, tree, 0, 2)(1)
+        now += 5
+    assert (now, sampler.drawing.seconds) == (206, 6)
+    sampler.chooser(evaluation, tree, 10)(0)
+    assert (now, sampler.drawing.seconds) == (307, 7)
+    now += 1000  # nothing is drawn
+    assert sampler.drawing.seconds == 7

@@ -41,7 +41,7 @@ def beside(name: str) -> dict[str, Any]:
     plain = raw(f"{name.split('-', maxsplit=1)[0]}-autoregressive")
     for step, taken in zip(plain["steps"], seconds, strict=True):
         step["seconds"] = dict(
-            zip(("prefill", "draft", "verify", "learn", "host"), taken, strict=True)
+            zip(("prefill", "draft", "verify", "learn", "host"), taken, strict=False)
         )
     return plain
 

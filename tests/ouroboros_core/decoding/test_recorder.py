@@ -51,6 +51,17 @@ def judged_in(text: list[int], steps: list[Step]) -> Any:
 
 
 @pytest.mark.parametrize("rule", RULES)
+def test_what_drawing_takes_is_part_of_a_phase(rule: str) -> None:
+    for step in run(tiny.pair("llama", "sdpa"), "speculative", prompt(), 12, RULES[rule]):
+        took = step.seconds
+        sampled, drafted = rule != "greedy", step.draft_passes > 0
+        assert (took.verify_sampling > 0) == sampled
+        assert (took.draft_sampling > 0) == (sampled and drafted)
+        assert took.verify_sampling < took.verify
+        assert took.draft_sampling <= took.draft
+
+
+@pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("method", METHODS)
 def test_the_targets_opinion_is_that_of_a_plain_pass(method: str, rule: str) -> None:
     models, sampling = tiny.pair("llama", "sdpa"), RULES[rule]
