@@ -94,7 +94,7 @@ class PricedBudget(StepBudget):
 
 
 class Controller(Method):
-    """A method with amounts that are 'auto', as a method in which none is.
+    """Makes a method whose amounts are 'auto' one that the loop can run like any other.
 
     Its member proposes; the part of that which is worth checking goes on to the target, and the
     member is told what became of it in the numbers that its nodes had.

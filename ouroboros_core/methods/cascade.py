@@ -53,8 +53,8 @@ class Cascade(Method):
     name = "Cascade speculative drafting"
     paper = "https://arxiv.org/abs/2312.11462"
     summary = (
-        "Copies from the text are checked by a small draft model, which adds to them, and the "
-        "result, with one more copy behind it, by the target."
+        "A small draft model checks copies from the text and extends them; the target checks the "
+        "result, with one more copy behind it."
     )
     order = 24
     on_map = (Guesser.DRAFT_MODEL, Shape.CHAIN)

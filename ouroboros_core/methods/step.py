@@ -67,7 +67,7 @@ class Context:
 
     @property
     def deepest(self) -> int:
-        """Of the deepest proposal that is of use: the target itself adds the last token."""
+        """The depth of the deepest node that is of use: the target itself adds the last token."""
         return self.remaining - 1
 
 

@@ -74,8 +74,7 @@ class RunInputs:
         self.published: dict[str, Any] = {}
 
     def build_prompt(self) -> None:
-        """The prompt with the buttons beside it, and above it what a link holds; open for what the
-        panel adds to that row."""
+        """The prompt with the buttons beside it, and above it what a link holds."""
         self.link = LinkView("generate", elem_id="link-view")
         with gr.Row(elem_classes="ouro-prompt-row"):
             self.prompt = gr.Textbox(
