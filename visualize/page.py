@@ -138,7 +138,7 @@ def choose_pair(models: Models) -> Any:
         "show_label": False,
         "container": False,
     }
-    return gr.Dropdown(names, value=models.first, label="Models", **more)
+    return gr.Dropdown(names, value=models.first, label="Models of new runs", **more)
 
 
 def launch_options() -> dict[str, Any]:
