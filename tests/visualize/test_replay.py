@@ -24,7 +24,7 @@ STORY = "Once upon a time there was"
 """Its answer takes more than a few steps of any method."""
 
 
-BOTH = pytest.mark.parametrize("url", ["false", "true"], ids=["ssr-off", "ssr-on"], indirect=True)
+SSR = pytest.mark.parametrize("url", ["true"], ids=["ssr-on"], indirect=True)
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +65,7 @@ def recorded(page: Any, url: str, method: str, prompt: str = PROMPT, **more: Any
     )
 
 
-@BOTH
+@SSR
 def test_the_timeline_shows_the_text_as_it_stood_by_keyboard_and_by_mouse(
     page: Any, url: str
 ) -> None:

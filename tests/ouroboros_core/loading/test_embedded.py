@@ -150,9 +150,9 @@ def fast_pair() -> Pair:
 
 
 def test_phrases_from_every_source_are_accepted_and_make_drafting_cheaper(fast_pair: Pair) -> None:
-    """Six prompts: suffixes learned from lookahead and from verification cold, from history
+    """Four prompts: suffixes learned from lookahead and from verification cold, from history
     warm."""
-    questions = own_prompts(6)
+    questions = own_prompts(4)
     short: dict[str, Any] = {"gamma": 2, "ngram_size": 5}  # drafts that are often accepted whole
     cold = phrases.tally(fast_pair, questions, 64, **short)
     assert cold.suffixes[Learned.LOOKAHEAD] > 0
