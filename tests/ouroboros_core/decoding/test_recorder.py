@@ -50,9 +50,10 @@ def judged_in(text: list[int], steps: list[Step]) -> Any:
             text = [*text, chosen]
 
 
+@pytest.mark.parametrize("method", ["speculative", "prompt_lookup"])
 @pytest.mark.parametrize("rule", RULES)
-def test_what_drawing_takes_is_part_of_a_phase(rule: str) -> None:
-    for step in run(tiny.pair("llama", "sdpa"), "speculative", prompt(), 12, RULES[rule]):
+def test_what_drawing_takes_is_part_of_its_phase(method: str, rule: str) -> None:
+    for step in run(tiny.pair("llama", "sdpa"), method, prompt(), 12, RULES[rule]):
         took = step.seconds
         sampled, drafted = rule != "greedy", step.draft_passes > 0
         assert (took.verify_sampling > 0) == sampled
