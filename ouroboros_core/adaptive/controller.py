@@ -10,11 +10,13 @@ nothing.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 
 from ouroboros_core.adaptive.acceptance import Acceptance
-from ouroboros_core.adaptive.cost_model import Costs, PassCosts
+from ouroboros_core.adaptive.cost_model import SHORT_CONTEXT, Costs, PassCosts
+from ouroboros_core.adaptive.pace import Pace
 from ouroboros_core.interfaces import Counted
 from ouroboros_core.methods.adjustable import Adjustable, Decision, Reason
 from ouroboros_core.methods.base import Method
@@ -32,23 +34,23 @@ costs."""
 class Throughput:
     """Tokens per second of one run, in the seconds of the cost model."""
 
-    def __init__(self, costs: Costs) -> None:
-        self.costs = costs
+    def __init__(self, pace: Pace) -> None:
+        self.pace = pace
         self.context = 0
         """Tokens of the text so far."""
         self._tokens = float(PRIOR_STEPS)
-        self._seconds = PRIOR_STEPS * costs.target.of(1)
+        self._seconds = PRIOR_STEPS * pace.of(1, SHORT_CONTEXT)
 
     @property
     def rate(self) -> float:
         """Never below autoregressive decoding's, which is always to be had."""
-        return max(self._tokens / self._seconds, 1 / self.costs.target.of(1, self.context))
+        return max(self._tokens / self._seconds, 1 / self.pace.of(1, self.context))
 
     def note(self, tokens: int, rows: int, drafting: float) -> None:
         """A step emitted `tokens` after a target pass over `rows` rows and `drafting` seconds
         before it."""
         self._tokens += tokens
-        self._seconds += self.costs.target.of(rows, self.context) + drafting
+        self._seconds += self.pace.of(rows, self.context) + drafting
 
     def best_size(self, chances: Sequence[float], least: int = 0, window: int = 0) -> int:
         """How many nodes to check, the likeliest first: the most tokens beyond what their time is
@@ -57,7 +59,7 @@ class Throughput:
         chances: that each node's whole path is accepted, falling. At least `least` of them are
         taken, beside `window` rows of a lookahead window.
         """
-        costs, context, rate = self.costs.target, self.context, self.rate
+        costs, context, rate = self.pace, self.context, self.rate
         alone = 1 + window
         best, gain = least, sum(chances[:least])
         best_value = gain - rate * costs.of(alone + least, context)
@@ -80,9 +82,9 @@ class PricedBudget(StepBudget):
 
     def allows_pass(self, reach: float = 1.0, rows: int = 1) -> bool:
         throughput = self._throughput
-        target, context = throughput.costs.target, throughput.context
-        seconds = self._drafter.of(rows, context) if self._drafter else 0.0
-        seconds += target.of(2, context) - target.of(1, context)
+        pace, context = throughput.pace, throughput.context
+        seconds = pace.drafting * self._drafter.of(rows, context) if self._drafter else 0.0
+        seconds += pace.of(2, context) - pace.of(1, context)
         return min(1.0, reach) * self._acceptance.hit > throughput.rate * seconds
 
     def allows_rows(self, saved: float, rows: int, more: int) -> bool:
@@ -93,6 +95,13 @@ class PricedBudget(StepBudget):
         return saved * costs.of(1, context) > added
 
 
+class _NoPasses(StepBudget):
+    """A step that drafts nothing."""
+
+    def allows_pass(self, reach: float = 1.0, rows: int = 1) -> bool:
+        return False
+
+
 class Controller(Method):
     """Makes a method whose amounts are 'auto' one that the loop can run like any other.
 
@@ -100,17 +109,21 @@ class Controller(Method):
     member is told what became of it in the numbers that its nodes had.
     """
 
-    def __init__(self, member: Method, costs: Costs) -> None:
+    def __init__(self, member: Method, costs: Costs, pace: Pace | None = None) -> None:
+        """pace: of the passes of this pair, where the clock may decide; None: where `costs` do
+        alone, so that two runs decide alike."""
         assert member.adjustable is not None
         super().__init__(None, member.resources)
-        self.member, self.costs = member, costs
+        self.member, self.costs, self.pace = member, costs, pace or Pace(costs)
         self._plan: Adjustable = member.adjustable
         self._begin()
 
     def _begin(self) -> None:
-        self.throughput, self.acceptance = Throughput(self.costs), Acceptance()
+        self.throughput, self.acceptance = Throughput(self.pace), Acceptance()
         self._idle = 0
+        self._times_plain = self._has_drafted = False
         self._passes = self._rows = 0
+        self._proposing = 0.0
         self._may_ask = False
         self._proposed: tuple[TokenTree, tuple[int, ...]] | None = None
 
@@ -136,18 +149,27 @@ class Controller(Method):
 
     def propose(self, context: Context) -> TokenTree:
         self.throughput.context = len(context.tokens)
+        self._times_plain = self._free and self.pace.wants_plain
         if self._plan.drafting:
             budget = PricedBudget(self.throughput, self.acceptance, self._drafter_costs)
-            context = replace(context, budget=budget)
+            context = replace(context, budget=_NoPasses() if self._times_plain else budget)
         if self.drafter:
             self._passes, self._rows = self.drafter.passes, self.drafter.rows
         self._may_ask = self._plan.drafting and context.deepest > 0
+        began = time.perf_counter()
         tree = self.member.propose(context)
+        self._proposing = time.perf_counter() - began
         self.draft_rows_saved = self.member.draft_rows_saved
         kept = self._choose(tree)
         checked = tree if len(kept) == tree.proposals - 1 else tree.only(kept)
         self._proposed = tree, tree.nodes_of(kept)
         return checked
+
+    @property
+    def _free(self) -> bool:
+        """Whether a step may check nothing at all."""
+        plan = self._plan
+        return plan.checking and plan.size is None and not plan.always and not self.columns
 
     def _choose(self, tree: TokenTree) -> list[int]:
         """The nodes that are worth checking, ascending.
@@ -174,6 +196,8 @@ class Controller(Method):
         window = len(tree) - tree.proposals
         chances = [whole[node] for node in nodes]
         size = fixed.size or self.throughput.best_size(chances, least, window)
+        if self._times_plain:
+            size, trial, least = 0, bool(nodes), len(always)
         kept = sorted(nodes[: max(least, size)])
         self._decide(kept, nodes, whole, trial)
         return kept
@@ -198,7 +222,13 @@ class Controller(Method):
         assert self._proposed is not None
         tree, nodes = self._proposed
         rows = len(result.tree)
-        self.throughput.note(len(result.emitted), rows, self._drafting_seconds())
+        drafting = self._drafting_seconds()
+        if result.seconds and rows <= self.costs.target.rows[-1]:
+            self.pace.note_pass(rows, self.throughput.context, result.seconds)
+        if drafting and self._has_drafted:  # the first time, the draft reads the prompt
+            self.pace.note_drafting(drafting, self._proposing)
+        self._has_drafted |= drafting > 0
+        self.throughput.note(len(result.emitted), rows, self.pace.drafting * drafting)
         proposed = tree, [nodes[node] for node in result.path]
         self.acceptance.learn(result.tree, result.path, proposed)
         self._idle = self._idle + 1 if result.tree.proposals == 1 else 0
@@ -210,7 +240,7 @@ class Controller(Method):
         )
 
     def _drafting_seconds(self) -> float:
-        """What the draft passes of the last proposal cost."""
+        """What the draft passes of the last proposal were measured to cost."""
         costs = self._drafter_costs
         if self.drafter is None or costs is None or self.drafter.passes == self._passes:
             return 0.0
@@ -219,6 +249,6 @@ class Controller(Method):
         return passes * costs.of(rows, self.throughput.context)
 
 
-def controlled(method: Method, costs: Costs) -> Method:
+def controlled(method: Method, costs: Costs, pace: Pace | None = None) -> Method:
     """The method with a controller around it where an amount is 'auto'; otherwise itself."""
-    return method if method.adjustable is None else Controller(method, costs)
+    return method if method.adjustable is None else Controller(method, costs, pace)

@@ -84,7 +84,8 @@ def decode(
         verified, judged = clock(), sampler.drawing.seconds
         kept, last = truncate(tree, path, target_token, stop_tokens, context.remaining)
         learning = clock()
-        result = VerificationResult.whole_step(context, tree, evaluation, kept, last)
+        taken = verified - proposed - (judged - drawn)
+        result = VerificationResult.whole_step(context, tree, evaluation, kept, last, taken)
         method.learn(result)
         learned = clock()
         emitted = result.emitted

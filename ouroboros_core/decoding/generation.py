@@ -163,7 +163,10 @@ class Generation:
             candidate_generators=pair.candidate_generators,
             foreign_draft=pair.foreign,
         )
-        self._method = controlled(methods.create(kind, task.hyperparameters, resources), pair.costs)
+        made = methods.create(kind, task.hyperparameters, resources)
+        # Where a text depends on what is drafted, it must not depend on a clock.
+        pace = pair.pace if task.sampling.repeats_plain_text else None
+        self._method = controlled(made, pair.costs, pace)
         drafter = self._method.drafter
         self.draft_name = drafter.name if drafter and drafter is not self.model else None
         computing = [

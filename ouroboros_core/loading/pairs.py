@@ -21,6 +21,7 @@ import transformers
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from ouroboros_core.adaptive.cost_model import TYPICAL, Costs
+from ouroboros_core.adaptive.pace import Pace
 from ouroboros_core.adaptive.profiler import costs_of
 from ouroboros_core.environment import Environment
 from ouroboros_core.errors import InvalidInput, UnsupportedModel
@@ -76,6 +77,8 @@ class Pair:
     head   the EAGLE head
     heads  what else is trained for the target, by kind
     foreign_draft  in the place of `draft`, one with a vocabulary of its own
+    pace   of the passes in this process; None where costs were not timed, or several processes
+           compute each pass together and have to decide alike
     """
 
     target: CausalLM
@@ -88,6 +91,7 @@ class Pair:
     costs: Costs = TYPICAL
     heads: Mapping[str, HeldDrafter] = field(default_factory=dict)
     foreign_draft: ForeignDraft | None = None
+    pace: Pace | None = None
 
     @property
     def draft_name(self) -> str | None:
@@ -293,7 +297,8 @@ def _timed(pair: Pair) -> Pair:
     how = " ".join(f"{m.engine} {m.model.num_parameters()}" for m in (pair.target, pair.draft) if m)
     models = pair.target, pair.draft, pair.head
     shared = agreed if processes(pair.target.model) > 1 else None
-    return replace(pair, costs=costs_of(pair.environment, *models, how, pair.heads, shared))
+    costs = costs_of(pair.environment, *models, how, pair.heads, shared)
+    return replace(pair, costs=costs, pace=None if shared else Pace(costs, live=True))
 
 
 def with_draft(pair: Pair, name: str) -> Pair:
