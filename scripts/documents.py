@@ -19,12 +19,14 @@ from pathlib import Path
 from typing import Any
 
 import ouroboros_core
+from ouroboros_core import methods
 from ouroboros_core.benchmark import draft_shapes
 from ouroboros_core.cli import build_parser
 from ouroboros_core.cli.methods import describe
 from ouroboros_core.decoding import machines
 from ouroboros_core.decoding.trace import adapter
 from ouroboros_core.locations import assets
+from ouroboros_core.methods.base import Guesser
 from ouroboros_core.training.record import agreement_of
 from scripts import check_prices, measured_tables, tree_picture
 from visualize import learn
@@ -88,16 +90,24 @@ def allowed_of(setting: dict[str, Any]) -> str:
     return f"{bounds}, or `auto`" if setting["auto"] else bounds
 
 
+ALL_OF_THESE = "several of these, in one tree (the default)"
+TRANSFORMERS = "transformers' own code"
+NOBODY = "nobody, or nobody checks: for comparison"
+
+
 def readme_methods() -> str:
-    """README: name, needs, one line."""
-    lines = ["| method | needs | what it does |", "|---|---|---|"]
+    """README: the methods by who guesses."""
+    found: dict[str, list[str]] = {guesser.value: [] for guesser in Guesser}
+    found |= {ALL_OF_THESE: [], TRANSFORMERS: [], NOBODY: []}
     for method in describe():
-        mark = " (default)" if method["default"] else ""
-        lines.append(
-            f"| [`{method['id']}`](docs/methods/{method['id']}.md){mark} | "
-            f"{', '.join(method['needs'])} | {method['summary']} |"
-        )
-    return "\n".join(lines) + "\n"
+        place = methods.get(method["id"]).on_map
+        row = place[0].value if place else NOBODY
+        row = ALL_OF_THESE if method["default"] else row
+        row = TRANSFORMERS if method["id"].startswith("hf_") else row
+        name = f"[{method['name']}](docs/methods/{method['id']}.md)"
+        found[row].append(f"{name} `{method['id']}`")
+    lines = [f"| {row} | {', '.join(those)} |" for row, those in found.items()]
+    return "\n".join(("| who guesses | methods |", "|---|---|", *lines)) + "\n"
 
 
 def methods_table() -> str:

@@ -268,7 +268,7 @@ def test_the_documents_are_right_once_they_are_generated_anew(copy: Copy) -> Non
         for name in ("README.md", "mkdocs.yml", "docs/methods/index.md", "docs/benchmarks.md")
     }
     for method, name in NAMES.items():
-        assert f"| [`{method}`](docs/methods/{method}.md) |" in said["README.md"]
+        assert f"[{name}](docs/methods/{method}.md) `{method}`" in said["README.md"]
         assert f"| [`{method}`]({method}.md): {name}" in said["docs/methods/index.md"]
         assert f"- {name}: methods/{method}.md\n" in said["mkdocs.yml"]
         assert f"| `{method}` | – | – | – |" in said["docs/benchmarks.md"]

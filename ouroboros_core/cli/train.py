@@ -119,7 +119,10 @@ def _add_training(sub: argparse.ArgumentParser) -> None:
         help="where the target's answers are kept (default: in --work)",
     )
     sub.add_argument(
-        "--start", type=Path, metavar="DIR", help="go on from a finished one of the same shape"
+        "--start",
+        type=Path,
+        metavar="DIR",
+        help="go on from a finished one of the same shape (parallel: or from an EAGLE head)",
     )
     sub.add_argument(
         "--tokens",

@@ -31,6 +31,23 @@ class ParallelConfig(LayerConfig):
     group: int
 
 
+_LAYER = "body.layers.0."
+EAGLE_NAMES = {
+    "query": _LAYER + "self_attn.q_proj",
+    "key": _LAYER + "self_attn.k_proj",
+    "value": _LAYER + "self_attn.v_proj",
+    "out": _LAYER + "self_attn.o_proj",
+    "gate": _LAYER + "mlp.gate_proj",
+    "up": _LAYER + "mlp.up_proj",
+    "down": _LAYER + "mlp.down_proj",
+    "norm_own": _LAYER + "input_layernorm",
+    "norm_middle": _LAYER + "post_attention_layernorm",
+    "norm_last": "body.norm",
+    "join": "join",
+}
+"""What each part is called in an EAGLE head."""
+
+
 class ParallelHead(OneLayer):
     """The weights of the layer, the joining matrix, and the masks."""
 
@@ -41,6 +58,14 @@ class ParallelHead(OneLayer):
         super().__init__(config, outputs)
         self.join = matrix(config.width + config.embedding, config.width)
         self.masks = nn.Parameter(0.02 * torch.randn(config.group - 1, config.width))
+
+    def renamed(self, state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        """An EAGLE head is a parallel drafter of one token: the masks stay as they are."""
+        if EAGLE_NAMES["join"] + ".weight" not in state or "masks" in state:
+            return state
+        here = {f"{theirs}.weight": f"{ours}.weight" for ours, theirs in EAGLE_NAMES.items()}
+        found = {here.get(name, name): weight for name, weight in state.items()}
+        return {**found, "masks": self.masks.detach()}
 
 
 class ParallelDrafter(DepthDrafter):

@@ -106,7 +106,7 @@ class TrainedHead(nn.Module):
         from safetensors.torch import load_file
 
         try:
-            state = load_file(folder / WEIGHTS)
+            state = self.renamed(load_file(folder / WEIGHTS))
             state.pop("outputs")
             missing, unknown = self.load_state_dict(state, strict=False)
             if unknown or set(missing) & self.parts.keys() - {"outputs"}:
@@ -115,6 +115,10 @@ class TrainedHead(nn.Module):
             raise InvalidInput(
                 f"{folder} holds no head of this shape to go on from: {error}"
             ) from None
+
+    def renamed(self, state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        """The weights of what it can go on from, by the names that they have here."""
+        return state
 
 
 def _frozen(value: Any) -> Any:
