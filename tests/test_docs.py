@@ -56,7 +56,9 @@ def test_a_stale_part_is_found_and_written_anew(tmp_path: Path) -> None:
         (tmp_path / name).write_text(text, encoding="utf-8")
     assert documents.stale(tmp_path) == []
     readme = tmp_path / "README.md"
-    readme.write_text(re.sub(r"^\| text and corpora .*\n", "", made["README.md"], flags=re.MULTILINE))
+    readme.write_text(
+        re.sub(r"^\| text and corpora .*\n", "", made["README.md"], flags=re.MULTILINE)
+    )
     (tmp_path / "docs/methods/cape.md").unlink()
     (tmp_path / "docs/methods/sam.svg").write_text("<svg/>")
     changed = {"README.md", "docs/methods/cape.md", "docs/methods/sam.svg"}

@@ -76,14 +76,20 @@ class PricedBudget(StepBudget):
     their seconds."""
 
     def __init__(
-        self, throughput: Throughput, acceptance: Acceptance, drafter: PassCosts | None
+        self,
+        throughput: Throughput,
+        acceptance: Acceptance,
+        drafter: PassCosts | None,
+        slower: float = 1.0,
     ) -> None:
+        """slower: what drafting takes at present, over what `drafter` says."""
         self._throughput, self._acceptance, self._drafter = throughput, acceptance, drafter
+        self._slower = slower
 
     def allows_pass(self, reach: float = 1.0, rows: int = 1) -> bool:
         throughput = self._throughput
         pace, context = throughput.pace, throughput.context
-        seconds = pace.drafting * self._drafter.of(rows, context) if self._drafter else 0.0
+        seconds = self._slower * self._drafter.of(rows, context) if self._drafter else 0.0
         seconds += pace.of(2, context) - pace.of(1, context)
         return min(1.0, reach) * self._acceptance.hit > throughput.rate * seconds
 
@@ -151,8 +157,7 @@ class Controller(Method):
         self.throughput.context = len(context.tokens)
         self._times_plain = self._free and self.pace.wants_plain
         if self._plan.drafting:
-            budget = PricedBudget(self.throughput, self.acceptance, self._drafter_costs)
-            context = replace(context, budget=_NoPasses() if self._times_plain else budget)
+            context = replace(context, budget=self._budget())
         if self.drafter:
             self._passes, self._rows = self.drafter.passes, self.drafter.rows
         self._may_ask = self._plan.drafting and context.deepest > 0
@@ -164,6 +169,12 @@ class Controller(Method):
         checked = tree if len(kept) == tree.proposals - 1 else tree.only(kept)
         self._proposed = tree, tree.nodes_of(kept)
         return checked
+
+    def _budget(self) -> StepBudget:
+        if self._times_plain:
+            return _NoPasses()
+        slower = self.pace.drafting(self.member.id)
+        return PricedBudget(self.throughput, self.acceptance, self._drafter_costs, slower)
 
     @property
     def _free(self) -> bool:
@@ -226,9 +237,10 @@ class Controller(Method):
         if result.seconds and rows <= self.costs.target.rows[-1]:
             self.pace.note_pass(rows, self.throughput.context, result.seconds)
         if drafting and self._has_drafted:  # the first time, the draft reads the prompt
-            self.pace.note_drafting(drafting, self._proposing)
+            self.pace.note_drafting(self.member.id, drafting, self._proposing)
         self._has_drafted |= drafting > 0
-        self.throughput.note(len(result.emitted), rows, self.pace.drafting * drafting)
+        drafting *= self.pace.drafting(self.member.id)
+        self.throughput.note(len(result.emitted), rows, drafting)
         proposed = tree, [nodes[node] for node in result.path]
         self.acceptance.learn(result.tree, result.path, proposed)
         self._idle = self._idle + 1 if result.tree.proposals == 1 else 0

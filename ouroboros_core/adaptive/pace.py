@@ -9,6 +9,8 @@ from the latest passes, drawn to what was measured.
 
 from __future__ import annotations
 
+from collections import defaultdict
+
 from ouroboros_core.adaptive.cost_model import Costs
 
 FADING, FADING_PLAIN = 0.985, 0.7
@@ -34,7 +36,6 @@ class Pace:
 
     memory      seconds of a pass over one row, over those measured
     arithmetic  the same of what more rows add
-    drafting    the same of draft passes, with what a method itself takes to propose
     """
 
     def __init__(self, costs: Costs, live: bool = False) -> None:
@@ -43,8 +44,10 @@ class Pace:
         self._plain, self._since_plain = 0, 0
         self._ones = self._ones_taken = BELIEF_MEMORY
         self._squares, self._weighted = BELIEF_ARITHMETIC, 0.0
-        self._expected = self._drafted = BELIEF_DRAFTING
-        self.memory = self.arithmetic = self.drafting = 1.0
+        self._drafting: defaultdict[str, tuple[float, float]] = defaultdict(
+            lambda: (BELIEF_DRAFTING, BELIEF_DRAFTING)
+        )
+        self.memory = self.arithmetic = 1.0
 
     def of(self, rows: float, context: int) -> float:
         """Seconds of a pass of the target."""
@@ -80,14 +83,21 @@ class Pace:
             self._weighted = FADING * self._weighted + weight * (taken - self.memory - more)
             self.arithmetic = _within(1 + self._weighted / self._squares)
 
-    def note_drafting(self, expected: float, seconds: float) -> None:
-        """To propose took so long, of which draft passes were to take `expected`."""
+    def drafting(self, method: str) -> float:
+        """What proposing takes a method, over what its draft passes were measured to take."""
+        taken, steps = self._drafting[method]
+        return _within(taken / steps)
+
+    def note_drafting(self, method: str, expected: float, seconds: float) -> None:
+        """To propose took a method so long, of which draft passes were to take `expected`."""
         if not self.live:
             return
-        self._expected = FADING * (self._expected - BELIEF_DRAFTING) + 1 + BELIEF_DRAFTING
-        taken = min(seconds / expected, 2 * self.drafting)
-        self._drafted = FADING * (self._drafted - BELIEF_DRAFTING) + taken + BELIEF_DRAFTING
-        self.drafting = _within(self._drafted / self._expected)
+        latest = min(seconds / expected, 2 * self.drafting(method))
+        taken, steps = (one - BELIEF_DRAFTING for one in self._drafting[method])
+        self._drafting[method] = (
+            FADING * taken + latest + BELIEF_DRAFTING,
+            FADING * steps + 1 + BELIEF_DRAFTING,
+        )
 
 
 def _within(factor: float) -> float:

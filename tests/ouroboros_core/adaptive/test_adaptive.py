@@ -215,6 +215,7 @@ def given_tree(tree: TokenTree, plan: Adjustable, resources: Resources | None = 
     """A method that proposes the same tree always."""
 
     class Given(Method):
+        id = "given"
         adjustable = plan
 
         def __init__(self) -> None:
@@ -336,6 +337,7 @@ def test_where_nothing_pays_a_method_backs_off_to_plain_steps_and_tries_again_no
 @pytest.mark.parametrize("columns", [0, 4])
 def test_what_is_not_worth_it_is_tried_now_and_then_beside_a_window_too(columns: int) -> None:
     class Given(Method):
+        id = "given"
         adjustable = Adjustable()
 
         def propose(self, context: Context) -> TokenTree:

@@ -45,8 +45,8 @@ def test_what_is_measured_counts_until_something_else_is_seen() -> None:
     assert [pace.of(rows, 100) for rows in (1, 8, 20)] == pytest.approx(
         [MEASURED.of(rows) for rows in (1, 8, 20)]
     )
-    pace.note_drafting(0.004, 0.006)
-    assert 1 < pace.drafting < 1.5
+    pace.note_drafting("cape", 0.004, 0.006)
+    assert 1 < pace.drafting("cape") < 1.5 and pace.drafting("graph") == 1
 
 
 def test_a_pass_that_something_interrupted_changes_little() -> None:
@@ -61,14 +61,15 @@ def test_without_a_clock_nothing_moves() -> None:
     pace = Pace(TYPICAL)
     for _ in range(2 * ASK_AGAIN):
         pace.note_pass(8, 100, 99.0)
-        pace.note_drafting(1.0, 9.0)
+        pace.note_drafting("cape", 1.0, 9.0)
     assert not pace.wants_plain
-    assert (pace.memory, pace.arithmetic, pace.drafting) == (1.0, 1.0, 1.0)
+    assert (pace.memory, pace.arithmetic, pace.drafting("cape")) == (1.0, 1.0, 1.0)
 
 
 class Guessing(Method):
     """Proposes seven tokens in a row always."""
 
+    id = "guessing"
     adjustable = Adjustable()
 
     def propose(self, context: Context) -> TokenTree:
