@@ -184,19 +184,32 @@ def _add_eagle(sub: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_bits(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument(
+        "--bits",
+        type=int,
+        choices=(8, 16),
+        default=16,
+        help="store matrices in 8 bits a weight, half the size (default: 16, bfloat16)",
+    )
+
+
 def _add_medusa(sub: argparse.ArgumentParser) -> None:
+    _add_bits(sub)
     sub.add_argument(
         "--heads", metavar="N", help="how many places are guessed, one head each (default: 5)"
     )
 
 
 def _add_glide(sub: argparse.ArgumentParser) -> None:
+    _add_bits(sub)
     sub.add_argument(
         "--block", metavar="N", help="tokens of a draft that are learned together (default: 5)"
     )
 
 
 def _add_parallel(sub: argparse.ArgumentParser) -> None:
+    _add_bits(sub)
     sub.add_argument(
         "--group", metavar="N", help="tokens that are drafted in one pass (default: 4)"
     )
@@ -485,7 +498,13 @@ def _circumstances(arguments: argparse.Namespace, device: torch.device) -> Circu
         del words[words.index("--note") : words.index("--note") + 2]
     note = arguments.note or ("plain texts, too" if arguments.texts else "")
     return Circumstances(
-        words, machine, versions, earlier(arguments.start), note, arguments.license
+        words,
+        machine,
+        versions,
+        earlier(arguments.start),
+        note,
+        arguments.license,
+        getattr(arguments, "bits", 16),
     )
 
 

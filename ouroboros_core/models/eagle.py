@@ -192,11 +192,11 @@ class EagleHead(nn.Module):
             name: value for name, value in self.state_dict().items() if "embed_tokens" not in name
         }
 
-    def save(self, folder: Path) -> None:
+    def save(self, folder: Path, bits: int = 16) -> None:
         """Write weights in bfloat16, and what they are; of a head in this project's layout."""
         from safetensors.torch import save_file
 
-        assert self.layout == OWN
+        assert self.layout == OWN and bits == 16
         folder.mkdir(parents=True, exist_ok=True)
         state = {k: v.detach().cpu() for k, v in self.parts.items()}
         state = {

@@ -58,8 +58,8 @@ class TrainedHead(nn.Module):
         """The weights that are its own."""
         return self.state_dict()
 
-    def save(self, folder: Path) -> None:
-        """Write weights in bfloat16, and what they are."""
+    def save(self, folder: Path, bits: int = 16) -> None:
+        """Write weights in bfloat16, or matrices in 8 bits, and what they are."""
         from safetensors.torch import save_file
 
         folder.mkdir(parents=True, exist_ok=True)
@@ -67,6 +67,7 @@ class TrainedHead(nn.Module):
         state = {
             k: (v.bfloat16() if v.is_floating_point() else v).contiguous() for k, v in state.items()
         }
+        state = rounded(state) if bits == 8 else state
         save_file(state, folder / WEIGHTS, metadata={"format": "pt"})
         about = {"kind": self.kind, **asdict(self.config)}
         (folder / ABOUT).write_text(json.dumps(about, indent=2) + "\n")
@@ -78,14 +79,12 @@ class TrainedHead(nn.Module):
         signature: the target's. Raises WeightsUnavailable where there is none of this kind,
         VocabularyMismatch for another target.
         """
-        from safetensors.torch import load_file
-
         try:
             data: dict[str, Any] = json.loads((folder / ABOUT).read_text())
             if data.pop("kind") != cls.kind:
                 raise ValueError("it is of another kind")
             config = cls.Config(**{name: _frozen(value) for name, value in data.items()})
-            state = load_file(folder / WEIGHTS)
+            state = stored(folder)
             head = cls(config, state["outputs"].tolist())
             missing, unknown = head.load_state_dict(state, strict=False)
             if unknown or set(missing) & head.parts.keys():
@@ -103,10 +102,8 @@ class TrainedHead(nn.Module):
 
     def start_from(self, folder: Path) -> None:
         """Take the weights of a finished one of the same shape; raises InvalidInput."""
-        from safetensors.torch import load_file
-
         try:
-            state = self.renamed(load_file(folder / WEIGHTS))
+            state = self.renamed(stored(folder))
             state.pop("outputs")
             missing, unknown = self.load_state_dict(state, strict=False)
             if unknown or set(missing) & self.parts.keys() - {"outputs"}:
@@ -119,6 +116,36 @@ class TrainedHead(nn.Module):
     def renamed(self, state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         """The weights of what it can go on from, by the names that they have here."""
         return state
+
+
+SCALE = ".scale"
+"""What follows a matrix's name in that of the factors of its rows."""
+
+
+def rounded(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Every matrix in whole numbers from -127 to 127, with a factor for each row."""
+    found: dict[str, torch.Tensor] = {}
+    for name, weight in state.items():
+        found[name] = weight
+        if weight.ndim == 2 and weight.is_floating_point():
+            largest = weight.float().abs().amax(1, keepdim=True)
+            factor = (largest / 127).clamp_min(torch.finfo(torch.float32).tiny)
+            found[name] = (weight.float() / factor).round().to(torch.int8)
+            found[name + SCALE] = factor
+    return found
+
+
+def stored(folder: Path) -> dict[str, torch.Tensor]:
+    """The weights in a folder, those that are rounded as numbers again. Raises OSError or
+    SafetensorError."""
+    from safetensors.torch import load_file
+
+    state = load_file(folder / WEIGHTS)
+    factors = {name: state.pop(name) for name in [*state] if name.endswith(SCALE)}
+    for name, factor in factors.items():
+        matrix = name.removesuffix(SCALE)
+        state[matrix] = state[matrix].float() * factor
+    return state
 
 
 def _frozen(value: Any) -> Any:

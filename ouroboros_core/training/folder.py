@@ -35,6 +35,7 @@ class Circumstances:
     before   points of the curve of the draft it went on from
     note     what the texts are, for the card
     license  for the card; none: that of the target
+    bits     in which each weight of a head's matrices is stored
     """
 
     command: Sequence[str]
@@ -43,6 +44,7 @@ class Circumstances:
     before: Sequence[dict[str, Any]] = ()
     note: str = ""
     license: str | None = None
+    bits: int = 16
 
 
 def earlier(folder: Path | None) -> list[dict[str, Any]]:
@@ -72,13 +74,13 @@ def save(
     progress: Progress,
     how: Circumstances,
 ) -> None:
-    """Write weights in bfloat16, the recorded run, and the card."""
+    """Write weights, the recorded run, and the card."""
     out.mkdir(parents=True, exist_ok=True)
     for old in (*out.glob("model*.safetensors*"), *out.glob("head*")):
         old.unlink()
     if isinstance(student, HeadStudent):
-        student.head.save(out)
-        shape = student.shape
+        student.head.save(out, how.bits)
+        shape = student.shape + ("" if how.bits == 16 else f"; stored in {how.bits} bits a weight")
     else:
         shape = _save_draft(student, out)
     curve = joined_curve(how.before, progress.curve)

@@ -76,7 +76,7 @@ class Student(ABC):
 class Weights(Protocol):
     """What a student of a target leaves behind, but for draft models."""
 
-    def save(self, folder: Path) -> None: ...
+    def save(self, folder: Path, bits: int = 16) -> None: ...
 
 
 class HeadStudent(Student):

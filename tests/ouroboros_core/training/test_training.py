@@ -345,12 +345,14 @@ def test_a_narrow_draft_has_matrices_of_its_own(target: str, written: Path, tmp_
 def test_a_parallel_drafter_that_begins_as_an_eagle_head_guesses_the_next_token_as_it_does(
     target: str, written: Path, tmp_path: Path
 ) -> None:
-    """The oracle is the EAGLE head itself."""
+    """The oracle is the EAGLE head itself; the drafter is stored in 8 bits."""
     common = ("--target", target, "--data", str(written), *COMMON)
     eagle, parallel = tmp_path / "eagle", tmp_path / "parallel"
     assert train("eagle", *common, "--tokens", "1000", "--out", str(eagle)) == 0
     still = ("--tokens", "500", "--learning-rate", "1e-12", "--start", str(eagle))
-    assert train("parallel", *common, *still, "--out", str(parallel)) == 0
+    assert train("parallel", *common, *still, "--bits", "8", "--out", str(parallel)) == 0
+    assert weights(parallel)["query.weight"].dtype == torch.int8
+    assert "stored in 8 bits a weight" in (parallel / "README.md").read_text()
     pair = load_pair(target, "none", [str(eagle), str(parallel)], device="cpu", dtype="float32")
     head, drafter = pair.head, pair.heads["parallel"]
     assert head is not None
@@ -359,7 +361,7 @@ def test_a_parallel_drafter_that_begins_as_an_eagle_head_guesses_the_next_token_
     pair.target.evaluate(context, root)
     ((first, chance),) = head.evaluate(context, root).scored([0], 1)[0]
     ((guess, mine),) = drafter.evaluate(context, root).scored([0], 1)[0]
-    assert guess == first and mine == pytest.approx(chance, abs=1e-3)
+    assert guess == first and mine == pytest.approx(chance, abs=0.03)
 
 
 @pytest.mark.parametrize("kind", METHOD)
