@@ -59,7 +59,7 @@ PIECES: dict[str, Callable[[], AbstractContextManager[Any]]] = {
     "own rate": lambda: patch.object(
         Throughput,
         "rate",
-        property(lambda self: 1 / self.pace.of(1, self.context)),
+        property(lambda self: 1 / self.of(1)),
     ),
     "context priced": lambda: patch.object(PassCosts, "of", _anywhere(PassCosts.of)),
     "rows of a draft pass priced": lambda: patch.object(

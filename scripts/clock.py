@@ -1,13 +1,13 @@
-"""What the clock earns: runs that decide by the costs timed at loading against runs that correct
-them by the passes they see, in turn with plain decoding.
+"""What the clock earns: runs that decide by the costs timed at loading against runs that decide by
+costs corrected by the passes before them, in turn with plain decoding.
 
 python -m scripts.clock [--methods M,M,...] [--prompts FILE] [--limit 12] [--max-new-tokens 96]
                         [--busy] [--target X --draft Y]
 
 Prints tokens a second over plain decoding's, the geometric mean over prompts, for both, and their
 ratio with its 95% interval. --busy begins with costs as they come out beside other work that keeps
-the memory busy: passes over few rows count as 1.45 times as long, over 16 rows and more as 1.05
-times.
+the memory busy, with made-up factors: passes over few rows count as 1.45 times as long, over 16
+rows and more as 1.05 times.
 """
 
 from __future__ import annotations
@@ -52,12 +52,14 @@ def main() -> None:
     loaded, questions = asked(arguments)
     costs = busy(loaded.costs) if arguments.busy else loaded.costs
     stored = replace(loaded, costs=costs)
-    pairs: dict[str, Pair] = {"stored": stored, "clock": replace(stored, pace=Pace(costs, True))}
+    pace = Pace(costs)
+    pace.look(stored.target)
+    pairs: dict[str, Pair] = {"stored": stored, "clock": replace(stored, pace=pace)}
     specs = [spec for spec in parse(arguments.methods, Sampling()) if spec.method != BASELINE]
     plain = MethodEntrant(stored, parse(BASELINE, Sampling())[0])
     speeds: defaultdict[str, list[dict[str, float]]] = defaultdict(list)
 
-    for question in questions:
+    for number, question in enumerate(questions):
 
         def speed(entrant: MethodEntrant, prompt: str = question.turns[0]) -> float:
             steps = entrant.trace(prompt, (), arguments.max_new_tokens, "").steps
@@ -66,7 +68,8 @@ def main() -> None:
 
         for spec in specs:
             before = speed(plain)
-            found = {name: speed(MethodEntrant(pair, spec)) for name, pair in pairs.items()}
+            order = sorted(pairs, reverse=bool(number % 2))
+            found = {name: speed(MethodEntrant(pairs[name], spec)) for name in order}
             baseline = (before + speed(plain)) / 2
             speeds[spec.method].append({name: one / baseline for name, one in found.items()})
         for method, rows in speeds.items():

@@ -92,7 +92,7 @@ def allowed_of(setting: dict[str, Any]) -> str:
 
 ALL_OF_THESE = "several of these, in one tree (the default)"
 TRANSFORMERS = "transformers' own code"
-NOBODY = "nobody, or nobody checks: for comparison"
+NOBODY = "for comparison: no guesses, or nobody checks them"
 
 
 def readme_methods() -> str:

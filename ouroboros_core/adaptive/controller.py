@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ouroboros_core.adaptive.acceptance import Acceptance
-from ouroboros_core.adaptive.cost_model import SHORT_CONTEXT, Costs, PassCosts
-from ouroboros_core.adaptive.pace import Pace
+from ouroboros_core.adaptive.cost_model import Costs, PassCosts
+from ouroboros_core.adaptive.pace import Pace, Rates
 from ouroboros_core.interfaces import Counted
 from ouroboros_core.methods.adjustable import Adjustable, Decision, Reason
 from ouroboros_core.methods.base import Method
@@ -31,26 +31,33 @@ TRIAL = 16
 costs."""
 
 
-class Throughput:
-    """Tokens per second of one run, in the seconds of the cost model."""
+MEASURED = Rates()
 
-    def __init__(self, pace: Pace) -> None:
-        self.pace = pace
+
+class Throughput:
+    """Tokens per second of one run, in the seconds of the cost model at some rates."""
+
+    def __init__(self, costs: Costs, rates: Rates = MEASURED) -> None:
+        self.costs, self.rates = costs, rates
         self.context = 0
         """Tokens of the text so far."""
         self._tokens = float(PRIOR_STEPS)
-        self._seconds = PRIOR_STEPS * pace.of(1, SHORT_CONTEXT)
+        self._seconds = PRIOR_STEPS * rates.of(costs.target, 1)
+
+    def of(self, rows: float) -> float:
+        """Seconds of a pass of the target over so many rows."""
+        return self.rates.of(self.costs.target, rows, self.context)
 
     @property
     def rate(self) -> float:
         """Never below autoregressive decoding's, which is always to be had."""
-        return max(self._tokens / self._seconds, 1 / self.pace.of(1, self.context))
+        return max(self._tokens / self._seconds, 1 / self.of(1))
 
     def note(self, tokens: int, rows: int, drafting: float) -> None:
         """A step emitted `tokens` after a target pass over `rows` rows and `drafting` seconds
         before it."""
         self._tokens += tokens
-        self._seconds += self.pace.of(rows, self.context) + drafting
+        self._seconds += self.of(rows) + drafting
 
     def best_size(self, chances: Sequence[float], least: int = 0, window: int = 0) -> int:
         """How many nodes to check, the likeliest first: the most tokens beyond what their time is
@@ -59,13 +66,13 @@ class Throughput:
         chances: that each node's whole path is accepted, falling. At least `least` of them are
         taken, beside `window` rows of a lookahead window.
         """
-        costs, context, rate = self.pace, self.context, self.rate
+        rate = self.rate
         alone = 1 + window
         best, gain = least, sum(chances[:least])
-        best_value = gain - rate * costs.of(alone + least, context)
+        best_value = gain - rate * self.of(alone + least)
         for count in range(least + 1, len(chances) + 1):
             gain += chances[count - 1]
-            value = gain - rate * costs.of(alone + count, context)
+            value = gain - rate * self.of(alone + count)
             if value > best_value:
                 best, best_value = count, value
         return best
@@ -76,21 +83,16 @@ class PricedBudget(StepBudget):
     their seconds."""
 
     def __init__(
-        self,
-        throughput: Throughput,
-        acceptance: Acceptance,
-        drafter: PassCosts | None,
-        slower: float = 1.0,
+        self, throughput: Throughput, acceptance: Acceptance, drafter: PassCosts | None
     ) -> None:
-        """slower: what drafting takes at present, over what `drafter` says."""
         self._throughput, self._acceptance, self._drafter = throughput, acceptance, drafter
-        self._slower = slower
 
     def allows_pass(self, reach: float = 1.0, rows: int = 1) -> bool:
         throughput = self._throughput
-        pace, context = throughput.pace, throughput.context
-        seconds = self._slower * self._drafter.of(rows, context) if self._drafter else 0.0
-        seconds += pace.of(2, context) - pace.of(1, context)
+        seconds = throughput.of(2) - throughput.of(1)
+        if self._drafter is not None:
+            drafting = self._drafter.of(rows, throughput.context)
+            seconds += throughput.rates.drafting * drafting
         return min(1.0, reach) * self._acceptance.hit > throughput.rate * seconds
 
     def allows_rows(self, saved: float, rows: int, more: int) -> bool:
@@ -101,13 +103,6 @@ class PricedBudget(StepBudget):
         return saved * costs.of(1, context) > added
 
 
-class _NoPasses(StepBudget):
-    """A step that drafts nothing."""
-
-    def allows_pass(self, reach: float = 1.0, rows: int = 1) -> bool:
-        return False
-
-
 class Controller(Method):
     """Makes a method whose amounts are 'auto' one that the loop can run like any other.
 
@@ -115,21 +110,21 @@ class Controller(Method):
     member is told what became of it in the numbers that its nodes had.
     """
 
-    def __init__(self, member: Method, costs: Costs, pace: Pace | None = None) -> None:
-        """pace: of the passes of this pair, where the clock may decide; None: where `costs` do
-        alone, so that two runs decide alike."""
+    def __init__(
+        self, member: Method, costs: Costs, rates: Rates = MEASURED, pace: Pace | None = None
+    ) -> None:
+        """rates: what to decide by, beside the costs. pace: is told how long drafting takes."""
         assert member.adjustable is not None
         super().__init__(None, member.resources)
-        self.member, self.costs, self.pace = member, costs, pace or Pace(costs)
+        self.member, self.costs, self.rates, self.pace = member, costs, rates, pace
         self._plan: Adjustable = member.adjustable
         self._begin()
 
     def _begin(self) -> None:
-        self.throughput, self.acceptance = Throughput(self.pace), Acceptance()
+        self.throughput, self.acceptance = Throughput(self.costs, self.rates), Acceptance()
         self._idle = 0
-        self._times_plain = self._has_drafted = False
+        self._proposing, self._drafted = 0.0, False
         self._passes = self._rows = 0
-        self._proposing = 0.0
         self._may_ask = False
         self._proposed: tuple[TokenTree, tuple[int, ...]] | None = None
 
@@ -155,9 +150,9 @@ class Controller(Method):
 
     def propose(self, context: Context) -> TokenTree:
         self.throughput.context = len(context.tokens)
-        self._times_plain = self._free and self.pace.wants_plain
         if self._plan.drafting:
-            context = replace(context, budget=self._budget())
+            budget = PricedBudget(self.throughput, self.acceptance, self._drafter_costs)
+            context = replace(context, budget=budget)
         if self.drafter:
             self._passes, self._rows = self.drafter.passes, self.drafter.rows
         self._may_ask = self._plan.drafting and context.deepest > 0
@@ -169,18 +164,6 @@ class Controller(Method):
         checked = tree if len(kept) == tree.proposals - 1 else tree.only(kept)
         self._proposed = tree, tree.nodes_of(kept)
         return checked
-
-    def _budget(self) -> StepBudget:
-        if self._times_plain:
-            return _NoPasses()
-        slower = self.pace.drafting(self.member.id)
-        return PricedBudget(self.throughput, self.acceptance, self._drafter_costs, slower)
-
-    @property
-    def _free(self) -> bool:
-        """Whether a step may check nothing at all."""
-        plan = self._plan
-        return plan.checking and plan.size is None and not plan.always and not self.columns
 
     def _choose(self, tree: TokenTree) -> list[int]:
         """The nodes that are worth checking, ascending.
@@ -207,8 +190,6 @@ class Controller(Method):
         window = len(tree) - tree.proposals
         chances = [whole[node] for node in nodes]
         size = fixed.size or self.throughput.best_size(chances, least, window)
-        if self._times_plain:
-            size, trial, least = 0, bool(nodes), len(always)
         kept = sorted(nodes[: max(least, size)])
         self._decide(kept, nodes, whole, trial)
         return kept
@@ -234,13 +215,8 @@ class Controller(Method):
         tree, nodes = self._proposed
         rows = len(result.tree)
         drafting = self._drafting_seconds()
-        if result.seconds and rows <= self.costs.target.rows[-1]:
-            self.pace.note_pass(rows, self.throughput.context, result.seconds)
-        if drafting and self._has_drafted:  # the first time, the draft reads the prompt
-            self.pace.note_drafting(self.member.id, drafting, self._proposing)
-        self._has_drafted |= drafting > 0
-        drafting *= self.pace.drafting(self.member.id)
-        self.throughput.note(len(result.emitted), rows, drafting)
+        self._note_drafting(drafting)
+        self.throughput.note(len(result.emitted), rows, self.rates.drafting * drafting)
         proposed = tree, [nodes[node] for node in result.path]
         self.acceptance.learn(result.tree, result.path, proposed)
         self._idle = self._idle + 1 if result.tree.proposals == 1 else 0
@@ -250,6 +226,15 @@ class Controller(Method):
             if whole
             else result.of(tree, {node: number for number, node in enumerate(nodes)})
         )
+
+    def _note_drafting(self, expected: float) -> None:
+        """Note how long drafting took, where the step before drafted, too: otherwise the draft has
+        read a part of the text first."""
+        sampler = self.resources.sampler
+        greedy = sampler is None or sampler.sampling.temperature == 0
+        if self.pace is not None and expected and self._drafted and greedy:
+            self.pace.note_drafting(self.member.id, expected, self._proposing)
+        self._drafted = expected > 0
 
     def _drafting_seconds(self) -> float:
         """What the draft passes of the last proposal were measured to cost."""
@@ -261,6 +246,8 @@ class Controller(Method):
         return passes * costs.of(rows, self.throughput.context)
 
 
-def controlled(method: Method, costs: Costs, pace: Pace | None = None) -> Method:
+def controlled(
+    method: Method, costs: Costs, rates: Rates = MEASURED, pace: Pace | None = None
+) -> Method:
     """The method with a controller around it where an amount is 'auto'; otherwise itself."""
-    return method if method.adjustable is None else Controller(method, costs, pace)
+    return method if method.adjustable is None else Controller(method, costs, rates, pace)

@@ -1,103 +1,125 @@
-"""How fast the passes are at present, beside what was measured when the pair was loaded.
+"""How fast passes are at present, beside what was measured when a pair was first loaded.
 
 A machine that others use computes at one pace now and at another a minute later, and a laptop slows
 down when it is hot. Memory and arithmetic do so independently: a pass over one row waits for the
 weights, and what more rows add is arithmetic. So a pass takes `memory` times what one row was
 measured to take, and `arithmetic` times what more rows were measured to add. Both are estimated
-from the latest passes, drawn to what was measured.
+from the latest passes, those of plain decoding among them. A run decides by the rates at which it
+began, so that it can be repeated step by step.
 """
 
 from __future__ import annotations
 
+import statistics
 from collections import defaultdict
+from dataclasses import dataclass
 
-from ouroboros_core.adaptive.cost_model import Costs
+from ouroboros_core.adaptive.cost_model import SHORT_CONTEXT, Costs, PassCosts
+from ouroboros_core.adaptive.profiler import in_turn, pass_of
+from ouroboros_core.interfaces import LanguageModel
 
-FADING, FADING_PLAIN = 0.985, 0.7
-"""What a pass still counts for at the next one; what one over one row does at the next such."""
+FADING = 0.985
+"""What a pass counts for when the next one has run."""
 
-BELIEF_MEMORY, BELIEF_ARITHMETIC, BELIEF_DRAFTING = 0.2, 0.05, 3.0
-"""How firmly the measured costs are believed: as firmly as if so many passes over one row had said
-so, so many passes over rows that add as much as one, and so many steps that drafted."""
+BELIEF_MEMORY, BELIEF_ARITHMETIC, BELIEF_DRAFTING = 1.0, 0.05, 3.0
+"""How firmly what was measured is believed: like so many passes over one row, passes over rows that
+add as much as one, and steps that draft."""
 
 LEAST_SHARE = 0.05
-"""More rows are taken to add at least this share of a pass over one row, so that a machine on which
-they were measured to add nothing can still be found to be slower."""
+"""More rows can be found to be slower by multiples of this share of a pass over one row, also where
+they were measured to add nothing."""
 
 FASTEST, SLOWEST = 0.2, 5.0
 
-ASK_AGAIN = 64
-"""After so many steps without a pass over one row, the next step is one."""
+LOOK_ROWS, LOOKS, LOOK_SECONDS = (1, 8), 4, 0.5
+"""Rows of the passes of a look, rounds of them, and seconds at most."""
 
 
-class Pace:
-    """The present pace of one pair's passes. It belongs to the process, not to a run: what one run
-    finds, the next one begins with. One that is not `live` stays at what was measured.
+@dataclass(frozen=True)
+class Rates:
+    """What passes take, over what was measured.
 
-    memory      seconds of a pass over one row, over those measured
-    arithmetic  the same of what more rows add
+    memory      of a pass over one row
+    arithmetic  of what more rows add
+    drafting    of draft passes, with all that a method itself does to propose
     """
 
-    def __init__(self, costs: Costs, live: bool = False) -> None:
-        self.live = live
-        self._target = costs.target
-        self._plain, self._since_plain = 0, 0
-        self._ones = self._ones_taken = BELIEF_MEMORY
-        self._squares, self._weighted = BELIEF_ARITHMETIC, 0.0
-        self._drafting: defaultdict[str, tuple[float, float]] = defaultdict(
-            lambda: (BELIEF_DRAFTING, BELIEF_DRAFTING)
-        )
-        self.memory = self.arithmetic = 1.0
+    memory: float = 1.0
+    arithmetic: float = 1.0
+    drafting: float = 1.0
 
-    def of(self, rows: float, context: int) -> float:
+    def of(self, costs: PassCosts, rows: float, context: int = SHORT_CONTEXT) -> float:
         """Seconds of a pass of the target."""
-        one = self._target.of(1, context)
-        more = self._target.of(rows, context) - one
+        one = costs.of(1, context)
+        more = costs.of(rows, context) - one
+        if self.arithmetic <= 1:
+            return self.memory * one + self.arithmetic * more
         slower = (self.arithmetic - 1) * max(more, LEAST_SHARE * one) if rows > 1 else 0.0
         return self.memory * one + more + slower
 
-    @property
-    def wants_plain(self) -> bool:
-        """Whether nobody knows what plain decoding takes at present."""
-        return self.live and (self._plain < 2 or self._since_plain > ASK_AGAIN)
+
+class Pace:
+    """The rates of one pair in this process: what one run finds, the next one begins with."""
+
+    def __init__(self, costs: Costs) -> None:
+        self.costs = costs
+        self._ones = self._ones_taken = 0.0
+        # Of passes over more rows: weights, their squares, and weighted seconds over those of one
+        # row, less what more rows were measured to add.
+        self._weights = self._squares = self._weighted = 0.0
+        self._drafting: defaultdict[str, tuple[float, float]] = defaultdict(lambda: (0.0, 0.0))
+
+    def look(self, target: LanguageModel) -> None:
+        """Time a few passes."""
+        timed = [pass_of(target, rows, SHORT_CONTEXT) for rows in LOOK_ROWS]
+        for rows, taken in zip(LOOK_ROWS, in_turn(timed, LOOKS, LOOK_SECONDS), strict=True):
+            for _ in taken:
+                self.note_pass(rows, SHORT_CONTEXT, statistics.median(taken))
+        target.forget()
+        target.passes = target.rows = 0
+
+    def rates(self, method: str) -> Rates:
+        """As far as is known: a method that has not drafted yet drafts as fast as was measured, and
+        as memory allows; without a pass over one row nothing is known."""
+        if not self._ones:
+            return Rates()
+        memory = (self._ones_taken + BELIEF_MEMORY) / (self._ones + BELIEF_MEMORY)
+        squares = self._squares + BELIEF_ARITHMETIC
+        arithmetic = 1 + (self._weighted - memory * self._weights) / squares
+        taken, steps = self._drafting[method]
+        drafting = (taken + BELIEF_DRAFTING * memory) / (steps + BELIEF_DRAFTING)
+        return Rates(_within(memory), _within(arithmetic), _within(drafting))
 
     def note_pass(self, rows: int, context: int, seconds: float) -> None:
-        """A pass of the target took so long."""
-        if not self.live:
+        """A pass of the target took so long; one that something interrupted counts as twice as long
+        as expected."""
+        costs, known = self.costs.target, self.rates("")
+        if rows > costs.rows[-1]:
             return
-        one = self._target.of(1, context)
-        more = (self._target.of(rows, context) - one) / one
-        taken = min(seconds, 2 * self.of(rows, context)) / one
+        one = costs.of(1, context)
+        taken = min(seconds, 2 * known.of(costs, rows, context)) / one
+        self._fade()
         if rows == 1:
-            self._plain, self._since_plain = self._plain + 1, 0
-            fading = FADING_PLAIN if self._plain > 1 else 1.0
-            self._ones = fading * self._ones + 1
-            self._ones_taken = fading * self._ones_taken + taken
-            self.memory = _within(self._ones_taken / self._ones)
-        else:
-            self._since_plain += 1
-            # taken = memory + more + (arithmetic - 1) * weight, by least squares
-            weight = max(more, LEAST_SHARE)
-            self._squares = FADING * (self._squares - BELIEF_ARITHMETIC) + weight**2
-            self._squares += BELIEF_ARITHMETIC
-            self._weighted = FADING * self._weighted + weight * (taken - self.memory - more)
-            self.arithmetic = _within(1 + self._weighted / self._squares)
+            self._ones += 1
+            self._ones_taken += taken
+            return
+        more = costs.of(rows, context) / one - 1
+        weight = max(more, LEAST_SHARE)
+        self._weights += weight
+        self._squares += weight**2
+        self._weighted += weight * (taken - more)
 
-    def drafting(self, method: str) -> float:
-        """What proposing takes a method, over what its draft passes were measured to take."""
-        taken, steps = self._drafting[method]
-        return _within(taken / steps)
+    def _fade(self) -> None:
+        self._ones, self._ones_taken = FADING * self._ones, FADING * self._ones_taken
+        self._weights, self._squares = FADING * self._weights, FADING * self._squares
+        self._weighted *= FADING
 
     def note_drafting(self, method: str, expected: float, seconds: float) -> None:
-        """To propose took a method so long, of which draft passes were to take `expected`."""
-        if not self.live:
-            return
-        latest = min(seconds / expected, 2 * self.drafting(method))
-        taken, steps = (one - BELIEF_DRAFTING for one in self._drafting[method])
-        self._drafting[method] = (
-            FADING * taken + latest + BELIEF_DRAFTING,
-            FADING * steps + 1 + BELIEF_DRAFTING,
-        )
+        """To propose took a method so long, of which draft passes were measured to take
+        `expected`."""
+        taken, steps = self._drafting[method]
+        latest = min(seconds / expected, 2 * self.rates(method).drafting)
+        self._drafting[method] = FADING * taken + latest, FADING * steps + 1
 
 
 def _within(factor: float) -> float:

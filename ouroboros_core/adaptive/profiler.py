@@ -53,12 +53,13 @@ def pass_seconds(models: Sequence[tuple[LanguageModel, int]], repeats: int = 24)
     """Median seconds of a pass of each (model, rows), timed in turn behind the same context of 100
     tokens."""
     taken = in_turn(
-        [_pass(model, rows, SHORT_CONTEXT) for model, rows in models], repeats, float("inf")
+        [pass_of(model, rows, SHORT_CONTEXT) for model, rows in models], repeats, float("inf")
     )
     return [statistics.median(found) for found in taken]
 
 
-def _pass(model: LanguageModel, rows: int, length: int) -> Callable[[], float]:
+def pass_of(model: LanguageModel, rows: int, length: int) -> Callable[[], float]:
+    """Times a pass over a chain of so many rows, behind a context of so many tokens."""
     context = [7 + n % 50 for n in range(length)]
     tree = tree_of(rows, context[-1])
 
@@ -77,7 +78,7 @@ def rows_that_gain(
     `choose(False)`, timed in turn; 0 if it never is."""
     found = 0
     for rows in counts:
-        timed = _pass(model, rows, SHORT_CONTEXT)
+        timed = pass_of(model, rows, SHORT_CONTEXT)
 
         def one(way: bool, timed: Callable[[], float] = timed) -> float:
             choose(way)
@@ -190,12 +191,12 @@ def _at(
 ) -> tuple[list[tuple[tuple[int, ...], tuple[float, ...]]], float]:
     """(rows, seconds) of the target's passes, the draft's and those of what is trained for the
     target, behind a context of so many tokens; and the spread of the target's, see `Costs`."""
-    plain = _pass(target, 1, length)
+    plain = pass_of(target, 1, length)
     plans: list[tuple[tuple[int, ...], list[Callable[[], float]]]] = [
-        (TARGET_ROWS, [_pass(target, rows, length) for rows in TARGET_ROWS]),
+        (TARGET_ROWS, [pass_of(target, rows, length) for rows in TARGET_ROWS]),
         (
             DRAFT_ROWS if draft else (),
-            [_behind(plain, _pass(draft, rows, length)) for rows in DRAFT_ROWS] if draft else [],
+            [_behind(plain, pass_of(draft, rows, length)) for rows in DRAFT_ROWS] if draft else [],
         ),
         *(
             (
@@ -285,7 +286,7 @@ def _again(file: Path, kept: Costs, target: LanguageModel) -> bool:
         return False
     if kept.spread > CALM:
         return True
-    (taken,) = in_turn([_pass(target, 1, _lengths(target, None)[0])], PROBES, SECONDS)
+    (taken,) = in_turn([pass_of(target, 1, _lengths(target, None)[0])], PROBES, SECONDS)
     _as_new(target)
     return statistics.median(taken) < QUICKER * kept.target.of(1)
 

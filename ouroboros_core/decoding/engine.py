@@ -84,8 +84,7 @@ def decode(
         verified, judged = clock(), sampler.drawing.seconds
         kept, last = truncate(tree, path, target_token, stop_tokens, context.remaining)
         learning = clock()
-        taken = verified - proposed - (judged - drawn)
-        result = VerificationResult.whole_step(context, tree, evaluation, kept, last, taken)
+        result = VerificationResult.whole_step(context, tree, evaluation, kept, last)
         method.learn(result)
         learned = clock()
         emitted = result.emitted

@@ -77,8 +77,8 @@ class Pair:
     head   the EAGLE head
     heads  what else is trained for the target, by kind
     foreign_draft  in the place of `draft`, one with a vocabulary of its own
-    pace   of the passes in this process; None where costs were not timed, or several processes
-           compute each pass together and have to decide alike
+    pace   how fast the passes are in this process, beside `costs`; None where those were not timed,
+           or several processes compute each pass together and have to decide alike
     """
 
     target: CausalLM
@@ -298,7 +298,11 @@ def _timed(pair: Pair) -> Pair:
     models = pair.target, pair.draft, pair.head
     shared = agreed if processes(pair.target.model) > 1 else None
     costs = costs_of(pair.environment, *models, how, pair.heads, shared)
-    return replace(pair, costs=costs, pace=None if shared else Pace(costs, live=True))
+    if shared:
+        return replace(pair, costs=costs, pace=None)
+    pace = Pace(costs)
+    pace.look(pair.target)
+    return replace(pair, costs=costs, pace=pace)
 
 
 def with_draft(pair: Pair, name: str) -> Pair:

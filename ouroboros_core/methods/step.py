@@ -83,7 +83,6 @@ class VerificationResult:
     emitted       the tokens that the text grew by, token ids; at least one
     whole         the result of everything that was checked in this step, by whoever proposed it;
                   None: this one is
-    seconds       that the target's pass took, with judging by it; 0 if nobody measured
     """
 
     context: Context
@@ -93,7 +92,6 @@ class VerificationResult:
     target_token: int | None
     emitted: tuple[int, ...]
     whole: VerificationResult | None = None
-    seconds: float = 0.0
 
     @classmethod
     def whole_step(
@@ -103,12 +101,11 @@ class VerificationResult:
         evaluation: Evaluation,
         path: tuple[int, ...],
         target_token: int | None,
-        seconds: float = 0.0,
     ) -> VerificationResult:
         """The result of all that was checked in a step."""
         written = tuple(tree.tokens[node] for node in path)
         emitted = written if target_token is None else (*written, target_token)
-        return cls(context, tree, evaluation, path, target_token, emitted, seconds=seconds)
+        return cls(context, tree, evaluation, path, target_token, emitted)
 
     @property
     def checked(self) -> VerificationResult:

@@ -92,7 +92,7 @@ class GlideDrafter:
 
     def __init__(self, head: GlideDraft, target: CausalLM, name: str = "glide") -> None:
         self.target, self.name, self.passes, self.rows = target, name, 0, 0
-        self._config, self._maps = head.config, head.products()
+        self._config, self._maps = head.config, head.products(target.engine)
         self._outputs = scored_outputs(head, target)
         self._project = projection(target, self._outputs)
         self._embed = target.model.get_input_embeddings()

@@ -11,7 +11,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from ouroboros_core.models.fused import Product, norm, product
+from ouroboros_core.models.engine import Engine, Product, product
+from ouroboros_core.models.fused import norm
 from ouroboros_core.models.trained import TrainedConfig, TrainedHead
 
 Rows = tuple[torch.Tensor, torch.Tensor]
@@ -56,14 +57,14 @@ class OneLayer(TrainedHead):
         """The weights as functions, by name; for training."""
         return dict(self.named_children())
 
-    def products(self) -> dict[str, Product]:
-        """The same for drafting, over one text, laid out for the processor's matrix kernels."""
+    def products(self, engine: Engine) -> dict[str, Product]:
+        """The same for drafting, over one text, as the target's engine computes them."""
         eps = self.config.eps
 
         def laid_out(module: nn.Module) -> Product:
             assert isinstance(module, nn.RMSNorm | nn.Linear)
             is_norm = isinstance(module, nn.RMSNorm)
-            apply = norm(module.weight, eps) if is_norm else product(module.weight)
+            apply = norm(module.weight, eps) if is_norm else product(engine, module.weight)
             return lambda x: apply(x[0])[None]
 
         return {name: laid_out(module) for name, module in self.maps.items()}

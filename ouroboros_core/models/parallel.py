@@ -76,7 +76,7 @@ class ParallelDrafter(DepthDrafter):
         super().__init__(head, target, name)
         target.keep_features()
         self.group = head.config.group
-        self._config, self._maps = head.config, head.products()
+        self._config, self._maps = head.config, head.products(target.engine)
         self._masks = head.masks.detach()
         self._embed = target.model.get_input_embeddings()
         self.reset()
@@ -106,12 +106,13 @@ class ParallelDrafter(DepthDrafter):
         held = min(max(0, agreed - 1), self._cache.get_seq_length(), last)
         self._tokens = ()
         self._cache.keep(held)
-        for start in range(held, last, PREFILL_CHUNK):
-            stop = min(start + PREFILL_CHUNK, last)
-            self._append(self._joined(hidden, context, start, stop), start)
+        while last - held > PREFILL_CHUNK:
+            stop = held + PREFILL_CHUNK
+            self._append(self._joined(hidden, context, held, stop), held)
+            held = stop
         masks = self._masks[: min(levels, self.group) - 1]
-        x = torch.cat([self._joined(hidden, context, last, last + 1), masks[None]], 1)
-        own = self._append(x, last)
+        x = torch.cat([self._joined(hidden, context, held, last + 1), masks[None]], 1)
+        own, x = self._append(x, held), x[:, last - held :]
         rows = torch.arange(last + x.shape[1], device=x.device)
         sees = None if x.shape[1] == 1 else rows[None, :] <= rows[last:, None]
         self.passes += 1

@@ -123,12 +123,13 @@ SCALE = ".scale"
 
 
 def rounded(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Every matrix in whole numbers from -127 to 127, with a factor for each row."""
+    """Every matrix, alone or in a stack, in whole numbers from -127 to 127, with a factor for each
+    row; biases stay as they are."""
     found: dict[str, torch.Tensor] = {}
     for name, weight in state.items():
         found[name] = weight
-        if weight.ndim == 2 and weight.is_floating_point():
-            largest = weight.float().abs().amax(1, keepdim=True)
+        if weight.ndim >= 2 and weight.is_floating_point() and not name.endswith("bias"):
+            largest = weight.float().abs().amax(-1, keepdim=True)
             factor = (largest / 127).clamp_min(torch.finfo(torch.float32).tiny)
             found[name] = (weight.float() / factor).round().to(torch.int8)
             found[name + SCALE] = factor
@@ -144,7 +145,7 @@ def stored(folder: Path) -> dict[str, torch.Tensor]:
     factors = {name: state.pop(name) for name in [*state] if name.endswith(SCALE)}
     for name, factor in factors.items():
         matrix = name.removesuffix(SCALE)
-        state[matrix] = state[matrix].float() * factor
+        state[matrix] = (state[matrix].float() * factor).bfloat16()
     return state
 
 

@@ -149,6 +149,8 @@ def _lanes_of_run(live: Live, memory: Memory | None) -> RunLane[RunUpdate]:
             return shown.trace()
         task = shown.task if lane == METHOD else shown.task.plain()
         known = copy.deepcopy(memory) if lane == METHOD else None
-        return (yield from showing.silently(type(shown)(shown.pair, task, known)))
+        rates = shown.rates if lane == METHOD else None
+        again = type(shown)(shown.pair, task, known, rates=rates)
+        return (yield from showing.silently(again))
 
     return run

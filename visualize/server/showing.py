@@ -100,7 +100,7 @@ class Race:
         """A lane of a round, for `protocol.measure`."""
         shown, count = self._generations[lane], len(self._generations)
         if number:
-            return (yield from silently(type(shown)(shown.pair, shown.task)))
+            return (yield from silently(type(shown)(shown.pair, shown.task, rates=shown.rates)))
         yield from _lane_progress(self._view, shown, lane, count)
         trace = shown.trace()
         self._traces.append(trace)

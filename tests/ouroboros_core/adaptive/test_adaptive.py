@@ -30,7 +30,6 @@ from ouroboros_core.adaptive.cost_model import (
     Costs,
     PassCosts,
 )
-from ouroboros_core.adaptive.pace import Pace
 from ouroboros_core.decoding import metrics
 from ouroboros_core.decoding.engine import decode
 from ouroboros_core.errors import InvalidInput
@@ -81,7 +80,7 @@ def test_the_size_chosen_is_the_best_of_all(
     costs: PassCosts, chances: list[float], rate: float
 ) -> None:
     """The oracle tries every size."""
-    throughput = Throughput(Pace(Costs(costs)))
+    throughput = Throughput(Costs(costs))
     throughput._tokens, throughput._seconds = rate, 1.0
     worth = [sum(chances[:n]) - rate * costs.of(1 + n) for n in range(len(chances) + 1)]
     found = throughput.best_size(chances)
@@ -98,7 +97,7 @@ def test_choosing_by_the_running_rate_arrives_at_the_best_rate_there_is(
     costs: PassCosts, chances: list[float]
 ) -> None:
     """The oracle tries every fixed size; tokens come exactly as expected."""
-    throughput = Throughput(Pace(Costs(costs)))
+    throughput = Throughput(Costs(costs))
     best = max((1 + sum(chances[:n])) / costs.of(1 + n) for n in range(len(chances) + 1))
     for _ in range(60):
         size = throughput.best_size(chances)
@@ -109,7 +108,7 @@ def test_choosing_by_the_running_rate_arrives_at_the_best_rate_there_is(
 
 
 def test_the_rate_never_falls_below_that_of_autoregressive_decoding() -> None:
-    throughput = Throughput(Pace(Costs(PassCosts((1, 9), (1.0, 3.0)))))
+    throughput = Throughput(Costs(PassCosts((1, 9), (1.0, 3.0))))
     assert throughput.rate == 1
     for _ in range(PRIOR_STEPS):
         throughput.note(1, 9, 0.0)
@@ -215,7 +214,6 @@ def given_tree(tree: TokenTree, plan: Adjustable, resources: Resources | None = 
     """A method that proposes the same tree always."""
 
     class Given(Method):
-        id = "given"
         adjustable = plan
 
         def __init__(self) -> None:
@@ -337,7 +335,6 @@ def test_where_nothing_pays_a_method_backs_off_to_plain_steps_and_tries_again_no
 @pytest.mark.parametrize("columns", [0, 4])
 def test_what_is_not_worth_it_is_tried_now_and_then_beside_a_window_too(columns: int) -> None:
     class Given(Method):
-        id = "given"
         adjustable = Adjustable()
 
         def propose(self, context: Context) -> TokenTree:
@@ -386,7 +383,7 @@ def test_a_draft_is_used_where_it_pays_and_given_up_where_it_does_not(
 
     def rate(gamma: int | None, count: int = 400) -> float:
         random = np.random.default_rng(3)
-        acceptance, throughput = Acceptance(), Throughput(Pace(costs))
+        acceptance, throughput = Acceptance(), Throughput(costs)
         tokens = seconds = 0.0
         for _ in range(count):
             budget, drafted = PricedBudget(throughput, acceptance, costs.draft), 0
@@ -537,7 +534,7 @@ def test_where_auto_does_without_window_or_draft_it_says_so() -> None:
 
 
 def test_of_a_budget_any_question_may_be_asked_at_any_time() -> None:
-    throughput, acceptance = Throughput(Pace(TYPICAL)), Acceptance()
+    throughput, acceptance = Throughput(TYPICAL), Acceptance()
     budget = PricedBudget(throughput, acceptance, TYPICAL.draft)
     asked = [budget.allows_pass(reach) for reach in (1.0, 0.3, 0.01)]
     assert asked == [True, True, False]
@@ -545,7 +542,7 @@ def test_of_a_budget_any_question_may_be_asked_at_any_time() -> None:
 
 
 def test_a_pass_is_worth_its_time_if_its_token_outweighs_the_price() -> None:
-    throughput, acceptance = Throughput(Pace(TYPICAL)), Acceptance()
+    throughput, acceptance = Throughput(TYPICAL), Acceptance()
     budget = PricedBudget(throughput, acceptance, TYPICAL.draft)
     assert TYPICAL.draft is not None
     for rows in (1, 16, 64):
@@ -557,10 +554,10 @@ def test_a_pass_is_worth_its_time_if_its_token_outweighs_the_price() -> None:
 
 def test_a_phrase_in_a_draft_pass_has_to_save_more_than_its_rows_cost() -> None:
     dear = PassCosts((1, 4, 16), (30.0, 30.0, 60.0))
-    budget = PricedBudget(Throughput(Pace(TYPICAL)), Acceptance(), dear)
+    budget = PricedBudget(Throughput(TYPICAL), Acceptance(), dear)
     assert budget.allows_rows(0.01, 1, 3), "as cheap as one row"
     assert budget.allows_rows(0.3, 4, 3) and not budget.allows_rows(0.2, 4, 3), "7.5 of 30"
-    assert PricedBudget(Throughput(Pace(TYPICAL)), Acceptance(), None).allows_rows(0.01, 1, 99)
+    assert PricedBudget(Throughput(TYPICAL), Acceptance(), None).allows_rows(0.01, 1, 99)
 
 
 def test_a_draft_pass_that_was_dear_does_not_stop_cheap_ones() -> None:
