@@ -61,7 +61,7 @@ class Decision:
     rate      tokens per second that its time was priced at
     reason    'worth it': these nodes add more tokens than their time costs; 'plain is faster': none
               does; 'nothing proposed'; 'fixed': the number of nodes was not to be chosen; 'trial':
-              done to learn what pays
+              checked to learn whether it pays
     window    columns of the lookahead window; 0 where rows are too expensive for one, None where
               there is nothing to decide about one
     asked     whether the draft was asked; None where there is nothing to decide about it
