@@ -123,7 +123,7 @@ class Controller(Method):
     def _begin(self) -> None:
         self.throughput, self.acceptance = Throughput(self.costs, self.rates), Acceptance()
         self._idle = 0
-        self._proposing, self._drafted = 0.0, False
+        self._proposing, self._undrafted, self._drafted = 0.0, 0.0, False
         self._passes = self._rows = 0
         self._may_ask = False
         self._proposed: tuple[TokenTree, tuple[int, ...]] | None = None
@@ -228,12 +228,15 @@ class Controller(Method):
         )
 
     def _note_drafting(self, expected: float) -> None:
-        """Note how long drafting took, where the step before drafted, too: otherwise the draft has
-        read a part of the text first."""
+        """Note how long drafting took, beyond what proposing takes without; where the step before
+        drafted, too: otherwise the draft has read a part of the text first."""
         sampler = self.resources.sampler
         greedy = sampler is None or sampler.sampling.temperature == 0
         if self.pace is not None and expected and self._drafted and greedy:
-            self.pace.note_drafting(self.member.id, expected, self._proposing)
+            taken = self._proposing - self._undrafted
+            self.pace.note_drafting(self.member.id, expected, max(0.0, taken))
+        if not expected:
+            self._undrafted = self._proposing
         self._drafted = expected > 0
 
     def _drafting_seconds(self) -> float:

@@ -19,20 +19,19 @@ from ouroboros_core.adaptive.profiler import in_turn, pass_of
 from ouroboros_core.interfaces import LanguageModel
 
 FADING = 0.985
-"""What a pass counts for when the next one has run."""
+"""What a pass counts for when the next one of its kind has run."""
 
 BELIEF_MEMORY, BELIEF_ARITHMETIC, BELIEF_DRAFTING = 1.0, 0.05, 3.0
 """How firmly what was measured is believed: like so many passes over one row, passes over rows that
 add as much as one, and steps that draft."""
 
 LEAST_SHARE = 0.05
-"""More rows can be found to be slower by multiples of this share of a pass over one row, also where
-they were measured to add nothing."""
+"""Passes whose rows add less than this share of a pass over one row tell nothing of arithmetic."""
 
 FASTEST, SLOWEST = 0.2, 5.0
 
-LOOK_ROWS, LOOKS, LOOK_SECONDS = (1, 8), 4, 0.5
-"""Rows of the passes of a look, rounds of them, and seconds at most."""
+LOOK_ROWS, LOOKS, LOOK_SECONDS = (1, 8), 4, 1.0
+"""Rows of the passes of a look, rounds that count, and the seconds beyond which there is none."""
 
 
 @dataclass(frozen=True)
@@ -51,11 +50,7 @@ class Rates:
     def of(self, costs: PassCosts, rows: float, context: int = SHORT_CONTEXT) -> float:
         """Seconds of a pass of the target."""
         one = costs.of(1, context)
-        more = costs.of(rows, context) - one
-        if self.arithmetic <= 1:
-            return self.memory * one + self.arithmetic * more
-        slower = (self.arithmetic - 1) * max(more, LEAST_SHARE * one) if rows > 1 else 0.0
-        return self.memory * one + more + slower
+        return self.memory * one + self.arithmetic * max(0.0, costs.of(rows, context) - one)
 
 
 class Pace:
@@ -64,15 +59,18 @@ class Pace:
     def __init__(self, costs: Costs) -> None:
         self.costs = costs
         self._ones = self._ones_taken = 0.0
-        # Of passes over more rows: weights, their squares, and weighted seconds over those of one
-        # row, less what more rows were measured to add.
+        # Of passes over more rows: what these were measured to add, as a share of one row's pass;
+        # its squares; its products with what was taken beyond it.
         self._weights = self._squares = self._weighted = 0.0
         self._drafting: defaultdict[str, tuple[float, float]] = defaultdict(lambda: (0.0, 0.0))
 
     def look(self, target: LanguageModel) -> None:
-        """Time a few passes."""
+        """Time a few passes, where that does not take long."""
+        one_round = sum(self.costs.target.of(rows) for rows in LOOK_ROWS)
+        if (1 + LOOKS) * one_round > LOOK_SECONDS:
+            return
         timed = [pass_of(target, rows, SHORT_CONTEXT) for rows in LOOK_ROWS]
-        for rows, taken in zip(LOOK_ROWS, in_turn(timed, LOOKS, LOOK_SECONDS), strict=True):
+        for rows, taken in zip(LOOK_ROWS, in_turn(timed, LOOKS, float("inf")), strict=True):
             for _ in taken:
                 self.note_pass(rows, SHORT_CONTEXT, statistics.median(taken))
         target.forget()
@@ -98,21 +96,14 @@ class Pace:
             return
         one = costs.of(1, context)
         taken = min(seconds, 2 * known.of(costs, rows, context)) / one
-        self._fade()
-        if rows == 1:
-            self._ones += 1
-            self._ones_taken += taken
-            return
         more = costs.of(rows, context) / one - 1
-        weight = max(more, LEAST_SHARE)
-        self._weights += weight
-        self._squares += weight**2
-        self._weighted += weight * (taken - more)
-
-    def _fade(self) -> None:
-        self._ones, self._ones_taken = FADING * self._ones, FADING * self._ones_taken
-        self._weights, self._squares = FADING * self._weights, FADING * self._squares
-        self._weighted *= FADING
+        if rows == 1:
+            self._ones = FADING * self._ones + 1
+            self._ones_taken = FADING * self._ones_taken + taken
+        elif more >= LEAST_SHARE:
+            self._weights = FADING * self._weights + more
+            self._squares = FADING * self._squares + more**2
+            self._weighted = FADING * self._weighted + more * (taken - more)
 
     def note_drafting(self, method: str, expected: float, seconds: float) -> None:
         """To propose took a method so long, of which draft passes were measured to take

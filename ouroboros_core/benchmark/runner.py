@@ -4,7 +4,7 @@ kept.
 Entrants are interleaved so that a machine that gets slower slows all of them, and rotated so that
 none always comes first. A unit of work is one question in one repeat, with all its turns and all
 entrants; it is stored as soon as it is finished, so that an interrupted benchmark goes on where it
-stopped and then has the counts of an uninterrupted one.
+stopped. Where all amounts are fixed, it then has the counts of an uninterrupted one.
 """
 
 from __future__ import annotations

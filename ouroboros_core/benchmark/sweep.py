@@ -2,8 +2,8 @@
 what is done is kept.
 
 Every run is stored as soon as it is finished. A sweep that was interrupted measures the plain runs
-anew that it needs for what is left, in the process that does what is left, and then has the counts
-of an uninterrupted one.
+anew that it needs for what is left, in the process that does what is left. Where all amounts are
+fixed, it then has the counts of an uninterrupted one.
 """
 
 from __future__ import annotations

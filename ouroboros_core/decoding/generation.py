@@ -189,8 +189,8 @@ class Generation:
 
     def _note(self, step: Step) -> None:
         """Tell the pair's pace what a pass took."""
-        if self._pace is None or self.model is not self.pair.target:
-            return
+        if self._pace is None or self.model is not self.pair.target or not step.index:
+            return  # the first pass of a run may have to lay out memory
         seconds = step.seconds.verify - step.seconds.verify_sampling
         context = len(self.prompt.tokens) + len(self.texts)
         self._pace.note_pass(step.width, context, seconds)

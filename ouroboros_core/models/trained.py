@@ -64,10 +64,10 @@ class TrainedHead(nn.Module):
 
         folder.mkdir(parents=True, exist_ok=True)
         state = {k: v.detach().cpu() for k, v in self.parts.items()}
-        state = {
-            k: (v.bfloat16() if v.is_floating_point() else v).contiguous() for k, v in state.items()
-        }
         state = rounded(state) if bits == 8 else state
+        for name, value in state.items():
+            short = value.is_floating_point() and not name.endswith(SCALE)
+            state[name] = (value.bfloat16() if short else value).contiguous()
         save_file(state, folder / WEIGHTS, metadata={"format": "pt"})
         about = {"kind": self.kind, **asdict(self.config)}
         (folder / ABOUT).write_text(json.dumps(about, indent=2) + "\n")

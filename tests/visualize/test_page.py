@@ -329,7 +329,12 @@ def test_the_tab_drafts_tells_how_they_were_made(page: Any) -> None:
     """A chart of agreement and one of loss for each recorded run, without any model."""
     open_tab(page, "Drafts and models")
     page.get_by_text("How this draft was made").wait_for()
-    assert {record["kind"] for record in records().values()} == {"draft", "eagle", "medusa", "parallel"}
+    assert {record["kind"] for record in records().values()} == {
+        "draft",
+        "eagle",
+        "medusa",
+        "parallel",
+    }
     for name, record in records().items():
         page.wait_for_selector(f"#agreement-{name} .scatterlayer .trace", state="attached")
         lines = page.locator(f"#agreement-{name} .scatterlayer .trace").count()

@@ -68,7 +68,8 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
 
 @pytest.fixture(scope="module")
 def pair(folders: tuple[str, str]) -> Pair:
-    return load_pair(*folders, device="cpu", dtype="float32")
+    """It decides by its costs alone, so that two runs can be compared step by step."""
+    return replace(load_pair(*folders, device="cpu", dtype="float32"), pace=None)
 
 
 def write_prompts(path: Path, count: int = 6) -> Path:
@@ -877,7 +878,7 @@ def test_ctrl_c_keeps_what_is_done_and_resume_goes_on(
         "--prompts",
         path,
         "--methods",
-        "speculative,lookahead",
+        "speculative[gamma=3],lookahead[window_size=4]",
         "--json",
         str(tmp_path / "a.json"),
     )

@@ -263,7 +263,7 @@ def test_blocks_are_read_up_to_the_rows_that_gain_by_it(monkeypatch: pytest.Monk
     """Passes whose seconds are made up: one way costs 1 + rows, the other 4."""
     way: list[bool] = []
     monkeypatch.setattr(
-        "ouroboros_core.adaptive.profiler._pass",
+        "ouroboros_core.adaptive.profiler.pass_of",
         lambda _, rows, __: lambda: 1.0 + rows if way[-1] else 4.0,
     )
     assert rows_that_gain(None, way.append, (1, 2, 3, 4)) == 2  # type: ignore[arg-type]

@@ -205,10 +205,11 @@ def test_in_eight_bits_a_matrix_is_the_same_within_half_a_step_of_its_row(tmp_pa
     assert all(torch.equal(found[name], value) for name, value in kept_as_is.items())
     assert torch.equal(found["stack"].view(40, 256), found["matrix"])
     step = matrix.abs().amax(1, keepdim=True) / 127
-    assert bool(((found["matrix"] - matrix).abs() <= 0.5001 * step).all())
+    error = (found["matrix"].float() - matrix).abs()
+    assert bool((error <= 0.5001 * step + 2**-8 * matrix.abs()).all()), "and half a bfloat16 step"
     assert not found["matrix"][7].any()
     again = rounded(found)
-    assert torch.equal(again["matrix"], kept["matrix"]), "what was rounded is not rounded further"
+    assert (again["matrix"].int() - kept["matrix"].int()).abs().max() <= 1
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -226,4 +227,5 @@ def test_a_head_in_eight_bits_takes_little_more_than_half_the_bytes_and_loads(
     target = tiny.target("llama")
     loaded = type(head).load(tmp_path / "8", target, head.config.signature)
     for name, value in head.parts.items():
-        assert torch.allclose(loaded.parts[name].float(), value.float(), atol=0.02)
+        step = float(value.float().abs().max()) / 127  # half of it by 8 bits, the rest by bfloat16
+        assert torch.allclose(loaded.parts[name].float(), value.float(), atol=step)
