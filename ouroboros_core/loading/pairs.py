@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -67,6 +68,10 @@ from ouroboros_core.models.self_draft import SelfDraft
 from ouroboros_core.version import VERSION
 
 Passes = Literal["auto", "static", "transformers"]
+
+CLOCK = "OUROBOROS_CLOCK"
+"""Environment variable; 0 lets the costs that are kept decide alone, so that equal runs take equal
+steps."""
 
 
 @dataclass(frozen=True)
@@ -298,7 +303,7 @@ def _timed(pair: Pair) -> Pair:
     models = pair.target, pair.draft, pair.head
     shared = agreed if processes(pair.target.model) > 1 else None
     costs = costs_of(pair.environment, *models, how, pair.heads, shared)
-    if shared:
+    if shared or os.environ.get(CLOCK) == "0":
         return replace(pair, costs=costs, pace=None)
     pace = Pace(costs)
     pace.look(pair.target)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from ouroboros_core.adaptive.controller import Controller
 from ouroboros_core.adaptive.cost_model import Costs, PassCosts
 from ouroboros_core.adaptive.pace import Pace, Rates
 from ouroboros_core.decoding.generation import Generation, Task
-from ouroboros_core.loading.pairs import Pair, load_pair
+from ouroboros_core.loading.pairs import CLOCK, Pair, load_pair
 from ouroboros_core.methods.adjustable import Adjustable
 from ouroboros_core.methods.base import Method, Resources
 from ouroboros_core.methods.step import Context, TokenizedPrompt, VerificationResult
@@ -151,13 +152,30 @@ def test_costs_of_a_busy_machine_are_put_right_by_a_plain_run_and_one_of_the_met
     assert tokens_per_second(corrected, true, pace) > 0.95 * plain
 
 
+def loaded(folder: Path, clock: str) -> Pair:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv(CLOCK, clock)
+        names = (str(folder / name) for name in ("target", "draft"))
+        return load_pair(*names, device="cpu", dtype="float32")
+
+
 @pytest.fixture(scope="module")
-def pair(tmp_path_factory: pytest.TempPathFactory) -> Pair:
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("pace")
-    target, draft = (tiny.target("llama", seed=seed) for seed in (0, 1))
-    save(folder / "target", target)
-    save(folder / "draft", draft)
-    return load_pair(str(folder / "target"), str(folder / "draft"), device="cpu", dtype="float32")
+    for seed, name in enumerate(("target", "draft")):
+        save(folder / name, tiny.target("llama", seed=seed))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def pair(folder: Path) -> Pair:
+    return loaded(folder, "1")
+
+
+def test_without_the_clock_the_costs_decide_alone(pair: Pair, folder: Path) -> None:
+    still = loaded(folder, "0")
+    assert still.pace is None and still.costs == pair.costs
+    assert generation(still).rates == Rates()
 
 
 def generation(pair: Pair, acceptance: str = "match", **more: Any) -> Generation:
