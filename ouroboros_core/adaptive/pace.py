@@ -40,7 +40,7 @@ class Rates:
 
     memory      of a pass over one row
     arithmetic  of what more rows add
-    drafting    of draft passes, with all that a method itself does to propose
+    drafting    of draft passes, with what a method does besides only where it drafts
     """
 
     memory: float = 1.0
