@@ -10,6 +10,8 @@ visitor is carried as a value.
 from __future__ import annotations
 
 import os
+import socket
+import stat
 from collections.abc import Callable, Generator
 from contextlib import closing
 from dataclasses import dataclass
@@ -24,6 +26,8 @@ ZERO = os.environ.get("SPACES_ZERO_GPU", "").lower() in ("1", "t", "true")
 if ZERO:
     import spaces  # type: ignore[import-not-found]  # installed if there is one to lend
 
+SERVER = os.getpid()
+"""The process that serves; a worker is another one."""
 P = ParamSpec("P")
 Generating = Callable[P, Generator[Any, None, None]]
 
@@ -43,6 +47,8 @@ def lent(task: Generating[P], seconds: Callable[..., float]) -> Generating[P]:
 
     @wraps(task)
     def carried(*args: P.args, **kwargs: P.kwargs) -> Generator[Any, None, None]:
+        if os.getpid() != SERVER:
+            leave_connections()
         try:
             yield from task(*args, **kwargs)
         except OuroborosError as error:
@@ -59,3 +65,22 @@ def lent(task: Generating[P], seconds: Callable[..., float]) -> Generating[P]:
                 yield value
 
     return here
+
+
+def leave_connections() -> None:
+    """Close what a worker inherited of the visitors' connections.
+
+    A connection that the server closes stays open as long as a worker holds it: a browser then
+    sends its next request, Stop for example, into a connection that nobody reads.
+    """
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for number in map(int, os.listdir("/proc/self/fd")):
+        try:
+            if not stat.S_ISSOCK(os.fstat(number).st_mode):
+                continue
+        except OSError:  # the folder that was read
+            continue
+        with socket.socket(fileno=os.dup(number)) as inherited:
+            if inherited.family in (socket.AF_INET, socket.AF_INET6):
+                os.dup2(nothing, number)  # its owner here may still close it
+    os.close(nothing)
