@@ -172,23 +172,32 @@ def _probe(model: CausalLM) -> tuple[list[int], TokenTree]:
 
 @torch.inference_mode()
 def _worst_difference(model: CausalLM) -> float:
+    """The largest relative difference of a tree's logits, and of those behind an accepted path,
+    from the plain passes'."""
     context, tree = _probe(model)
     evaluation = model.evaluate(context, tree)
-    differences = []
-    for node in range(len(tree)):
-        branch = context + [tree.tokens[n] for n in tree.path_to(node)]
-        differences.append(_difference(model, evaluation.logits(node), branch))
+    branches = [context + [tree.tokens[n] for n in tree.path_to(node)] for node in range(len(tree))]
+    found = [evaluation.logits(node) for node in range(len(tree))]
     accepted = [*context, tree.tokens[1], tree.tokens[4], tree.tokens[2]]  # down a branch, and on
     after = model.evaluate(accepted, TreeBuilder(accepted[-1]).build())
-    differences.append(_difference(model, after.logits(0), accepted))
+    plain = _plain(model, [*branches, accepted])
+    differences = [*map(_difference, [*found, after.logits(0)], plain)]
     return math.nan if any(map(math.isnan, differences)) else max(differences)
 
 
-def _difference(model: CausalLM, logits: object, branch: list[int]) -> float:
-    ids = torch.tensor([branch], device=model.device)
-    plain = model.model(input_ids=ids, use_cache=False, logits_to_keep=1).logits[
-        0, -1, : model.vocabulary
-    ]
+def _plain(model: CausalLM, texts: Sequence[Sequence[int]]) -> list[torch.Tensor]:
+    """The logits of shape (vocabulary) behind each text, by transformers' own pass without a cache:
+    one over all of them, the shorter ones filled up behind their end, which no token looks at."""
+    longest = max(map(len, texts))
+    ids = torch.tensor([[*text, *[text[-1]] * (longest - len(text))] for text in texts])
+    kept = longest + 1 - min(map(len, texts))
+    logits = model.model(
+        input_ids=ids.to(model.device), use_cache=False, logits_to_keep=kept
+    ).logits[..., : model.vocabulary]
+    return [logits[n, len(text) - 1 - longest] for n, text in enumerate(texts)]
+
+
+def _difference(logits: object, plain: torch.Tensor) -> float:
     plain = plain.double().cpu()
     mine = torch.as_tensor(logits).double()
     written = ~mine.isneginf()  # a trimmed output vocabulary leaves the others without a chance
