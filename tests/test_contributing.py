@@ -156,6 +156,9 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Copy]:
             "another"
         )
         file.write_text(content, encoding="utf-8")
+    checked = ROOT / ".mypy_cache"  # of the files that are the same
+    if checked.exists():
+        shutil.copytree(checked, folder / checked.name)
     yield Copy(folder)
     shutil.rmtree(folder)
 
