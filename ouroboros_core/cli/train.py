@@ -161,7 +161,18 @@ def _add_draft(sub: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_bits(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument(
+        "--bits",
+        type=int,
+        choices=(8, 16),
+        default=16,
+        help="store matrices in 8 bits a weight, half the size (default: 16, bfloat16)",
+    )
+
+
 def _add_eagle(sub: argparse.ArgumentParser) -> None:
+    _add_bits(sub)
     sub.add_argument(
         "--steps",
         metavar="N",
@@ -181,16 +192,6 @@ def _add_eagle(sub: argparse.ArgumentParser) -> None:
         "--noise",
         metavar="R",
         help="on the target's features, as a share of their size (default: 0.1)",
-    )
-
-
-def _add_bits(sub: argparse.ArgumentParser) -> None:
-    sub.add_argument(
-        "--bits",
-        type=int,
-        choices=(8, 16),
-        default=16,
-        help="store matrices in 8 bits a weight, half the size (default: 16, bfloat16)",
     )
 
 

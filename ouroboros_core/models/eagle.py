@@ -29,6 +29,7 @@ from transformers import LlamaConfig, LlamaModel, PreTrainedModel
 
 from ouroboros_core.errors import InvalidInput, VocabularyMismatch, WeightsUnavailable
 from ouroboros_core.interfaces import Evaluation
+from ouroboros_core.models import rounding
 from ouroboros_core.models.causal_lm import PREFILL_CHUNK, CausalLM
 from ouroboros_core.models.engine import decoder, product
 from ouroboros_core.models.evaluation import TorchEvaluation
@@ -193,16 +194,11 @@ class EagleHead(nn.Module):
         }
 
     def save(self, folder: Path, bits: int = 16) -> None:
-        """Write weights in bfloat16, and what they are; of a head in this project's layout."""
-        from safetensors.torch import save_file
-
-        assert self.layout == OWN and bits == 16
+        """Write weights in bfloat16, or matrices in 8 bits, and what they are; of a head in this
+        project's layout."""
+        assert self.layout == OWN
         folder.mkdir(parents=True, exist_ok=True)
-        state = {k: v.detach().cpu() for k, v in self.parts.items()}
-        state = {
-            k: (v.bfloat16() if v.is_floating_point() else v).contiguous() for k, v in state.items()
-        }
-        save_file(state, folder / FILE, metadata={"format": "pt"})
+        rounding.write(self.parts, folder / FILE, bits)
         (folder / "head.json").write_text(
             json.dumps({"kind": "eagle", **asdict(self.config)}, indent=2) + "\n"
         )
@@ -214,15 +210,13 @@ class EagleHead(nn.Module):
 
         Raises WeightsUnavailable where there is none, VocabularyMismatch for another target.
         """
-        from safetensors.torch import load_file
-
         try:
             data: dict[str, Any] = json.loads((folder / "head.json").read_text())
             if data.pop("kind") != "eagle":
                 raise ValueError("it is no EAGLE head")
             data |= {name: tuple(data.get(name, ())) for name in ("signature", "depths")}
             config = HeadConfig(**data)
-            state = load_file(folder / FILE)
+            state = rounding.read(folder / FILE)
         except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
             raise WeightsUnavailable(f"{folder} holds no EAGLE head: {error}") from None
         if not _alike(config.signature, signature(target)):

@@ -16,6 +16,7 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from ouroboros_core.errors import InvalidInput, VocabularyMismatch, WeightsUnavailable
+from ouroboros_core.models import rounding
 from ouroboros_core.models.causal_lm import CausalLM
 from ouroboros_core.models.eagle import _alike
 from ouroboros_core.models.engine import Product, product
@@ -60,15 +61,8 @@ class TrainedHead(nn.Module):
 
     def save(self, folder: Path, bits: int = 16) -> None:
         """Write weights in bfloat16, or matrices in 8 bits, and what they are."""
-        from safetensors.torch import save_file
-
         folder.mkdir(parents=True, exist_ok=True)
-        state = {k: v.detach().cpu() for k, v in self.parts.items()}
-        state = rounded(state) if bits == 8 else state
-        for name, value in state.items():
-            short = value.is_floating_point() and not name.endswith(SCALE)
-            state[name] = (value.bfloat16() if short else value).contiguous()
-        save_file(state, folder / WEIGHTS, metadata={"format": "pt"})
+        rounding.write(self.parts, folder / WEIGHTS, bits)
         about = {"kind": self.kind, **asdict(self.config)}
         (folder / ABOUT).write_text(json.dumps(about, indent=2) + "\n")
 
@@ -84,7 +78,7 @@ class TrainedHead(nn.Module):
             if data.pop("kind") != cls.kind:
                 raise ValueError("it is of another kind")
             config = cls.Config(**{name: _frozen(value) for name, value in data.items()})
-            state = stored(folder)
+            state = rounding.read(folder / WEIGHTS)
             head = cls(config, state["outputs"].tolist())
             missing, unknown = head.load_state_dict(state, strict=False)
             if unknown or set(missing) & head.parts.keys():
@@ -103,7 +97,7 @@ class TrainedHead(nn.Module):
     def start_from(self, folder: Path) -> None:
         """Take the weights of a finished one of the same shape; raises InvalidInput."""
         try:
-            state = self.renamed(stored(folder))
+            state = self.renamed(rounding.read(folder / WEIGHTS))
             state.pop("outputs")
             missing, unknown = self.load_state_dict(state, strict=False)
             if unknown or set(missing) & self.parts.keys() - {"outputs"}:
@@ -116,37 +110,6 @@ class TrainedHead(nn.Module):
     def renamed(self, state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         """The weights of what it can go on from, by the names that they have here."""
         return state
-
-
-SCALE = ".scale"
-"""What follows a matrix's name in that of the factors of its rows."""
-
-
-def rounded(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Every matrix, alone or in a stack, in whole numbers from -127 to 127, with a factor for each
-    row; biases stay as they are."""
-    found: dict[str, torch.Tensor] = {}
-    for name, weight in state.items():
-        found[name] = weight
-        if weight.ndim >= 2 and weight.is_floating_point() and not name.endswith("bias"):
-            largest = weight.float().abs().amax(-1, keepdim=True)
-            factor = (largest / 127).clamp_min(torch.finfo(torch.float32).tiny)
-            found[name] = (weight.float() / factor).round().to(torch.int8)
-            found[name + SCALE] = factor
-    return found
-
-
-def stored(folder: Path) -> dict[str, torch.Tensor]:
-    """The weights in a folder, those that are rounded as numbers again. Raises OSError or
-    SafetensorError."""
-    from safetensors.torch import load_file
-
-    state = load_file(folder / WEIGHTS)
-    factors = {name: state.pop(name) for name in [*state] if name.endswith(SCALE)}
-    for name, factor in factors.items():
-        matrix = name.removesuffix(SCALE)
-        state[matrix] = (state[matrix].float() * factor).bfloat16()
-    return state
 
 
 def _frozen(value: Any) -> Any:

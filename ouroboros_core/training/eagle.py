@@ -23,7 +23,8 @@ from torch.nn import functional as F
 from transformers import DynamicCache, PreTrainedModel
 
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.models.eagle import EagleHead, HeadConfig, head_input, signature
+from ouroboros_core.models import rounding
+from ouroboros_core.models.eagle import FILE, EagleHead, HeadConfig, head_input, signature
 from ouroboros_core.training.corpus import Ids
 from ouroboros_core.training.loop import (
     Columns,
@@ -236,10 +237,8 @@ class EagleStudent(HeadStudent):
 
     def start_from(self, folder: Path) -> None:
         """Begin with the weights of a finished head."""
-        from safetensors.torch import load_file
-
         try:
-            state = load_file(folder / "head.safetensors")
+            state = rounding.read(folder / FILE)
             state.pop("outputs")
             self.head.load_state_dict(state, strict=False)
         except (OSError, RuntimeError, KeyError, SafetensorError) as error:
