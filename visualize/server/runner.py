@@ -144,8 +144,8 @@ class Runner:
         """Make a sweep and do what is left of it."""
         if ZERO:
             raise InvalidInput(
-                "the GPU of this page is lent for a minute at a time, which is too short for a "
-                "sweep: run the page on your own machine with make run"
+                f"the GPU of this page is lent for at most {LENT_SECONDS:.0f} seconds at a time, "
+                "which is too short for a sweep: run the page on your own machine with make run"
             )
         with self._turns.take("sweep", self._seconds, pair=pair, visitor=visitor) as turn:
             yield from turn.wait()

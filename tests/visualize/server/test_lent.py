@@ -100,7 +100,9 @@ def test_phrases_a_stopped_run_and_a_race_cross_the_border(url: str) -> None:
         assert 5 < len(stopped["texts"]) < 256
         open_tab(page, "Sweep")
         page.click("#sweep")
-        page.get_by_text("the GPU of this page is lent for a minute at a time").first.wait_for()
+        page.get_by_text(
+            "the GPU of this page is lent for at most 100 seconds at a time"
+        ).first.wait_for()
         open_tab(page, "Race")
         page.locator("input[type=number]:visible").first.fill("16")
         page.click("#race")

@@ -85,7 +85,9 @@ def test_nothing_of_one_visitor_reaches_another_a_log_or_a_file(url: str, folder
     first, second = (f"The {secret} sings: {secret} sings, {secret}" for secret in SECRETS)
     with chromium() as browser:
         pages = [
-            browser.new_context(viewport={"width": 1440, "height": 1000}).new_page()
+            browser.new_context(
+                viewport={"width": 1440, "height": 1000}, reduced_motion="reduce"
+            ).new_page()
             for _ in range(3)
         ]
         for page in pages:
