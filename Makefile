@@ -129,13 +129,14 @@ BENCHED := $(BENCHED),lookahead[warm=true],ouroboros[warm=true],prompt_lookup[wa
 BENCHED := $(BENCHED),cascade,draft_verify,graph,superposed,lookahead[published],ouroboros[published],prompt_lookup[published],token_recycling[published],sam[published]
 BENCHED := $(BENCHED),spectr[published],cascade[published],lookahead[published,warm=true],ouroboros[published,warm=true],token_recycling[published,warm=true]
 BENCHED := $(BENCHED),rest[published],eagle2[published],multi_candidate[published],cape[published],draft_verify[published],graph[published],superposed[published]
-# Other limits, peers and fewer prompts: make bench NEW_TOKENS=32,128 PEERS=hf-greedy,llama.cpp LIMIT=12
+# Other limits, peers, fewer prompts, another file: make bench NEW_TOKENS=32,128 PEERS=hf-greedy,llama.cpp LIMIT=12 RESULTS=build/benchmark.json
+RESULTS ?= assets/benchmark.json
 NEW_TOKENS ?= 32
 PEERS ?= hf-greedy,hf-assisted,hf-prompt-lookup
 LIMIT ?=
 MEASURE = $(PYTHON) -m ouroboros_core bench --peers '$(PEERS)' --max-new-tokens $(NEW_TOKENS) $(if $(LIMIT),--limit $(LIMIT)) --resume
 bench: setup
-	$(MEASURE) --methods '$(BENCHED)' --json assets/benchmark.json
+	$(MEASURE) --methods '$(BENCHED)' --json $(RESULTS)
 
 # The same for another pair, which gets a table of its own: make bench-pair TARGET=folder DRAFT=folder NAME=qwen
 PAIRED := autoregressive,draft_only,speculative,speculative[gamma=1],speculative[gamma=2],speculative[gamma=4],speculative[gamma=8],ouroboros,lookahead,ngram,prompt_lookup,token_recycling,sam,union

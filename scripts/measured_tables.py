@@ -103,17 +103,22 @@ def bench_section() -> str:
 
 
 def pairs_section(folder: Path | None = None) -> str:
-    """A section for every other pair, from the files that `make bench-pair` wrote; nothing where
-    there are none."""
+    """A section for every other pair or machine, from the files that `make bench-pair` or `make
+    bench RESULTS=...` wrote; nothing where there are none."""
     files = sorted((folder or assets()).glob("benchmark-*.json"))
     found = [json.loads(file.read_text(encoding="utf-8")) for file in files]
-    return "".join(f"\n## {pair_of(data)}\n\n{measured(data)}" for data in found)
+    return "".join(f"\n## {title_of(data)}\n\n{measured(data)}" for data in found)
 
 
 def pair_of(data: dict[str, Any]) -> str:
     """The models of a benchmark's file."""
     settings = data["settings"]
     return f"{settings['target']} with {settings['draft'] or 'no draft model'}"
+
+
+def title_of(data: dict[str, Any]) -> str:
+    """The models of a benchmark's file, and how they computed."""
+    return f"{pair_of(data)} in {data['environment']['dtype']}"
 
 
 def measured(data: dict[str, Any], missing: Sequence[str] = ()) -> str:

@@ -234,7 +234,7 @@ def test_another_pair_gets_a_section_and_no_file_gives_none(tmp_path: Path) -> N
     (tmp_path / "benchmark-big.json").write_text(json.dumps(data))
     section = measured_tables.pairs_section(tmp_path)
     said = f"Version {data['environment']['ouroboros']}, "
-    assert section.startswith(f"\n## big with small\n\n{said}")
+    assert section.startswith(f"\n## big with small in bfloat16\n\n{said}")
     assert section.index("32 new tokens at most:") < section.index("128 new tokens at most:")
     overall = [row for row in data["rows"] if row["group"] == report.OVERALL]
     union = next(row for row in overall if row["method"] == "union")

@@ -267,7 +267,8 @@ def cut_texts(benchmark: Benchmark) -> str:
 
 
 def other_pairs(folder: Path | None = None) -> list[Benchmark]:
-    """The benchmarks of other pairs than the embedded one, in the order of their files."""
+    """The benchmarks of other pairs, and of the embedded one elsewhere, in the order of their
+    files."""
     files = sorted((folder or assets()).glob("benchmark-*.json"))
     return [Benchmark.read(file) for file in files]
 

@@ -300,7 +300,10 @@ def test_another_pair_has_a_table_that_says_which_it_is(tmp_path: Path) -> None:
     write(tmp_path / "benchmark.json")
     (found,) = results.other_pairs(tmp_path)
     html = pair_table(found)
-    assert "<h2>target with draft</h2>" in html and "12 prompts, 32 new tokens at most" in html
+    assert (
+        "<h2>target with draft on A processor, 2 threads" in html
+        and "12 prompts, 32 new tokens at most" in html
+    )
     (best,) = (row for row in rows if (row.method, row.group) == ("union", "overall"))
     numbers = best.speedup, best.decode_speedup, best.speedup_hf, best.decode_speedup_hf
     told = "".join(f"<td>{number:.2f}</td>" for number in numbers)

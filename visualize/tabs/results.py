@@ -162,8 +162,8 @@ def top(found: Benchmark) -> str:
 
 
 def pair_table(found: Benchmark) -> str:
-    """The benchmark of another pair: every method over all prompts, prefill included and decoding
-    only."""
+    """The benchmark of another pair, or of the embedded one elsewhere: every method over all
+    prompts, prefill included and decoding only."""
     overs = [over for over in (Over.PLAIN, Over.HF) if over in found.overs]
     names = ["method", "tokens per pass", "s to the first token"]
     names += [name for over in overs for name in (f"over {results.WORDS[over]}", "decoding only")]
@@ -177,7 +177,7 @@ def pair_table(found: Benchmark) -> str:
         setting = f" ({bar.setting})" if bar.setting else ""
         cells = "".join(f"<td>{cell}</td>" for cell in told)
         body.append(f'<tr><th scope="row">{safe(bar.name + setting)}</th>{cells}</tr>')
-    models = f"{found.target} with {found.draft or 'no draft model'}"
+    models = f"{found.target} with {found.draft or 'no draft model'} on {found.where}"
     about = (
         f"{found.questions} prompts, {found.limit} new tokens at most. "
         f"{results.measured_on(found)} {results.cut_texts(found)}"
