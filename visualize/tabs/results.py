@@ -179,8 +179,7 @@ def pair_table(found: Benchmark) -> str:
         body.append(f'<tr><th scope="row">{safe(bar.name + setting)}</th>{cells}</tr>')
     models = f"{found.target} with {found.draft or 'no draft model'} on {found.where}"
     about = (
-        f"{found.questions} prompts, {found.limit} new tokens at most. "
-        f"{results.measured_on(found)} {results.cut_texts(found)}"
+        f"{found.questions} prompts, {found.limit} new tokens at most. {results.cut_texts(found)}"
     )
     return (
         '<section class="ouro-published ouro-machines">'
