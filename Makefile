@@ -136,6 +136,7 @@ PEERS ?= hf-greedy,hf-assisted,hf-prompt-lookup
 LIMIT ?=
 MEASURE = $(PYTHON) -m ouroboros_core bench --peers '$(PEERS)' --max-new-tokens $(NEW_TOKENS) $(if $(LIMIT),--limit $(LIMIT)) --resume
 bench: setup
+	@mkdir -p $(dir $(RESULTS))
 	$(MEASURE) --methods '$(BENCHED)' --json $(RESULTS)
 
 # The same for another pair, which gets a table of its own: make bench-pair TARGET=folder DRAFT=folder NAME=qwen
