@@ -1,18 +1,19 @@
 """Checks `what-if` in two ways: against the recorded runs, and against what papers publish.
 
-    python -m scripts.check_prices --runs      # every recorded run, priced with costs of the others
+    python -m scripts.check_prices --runs      # every recorded run, with the costs of its minute
     python -m scripts.check_prices --papers    # speedups published for known GPUs and models
     python -m scripts.check_prices --fit       # bandwidth and FLOPS of this CPU, for machines.json
 
-A recorded run does not hold what passes cost where it was made. They are fitted to the other runs
-of the same target on the same processor, sampled or greedy alike, so that no run is checked with
-its own times: of the target's passes the median seconds by rows, of drafting what a pass, a further
-row in it and a proposed token take, of a prompt the median seconds per token.
+What passes cost was timed right after each run, apart from it (`scripts.record`). What proposing
+takes in a step beside its draft passes is told by the other runs: the median of their seconds.
 
-The machine was not always equally fast. Its pace in the minute of a run is told by the plain run
-beside it: its passes over one row wait for memory, and its prompt's rows for arithmetic. No pass is
-faster than one over a single row, and a drafter's passes are multiplied by that. Of a pass over
-more rows, what goes beyond one over a single row is multiplied by the pace of arithmetic.
+Runs that are older than that have no such times. Theirs are fitted to the other runs of the same
+target on the same processor, so that no run is checked with its own times: of the target's passes
+the median seconds by rows, of drafting what a pass, a further row in it and a proposed token take,
+of a prompt the median seconds per token. The plain run beside each tells the pace of its minute:
+its passes over one row wait for memory, and its prompt's rows for arithmetic. No pass is faster
+than one over a single row, and a drafter's passes are multiplied by that. Of a pass over more rows,
+what goes beyond one over a single row is multiplied by the pace of arithmetic.
 
 Drawing at random is no pass, and each rule draws in its own way: it is priced as long as it took.
 """
@@ -20,6 +21,7 @@ Drawing at random is no pass, and each rule draws in its own way: it is priced a
 from __future__ import annotations
 
 import argparse
+import json
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -42,6 +44,7 @@ from ouroboros_core.decoding.what_if import (
     skipping,
     work_of,
 )
+from ouroboros_core.locations import assets
 from visualize import gallery
 
 FEWEST = 3
@@ -153,29 +156,72 @@ def _least_squares(table: Any, wanted: Any) -> list[float]:
     return factors
 
 
-def _alike(run: Trace, other: Trace) -> bool:
+def timed(name: str) -> dict[str, PassCosts]:
+    """What passes of `target` and `draft` took in the minute of a run, timed apart from it; empty
+    for a run that is older than that."""
+    kept = json.loads((assets() / "traces" / "measured.json").read_text())[name].get("costs", {})
+    return {
+        model: PassCosts(tuple(rows), tuple(seconds)) for model, (rows, seconds) in kept.items()
+    }
+
+
+def drafted(run: Trace) -> int:
+    """Steps with draft passes."""
+    return sum(1 for step in run.steps if step.draft_passes)
+
+
+def proposing(others: Sequence[str]) -> float:
+    """What proposing takes in a step beside its draft passes, in seconds: the median of runs."""
+    found = []
+    for name in others:
+        run, draft = gallery.trace(name), timed(name).get("draft")
+        if draft is not None:
+            work = work_of(run)
+            passes = sum(one.draft_passes * draft.of(one.draft_rows) for one in work)
+            taken = sum(step.seconds.draft - step.seconds.draft_sampling for step in run.steps)
+            found.append((taken - passes) / drafted(run))
+    return max(0.0, median(found)) if found else 0.0
+
+
+def _alike(name: str, other: str) -> bool:
     """Whether a pass of the one costs what it costs in the other."""
-    same = (run.target, run.environment.processor) == (other.target, other.environment.processor)
-    return same and bool(run.sampling["temperature"]) == bool(other.sampling["temperature"])
+    run, beside = gallery.trace(name), gallery.trace(other)
+    same = (run.target, run.environment.processor) == (beside.target, beside.environment.processor)
+    return same and bool(run.sampling["temperature"]) == bool(beside.sampling["temperature"])
+
+
+def costs(name: str) -> tuple[PassCosts, PassCosts | None, float] | None:
+    """Of the passes of target and draft, and the seconds of proposing beside them; None where no
+    run beside tells what drafting takes."""
+    run = gallery.trace(name)
+    others = [one for one in recorded() if one != name]
+    if beside := timed(name):
+        target, draft = beside["target"], beside.get("draft")
+        more = proposing(others) * drafted(run)
+    else:
+        target, draft, more = _fitted(name, [one for one in others if _alike(name, one)])
+    if skipping(run):
+        draft, more = target.part(machines.kept_share(run)), 0.0
+    return None if drafted(run) and draft is None else (target, draft, more)
+
+
+def _fitted(name: str, others: Sequence[str]) -> tuple[PassCosts, PassCosts | None, float]:
+    run, plain = gallery.trace(name), gallery.baseline(name)
+    assert plain is not None
+    drafting = drafting_costs(run, others) if drafted(run) else None
+    if drafting is None:
+        return target_costs(others, plain), None, 0.0
+    proposed = sum(len(step.tree) - 1 for step in run.steps)
+    return target_costs(others, plain), drafting.passes(pace(plain)), drafting.token * proposed
 
 
 def check(name: str) -> Checked | None:
-    """A recorded run, priced with what the other runs of its target cost; None where none was
-    recorded on its processor, or none has its drafter."""
-    run, plain = gallery.trace(name), gallery.baseline(name)
+    """A recorded run, priced with what passes cost in its minute; None where that is not known."""
+    run, plain, known = gallery.trace(name), gallery.baseline(name), costs(name)
     assert plain is not None
-    others = [one for one in recorded() if one != name and _alike(run, gallery.trace(one))]
-    if not others:
+    if known is None:
         return None
-    unit = pace(plain)
-    target, beside = target_costs(others, plain), 0.0
-    draft = target.part(machines.kept_share(run)) if skipping(run) else None
-    if draft is None and any(step.draft_passes for step in run.steps):
-        drafting = drafting_costs(run, others)
-        if drafting is None:
-            return None
-        draft = drafting.passes(unit)
-        beside = drafting.token * sum(len(step.tree) - 1 for step in run.steps)
+    target, draft, beside = known
     priced = price(run, Measured(target), Measured(draft) if draft else None)
     beside += sum(step.seconds.draft_sampling + step.seconds.verify_sampling for step in run.steps)
     measured, modelled = metrics.decode_seconds(run), priced.decode_seconds + beside
@@ -202,7 +248,7 @@ def runs() -> list[str]:
     middle = median(abs(one.error) for one in found)
     lines += ["", f"{near} of {len(found)} within {GOAL:.0%}; the median error is {middle:.1%}."]
     if missing := len(checked) - len(found):
-        lines[-1] += f" {missing} cannot be checked: no other run has their processor and drafter."
+        lines[-1] += f" {missing} cannot be checked: what drafting costs is not known."
     return lines
 
 

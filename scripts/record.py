@@ -3,34 +3,37 @@
 What is run is said in assets/traces/gallery.json. Without names all are recorded that are missing
 or are not what that file says; what is done is kept, so that an interrupted recording goes on.
 Plain decoding and the method run in turn, see `ouroboros_core.benchmark.protocol`. A run's file is
-its repeat with the median speedup, and assets/traces/measured.json keeps all speedups, and what the
-plain run beside that repeat took.
+its repeat with the median speedup, and assets/traces/measured.json keeps all speedups, what the
+plain run beside that repeat took, and what passes took when they were timed right after it.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import astuple, replace
-from functools import cache
+from functools import cache, partial
 from math import inf
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 from ouroboros_core import methods
-from ouroboros_core.adaptive.profiler import pass_seconds
+from ouroboros_core.adaptive.cost_model import PassCosts
+from ouroboros_core.adaptive.profiler import behind, in_turn, level_of, pass_of, pass_seconds
 from ouroboros_core.benchmark import protocol
 from ouroboros_core.benchmark.protocol import Round, Speedup
-from ouroboros_core.decoding import metrics
+from ouroboros_core.decoding import metrics, what_if
 from ouroboros_core.decoding.generation import Generation, Task
 from ouroboros_core.decoding.trace import Seconds, Trace
 from ouroboros_core.decoding.trace_io import read_trace
 from ouroboros_core.loading.pairs import Pair, load_pair
 from ouroboros_core.locations import assets
 from ouroboros_core.lookup.phrase_pool import PhrasePool
+from ouroboros_core.methods.needs import TRAINED
 from ouroboros_core.sampling import Sampling
 
 PLAIN = "autoregressive"
@@ -44,6 +47,9 @@ SLOWER = 1.15
 machine was busy."""
 PROBES, PATIENCE, WAIT = 6, 12, 5.0
 """Passes of a look at the machine, looks at most, and seconds between them."""
+
+TIMED = 8
+"""Passes over each number of rows that are timed after a run; the median counts."""
 
 Facts = dict[str, Any]
 
@@ -100,24 +106,64 @@ def record(pair: Pair, gallery: Facts, facts: Facts) -> Trace:
     return replace(trace, target=named.get("target", trace.target), draft=draft or trace.draft)
 
 
+def costs_beside(pair: Pair, trace: Trace) -> dict[str, PassCosts]:
+    """What passes take in the minute of a run, by `target` and `draft`: median seconds over as many
+    rows as it had, behind a context as long as in its middle. They are timed apart from it, those
+    that draft behind a pass of the target."""
+    work = what_if.work_of(trace)
+    length = round(median(one.context for one in work))
+    rows = {1, *(round(one.rows) for one in work if one.rows)}
+    found = {"target": _timed(rows, lambda count: pass_of(pair.target, count, length))}
+    drafting = [one.draft_rows for one in work if one.draft_passes]
+    if drafting and not what_if.skipping(trace):
+        first, most = pass_of(pair.target, 1, length), math.ceil(max(drafting))
+        level = _level_of(pair, trace)
+        found["draft"] = _timed(
+            {most, *(count for count in (1, 2, 4, 8, 16) if count < most)},
+            lambda count: behind(first, level(count, length)),
+        )
+    return found
+
+
+def _timed(rows: Collection[int], timed: Callable[[int], Callable[[], float]]) -> PassCosts:
+    counts = sorted(rows)
+    taken = in_turn([timed(count) for count in counts], TIMED, inf)
+    return PassCosts(tuple(counts), tuple(round(median(one), 6) for one in taken))
+
+
+def _level_of(pair: Pair, trace: Trace) -> Callable[[int, int], Callable[[], float]]:
+    """Times a pass of what wrote a run's drafts, by its rows and the tokens before them."""
+    if not what_if.by_head(trace):
+        assert pair.draft is not None
+        return partial(pass_of, pair.draft)
+    kinds = [TRAINED[need] for need in methods.get(trace.method).needs if need in TRAINED]
+    head = pair.heads[kinds[0]] if kinds else pair.head
+    assert head is not None
+    return partial(level_of, head)
+
+
 def plain_pass(one: Round) -> float:
     """Seconds of a pass of plain decoding, the median."""
     return median(step.seconds.verify for step in one.plain.steps)
 
 
-def repeats(pair: Pair, gallery: Facts, facts: Facts) -> list[Round]:
-    """Rounds that count, by speedup; raises RuntimeError if the machine stays busy, or if a text
-    does not repeat."""
+def repeats(pair: Pair, gallery: Facts, facts: Facts) -> tuple[list[Round], dict[str, PassCosts]]:
+    """Rounds that count, by speedup, and what passes cost after that in the middle; raises
+    RuntimeError if the machine stays busy, or if a text does not repeat."""
     lanes = {"prompt": facts["prompt"], "method": PLAIN}, facts
     greedy = sampling_of(gallery, lanes[0]).temperature == 0
     for lane in lanes:
         Generation(pair, _task(gallery, lane, WARM_UP_TOKENS)).run()
     rows: list[float] = []
+    costs: list[dict[str, PassCosts]] = []
 
     def run(number: int, lane: int) -> Trace:
         if number == len(rows):
             rows.append(_calm(pair, min(rows, default=inf)))
-        return record(pair, gallery, lanes[lane])
+        trace = record(pair, gallery, lanes[lane])
+        if lane == METHOD:
+            costs.append(costs_beside(pair, trace))
+        return trace
 
     def steady(rounds: Sequence[Round]) -> list[Round]:
         return _steady(rounds, rows if greedy else [])
@@ -137,7 +183,10 @@ def repeats(pair: Pair, gallery: Facts, facts: Facts) -> list[Round]:
     if "acceptance" not in facts and plain.tokens != trace.tokens:
         where = metrics.first_difference(plain.tokens, trace.tokens)
         raise RuntimeError(f"the text is not that of plain decoding from token {where} on")
-    return sorted(found.rounds, key=lambda one: one.speedup(METHOD))
+    rounds = sorted(found.rounds, key=lambda one: one.speedup(METHOD))
+    middle = rounds[len(rounds) // 2]
+    number = next(n for n, one in enumerate(found.every) if one is middle)
+    return rounds, costs[number]
 
 
 def _calm(pair: Pair, least: float) -> float:
@@ -217,7 +266,7 @@ def make(pair: Pair, gallery: Facts, name: str) -> None:
             f"{name}: {len(trace.tokens)} tokens, {metrics.tokens_per_second(trace):.1f} a second"
         )
         return
-    rounds = repeats(pair, gallery, facts)
+    rounds, costs = repeats(pair, gallery, facts)
     middle = rounds[len(rounds) // 2]
     plain = next(
         run
@@ -232,7 +281,14 @@ def make(pair: Pair, gallery: Facts, name: str) -> None:
     trace = middle.traces[METHOD]
     _write(name, trace)
     speedups = Speedup(tuple(one.speedup(METHOD) for one in rounds))
-    _keep(name, {"speedups": [round(one, 4) for one in speedups.each], "plain": seconds})
+    _keep(
+        name,
+        {
+            "speedups": [round(one, 4) for one in speedups.each],
+            "plain": seconds,
+            "costs": {model: [cost.rows, cost.seconds] for model, cost in costs.items()},
+        },
+    )
     length = metrics.mean_acceptance_length(trace)
     print(f"{name}: {length:.2f} tokens a pass, speedup {speedups}", flush=True)
 

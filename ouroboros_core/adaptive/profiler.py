@@ -91,7 +91,7 @@ def rows_that_gain(
     return found
 
 
-def _level(head: Drafter, rows: int, length: int) -> Callable[[], float]:
+def level_of(head: Drafter, rows: int, length: int) -> Callable[[], float]:
     """A pass of a head over so many rows, siblings below the root; one row: the pass that reads the
     last token."""
     context = [7 + n % 50 for n in range(length)]
@@ -196,12 +196,12 @@ def _at(
         (TARGET_ROWS, [pass_of(target, rows, length) for rows in TARGET_ROWS]),
         (
             DRAFT_ROWS if draft else (),
-            [_behind(plain, pass_of(draft, rows, length)) for rows in DRAFT_ROWS] if draft else [],
+            [behind(plain, pass_of(draft, rows, length)) for rows in DRAFT_ROWS] if draft else [],
         ),
         *(
             (
                 HEAD_ROWS if head else (),
-                [_behind(plain, _level(head, rows, length)) for rows in HEAD_ROWS] if head else [],
+                [behind(plain, level_of(head, rows, length)) for rows in HEAD_ROWS] if head else [],
             )
             for head in trained
         ),
@@ -220,7 +220,7 @@ def _at(
     return result, spread
 
 
-def _behind(first: Callable[[], float], timed: Callable[[], float]) -> Callable[[], float]:
+def behind(first: Callable[[], float], timed: Callable[[], float]) -> Callable[[], float]:
     """What is timed right after something else: a draft follows a pass of the target, which has
     driven its weights out of the processor's caches."""
 

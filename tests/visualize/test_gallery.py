@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from ouroboros_core.adaptive.cost_model import PassCosts
 from ouroboros_core.decoding import metrics
 from ouroboros_core.decoding.trace import Step, Trace
 from ouroboros_core.locations import assets
@@ -181,7 +182,7 @@ def paced(trace: Trace, factor: float) -> Trace:
 
 def test_a_round_on_a_busy_machine_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
     """Plain passes that are 15% slower than the least that one row takes are measured again, and a
-    machine that stays busy is refused."""
+    machine that stays busy is refused. What passes cost is that of the round in the middle."""
     name = "fibonacci-speculative"
     plain, run = gallery.baseline(name), gallery.trace(name)
     assert plain is not None
@@ -199,17 +200,21 @@ def test_a_round_on_a_busy_machine_does_not_count(monkeypatch: pytest.MonkeyPatc
             pass
 
     pair: Any = type("Pair", (), {"target": None})
+    timed = [{"target": PassCosts((1,), (1e-3 * (1 + n),))} for n in range(record.ROUNDS)]
+    rounds = iter(timed)
     monkeypatch.setattr(record, "record", recorded)
+    monkeypatch.setattr(record, "costs_beside", lambda *_: next(rounds))
     monkeypatch.setattr(record, "Generation", Nothing)
     monkeypatch.setattr(record, "pass_seconds", lambda *_: [row])
     paces[:] = [1.0, 1.3, 1.05, 1.2, 1.1]
     facts = gallery.runs()[name]
-    found = record.repeats(pair, gallery.plan(), facts)
+    found, costs = record.repeats(pair, gallery.plan(), facts)
+    assert costs is timed[2], "the third round's, since the second does not count"
     paces_of = [record.plain_pass(one) / row for one in found]
     assert paces_of == pytest.approx([1.0, 1.05, 1.1])
     speedups = [one.speedup(record.METHOD) for one in found]
     assert speedups == sorted(speedups)
-    paces[:] = [1.0, *[1.3] * record.ROUNDS]
+    paces[:], rounds = [1.0, *[1.3] * record.ROUNDS], iter(timed)
     with pytest.raises(RuntimeError, match="the machine is busy"):
         record.repeats(pair, gallery.plan(), facts)
 

@@ -619,7 +619,7 @@ def test_a_heads_pass_is_timed_without_the_targets() -> None:
 
     target._forward = counted  # type: ignore[assignment]
     for rows in (1, 4):
-        timed = profiler._level(head, rows, 20)
+        timed = profiler.level_of(head, rows, 20)
         timed()
         made.clear()
         before = head.passes
