@@ -5,17 +5,17 @@
     python -m scripts.check_prices --fit       # bandwidth and FLOPS of this CPU, for machines.json
 
 What passes cost was timed right after each run, apart from it (`scripts.record`). What proposing
-takes in a step beside its draft passes is told by the other runs: the median of their seconds.
+takes in a step beside its draft passes is estimated from the other runs: the median.
 
-Runs that are older than that have no such times. Theirs are fitted to the other runs of the same
-target on the same processor, so that no run is checked with its own times: of the target's passes
-the median seconds by rows, of drafting what a pass, a further row in it and a proposed token take,
-of a prompt the median seconds per token. The plain run beside each tells the pace of its minute:
-its passes over one row wait for memory, and its prompt's rows for arithmetic. No pass is faster
-than one over a single row, and a drafter's passes are multiplied by that. Of a pass over more rows,
-what goes beyond one over a single row is multiplied by the pace of arithmetic.
+Some runs were recorded before passes were timed. Their costs are fitted to the other runs of the
+same target on the same processor: of the target's passes the median seconds by rows, of drafting
+what a pass, a further row in it and a proposed token take. The plain run beside each tells the pace
+of its minute: its passes over one row wait for memory, and its prompt's rows for arithmetic. No
+pass is faster than one over a single row, and a drafter's passes are multiplied by that. Of a pass
+over more rows, what goes beyond one over a single row is multiplied by the pace of arithmetic.
 
-Drawing at random is no pass, and each rule draws in its own way: it is priced as long as it took.
+So no run's passes and drafts are priced with their own times. What is computed beside them -
+looking up, learning, drawing at random - is copied from the run.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ import json
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import accumulate
 from statistics import median
 from typing import Any
@@ -93,7 +94,6 @@ def target_costs(others: Sequence[str], beside: Trace) -> PassCosts:
     its own, over more the median of the others, and never fewer for more rows."""
     unit = pace(beside)
     found: defaultdict[int, list[float]] = defaultdict(list)
-    reading = []
     for name in others:
         run, plain = gallery.trace(name), gallery.baseline(name)
         assert plain is not None
@@ -101,10 +101,9 @@ def target_costs(others: Sequence[str], beside: Trace) -> PassCosts:
         for step in (*run.steps, *plain.steps):
             more = max(0.0, _verifying(step) - single)
             found[step.width].append(_verifying(step) - more + more * faster)
-        reading.append(arithmetic(plain))
     known = sorted(rows for rows, taken in found.items() if rows > 1 and len(taken) >= FEWEST)
     seconds = accumulate((median(found[rows]) for rows in known), max, initial=unit)
-    return PassCosts((1, *known), tuple(seconds), reading=median(reading))
+    return PassCosts((1, *known), tuple(seconds))
 
 
 @dataclass(frozen=True)
@@ -131,11 +130,9 @@ def drafting_costs(run: Trace, others: Sequence[str]) -> Drafting | None:
         assert plain is not None
         if other.draft != run.draft or skipping(other):
             continue
-        if not any(step.draft_passes for step in other.steps):
-            continue
         share = len(other.steps) ** -0.5
-        for step, one in zip(other.steps, work_of(other), strict=True):
-            more = one.draft_passes * (one.draft_rows - 1) if one.draft_passes else 0.0
+        for step, one in drafted(other):
+            more = one.draft_passes * (one.draft_rows - 1)
             amounts = one.draft_passes * pace(plain), more, len(step.tree) - 1
             work.append([share * amount for amount in amounts])
             taken.append(share * (step.seconds.draft - step.seconds.draft_sampling))
@@ -156,63 +153,74 @@ def _least_squares(table: Any, wanted: Any) -> list[float]:
     return factors
 
 
+@cache
+def _measured() -> Any:
+    return json.loads((assets() / "traces" / "measured.json").read_text())
+
+
 def timed(name: str) -> dict[str, PassCosts]:
     """What passes of `target` and `draft` took in the minute of a run, timed apart from it; empty
-    for a run that is older than that."""
-    kept = json.loads((assets() / "traces" / "measured.json").read_text())[name].get("costs", {})
+    for a run that was recorded before that was done."""
+    kept = _measured().get(name, {}).get("costs", {})
     return {
         model: PassCosts(tuple(rows), tuple(seconds)) for model, (rows, seconds) in kept.items()
     }
 
 
-def drafted(run: Trace) -> int:
-    """Steps with draft passes."""
-    return sum(1 for step in run.steps if step.draft_passes)
+def drafted(run: Trace) -> list[tuple[Step, Work]]:
+    """Steps with draft passes, and what they ask of a machine."""
+    steps = zip(run.steps, work_of(run), strict=True)
+    return [(step, work) for step, work in steps if work.draft_passes]
 
 
 def proposing(others: Sequence[str]) -> float:
     """What proposing takes in a step beside its draft passes, in seconds: the median of runs."""
     found = []
     for name in others:
-        run, draft = gallery.trace(name), timed(name).get("draft")
-        if draft is not None:
-            work = work_of(run)
-            passes = sum(one.draft_passes * draft.of(one.draft_rows) for one in work)
-            taken = sum(step.seconds.draft - step.seconds.draft_sampling for step in run.steps)
-            found.append((taken - passes) / drafted(run))
+        draft, steps = timed(name).get("draft"), drafted(gallery.trace(name))
+        if draft is not None and steps:
+            beside = 0.0
+            for step, work in steps:
+                one_pass = Measured(draft).of(work.draft_rows, work.context, 1)
+                taken = step.seconds.draft - step.seconds.draft_sampling
+                beside += taken - work.draft_passes * one_pass
+            found.append(beside / len(steps))
     return max(0.0, median(found)) if found else 0.0
 
 
 def _alike(name: str, other: str) -> bool:
     """Whether a pass of the one costs what it costs in the other."""
     run, beside = gallery.trace(name), gallery.trace(other)
-    same = (run.target, run.environment.processor) == (beside.target, beside.environment.processor)
-    return same and bool(run.sampling["temperature"]) == bool(beside.sampling["temperature"])
+    return (run.target, run.environment.processor) == (beside.target, beside.environment.processor)
 
 
 def costs(name: str) -> tuple[PassCosts, PassCosts | None, float] | None:
     """Of the passes of target and draft, and the seconds of proposing beside them; None where no
-    run beside tells what drafting takes."""
+    run beside tells that."""
     run = gallery.trace(name)
-    others = [one for one in recorded() if one != name]
+    others = [one for one in recorded() if one != name and _alike(name, one)]
+    steps = drafted(run)
     if beside := timed(name):
         target, draft = beside["target"], beside.get("draft")
-        more = proposing(others) * drafted(run)
+        more = proposing(others) * len(steps)
+    elif others:
+        target, draft, more = _fitted(name, others)
     else:
-        target, draft, more = _fitted(name, [one for one in others if _alike(name, one)])
+        return None
     if skipping(run):
         draft, more = target.part(machines.kept_share(run)), 0.0
-    return None if drafted(run) and draft is None else (target, draft, more)
+    return None if steps and draft is None else (target, draft, more)
 
 
 def _fitted(name: str, others: Sequence[str]) -> tuple[PassCosts, PassCosts | None, float]:
     run, plain = gallery.trace(name), gallery.baseline(name)
     assert plain is not None
-    drafting = drafting_costs(run, others) if drafted(run) else None
+    target, steps = target_costs(others, plain), drafted(run)
+    drafting = drafting_costs(run, others) if steps else None
     if drafting is None:
-        return target_costs(others, plain), None, 0.0
-    proposed = sum(len(step.tree) - 1 for step in run.steps)
-    return target_costs(others, plain), drafting.passes(pace(plain)), drafting.token * proposed
+        return target, None, 0.0
+    proposed = sum(len(step.tree) - 1 for step, _ in steps)
+    return target, drafting.passes(pace(plain)), drafting.token * proposed
 
 
 def check(name: str) -> Checked | None:
@@ -223,12 +231,16 @@ def check(name: str) -> Checked | None:
         return None
     target, draft, beside = known
     priced = price(run, Measured(target), Measured(draft) if draft else None)
-    beside += sum(step.seconds.draft_sampling + step.seconds.verify_sampling for step in run.steps)
-    measured, modelled = metrics.decode_seconds(run), priced.decode_seconds + beside
-    speed = metrics.decode_seconds(plain) * len(run.tokens) / len(plain.tokens) / measured
-    return Checked(
-        name, measured, modelled, speed, priced.decode_speedup * priced.decode_seconds / modelled
-    )
+    modelled = priced.decode_seconds + beside + _drawing(run)
+    more = len(run.tokens) / len(plain.tokens)
+    modelled_plain = priced.plain_decode_seconds + _drawing(plain) * more
+    measured, measured_plain = metrics.decode_seconds(run), metrics.decode_seconds(plain) * more
+    return Checked(name, measured, modelled, measured_plain / measured, modelled_plain / modelled)
+
+
+def _drawing(run: Trace) -> float:
+    """Seconds of drawing at random."""
+    return sum(step.seconds.draft_sampling + step.seconds.verify_sampling for step in run.steps)
 
 
 def runs() -> list[str]:
@@ -241,14 +253,19 @@ def runs() -> list[str]:
     found = [one for one in checked if one is not None]
     for one in found:
         lines.append(
-            f"| {one.name} | {one.measured:.2f} s | {one.modelled:.2f} s | {one.error:+.0%} | "
+            f"| {one.name} | {one.measured:.2f} s | {one.modelled:.2f} s | {one.error:+.1%} | "
             f"{one.speedup:.2f} | {one.modelled_speedup:.2f} |"
         )
-    near = sum(abs(one.error) <= GOAL for one in found)
-    middle = median(abs(one.error) for one in found)
-    lines += ["", f"{near} of {len(found)} within {GOAL:.0%}; the median error is {middle:.1%}."]
+    for what, some in (
+        ("whose passes were timed", [one for one in found if timed(one.name)]),
+        ("whose costs are fitted", [one for one in found if not timed(one.name)]),
+    ):
+        near = sum(abs(one.error) <= GOAL for one in some)
+        middle = median(abs(one.error) for one in some)
+        lines += ["", f"Of the runs {what}, {near} of {len(some)} are within {GOAL:.0%}; "]
+        lines[-1] += f"the median error is {middle:.1%}."
     if missing := len(checked) - len(found):
-        lines[-1] += f" {missing} cannot be checked: what drafting costs is not known."
+        lines += ["", f"{missing} cannot be checked: what drafting costs is not known."]
     return lines
 
 

@@ -23,7 +23,7 @@ from typing import Any
 
 from ouroboros_core import methods
 from ouroboros_core.adaptive.cost_model import PassCosts
-from ouroboros_core.adaptive.profiler import behind, in_turn, level_of, pass_of, pass_seconds
+from ouroboros_core.adaptive.profiler import in_turn, level_of, pass_of, pass_seconds
 from ouroboros_core.benchmark import protocol
 from ouroboros_core.benchmark.protocol import Round, Speedup
 from ouroboros_core.decoding import metrics, what_if
@@ -108,20 +108,17 @@ def record(pair: Pair, gallery: Facts, facts: Facts) -> Trace:
 
 def costs_beside(pair: Pair, trace: Trace) -> dict[str, PassCosts]:
     """What passes take in the minute of a run, by `target` and `draft`: median seconds over as many
-    rows as it had, behind a context as long as in its middle. They are timed apart from it, those
-    that draft behind a pass of the target."""
+    rows as it had, behind a context as long as in its middle. They are timed apart from it."""
     work = what_if.work_of(trace)
     length = round(median(one.context for one in work))
     rows = {1, *(round(one.rows) for one in work if one.rows)}
     found = {"target": _timed(rows, lambda count: pass_of(pair.target, count, length))}
     drafting = [one.draft_rows for one in work if one.draft_passes]
     if drafting and not what_if.skipping(trace):
-        first, most = pass_of(pair.target, 1, length), math.ceil(max(drafting))
-        level = _level_of(pair, trace)
-        found["draft"] = _timed(
-            {most, *(count for count in (1, 2, 4, 8, 16) if count < most)},
-            lambda count: behind(first, level(count, length)),
-        )
+        most, level = math.ceil(max(drafting)), _level_of(pair, trace)
+        counts = {most, *(count for count in (1, 2, 4, 8, 16) if count < most)}
+        pass_of(pair.target, 1, length)()  # a head reads what the target made of the context
+        found["draft"] = _timed(counts, lambda count: level(count, length))
     return found
 
 
@@ -156,14 +153,15 @@ def repeats(pair: Pair, gallery: Facts, facts: Facts) -> tuple[list[Round], dict
         Generation(pair, _task(gallery, lane, WARM_UP_TOKENS)).run()
     rows: list[float] = []
     costs: list[dict[str, PassCosts]] = []
+    traces: dict[int, Trace] = {}
 
     def run(number: int, lane: int) -> Trace:
         if number == len(rows):
             rows.append(_calm(pair, min(rows, default=inf)))
-        trace = record(pair, gallery, lanes[lane])
-        if lane == METHOD:
-            costs.append(costs_beside(pair, trace))
-        return trace
+        traces[lane] = record(pair, gallery, lanes[lane])
+        if lane == protocol.order(len(lanes), number)[-1]:
+            costs.append(costs_beside(pair, traces[METHOD]))
+        return traces[lane]
 
     def steady(rounds: Sequence[Round]) -> list[Round]:
         return _steady(rounds, rows if greedy else [])

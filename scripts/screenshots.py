@@ -31,6 +31,8 @@ PICTURES = ((1440, 900, "light"), (1440, 900, "dark"), (390, 844, "light"))
 FRAME, FRAMES, COLOURS, LAST_MS = (1120, 700), 32, 256, 4000
 """The animated picture: size of a frame, how many there are, their colours, and how long the last
 one stays."""
+FEWEST, WIDE = 5, 12
+"""Accepted guesses of a step that is shown, and of one whose token is pointed at, at least."""
 EXACT = 96
 """Colours of the animated picture that are kept as they are."""
 MOST_BYTES = 3_000_000
@@ -45,11 +47,11 @@ TYPEFACE = """async () => {
 
 
 SUBJECTS = {
-    "watch": ("#token-view .ouro-text", 520),
-    "card": ("#token-view .ouro-aside", 400),
-    "race": ("#race-view .ouro-lanes", 640),
+    "watch": ("#token-view .ouro-text", 640),
+    "card": ("#token-view .ouro-card", 400),
+    "race": ("#race-view .ouro-lanes", 880),
     "learn": (".ouro-learn-run .ouro-text", 520),
-    "sweep": ("#chart-recorded", 600),
+    "sweep": ("#chart-recorded", 880),
     "results": ("#chart-speedups", 640),
 }
 """What of a picture the README shows small: where it begins, and how wide it is in pixels."""
@@ -97,8 +99,16 @@ def _crop(page: Any, subject: tuple[str, int], path: Path) -> None:
 
 
 def _watch(page: Any, shoot: Callable[..., None]) -> None:
+    """Late in the run, at the end of a step with guesses, and of the step of a token."""
+    trace = gallery.trace(RECORDED)
+    last = max(n for n, step in enumerate(trace.steps) if len(step.path) >= FEWEST)
+    reached = [0, *itertools.accumulate(len(step.tokens) for step in trace.steps)]
+    token = reached[next(n for n, step in enumerate(trace.steps) if len(step.path) > WIDE)] + 1
+    arrived = metrics.seconds_to_token(trace)
+    page.evaluate(SEEK, arrived[reached[last]])
     shoot("watch")
-    page.locator("#token-view .ouro-token").nth(40).click()
+    page.evaluate(SEEK, arrived[token])
+    page.locator("#token-view .ouro-token").nth(token).click()
     shoot("card")
     page.keyboard.press("Escape")
 

@@ -46,7 +46,8 @@ def runs() -> dict[str, dict[str, Any]]:
 
 @cache
 def _measured() -> dict[str, Any]:
-    """By run: the speedups of all repeats, and what the plain run beside the median one took."""
+    """By run: the speedups of all repeats, and what plain decoding and passes took beside the median
+    one."""
     found: dict[str, Any] = _read("measured.json")
     return found
 
@@ -73,7 +74,7 @@ def _plain(name: str) -> str | None:
 
 @cache
 def baseline(name: str) -> Trace | None:
-    """The plain run that was made just before this one; None for a plain run. Its text is that of
+    """The plain run that was made just before or after this one; None for a plain run. Its text is that of
     the prompt's own plain run, its seconds are its own."""
     plain = _plain(name)
     if plain is None or plain == name:
@@ -90,8 +91,8 @@ def baseline(name: str) -> Trace | None:
 @cache
 def paced(name: str) -> Trace:
     """A recorded run in the seconds of its prompt's plain run, to stand beside other runs of that
-    prompt: the machine was not always equally fast, and the plain run that was made just before
-    each tells by how much."""
+    prompt: the machine was not always equally fast, and the plain run that was made beside each
+    tells by how much."""
     run, beside = trace(name), baseline(name)
     if beside is None:
         return run

@@ -252,7 +252,7 @@ def by_gamma(bars: Sequence[Bar]) -> dict[str, Any]:
     lengths, mine = sorted(known), [known[length] for length in sorted(known)]
     figure = go.Figure()
     figure.add_scatter(
-        x=lengths,
+        x=[str(length) for length in lengths],
         y=[round(bar.speedup, 3) for bar in mine],
         mode="lines+markers+text",
         text=[f"{bar.speedup:.2f}×" for bar in mine],
@@ -272,7 +272,7 @@ def by_gamma(bars: Sequence[Bar]) -> dict[str, Any]:
     figure.add_hline(y=1, line={"color": PLAIN, "dash": "dot", "width": 1.5})
     shape = layout("draft length (gamma)", "speedup over plain decoding", showlegend=False)
     figure.update_layout({**shape, "hovermode": "closest"})
-    figure.update_xaxes(tickvals=lengths)
+    figure.update_xaxes(type="category")
     return plain(figure)
 
 

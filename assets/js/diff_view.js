@@ -42,7 +42,7 @@ export function mount(element, props, watch) {
       Math.min(1, Math.abs(segment.saved) / segment.tokens) * 100 + "%",
     );
     node.append(
-      make("sup", "", Math.abs(segment.saved) + (segment.saved > 0 ? " saved" : " lost")),
+      make("small", "", Math.abs(segment.saved) + (segment.saved > 0 ? " saved" : " lost")),
     );
     return node;
   }

@@ -196,12 +196,14 @@ def _at(
         (TARGET_ROWS, [pass_of(target, rows, length) for rows in TARGET_ROWS]),
         (
             DRAFT_ROWS if draft else (),
-            [behind(plain, pass_of(draft, rows, length)) for rows in DRAFT_ROWS] if draft else [],
+            [_behind(plain, pass_of(draft, rows, length)) for rows in DRAFT_ROWS] if draft else [],
         ),
         *(
             (
                 HEAD_ROWS if head else (),
-                [behind(plain, level_of(head, rows, length)) for rows in HEAD_ROWS] if head else [],
+                [_behind(plain, level_of(head, rows, length)) for rows in HEAD_ROWS]
+                if head
+                else [],
             )
             for head in trained
         ),
@@ -220,7 +222,7 @@ def _at(
     return result, spread
 
 
-def behind(first: Callable[[], float], timed: Callable[[], float]) -> Callable[[], float]:
+def _behind(first: Callable[[], float], timed: Callable[[], float]) -> Callable[[], float]:
     """What is timed right after something else: a draft follows a pass of the target, which has
     driven its weights out of the processor's caches."""
 

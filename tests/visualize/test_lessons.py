@@ -250,7 +250,7 @@ def test_a_recorded_run_opens_and_two_runs_are_compared(page: Any) -> None:
         "n => [...n.children].map(s => s.firstChild.textContent).join('')"
     )
     assert text == fast.text
-    saved_steps = page.locator(".ouro-segment sup").all_inner_texts()
+    saved_steps = page.locator(".ouro-segment small").all_inner_texts()
     counts = [(int(count), what) for count, what in (said.split() for said in saved_steps)]
     balance = sum(count if what == "saved" else -count for count, what in counts)
     assert balance == len(plain.steps) - len(fast.steps)

@@ -217,7 +217,7 @@ def test_a_recorded_sweep_has_the_benchmarks_own_numbers(tmp_path: Path) -> None
     bars = Benchmark.read(tmp_path / "sweep.json").bars(Over.PLAIN)
     line = result_figures.by_gamma(bars)["data"][0]
     published = methods.get("speculative").published["gamma"]
-    assert list(line["x"]) == [1, published, 8]
+    assert list(line["x"]) == ["1", str(published), "8"]
     names = ("gamma=1", "published", "gamma=8")
     assert list(line["y"]) == pytest.approx([told[f"speculative[{n}]"] for n in names], abs=1e-3)
 

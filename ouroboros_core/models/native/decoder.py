@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import sys
 from collections.abc import Mapping, Sequence
 from ctypes import POINTER, byref, c_float, c_int, c_int64, c_uint8, c_void_p
 from functools import cache
@@ -102,6 +103,10 @@ def _team(openmp: ctypes.CDLL | None, count: int) -> _Threads:
 
 def exact(weight: torch.Tensor) -> bool:
     """Whether bfloat16 holds a weight without loss."""
+    if weight.dtype == torch.float32 and sys.byteorder == "little":
+        # It keeps the upper half of the bits; looking at the lower one takes a quarter of the time.
+        halves = weight.detach().contiguous().view(torch.int16).view(-1, 2)
+        return not halves[:, 0].any()
     return weight.dtype == torch.bfloat16 or torch.equal(weight.bfloat16().to(weight.dtype), weight)
 
 

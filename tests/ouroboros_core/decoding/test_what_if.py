@@ -168,12 +168,31 @@ def test_this_cpu_is_what_the_recorded_runs_say() -> None:
 
 
 def test_recorded_runs_are_reproduced_within_a_tenth() -> None:
-    """By what passes cost in their minute, which was timed apart from them."""
+    """By what passes cost in their minute, which was timed apart from them or fitted to others."""
     found = {name: check_prices.check(name) for name in check_prices.recorded()}
     errors = {name: abs(one.error) for name, one in found.items() if one is not None}
     assert errors.keys() == found.keys()
     assert {name for name, error in errors.items() if error > check_prices.GOAL} == set()
     assert sum(1 for name in found if check_prices.timed(name)) >= 25
+
+
+@pytest.mark.parametrize("name", ["fibonacci-speculative", "sampled-match", "java-ouroboros"])
+def test_a_recorded_run_is_not_priced_with_its_own_passes(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ten times as slow, it has the same price."""
+    known, run = check_prices.check(name), gallery.trace(name)
+    slow = (
+        replace(step, seconds=replace(seconds, verify=9 + seconds.verify, draft=9 + seconds.draft))
+        for step, seconds in ((step, step.seconds) for step in run.steps)
+    )
+    slower, trace = replace(run, steps=tuple(slow)), gallery.trace
+    monkeypatch.setattr(gallery, "trace", lambda one: slower if one == name else trace(one))
+    found = check_prices.check(name)
+    assert known is not None
+    assert found is not None
+    assert found.modelled == pytest.approx(known.modelled)
+    assert found.measured > 10 * known.measured
 
 
 @pytest.mark.parametrize(

@@ -210,6 +210,18 @@ def test_weights_that_bfloat16_cannot_hold_are_left_to_torch() -> None:
     assert engines(made("llama", torch.float64)) == ["compact", "transformers"]
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.float64])
+def test_bfloat16_holds_a_weight_that_comes_back_from_it_the_same(dtype: torch.dtype) -> None:
+    weight = torch.randn(6, 10).bfloat16().to(dtype)
+    assert native.exact(weight)
+    assert native.exact(weight.t())
+    more = torch.nextafter(weight[3, 4], torch.tensor(torch.inf, dtype=dtype))
+    other = weight.clone()
+    other[3, 4] = more
+    assert not native.exact(other)
+    assert not native.exact(other.t())
+
+
 @pytest.mark.parametrize("broken", ["wrong", "rows change one another"])
 def test_a_pass_that_computes_something_else_is_not_used(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, broken: str
