@@ -103,11 +103,12 @@ def _watch(page: Any, shoot: Callable[..., None]) -> None:
     trace = gallery.trace(RECORDED)
     last = max(n for n, step in enumerate(trace.steps) if len(step.path) >= FEWEST)
     reached = [0, *itertools.accumulate(len(step.tokens) for step in trace.steps)]
-    token = reached[next(n for n, step in enumerate(trace.steps) if len(step.path) > WIDE)] + 1
+    step = next(n for n, step in enumerate(trace.steps) if len(step.path) > WIDE)
+    token = reached[step] + WIDE - 1
     arrived = metrics.seconds_to_token(trace)
-    page.evaluate(SEEK, arrived[reached[last]])
+    page.evaluate(SEEK, arrived[reached[last]] + 1e-3)
     shoot("watch")
-    page.evaluate(SEEK, arrived[token])
+    page.evaluate(SEEK, arrived[token] + 1e-3)
     page.locator("#token-view .ouro-token").nth(token).click()
     shoot("card")
     page.keyboard.press("Escape")
