@@ -21,11 +21,9 @@ looking up, learning, drawing at random - is copied from the run.
 from __future__ import annotations
 
 import argparse
-import json
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from itertools import accumulate
 from statistics import median
 from typing import Any
@@ -45,7 +43,6 @@ from ouroboros_core.decoding.what_if import (
     skipping,
     work_of,
 )
-from ouroboros_core.locations import assets
 from visualize import gallery
 
 FEWEST = 3
@@ -153,15 +150,10 @@ def _least_squares(table: Any, wanted: Any) -> list[float]:
     return factors
 
 
-@cache
-def _measured() -> Any:
-    return json.loads((assets() / "traces" / "measured.json").read_text())
-
-
 def timed(name: str) -> dict[str, PassCosts]:
     """What passes of `target` and `draft` took in the minute of a run, timed apart from it; empty
     for a run that was recorded before that was done."""
-    kept = _measured().get(name, {}).get("costs", {})
+    kept = gallery.measured().get(name, {}).get("costs", {})
     return {
         model: PassCosts(tuple(rows), tuple(seconds)) for model, (rows, seconds) in kept.items()
     }

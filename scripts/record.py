@@ -11,12 +11,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import astuple, replace
 from functools import cache, partial
-from math import inf
+from math import ceil, inf
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -115,7 +114,7 @@ def costs_beside(pair: Pair, trace: Trace) -> dict[str, PassCosts]:
     found = {"target": _timed(rows, lambda count: pass_of(pair.target, count, length))}
     drafting = [one.draft_rows for one in work if one.draft_passes]
     if drafting and not what_if.skipping(trace):
-        most, level = math.ceil(max(drafting)), _level_of(pair, trace)
+        most, level = ceil(max(drafting)), _level_of(pair, trace)
         counts = {most, *(count for count in (1, 2, 4, 8, 16) if count < most)}
         pass_of(pair.target, 1, length)()  # a head reads what the target made of the context
         found["draft"] = _timed(counts, lambda count: level(count, length))

@@ -45,9 +45,9 @@ def runs() -> dict[str, dict[str, Any]]:
 
 
 @cache
-def _measured() -> dict[str, Any]:
-    """By run: the speedups of all repeats, and what plain decoding and passes took beside the median
-    one."""
+def measured() -> dict[str, Any]:
+    """By run: the speedups of all repeats, and what plain decoding and passes took beside the
+    median one."""
     found: dict[str, Any] = _read("measured.json")
     return found
 
@@ -74,12 +74,12 @@ def _plain(name: str) -> str | None:
 
 @cache
 def baseline(name: str) -> Trace | None:
-    """The plain run that was made just before or after this one; None for a plain run. Its text is that of
-    the prompt's own plain run, its seconds are its own."""
+    """The plain run of the same round; None for a plain run. Its text is that of the prompt's own
+    plain run, its seconds are its own."""
     plain = _plain(name)
     if plain is None or plain == name:
         return None
-    found, taken = trace(plain), _measured().get(name, {}).get("plain")
+    found, taken = trace(plain), measured().get(name, {}).get("plain")
     if taken is None:
         return found
     steps = zip(found.steps, taken, strict=True)
@@ -106,7 +106,7 @@ def paced(name: str) -> Trace:
 def speedups(name: str) -> Sequence[float]:
     """The speedups of all repeats of a run, the least first; its trace is that of the median. Empty
     for a plain run."""
-    return tuple(sorted(_measured().get(name, {}).get("speedups", ())))
+    return tuple(sorted(measured().get(name, {}).get("speedups", ())))
 
 
 def speedup(name: str) -> Speedup | None:
