@@ -2,9 +2,9 @@
 
     python -m scripts.check_prices --runs      # every recorded run, with the costs of its minute
     python -m scripts.check_prices --papers    # speedups published for known GPUs and models
-    python -m scripts.check_prices --fit       # bandwidth and FLOPS of this CPU, for machines.json
+    python -m scripts.check_prices --fit       # bandwidth and FLOPS of the recording CPUs
 
-What passes cost was timed right after each run, apart from it (`scripts.record`). What proposing
+What passes cost was timed right beside each run, apart from it (`scripts.record`). What proposing
 takes in a step beside its draft passes is estimated from the other runs: the median.
 
 Some runs were recorded before passes were timed. Their costs are fitted to the other runs of the
@@ -23,7 +23,7 @@ from __future__ import annotations
 import argparse
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import accumulate
 from statistics import median
 from typing import Any
@@ -35,14 +35,13 @@ from ouroboros_core.decoding import machines, metrics
 from ouroboros_core.decoding.trace import Step, Trace
 from ouroboros_core.decoding.what_if import (
     Measured,
-    ModelSize,
-    Roofline,
     Work,
     price,
-    price_work,
     skipping,
     work_of,
 )
+from ouroboros_core.errors import InvalidInput
+from scripts import published_prices
 from visualize import gallery
 
 FEWEST = 3
@@ -59,11 +58,19 @@ class Checked:
     modelled: float
     speedup: float
     modelled_speedup: float
+    by_sheet: float | None = None
+    """Seconds by the roofline model with the two numbers that are fitted to its processor, see
+    `FITTED`; None where a model's shape is not known."""
 
     @property
     def error(self) -> float:
         """Of the seconds: modelled / measured - 1."""
         return self.modelled / self.measured - 1
+
+    @property
+    def sheet_error(self) -> float | None:
+        """The same of `by_sheet`."""
+        return None if self.by_sheet is None else self.by_sheet / self.measured - 1
 
 
 def recorded() -> list[str]:
@@ -227,7 +234,19 @@ def check(name: str) -> Checked | None:
     more = len(run.tokens) / len(plain.tokens)
     modelled_plain = priced.plain_decode_seconds + _drawing(plain) * more
     measured, measured_plain = metrics.decode_seconds(run), metrics.decode_seconds(plain) * more
-    return Checked(name, measured, modelled, measured_plain / measured, modelled_plain / modelled)
+    speedups = measured_plain / measured, modelled_plain / modelled
+    return Checked(name, measured, modelled, *speedups, by_sheet(run))
+
+
+def by_sheet(run: Trace) -> float | None:
+    """Seconds of a run's steps on the machine that is fitted to its processor, with its own
+    models."""
+    ids = [one for one, (processor, _) in FITTED.items() if processor in run.environment.processor]
+    try:
+        quoted = machines.quote(run, machines.machine(ids[0]), machines.OWN) if ids else None
+    except InvalidInput:
+        return None
+    return quoted.priced.decode_seconds if quoted else None
 
 
 def _drawing(run: Trace) -> float:
@@ -238,15 +257,16 @@ def _drawing(run: Trace) -> float:
 def runs() -> list[str]:
     """The table of all recorded runs, in Markdown."""
     lines = [
-        "| recorded run | measured | modelled | error | measured speedup | modelled speedup |",
-        "|---|---:|---:|---:|---:|---:|",
+        "| recorded run | measured | modelled | error | measured speedup | modelled speedup | "
+        "error by bandwidth and FLOPS alone |",
+        "|---|---:|---:|---:|---:|---:|---:|",
     ]
     checked = [check(name) for name in recorded()]
     found = [one for one in checked if one is not None]
     for one in found:
         lines.append(
             f"| {one.name} | {one.measured:.2f} s | {one.modelled:.2f} s | {one.error:+.1%} | "
-            f"{one.speedup:.2f} | {one.modelled_speedup:.2f} |"
+            f"{one.speedup:.2f} | {one.modelled_speedup:.2f} | {_percent(one.sheet_error)} |"
         )
     for what, some in (
         ("whose passes were timed", [one for one in found if timed(one.name)]),
@@ -256,168 +276,41 @@ def runs() -> list[str]:
         middle = median(abs(one.error) for one in some)
         lines += ["", f"Of the runs {what}, {near} of {len(some)} are within {GOAL:.0%}; "]
         lines[-1] += f"the median error is {middle:.1%}."
+    off = [abs(one.sheet_error) for one in found if one.sheet_error is not None]
+    lines += ["", "By bandwidth and FLOPS of their processor alone the median error is "]
+    lines[-1] += f"{median(off):.0%}."
     if missing := len(checked) - len(found):
         lines += ["", f"{missing} cannot be checked: what drafting costs is not known."]
     return lines
 
 
+def _percent(value: float | None) -> str:
+    return "–" if value is None else f"{value:+.0%}"
+
+
+FITTED = {"epyc": ("EPYC", "qwen2.5-1.5b"), "xeon": ("Xeon", "smollm2-135m")}
+"""Machines whose numbers are fitted to recorded runs: what is in the processor's name, and the
+target."""
+
+
 def fit() -> list[str]:
-    """Bandwidth from passes over one row, FLOPS from the widest ones, of the larger model."""
-    size = machines.model("qwen2.5-1.5b")
-    found: defaultdict[int, list[float]] = defaultdict(list)
-    for name in recorded():
-        run, plain = gallery.trace(name), gallery.baseline(name)
-        if machines.known_as(run.target) == "qwen2.5-1.5b" and plain is not None:
-            for step in (*run.steps, *plain.steps):
-                found[step.width].append(_verifying(step))
-    wide = [2 * size.parameters * rows / median(found[rows]) for rows in found if rows >= 12]
-    return [
-        f"bandwidth {size.weight_bytes / median(found[1]):.3g} bytes/s",
-        f"FLOPS {median(wide):.3g}/s over passes of 12 rows and more",
-    ]
-
-
-EAGER = 0.98e-3
-"""Fixed seconds of a layer where Python launches every kernel: gpt-fast's authors report 25.5
-tokens/s for Llama-7B before they compile it (pytorch.org/blog/accelerating-generative-ai-2), 39.2
-ms a pass, of which reading its weights takes 7.8; the rest by 32 layers."""
-TEXT = 500
-"""Tokens of the context in which a paper's steps are priced."""
-BENCH = "Spec-Bench"
-T5 = ModelSize("T5-XXL decoder", 24 * 226.5e6 + 131.6e6, 24, 64, 64, 131.6e6)
-T5_SMALL = ModelSize("T5-small decoder", 8 * 2.75e6 + 16.4e6, 8, 6, 64, 16.4e6)
-"""Of an encoder-decoder model a pass uses the decoder alone; T5 v1.1's configurations."""
-SHAPES = {
-    "EAGLE-2": (60, 6, 10),
-    "EAGLE": (26, 5, 5),
-    "speculative": (6, 5, 1),
-    "prompt lookup": (11, 0, 1),
-    "Medusa-1": (64, 1, 1),
-    "REST": (64, 0, 1),
-    "lookahead": (57, 0, 1),
-}
-"""Rows of the target's pass, draft passes and rows of each, by the settings that Spec-Bench runs
-the methods with; of `speculative` five drafted tokens are taken."""
-REPORTED = {
-    ("rtx-3090", "vicuna-7b"): {
-        "EAGLE-2": (4.36, 2.25),
-        "EAGLE": (3.57, 2.16),
-        "speculative": (2.29, 1.83),
-        "prompt lookup": (1.74, 1.55),
-        "Medusa-1": (2.32, 1.44),
-        "REST": (1.63, 1.32),
-        "lookahead": (1.65, 1.08),
-    },
-    ("a100", "vicuna-7b"): {
-        "EAGLE": (3.61, 2.29),
-        "speculative": (2.28, 1.49),
-        "prompt lookup": (1.73, 1.59),
-        "Medusa-1": (2.32, 1.78),
-        "REST": (1.82, 1.48),
-        "lookahead": (1.66, 1.27),
-    },
-    ("a100", "vicuna-13b"): {
-        "EAGLE": (3.64, 2.34),
-        "speculative": (2.18, 1.49),
-        "prompt lookup": (1.68, 1.48),
-        "Medusa-1": (2.39, 1.75),
-        "REST": (1.82, 1.38),
-        "lookahead": (1.63, 1.22),
-    },
-    ("a100", "vicuna-33b"): {
-        "EAGLE": (3.39, 2.47),
-        "speculative": (2.01, 1.61),
-        "prompt lookup": (1.55, 1.42),
-        "Medusa-1": (2.33, 1.79),
-        "REST": (1.80, 1.48),
-        "lookahead": (1.61, 1.24),
-    },
-}
-"""Mean accepted tokens, which count the target's own, and overall speedup, by machine and model:
-Spec-Bench's leaderboard (github.com/hemingkx/Spec-Bench, Leaderboard.md)."""
-LEVIATHAN = ((7, 0.75, 3.4), (7, 0.62, 2.6), (5, 0.65, 3.1), (5, 0.53, 2.3))
-"""Draft length, acceptance rate and speedup of T5-XXL with T5-small on a TPU v4 (Leviathan et al.,
-arXiv 2211.17192, table 2): translation at temperatures 0 and 1, then summaries at both."""
-
-
-@dataclass(frozen=True)
-class Reported:
-    """A published speedup, and what it was measured with."""
-
-    method: str
-    machine: str
-    target: ModelSize
-    draft: ModelSize | None
-    shape: tuple[int, int, int]
-    tokens: float
-    speedup: float
-    source: str
-
-    def modelled(self, layer_seconds: float) -> float:
-        """Speedup over plain decoding, prefill left out, at a fixed cost of each layer."""
-        machine = replace(machines.machine(self.machine), layer_seconds=layer_seconds)
-        rows, passes, draft_rows = self.shape
-        work = [Work(rows, self.tokens, TEXT, passes, draft_rows)]
-        # Many equal steps, so that the tokens that they emit are a whole number.
-        draft = Roofline(machine, self.draft) if self.draft else None
-        return price_work(work * 100, TEXT, Roofline(machine, self.target), draft).decode_speedup
-
-
-def drafter(method: str, target: ModelSize) -> ModelSize | None:
-    """What drafts, in Spec-Bench."""
-    if method.startswith("EAGLE"):
-        return target.head
-    if method == "Medusa-1":
-        hidden = target.output_parameters / 32000
-        heads = 4 * (hidden**2 + target.output_parameters)
-        return replace(target, name="four heads", parameters=heads, layers=1)
-    return machines.model("vicuna-68m") if method == "speculative" else None
-
-
-def reported() -> list[Reported]:
-    """All published speedups that come with tokens per step, a machine and a model."""
-    found = [
-        Reported(
-            method,
-            machine,
-            machines.model(model),
-            drafter(method, machines.model(model)),
-            SHAPES[method],
-            *numbers,
-            BENCH,
-        )
-        for (machine, model), rows in REPORTED.items()
-        for method, numbers in rows.items()
-    ]
-    for gamma, alpha, speedup in LEVIATHAN:
-        tokens = metrics.expected_tokens(alpha, gamma)
-        shape = (gamma + 1, gamma, 1)
-        source = "Leviathan et al."
-        row = Reported("speculative", "tpu-v4", T5, T5_SMALL, shape, tokens, speedup, source)
-        found.append(row)
-    return found
-
-
-def papers() -> list[str]:
-    """The table of published speedups, in Markdown."""
-    lines = [
-        "| method | model | machine | source | tokens a step | published | modelled, compiled | "
-        "modelled, eager |",
-        "|---|---|---|---|---:|---:|---:|---:|",
-    ]
-    ratios = []
-    for row in reported():
-        machine = machines.machine(row.machine)
-        compiled = row.modelled(machine.layer_seconds)
-        ratios.append(compiled / row.speedup)
-        eager = "–" if row.machine == "tpu-v4" else f"{row.modelled(EAGER):.2f}"
+    """Bandwidth from passes over one row, FLOPS from the widest ones."""
+    lines = []
+    for machine, (processor, target) in FITTED.items():
+        size = machines.model(target)
+        found: defaultdict[int, list[float]] = defaultdict(list)
+        for name in recorded():
+            run, plain = gallery.trace(name), gallery.baseline(name)
+            same = machines.known_as(run.target) == target
+            if same and processor in run.environment.processor and plain is not None:
+                for step in (*run.steps, *plain.steps):
+                    found[step.width].append(_verifying(step))
+        wide = [2 * size.parameters * rows / median(found[rows]) for rows in found if rows >= 12]
         lines.append(
-            f"| {row.method} | {row.target.name} | {machine.name} | {row.source} | "
-            f"{row.tokens:.2f} | {row.speedup:.2f} | {compiled:.2f} | {eager} |"
+            f"{machine}: bandwidth {size.weight_bytes / median(found[1]):.3g} bytes/s, "
+            f"FLOPS {median(wide):.3g}/s over passes of 12 rows and more"
         )
-    low, high = min(ratios), max(ratios)
-    told = f"{median(ratios):.2f} in the median, {low:.2f} to {high:.2f}"
-    return [*lines, "", f"Modelled, compiled / published: {told}."]
+    return lines
 
 
 def main() -> None:
@@ -425,7 +318,7 @@ def main() -> None:
     for name in ("runs", "papers", "fit"):
         parser.add_argument(f"--{name}", action="store_true")
     arguments = parser.parse_args()
-    for name, table in (("runs", runs), ("papers", papers), ("fit", fit)):
+    for name, table in (("runs", runs), ("papers", published_prices.papers), ("fit", fit)):
         if getattr(arguments, name):
             print("\n".join(table()))
 

@@ -28,7 +28,7 @@ from ouroboros_core.decoding.trace import adapter
 from ouroboros_core.locations import assets
 from ouroboros_core.methods.base import Guesser
 from ouroboros_core.training.record import agreement_of
-from scripts import check_prices, measured_tables, tree_picture
+from scripts import check_prices, measured_tables, published_prices, tree_picture
 from visualize import learn
 from visualize.palette import LOOKS
 from visualize.tabs.drafts import records
@@ -402,7 +402,7 @@ PARTS: dict[str, dict[str, Callable[[], str]]] = {
         "machines": machines_table,
         "models": models_table,
         "checked": lambda: "\n".join([*check_prices.runs(), ""]),
-        "papers": lambda: "\n".join([*check_prices.papers(), ""]),
+        "papers": lambda: "\n".join([*published_prices.papers(), ""]),
     },
 }
 """File -> its generated parts, but for the pages of the methods."""

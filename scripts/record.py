@@ -4,7 +4,10 @@ What is run is said in assets/traces/gallery.json. Without names all are recorde
 or are not what that file says; what is done is kept, so that an interrupted recording goes on.
 Plain decoding and the method run in turn, see `ouroboros_core.benchmark.protocol`. A run's file is
 its repeat with the median speedup, and assets/traces/measured.json keeps all speedups, what the
-plain run beside that repeat took, and what passes took when they were timed right after it.
+plain run beside that repeat took, and what passes took when they were timed around it.
+
+A repeat counts if the machine kept one pace in it, see `kept_pace`; that is decided by passes that
+are timed apart from the run, and before anything is priced.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from dataclasses import astuple, replace
 from functools import cache, partial
 from math import ceil, inf
 from pathlib import Path
-from statistics import median
+from statistics import mean, median
 from typing import Any
 
 from ouroboros_core import methods
@@ -43,12 +46,17 @@ REPEATS, ROUNDS = protocol.ROUNDS, 8
 """Repeats that count, and rounds at most: one on a busy machine does not count."""
 SLOWER = 1.15
 """If passes of plain decoding take this multiple of the least that a pass over one row takes, the
-machine was busy."""
+machine was busy; and it did not keep its pace if anything took more than this multiple of what is
+equal to it."""
 PROBES, PATIENCE, WAIT = 6, 12, 5.0
 """Passes of a look at the machine, looks at most, and seconds between them."""
 
-TIMED = 8
-"""Passes over each number of rows that are timed after a run; the median counts."""
+TIMED, DRAFT_TIMED = 8, 24
+"""Passes over each number of rows that are timed on either side of a round; the median counts. The
+draft's are short, so that a few say little."""
+
+Timed = dict[str, PassCosts]
+"""What passes take, by `target` and `draft`."""
 
 Facts = dict[str, Any]
 
@@ -105,25 +113,27 @@ def record(pair: Pair, gallery: Facts, facts: Facts) -> Trace:
     return replace(trace, target=named.get("target", trace.target), draft=draft or trace.draft)
 
 
-def costs_beside(pair: Pair, trace: Trace) -> dict[str, PassCosts]:
-    """What passes take in the minute of a run, by `target` and `draft`: median seconds over as many
-    rows as it had, behind a context as long as in its middle. They are timed apart from it."""
+def costs_beside(pair: Pair, trace: Trace) -> Timed:
+    """What passes take now: median seconds over as many rows as a run had, behind a context as long
+    as in its middle. They are timed apart from it."""
     work = what_if.work_of(trace)
     length = round(median(one.context for one in work))
     rows = {1, *(round(one.rows) for one in work if one.rows)}
-    found = {"target": _timed(rows, lambda count: pass_of(pair.target, count, length))}
+    found = {"target": _timed(rows, lambda count: pass_of(pair.target, count, length), TIMED)}
     drafting = [one.draft_rows for one in work if one.draft_passes]
     if drafting and not what_if.skipping(trace):
         most, level = ceil(max(drafting)), _level_of(pair, trace)
         counts = {most, *(count for count in (1, 2, 4, 8, 16) if count < most)}
         pass_of(pair.target, 1, length)()  # a head reads what the target made of the context
-        found["draft"] = _timed(counts, lambda count: level(count, length))
+        found["draft"] = _timed(counts, lambda count: level(count, length), DRAFT_TIMED)
     return found
 
 
-def _timed(rows: Collection[int], timed: Callable[[int], Callable[[], float]]) -> PassCosts:
+def _timed(
+    rows: Collection[int], timed: Callable[[int], Callable[[], float]], passes: int
+) -> PassCosts:
     counts = sorted(rows)
-    taken = in_turn([timed(count) for count in counts], TIMED, inf)
+    taken = in_turn([timed(count) for count in counts], passes, inf)
     return PassCosts(tuple(counts), tuple(round(median(one), 6) for one in taken))
 
 
@@ -139,31 +149,56 @@ def _level_of(pair: Pair, trace: Trace) -> Callable[[int, int], Callable[[], flo
 
 
 def plain_pass(one: Round) -> float:
-    """Seconds of a pass of plain decoding, the median."""
-    return median(step.seconds.verify for step in one.plain.steps)
+    """Seconds of a pass of plain decoding without the drawing of a token, the median."""
+    seconds = (step.seconds for step in one.plain.steps)
+    return median(taken.verify - taken.verify_sampling for taken in seconds)
 
 
-def repeats(pair: Pair, gallery: Facts, facts: Facts) -> tuple[list[Round], dict[str, PassCosts]]:
-    """Rounds that count, by speedup, and what passes cost after that in the middle; raises
+def kept_pace(one: Round, before: Timed, after: Timed) -> bool:
+    """Whether the machine had the same pace before a round, in its plain run, and after it: by
+    passes over one row, and by all passes of a model together."""
+    sides = before, after
+    equal = [[plain_pass(one), *(side["target"].of(1) for side in sides)]]
+    equal += [[sum(side[model].seconds) for side in sides] for model in before]
+    return all(max(taken) <= SLOWER * min(taken) for taken in equal)
+
+
+def between(before: Timed, after: Timed) -> Timed:
+    """What passes took in between: the mean."""
+    return {
+        model: PassCosts(
+            costs.rows,
+            tuple(
+                round(mean(pair), 6)
+                for pair in zip(costs.seconds, after[model].seconds, strict=True)
+            ),
+        )
+        for model, costs in before.items()
+    }
+
+
+def repeats(pair: Pair, gallery: Facts, facts: Facts) -> tuple[list[Round], Timed]:
+    """Rounds that count, by speedup, and what passes cost around that in the middle; raises
     RuntimeError if the machine stays busy, or if a text does not repeat."""
     lanes = {"prompt": facts["prompt"], "method": PLAIN}, facts
-    greedy = sampling_of(gallery, lanes[0]).temperature == 0
-    for lane in lanes:
-        Generation(pair, _task(gallery, lane, WARM_UP_TOKENS)).run()
-    rows: list[float] = []
-    costs: list[dict[str, PassCosts]] = []
-    traces: dict[int, Trace] = {}
+    Generation(pair, _task(gallery, lanes[0], WARM_UP_TOKENS)).run()
+    known = record(pair, gallery, facts)
+    sides: list[tuple[Timed, Timed]] = []
+    before: Timed = {}
 
     def run(number: int, lane: int) -> Trace:
-        if number == len(rows):
-            rows.append(_calm(pair, min(rows, default=inf)))
-        traces[lane] = record(pair, gallery, lanes[lane])
-        if lane == protocol.order(len(lanes), number)[-1]:
-            costs.append(costs_beside(pair, traces[METHOD]))
-        return traces[lane]
+        nonlocal before
+        order = protocol.order(len(lanes), number)
+        if lane == order[0]:
+            _calm(pair, min((first["target"].of(1) for first, _ in sides), default=inf))
+            before = costs_beside(pair, known)
+        trace = record(pair, gallery, lanes[lane])
+        if lane == order[-1]:
+            sides.append((before, costs_beside(pair, known)))
+        return trace
 
     def steady(rounds: Sequence[Round]) -> list[Round]:
-        return _steady(rounds, rows if greedy else [])
+        return _steady(rounds, sides)
 
     measuring = protocol.measure(
         len(lanes), protocol.at_once(run), rounds=REPEATS, again=ROUNDS - REPEATS, steady=steady
@@ -171,8 +206,11 @@ def repeats(pair: Pair, gallery: Facts, facts: Facts) -> tuple[list[Round], dict
     found = protocol.last(measuring)
     if not found.enough:
         told = (f"{1e3 * plain_pass(one):.1f} ms a pass" for one in found.every)
-        least = f"one row takes {1e3 * min(rows):.1f} ms"
-        raise RuntimeError(f"the machine is busy: {least}, plain decoding {'; '.join(told)}")
+        around = ("/".join(f"{1e3 * side['target'].of(1):.1f}" for side in both) for both in sides)
+        raise RuntimeError(
+            f"the machine is busy: one row takes {', '.join(around)} ms before and after a round, "
+            f"plain decoding {'; '.join(told)}"
+        )
     for number, name in enumerate(("plain", "method's")):
         if len({trace.tokens for trace in found.traces(number)}) > 1:
             raise RuntimeError(f"the {name} texts of equal runs differ")
@@ -183,25 +221,29 @@ def repeats(pair: Pair, gallery: Facts, facts: Facts) -> tuple[list[Round], dict
     rounds = sorted(found.rounds, key=lambda one: one.speedup(METHOD))
     middle = rounds[len(rounds) // 2]
     number = next(n for n, one in enumerate(found.every) if one is middle)
-    return rounds, costs[number]
+    return rounds, between(*sides[number])
 
 
-def _calm(pair: Pair, least: float) -> float:
-    """Seconds of a pass over one row, once they are near the least that was seen; after a minute
-    whatever they are."""
+def _calm(pair: Pair, least: float) -> None:
+    """Returns once a pass over one row takes about the least that was seen; after a minute in any
+    case."""
     for _ in range(PATIENCE):
-        row = pass_seconds([(pair.target, 1)], PROBES)[0]
-        if row <= SLOWER * least:
+        if pass_seconds([(pair.target, 1)], PROBES)[0] <= SLOWER * least:
             break
         time.sleep(WAIT)
-    return row
 
 
-def _steady(rounds: Sequence[Round], rows: Sequence[float]) -> list[Round]:
-    """Those on an idle machine. rows: seconds of a pass over one row before each, without the
-    drawing of a token; empty where that takes time."""
-    least = min([*rows, *map(plain_pass, rounds)])
-    return [one for one in protocol.idle(rounds) if plain_pass(one) <= SLOWER * least]
+def _steady(rounds: Sequence[Round], sides: Sequence[tuple[Timed, Timed]]) -> list[Round]:
+    """Those on an idle machine that kept its pace. sides: what passes took before each and after
+    it."""
+    singles = (side["target"].of(1) for both in sides for side in both)
+    least = min([*singles, *map(plain_pass, rounds)])
+    idle = protocol.idle(rounds)
+    return [
+        one
+        for one, (before, after) in zip(rounds, sides, strict=True)
+        if one in idle and plain_pass(one) <= SLOWER * least and kept_pace(one, before, after)
+    ]
 
 
 def stale(gallery: Facts, name: str) -> bool:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
+from math import floor, log10
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import plotly.graph_objects as go
@@ -14,6 +15,7 @@ from ouroboros_core.decoding.trace import Trace
 from ouroboros_core.decoding.what_if import Machine, ModelSize, Roofline, Work, price_work
 from ouroboros_core.errors import InvalidInput
 from visualize.figures import PLAIN, layout, plain, words_only
+from visualize.numbers import adding_up
 from visualize.palette import LOOKS
 
 if TYPE_CHECKING:
@@ -36,6 +38,7 @@ MACHINE_NUMBERS = {
     "flops_share": ("share of the FLOPS reached", 1.0),
     "layer_seconds": ("µs per layer", 1e-6),
     "pass_seconds": ("µs per pass", 1e-6),
+    "host": ("work beside the passes, times as long", 1.0),
 }
 MODEL_NUMBERS = {
     "parameters": ("parameters of a pass, billions", 1e9),
@@ -44,6 +47,7 @@ MODEL_NUMBERS = {
     "layers": ("layers", 1.0),
     "kv_heads": ("KV heads", 1.0),
     "head_size": ("head size", 1.0),
+    "kv_number_bytes": ("bytes of a number in the KV cache", 1.0),
 }
 """Numbers that can be changed: label, and how much one of what is shown is."""
 
@@ -63,16 +67,7 @@ def choices() -> View:
             }
             for name, sheet in sheets.machines.items()
         ],
-        "models": [
-            {
-                "id": name,
-                "name": sheet.name,
-                "numbers": _shown(sheet.size, MODEL_NUMBERS),
-                "sources": dict.fromkeys(("parameters", "layers"), sheet.source[0]),
-                "draft": sheet.draft,
-            }
-            for name, sheet in sheets.models.items()
-        ],
+        "models": [{"id": name, "name": sheet.name} for name, sheet in sheets.models.items()],
         "labels": {
             "machine": {name: label for name, (label, _) in MACHINE_NUMBERS.items()},
             "model": {name: label for name, (label, _) in MODEL_NUMBERS.items()},
@@ -96,18 +91,20 @@ Edited = TypeVar("Edited", Machine, ModelSize)
 
 def _edited(one: Edited, asked: Any, numbers: Mapping[str, tuple[str, float]]) -> Edited:
     """With the numbers that a visitor has changed, which are as they are shown."""
-    if not isinstance(asked, dict) or not asked:
-        return one
-    known = {field.name for field in fields(one)}
+    return machines.edited(one, _scaled(asked, numbers))
+
+
+def _scaled(asked: Any, numbers: Mapping[str, tuple[str, float]]) -> dict[str, float]:
+    """What a visitor has changed, in the units of the core."""
     changed = {}
-    for name, value in asked.items():
-        if name not in numbers or name not in known:
+    for name, value in asked.items() if isinstance(asked, dict) else ():
+        if name not in numbers:
             raise InvalidInput(f"there is no number {str(name)[:40]!r} to change")
         label, unit = numbers[name]
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise InvalidInput(f"{label} of {one.name} must be a number, got {str(value)[:40]}")
+            raise InvalidInput(f"{label} must be a number, got {str(value)[:40]}")
         changed[name] = value * unit
-    return machines.edited(one, changed)
+    return changed
 
 
 def quoted(trace: Trace, asked: Mapping[str, Any]) -> Quoted:
@@ -121,9 +118,7 @@ def quoted(trace: Trace, asked: Mapping[str, Any]) -> Quoted:
     changed = numbers if isinstance(numbers, dict) else {}
     machine = machines.machine(str(asked.get("machine")))
     machine = _edited(machine, changed.get("machine"), MACHINE_NUMBERS)
-    target, draft = str(asked.get("target")), str(asked.get("draft"))
-    large, small = machines.sizes(trace, target, None if draft == USUAL else draft)
-    large = _edited(large, changed.get("target"), MODEL_NUMBERS)
+    large, small = _sizes(trace, asked, _scaled(changed.get("target"), MODEL_NUMBERS))
     small = _edited(small, changed.get("draft"), MODEL_NUMBERS) if small else None
     batch = asked.get("batch")
     if isinstance(batch, bool) or not isinstance(batch, int):
@@ -131,24 +126,64 @@ def quoted(trace: Trace, asked: Mapping[str, Any]) -> Quoted:
     return machines.quote_sizes(trace, machine, large, small, batch)
 
 
+def _sizes(
+    trace: Trace, asked: Mapping[str, Any], changed: Mapping[str, float] | None = None
+) -> tuple[ModelSize, ModelSize | None]:
+    """The target that is asked for, with what was changed, and what drafts for it in a run."""
+    target, draft = str(asked.get("target")), str(asked.get("draft"))
+    return machines.sizes(trace, target, None if draft == USUAL else draft, changed)
+
+
+def _models(trace: Trace, asked: Mapping[str, Any]) -> View:
+    """Both with the numbers that can be changed, as they are without a change of their own."""
+    large, small = _sizes(trace, asked)
+    numbers = asked.get("numbers")
+    if small and isinstance(numbers, dict):
+        small = _sizes(trace, asked, _scaled(numbers.get("target"), MODEL_NUMBERS))[1]
+    sources = {one.name: one.source[0] for one in machines.sheets().models.values()}
+    return {
+        what: {
+            "name": size.name,
+            "numbers": _shown(size, MODEL_NUMBERS),
+            "sources": dict.fromkeys(("parameters", "layers"), sources.get(size.name, "")),
+        }
+        for what, size in (("target", large), ("draft", small))
+        if size
+    }
+
+
 def view(trace: Trace, asked: Mapping[str, Any]) -> View:
     """What the page shows of a run elsewhere, or why there is nothing."""
+    models: View = {}
     try:
+        models = _models(trace, asked)
         found = quoted(trace, asked)
         every = [found.at(batch) for batch in BATCHES]
     except InvalidInput as error:
-        return {"problem": str(error)}
+        return {"problem": str(error), "models": models}
     run = found.priced
     return {
+        "models": models,
         "said": found.sentence,
         "notes": list(found.notes),
-        "rows": [
-            [part, machines.seconds(mine), machines.seconds(theirs)]
-            for part, (mine, theirs) in found.parts.items()
-        ],
+        "rows": _rows(found),
         "time": staircases(found),
         "batch": by_batch(found.trace.method, every, run.batch),
     }
+
+
+def _rows(found: Quoted) -> list[list[str]]:
+    """Each part's name and its seconds in the run and in plain decoding; a column has one unit, and
+    adds up as shown."""
+    *names, whole = found.parts
+    columns = []
+    for seconds in zip(*(found.parts[name] for name in names), strict=True):
+        short = sum(seconds) < 1
+        unit, scale = ("ms", 1000) if short else ("s", 1)
+        digits = max(0, 2 - floor(log10(scale * sum(seconds))))
+        parts, total = adding_up([scale * one for one in seconds], digits)
+        columns.append([f"{one:.{digits}f} {unit}" for one in (*parts, total)])
+    return [list(row) for row in zip([*names, whole], *columns, strict=True)]
 
 
 def staircases(found: Quoted) -> dict[str, Any]:

@@ -23,8 +23,6 @@ from visualize import views
 
 PLAIN = "autoregressive"
 EMBEDDED = "embedded"
-GRAM, REPEATED = 4, 0.2
-"""A text is about repetition where a larger share of its 4-grams stood in it before."""
 
 
 @cache
@@ -123,23 +121,16 @@ def spread(name: str) -> str:
 
 def first(method: str, prompt: str = "") -> str | None:
     """The recorded run to show for a method before anything was generated: one that answers
-    `prompt` where there is such a run, else the fastest that began cold, one about repetition only
-    where there is no other; None if there is none."""
+    `prompt` where there is such a run, else the fastest that began cold, one that only repeats its
+    prompt where there is no other; None if there is none."""
     found = [name for name, of in runs().items() if of["method"] == method and "after" not in of]
 
     def rank(name: str) -> tuple[bool, bool, float]:
-        run = trace(name)
-        readable = repeated(run) < REPEATED
-        return run.prompt.text == prompt, readable, facts(name).get("speedup", 0.0)
+        asked = trace(name).prompt.text == prompt
+        says_more = not plan()["prompts"][runs()[name]["prompt"]].get("repeats", False)
+        return asked, says_more, facts(name).get("speedup", 0.0)
 
     return max(found, key=rank, default=None)
-
-
-def repeated(run: Trace) -> float:
-    """Share of a text's 4-grams of tokens that stood in it before."""
-    tokens = run.tokens
-    grams = [tokens[n : n + GRAM] for n in range(len(tokens) - GRAM + 1)]
-    return 1 - len(set(grams)) / len(grams) if grams else 0.0
 
 
 def pair_of(name: str) -> dict[str, str]:

@@ -4,7 +4,7 @@ tables."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -90,14 +90,31 @@ def diagnosis(trace: Trace, baseline: Trace) -> list[str]:
 def parts(trace: Trace, baseline: Trace) -> tuple[float, float, float]:
     """What the draft, the target's pass and everything else cost in a step, in plain steps, rounded
     so that they add up to the rounded whole."""
-    count, plain = len(trace.steps), metrics.plain_step_seconds(baseline)
-    draft, verify = (
-        round(sum(getattr(step.seconds, name) for step in trace.steps) / count / plain, 2)
-        for name in ("draft", "verify")
+    plain = metrics.plain_step_seconds(baseline)
+    (draft, verify, rest), _ = adding_up([one / plain for one in _step_parts(trace)], 2)
+    return draft, verify, rest
+
+
+def _step_parts(trace: Trace) -> tuple[float, float, float]:
+    """Seconds of a step, the mean: the draft's, those of the target's pass, and all others."""
+    draft, verify, learn, host = (
+        sum(getattr(step.seconds, name) for step in trace.steps) / len(trace.steps)
+        for name in ("draft", "verify", "learn", "host")
     )
-    whole = round(metrics.decode_seconds(trace) / count / plain, 2)
-    verify = min(verify, whole - draft)
-    return draft, verify, abs(whole - draft - verify)
+    return draft, verify, learn + host
+
+
+def adding_up(parts: Sequence[float], digits: int) -> tuple[list[float], float]:
+    """Parts and their sum, rounded so that they add up as shown: what rounding leaves over goes to
+    the parts that lost most by it."""
+    whole, found = round(sum(parts), digits), [round(part, digits) for part in parts]
+    step = 10.0**-digits
+    over = round((whole - sum(found)) / step)
+    left = [round(part - shown, digits + 6) for part, shown in zip(parts, found, strict=True)]
+    lost = sorted(range(len(parts)), key=lambda n: (left[n], n), reverse=over > 0)
+    for n in lost[: abs(over)]:
+        found[n] = round(found[n] + (step if over > 0 else -step), digits)
+    return found, whole
 
 
 def busy_warning(sign: metrics.Sign, number: float) -> str:
@@ -108,16 +125,11 @@ def busy_warning(sign: metrics.Sign, number: float) -> str:
 
 def alone(trace: Trace) -> str:
     """What a step costs and yields where there is no plain run to compare it with."""
-    count = len(trace.steps)
-    names = ("draft", "verify", "learn", "host")
-    draft, verify, learn, host = (
-        1000 * sum(getattr(step.seconds, name) for step in trace.steps) / count for name in names
-    )
-    rest = learn + host
-    rows = sum(step.width for step in trace.steps) / count
+    rows = sum(step.width for step in trace.steps) / len(trace.steps)
+    (draft, verify, rest), whole = adding_up([1000 * one for one in _step_parts(trace)], 0)
     length = metrics.mean_acceptance_length(trace)
     return (
-        f"A step takes {draft + verify + rest:.0f} ms: {draft:.0f} for the draft, {verify:.0f} for "
+        f"A step takes {whole:.0f} ms: {draft:.0f} for the draft, {verify:.0f} for "
         f"the target's pass over {rows:.1f} tokens, {rest:.0f} for everything else. It yields "
         f"{length:.2f} tokens."
     )

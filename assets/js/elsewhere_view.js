@@ -18,7 +18,8 @@ export function mount(element, props, watch, trigger) {
   };
   const { machines, models, labels, chosen, batches } = props.choices;
   const numbers = { machine: {}, target: {}, draft: {} };
-  const state = { stale: true, seen: false, underWay: false, timer: 0 };
+  const boxes = { machine: make("span"), target: make("span"), draft: make("span") };
+  const state = { stale: true, seen: false, underWay: false, timer: 0, sizes: {} };
   const shown = document.getElementById("token-view");
   // What the browser has kept, or a link describes, is not the run that the server would price.
   const unknown = () => Boolean(shown.querySelector('.ouro-run[data-unsaved="true"]'));
@@ -36,9 +37,10 @@ export function mount(element, props, watch, trigger) {
     box.value = String(chosen[name]);
     box.addEventListener("change", () => {
       chosen[name] = name === "batch" ? Number(box.value) : box.value;
-      if (name in numbers) numbers[name] = {};
-      if (name === "target") numbers.draft = {};
-      spread();
+      const changed =
+        name === "target" ? ["target", "draft"] : [name].filter((one) => one in numbers);
+      for (const one of changed) numbers[one] = {};
+      spread(changed);
       again();
     });
     field.append(make("span", "", label), box);
@@ -47,21 +49,17 @@ export function mount(element, props, watch, trigger) {
 
   const named = ({ id, name }) => [id, name];
   const found = (list, id) => list.find((one) => one.id === id);
-  const drafting = () => {
-    const target = found(models, chosen.target);
-    return found(models, chosen.draft === "usual" ? target && target.draft : chosen.draft);
-  };
 
-  // The numbers of what is chosen; those of a run's own models are the server's to know.
-  function spread() {
-    const groups = [
-      ["machine", found(machines, chosen.machine), labels.machine],
-      ["target", found(models, chosen.target), labels.model],
-      ["draft", drafting(), labels.model],
-    ];
-    part("numbers").replaceChildren(
-      ...groups.filter(([, one]) => one).map(([name, one, names]) => group(name, one, names)),
-    );
+  // The numbers of what is chosen. Those of the models come with what the server says of a run,
+  // which knows what drafts in it.
+  function spread(names) {
+    for (const name of names) {
+      const machine = name === "machine" && found(machines, chosen.machine);
+      const one = machine || state.sizes[name];
+      const made = one ? group(name, one, machine ? labels.machine : labels.model) : make("span");
+      boxes[name].replaceWith(made);
+      boxes[name] = made;
+    }
   }
 
   function group(name, one, names) {
@@ -105,6 +103,7 @@ export function mount(element, props, watch, trigger) {
   function show() {
     const value = unknown() ? { problem: UNKNOWN } : props.value && JSON.parse(props.value);
     if (!value) return;
+    if (value.models && resized(value.models)) return again();
     root.dataset.problem = String(Boolean(value.problem));
     part("said").textContent = value.problem || value.said;
     part("notes").replaceChildren(...(value.notes || []).map((note) => make("li", "", note)));
@@ -117,6 +116,18 @@ export function mount(element, props, watch, trigger) {
       ...value.rows.map((cells) => row("td", cells)),
     );
     for (const [name, plot] of Object.entries(plots)) plot.show({ run: "", figure: value[name] });
+  }
+
+  // Takes the models of what drafts and checks; whether numbers of others were priced.
+  function resized(models) {
+    const names = ["target", "draft"].filter(
+      (name) => JSON.stringify(models[name]) !== JSON.stringify(state.sizes[name]),
+    );
+    const edited = names.some((name) => Object.keys(numbers[name]).length);
+    state.sizes = models;
+    for (const name of names) numbers[name] = {};
+    spread(names);
+    return edited;
   }
 
   function row(tag, cells) {
@@ -134,7 +145,8 @@ export function mount(element, props, watch, trigger) {
     "texts at once",
     batches.map((batch) => [batch, String(batch)]),
   );
-  spread();
+  part("numbers").append(...Object.values(boxes));
+  spread(["machine"]);
   new IntersectionObserver((seen) => {
     state.seen = seen[seen.length - 1].isIntersecting;
     ask();

@@ -17,7 +17,9 @@ from ouroboros_core.errors import InvalidInput
 if TYPE_CHECKING:
     from ouroboros_core.decoding.machines import Quoted
 
-NUMBERS = ("bandwidth", "flops", "layer_seconds", "pass_seconds")
+NUMBERS = ("bandwidth", "layer_seconds", "target.bytes_per_parameter", "draft.layers")
+"""Some of the numbers that can be set: of the machine, or behind `target.` or `draft.`; all of them
+are named in docs/what-if.md."""
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -45,7 +47,8 @@ def add(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=NUMBER",
-        help=f"another number of the machine: {', '.join(NUMBERS)}, ...; may be repeated",
+        help=f"another number of machine, target or draft: {', '.join(NUMBERS)}, ...; may be "
+        "repeated",
     )
     parser.add_argument("--json", action="store_true", help="as JSON")
 
@@ -54,13 +57,18 @@ def run(arguments: argparse.Namespace) -> None:
     from ouroboros_core.decoding import machines
 
     trace = read_trace(arguments.trace.read_bytes())
-    quoted = machines.quote(
-        trace,
-        machines.edited(machines.machine(arguments.machine), _numbers(arguments.set)),
-        arguments.target,
-        arguments.draft,
-        _batch(arguments.batch),
-    )
+    changed = _numbers(arguments.set)
+    machine = machines.edited(machines.machine(arguments.machine), changed["machine"])
+    target, draft = machines.sizes(trace, arguments.target, arguments.draft, changed["target"])
+    if draft is not None:
+        draft = machines.edited(draft, changed["draft"])
+    elif changed["draft"]:
+        raise InvalidInput(
+            "there is no draft to change: choose one with --draft"
+            if machines.drafting(trace)
+            else "nothing drafts in this run: leave out --set draft.…"
+        )
+    quoted = machines.quote_sizes(trace, machine, target, draft, _batch(arguments.batch))
     if arguments.json:
         print(json.dumps(_json(quoted), indent=1))
         return
@@ -74,16 +82,18 @@ def _batch(text: str) -> int:
         raise InvalidInput(f"--batch must be a whole number between 1 and 64, got {text}") from None
 
 
-def _numbers(texts: list[str]) -> dict[str, float]:
-    """Of `bandwidth=1e12`, ..."""
-    found = {}
+def _numbers(texts: list[str]) -> dict[str, dict[str, float]]:
+    """Of `bandwidth=1e12`, `target.layers=40`, ...: by machine, target and draft."""
+    found: dict[str, dict[str, float]] = {"machine": {}, "target": {}, "draft": {}}
     for text in texts:
         name, _, value = text.partition("=")
+        whose, dot, rest = name.partition(".")
         try:
-            found[name] = float(value)
-        except ValueError:
+            found[whose if dot else "machine"][rest or name] = float(value)
+        except (ValueError, KeyError):
             raise InvalidInput(
-                f"--set takes NAME=NUMBER, as in bandwidth=1e12, got {text}"
+                "--set takes NAME=NUMBER, as in bandwidth=1e12 or target.layers=40; before the dot "
+                f"stands machine, target or draft; got {text}"
             ) from None
     return found
 

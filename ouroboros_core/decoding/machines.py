@@ -204,16 +204,6 @@ def kept_share(trace: Trace) -> float:
     return max(0.1, 1 - skipped / sheet.body)
 
 
-def draft_for(trace: Trace, target: ModelSize, draft: ModelSize | None) -> ModelSize | None:
-    """What drafts in a run, at other sizes: a head of the target, or part of its layers, where the
-    method asks for that; else the draft that was chosen. None for a run without draft passes."""
-    if not any(one.draft_passes for one in work_of(trace)):
-        return None
-    if by_head(trace):
-        return target.head
-    return target.part(kept_share(trace)) if skipping(trace) else draft
-
-
 OWN = "own"
 """In place of a model's id: the one of the run."""
 
@@ -258,7 +248,7 @@ class Quoted:
 
     def at(self, batch: int) -> Quoted:
         """The same in another batch."""
-        return quote_sizes(self.trace, self.machine, self.target, self.draft, batch, drafts=True)
+        return quote_sizes(self.trace, self.machine, self.target, self.draft, batch)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -302,28 +292,38 @@ def quote(
 
 
 def sizes(
-    trace: Trace, target: str, draft: str | None = None
+    trace: Trace,
+    target: str,
+    draft: str | None = None,
+    changed: Mapping[str, Any] | None = None,
 ) -> tuple[ModelSize, ModelSize | None]:
-    """Target and draft by their ids, or the run's own; without a draft, the one that usually drafts
-    for the target."""
+    """The target by its id, or the run's own, with some numbers `changed`, and what drafts for it
+    in the run: a head of that target, or part of its layers, where the method asks for that; else
+    the draft by its id, or the model that usually drafts for the target. None for a run without
+    draft passes."""
     mine, its_draft = own(trace)
+    large = edited(size_of(target, mine), changed or {})
     chosen = draft or (OWN if target == OWN and its_draft else None)
     chosen = chosen or usual_draft(mine or "" if target == OWN else target)
-    return size_of(target, mine), size_of(chosen, its_draft) if chosen else None
+    small = None if chosen in (None, OWN) else model(chosen)
+    if not drafting(trace):
+        return large, None
+    if by_head(trace):
+        return large, large.head
+    if skipping(trace):
+        return large, large.part(kept_share(trace))
+    return large, size_of(OWN, its_draft) if chosen == OWN else small
+
+
+def drafting(trace: Trace) -> bool:
+    """Whether a run has draft passes."""
+    return any(one.draft_passes for one in work_of(trace))
 
 
 def quote_sizes(
-    trace: Trace,
-    machine: Machine,
-    target: ModelSize,
-    draft: ModelSize | None,
-    batch: int,
-    drafts: bool = False,
+    trace: Trace, machine: Machine, target: ModelSize, draft: ModelSize | None, batch: int
 ) -> Quoted:
-    """The same with sizes, whatever their names; drafts: whether `draft` is what drafts already,
-    and not yet replaced where the method drafts with the target's own parts."""
-    small = draft if drafts else draft_for(trace, target, draft)
-    cost = Roofline(machine, small) if small else None
-    return Quoted(
-        trace, machine, target, small, price(trace, Roofline(machine, target), cost, batch)
-    )
+    """The same with the sizes of the target and of what drafts, whatever their names."""
+    cost = Roofline(machine, draft) if draft else None
+    priced = price(trace, Roofline(machine, target), cost, batch, machine.host)
+    return Quoted(trace, machine, target, draft, priced)

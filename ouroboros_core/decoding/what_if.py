@@ -24,8 +24,6 @@ from ouroboros_core.methods.needs import TRAINED, Need
 from ouroboros_core.sources import Source
 
 MOST_BATCH = 64
-KV_BYTES = 2.0
-"""Bytes of a number in the KV cache: half precision, also where the weights are quantized."""
 
 Name = Annotated[str, MaxLen(80)]
 Share = Annotated[float, Gt(0), Le(1)]
@@ -42,6 +40,8 @@ class Machine:
     flops_share      part of the operations that passes reach
     layer_seconds    fixed cost of each layer of a pass: launches, and waiting between kernels
     pass_seconds     fixed cost of a pass beside that
+    host             what the work beside the passes takes, as a multiple of what it took where the
+                     run was made
     """
 
     name: Name
@@ -52,6 +52,7 @@ class Machine:
     flops_share: Share = 1.0
     layer_seconds: Annotated[float, Ge(0), Le(1)] = 0.0
     pass_seconds: Annotated[float, Ge(0), Le(10)] = 0.0
+    host: Annotated[float, Ge(0), Le(1000)] = 1.0
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,8 @@ class ModelSize:
     output_parameters    of them, those of the output matrix
     layers, kv_heads, head_size  decide the KV cache; kv_heads 0: it has none
     bytes_per_parameter  2 in half precision, 0.5 in 4 bits
+    kv_number_bytes      of a number in the KV cache: half precision, also where the weights are
+                         quantized
     """
 
     name: Name
@@ -71,6 +74,7 @@ class ModelSize:
     head_size: Annotated[int, Ge(1), Le(10000)]
     output_parameters: Annotated[float, Ge(0), Le(1e13)] = 0.0
     bytes_per_parameter: Annotated[float, Gt(0), Le(8)] = 2.0
+    kv_number_bytes: Annotated[float, Gt(0), Le(8)] = 2.0
 
     @property
     def weight_bytes(self) -> float:
@@ -80,7 +84,7 @@ class ModelSize:
     @property
     def kv_bytes(self) -> float:
         """Bytes of the KV cache for every token of a context: keys and values of all layers."""
-        return 2 * self.layers * self.kv_heads * self.head_size * KV_BYTES
+        return 2 * self.layers * self.kv_heads * self.head_size * self.kv_number_bytes
 
     @property
     def head(self) -> ModelSize:
@@ -349,13 +353,19 @@ def _step(work: Work, target: PassPrice, draft: PassPrice | None, batch: int) ->
 
 
 def price(
-    trace: Trace, target: PassPrice, draft: PassPrice | None = None, batch: int = 1
+    trace: Trace,
+    target: PassPrice,
+    draft: PassPrice | None = None,
+    batch: int = 1,
+    host: float = 1.0,
 ) -> Priced:
     """A run on another machine, with other models; see `price_work`.
 
-    Lookups, and whatever else has no draft passes, cost their host seconds alone.
+    Lookups, and whatever else has no draft passes, cost their host seconds alone, which take
+    `host` times as long as they did.
     """
-    return price_work(work_of(trace), len(trace.prompt.tokens), target, draft, batch)
+    work = [replace(one, host=host * one.host) for one in work_of(trace)]
+    return price_work(work, len(trace.prompt.tokens), target, draft, batch)
 
 
 def by_head(trace: Trace) -> bool:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from ouroboros_core import methods
+from ouroboros_core.adaptive.cost_model import PassCosts
+from ouroboros_core.benchmark.protocol import Round
 from ouroboros_core.decoding.generation import Generation, Task
-from ouroboros_core.decoding.trace import Trace
+from ouroboros_core.decoding.trace import Seconds, Trace
 from ouroboros_core.loading.pairs import Pair
-from scripts.record import costs_beside
-
-pytestmark = pytest.mark.embedded
+from scripts.record import between, costs_beside, kept_pace
+from tests.traces import typed_trace
 
 
 def written(pair: Pair, method: str) -> Trace:
@@ -19,6 +22,7 @@ def written(pair: Pair, method: str) -> Trace:
     return Generation(pair, Task("Count to nine.", method, settings, max_new_tokens=24)).run()
 
 
+@pytest.mark.embedded
 @pytest.mark.parametrize(
     ("method", "drafter"),
     [("speculative", "draft"), ("eagle2", "head"), ("draft_verify", None), ("prompt_lookup", None)],
@@ -38,3 +42,38 @@ def test_passes_over_as_many_rows_as_a_run_had_are_timed_and_those_of_its_own_dr
         most = max(step.draft_rows / step.draft_passes for step in trace.steps if step.draft_passes)
         assert costs["draft"].rows[0] == 1
         assert costs["draft"].rows[-1] >= most
+
+
+def taking(single: float, wide: float, draft: float | None = None) -> dict[str, PassCosts]:
+    found = {"target": PassCosts((1, 8), (single, wide))}
+    return found | ({"draft": PassCosts((1,), (draft,))} if draft else {})
+
+
+def plain_of(seconds: float) -> Round:
+    """A round whose plain passes take so long, half a second of drawing tokens apart."""
+    taken = Seconds(verify=seconds + 0.5, verify_sampling=0.5)
+    run = typed_trace()
+    return Round((replace(run, steps=tuple(replace(step, seconds=taken) for step in run.steps)),))
+
+
+@pytest.mark.parametrize(
+    ("plain", "before", "after", "kept"),
+    [
+        (0.010, taking(0.010, 0.020), taking(0.0105, 0.021), True),
+        (0.010, taking(0.010, 0.020, 0.004), taking(0.0105, 0.021, 0.0042), True),
+        (0.012, taking(0.010, 0.020), taking(0.010, 0.020), False),
+        (0.010, taking(0.010, 0.020), taking(0.012, 0.020), False),
+        (0.010, taking(0.010, 0.020), taking(0.010, 0.025), False),
+        (0.010, taking(0.010, 0.020, 0.004), taking(0.010, 0.020, 0.005), False),
+    ],
+    ids=["steady", "with a draft", "plain", "one row", "wide passes", "the draft's"],
+)
+def test_a_round_counts_whose_passes_take_equally_long_on_both_sides_and_in_its_plain_run(
+    plain: float, before: dict[str, PassCosts], after: dict[str, PassCosts], kept: bool
+) -> None:
+    assert kept_pace(plain_of(plain), before, after) is kept
+
+
+def test_passes_cost_the_mean_of_both_sides() -> None:
+    found = between(taking(0.010, 0.020), taking(0.012, 0.030))
+    assert found == taking(0.011, 0.025)

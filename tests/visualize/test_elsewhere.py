@@ -53,13 +53,54 @@ def test_a_number_that_is_changed_counts_in_the_unit_that_is_shown() -> None:
     assert found.target == machines.model("llama-3-8b")
 
 
+def test_the_numbers_of_what_drafts_in_the_run_are_those_that_count() -> None:
+    """A head's, which no sheet has; and of the run's own models those of its models."""
+    head = elsewhere.view(gallery.trace("sleep-eagle2"), ASKED)["models"]["draft"]
+    assert head["name"] == "head of Llama-3 8B" and head["numbers"]["layers"] == 1
+    halved = {"draft": {"bytes_per_parameter": 1}}
+    asked = {**ASKED, "numbers": halved}
+    found, whole = (
+        elsewhere.quoted(gallery.trace("sleep-eagle2"), one).draft for one in (asked, ASKED)
+    )
+    assert found and whole and found.weight_bytes == whole.weight_bytes / 2
+    own = {**ASKED, "target": "own", "draft": "own"}
+    shown = elsewhere.view(gallery.trace("java-speculative"), own)["models"]
+    assert [one["name"] for one in shown.values()] == ["Qwen2.5 1.5B", "Qwen2.5 0.5B"]
+    assert shown["target"]["numbers"]["parameters"] == 1.5436
+    assert set(elsewhere.view(gallery.trace("river-sam"), own)["models"]) == {"target"}
+
+
+def test_a_head_is_one_of_the_target_that_was_changed() -> None:
+    trace = gallery.trace("sleep-eagle2")
+    halved = {"target": {"bytes_per_parameter": 1}}
+    found = elsewhere.quoted(trace, {**ASKED, "numbers": halved})
+    assert found.draft == found.target.head and found.draft.bytes_per_parameter == 1
+    shown = elsewhere.view(trace, {**ASKED, "numbers": halved})["models"]
+    assert shown["draft"]["numbers"]["bytes_per_parameter"] == 1
+    assert shown["target"]["numbers"]["bytes_per_parameter"] == 2, "the sheet's, below the change"
+
+
+@pytest.mark.parametrize("name", ["java-speculative", "java-ouroboros", "river-sam"])
+@pytest.mark.parametrize("machine", ["laptop", "h100"])
+def test_the_parts_of_a_run_add_up_as_they_are_shown(name: str, machine: str) -> None:
+    rows = elsewhere.view(gallery.trace(name), {**ASKED, "machine": machine, "batch": 1})["rows"]
+    for column in (1, 2):
+        shown = [row[column].split() for row in rows]
+        assert len({unit for _, unit in shown}) == 1
+        *parts, whole = (float(number) for number, _ in shown)
+        assert sum(parts) == pytest.approx(whole, abs=1e-9) and min(parts) >= 0
+
+
 @pytest.mark.parametrize(
     ("asked", "problem"),
     [
         ({"machine": "x"}, "there is no machine 'x'"),
         ({"batch": "many"}, "the batch must be a whole number, got many"),
         ({"batch": 65}, "between 1 and 64, got 65"),
-        ({"numbers": {"machine": {"bandwidth": None}}}, "bandwidth, GB/s of A100 80 GB must be"),
+        (
+            {"numbers": {"machine": {"bandwidth": None}}},
+            "bandwidth, GB/s must be a number",
+        ),
         ({"numbers": {"target": {"layers": 0}}}, "layers of Llama-3 8B: .* got 0"),
         ({"numbers": {"target": {"colour": 1}}}, "no number 'colour'"),
     ],
@@ -91,6 +132,24 @@ def test_a_cell_of_a_sweep_is_modelled_over_all_its_runs() -> None:
     assert found.cell == 3 and found.speedup == pytest.approx(speed)
     assert found.ci95 == (found.speedup, found.speedup)
     assert row.speedup == 0.5, "what was measured stays"
+
+
+def test_the_best_of_a_sweep_can_be_another_elsewhere() -> None:
+    """As recorded, a method without a window is faster than plain decoding and a window is slower;
+    where rows are nearly free, the window wins."""
+    names = {1: "fibonacci-ngram", 15: "bank-lookahead"}
+    grid = Grid("lookahead", (Axis("window_size", tuple(names)),))
+    row = CellRow(0, (0,), 1, 10, 5.0, 1.0, (1.0, 1.0), 2.0, None, 4.0, None, 1, 0, 0)
+    here, runs = [], {}
+    for cell, (columns, name) in enumerate(names.items()):
+        speedup = gallery.facts(name)["speedup"]
+        changes = {"cell": cell, "coordinates": (columns,), "speedup": speedup}
+        here.append(replace(row, **changes))
+        runs[cell] = [elsewhere.taken(gallery.trace(name))]
+    there = elsewhere.modelled_rows(here, runs, "h100")
+    said = elsewhere.best_elsewhere(there, here, grid, "h100")
+    found = re.search(r"Modelled on .*: best is (.*), .*Measured here: best is (.*), ", said)
+    assert found and "15" in found[1] and "15" not in found[2]
 
 
 @pytest.mark.parametrize("clock", ["", "h100-32"])
@@ -149,6 +208,19 @@ def test_another_machine_is_chosen_and_changed_in_watch(page: Any) -> None:
     page.evaluate("document.querySelector('#token-view .ouro-run').dataset.unsaved = 'false'")
     view.get_by_label("machine", exact=True).select_option("a100")
     shows({**chosen, "machine": "a100"})
+    view.get_by_label("target model", exact=True).select_option("own")
+    own = {**chosen, "machine": "a100", "target": "own"}
+    shows(own)
+    view.get_by_label("target: layers").fill("14")
+    shows({**own, "numbers": {"target": {"layers": 14}}})
+    assert view.get_by_label("target: layers").input_value() == "14", "what is typed stays"
+    view.get_by_label("draft: layers").fill("1")
+    changed = {"target": {"layers": 14}, "draft": {"layers": 1}}
+    shows({**own, "numbers": changed})
+    view.get_by_label("draft model", exact=True).select_option("own")
+    shows({**own, "draft": "own", "numbers": {"target": {"layers": 14}}})
+    of_draft = machines.model("qwen2.5-0.5b").layers
+    assert view.get_by_label("draft: layers").input_value() == str(of_draft), "as it is priced"
 
 
 @pytest.mark.browser

@@ -64,7 +64,8 @@ class DetailsView(JsonHTML):
 
 
 class ElsewhereView(JsonHTML):
-    """Value: {seq, said, notes, rows, time, batch} or {seq, problem}, see `visualize.elsewhere`.
+    """Value: {seq, models, said, notes, rows, time, batch} or {seq, models, problem}, see
+    `visualize.elsewhere`.
     Triggers `price_run` with {machine, target, draft, batch, numbers} whenever it is seen and
     what it shows is of another run, or of another choice."""
 

@@ -30,12 +30,12 @@ EXAMPLES = (
     Example(
         "Summary",
         "half easy: a summary copies from its source",
-        "Summarise in three sentences: The town library will close for six weeks in spring. The roof, which has leaked since the "
+        "Summarise: The town library will close for six weeks in spring. The roof, which has leaked since the "
         "storm two years ago, is to be replaced, and the reading room on the first floor gets new windows. During the work, the "
         "children's books can be borrowed from the school on Mill Street, and the newspapers from the town hall. The mayor said "
         "the works cost less than planned, because the carpenters' guild gave the timber.",
     ),
     Example("Three tips", "half easy: a list has a form", "Give me three tips for better sleep."),
     Example("Gravity", "hard: a definition in free words", "What is gravity?"),
-    Example("Story", "hard: a story may go on in many ways", "Write the opening of a story about a lighthouse keeper who collects clocks."),
+    Example("Story", "hard: a story may go on in many ways", "Write the first lines of a story about an old clockmaker."),
 )  # fmt: skip
