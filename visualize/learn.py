@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
+from itertools import accumulate
 from typing import Any
 
-from ouroboros_core.decoding import metrics
+from ouroboros_core.decoding import machines, metrics
 from ouroboros_core.decoding.trace import Judged, Step, Trace
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Learned, Provenance
@@ -169,7 +170,10 @@ def _guess() -> Chapter:
     trace, sisters = gallery.trace(name), gallery.trace(SISTERS)
     step = _first(trace, lambda s: s.kind == "bonus" and len(s.path) == GUESSES)
     facts: dict[str, Any] = gallery.facts(name) | step_facts(step)
+    own = [machines.sheets().models[one] for one in machines.own(trace) if one]
     facts |= {"target_name": trace.target, "target_size": size_in_words(trace.target)}
+    facts |= {"layers": own[0].layers, "draft_layers": own[1].layers}
+    facts |= {"draft_size": f"{own[1].size.parameters / 1e6:.0f} million"}
     facts |= {
         "sister_size": size_in_words(sisters.target),
         "little_size": size_in_words(sisters.draft or ""),
@@ -188,16 +192,18 @@ def _guess() -> Chapter:
         "kind": "predict",
         "words": say("learn.guess.question").split("\n"),
         "rounds": [one for name in QUIZ for one in _rounds(name)],
+        "prompts": {name: gallery.trace(name).prompt.text for name in QUIZ},
         "none": say("learn.guess.none"),
     }
     return _chapter("guess", name, stops, facts, question)
 
 
 def _rounds(name: str) -> list[dict[str, Any]]:
-    """The steps of a run to guess at, in order: {run, step, tokens, accepted, why}. Which of them
-    a reader has not seen yet, only the reader's page knows."""
+    """The steps of a run to guess at, in order: {run, step, tokens_before, tokens, accepted, why}.
+    Which of them a reader has not seen yet, only the reader's page knows."""
     trace, found = gallery.trace(name), []
-    for step in trace.steps:
+    written = accumulate((len(step.tokens) for step in trace.steps), initial=0)
+    for step, before in zip(trace.steps, written, strict=False):
         count = len(step.tree) - 1
         if count < GUESSES or step.target_token is None:
             continue
@@ -212,6 +218,7 @@ def _rounds(name: str) -> list[dict[str, Any]]:
             {
                 "run": name,
                 "step": step.index,
+                "tokens_before": before,
                 "tokens": tokens,
                 "accepted": len(step.path),
                 "why": say(why, **told),

@@ -3,7 +3,7 @@
 // around it how high it is.
 import { make } from "./dom.js";
 
-const HEIGHT = 820; // pixels that the tallest chapter needs beside a wide page's text
+const HEIGHT = 820; // pixels that most stops need on a wide page
 const ELSEWHERE = "https://ADDRESS-OF-THE-STATIC-SITE/index.html"; // "make static" writes it
 const WORDS =
   'The frame is a page of the static site, which "make static" writes: put that on any web ' +

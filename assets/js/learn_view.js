@@ -5,6 +5,7 @@ import { mount as mountDice } from "./dice_view.js";
 import { counted, make, paragraph, percent, visible } from "./dom.js";
 import { drawFigure } from "./learn_figures.js";
 import { Rail } from "./learn_rail.js";
+import { seenTokens } from "./seen.js";
 import { Share } from "./learn_share.js";
 import { mount as mountTheory } from "./theory_view.js";
 import { mount as mountRun } from "./token_view.js";
@@ -18,8 +19,6 @@ export function mount(element, props, watch, trigger, server) {
     known: new Map(),
     done: new Set(),
     asked: 0,
-    seen: new Map(),
-    moving: false,
   };
   const { chapters, questions } = JSON.parse(props.value);
   const stage = root.querySelector(".ouro-learn-run");
@@ -89,13 +88,6 @@ export function mount(element, props, watch, trigger, server) {
     showIn(part("list"), [part("list").querySelector("[data-here]")]);
   }
 
-  // How far a run was seen here: nobody is asked about a step whose end the lessons have shown.
-  const saw = (name, step) => state.seen.set(name, Math.max(step, state.seen.get(name) ?? -1));
-  document.addEventListener(
-    "ouro:cursor",
-    ({ detail }) => state.moving || saw(detail.run, detail.step - 1),
-  );
-
   async function drawStop() {
     const here = chapter(),
       stop = here.stops[state.stop];
@@ -144,14 +136,14 @@ export function mount(element, props, watch, trigger, server) {
       : "The run of this chapter could not be fetched. Reload the page and try again.";
     if (!run) return;
     view.props.value = run;
-    state.moving = true;
-    view.changed();
     const shown = stage.ouroboros;
-    shown.windowed(Boolean(focus.windowed));
-    shown.hideCard();
-    if (focus.at) shown.moment(focus.at.step, focus.at.stage);
-    state.moving = false;
-    if (focus.at && !stage.hidden) saw(name, focus.at.step);
+    shown.unseen(() => {
+      view.changed();
+      shown.windowed(Boolean(focus.windowed));
+      shown.hideCard();
+      if (focus.at) shown.moment(focus.at.step, focus.at.stage);
+    });
+    if (focus.at && !stage.hidden) shown.see(focus.at.step);
     for (const node of root.querySelectorAll("[data-spot]")) node.removeAttribute("data-spot");
     let height = 0;
     if (focus.card) {
@@ -282,10 +274,11 @@ export function mount(element, props, watch, trigger, server) {
   }
 
   // "Will the target accept these guesses?": what the draft wrote in a step, then what became of
-  // it. No step is asked about whose
-  // end was on the screen before, and the next one ends otherwise, where there is such a one.
+  // it. A step is left out if any view of a run has shown what the target writes there. The next
+  // question has another answer where possible.
   const unseen = (question, last) => {
-    const fresh = question.rounds.filter((round) => round.step > (state.seen.get(round.run) ?? -1));
+    const known = (round) => seenTokens(question.prompts[round.run]);
+    const fresh = question.rounds.filter((round) => round.tokens_before >= known(round));
     const near = fresh.filter((round) => round.run === fresh[0].run).slice(0, 8);
     return near.find((round) => !last.includes(round.accepted)) || fresh[0];
   };
@@ -319,12 +312,16 @@ export function mount(element, props, watch, trigger, server) {
         list.children[round.accepted].dataset.verdict = "right";
         settle(n === round.accepted, [round.why]);
         const known = [...last.slice(-1), round.accepted];
-        if (unseen(question, known)) part("answer").append(another(question, known));
+        if (unseen(question, known)) {
+          part("answer").append(another(question, known));
+          part("answer").lastChild.focus({ preventScroll: true });
+        }
         await point(moment("commit"));
       });
       list.append(button);
     }
     part("answer").append(guesses, list);
+    if (last.length) list.firstChild.focus({ preventScroll: true });
     return reveal([...stage.querySelectorAll("[data-spot]")]);
   }
 
@@ -345,6 +342,8 @@ export function mount(element, props, watch, trigger, server) {
     );
     part("answer").append(box);
     showIn(part("body"), [box]);
+    // the pressed button cannot be pressed again: whoever goes by keys would stand nowhere
+    part("next").focus({ preventScroll: true });
     state.done.add(chapter().id);
     drawRail();
   }

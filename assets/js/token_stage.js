@@ -1,6 +1,7 @@
 // A run at a moment: the timeline moves the text, the tree and the charts' cursor together, and a
 // token's card stands before them.
 import { listening, tell } from "./dom.js";
+import { markSeen } from "./seen.js";
 import { Timeline } from "./timeline.js";
 import { TokenCard } from "./token_card.js";
 import { TokenFacts } from "./token_facts.js";
@@ -22,6 +23,8 @@ export class TokenStage {
       status,
       chosen,
       run: null,
+      asked: "",
+      blind: false, // nobody looks on while a lesson moves a run
       drawn: 0,
       atEnd: true,
       listen: listening(root),
@@ -57,7 +60,7 @@ export class TokenStage {
   }
 
   start(run, prompt) {
-    Object.assign(this, { run, atEnd: true });
+    Object.assign(this, { run, asked: prompt, atEnd: true });
     this.hands.stop = null;
     this.text.clear();
     this.timeline.clear();
@@ -74,6 +77,7 @@ export class TokenStage {
       if (timeline.at >= 0) text.show(...timeline.frames[timeline.at]);
       else text.show(-1, 0);
     } else {
+      this.see(text.steps.length - 1);
       if (performance.now() - this.drawn > ASIDE_EVERY_MS) this.aside();
       // measured where it is laid out anyway
       if (this.atEnd) requestAnimationFrame(() => (container.scrollTop = container.scrollHeight));
@@ -120,7 +124,15 @@ export class TokenStage {
 
   // Where the charts' cursor stands.
   point(step, seconds) {
-    tell("ouro:cursor", { run: this.run, step: step + 1, token: this.text.ends[step], seconds });
+    const token = this.text.ends[step];
+    this.see(step);
+    tell("ouro:cursor", { run: this.run, step: step + 1, token, seconds });
+  }
+
+  // What a step has written is known to whoever looks on.
+  see(step) {
+    const shown = !this.blind && this.root.getClientRects().length;
+    if (shown) markSeen(this.asked, this.text.ends[step]);
   }
 
   // Keep the current step in the text's own window, without moving the page.

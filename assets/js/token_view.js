@@ -159,6 +159,15 @@ export function mount(element, props, watch, trigger) {
       if (token) stage.lock(token);
     },
     hideCard: () => stage.card.hide(),
+    see: (step) => stage.see(step),
+    unseen(move) {
+      stage.blind = true;
+      try {
+        move();
+      } finally {
+        stage.blind = false;
+      }
+    },
     repositionCard: () => stage.card.reposition(),
   };
   paint(props.value);

@@ -168,9 +168,12 @@ def drawn(page: Any) -> list[int]:
 
 
 @pytest.mark.slow
-def test_the_game_is_played_by_keyboard_without_a_server(browser: Any, site: Path) -> None:
+@pytest.mark.parametrize("width", [1440, 390])
+def test_the_game_is_played_by_keyboard_without_a_server(
+    browser: Any, site: Path, width: int
+) -> None:
     """What is shown is what the module draws with the same seed."""
-    page = open_game(browser, site, 1440)
+    page = open_game(browser, site, width)
     faults, _ = watch(page)
     page.locator(".ouro-dice-many").press("Enter")
     assert drawn(page) == play(page, "rejection", *SETTINGS[0], 1000)["counts"]

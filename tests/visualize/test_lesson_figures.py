@@ -157,10 +157,13 @@ def test_pictures_are_moved_by_keys_and_say_what_they_show(reader: Any) -> None:
     assert page.locator(said).inner_text().startswith(f"Pass {len(data['passes']) - 1}:")
 
     data = open_picture(page, "suffixes", "mask")
+    tree = gallery.trace("java-ouroboros").steps[data["step"]].tree
+    page.locator(".ouro-mask-node").nth(3).hover()
+    lit = page.locator(".ouro-mask-node[data-lit]").count()
+    assert lit == int(tree.ancestors[3].sum())
     page.locator(".ouro-mask-node").nth(3).click()
     page.keyboard.press("End")
     lit = page.locator(".ouro-mask-node[data-lit]").count()
-    tree = gallery.trace("java-ouroboros").steps[data["step"]].tree
     assert lit == int(tree.ancestors[-1].sum())
     assert page.locator(".ouro-mask-cell[data-seen]").count() == int(tree.ancestors.sum())
     page.keyboard.press("Home")
@@ -183,6 +186,11 @@ def test_pictures_are_moved_by_keys_and_say_what_they_show(reader: Any) -> None:
     told = page.locator(".ouro-copy-said").inner_text()
     assert re.search(r"6 tokens read, \d+ states. “ two” stood there before", told)
     assert "behind it “ three,”" in told and "goes on with 0 of these 2 tokens" in told
+    marked = {
+        look: "".join(page.locator(f'.ouro-copy-text span[data-look~="{look}"]').all_inner_texts())
+        for look in ("end", "match", "copy", "later")
+    }
+    assert marked == {"end": " two", "match": " two", "copy": " three,", "later": " four"}
     page.locator(".ouro-copy-input").fill("x" * 500)
     assert len(page.locator(".ouro-copy-input").input_value()) <= 500
     page.locator(".ouro-copy-input").fill("")
@@ -216,4 +224,21 @@ def test_a_dearer_row_shortens_the_best_guess_and_raises_what_breaks_even(
     said = page.locator(".ouro-theory-said").inner_text()
     most = 5 / (1 + 4 * (1 + 0.3))
     assert most < 1 and "With γ = 4 even full acceptance would not pay." in said
+    page.close()
+
+
+@pytest.mark.slow
+@pytest.mark.browser
+def test_what_a_row_costs_is_moved_by_keys_on_a_phone(browser: Any, site: str) -> None:
+    page = browser.new_page(viewport={"width": 390, "height": 844})
+    page.goto(site.replace("index.html", "theory.html"))
+    slider, said = page.locator('input[name="row"]'), page.locator(".ouro-theory-said")
+    said.wait_for()
+    before, free = float(slider.input_value()), said.inner_text()
+    slider.focus()
+    for _ in range(5):
+        page.keyboard.press("ArrowRight")
+    assert float(slider.input_value()) > before and said.inner_text() != free
+    page.keyboard.press("Home")
+    assert slider.input_value() == slider.get_attribute("min")
     page.close()

@@ -168,6 +168,56 @@ def test_who_has_seen_a_whole_run_is_asked_about_another(offline: Any, site: Pat
     assert offline.locator(".ouro-learn-option").count() == len(first)
 
 
+def first_asked(page: Any) -> int:
+    """The step, from 1 on, that the quiz of chapter 1 asks about first."""
+    page.wait_for_selector(".ouro-token")
+    read_chapter(page, 1)
+    page.locator(".ouro-learn-option:not(:disabled)").first.wait_for()
+    found = re.search(r"step (\d+) of", page.locator(".ouro-learn-run .ouro-count").inner_text())
+    return int(found[1])  # type: ignore[index]
+
+
+def test_a_step_that_was_shown_before_the_page_was_loaded_anew_is_not_asked_about(
+    offline: Any, site: Path
+) -> None:
+    offline.goto((site / "index.html").as_uri())
+    once = first_asked(offline)
+    offline.reload()
+    assert first_asked(offline) > once
+
+
+def test_who_has_seen_a_text_elsewhere_is_not_asked_about_it(offline: Any, site: Path) -> None:
+    """Another run of the same prompt has shown the text that the first run of the quiz writes."""
+    offline.goto(f"{(site / 'traces.html').as_uri()}#fibonacci-ngram")
+    offline.get_by_text(gallery.trace("fibonacci-ngram").prompt.text).first.wait_for()
+    offline.locator(".ouro-run .ouro-token").last.wait_for()
+    offline.goto((site / "index.html").as_uri())
+    first_asked(offline)
+    first = gallery.trace(learn.QUIZ[1]).steps[0].tree
+    assert offline.locator(".ouro-learn-guess").count() == len(first) - 1
+
+
+def test_the_quiz_is_answered_by_keys_and_by_touch_on_a_phone(browser: Any, site: Path) -> None:
+    context = browser.new_context(viewport={"width": 390, "height": 844}, has_touch=True)
+    page = context.new_page()
+    page.goto((site / "index.html").as_uri())
+    first_asked(page)
+    option = page.locator(".ouro-learn-option")
+    option.first.focus()
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    assert option.nth(1).get_attribute("data-verdict") in ("right", "wrong")
+    page.locator(".ouro-learn-verdict").wait_for()
+    page.keyboard.press("Enter")  # the focus is on *Another one*
+    page.locator(".ouro-learn-verdict").wait_for(state="detached")
+    option.nth(2).tap()
+    assert option.nth(2).get_attribute("data-verdict") in ("right", "wrong")
+    page.locator(".ouro-learn-next").tap()
+    page.get_by_role("heading", name=learn.chapters()[2]["title"]).wait_for()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    context.close()
+
+
 def test_own_runs_are_points_on_the_theorys_curves(page: Any) -> None:
     choose(page, "Speculative decoding")
     page.locator("#auto-speculative input").uncheck()

@@ -100,6 +100,17 @@ def test_full_screen_shows_the_lessons_alone_and_escape_leaves_it(browser: Any, 
     page.close()
 
 
+def test_full_screen_is_the_browsers_own_where_it_has_one(browser: Any, site: Path) -> None:
+    page = opened(browser, (site / "index.html").as_uri())
+    page.click(".ouro-share-full")
+    page.get_by_role("button", name="Leave full screen").wait_for()
+    assert page.evaluate("document.fullscreenElement !== null")
+    page.click(".ouro-share-full")
+    page.get_by_role("button", name="Full screen", exact=True).wait_for()
+    page.wait_for_function("document.fullscreenElement === null")
+    page.close()
+
+
 def test_the_last_button_leads_to_the_questions_where_they_can_be_seen(
     browser: Any, site: Path
 ) -> None:
