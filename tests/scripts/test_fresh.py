@@ -1,10 +1,9 @@
-"""What a newcomer gets: an environment with the wheel or the requirements and nothing else serves
-the page. Other Pythons: make fresh."""
+"""What a newcomer gets: an environment with the wheel and nothing else serves the page. The
+requirements name the same packages; alone they are installed and served by `make fresh`."""
 
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -26,11 +25,8 @@ pytestmark = pytest.mark.slow
     reason="installs PyTorch once more, for some gigabytes: make fresh does that, and so does a "
     "machine where the variable CI is set",
 )
-def test_a_new_environment_with_the_wheel_or_the_requirements_alone_serves_the_page(
-    tmp_path: Path,
-) -> None:
-    """First what the wheel itself asks for, out of an empty folder; then the versions of
-    requirements.txt, out of the checkout."""
+def test_a_new_environment_with_the_wheel_alone_serves_the_page(tmp_path: Path) -> None:
+    """Out of an empty folder."""
     base = getattr(sys, "_base_executable", sys.executable)
     (empty := tmp_path / "empty").mkdir()
     _, wheel = build(ROOT, tmp_path / "dist")
@@ -38,10 +34,6 @@ def test_a_new_environment_with_the_wheel_or_the_requirements_alone_serves_the_p
     assert "torch" in fresh.versions(python)
     fresh.serve(python, fresh.PACKAGE, empty)
     assert list(empty.iterdir()) == []
-    pip = [str(python), "-m", "pip", "--disable-pip-version-check"]
-    subprocess.run([*pip, "uninstall", "--quiet", "--yes", "ouroboros-core"], check=True)
-    subprocess.run([*pip, "install", "--quiet", "-r", str(ROOT / "requirements.txt")], check=True)
-    fresh.serve(python)
 
 
 def test_the_wheel_asks_for_what_the_requirements_name_and_their_versions_fit() -> None:

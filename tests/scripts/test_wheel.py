@@ -140,6 +140,7 @@ def test_text_is_written_in_an_empty_folder(installed: Path, tmp_path: Path) -> 
 
 
 @pytest.mark.embedded
+@pytest.mark.skipif("CI" in os.environ, reason="test_fresh does so in an environment of its own")
 def test_the_page_is_served_out_of_an_empty_folder(installed: Path, tmp_path: Path) -> None:
     fresh.serve(installed / "python", fresh.PACKAGE, tmp_path)
     assert list(tmp_path.iterdir()) == []

@@ -870,7 +870,7 @@ def test_two_processes_measure_what_one_does(
 
 @pytest.mark.slow
 def test_ctrl_c_keeps_what_is_done_and_resume_goes_on(
-    folders: tuple[str, str], tmp_path: Path
+    ouroboros: Ask, folders: tuple[str, str], tmp_path: Path
 ) -> None:
     path = str(write_prompts(tmp_path / "p.jsonl", 12))
     command = bench(
@@ -898,14 +898,15 @@ def test_ctrl_c_keeps_what_is_done_and_resume_goes_on(
     assert 0 < done < 12
     assert f"stopped after {done} of 12 questions" in stderr
     assert "speculative" in stdout
-    other = result_of([*command, "--limit", "7", "--resume"])
+    asked = command[command.index("bench") :]
+    other = ouroboros(*asked, "--limit", "7", "--resume")
     assert "was measured with questions 12, not 7" in other.stderr
-    refused = result_of(command)
+    refused = ouroboros(*asked)
     assert (refused.returncode, "add --resume" in refused.stderr) == (2, True)
-    resumed = result_of([*command, "--resume"])
+    resumed = ouroboros(*asked, "--resume")
     assert resumed.returncode == 0, resumed.stderr
     assert f"going on after {done} of 12 questions" in resumed.stderr
-    whole = result_of([*command[:-1], str(tmp_path / "b.json")])
+    whole = ouroboros(*asked[:-1], str(tmp_path / "b.json"))
     assert whole.returncode == 0
     assert facts(tmp_path / "a.json") == facts(tmp_path / "b.json")
 

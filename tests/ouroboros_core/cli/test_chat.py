@@ -27,8 +27,8 @@ from ouroboros_core.cli.console import Quit, Session
 from ouroboros_core.decoding.generation import Generation, Task
 from ouroboros_core.decoding.text import decode_all
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.loading import embedded
 from ouroboros_core.loading.pairs import Pair
+from ouroboros_core.locations import cache_folder
 from ouroboros_core.sampling import Sampling
 from tests import ROOT
 
@@ -333,11 +333,9 @@ class Terminal:
             # A shell that put us in the background made us ignore it.
             signal.signal(signal.SIGINT, signal.SIG_DFL)
             os.chdir(ROOT)
-            model_cache = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
             (home / "ouroboros").mkdir()
-            (home / "ouroboros" / embedded.FOLDER).symlink_to(
-                Path(model_cache) / "ouroboros" / embedded.FOLDER
-            )
+            for known in filter(Path.is_dir, cache_folder().iterdir()):  # all but a history
+                (home / "ouroboros" / known.name).symlink_to(known)
             environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "100", "LINES": "40"}
             environment |= {"XDG_CACHE_HOME": str(home), "PROMPT_TOOLKIT_NO_CPR": "1"}
             environment["OMP_NUM_THREADS"] = (

@@ -169,8 +169,7 @@ def test_siblings_are_drawn_without_replacement_from_what_is_likely() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("rule", ["rejection", "block"])
-@pytest.mark.parametrize("merged", [1, 2])
+@pytest.mark.parametrize(("rule", "merged"), [("rejection", 1), ("block", 2)])
 def test_drafted_corrected_and_bonus_tokens_follow_the_target(rule: str, merged: int) -> None:
     """Counts by place in the step and by the two tokens before, which are all that the target's
     probabilities depend on; copies are counted by themselves."""

@@ -130,7 +130,7 @@ def test_drafted_corrected_and_bonus_tokens_follow_the_target(rule: str) -> None
     probabilities depend on."""
     sampling = REJECTING.model_copy(update={"acceptance": rule})
     made = method(5, sampling=sampling, gamma=2, draft_temperature=1.0)
-    check_places(made, sampling, 8_000, size=5)
+    check_places(made, sampling, 3_000, size=5)
     tree = made.propose(Context(TEXT, 50, 0))
     assert all(tree.drawn_from(node) is None for node in range(len(tree)))
 

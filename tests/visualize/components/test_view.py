@@ -89,7 +89,7 @@ def test_a_run_is_shown_as_trace_file_text_and_object_alike(tmp_path: Path) -> N
         (17, "shows a Trace, a Path of its file, or its JSON as text or parsed, got a int"),
         (("a", "b"), "got a tuple"),
     ],
-    ids=str,
+    ids=lambda one: type(one).__name__,
 )
 def test_what_is_no_run_is_refused_with_a_sentence(given: Any, said: str) -> None:
     """Where the view is made as InvalidInput, in an event as an error that Gradio shows."""
