@@ -238,11 +238,10 @@ def _steady(rounds: Sequence[Round], sides: Sequence[tuple[Timed, Timed]]) -> li
     it."""
     singles = (side["target"].of(1) for both in sides for side in both)
     least = min([*singles, *map(plain_pass, rounds)])
-    idle = protocol.idle(rounds)
     return [
         one
         for one, (before, after) in zip(rounds, sides, strict=True)
-        if one in idle and plain_pass(one) <= SLOWER * least and kept_pace(one, before, after)
+        if not one.busy and plain_pass(one) <= SLOWER * least and kept_pace(one, before, after)
     ]
 
 
