@@ -211,6 +211,8 @@ class Maker:
         self.defaults = defaults
         self.components = {one["id"]: one for one in config["components"]}
         self.events = [one for one in config["dependencies"] if one["backend_fn"]]
+        in_browser = (one["inputs"] for one in config["dependencies"] if one["js"])
+        self.gathered: list[int] = max(in_browser, key=len, default=[])
         self.names = [one["api_name"] for one in self.events if one["api_name"]]
         self.serving = [n for n, one in self.components.items() if one["props"].get("server_fns")]
         self.trace = (assets() / "traces" / "java-speculative.json").read_text()
@@ -344,9 +346,19 @@ class Maker:
         ]
         return given if rng.random() < 0.85 else rng.choice((given[:-1], [*given, junk(rng)], []))
 
-    @staticmethod
-    def _right(component: Mapping[str, Any], rng: random.Random) -> Any:
+    def _gathered(self, rng: random.Random) -> str:
+        """The inputs of a run as the browser gathers them in one value, most of them right."""
+        wrong = rng.choice((0, 0, 0.02, 0.2))
+        values = [
+            junk(rng) if rng.random() < wrong else self._right(self.components[one], rng)
+            for one in self.gathered
+        ]
+        return json.dumps(values, default=str)
+
+    def _right(self, component: Mapping[str, Any], rng: random.Random) -> Any:
         kind, props = component["type"], component["props"]
+        if props.get("elem_id") == "ask-view" and rng.random() < 0.9:
+            return self._gathered(rng)
         if kind == "state":
             return rng.choice((None, None, {"pools": {}}, {"trace": 1}, [1], "x"))
         if kind == "slider":

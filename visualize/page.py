@@ -11,6 +11,7 @@ from visualize import palette
 from visualize.components.address import Addresses, PageHeader
 from visualize.components.fonts import faces
 from visualize.components.modules import preloaded
+from visualize.events import PRIVATE
 from visualize.server.endpoint import add_endpoint
 from visualize.server.models import Models
 from visualize.server.runner import Runner
@@ -119,7 +120,7 @@ def address_tabs(
 ) -> None:
     """Open what the address names, and write into the address what is open; all of it in the
     browser."""
-    here: dict[str, Any] = {"fn": None, "api_visibility": "private", "show_progress": "hidden"}
+    here: dict[str, Any] = {"fn": None, **PRIVATE}
     for name, tab in each.items():
         tab.select(js=ADDRESSES.opened(name), **here)
     for event in (page.load, header.go):

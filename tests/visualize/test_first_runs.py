@@ -69,7 +69,7 @@ measured, runs = showing.silently, []
 
 def endless(generation):
     runs.append(generation)
-    if len(runs) == 1:
+    if len(runs) <= 2:
         return (yield from measured(generation))
     while True:
         time.sleep(0.1)
@@ -254,7 +254,7 @@ def test_a_stopped_run_shows_all_that_is_known_of_it(page: Any) -> None:
     assert page.get_by_text("Measured when the run has ended").count() == 0
     ask(page, LONG_COMPARISON, 32)
     page.click("#generate")
-    page.get_by_text("to compare with …").first.wait_for(timeout=LONG)
+    page.get_by_text("timed against plain decoding …").first.wait_for(timeout=LONG)
     page.click("#stop")
     page.get_by_text("The run is complete:").first.wait_for()
     trace, baseline = read_run(saved(page))

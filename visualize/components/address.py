@@ -73,9 +73,9 @@ class PageHeader(JsonHTML):
 
 def changed() -> str:
     """For inputs that are changed: a function in the browser that hands their values to the
-    script."""
-    told = f"(await {imported('address')}).changed(values)"
-    return f"async (...values) => {{ {told}; return []; }}"
+    script, and gives them as JSON text to one component."""
+    told = f"{imported('address')}.then((page) => page.changed(values))"
+    return f"(...values) => {{ {told}; return [JSON.stringify(values)]; }}"
 
 
 def kept(inputs: int, charts: int, blank: dict[str, Any]) -> str:

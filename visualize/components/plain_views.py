@@ -36,7 +36,9 @@ class SaveView(JsonHTML):
 
 class AskView(JsonHTML):
     """Beside the buttons of a prompt: Enter asks, an empty prompt is pointed out, and either
-    Generate or Stop is there. Whatever a visitor does to the text triggers `prompt_edit`."""
+    Generate or Stop is there. Whatever a visitor does to the text triggers `prompt_edit`.
+
+    Value: those of all inputs as they stand, which it does not show."""
 
     def __init__(self, field: str, **more: Any) -> None:
         """field: the id of the prompt's box."""

@@ -24,8 +24,8 @@ VISITORS = 10_000
 class Limits:
     """new_tokens: of one answer; sweep_minutes: of one sweep; tokens, sweep_seconds: of a visitor
     in an hour, None: any number; own_models: whether a visitor may name models by path or Hub
-    id; round_seconds: in which the rounds of a run or a race must end, so that a long answer has
-    fewer of them."""
+    id; round_seconds: in which a run or a race must end with all its rounds, so that a long answer
+    has fewer of them."""
 
     new_tokens: int = 1024
     sweep_minutes: float = 30

@@ -88,7 +88,7 @@ class Runner:
             )
 
     def _seconds_of(self, tasks: Sequence[Task]) -> float:
-        """In which all rounds of these must end."""
+        """In which these must end with all their rounds."""
         return 0.9 * _lent_seconds(tasks, ROUNDS) if ZERO else self.limits.round_seconds
 
     def race(

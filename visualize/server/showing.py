@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 
 TEXT_INTERVAL = 1 / 16
 TEXT_PAUSE, CHART_PAUSE = 0.02, 0.12
-"""No clock runs meanwhile: so that sending an update, and on one's own machine drawing it, slows no
-step down."""
+"""No clock runs meanwhile: so that sending an update, and on one's own machine drawing it, slows
+fewer steps down."""
 STATUS_INTERVAL = 1 / 2
-METHOD = 1
-"""The lane of a run's method; that of plain decoding is 0."""
+PLAIN, METHOD = 0, 1
+"""The lanes of a run that is compared."""
 
 
 def draw_anew(steps: int, drawn: int) -> bool:
@@ -220,8 +220,10 @@ class Live:
             start=self._sent,
         )
         self._sent = len(trace.steps)
+        compared = trace.method != "autoregressive"
+        doing = "Now it is timed against plain decoding" if compared else "Now it is timed"
         view |= {
-            "status": f"{view['status']}. Now plain decoding, to compare with …",
+            "status": f"{view['status']}. {doing} …",
             "done": False,
         }
         return Written(trace, view, growing(trace.steps) if self._charts else {})
@@ -246,9 +248,12 @@ class Live:
         view |= {"status": f"{view['status']}. {doing} …", "notices": [], "done": False}
         return Compared(trace, baseline, difference, speedup, view)
 
-    def finished(self, found: Measured | None, memory: Memory | None) -> Finished:
-        """found: None where the run is not compared."""
+    def finished(
+        self, found: Measured | None, memory: Memory | None, alone: Trace | None = None
+    ) -> Finished:
+        """found: None where the run is not compared; alone: then, the run that was timed."""
         trace, baseline, difference = self._shown(found)
+        trace = alone or trace
         speedup = found.speedup(METHOD) if found else None
         view = views.run_view(
             trace,

@@ -19,6 +19,7 @@ from visualize import elsewhere, figures, gallery, permalink, views
 from visualize.components.ouroboros_view import OuroborosView
 from visualize.components.plain_views import DetailsView, ElsewhereView
 from visualize.components.plot_view import PlotView
+from visualize.events import PRIVATE
 from visualize.markup import MOTTO
 from visualize.server.faults import field, sent, told
 from visualize.server.limits import who
@@ -131,51 +132,44 @@ class GeneratePanel:
         return PlotView(shown, label=label, axis=axis, later=later, elem_id=f"chart-{name}")
 
     def _wire(self) -> None:
-        private: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
         self.inputs.wire()
-        inputs = [
-            self.session,
-            self.pair,
-            self.inputs.record,
-            self.inputs.warm,
-            *self.inputs.components,
-        ]
+        inputs = [self.session, self.pair, self.inputs.ask]
         rest = [self.charts[name] for name in CHARTS if name != GROWING]
         # While it runs only what changes is an output: each costs the browser time at every update.
         changing = [self.view, self.charts[GROWING], self.drawn]
         runs = []
-        for event in (self.inputs.go.click, self.view.run_again):
+        for event in (self.inputs.asked().then, self.view.run_again):
             running = event(
                 self._generate,
                 inputs,
                 changing,
                 concurrency_limit=None,
                 trigger_mode="once",
-                **private,
+                **PRIVATE,
             )
-            running.then(self.runner.models.state, self.pair, self.models, queue=False, **private)
+            running.then(self.runner.models.state, self.pair, self.models, queue=False, **PRIVATE)
             running.success(
-                self._rest, [self.drawn, self.session], [self.details, *rest], **private
+                self._rest, [self.drawn, self.session], [self.details, *rest], **PRIVATE
             )
             running.failure(
-                self._left, self.session, [self.view, *self.charts.values()], queue=False, **private
+                self._left, self.session, [self.view, *self.charts.values()], queue=False, **PRIVATE
             )
             for after in (running.then, running.failure):  # the first is not told of errors
-                after(None, js=ENDED, **private)
+                after(None, js=ENDED, **PRIVATE)
             runs.append(running)
         # A visitor's own choice alone: a link and a reload choose, too, and bring what they show.
         previewed = [self.view, self.details, *self.charts.values()]
         here = [self.session, self.inputs.prompt]
         shown = self.inputs.method.input(
-            self._preview, [*here, self.inputs.method], previewed, queue=False, **private
+            self._preview, [*here, self.inputs.method], previewed, queue=False, **PRIVATE
         )
-        self.inputs.follow(self.view, shown, **private)
+        self.inputs.follow(self.view, shown)
         shown = self.inputs.cards.choose_method(
-            self._preview_card, here, previewed, queue=False, **private
+            self._preview_card, here, previewed, queue=False, **PRIVATE
         )
-        self.inputs.follow(self.view, shown, **private)
-        self.view.run_again(self._chatting, None, self.inputs.chat, queue=False, **private)
-        self.inputs.stop.click(None, cancels=runs, **private)  # what follows is a failure of theirs
+        self.inputs.follow(self.view, shown)
+        self.view.run_again(self._chatting, None, self.inputs.chat, queue=False, **PRIVATE)
+        self.inputs.stop.click(None, cancels=runs, **PRIVATE)  # what follows is a failure of theirs
         self.saving.wire(self.inputs)
         self.keeping.wire(self.inputs, self.pair)
         self.elsewhere.price_run(
@@ -184,14 +178,13 @@ class GeneratePanel:
             self.elsewhere,
             queue=False,
             trigger_mode="always_last",
-            **private,
+            **PRIVATE,
         )
 
     def attach_loading(self, blocks: gr.Blocks) -> None:
         """Say when the models are there; take over the inputs of a link."""
-        private: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
-        blocks.load(self._wait, outputs=self.models, concurrency_limit=None, **private)
-        self.pair.change(self.runner.models.state, self.pair, self.models, queue=False, **private)
+        blocks.load(self._wait, outputs=self.models, concurrency_limit=None, **PRIVATE)
+        self.pair.change(self.runner.models.state, self.pair, self.models, queue=False, **PRIVATE)
         self.inputs.attach(blocks, self.view, list(self.charts.values()))
 
     async def _wait(self) -> AsyncIterator[str]:
@@ -229,16 +222,15 @@ class GeneratePanel:
         event: gr.EventData,
         session: Session,
         pair: str,
-        record: bool,
-        warm: bool,
-        *values: Any,
+        gathered: Any,
     ) -> Iterator[Any]:
         """What the inputs describe; or once more what was run last, measured again, where the view
         asked for that."""
         with told():
             act, last = sent(event, "act"), session.ran
             if act is None or last is None:
-                asked = Asked(self.inputs.read(values, record), pair, warm)
+                task, warm = self.inputs.read(gathered)
+                asked = Asked(task, pair, warm)
             else:
                 asked = Asked(
                     replace(last.task, chat=last.task.chat or act == CHAT), last.pair, last.warm
@@ -384,9 +376,7 @@ def _after_comparing(failed: bool, trace: Trace, speedup: Speedup | None) -> str
     if speedup is not None:
         done = counted(len(speedup.each), "round")
         return f"The run is complete: {status}. Measuring again {how} after {done}."
-    return (
-        f"The run is complete: {status}. Plain decoding {how}, so there is nothing to compare with."
-    )
+    return f"The run is complete: {status}. Timing it {how}, so there is nothing to compare with."
 
 
 def _after_beginning(failed: bool, trace: Trace) -> str:

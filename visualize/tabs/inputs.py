@@ -3,6 +3,7 @@ page, and written to it by a link."""
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import gradio as gr
 
 from ouroboros_core import methods
+from ouroboros_core.errors import InvalidInput
 from ouroboros_core.hyperparameters import AUTO
 from ouroboros_core.methods.base import Method
 from ouroboros_core.methods.needs import Need
@@ -17,8 +19,9 @@ from ouroboros_core.sampling import Sampling
 from visualize import figures, permalink
 from visualize.components.address import changed, kept
 from visualize.components.plain_views import AskView, LinkView, MemoryView, MethodCards
+from visualize.events import PRIVATE
 from visualize.permalink import Inputs
-from visualize.server.endpoint import make_task
+from visualize.server.endpoint import flag, make_task
 from visualize.server.faults import field, told
 from visualize.tabs.examples import EXAMPLES, Example
 from visualize.tabs.settings import (
@@ -59,6 +62,20 @@ FOLLOW = """(json, prompt, chat) => {
 
 EDITED = "() => [true, '']"
 """Chat template and note, as soon as a visitor writes something."""
+
+GATHER = "(...values) => [JSON.stringify(values)]"
+"""All inputs as the value of one component."""
+
+
+def gathered_values(text: Any, count: int) -> list[Any]:
+    """What `GATHER` sent of so many inputs; raises InvalidInput for anything else."""
+    try:
+        values = json.loads(text)
+    except (TypeError, ValueError, RecursionError):
+        values = None
+    if not isinstance(values, list) or len(values) != count:
+        raise InvalidInput("the page sent no inputs: reload it")
+    return values
 
 
 class RunInputs:
@@ -197,7 +214,7 @@ class RunInputs:
 
     @property
     def components(self) -> list[Any]:
-        """What `read` is given the values of, in this order."""
+        """What a link describes, in this order."""
         given = (self.sampling, self.predictions, self.automatic, self.settings)
         return [
             self.prompt,
@@ -207,23 +224,32 @@ class RunInputs:
             *(one for group in given for one in group.values()),
         ]
 
+    @property
+    def gathered(self) -> list[Any]:
+        """What `read` is given the values of, in this order."""
+        return [*self.components, self.record, self.warm]
+
     def wire(self) -> None:
         """What the inputs do to each other."""
+        self.ask.value = self.ask.postprocess([one.value for one in self.gathered])
+        # The first of what a change does: Gradio's script does one after the other, and waits for
+        # the server's answer.
+        changes = [one.change for one in self.gathered]
+        gr.on(changes, None, self.gathered, self.ask, js=changed(), **PRIVATE)
         edited = self.ask.prompt_edit
-        private: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
         for chip, example in zip(self.chips, EXAMPLES, strict=True):
             filled = chip.click(
                 lambda e=example: (e.prompt, e.chat, _note(e)),
                 outputs=[self.prompt, self.chat, self.note],
                 queue=False,
-                **private,
+                **PRIVATE,
             )
-            filled.then(None, js=RUN, **private)
+            filled.then(None, js=RUN, **PRIVATE)
         # Decided in the browser, so that no run can come before it: a raw prompt and the words on
         # it are those of an example.
-        edited(None, None, [self.chat, self.note], js=EDITED, **private)
+        edited(None, None, [self.chat, self.note], js=EDITED, **PRIVATE)
         ids = list(methods.available())
-        self.cards.choose_method(chosen, None, self.method, queue=False, **private)
+        self.cards.choose_method(chosen, None, self.method, queue=False, **PRIVATE)
         self.method.change(
             lambda method: [
                 *(gr.Group(visible=method == i) for i in ids),
@@ -234,23 +260,39 @@ class RunInputs:
             self.method,
             [*self.groups, self.warm, self.learned, self.cards],
             queue=False,
-            **private,
+            **PRIVATE,
         )
         for owner, box in self.automatic.items():
             settable = [
                 self.settings[owner, name] for name in methods.get(owner).Hyperparameters.fixed()
             ]
-            box.change(_switch(len(settable)), box, settable, queue=False, **private)
+            box.change(_switch(len(settable)), box, settable, queue=False, **PRIVATE)
         for owner, button in self.published.items():
             names = [name for of, name in self.settings if of == owner]
             targets = [self.settings[owner, name] for name in names]
             targets += [self.automatic[owner]] if owner in self.automatic else []
-            button.click(_publish(owner, names), None, targets, queue=False, **private)
+            button.click(_publish(owner, names), None, targets, queue=False, **PRIVATE)
 
-    def read(self, values: Sequence[Any], record: bool = False) -> Task:
-        """The task that the inputs describe; raises InvalidInput."""
+    def asked(self) -> gr.events.Dependency:
+        """What follows on a click of Generate, once all values are gathered in one component.
+
+        They are gathered in the browser: an event with a hundred inputs costs it time at every
+        update of a run, see `visualize.events.PRIVATE`.
+        """
+        return self.go.click(None, self.gathered, self.ask, js=GATHER, **PRIVATE)
+
+    def read(self, gathered: Any) -> tuple[Task, bool]:
+        """The task that the inputs describe, and whether it starts warm; raises InvalidInput.
+
+        gathered: the value of `ask`, JSON text.
+        """
+        *values, record, warm = gathered_values(gathered, len(self.gathered))
+        return self._task(values, record), flag("warm", warm)
+
+    def _task(self, values: Sequence[Any], record: bool) -> Task:
         remaining = iter(values)
         prompt, method, chat, count = (next(remaining) for _ in range(4))
+        kind = methods.get(method)
         sampling = {name: next(remaining) for name in self.sampling}
         predictions = {name: next(remaining) for name in self.predictions}
         automatic = {name: next(remaining) for name in self.automatic}
@@ -260,7 +302,7 @@ class RunInputs:
             if owner == method
         }
         if automatic.get(method):
-            settings |= dict.fromkeys(methods.get(method).Hyperparameters.fixed(), AUTO)
+            settings |= dict.fromkeys(kind.Hyperparameters.fixed(), AUTO)
         return make_task(
             prompt,
             method,
@@ -273,12 +315,12 @@ class RunInputs:
             self.most,
         )
 
-    def follow(self, view: Any, showing: gr.events.Dependency, **private: Any) -> None:
+    def follow(self, view: Any, showing: gr.events.Dependency) -> None:
         """Where one recorded run takes another's place, the prompt and the chat template become
         those of the run that plays now, unless a visitor has written something else meanwhile: the
         browser decides, when the run is there."""
         here = [self.prompt, self.chat]
-        showing.then(None, [view, *here], here, js=FOLLOW, **private)
+        showing.then(None, [view, *here], here, js=FOLLOW, **PRIVATE)
 
     def write(self, inputs: Inputs) -> list[Any]:
         """Updates of the inputs, in their order, that make them those of a link; what it does not
@@ -313,16 +355,12 @@ class RunInputs:
 
         When it is reloaded, what was kept in the browser comes back, in the browser.
         """
-        private: dict[str, Any] = {
-            "api_visibility": "private",
-            "show_progress": "hidden",
-            "queue": False,
-        }
+        private: dict[str, Any] = {**PRIVATE, "queue": False}
 
         def linked(request: gr.Request) -> Any:
             return self._linked(request, len(charts))
 
-        settings = [*self.components, self.record, self.warm]
+        settings = self.gathered
         shown = [view, *charts]
         loaded = blocks.load(
             linked, outputs=[self.link, self.note, *self.components, *shown], **private
@@ -334,7 +372,6 @@ class RunInputs:
         }
         back = kept(len(settings), len(charts), blank)
         loaded.then(None, js=back, outputs=[*settings, *shown, self.link, self.note], **private)
-        gr.on([one.change for one in settings], None, js=changed(), inputs=settings, **private)
 
     def _linked(self, request: gr.Request, charts: int) -> Any:
         """What the link view, the note on an example, the inputs, the token view and so many charts

@@ -12,6 +12,7 @@ from ouroboros_core.decoding.trace_io import MAX_BYTES
 from ouroboros_core.errors import InvalidInput, OuroborosError
 from ouroboros_core.lookup.memories import read_memory
 from ouroboros_core.words import counted
+from visualize.events import PRIVATE
 from visualize.server.faults import field
 from visualize.server.models import Models
 from visualize.server.session import Session
@@ -36,31 +37,30 @@ class Keeping:
 
     def wire(self, inputs: RunInputs, pair: Any) -> None:
         """inputs: whose method and settings it is for; pair: the component with the models."""
-        private: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
-        given = [self.session, pair, *inputs.components]
+        given = [self.session, pair, inputs.ask]
 
-        def save(session: Session, pair: str, *values: Any) -> dict[str, Any]:
+        def save(session: Session, pair: str, gathered: Any) -> dict[str, Any]:
             try:
-                told = self.saved(session, inputs.read(values), self._loaded(pair))
+                told = self.saved(session, inputs.read(gathered)[0], self._loaded(pair))
             except OuroborosError as error:
                 told = {"said": str(error)}
             return {"seq": time.time_ns(), **told}
 
         def load(
-            event: gr.EventData, session: Session, pair: str, *values: Any
+            event: gr.EventData, session: Session, pair: str, gathered: Any
         ) -> tuple[dict[str, Any], Any]:
             warm = gr.skip()
             try:
                 name, text = field(event, "name", str)[:100], field(event, "text", str)
-                found = self.loaded(session, inputs.read(values), self._loaded(pair), text)
+                found = self.loaded(session, inputs.read(gathered)[0], self._loaded(pair), text)
                 said, warm = f"{name}: {found}", True
             except OuroborosError as error:
                 said = str(error)
             return {"seq": time.time_ns(), "said": said}, warm
 
         view = inputs.learned
-        view.save_memory(save, given, view, queue=False, **private)
-        view.load_memory(load, given, [view, inputs.warm], queue=False, **private)
+        view.save_memory(save, given, view, queue=False, **PRIVATE)
+        view.load_memory(load, given, [view, inputs.warm], queue=False, **PRIVATE)
 
     def _loaded(self, name: str) -> Pair:
         pair = self.models.there(name)

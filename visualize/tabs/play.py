@@ -11,6 +11,7 @@ from ouroboros_core.errors import InvalidInput
 from ouroboros_core.words import say
 from visualize import play
 from visualize.components.game_views import PlayView, ScoreView
+from visualize.events import PRIVATE
 from visualize.play import Game
 from visualize.server.faults import told
 from visualize.server.limits import who
@@ -70,7 +71,6 @@ class PlayPanel:
         gr.Markdown(say("play.intro", rounds=play.ROUNDS, most=play.MOST), elem_classes="ouro-note")
 
     def _wire(self) -> None:
-        private: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
         gr.on(
             [self.go.click, self.typed.submit],
             self._guess,
@@ -78,7 +78,7 @@ class PlayPanel:
             [self.view, self.score, self.typed],
             concurrency_limit=None,
             trigger_mode="once",
-            **private,
+            **PRIVATE,
         )
         begun = [self.view, self.score, self.typed]
         for chip, text in zip(self.chips, play.BEGINNINGS.values(), strict=True):
@@ -86,9 +86,9 @@ class PlayPanel:
                 lambda game, text=text: (text, *_begin(game, text)),
                 self.game,
                 [self.beginning, *begun],
-                **private,
+                **PRIVATE,
             )
-        self.again.click(_begin, [self.game, self.beginning], begun, **private)
+        self.again.click(_begin, [self.game, self.beginning], begun, **PRIVATE)
 
     def _guess(self, request: gr.Request, game: Game, pair: str, typed: str) -> Iterator[list[Any]]:
         with told():

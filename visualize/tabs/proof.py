@@ -16,6 +16,7 @@ from ouroboros_core.sources import Source
 from ouroboros_core.words import say
 from visualize import proof
 from visualize.components.game_views import DiceView, ProofView
+from visualize.events import PRIVATE
 from visualize.server.endpoint import make_task, whole
 from visualize.server.faults import told
 from visualize.server.limits import who
@@ -89,7 +90,6 @@ class ProofPanel:
         gr.Markdown(say("proof.intro"), elem_classes="ouro-note")
 
     def _wire(self) -> None:
-        private: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
         inputs = [
             self.pair,
             self.seeds,
@@ -102,14 +102,14 @@ class ProofPanel:
             self.first,
         ]
         running = self.go.click(
-            self._prove, inputs, self.view, concurrency_limit=None, trigger_mode="once", **private
+            self._prove, inputs, self.view, concurrency_limit=None, trigger_mode="once", **PRIVATE
         )
         self.stop.click(
             lambda: {"seq": time.time_ns(), "stopped": True},
             outputs=self.view,
             cancels=[running],
             queue=False,
-            **private,
+            **PRIVATE,
         )
 
     def _prove(

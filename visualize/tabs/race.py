@@ -14,6 +14,7 @@ from ouroboros_core.errors import InvalidInput
 from ouroboros_core.sampling import Sampling
 from visualize import spoken
 from visualize.components.race_view import RaceView
+from visualize.events import PRIVATE
 from visualize.server.endpoint import make_task
 from visualize.server.faults import told
 from visualize.server.limits import who
@@ -128,18 +129,17 @@ class RacePanel:
                 self.helps.append(note)
 
     def _wire(self) -> None:
-        private: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
         for chip, example in zip(self.chips, EXAMPLES, strict=True):
             chip.click(
                 lambda e=example: (e.prompt, e.chat),
                 outputs=[self.prompt, self.chat],
                 queue=False,
-                **private,
+                **PRIVATE,
             )
         # Decided in the browser, as in Watch: a raw prompt is an example's alone.
-        self.prompt.input(None, None, self.chat, js="() => true", **private)
+        self.prompt.input(None, None, self.chat, js="() => true", **PRIVATE)
         for lane, note in zip(self.lanes, self.helps, strict=True):
-            lane.change(_help, lane, note, queue=False, **private)
+            lane.change(_help, lane, note, queue=False, **PRIVATE)
         inputs = [
             self.pair,
             self.prompt,
@@ -151,14 +151,14 @@ class RacePanel:
             *self.settings,
         ]
         running = self.go.click(
-            self._race, inputs, self.view, concurrency_limit=None, trigger_mode="once", **private
+            self._race, inputs, self.view, concurrency_limit=None, trigger_mode="once", **PRIVATE
         )
         self.stop.click(
             lambda: {"seq": time.time_ns(), "stopped": True},
             outputs=self.view,
             cancels=[running],
             queue=False,
-            **private,
+            **PRIVATE,
         )
 
     def _race(self, request: gr.Request, pair: str, *values: Any) -> Iterator[Any]:

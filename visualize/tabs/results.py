@@ -13,6 +13,7 @@ from ouroboros_core.locations import assets
 from ouroboros_core.words import say
 from visualize import elsewhere, figures, result_figures, results
 from visualize.components.plot_view import PlotView
+from visualize.events import PRIVATE
 from visualize.markup import safe
 from visualize.results import Bar, Benchmark, Over, Published
 
@@ -101,11 +102,7 @@ class ResultsPanel:
         if others:
             gr.HTML("".join(map(pair_table, others)), elem_id="other-pairs")
         gr.HTML(modelled_table(found), elem_id="modelled")
-        here: dict[str, Any] = {
-            "queue": False,
-            "api_visibility": "private",
-            "show_progress": "hidden",
-        }
+        here: dict[str, Any] = {"queue": False, **PRIVATE}
         self.over.change(
             lambda over: _figures(Over(over)),
             self.over,

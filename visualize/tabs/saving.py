@@ -13,6 +13,7 @@ from ouroboros_core.errors import OuroborosError
 from visualize import export, permalink
 from visualize.components.plain_views import SaveView
 from visualize.deploy.static_site import replay_html
+from visualize.events import PRIVATE
 from visualize.server.faults import field
 from visualize.server.session import Session
 from visualize.tabs.inputs import RunInputs
@@ -34,24 +35,17 @@ class Saving:
     def wire(self, inputs: RunInputs) -> None:
         """inputs: what a link describes."""
 
-        def save(event: gr.EventData, session: Session, *values: Any) -> dict[str, Any]:
+        def save(event: gr.EventData, session: Session, gathered: Any) -> dict[str, Any]:
             try:
                 kind = field(event, "kind", str)
-                done = (
-                    self._link(inputs.read(values)) if kind == "link" else self.file(kind, session)
-                )
+                link = kind == "link"
+                done = self._link(inputs.read(gathered)[0]) if link else self.file(kind, session)
             except OuroborosError as error:
                 done = {"problem": str(error)}
             return {"seq": time.time_ns(), **done}
 
-        self.view.save_run(
-            save,
-            [self.session, *inputs.components],
-            self.view,
-            queue=False,
-            api_visibility="private",
-            show_progress="hidden",
-        )
+        given = [self.session, inputs.ask]
+        self.view.save_run(save, given, self.view, queue=False, **PRIVATE)
 
     @staticmethod
     def _link(task: Task) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from ouroboros_core.words import say
 from visualize import elsewhere, figures, result_figures, results, sweep_figures
 from visualize.components.plain_views import SaveView, SweepView
 from visualize.components.plot_view import PlotView
+from visualize.events import PRIVATE
 from visualize.results import Over
 from visualize.server.endpoint import whole
 from visualize.server.faults import field, sent, told
@@ -193,7 +194,6 @@ class SweepPanel:
                 )
 
     def _wire(self, tabs: Tabs) -> None:
-        private: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
         self.inputs = [
             self.pair,
             self.method,
@@ -212,12 +212,12 @@ class SweepPanel:
             self.method,
             self.axes,
             queue=False,
-            **private,
+            **PRIVATE,
         )
         for one in self.inputs:
-            one.change(self._estimate, self.inputs, self.estimate, queue=False, **private)
+            one.change(self._estimate, self.inputs, self.estimate, queue=False, **PRIVATE)
         outputs = [self.view, self.chart, self.parallel]
-        computing: dict[str, Any] = {"concurrency_limit": None, "trigger_mode": "once", **private}
+        computing: dict[str, Any] = {"concurrency_limit": None, "trigger_mode": "once", **PRIVATE}
         session = self.generate.session
         running = gr.on(
             [self.go.click, self.resume.click],
@@ -232,16 +232,16 @@ class SweepPanel:
             [*outputs, self.clock_note],
             cancels=[running],
             queue=False,
-            **private,
+            **PRIVATE,
         )
         on_clock = [session, self.clock], [self.chart, self.clock_note]
-        self.clock.input(self._elsewhere, *on_clock, queue=False, **private)
-        self.go.click(lambda: "", None, self.clock_note, queue=False, **private)
-        running.success(self._elsewhere, *on_clock, queue=False, **private)
+        self.clock.input(self._elsewhere, *on_clock, queue=False, **PRIVATE)
+        self.go.click(lambda: "", None, self.clock_note, queue=False, **PRIVATE)
+        running.success(self._elsewhere, *on_clock, queue=False, **PRIVATE)
         shown = [tabs, *self.generate.outputs]
         refusing: dict[str, Any] = {
             "concurrency_limit": None,
-            **private,
+            **PRIVATE,
         }  # in the queue, so that a refusal is shown
         self.view.open_cell(self._open, session, shown, **refusing)
         self.chart.point_select(self._picked, session, shown, **refusing)
@@ -272,9 +272,8 @@ class SweepPanel:
 
     def attach(self, blocks: gr.Blocks) -> None:
         """Estimate once the models are there, and then whenever something changes."""
-        private: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
-        ready = blocks.load(self.runner.models.until_ready, concurrency_limit=None, **private)
-        ready.then(self._estimate, self.inputs, self.estimate, queue=False, **private)
+        ready = blocks.load(self.runner.models.until_ready, concurrency_limit=None, **PRIVATE)
+        ready.then(self._estimate, self.inputs, self.estimate, queue=False, **PRIVATE)
 
     def _estimate(self, *values: Any) -> str:
         from ouroboros_core.benchmark.sweep import estimate, plain_runs

@@ -14,6 +14,7 @@ from ouroboros_core.words import say
 from visualize import diff, diff_figures, figures, gallery
 from visualize.components.plain_views import DiffView, GalleryView, OpenView
 from visualize.components.plot_view import PlotView
+from visualize.events import PRIVATE
 from visualize.server.faults import field, told
 from visualize.server.session import Session
 from visualize.tabs.generate import GeneratePanel
@@ -58,7 +59,6 @@ class TracesPanel:
         self._wire(tabs, tab, recorded)
 
     def _wire(self, tabs: Tabs, tab: Tab, recorded: Sequence[tuple[str, str]]) -> None:
-        private: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
         shown = [tabs, self.open, *self.generate.outputs]
         session = self.generate.session
 
@@ -70,17 +70,17 @@ class TracesPanel:
         # Where nothing of its own shows a refusal, the event goes through the queue: from
         # others Gradio shows none.
         self.gallery.open_recorded(
-            self._open_recorded, session, shown, concurrency_limit=None, **private
+            self._open_recorded, session, shown, concurrency_limit=None, **PRIVATE
         )
-        self.open.open_file(self._open_file, session, shown, concurrency_limit=None, **private)
-        tab.select(choices, session, [self.first, self.second], queue=False, **private)
+        self.open.open_file(self._open_file, session, shown, concurrency_limit=None, **PRIVATE)
+        tab.select(choices, session, [self.first, self.second], queue=False, **PRIVATE)
         compared = [self.diff, self.chart]
         self.compare.click(
             self._compare,
             [self.first, self.second, session],
             compared,
             concurrency_limit=None,
-            **private,
+            **PRIVATE,
         )
 
     def _open_recorded(self, event: gr.EventData, session: Session) -> list[Any]:

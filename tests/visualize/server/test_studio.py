@@ -121,7 +121,8 @@ def test_method_and_plain_decoding_run_in_turn_and_the_median_is_shown(
         begun.clear()
         updates = list(runner.run(make_task(), compare=True))
         method, plain = "speculative", "autoregressive"
-        assert methods_of(begun) == [method, plain, plain, method, method, plain]
+        timed = [plain, method, method, plain, plain, method]
+        assert methods_of(begun) == [method, *timed], "the run that is shown does not count"
         compared = [update for update in updates if isinstance(update, Compared)]
         assert [len(update.speedup.each) for update in compared] == [1, 2]
         statuses = [update.view["status"] for update in compared]
@@ -147,14 +148,15 @@ def test_a_round_on_a_busy_machine_is_measured_again_and_then_the_warning_stands
 ) -> None:
     monkeypatch.setattr(metrics, "busy", lambda *_: ("unsteady", 1.0))
     last = ending(runner.run(make_task(), compare=True))
-    assert len(begun) == 2 * (ROUNDS + AGAIN)
+    assert len(begun) == 1 + 2 * (ROUNDS + AGAIN)
     assert last.view["tiles"][1]["mark"] == "measured on a busy machine"
     assert last.view["notices"][-1]["act"] == "again"
 
 
 @pytest.mark.usefixtures("never_busy")
 def test_a_long_answer_has_fewer_rounds_and_they_are_counted(begun: list[Generation]) -> None:
-    """No time at all: the first round runs, and no other."""
+    """No time at all: the first round runs, of which the run that is shown is a part, and no
+    other."""
     short = Runner(Models(lambda _: small_pair()), Limits(round_seconds=0))
     short.models.ask("").result()
     begun.clear()
@@ -198,8 +200,8 @@ def test_every_round_of_a_warm_run_begins_with_what_was_kept_before_it(
         for update in runner.run(task, compare=True, memory=partial(session.memory, task)):
             session.take(update, asked)
     cold, *others = [len(one.steps) for one in begun if one.task.method == method]
-    warm = others[ROUNDS - 1]
-    assert others == [cold] * (ROUNDS - 1) + [warm] * ROUNDS
+    warm = others[ROUNDS]
+    assert others == [cold] * ROUNDS + [warm] * (1 + ROUNDS)
     assert warm < cold, "the case must be one in which memory saves steps"
     (kept,) = session.memories.values()
     assert kept.runs == 2, "one run for each that was asked for"
