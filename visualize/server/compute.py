@@ -73,7 +73,7 @@ class Compute:
         yield live.written()
         run = _lanes_of_run(generation, cold, counts)
         if plain:
-            alone = yield from run(0, PLAIN)
+            alone = yield from run(0, METHOD)
             yield live.finished(None, memory, alone)
             return
         # Of the first round, too, both runs have to fit in.

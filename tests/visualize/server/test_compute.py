@@ -38,7 +38,7 @@ def compute(monkeypatch: pytest.MonkeyPatch) -> Compute:
 def run(
     compute: Compute, method: str, rounds: int, charts: bool = True, seconds: float = 60.0
 ) -> tuple[list[Any], Finished]:
-    task = make_task(PROMPT, method, {}, False, 12, {})
+    task = make_task(PROMPT, method, {}, False, 12, {}, record=True)
     *updates, last = compute.run("", task, "a run", charts, None, rounds, seconds)
     assert isinstance(last, Finished)
     return updates, last
@@ -56,6 +56,9 @@ def test_the_run_that_is_shown_is_not_the_one_that_is_timed(compute: Compute, me
     assert last.trace.tokens == written.trace.tokens
     assert (shown(written.trace), shown(last.trace)) == (True, False)
     assert (last.baseline is not None) == (method == "speculative")
+    assert all(step.judged for step in last.trace.steps), (
+        "with the probabilities that were asked for"
+    )
 
 
 @pytest.mark.parametrize(
