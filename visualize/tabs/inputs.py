@@ -274,7 +274,7 @@ class RunInputs:
             button.click(_publish(owner, names), None, targets, queue=False, **PRIVATE)
 
     def asked(self) -> gr.events.Dependency:
-        """What follows on a click of Generate, once all values are gathered in one component.
+        """A click of Generate, by which all values are gathered in one component; the run follows.
 
         They are gathered in the browser: an event with a hundred inputs costs it time at every
         update of a run, see `visualize.events.PRIVATE`.

@@ -27,7 +27,18 @@ def test_the_browser_keeps_few_loading_states(url: str) -> None:
     assert max(len(one["inputs"]) for one in events) <= FEW
 
 
-@pytest.mark.parametrize("text", [None, 7, "", "[1, 2", '{"a": 1, "b": 2}', "[1]", "[1, 2, 3]"])
+def test_a_change_is_gathered_before_the_server_is_asked_anything(url: str) -> None:
+    """Gradio's script does what a change triggers one after the other, and waits for answers."""
+    every: list[dict[str, Any]] = httpx.get(url + "/config", timeout=30).json()["dependencies"]
+    (gathering,) = (one for one in every if len(one["targets"]) > 100)
+    assert not gathering["backend_fn"]
+    for target in gathering["targets"]:
+        assert next(one for one in every if target in one["targets"]) is gathering
+
+
+@pytest.mark.parametrize(
+    "text", [None, 7, "", "[1, 2", '{"a": 1, "b": 2}', "[1]", "[1, 2, 3]", "[" * 100_000]
+)
 def test_what_no_page_of_ours_sends_is_refused_in_a_sentence(text: Any) -> None:
     with pytest.raises(InvalidInput, match="the page sent no inputs: reload it"):
         gathered_values(text, 2)
