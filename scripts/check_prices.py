@@ -4,8 +4,7 @@
     python -m scripts.check_prices --papers    # speedups published for known GPUs and models
     python -m scripts.check_prices --fit       # bandwidth and FLOPS of the recording CPUs
 
-What passes cost was timed right beside each run, apart from it (`scripts.record`). What proposing
-takes in a step beside its draft passes is estimated from the other runs: the median.
+What passes cost was timed right beside each run, apart from it (`scripts.record`).
 
 Some runs were recorded before passes were timed. Their costs are fitted to the other runs of the
 same target on the same processor: of the target's passes the median seconds by rows, of drafting
@@ -14,8 +13,8 @@ of its minute: its passes over one row wait for memory, and its prompt's rows fo
 pass is faster than one over a single row, and a drafter's passes are multiplied by that. Of a pass
 over more rows, what goes beyond one over a single row is multiplied by the pace of arithmetic.
 
-So no run's passes and drafts are priced with their own times. What is computed beside them -
-looking up, learning, drawing at random - is copied from the run.
+So no run's passes are priced with their own times. What is computed beside them - looking up,
+choosing among what the draft says, learning, drawing at random - is copied from the run.
 """
 
 from __future__ import annotations
@@ -172,19 +171,10 @@ def drafted(run: Trace) -> list[tuple[Step, Work]]:
     return [(step, work) for step, work in steps if work.draft_passes]
 
 
-def proposing(others: Sequence[str]) -> float:
-    """What proposing takes in a step beside its draft passes, in seconds: the median of runs."""
-    found = []
-    for name in others:
-        draft, steps = timed(name).get("draft"), drafted(gallery.trace(name))
-        if draft is not None and steps:
-            beside = 0.0
-            for step, work in steps:
-                one_pass = Measured(draft).of(work.draft_rows, work.context, 1)
-                taken = step.seconds.draft - step.seconds.draft_sampling
-                beside += taken - work.draft_passes * one_pass
-            found.append(beside / len(steps))
-    return max(0.0, median(found)) if found else 0.0
+def proposing(name: str) -> float:
+    """What proposing took in a run beside its draft passes, in seconds."""
+    found: float = gallery.measured().get(name, {}).get("proposing", 0.0)
+    return found
 
 
 def _alike(name: str, other: str) -> bool:
@@ -200,14 +190,13 @@ def costs(name: str) -> tuple[PassCosts, PassCosts | None, float] | None:
     others = [one for one in recorded() if one != name and _alike(name, one)]
     steps = drafted(run)
     if beside := timed(name):
-        target, draft = beside["target"], beside.get("draft")
-        more = proposing(others) * len(steps)
+        target, draft, more = beside["target"], beside.get("draft"), proposing(name)
     elif others:
         target, draft, more = _fitted(name, others)
     else:
         return None
     if skipping(run):
-        draft, more = target.part(machines.kept_share(run)), 0.0
+        draft = target.part(machines.kept_share(run))
     return None if steps and draft is None else (target, draft, more)
 
 

@@ -4,7 +4,8 @@ What is run is said in assets/traces/gallery.json. Without names all are recorde
 or are not what that file says; what is done is kept, so that an interrupted recording goes on.
 Plain decoding and the method run in turn, see `ouroboros_core.benchmark.protocol`. A run's file is
 its repeat with the median speedup, and assets/traces/measured.json keeps all speedups, what the
-plain run beside that repeat took, and what passes took when they were timed around it.
+plain run beside that repeat took, what passes took when they were timed around it, and what
+proposing took in it beside the drafter's passes.
 
 A repeat counts if the machine kept one pace in it, see `kept_pace`; that is decided by passes that
 are timed apart from the run, and before anything is priced.
@@ -15,7 +16,8 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import astuple, replace
 from functools import cache, partial
 from math import ceil, inf
@@ -113,6 +115,53 @@ def record(pair: Pair, gallery: Facts, facts: Facts) -> Trace:
     return replace(trace, target=named.get("target", trace.target), draft=draft or trace.draft)
 
 
+class PassClock:
+    """Adds up the seconds inside the passes of a pair's drafters. A trace holds those of all
+    proposing, and the number of passes."""
+
+    PASSES = "evaluate", "extend", "superpose"
+
+    def __init__(self, pair: Pair) -> None:
+        drafters = pair.draft, pair.head, pair.self_draft, *pair.heads.values()
+        self._drafters = [one for one in drafters if one is not None]
+        self._inside = False
+        self.seconds = 0.0
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Meanwhile every pass is timed."""
+        timed = [
+            (one, name) for one in self._drafters for name in self.PASSES if hasattr(one, name)
+        ]
+        for one, name in timed:
+            setattr(one, name, self._timed(getattr(one, name)))
+        try:
+            yield
+        finally:
+            for one, name in timed:
+                delattr(one, name)
+
+    def _timed(self, passing: Callable[..., Any]) -> Callable[..., Any]:
+        def run(*given: Any) -> Any:
+            if self._inside:  # one kind of pass makes use of another
+                return passing(*given)
+            self._inside, begun = True, time.perf_counter()
+            try:
+                return passing(*given)
+            finally:
+                self.seconds += time.perf_counter() - begun
+                self._inside = False
+
+        return run
+
+
+def proposing(trace: Trace, passes: float) -> float:
+    """What proposing takes in the steps with draft passes beside these, of which all together took
+    `passes` seconds, and beside drawing at random."""
+    steps = (step.seconds for step in trace.steps if step.draft_passes)
+    return sum(taken.draft - taken.draft_sampling for taken in steps) - passes
+
+
 def costs_beside(pair: Pair, trace: Trace) -> Timed:
     """What passes take now: median seconds over as many rows as a run had, behind a context as long
     as in its middle. They are timed apart from it."""
@@ -177,14 +226,16 @@ def between(before: Timed, after: Timed) -> Timed:
     }
 
 
-def repeats(pair: Pair, gallery: Facts, facts: Facts) -> tuple[list[Round], Timed]:
-    """Rounds that count, by speedup, and what passes cost around that in the middle; raises
-    RuntimeError if the machine stays busy, or if a text does not repeat."""
+def repeats(pair: Pair, gallery: Facts, facts: Facts) -> tuple[list[Round], Timed, float]:
+    """Rounds that count, by speedup; of that in the middle what passes cost around it, and what
+    proposing took beside them. Raises RuntimeError if the machine stays busy, or if a text does not
+    repeat."""
     lanes = {"prompt": facts["prompt"], "method": PLAIN}, facts
     Generation(pair, _task(gallery, lanes[0], WARM_UP_TOKENS)).run()
     known = record(pair, gallery, facts)
     sides: list[tuple[Timed, Timed]] = []
     before: Timed = {}
+    beside: list[float] = []
 
     def run(number: int, lane: int) -> Trace:
         nonlocal before
@@ -192,7 +243,11 @@ def repeats(pair: Pair, gallery: Facts, facts: Facts) -> tuple[list[Round], Time
         if lane == order[0]:
             _calm(pair, min((first["target"].of(1) for first, _ in sides), default=inf))
             before = costs_beside(pair, known)
-        trace = record(pair, gallery, lanes[lane])
+        passes = PassClock(pair)
+        with passes.running():
+            trace = record(pair, gallery, lanes[lane])
+        if lane == METHOD:
+            beside.append(proposing(trace, passes.seconds))
         if lane == order[-1]:
             sides.append((before, costs_beside(pair, known)))
         return trace
@@ -221,7 +276,7 @@ def repeats(pair: Pair, gallery: Facts, facts: Facts) -> tuple[list[Round], Time
     rounds = sorted(found.rounds, key=lambda one: one.speedup(METHOD))
     middle = rounds[len(rounds) // 2]
     number = next(n for n, one in enumerate(found.every) if one is middle)
-    return rounds, between(*sides[number])
+    return rounds, between(*sides[number]), beside[number]
 
 
 def _calm(pair: Pair, least: float) -> None:
@@ -304,7 +359,7 @@ def make(pair: Pair, gallery: Facts, name: str) -> None:
             f"{name}: {len(trace.tokens)} tokens, {metrics.tokens_per_second(trace):.1f} a second"
         )
         return
-    rounds, costs = repeats(pair, gallery, facts)
+    rounds, costs, beside = repeats(pair, gallery, facts)
     middle = rounds[len(rounds) // 2]
     plain = next(
         run
@@ -325,6 +380,7 @@ def make(pair: Pair, gallery: Facts, name: str) -> None:
             "speedups": [round(one, 4) for one in speedups.each],
             "plain": seconds,
             "costs": {model: [cost.rows, cost.seconds] for model, cost in costs.items()},
+            "proposing": round(beside, 6),
         },
     )
     length = metrics.mean_acceptance_length(trace)

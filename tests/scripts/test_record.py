@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import count
+from types import SimpleNamespace
 
 import pytest
 
@@ -12,7 +14,7 @@ from ouroboros_core.benchmark.protocol import Round
 from ouroboros_core.decoding.generation import Generation, Task
 from ouroboros_core.decoding.trace import Seconds, Trace
 from ouroboros_core.loading.pairs import Pair
-from scripts.record import between, costs_beside, kept_pace
+from scripts.record import PassClock, between, costs_beside, kept_pace, proposing
 from tests.traces import typed_trace
 
 
@@ -42,6 +44,52 @@ def test_passes_over_as_many_rows_as_a_run_had_are_timed_and_those_of_its_own_dr
         most = max(step.draft_rows / step.draft_passes for step in trace.steps if step.draft_passes)
         assert costs["draft"].rows[0] == 1
         assert costs["draft"].rows[-1] >= most
+
+
+@pytest.mark.embedded
+@pytest.mark.parametrize(
+    "method", ["speculative", "eagle2", "draft_verify", "superposed", "prompt_lookup"]
+)
+def test_a_runs_draft_passes_are_timed_while_the_clock_runs(
+    embedded_pair: Pair, method: str
+) -> None:
+    clock = PassClock(embedded_pair)
+    with clock.running():
+        trace = written(embedded_pair, method)
+    drafting = sum(step.seconds.draft for step in trace.steps if step.draft_passes)
+    assert 0 <= proposing(trace, clock.seconds) <= drafting
+    assert (clock.seconds > 0) == (method != "prompt_lookup")
+    taken = clock.seconds
+    assert written(embedded_pair, method).tokens == trace.tokens
+    assert clock.seconds == taken, "the clock has stopped"
+
+
+class Nested:
+    """A drafter whose one kind of pass makes use of the other."""
+
+    def evaluate(self) -> int:
+        return 1
+
+    def extend(self) -> int:
+        return 1 + self.evaluate()
+
+
+def test_a_pass_within_a_pass_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    ticks = count()
+    monkeypatch.setattr("scripts.record.time.perf_counter", lambda: float(next(ticks)))
+    drafter = Nested()
+    clock = PassClock(SimpleNamespace(draft=drafter, head=None, self_draft=None, heads={}))  # type: ignore[arg-type]
+    with clock.running():
+        assert (drafter.evaluate(), drafter.extend()) == (1, 2)
+    assert clock.seconds == 2.0
+    assert not vars(drafter)
+
+
+def test_proposing_is_what_is_left_of_drafting_in_the_steps_with_passes() -> None:
+    run = typed_trace()
+    one = replace(run.steps[0], draft_passes=2, seconds=Seconds(draft=5.0, draft_sampling=1.0))
+    other = replace(one, draft_passes=0, seconds=Seconds(draft=7.0))
+    assert proposing(replace(run, steps=(one, other, one)), 6.0) == 2.0
 
 
 def taking(single: float, wide: float, draft: float | None = None) -> dict[str, PassCosts]:

@@ -193,7 +193,8 @@ def test_a_round_on_a_busy_machine_does_not_count(monkeypatch: pytest.MonkeyPatc
         def run(self) -> None:
             pass
 
-    pair: Any = type("Pair", (), {"target": None})
+    nothing: dict[str, Any] = dict.fromkeys(("target", "draft", "head", "self_draft"))
+    pair: Any = type("Pair", (), {**nothing, "heads": {}})
     # seconds of a pass over one row before each round and after it
     sides = [(1.0, 1.0), (1.3, 1.3), (1.04, 1.06), (1.0, 1.2), (1.08, 1.12)]
     timed = iter([{"target": PassCosts((1,), (row * one,))} for both in sides for one in both])
@@ -203,7 +204,8 @@ def test_a_round_on_a_busy_machine_does_not_count(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(record, "_calm", lambda *_: None)
     paces[:] = [1.0, 1.3, 1.05, 1.0, 1.08]
     facts = gallery.runs()[name]
-    found, costs = record.repeats(pair, gallery.plan(), facts)
+    found, costs, beside = record.repeats(pair, gallery.plan(), facts)
+    assert beside == record.proposing(found[1].traces[record.METHOD], 0.0)
     assert costs["target"].of(1) == pytest.approx(1.05 * row, rel=1e-3)
     paces_of = [record.plain_pass(one) / row for one in found]
     assert paces_of == pytest.approx([1.0, 1.05, 1.08])
