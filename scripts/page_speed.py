@@ -83,7 +83,6 @@ def measure(page: Any, url: str) -> dict[str, float]:
     session.on("Network.dataReceived", lambda event: received.append(event["dataLength"]))
     page.goto(url)
     page.wait_for_selector("#token-view .ouro-token")
-    page.wait_for_selector("#chart-speedup .js-line", state="attached")
     page.wait_for_timeout(1000)
 
     def script() -> float:

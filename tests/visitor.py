@@ -57,6 +57,23 @@ def tile(page: Any, label: str) -> str:
     return str(page.locator(".ouro-tile", has_text=label).locator("dd").first.inner_text())
 
 
+def chart(page: Any, name: str) -> Any:
+    """A chart of the details, opened; charts are drawn when they are looked at."""
+    if page.locator(".ouro-details").get_attribute("open") is None:
+        page.locator(".ouro-details summary").click()
+    page.locator(f".ouro-pick [data-chart={name}]").click()
+    plot = page.locator(f"#chart-{name} .ouro-plot")
+    plot.scroll_into_view_if_needed()
+    page.wait_for_selector(f'#chart-{name} .ouro-plot.js-plotly-plot[aria-busy="false"]')
+    return plot
+
+
+def bars(page: Any, name: str) -> list[list[float]]:
+    """The heights of a chart's bars, by what they stand for."""
+    found: list[list[float]] = chart(page, name).evaluate("n => n.data.map(d => [...d.y])")
+    return found
+
+
 def open_settings(page: Any) -> None:
     """Settings lie behind a fold."""
     fold = page.locator(".ouro-settings").first

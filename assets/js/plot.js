@@ -1,11 +1,13 @@
 // A Plotly chart in an element of its own: updated in place, the theme followed, with a cursor that
-// charts of one run share.
+// charts of one run share. It is drawn while it is near the window, and not behind a closed fold.
 import { make, tell } from "./dom.js";
+
+const NEAR = "100%"; // a window above and below it
 
 export class Plot {
   // looks: Map of look by key; library: the address of Plotly, where the page's head has not loaded
-  // it; axis: what lies on the x
-  // axis, where the chart shares the cursor of a run; click: told of a point.
+  // it; axis: what lies on the x axis, where the chart shares the cursor of a run; click: told of a
+  // point.
   constructor(container, looks, library, axis, click = () => {}) {
     Object.assign(this, {
       container,
@@ -16,12 +18,21 @@ export class Plot {
       latest: null,
       moment: undefined,
       listening: false,
+      near: false,
+      due: false,
     });
     this.cursor = make("div", "ouro-cursor");
     this.cursor.hidden = true;
-    if (!window.Plotly && library) Plot.painted().then(() => this.await());
+    if (!window.Plotly && library) Plot.painted().then(() => Plot.idle(() => Plot.fetch(library)));
+    new IntersectionObserver(
+      (seen) => {
+        this.near = seen.at(-1).isIntersecting;
+        this.render();
+      },
+      { rootMargin: NEAR },
+    ).observe(container);
     new ResizeObserver(() => {
-      if (this.latest && window.Plotly && container.clientWidth)
+      if (this.listening && container.clientWidth)
         window.Plotly.Plots.resize(container).then(() => this.point());
     }).observe(container);
     new MutationObserver(() => this.paint()).observe(document.body, {
@@ -44,8 +55,20 @@ export class Plot {
   }
 
   paint() {
-    if (!this.latest) return;
-    if (!window.Plotly) return; // it is painted when the library is there
+    this.owe(this.latest !== null);
+    this.render();
+  }
+
+  owe(due) {
+    this.due = due;
+    this.container.setAttribute("aria-busy", String(due));
+  }
+
+  // What is due is drawn once the chart is near the window and the library is there.
+  render() {
+    if (!this.due || !this.near) return;
+    if (!window.Plotly) return this.load();
+    this.owe(false);
     const options = {
       displaylogo: false,
       showSendToCloud: false,
@@ -60,9 +83,8 @@ export class Plot {
     this.quiet();
   }
 
-  // The library is larger than all the rest: it comes after the page's first paint, when a chart
-  // comes near the window, or when
-  // there is nothing else to do.
+  // The library is larger than all the rest of the page. It is fetched after the first paint, when
+  // there is nothing else to do, and runs when a chart is to be drawn.
   static painted() {
     return new Promise((resolve) => {
       if (!(self.PerformanceObserver && PerformanceObserver.supportedEntryTypes.includes("paint")))
@@ -79,30 +101,23 @@ export class Plot {
     else setTimeout(act, 200);
   }
 
-  await() {
-    const near = new IntersectionObserver(
-      (seen) => seen.some((one) => one.isIntersecting) && begin(),
-      { rootMargin: "300px" },
-    );
-    const begin = () => {
-      near.disconnect();
-      this.load(() => Plot.idle(() => this.paint()));
-    };
-    near.observe(this.container);
-    Plot.idle(begin);
+  static fetch(library) {
+    if (document.querySelector("link[data-plotly]")) return;
+    const link = Object.assign(make("link"), { rel: "prefetch", as: "script", href: library });
+    link.dataset.plotly = "";
+    document.head.append(link);
   }
 
   // One script for all charts of the page.
-  load(act) {
-    if (window.Plotly) return act();
+  load() {
     let script = document.querySelector("script[data-plotly]");
     if (!script) {
-      script = Object.assign(make("script"), { src: this.library, fetchPriority: "low" });
+      script = Object.assign(make("script"), { src: this.library });
       script.dataset.plotly = "";
       script.addEventListener("error", () => script.remove()); // the next chart tries again
       document.head.append(script);
     }
-    script.addEventListener("load", act);
+    script.addEventListener("load", () => this.render());
   }
 
   // What a chart's toolbar does is for the mouse: its buttons are no stops on the way through the

@@ -15,6 +15,8 @@ from tests.browser import server
 from tests.visitor import (
     DONE,
     ask,
+    bars,
+    chart,
     choose,
     example,
     generate,
@@ -93,9 +95,9 @@ def saved(page: Any) -> Any:
     return Path(download.value.path()).read_bytes()
 
 
-def drawn(page: Any, chart: str) -> str:
+def drawn(page: Any, name: str) -> str:
     """What is written in a chart's place."""
-    return str(page.locator(f"#chart-{chart} .ouro-plot").inner_text())
+    return str(chart(page, name).inner_text())
 
 
 def test_the_first_question_of_ones_own_is_answered_and_a_raw_prompt_is_a_links_alone(
@@ -189,7 +191,7 @@ def test_from_the_click_on_the_old_run_is_marked_and_one_button_is_generate_or_s
         "nothing took its place"
     )
     assert run.get_attribute("data-old") is None
-    assert page.locator("#chart-speedup .js-line").count() > 0
+    assert chart(page, "speedup").locator(".js-line").count() > 0
     field = page.locator("#prompt textarea")
     field.fill("")
     go.click()
@@ -243,13 +245,9 @@ def test_a_stopped_run_shows_all_that_is_known_of_it(page: Any) -> None:
     assert tile(page, "Mean acceptance") == f"{metrics.mean_acceptance_length(trace):.2f}"
     assert tile(page, "Speedup") == "–"
     assert "A step takes" in page.locator("#token-view .ouro-numbers").text_content()
-    bars = page.evaluate(
-        "document.querySelector('#chart-acceptance .ouro-plot').data.map(d => [...d.y])"
-    )
-    assert sum(map(sum, bars)) == written
-    page.wait_for_selector("#chart-where .bars path", state="attached")
-    page.wait_for_selector("#chart-positions .bars path", state="attached")
-    page.wait_for_selector("#chart-time .js-line", state="attached")
+    assert sum(map(sum, bars(page, "acceptance"))) == written
+    for name, mark in (("where", ".bars path"), ("positions", ".bars path"), ("time", ".js-line")):
+        assert chart(page, name).locator(mark).count() > 0
     assert "There is no plain run to compare with" in drawn(page, "speedup")
     assert page.get_by_text("Measured when the run has ended").count() == 0
     ask(page, LONG_COMPARISON, 32)
@@ -333,7 +331,7 @@ def test_a_saved_run_keeps_the_plain_run_it_was_compared_with(page: Any, tmp_pat
     page.locator("#open-view input").set_input_files(file)
     page.locator("#token-view .ouro-badge", has_text="recorded with").wait_for()
     assert {label: tile(page, label) for label in shown} == shown
-    page.wait_for_selector("#chart-speedup .js-line", state="attached")
+    assert chart(page, "speedup").locator(".js-line").count() > 0
     file.write_text(json.dumps(json.loads(file.read_text()) | {"baseline": {"method": 3}}))
     open_tab(page, "Recorded runs")
     page.locator("#open-view input").set_input_files(file)

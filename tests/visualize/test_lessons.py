@@ -15,6 +15,7 @@ from ouroboros_core.decoding.trace_io import read_trace
 from ouroboros_core.errors import InvalidInput
 from tests.visitor import (
     ask,
+    chart,
     choose,
     generate,
     open_settings,
@@ -304,7 +305,8 @@ def test_a_recorded_run_opens_and_two_runs_are_compared(page: Any) -> None:
     counts = [(int(count), what) for count, what in (said.split() for said in saved_steps)]
     balance = sum(count if what == "saved" else -count for count, what in counts)
     assert balance == len(plain.steps) - len(fast.steps)
-    page.wait_for_selector("#chart-diff .js-line", state="attached")
+    page.locator("#chart-diff").scroll_into_view_if_needed()
+    page.wait_for_selector("#chart-diff .js-line")
     page.locator('[data-name="river-sam"] button').click()
     page.wait_for_function(
         "document.querySelector('#token-view .ouro-title').textContent.startsWith('SAM')"
@@ -342,17 +344,14 @@ def test_a_link_brings_the_inputs_back(page: Any, browser: Any, url: str) -> Non
 
 
 def test_a_chart_is_saved_as_png_and_as_svg(page: Any) -> None:
-    chart = page.locator("#chart-speedup")
-    page.locator(".ouro-details summary").click()
-    page.get_by_role("button", name="Speedup", exact=True).click()
-    chart.scroll_into_view_if_needed()
-    chart.locator(".ouro-plot").hover()
+    plot = chart(page, "speedup")
+    plot.hover()
     for title, start in (
         ("Download plot as a PNG", b"\x89PNG"),
         ("Download plot as an SVG", b"<svg"),
     ):
         with page.expect_download() as download:
-            chart.locator(f'.modebar-btn[data-title="{title}"]').click()
+            plot.locator(f'.modebar-btn[data-title="{title}"]').click()
         assert download.value.suggested_filename.startswith("speedup-over-plain-decoding")
         assert Path(download.value.path()).read_bytes().startswith(start)
 

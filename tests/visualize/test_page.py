@@ -15,7 +15,19 @@ from ouroboros_core.decoding.trace_io import read_trace
 from ouroboros_core.training.record import agreement_of
 from tests import ROOT
 from tests.browser import server
-from tests.visitor import DONE, ask, choose, client, example, generate, open_tab, tile, tokens
+from tests.visitor import (
+    DONE,
+    ask,
+    bars,
+    chart,
+    choose,
+    client,
+    example,
+    generate,
+    open_tab,
+    tile,
+    tokens,
+)
 from tests.waiting import LONG_ANSWER
 from visualize import gallery
 from visualize.palette import LOOKS
@@ -50,7 +62,7 @@ def test_a_recorded_run_is_there_before_anything_is_loaded(browser: Any) -> None
         assert recorded.created[:10] in badge
         assert {"draft", "target"} <= {t["source"] for t in shown}
         assert page.locator("h1").inner_text() == "Ouroboros"
-        page.wait_for_selector("#chart-acceptance .bars path", state="attached")
+        assert chart(page, "acceptance").locator(".bars path").count() > 0
         page.click("#generate")
         page.get_by_text("Waiting for the models to load").first.wait_for()
         page.close()
@@ -110,18 +122,12 @@ def test_a_visitor_generates_the_papers_example_and_sees_who_wrote_each_token(
     assert dict(underlines) == {
         look: LOOKS[look].underline for look in {t["look"] for t in shown}
     }, "a sign besides colour"
-    for chart in ("acceptance", "time", "speedup"):
-        page.wait_for_selector(f"#chart-{chart} :is(.bars path, .js-line)", state="attached")
+    for name, mark in (("acceptance", ".bars path"), ("time", ".js-line"), ("speedup", ".js-line")):
+        assert chart(page, name).locator(mark).count() > 0
     no_choices = "document.querySelector('.ouro-pick [data-chart=choices]').hidden"
     page.wait_for_function(no_choices)  # settings were fixed
-    bars = page.evaluate(
-        "document.querySelector('#chart-acceptance .ouro-plot').data.map(d => [...d.y])"
-    )
-    assert sum(map(sum, bars)) == 128
-    lines = page.evaluate(
-        "document.querySelector('#chart-speedup .ouro-plot').layout.shapes.map(s => s.y0)"
-    )
-    assert lines == [1]
+    assert sum(map(sum, bars(page, "acceptance"))) == 128
+    assert chart(page, "speedup").evaluate("n => n.layout.shapes.map(s => s.y0)") == [1]
 
 
 def test_what_a_method_chooses_is_drawn_and_one_click_fixes_it(page: Any, url: str) -> None:
@@ -129,10 +135,7 @@ def test_what_a_method_chooses_is_drawn_and_one_click_fixes_it(page: Any, url: s
     assert slider.count() == 0, "auto is the default, and leaves nothing to set"
     ask(page, "Count from one to ten in words.", 32)
     generate(page)
-    page.wait_for_selector("#chart-choices .bars path", state="attached")
-    drawn = page.evaluate(
-        "document.querySelector('#chart-choices .ouro-plot').data.map(d => [...d.y])"
-    )
+    drawn = bars(page, "choices")
     trace = client(url).predict(
         "Count from one to ten in words.", max_new_tokens=32, compare=False, api_name="/generate"
     )
@@ -263,15 +266,11 @@ def test_the_endpoint_generate_needs_a_prompt_only_and_ends_in_the_trace(url: st
 
 
 def test_the_papers_colours_are_one_click_away_and_reach_text_and_charts(page: Any) -> None:
-    page.wait_for_selector("#chart-acceptance .bars path", state="attached")
-    before = page.evaluate(
-        "document.querySelector('#chart-acceptance .ouro-plot').data.map(d => d.marker.color)"
-    )
+    plot, colours = chart(page, "acceptance"), "n => n.data.map(d => d.marker.color)"
+    before = plot.evaluate(colours)
     page.get_by_role("button", name="the paper's colours").click()
     page.wait_for_timeout(300)
-    after = page.evaluate(
-        "document.querySelector('#chart-acceptance .ouro-plot').data.map(d => d.marker.color)"
-    )
+    after = plot.evaluate(colours)
     assert after[0] == "#1f5fd0" != before[0]
     tone = page.evaluate(
         "getComputedStyle(document.querySelector('.ouro-token[data-look=draft]')).getPropertyValue('--tone')"
@@ -336,9 +335,11 @@ def test_the_tab_drafts_tells_how_they_were_made(page: Any) -> None:
         "parallel",
     }
     for name, record in records().items():
+        page.locator(f"#agreement-{name}").scroll_into_view_if_needed()
         page.wait_for_selector(f"#agreement-{name} .scatterlayer .trace", state="attached")
         lines = page.locator(f"#agreement-{name} .scatterlayer .trace").count()
         assert lines == len(agreement_of(record["curve"][-1]))
+        page.locator(f"#loss-{name}").scroll_into_view_if_needed()
         page.wait_for_selector(f"#loss-{name} .scatterlayer .trace", state="attached")
     rows = page.locator("#shapes tbody tr")
     assert rows.count() >= 5

@@ -112,5 +112,5 @@ def test_a_game_on_a_phone_by_keyboard_writes_the_targets_own_text(page: Any, ur
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     page.locator("#play").click()
     page.get_by_text("this game is over").first.wait_for()
-    page.locator("#play-again").click()
+    page.locator("#play-again").press("Enter")
     page.wait_for_selector('#play-view .ouro-play[data-rounds="0"]')

@@ -122,8 +122,12 @@ def test_a_lossless_method_passes_on_a_phone_and_the_draft_alone_does_not(page: 
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     page.get_by_role("combobox", name="Method").last.click()
     page.get_by_role("option", name=methods.get("draft_only").name, exact=True).click()
+    page.get_by_label("number input for tokens").locator("visible=true").fill("3")
+    page.keyboard.press("Tab")
     page.locator("#prove").press("Enter")
     page.wait_for_selector('#proof-view .ouro-proof[data-done="false"] li', timeout=60_000)
+    longest = max(page.locator(".ouro-proof-text").all_inner_texts(), key=len)
+    assert len(longest.replace("·", " ").split()) == 3, f"three tokens: {longest}"
     assert "do not come from the target's p" in finish(page)
     page.get_by_label("number input for seeds").fill("500")  # time to stop
     page.keyboard.press("Tab")

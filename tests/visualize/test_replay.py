@@ -15,7 +15,7 @@ from ouroboros_core.decoding.trace import Trace
 from ouroboros_core.decoding.trace_io import read_trace
 from ouroboros_core.lookup.memories import load_memory
 from tests.browser import server
-from tests.visitor import ask, choose, client, generate, visit
+from tests.visitor import ask, chart, choose, client, generate, visit
 
 pytestmark = [pytest.mark.browser, pytest.mark.embedded, pytest.mark.slow]
 
@@ -208,6 +208,7 @@ def test_the_tree_of_a_step_is_drawn_and_the_charts_share_its_cursor(page: Any, 
     number = max(range(2, len(trace.steps) - 1), key=lambda n: len(trace.steps[n].tree))
     step = trace.steps[number]
     seconds = "document.querySelector('#chart-acceptance .ouro-cursor')"
+    chart(page, "acceptance")
     page.get_by_label("Moment of the run").first.focus()
     page.keyboard.press("Home")
     for _ in range(number):

@@ -252,11 +252,13 @@ def test_no_name_in_the_scatter_lies_over_another_and_every_setting_is_there_whe
     open_tab(page, "Results")
     for width in (1440, 390):
         page.set_viewport_size({"width": width, "height": 900})
+        page.locator("#chart-price").scroll_into_view_if_needed()
         page.wait_for_timeout(1500)
         named, meet = page.evaluate(NAMES_MEET)
         assert named >= 4 and not meet, width
     rows = page.locator("#chart-speedups .ytick").count()
     page.get_by_role("button", name="settings that were measured").click()
+    page.locator(".ouro-wide-chart .ouro-plot").scroll_into_view_if_needed()
     page.wait_for_selector(".ouro-wide-chart .ytick")
     assert page.locator(".ouro-wide-chart .ytick").count() > 2 * rows > 0
 

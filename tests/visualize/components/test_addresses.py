@@ -16,7 +16,7 @@ from ouroboros_core import methods
 from ouroboros_core.decoding.trace_io import read_trace
 from ouroboros_core.words import say
 from tests import ROOT
-from tests.visitor import DONE, choose, open_settings, open_tab, set_count, tokens, watch
+from tests.visitor import DONE, chart, choose, open_settings, open_tab, set_count, tokens, watch
 from visualize import gallery, permalink
 
 pytestmark = [pytest.mark.browser, pytest.mark.embedded, pytest.mark.slow]
@@ -242,6 +242,7 @@ def test_a_refusal_reaches_the_page_and_takes_the_place_of_the_comparison(page: 
     open_tab(page, "Recorded runs")
     page.click("#compare")
     page.wait_for_selector("#diff-view .ouro-segment")
+    page.locator("#chart-diff").scroll_into_view_if_needed()
     page.wait_for_selector("#chart-diff .js-line", state="attached")
     page.locator("#diff-second input").click()
     page.get_by_role("option", name=say("gallery.stack-prompt_lookup.title")).click()
@@ -257,7 +258,10 @@ def test_a_refusal_reaches_the_page_and_takes_the_place_of_the_comparison(page: 
     page.wait_for_selector("#diff-view .ouro-segment")
     assert page.locator("#diff-view .ouro-diff-problem").is_hidden()
     open_tab(page, "Sweep")
-    page.wait_for_selector("#chart-sweep .main-svg", state="attached")
+    # the chart of a sweep is there once one has begun
+    page.locator("#sweep-view .ouro-sweep").evaluate("node => { node.dataset.begun = ''; }")
+    page.locator("#chart-sweep").scroll_into_view_if_needed()
+    page.wait_for_selector("#chart-sweep .js-plotly-plot")
     emit = (
         "document.querySelector('#chart-sweep .ouro-plot').emit('plotly_click', "
         "{points: [{x: 0, y: 2, customdata: 6}]})"
@@ -279,9 +283,7 @@ def test_tab_leads_from_the_prompt_through_the_settings_to_the_result_and_never_
     browser: Any, url: str, width: int
 ) -> None:
     visitor, faults = opened(browser, url, width)
-    visitor.wait_for_selector("#chart-even .main-svg", state="attached")
-    visitor.locator(".ouro-details summary").click()
-    visitor.locator("#chart-acceptance .ouro-plot").hover()  # shows its toolbar
+    chart(visitor, "acceptance").hover()  # shows its toolbar
     options = visitor.locator(".ouro-watch .ouro-options input").locator("visible=true")
     assert options.count() == 0, "the settings are closed at first"
     visitor.locator(".ouro-settings summary").click()

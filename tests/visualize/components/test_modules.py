@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from ouroboros_core.locations import assets
-from tests.visitor import watch
+from tests.visitor import chart, watch
 from visualize import gallery, learn, markup
 from visualize.components.base import mounting
 from visualize.components.modules import imported, modules, modules_path, preloaded
@@ -224,7 +224,7 @@ def test_the_page_gets_every_module_once_and_nothing_else_of_the_folder(
     faults, asked = watch(page)
     page.goto(url)
     page.wait_for_selector("#token-view .ouro-token")
-    page.wait_for_selector("#chart-speedup .js-line", state="attached")
+    chart(page, "speedup")
     fetched = [address.rsplit("/", 1)[1] for address in asked if f"/{modules_path()}/" in address]
     assert len(fetched) == len(set(fetched)) > 10
     found = page.evaluate("Object.keys(window).filter((name) => /ouro/i.test(name))")

@@ -107,6 +107,7 @@ def test_a_sweep_is_stopped_and_resumed_and_a_cell_opens_in_generate(page: Any) 
     page.get_by_role("option", name="modelled: H100, Llama-3 8B", exact=True).click()
     page.get_by_text("Modelled on H100, Llama-3 8B: best is gamma=").wait_for()
     assert drawn(page) != speeds and len(drawn(page)) == 3
+    page.locator("#chart-parallel").scroll_into_view_if_needed()
     page.wait_for_selector("#chart-parallel .parcoords", state="attached")
     emit = (
         "document.querySelector('#chart-sweep .ouro-plot').emit('plotly_click', "
