@@ -14,7 +14,8 @@ pass is faster than one over a single row, and a drafter's passes are multiplied
 over more rows, what goes beyond one over a single row is multiplied by the pace of arithmetic.
 
 So no run's passes are priced with their own times. What is computed beside them - looking up,
-choosing among what the draft says, learning, drawing at random - is copied from the run.
+choosing among what the draft says, learning, drawing at random - is copied from the run; in the
+fitted runs, choosing is a part of what a proposed token takes.
 """
 
 from __future__ import annotations
@@ -172,8 +173,8 @@ def drafted(run: Trace) -> list[tuple[Step, Work]]:
 
 
 def proposing(name: str) -> float:
-    """What proposing took in a run beside its draft passes, in seconds."""
-    found: float = gallery.measured().get(name, {}).get("proposing", 0.0)
+    """What proposing took beside the draft passes, in seconds, in a run whose passes were timed."""
+    found: float = gallery.measured()[name]["proposing"]
     return found
 
 
@@ -187,14 +188,14 @@ def costs(name: str) -> tuple[PassCosts, PassCosts | None, float] | None:
     """Of the passes of target and draft, and the seconds of proposing beside them; None where no
     run beside tells that."""
     run = gallery.trace(name)
-    others = [one for one in recorded() if one != name and _alike(name, one)]
     steps = drafted(run)
     if beside := timed(name):
         target, draft, more = beside["target"], beside.get("draft"), proposing(name)
-    elif others:
-        target, draft, more = _fitted(name, others)
     else:
-        return None
+        others = [one for one in recorded() if one != name and _alike(name, one)]
+        if not others:
+            return None
+        target, draft, more = _fitted(name, others)
     if skipping(run):
         draft = target.part(machines.kept_share(run))
     return None if steps and draft is None else (target, draft, more)

@@ -17,13 +17,15 @@ import argparse
 import json
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import astuple, replace
 from functools import cache, partial
 from math import ceil, inf
 from pathlib import Path
 from statistics import mean, median
 from typing import Any
+
+import torch
 
 from ouroboros_core import methods
 from ouroboros_core.adaptive.cost_model import PassCosts
@@ -100,15 +102,16 @@ def _task(gallery: Facts, facts: Facts, count: int | None = None) -> Task:
     )
 
 
-def record(pair: Pair, gallery: Facts, facts: Facts) -> Trace:
+def record(pair: Pair, gallery: Facts, facts: Facts, clock: PassClock | None = None) -> Trace:
     """One run of the gallery, named as the gallery names its models; `after`: with the phrases of
-    that prompt's run."""
+    that prompt's run. The clock times the run's draft passes."""
     pool = None
     if "after" in facts:
         known = settings_of(facts)
         pool = PhrasePool(known.ngram_size, known.guess_set_size, fingerprint=pair.fingerprint)
         Generation(pair, _task(gallery, facts | {"prompt": facts["after"]}), pool).run()
-    trace = Generation(pair, _task(gallery, facts), pool).run()
+    with clock.running() if clock else nullcontext():
+        trace = Generation(pair, _task(gallery, facts), pool).run()
     named = gallery["pairs"][gallery["prompts"][facts["prompt"]].get("pair", "embedded")]
     assert pair.draft is not None
     draft = named.get("draft") if trace.draft == pair.draft.name else None
@@ -147,7 +150,10 @@ class PassClock:
                 return passing(*given)
             self._inside, begun = True, time.perf_counter()
             try:
-                return passing(*given)
+                found = passing(*given)
+                if torch.cuda.is_available():  # there, a pass returns before it is computed
+                    torch.cuda.synchronize()
+                return found
             finally:
                 self.seconds += time.perf_counter() - begun
                 self._inside = False
@@ -243,11 +249,12 @@ def repeats(pair: Pair, gallery: Facts, facts: Facts) -> tuple[list[Round], Time
         if lane == order[0]:
             _calm(pair, min((first["target"].of(1) for first, _ in sides), default=inf))
             before = costs_beside(pair, known)
-        passes = PassClock(pair)
-        with passes.running():
-            trace = record(pair, gallery, lanes[lane])
+        clock = PassClock(pair)
+        trace = record(pair, gallery, lanes[lane], clock)
         if lane == METHOD:
-            beside.append(proposing(trace, passes.seconds))
+            drafted = any(step.draft_passes for step in trace.steps)
+            assert drafted == (clock.seconds > 0), "every draft pass is timed"
+            beside.append(proposing(trace, clock.seconds))
         if lane == order[-1]:
             sides.append((before, costs_beside(pair, known)))
         return trace

@@ -64,7 +64,7 @@ def chart(page: Any, name: str) -> Any:
     page.locator(f".ouro-pick [data-chart={name}]").click()
     plot = page.locator(f"#chart-{name} .ouro-plot")
     plot.scroll_into_view_if_needed()
-    page.wait_for_selector(f'#chart-{name} .ouro-plot.js-plotly-plot[aria-busy="false"]')
+    page.wait_for_selector(f"#chart-{name} .ouro-plot.js-plotly-plot:not([data-due])")
     return plot
 
 

@@ -10,6 +10,8 @@ import { Share } from "./learn_share.js";
 import { mount as mountTheory } from "./theory_view.js";
 import { mount as mountRun } from "./token_view.js";
 
+const QUIETLY = { preventScroll: true };
+
 export function mount(element, props, watch, trigger, server) {
   const root = element.querySelector(".ouro-learn");
   const part = (name) => root.querySelector(".ouro-learn-" + name);
@@ -314,14 +316,14 @@ export function mount(element, props, watch, trigger, server) {
         const known = [...last.slice(-1), round.accepted];
         if (unseen(question, known)) {
           part("answer").append(another(question, known));
-          part("answer").lastChild.focus({ preventScroll: true });
+          part("answer").lastChild.focus(QUIETLY);
         }
         await point(moment("commit"));
       });
       list.append(button);
     }
     part("answer").append(guesses, list);
-    if (last.length) list.firstChild.focus({ preventScroll: true });
+    if (last.length) list.firstChild.focus(QUIETLY);
     return reveal([...stage.querySelectorAll("[data-spot]")]);
   }
 
@@ -343,7 +345,7 @@ export function mount(element, props, watch, trigger, server) {
     part("answer").append(box);
     showIn(part("body"), [box]);
     // the pressed button cannot be pressed again: whoever goes by keys would stand nowhere
-    part("next").focus({ preventScroll: true });
+    onward().focus(QUIETLY);
     state.done.add(chapter().id);
     drawRail();
   }
@@ -380,17 +382,30 @@ export function mount(element, props, watch, trigger, server) {
   }
 
   part("fold").addEventListener("click", () => fold(!root.hasAttribute("data-folded")));
+  // Where a lesson stands alone, there is nothing to go on to behind its last chapter; and nothing
+  // to go back to before the first.
+  const usable = (name) => part(name).offsetParent && !part(name).disabled;
+  const onward = () => part(usable("next") ? "next" : "back");
+
+  // The pressed button may be gone by then: whoever goes by keys would stand nowhere.
+  function turn(name) {
+    const pressed = document.activeElement === part(name);
+    const drawn = drawStop();
+    if (pressed && !usable(name)) part(name === "next" ? "back" : "next").focus(QUIETLY);
+    return drawn;
+  }
+
   part("back").addEventListener("click", () => {
     if (state.stop) {
       state.stop -= 1;
-      return drawStop();
+      return turn("back");
     }
     return go(state.chapter - 1, chapters[state.chapter - 1].stops.length);
   });
   part("next").addEventListener("click", () => {
     if (state.stop < lastStop()) {
       state.stop += 1;
-      return drawStop();
+      return turn("next");
     }
     if (state.chapter + 1 < chapters.length) return go(state.chapter + 1);
     part("questions").open = true;

@@ -3,6 +3,7 @@
 import { make, tell } from "./dom.js";
 
 const NEAR = "100%"; // a window above and below it
+const AGAIN = 5000; // milliseconds until the library is asked for again
 
 export class Plot {
   // looks: Map of look by key; library: the address of Plotly, where the page's head has not loaded
@@ -29,8 +30,9 @@ export class Plot {
         this.near = seen.at(-1).isIntersecting;
         this.render();
       },
-      { rootMargin: NEAR },
+      { root: document, rootMargin: NEAR }, // in a frame, a margin is that of its own document
     ).observe(container);
+    addEventListener("beforeprint", () => this.render(container.clientWidth > 0));
     new ResizeObserver(() => {
       if (this.listening && container.clientWidth)
         window.Plotly.Plots.resize(container).then(() => this.point());
@@ -61,13 +63,16 @@ export class Plot {
 
   owe(due) {
     this.due = due;
-    this.container.setAttribute("aria-busy", String(due));
+    this.container.toggleAttribute("data-due", due);
   }
 
   // What is due is drawn once the chart is near the window and the library is there.
-  render() {
-    if (!this.due || !this.near) return;
-    if (!window.Plotly) return this.load();
+  render(near = this.near) {
+    if (!this.due || !near) return;
+    if (!window.Plotly) {
+      if (this.library) this.load();
+      return;
+    }
     this.owe(false);
     const options = {
       displaylogo: false,
@@ -102,22 +107,28 @@ export class Plot {
   }
 
   static fetch(library) {
-    if (document.querySelector("link[data-plotly]")) return;
+    if (document.querySelector("[data-plotly]")) return;
     const link = Object.assign(make("link"), { rel: "prefetch", as: "script", href: library });
+    if (!link.relList.supports("prefetch")) return Plot.script(library);
     link.dataset.plotly = "";
     document.head.append(link);
   }
 
   // One script for all charts of the page.
+  static script(library) {
+    const known = document.querySelector("script[data-plotly]");
+    if (known) return known;
+    const script = Object.assign(make("script"), { src: library });
+    script.dataset.plotly = "";
+    script.addEventListener("error", () => script.remove());
+    document.head.append(script);
+    return script;
+  }
+
   load() {
-    let script = document.querySelector("script[data-plotly]");
-    if (!script) {
-      script = Object.assign(make("script"), { src: this.library });
-      script.dataset.plotly = "";
-      script.addEventListener("error", () => script.remove()); // the next chart tries again
-      document.head.append(script);
-    }
+    const script = Plot.script(this.library);
     script.addEventListener("load", () => this.render());
+    script.addEventListener("error", () => setTimeout(() => this.render(), AGAIN));
   }
 
   // What a chart's toolbar does is for the mouse: its buttons are no stops on the way through the

@@ -114,3 +114,21 @@ def test_the_charts_library_comes_after_the_first_paint_and_landing_moves_nothin
     chart(page, "time")
     assert page.evaluate("document.querySelectorAll('script[src*=plotly]').length") == 1
     page.close()
+
+
+def test_a_chart_asks_again_for_a_library_that_did_not_come(browser: Any, url: str) -> None:
+    page = browser.new_page(viewport={"width": 1440, "height": 900})
+    refused: list[str] = []
+
+    def once(route: Any) -> None:
+        if route.request.resource_type != "script" or refused:
+            return route.continue_()
+        refused.append(route.request.url)
+        return route.abort()
+
+    page.route("**/plotly-*", once)
+    page.goto(url)
+    page.wait_for_selector("#token-view .ouro-token")
+    chart(page, "time")
+    assert len(refused) == 1
+    page.close()

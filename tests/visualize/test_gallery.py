@@ -183,8 +183,12 @@ def test_a_round_on_a_busy_machine_does_not_count(monkeypatch: pytest.MonkeyPatc
     row = median(step.seconds.verify for step in plain.steps)
     paces: list[float] = []
 
-    def recorded(pair: Any, plan: Any, facts: Any) -> Trace:
-        return paced(plain, paces.pop(0)) if facts["method"] == gallery.PLAIN else run
+    def recorded(pair: Any, plan: Any, facts: Any, clock: Any = None) -> Trace:
+        if facts["method"] == gallery.PLAIN:
+            return paced(plain, paces.pop(0))
+        if clock:
+            clock.seconds = 0.25
+        return run
 
     class Nothing:
         def __init__(self, *_: Any) -> None:
@@ -205,7 +209,7 @@ def test_a_round_on_a_busy_machine_does_not_count(monkeypatch: pytest.MonkeyPatc
     paces[:] = [1.0, 1.3, 1.05, 1.0, 1.08]
     facts = gallery.runs()[name]
     found, costs, beside = record.repeats(pair, gallery.plan(), facts)
-    assert beside == record.proposing(found[1].traces[record.METHOD], 0.0)
+    assert beside == record.proposing(found[1].traces[record.METHOD], 0.25)
     assert costs["target"].of(1) == pytest.approx(1.05 * row, rel=1e-3)
     paces_of = [record.plain_pass(one) / row for one in found]
     assert paces_of == pytest.approx([1.0, 1.05, 1.08])

@@ -249,7 +249,12 @@ NAMES_MEET = """() => {
 def test_no_name_in_the_scatter_lies_over_another_and_every_setting_is_there_when_asked_for(
     page: Any,
 ) -> None:
+    page.set_viewport_size({"width": 390, "height": 600})
     open_tab(page, "Results")
+    page.wait_for_selector("#chart-speedups .ytick")
+    assert page.locator("#chart-price .ouro-plot[data-due]").count() == 1, "far below"
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    page.wait_for_selector("#chart-price .ouro-plot.js-plotly-plot:not([data-due])")
     for width in (1440, 390):
         page.set_viewport_size({"width": width, "height": 900})
         page.locator("#chart-price").scroll_into_view_if_needed()

@@ -121,6 +121,11 @@ def test_the_last_button_leads_to_the_questions_where_they_can_be_seen(
         onward.click()
     assert page.inner_text(".ouro-learn-position") == "A question"
     assert not onward.is_visible() and not page.is_visible(".ouro-learn-questions")
+    there = "document.activeElement.matches('.ouro-learn-back')"
+    assert page.evaluate(there), "whoever goes by keys still stands somewhere"
+    page.locator(".ouro-learn-answer button").first.press("Enter")
+    page.locator(".ouro-learn-verdict").wait_for()
+    assert page.evaluate(there)
     page.evaluate("document.documentElement.removeAttribute('data-ouro-alone')")
     assert onward.inner_text() == "Questions" and page.is_visible(".ouro-learn-questions")
     page.close()
