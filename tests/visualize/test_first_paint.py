@@ -122,9 +122,10 @@ def test_a_chart_asks_again_for_a_library_that_did_not_come(browser: Any, url: s
 
     def once(route: Any) -> None:
         if route.request.resource_type != "script" or refused:
-            return route.continue_()
-        refused.append(route.request.url)
-        return route.abort()
+            route.continue_()
+        else:
+            refused.append(route.request.url)
+            route.abort()
 
     page.route("**/plotly-*", once)
     page.goto(url)
