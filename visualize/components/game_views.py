@@ -18,19 +18,19 @@ class DiceView(JsonHTML):
 class PlayView(JsonHTML):
     """Value: that of `visualize.play.view`."""
 
-    def __init__(self, value: dict[str, Any], **more: Any) -> None:
+    def __init__(self, value: dict[str, Any] | None = None, **more: Any) -> None:
         super().__init__(value, PLAY_VIEW, **more)
 
 
 class ScoreView(JsonHTML):
     """Value: that of `visualize.play.score`."""
 
-    def __init__(self, value: dict[str, Any], **more: Any) -> None:
+    def __init__(self, value: dict[str, Any] | None = None, **more: Any) -> None:
         super().__init__(value, SCORE_VIEW, **more)
 
 
 class ProofView(JsonHTML):
     """Value: that of `visualize.proof.view`, or {seq, stopped}."""
 
-    def __init__(self, value: dict[str, Any], **more: Any) -> None:
+    def __init__(self, value: dict[str, Any] | None = None, **more: Any) -> None:
         super().__init__(value, PROOF_VIEW, **more)

@@ -124,5 +124,5 @@ class SweepView(JsonHTML):
     """Value: {seq, sweep, status, done, total, left, lines?, head?, rows?, finished?}; {seq,
     stopped}. Triggers `open_cell`."""
 
-    def __init__(self, value: dict[str, Any], **more: Any) -> None:
+    def __init__(self, value: dict[str, Any] | None = None, **more: Any) -> None:
         super().__init__(value, SWEEP_VIEW, **more)

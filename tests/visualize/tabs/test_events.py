@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from inspect import signature
 from typing import Any
 
 import httpx
 import pytest
 
 from ouroboros_core.errors import InvalidInput
+from visualize.components.base import JsonHTML
 from visualize.tabs.inputs import gathered_values
 
 pytestmark = pytest.mark.embedded
@@ -46,3 +49,14 @@ def test_what_no_page_of_ours_sends_is_refused_in_a_sentence(text: Any) -> None:
 
 def test_values_keep_their_order_and_their_types() -> None:
     assert gathered_values('["prompt", true, 1.5, null]', 4) == ["prompt", True, 1.5, None]
+
+
+def test_every_component_can_be_made_without_a_value() -> None:
+    """Gradio makes an output anew, its value left out, where an event leaves it as it is
+    (`gr.skip`). A run whose update cannot be shown would keep its place in the queue."""
+    import_module("visualize.page")
+    kinds = JsonHTML.__subclasses__()
+    assert len(kinds) > 15
+    for kind in kinds:
+        value = signature(kind).parameters.get("value")
+        assert value is None or value.default is not value.empty, kind
