@@ -22,7 +22,6 @@ from typing import Any, ClassVar
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
-from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
 
 from ouroboros_core import methods
 from ouroboros_core.loading.trained import KINDS
@@ -133,6 +132,8 @@ def _real(one: Any) -> Any:
 @contextmanager
 def pretended() -> Iterator[Counter[str]]:
     """The device is there; gives what was waited for."""
+    from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
+
     if torch._C._get_privateuse1_backend_name() != NAME:
         _setup_privateuseone_for_python_backend(NAME)
     torch._C._set_only_lift_cpu_tensors(True)  # what torch.tensor() makes passes through the mode

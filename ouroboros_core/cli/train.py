@@ -134,6 +134,11 @@ def _add_training(sub: argparse.ArgumentParser) -> None:
         metavar="N",
         help="output vocabulary: so many of the most frequent tokens, 0 for all",
     )
+    sub.add_argument(
+        "--within",
+        metavar="N",
+        help="end within so many minutes, the learning rate at zero, if the tokens take longer",
+    )
     sub.add_argument("--batch-tokens", metavar="N", help="tokens of a batch (default: 2048)")
     sub.add_argument(
         "--held-out", metavar="N", help="conversations kept for measuring (default: 64)"
@@ -405,6 +410,8 @@ def _recipe(
         for name, at_least in low.items()
         if getattr(arguments, name, None) is not None
     }
+    if arguments.within is not None:
+        given["minutes"] = options.whole_number(arguments.within, "within", 1)
     if arguments.learning_rate is not None:
         given["learning_rate"] = _rate(arguments.learning_rate)
     given |= {

@@ -15,7 +15,7 @@ from ouroboros_core.models.native import decoder as native
 from ouroboros_core.models.skips import NOTHING, Skips
 
 Engine = Literal["native", "compact", "static", "transformers"]
-"""native: `native.decoder`; compact: `fused`; static: `static`, only where it is asked for;
+"""native: `native.decoder`; compact: `fused`; static: `static`, on a GPU or where it is asked for;
 transformers: the model's own forward."""
 
 Product = Callable[[torch.Tensor], torch.Tensor]
@@ -44,6 +44,8 @@ def engines(model: Any) -> list[Engine]:
         return ["transformers"]
     able = native.available(model.dtype) and native.fits(model.base_model)
     compact: list[Engine] = ["compact", "transformers"]
+    if static.replayed(model.device):
+        return ["static", *compact]
     return ["native", *compact] if able else compact
 
 

@@ -181,7 +181,7 @@ class _Layer:
         found = F.scaled_dot_product_attention(
             asked, keys, values, attn_mask=mask, scale=self.scale
         )
-        return found.view(self.heads, rows, self.width)
+        return found.reshape(self.heads, rows, self.width)
 
     def _joined(self, x: torch.Tensor, found: torch.Tensor) -> torch.Tensor:
         """x [rows, model width] with the values [heads, rows, width] of all heads."""

@@ -2,10 +2,8 @@
 
 The rows of a pass are padded to a bucket, and every row reads the whole capacity of the cache
 through a mask. The tensors of a bucket stay where they are from pass to pass, and nothing in
-`StaticDecoder.compute` depends on how many rows or tokens there are. Where there is CUDA, a bucket
-is captured as a CUDA graph when it is first needed, and replayed afterwards.
-
-No graph has been captured yet: the tests run `compute` itself, on a processor.
+`StaticDecoder.compute` depends on how many rows or tokens there are. On a GPU a bucket is captured
+as a CUDA graph when it is first needed, and replayed afterwards; elsewhere `compute` itself runs.
 """
 
 from __future__ import annotations
@@ -154,16 +152,20 @@ class StaticDecoder(FusedDecoder):
         def compute() -> States:
             return self.compute(inputs, held, depths)
 
-        if not (torch.cuda.is_available() and inputs.x.is_cuda):
+        if not inputs.x.is_cuda:
             return compute
         if (size, depths) not in self._graphs:
             self._graphs[size, depths] = captured(compute)
         return self._graphs[size, depths]
 
 
+def replayed(device: torch.device) -> bool:
+    """Whether buckets are captured there, so that this is the fastest pass."""
+    return device.type == "cuda" and torch.cuda.is_available()
+
+
 def captured(compute: Callable[[], States]) -> Callable[[], States]:
-    """A pass as a CUDA graph: what replays it, and gives the tensors that it writes to. Never run
-    yet."""
+    """A pass as a CUDA graph: what replays it, and gives the tensors that it writes to."""
     stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):

@@ -35,7 +35,8 @@ class Recipe:
     outputs        tokens of the trimmed output vocabulary; 0: the whole one
     tokens         answer tokens to train on, all epochs together
     batch_tokens   tokens of a batch, prompts and padding included
-    cooldown       share of the tokens over which the learning rate falls to zero at the end
+    minutes        that training may take, where these are over before the tokens are; 0: no limit
+    cooldown       share of tokens or minutes over which the learning rate falls to zero at the end
     held_out       conversations kept for measuring
     """
 
@@ -43,6 +44,7 @@ class Recipe:
     data: tuple[str, ...]
     outputs: int = 12_288
     tokens: int = 5_000_000
+    minutes: int = 0
     batch_tokens: int = 2048
     learning_rate: float = 8e-4
     warmup_steps: int = 100
@@ -160,9 +162,15 @@ class Columns:
         return self._column[ids]
 
 
-def learning_rate(recipe: Recipe, step: int, tokens: int) -> float:
-    """Warm up, stay, and fall linearly to zero over the last `cooldown` of the tokens."""
-    left = (1 - tokens / recipe.tokens) / recipe.cooldown if recipe.cooldown else 1.0
+def spent(recipe: Recipe, tokens: int, seconds: float) -> float:
+    """The share of a training that is over: of its tokens, or of its minutes if that is more."""
+    share = tokens / recipe.tokens
+    return max(share, seconds / (60 * recipe.minutes)) if recipe.minutes else share
+
+
+def learning_rate(recipe: Recipe, step: int, share: float) -> float:
+    """Warm up, stay, and fall linearly to zero over the last `cooldown`; share: what is over."""
+    left = (1 - share) / recipe.cooldown if recipe.cooldown else 1.0
     return recipe.learning_rate * min(1.0, (step + 1) / max(1, recipe.warmup_steps), max(0.0, left))
 
 
@@ -225,12 +233,12 @@ class Trainer:
         log: Callable[[Progress], None] = lambda _: None,
         stop: Callable[[], bool] = lambda: False,
     ) -> bool:
-        """Train up to recipe.tokens; whether that was reached. `stop` is asked at every checkpoint;
+        """Train to the recipe's end; whether that was reached. `stop` is asked at every checkpoint;
         `log` after every step."""
         self.work.mkdir(parents=True, exist_ok=True)
         recipe, progress, shares = self.recipe, self.progress, self.accelerator.num_processes
-        began, resumed = time.perf_counter() - progress.seconds, progress.step
-        while progress.tokens < recipe.tokens:
+        self._began, resumed = time.perf_counter() - progress.seconds, progress.step
+        while self._share < 1:
             groups = self.data.epoch(self.indices, recipe.batch_tokens, recipe.seed, progress.epoch)
             groups = (
                 groups[: max(1, len(groups) // shares) * shares]
@@ -240,8 +248,7 @@ class Trainer:
             for start in range(progress.done, len(groups) - shares + 1, shares):
                 self._step(groups[start + self.accelerator.process_index])
                 progress.done = start + shares
-                progress.seconds = time.perf_counter() - began
-                if progress.tokens >= recipe.tokens:
+                if self._share >= 1:
                     break
                 if progress.step % CHECKPOINT_STEPS == 0:
                     self._note()
@@ -260,6 +267,11 @@ class Trainer:
         batches = self.data.batches(self.held_out, self.recipe.batch_tokens)
         self.student.calibrate(batches)
 
+    @property
+    def _share(self) -> float:
+        """How much of the training is over."""
+        return spent(self.recipe, self.progress.tokens, self.progress.seconds)
+
     def _somebody(self, wants: bool) -> bool:
         """Whether any process wants to stop; all ask at the same step, and all stop or none."""
         if self.accelerator.num_processes == 1:
@@ -273,11 +285,12 @@ class Trainer:
     def _step(self, group: Ids) -> None:
         recipe, progress = self.recipe, self.progress
         for part in self.optimiser.param_groups:
-            part["lr"] = learning_rate(recipe, progress.step, progress.tokens)
+            part["lr"] = learning_rate(recipe, progress.step, self._share)
         rng = np.random.default_rng([recipe.seed, progress.step, self.accelerator.process_index])
         loss, count = self.student.loss(group, rng)
         torch.autograd.backward(loss)
-        facts = torch.tensor([loss.item(), float(count)], dtype=torch.float64)
+        facts = torch.tensor([loss.item(), float(count), 0.0], dtype=torch.float64)
+        facts[2] = time.perf_counter() - self._began
         if self.accelerator.num_processes > 1:
             for parameter in self.parameters:
                 assert parameter.grad is not None
@@ -285,11 +298,12 @@ class Trainer:
             facts = self.accelerator.reduce(
                 facts.to(self.accelerator.device, torch.float32), "sum"
             ).cpu()
-            facts[0] /= self.accelerator.num_processes
+            facts[[0, 2]] /= self.accelerator.num_processes
         torch.nn.utils.clip_grad_norm_(self.parameters, 1.0)
         self.optimiser.step()
         self.optimiser.zero_grad(set_to_none=True)
         progress.step, progress.tokens = progress.step + 1, progress.tokens + int(facts[1])
+        progress.seconds = float(facts[2])
         progress.recent = (
             float(facts[0])
             if progress.step == 1

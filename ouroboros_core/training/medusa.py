@@ -127,9 +127,9 @@ class MedusaStudent(HeadStudent):
         counts = [self._ranked(group) for group in groups]
         accuracies = []
         for place in range(self.recipe.heads):
-            right = sum((one[place][0] for one in counts), torch.zeros(1, dtype=torch.long))
+            right = sum((one[place][0].cpu() for one in counts), torch.zeros(1, dtype=torch.long))
             every = max(1, sum(one[place][1] for one in counts))
-            accuracies.append(tuple(round(share, 4) for share in (right.cpu() / every).tolist()))
+            accuracies.append(tuple(round(share, 4) for share in (right / every).tolist()))
         self.head.config = replace(self.head.config, accuracies=tuple(accuracies))
 
     def start_from(self, folder: Path) -> None:

@@ -92,11 +92,12 @@ class Writer:
         """Up to `longest` tokens behind each prompt, a stop token at the end included."""
         width = max(map(len, prompts))
         device = self.model.device
-        ids = torch.zeros(len(prompts), width, dtype=torch.long, device=device)
-        real = torch.zeros(len(prompts), width + longest, dtype=torch.bool, device=device)
+        ids = torch.zeros(len(prompts), width, dtype=torch.long)
+        real = torch.zeros(len(prompts), width + longest, dtype=torch.bool)
         for row, prompt in enumerate(prompts):
             ids[row, width - len(prompt) :] = torch.tensor(prompt)
             real[row, width - len(prompt) :] = True
+        ids, real = ids.to(device), real.to(device)
         lowest = torch.finfo(self.model.dtype).min
         cache = TreeCache(self.model.config.num_hidden_layers)
         cache.reserve(width + longest)

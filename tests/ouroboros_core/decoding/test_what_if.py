@@ -160,7 +160,7 @@ def test_every_number_of_a_machine_has_a_source() -> None:
         assert {"bandwidth", "flops"} <= set(sheet.numbers)
         for number in sheet.numbers.values():
             document, address = sheets.sources[number.source]
-            assert address.startswith("https://") or "scripts.check_prices" in document
+            assert address.startswith("https://") or "python -m scripts." in document
     assert all(model.source[0] for model in sheets.models.values())
 
 
@@ -172,6 +172,14 @@ def test_the_cpus_are_what_the_runs_recorded_on_them_say() -> None:
         cpu = machines.machine(name)
         fitted = (float(bandwidth), float(flops))
         assert (cpu.bandwidth, cpu.flops) == pytest.approx(fitted, rel=0.05)
+
+
+def test_the_h200_is_what_the_passes_measured_there_say() -> None:
+    """Milliseconds of a pass over one row, docs/gpu.md."""
+    there = machines.machine("h200")
+    for name, measured in {"llama-3-8b": 6.62, "llama-3.2-1b": 2.30, "smollm2-135m": 2.74}.items():
+        modelled = Roofline(there, machines.model(name)).of(1, 100, 1)
+        assert 1000 * modelled == pytest.approx(measured, rel=0.02)
 
 
 def test_two_numbers_of_a_processor_tell_the_seconds_of_its_runs_roughly() -> None:

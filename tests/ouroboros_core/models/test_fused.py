@@ -70,6 +70,23 @@ def plain(made: Any, text: list[int]) -> Any:
     return made(input_ids=torch.tensor([text]), use_cache=False).logits[0, -1].double().numpy()
 
 
+def test_attention_may_lay_its_values_out_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As it does on a GPU in single precision, rows before heads. Oracle: the plain pass."""
+    attention = torch.nn.functional.scaled_dot_product_attention
+
+    def otherwise(*given: Any, **more: Any) -> torch.Tensor:
+        return attention(*given, **more).transpose(1, 2).contiguous().transpose(1, 2)
+
+    made, text = model("llama"), tiny.prompt(20)
+    tree, branch = bush(text[-1]), [*text, 4, 9, 2]
+    expected = plain(made, branch)
+    monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", otherwise)
+    engines: tuple[Engine, Engine] = ("compact", "static")
+    for engine in engines:
+        evaluation = CausalLM(made, "llama", engine=engine).evaluate(text, tree)
+        assert np.allclose(evaluation.logits(3), expected, rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize("kind", FAMILY)
 @pytest.mark.parametrize(
     "changes",

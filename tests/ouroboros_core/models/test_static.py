@@ -12,6 +12,7 @@ import torch
 
 from ouroboros_core.errors import UnsupportedModel
 from ouroboros_core.loading.pairs import load_pair
+from ouroboros_core.models import static
 from ouroboros_core.models.causal_lm import PREFILL_CHUNK, CausalLM
 from ouroboros_core.models.kv_cache import GRAIN, TreeCache
 from ouroboros_core.models.static import Inputs, StaticDecoder, bucket
@@ -103,13 +104,17 @@ def test_texts_are_those_of_plain_decoding(method: str) -> None:
     assert tiny.emitted(steps) == tiny.plain(target, text, 40)
 
 
-def test_target_and_draft_are_computed_in_fixed_shapes_where_that_is_asked_for(
-    tmp_path: Path,
+def test_target_and_draft_are_computed_in_fixed_shapes_where_that_is_asked_for_or_pays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target, draft = save(tmp_path / "target"), save(tmp_path / "draft", seed=1)
     pair = load_pair(target, draft, device="cpu", dtype="float32", passes="static")
     assert pair.draft is not None
     assert pair.environment.passes == pair.draft.engine == "static"
+    monkeypatch.setattr(static, "replayed", lambda device: True)
+    pair = load_pair(target, draft, device="cpu", dtype="float32")
+    assert pair.draft is not None
+    assert pair.environment.passes == pair.draft.engine == "static", "a GPU replays them"
     other = save(tmp_path / "other", family="gpt2")
     with pytest.raises(UnsupportedModel, match="other has no passes in fixed shapes: they are for"):
         load_pair(other, device="cpu", dtype="float32", passes="static")

@@ -30,6 +30,7 @@ from ouroboros_core.training.loop import (
     learning_rate,
     output_vocabulary,
     soft_cross_entropy,
+    spent,
 )
 from ouroboros_core.training.session import RECIPES
 from ouroboros_core.training.session import make_student as begin
@@ -667,12 +668,16 @@ def test_conversations_survive_a_file_and_batches_hold_each_once(tmp_path: Path)
 
 
 def test_the_learning_rate_warms_up_stays_and_falls() -> None:
-    recipe = Recipe("t", (), tokens=1000, learning_rate=1.0, warmup_steps=10, cooldown=0.5)
-    rates = [
-        learning_rate(recipe, step, tokens)
-        for step, tokens in ((0, 0), (9, 100), (50, 500), (75, 750), (100, 1000))
-    ]
-    assert rates == [0.1, 1.0, 1.0, 0.5, 0.0]
+    recipe = Recipe("t", (), learning_rate=1.0, warmup_steps=10, cooldown=0.5)
+    shares = ((0, 0.0), (9, 0.1), (50, 0.5), (75, 0.75), (100, 1.0))
+    assert [learning_rate(recipe, *one) for one in shares] == [0.1, 1.0, 1.0, 0.5, 0.0]
+
+
+def test_a_training_is_over_when_its_tokens_or_its_minutes_are() -> None:
+    by_tokens = Recipe("t", (), tokens=1000)
+    assert [spent(by_tokens, 250, 1e9), spent(by_tokens, 1000, 0.0)] == [0.25, 1.0]
+    by_time = Recipe("t", (), tokens=1000, minutes=2)
+    assert [spent(by_time, 250, 90.0), spent(by_time, 500, 30.0)] == [0.75, 0.5]
 
 
 def test_somebody_must_be_left_to_train_on() -> None:
