@@ -226,7 +226,7 @@ def test_before_anything_ran_a_method_shows_its_fastest_run_that_began_cold() ->
     assert gallery.first("ouroboros") == "java-ouroboros", "its warm run has learned before"
     assert gallery.first("prompt_lookup") == "stack-prompt_lookup", "not the one that repeats"
     assert gallery.first("sam") == "river-sam", "where there is no other"
-    assert gallery.first("glide") is None
+    assert gallery.first("draft_only") is None
     stack = gallery.trace("stack-union").prompt.text
     assert gallery.first("autoregressive", stack) == "stack-autoregressive", "of the same prompt"
     assert gallery.first("speculative", stack) == "java-speculative", "where there is none of it"

@@ -404,14 +404,19 @@ def _pays(facts: dict[str, Any]) -> dict[str, Any]:
 
 
 def _parts(name: str) -> dict[str, float]:
-    """What a step costs, in plain steps, from the file; rounded, and the rest is what is left."""
+    """What a step costs, in plain steps, from the file: rounded down, and what is missing to the
+    rounded sum goes to those of which most was cut off."""
     run, base = raw(name), beside(name)
     phases = ("draft", "verify", "learn", "host")
-    unit = seconds(base, *phases) / len(base["steps"]) * len(run["steps"])
-    drafting, checking = (round(seconds(run, one) / unit, 2) for one in ("draft", "verify"))
+    unit = seconds(base, *phases) / len(base["steps"]) * len(run["steps"]) / 100
+    exact = [seconds(run, *one) / unit for one in (phases[:1], phases[1:2], phases[2:])]
+    found = [int(one) for one in exact]
+    cut = sorted(range(3), key=lambda n: found[n] - exact[n])
+    for n in cut[: round(sum(exact)) - sum(found)]:
+        found[n] += 1
+    drafting, checking, rest = (one / 100 for one in found)
     count = sum(step["draft_passes"] for step in run["steps"]) / len(run["steps"])
-    rest = round(seconds(run, *phases) / unit, 2) - drafting - checking
-    return {"drafting": drafting, "checking": checking, "rest": abs(rest), "passes": count}
+    return {"drafting": drafting, "checking": checking, "rest": rest, "passes": count}
 
 
 def test_what_a_step_costs_adds_up_as_it_is_shown() -> None:
