@@ -17,6 +17,7 @@ from ouroboros_core import methods
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.locations import assets
 from ouroboros_core.sampling import Sampling
+from visualize.components.settings_view import declaration
 
 API = "/gradio_api"
 JSON = {"Content-Type": "application/json"}
@@ -359,6 +360,8 @@ class Maker:
         kind, props = component["type"], component["props"]
         if props.get("elem_id") == "ask-view" and rng.random() < 0.9:
             return self._gathered(rng)
+        if props.get("elem_id") == "method-settings" and rng.random() < 0.95:
+            return self._method_settings(rng)
         if kind == "state":
             return rng.choice((None, None, {"pools": {}}, {"trace": 1}, [1], "x"))
         if kind == "slider":
@@ -375,6 +378,30 @@ class Maker:
             if kind == "textbox" and rng.random() < 0.5
             else props.get("value")
         )
+
+    def _method_settings(self, rng: random.Random) -> str:
+        """What a visitor changed of methods' settings, most of it as the page allows."""
+        of: dict[str, Any] = {}
+        for kind in methods.available().values():
+            settings = declaration(kind)["settings"]
+            of[kind.id] = {
+                "auto": rng.random() < 0.5,
+                "predicted": rng.choice(("", *TEXTS)),
+                "values": {one["name"]: self._setting(one, rng) for one in settings},
+            }
+        return json.dumps({"method": rng.choice(list(of)), "of": of}, default=str)
+
+    @staticmethod
+    def _setting(declared: Mapping[str, Any], rng: random.Random) -> Any:
+        """A value of a setting; of a large one the least, so that no run takes long."""
+        if rng.random() < 0.05:
+            return junk(rng)
+        if "choices" in declared:
+            return rng.choice(declared["choices"])
+        if "low" not in declared:
+            return declared["value"] if rng.random() < 0.5 else rng.choice(TEXTS)
+        low, high = declared["low"], declared["high"]
+        return low if low >= 8 else rng.choice((low, declared["value"], low - 1, high + 1))
 
     def _told(self, rng: random.Random, names: set[str]) -> Any:
         """What an event says of itself, by the event's name."""

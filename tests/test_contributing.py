@@ -53,19 +53,18 @@ SETTINGS = {
 NAMES = {"echo": "Echo", "several": "Several drafts"}
 PAGE = """
 import gradio, json
+from ouroboros_core import methods
 from visualize import gallery
+from visualize.components.settings_view import declaration
 from visualize.tabs.inputs import RunInputs
 with gradio.Blocks():
     inputs = RunInputs(256, gallery.trace("stack-union"))
-    inputs.build_prompt()
     inputs.build_method()
-    inputs.build_settings()
 settings = {}
-for (method, name), setting in inputs.settings.items():
-    if method in ("echo", "several"):
-        bounds = [setting.minimum, setting.maximum, setting.value]
-        kind, label = type(setting).__name__, setting.label
-        settings[f"{method}.{name}"] = [kind, label, *bounds, setting.info]
+for method in ("echo", "several"):
+    for one in declaration(methods.get(method))["settings"]:
+        shown = [one[part] for part in ("label", "low", "high", "value", "help")]
+        settings[f"{method}.{one['name']}"] = shown
 print(json.dumps({"methods": inputs.method.choices, "settings": settings}))
 """
 """Prints what a visitor may choose, as JSON."""
@@ -229,7 +228,7 @@ def test_the_page_lists_them_and_has_a_slider_for_each_setting(copy: Copy) -> No
         for name, setting in settings.items():
             label = name.replace("_", " ")
             values = [setting[part] for part in ("min", "max", "default", "help")]
-            shown[f"{method}.{name}"] = ["Slider", label, *values]
+            shown[f"{method}.{name}"] = [label, *values]
     assert page["settings"] == shown
 
 

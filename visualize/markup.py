@@ -240,6 +240,8 @@ METHOD_CARDS = Markup(
     ("choose_method",),
 )
 
+METHOD_SETTINGS = Markup('<div class="ouro-method-settings"></div>', "settings_view")
+
 DETAILS_VIEW = Markup(
     """
 <details class="ouro-details">

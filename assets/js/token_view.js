@@ -28,6 +28,7 @@ export function mount(element, props, watch, trigger) {
   const stage = new TokenStage(root, looks, status, (node) => trigger("select", told(node)));
   if (props.asks) stage.card.lesson = "#learn/guess";
   let left = null; // the run that was stopped
+  let asking = false; // a run of this visitor is under way
   let played = null; // the recorded run that has played by itself
   let kept = {}; // for a page that is loaded anew: the run as far as it has come
   if (props.styles) dress(element, props.styles);
@@ -37,6 +38,7 @@ export function mount(element, props, watch, trigger) {
     const value = JSON.parse(json);
     // what was under way when it was stopped comes late
     if (!value.run || (value.run === left && !value.done)) return;
+    if (value.plays && asking) return; // it was chosen before the run was asked for
     if (status.old) status.renew();
     if (value.run !== stage.run) start(value);
     const known = stage.text.steps.length - value.from;
@@ -84,12 +86,16 @@ export function mount(element, props, watch, trigger) {
 
   if (props.asks) {
     stage.listen(document, "ouro:asked", () => {
+      asking = true;
       if (status.old) return;
       left = null;
       status.age();
     });
     stage.listen(document, "ouro:stop", () => (left = stage.run));
-    stage.listen(document, "ouro:ended", () => status.old && status.restore());
+    stage.listen(document, "ouro:ended", () => {
+      asking = false;
+      if (status.old) status.restore();
+    });
   }
 
   if (props.keep)

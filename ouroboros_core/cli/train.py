@@ -137,7 +137,7 @@ def _add_training(sub: argparse.ArgumentParser) -> None:
     sub.add_argument(
         "--within",
         metavar="N",
-        help="end within so many minutes, the learning rate at zero, if the tokens take longer",
+        help="train for at most so many minutes, the learning rate at zero in the end",
     )
     sub.add_argument("--batch-tokens", metavar="N", help="tokens of a batch (default: 2048)")
     sub.add_argument(
@@ -411,7 +411,7 @@ def _recipe(
         if getattr(arguments, name, None) is not None
     }
     if arguments.within is not None:
-        given["minutes"] = options.whole_number(arguments.within, "within", 1)
+        given["within"] = options.whole_number(arguments.within, "within", 1)
     if arguments.learning_rate is not None:
         given["learning_rate"] = _rate(arguments.learning_rate)
     given |= {

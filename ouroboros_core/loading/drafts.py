@@ -136,8 +136,8 @@ def _read_outputs(folder: Path) -> list[int] | None:
 def join_draft(
     model: PreTrainedModel, name: str, target: CausalLM, outputs: Sequence[int] | None = None
 ) -> CausalLM:
-    """The checked wrapper of a draft, computed by the compact pass where that fits and gives the
-    same; in fixed shapes where the target is.
+    """The checked wrapper of a draft, computed by the fastest pass that fits and gives the same;
+    in fixed shapes where the target is.
 
     Where output layers are padded differently, both models score the smaller vocabulary.
     """

@@ -150,9 +150,12 @@ class Pair:
         return list(self.tokenizer(prompt, add_special_tokens=not chat).input_ids)
 
     def reset(self) -> None:
-        """Forget all texts and return their memory to the system."""
+        """Forget all texts and return their memory to the system, but for what passes in fixed
+        shapes have been captured over."""
         for model in (self.target, self.draft, self.head, *self.heads.values()):
-            if model is not None:
+            if isinstance(model, CausalLM) and model.engine == "static":
+                model.forget()
+            elif model is not None:
                 model.reset()
         give_back()
 
@@ -236,9 +239,9 @@ def load_pair(
     device_map     of the target, overrides its device: what accelerate takes ('auto' spreads it
                    over devices), or 'tp': split over the processes of torchrun, which must all
                    make the same calls. Left out, a target that does not fit on a GPU is spread
-    passes         auto: the native or the compact pass where the target fits it and gives the
-                   same; static: the compact pass in fixed shapes, of the draft too, which a GPU
-                   replays as CUDA graphs; transformers: its own always
+    passes         auto: the native or the compact pass, on a GPU the one in fixed shapes, where the
+                   target fits it and gives the same; static: the compact pass in fixed shapes, of
+                   the draft too, which a GPU replays as CUDA graphs; transformers: its own always
     weights        what the native pass reads of the target: its weights in bfloat16, the blocks of
                    the GGUF file that it comes from, or (auto) for each pass what is faster here;
                    the logits are the same
@@ -300,6 +303,8 @@ def _computed(target: CausalLM, passes: Passes) -> CausalLM:
 def _timed(pair: Pair) -> Pair:
     """The same pair with the measured costs of its passes."""
     how = " ".join(f"{m.engine} {m.model.num_parameters()}" for m in (pair.target, pair.draft) if m)
+    if pair.head is not None:
+        how += f" {sum(weight.numel() for weight in pair.head.head.parameters())}"
     models = pair.target, pair.draft, pair.head
     shared = agreed if processes(pair.target.model) > 1 else None
     costs = costs_of(pair.environment, *models, how, pair.heads, shared)

@@ -242,11 +242,10 @@ def head_input(
     last = features[..., : config.width]
     if deeper is None:
         return last
-    between = [
-        F.rms_norm(part, (config.width,), eps=config.eps)
-        for part in torch.split(features[..., config.width :], config.width, -1)
-    ]
-    return last + deeper(torch.cat(between, -1))
+    shape = (*features.shape[:-1], -1, config.width)
+    between = features[..., config.width :].reshape(shape)
+    between = F.rms_norm(between, (config.width,), eps=config.eps)
+    return last + deeper(between.flatten(-2))
 
 
 class HeadEvaluation(TorchEvaluation):

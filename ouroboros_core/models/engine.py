@@ -42,10 +42,10 @@ def engines(model: Any) -> list[Engine]:
     """What may compute a model's passes here, the fastest first."""
     if not fused.fits(model):
         return ["transformers"]
-    able = native.available(model.dtype) and native.fits(model.base_model)
     compact: list[Engine] = ["compact", "transformers"]
     if static.replayed(model.device):
         return ["static", *compact]
+    able = native.available(model.dtype) and native.fits(model.base_model)
     return ["native", *compact] if able else compact
 
 

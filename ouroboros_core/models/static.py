@@ -155,29 +155,32 @@ class StaticDecoder(FusedDecoder):
         if not inputs.x.is_cuda:
             return compute
         if (size, depths) not in self._graphs:
-            self._graphs[size, depths] = captured(compute)
+            self._graphs[size, depths] = captured(compute, inputs.x.device)
         return self._graphs[size, depths]
 
 
 def replayed(device: torch.device) -> bool:
     """Whether buckets are captured there, so that this is the fastest pass."""
-    return device.type == "cuda" and torch.cuda.is_available()
+    return device.type == "cuda"
 
 
-def captured(compute: Callable[[], States]) -> Callable[[], States]:
-    """A pass as a CUDA graph: what replays it, and gives the tensors that it writes to."""
-    stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
-    stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):
-        for _ in range(WARM_UPS):
-            compute()
-    torch.cuda.current_stream().wait_stream(stream)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        found = compute()
+def captured(compute: Callable[[], States], device: torch.device) -> Callable[[], States]:
+    """A pass as a CUDA graph: what replays it, and gives the tensors that it writes to. Meanwhile
+    other threads may use the GPU."""
+    with torch.cuda.device(device):
+        stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            for _ in range(WARM_UPS):
+                compute()
+        torch.cuda.current_stream().wait_stream(stream)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):
+            found = compute()
 
     def replay() -> States:
-        graph.replay()
+        with torch.cuda.device(device):
+            graph.replay()
         return found
 
     return replay

@@ -35,7 +35,7 @@ class Recipe:
     outputs        tokens of the trimmed output vocabulary; 0: the whole one
     tokens         answer tokens to train on, all epochs together
     batch_tokens   tokens of a batch, prompts and padding included
-    minutes        that training may take, where these are over before the tokens are; 0: no limit
+    within         minutes that training may take, if these are over first; 0: no limit
     cooldown       share of tokens or minutes over which the learning rate falls to zero at the end
     held_out       conversations kept for measuring
     """
@@ -44,7 +44,7 @@ class Recipe:
     data: tuple[str, ...]
     outputs: int = 12_288
     tokens: int = 5_000_000
-    minutes: int = 0
+    within: int = 0
     batch_tokens: int = 2048
     learning_rate: float = 8e-4
     warmup_steps: int = 100
@@ -165,7 +165,7 @@ class Columns:
 def spent(recipe: Recipe, tokens: int, seconds: float) -> float:
     """The share of a training that is over: of its tokens, or of its minutes if that is more."""
     share = tokens / recipe.tokens
-    return max(share, seconds / (60 * recipe.minutes)) if recipe.minutes else share
+    return max(share, seconds / (60 * recipe.within)) if recipe.within else share
 
 
 def learning_rate(recipe: Recipe, step: int, share: float) -> float:
@@ -238,7 +238,7 @@ class Trainer:
         self.work.mkdir(parents=True, exist_ok=True)
         recipe, progress, shares = self.recipe, self.progress, self.accelerator.num_processes
         self._began, resumed = time.perf_counter() - progress.seconds, progress.step
-        while self._share < 1:
+        while self.share < 1:
             groups = self.data.epoch(self.indices, recipe.batch_tokens, recipe.seed, progress.epoch)
             groups = (
                 groups[: max(1, len(groups) // shares) * shares]
@@ -248,7 +248,7 @@ class Trainer:
             for start in range(progress.done, len(groups) - shares + 1, shares):
                 self._step(groups[start + self.accelerator.process_index])
                 progress.done = start + shares
-                if self._share >= 1:
+                if self.share >= 1:
                     break
                 if progress.step % CHECKPOINT_STEPS == 0:
                     self._note()
@@ -268,7 +268,7 @@ class Trainer:
         self.student.calibrate(batches)
 
     @property
-    def _share(self) -> float:
+    def share(self) -> float:
         """How much of the training is over."""
         return spent(self.recipe, self.progress.tokens, self.progress.seconds)
 
@@ -285,7 +285,7 @@ class Trainer:
     def _step(self, group: Ids) -> None:
         recipe, progress = self.recipe, self.progress
         for part in self.optimiser.param_groups:
-            part["lr"] = learning_rate(recipe, progress.step, self._share)
+            part["lr"] = learning_rate(recipe, progress.step, self.share)
         rng = np.random.default_rng([recipe.seed, progress.step, self.accelerator.process_index])
         loss, count = self.student.loss(group, rng)
         torch.autograd.backward(loss)

@@ -82,7 +82,7 @@ def watch(trainer: Trainer, stop: Callable[[], bool]) -> bool:
     reached."""
     columns = (
         rich.BarColumn(),
-        rich.MofNCompleteColumn(),
+        rich.TaskProgressColumn(),
         rich.TextColumn("{task.description}"),
         rich.TimeRemainingColumn(),
     )
@@ -90,9 +90,8 @@ def watch(trainer: Trainer, stop: Callable[[], bool]) -> bool:
     with rich.Progress(
         *columns, disable=not trainer.accelerator.is_main_process or not sys.stderr.isatty()
     ) as bar:
-        task = bar.add_task(
-            "tokens", total=trainer.recipe.tokens, completed=trainer.progress.tokens
-        )
+        task = bar.add_task("tokens", total=1.0)
+        bar.update(task, completed=trainer.share)
 
         def log(progress: Progress) -> None:
             nonlocal seen
@@ -101,10 +100,10 @@ def watch(trainer: Trainer, stop: Callable[[], bool]) -> bool:
                 if progress.curve
                 else "-"
             )
-            text = f"tokens, loss {progress.recent:.3f}, agreement {shown}"
-            bar.update(task, completed=progress.tokens, description=text)
+            text = f"{progress.tokens} tokens, loss {progress.recent:.3f}, agreement {shown}"
+            bar.update(task, completed=trainer.share, description=text)
             if len(progress.curve) > seen and bar.disable and trainer.accelerator.is_main_process:
-                print(f"{progress.tokens} {text}, {progress.seconds:.0f} s", flush=True)
+                print(f"{text}, {progress.seconds:.0f} s", flush=True)
             seen = len(progress.curve)
 
         return trainer.train(log, stop)

@@ -211,13 +211,13 @@ def test_settings_follow_the_method_and_bad_values_are_refused(page: Any) -> Non
     page.locator("#auto-union input").uncheck()
     page.get_by_label("number input for window size").locator("visible=true").wait_for()
     choose(page, "Speculative decoding")
-    group = page.locator(".ouro-group").locator("visible=true")
+    group = page.locator("#method-settings")
     page.locator("#auto-speculative input").uncheck()
     group.filter(has_text="gamma").wait_for()
-    page.wait_for_function(
-        "[...document.querySelectorAll('.ouro-group')].filter(g => g.offsetParent).length === 1"
-    )
     assert "window size" not in group.inner_text()
+    choose(page, "Union of all sources")
+    group.filter(has_text="window size").wait_for()
+    assert not page.locator("#auto-union input").is_checked(), "kept for each method"
     page.locator("#prompt textarea").fill("a " * 9000)
     page.click("#generate")
     page.get_by_text("has room for 8192").wait_for()
@@ -331,6 +331,7 @@ def test_the_tab_drafts_tells_how_they_were_made(page: Any) -> None:
     assert {record["kind"] for record in records().values()} == {
         "draft",
         "eagle",
+        "glide",
         "medusa",
         "parallel",
     }

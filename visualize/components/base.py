@@ -17,7 +17,8 @@ let hear = (value) => early.push(value);
 watch("value", () => hear(props.value));
 MODULE.then(({ mount }) => {
   const acts = [];
-  mount(element, view, (_, act) => acts.push(act), trigger, server);
+  const keep = (value) => { props.value = value; };
+  mount(element, view, (_, act) => acts.push(act), trigger, server, keep);
   hear = (value) => {
     view.value = value;
     for (const act of acts) act();
@@ -26,7 +27,8 @@ MODULE.then(({ mount }) => {
 });
 """
 """Mounts a view whose module comes later than its template; values that come before it wait. The
-view sees each value by itself, because a stream sends differences."""
+view sees each value by itself, because a stream sends differences. `keep` gives the component
+another value."""
 
 
 def mounting(markup: Markup, module: str = "") -> str:

@@ -5,31 +5,25 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import gradio as gr
 
 from ouroboros_core import methods
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.hyperparameters import AUTO
-from ouroboros_core.methods.base import Method
 from ouroboros_core.methods.needs import Need
 from ouroboros_core.sampling import Sampling
 from visualize import figures, permalink
 from visualize.components.address import changed, kept
 from visualize.components.plain_views import AskView, LinkView, MemoryView, MethodCards
+from visualize.components.settings_view import MethodSettings, choice, of_link
 from visualize.events import PRIVATE
 from visualize.permalink import Inputs
 from visualize.server.endpoint import flag, make_task
 from visualize.server.faults import field, told
 from visualize.tabs.examples import EXAMPLES, Example
-from visualize.tabs.settings import (
-    CHAT_TEMPLATE,
-    NOTHING_YET,
-    sampling_component,
-    setting_component,
-)
+from visualize.tabs.settings import CHAT_TEMPLATE, NOTHING_YET, sampling_component
 
 if TYPE_CHECKING:
     from ouroboros_core.decoding.generation import Task
@@ -63,6 +57,9 @@ FOLLOW = """(json, prompt, chat) => {
 EDITED = "() => [true, '']"
 """Chat template and note, as soon as a visitor writes something."""
 
+CHOOSE = "(method, text) => [JSON.stringify({ ...JSON.parse(text), method })]"
+"""Shows the settings of the chosen method."""
+
 GATHER = "(...values) => [JSON.stringify(values)]"
 """All inputs as the value of one component."""
 
@@ -85,10 +82,6 @@ class RunInputs:
         """most: tokens of an answer; first: the run that plays before a visitor has made one, whose
         prompt the box holds."""
         self.most, self.first = most, first
-        self.settings: dict[tuple[str, str], Any] = {}
-        self.predictions: dict[str, Any] = {}
-        self.automatic: dict[str, Any] = {}
-        self.published: dict[str, Any] = {}
 
     def build_prompt(self) -> None:
         """The prompt with the buttons beside it, and above it what a link holds."""
@@ -137,13 +130,8 @@ class RunInputs:
     def build_settings(self) -> None:
         """The settings of all methods, those of the chosen one shown; length, chat template,
         recording, warm start; sampling."""
-        self.groups = []
-        for method in methods.available().values():
-            with gr.Column(
-                visible=method.id == methods.DEFAULT, elem_classes="ouro-group"
-            ) as group:
-                self._build_method(method)
-            self.groups.append(group)
+        kinds = list(methods.available().values())
+        self.settings = MethodSettings(kinds, methods.DEFAULT, elem_id="method-settings")
         few, most = permalink.FEWEST, min(permalink.MOST, self.most)
         self.count = gr.Slider(
             few,
@@ -175,54 +163,11 @@ class RunInputs:
                 name: sampling_component(setting) for name, setting in Sampling.settings().items()
             }
 
-    def _build_method(self, method: type[Method]) -> None:
-        """The settings of one method: first the presets, `auto` and `published`, then each by
-        itself."""
-        gr.Markdown(f"**{method.name}.** {method.summary}", elem_classes="ouro-note")
-        settable = {
-            name
-            for name, setting in method.Hyperparameters.settings().items()
-            if setting.fixed is not None
-        }
-        if settable:
-            self.automatic[method.id] = gr.Checkbox(
-                True,
-                label="auto",
-                info="The method decides step by step how much to draft and to check.",
-                elem_id=f"auto-{method.id}",
-            )
-        if method.published:
-            self.published[method.id] = gr.Button(
-                "Use the published settings", size="sm", elem_id=f"published-{method.id}"
-            )
-        for setting in method.Hyperparameters.settings().values():
-            self.settings[method.id, setting.name] = setting_component(
-                setting, automatic=setting.fixed is not None
-            )
-        if Need.PREDICTED_OUTPUT in method.uses:
-            self.predictions[method.id] = gr.Textbox(
-                "",
-                label="Predicted output",
-                info=(
-                    "Yesterday's version, an outline: copied where the output follows it. It never "
-                    "changes the text."
-                ),
-                lines=3,
-                max_lines=8,
-                elem_id=f"prediction-{method.id}",
-            )
-
     @property
     def components(self) -> list[Any]:
         """What a link describes, in this order."""
-        given = (self.sampling, self.predictions, self.automatic, self.settings)
-        return [
-            self.prompt,
-            self.method,
-            self.chat,
-            self.count,
-            *(one for group in given for one in group.values()),
-        ]
+        first = [self.prompt, self.method, self.chat, self.count]
+        return [*first, *self.sampling.values(), self.settings]
 
     @property
     def gathered(self) -> list[Any]:
@@ -248,35 +193,25 @@ class RunInputs:
         # Decided in the browser, so that no run can come before it: a raw prompt and the words on
         # it are those of an example.
         edited(None, None, [self.chat, self.note], js=EDITED, **PRIVATE)
-        ids = list(methods.available())
         self.cards.choose_method(chosen, None, self.method, queue=False, **PRIVATE)
+        both = [self.method, self.settings]
+        self.method.change(None, both, self.settings, js=CHOOSE, **PRIVATE)
         self.method.change(
             lambda method: [
-                *(gr.Group(visible=method == i) for i in ids),
                 gr.update(visible=learns(method)),
                 gr.update(visible=learns(method)),
                 {"method": method},
             ],
             self.method,
-            [*self.groups, self.warm, self.learned, self.cards],
+            [self.warm, self.learned, self.cards],
             queue=False,
             **PRIVATE,
         )
-        for owner, box in self.automatic.items():
-            settable = [
-                self.settings[owner, name] for name in methods.get(owner).Hyperparameters.fixed()
-            ]
-            box.change(_switch(len(settable)), box, settable, queue=False, **PRIVATE)
-        for owner, button in self.published.items():
-            names = [name for of, name in self.settings if of == owner]
-            targets = [self.settings[owner, name] for name in names]
-            targets += [self.automatic[owner]] if owner in self.automatic else []
-            button.click(_publish(owner, names), None, targets, queue=False, **PRIVATE)
 
     def asked(self) -> gr.events.Dependency:
         """A click of Generate, by which all values are gathered in one component; the run follows.
 
-        They are gathered in the browser: an event with a hundred inputs costs it time at every
+        They are gathered in the browser: an event with many inputs costs it time at every
         update of a run, see `visualize.events.PRIVATE`.
         """
         return self.go.click(None, self.gathered, self.ask, js=GATHER, **PRIVATE)
@@ -290,27 +225,16 @@ class RunInputs:
         return self._task(values, record), flag("warm", warm)
 
     def _task(self, values: Sequence[Any], record: bool) -> Task:
-        remaining = iter(values)
-        prompt, method, chat, count = (next(remaining) for _ in range(4))
-        kind = methods.get(method)
-        sampling = {name: next(remaining) for name in self.sampling}
-        predictions = {name: next(remaining) for name in self.predictions}
-        automatic = {name: next(remaining) for name in self.automatic}
-        settings = {
-            name: value
-            for (owner, name), value in zip(self.settings, remaining, strict=True)
-            if owner == method
-        }
-        if automatic.get(method):
-            settings |= dict.fromkeys(kind.Hyperparameters.fixed(), AUTO)
+        prompt, method, chat, count, *sampling, settings = values
+        chosen = choice(settings, methods.get(method))
         return make_task(
             prompt,
             method,
-            settings,
+            chosen.settings,
             chat,
             count,
-            sampling,
-            predictions.get(method, ""),
+            dict(zip(self.sampling, sampling, strict=True)),
+            chosen.predicted,
             record,
             self.most,
         )
@@ -325,11 +249,8 @@ class RunInputs:
     def write(self, inputs: Inputs) -> list[Any]:
         """Updates of the inputs, in their order, that make them those of a link; what it does not
         name keeps its value."""
-        method = inputs.method
-        settable = methods.get(method).Hyperparameters.fixed()
-        fixed = any(inputs.settings.get(name, AUTO) != AUTO for name in settable)
         updates: list[Any] = [gr.update(value=inputs.prompt) if inputs.prompt else gr.skip()]
-        updates += [gr.update(value=value) for value in (method, inputs.chat)]
+        updates += [gr.update(value=value) for value in (inputs.method, inputs.chat)]
         updates.append(
             gr.skip()
             if inputs.max_new_tokens > self.most
@@ -339,15 +260,7 @@ class RunInputs:
             gr.update(value=inputs.sampling.get(name, setting.default))
             for name, setting in Sampling.settings().items()
         ]
-        updates += [gr.skip() for _ in self.predictions]
-        updates += [
-            gr.update(value=not fixed) if owner == method else gr.skip() for owner in self.automatic
-        ]
-        for owner, name in self.settings:
-            value = inputs.settings.get(name, AUTO) if owner == method else AUTO
-            free = fixed or name not in settable
-            updates.append(gr.skip() if value == AUTO else gr.update(value=value, visible=free))
-        return updates
+        return [*updates, of_link(methods.get(inputs.method), inputs.settings)]
 
     def attach(self, blocks: gr.Blocks, view: Any, charts: Sequence[Any]) -> None:
         """When the page is opened, take over the inputs of a link, whose run nobody has made yet:
@@ -427,29 +340,6 @@ def chosen(event: gr.EventData) -> str:
     """The method of a card."""
     with told():
         return field(event, "method", str)
-
-
-def _switch(count: int) -> Callable[[bool], Any]:
-    """What `auto` does to so many sliders."""
-
-    def switch(automatic: bool) -> Any:
-        updates = [gr.update(visible=not automatic) for _ in range(count)]
-        return updates if count > 1 else updates[0]
-
-    return switch
-
-
-def _publish(owner: str, names: Sequence[str]) -> Callable[[], list[Any]]:
-    """What the button does: every setting as published, and none automatic."""
-    method = methods.get(owner)
-    settings = method.Hyperparameters.settings()
-
-    def publish() -> list[Any]:
-        values = [method.published.get(name, settings[name].default) for name in names]
-        updates = [gr.update(value=value, visible=True) for value in values]
-        return [*updates, gr.update(value=False)] if method.Hyperparameters.fixed() else updates
-
-    return publish
 
 
 def _note(example: Example) -> str:

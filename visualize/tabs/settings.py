@@ -1,4 +1,5 @@
-"""A setting becomes what a visitor moves: its declaration gives bounds, default and help."""
+"""A setting of sampling becomes what a visitor moves: its declaration gives bounds, default and
+help. Those of methods: `visualize.components.settings_view`."""
 
 from __future__ import annotations
 
@@ -22,41 +23,12 @@ def setting_label(name: str) -> str:
     return name.replace("_", " ")
 
 
-def setting_component(setting: Setting, automatic: bool = False) -> Any:
-    """automatic: whether the method sets this by itself, so that there is nothing to see or to
-    move."""
+def sampling_component(setting: Setting) -> Any:
     label = setting_label(setting.name)
     if setting.choices:
         return gr.Dropdown(
             list(setting.choices), value=setting.default, label=label, info=setting.help
         )
-    if setting.kind is bool:
-        return gr.Checkbox(value=bool(setting.default), label=label, info=setting.help)
-    value = setting.default if setting.fixed is None else setting.fixed
-    if setting.kind is str:
-        return gr.Textbox(
-            str(value),
-            label=label,
-            info=setting.help,
-            visible=not automatic,
-            max_length=40,
-        )
-    step = 1 if setting.kind is int else 0.05
-    return gr.Slider(
-        setting.low,
-        setting.high,
-        value=value,
-        step=step,
-        label=label,
-        info=setting.help,
-        visible=not automatic,
-    )
-
-
-def sampling_component(setting: Setting) -> Any:
-    label = setting_label(setting.name)
-    if setting.choices:
-        return setting_component(setting)
     if setting.name in ("seed", "top_k"):
         return gr.Number(
             setting.default,

@@ -676,7 +676,7 @@ def test_the_learning_rate_warms_up_stays_and_falls() -> None:
 def test_a_training_is_over_when_its_tokens_or_its_minutes_are() -> None:
     by_tokens = Recipe("t", (), tokens=1000)
     assert [spent(by_tokens, 250, 1e9), spent(by_tokens, 1000, 0.0)] == [0.25, 1.0]
-    by_time = Recipe("t", (), tokens=1000, minutes=2)
+    by_time = Recipe("t", (), tokens=1000, within=2)
     assert [spent(by_time, 250, 90.0), spent(by_time, 500, 30.0)] == [0.75, 0.5]
 
 

@@ -33,8 +33,8 @@ def test_the_browser_keeps_few_loading_states(url: str) -> None:
 def test_a_change_is_gathered_before_the_server_is_asked_anything(url: str) -> None:
     """Gradio's script does what a change triggers one after the other, and waits for answers."""
     every: list[dict[str, Any]] = httpx.get(url + "/config", timeout=30).json()["dependencies"]
-    (gathering,) = (one for one in every if len(one["targets"]) > 100)
-    assert not gathering["backend_fn"]
+    gathering = max(every, key=lambda one: len(one["targets"]))
+    assert len(gathering["targets"]) > 10 and not gathering["backend_fn"]
     for target in gathering["targets"]:
         assert next(one for one in every if target in one["targets"]) is gathering
 
