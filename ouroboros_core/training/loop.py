@@ -289,8 +289,8 @@ class Trainer:
         rng = np.random.default_rng([recipe.seed, progress.step, self.accelerator.process_index])
         loss, count = self.student.loss(group, rng)
         torch.autograd.backward(loss)
-        facts = torch.tensor([loss.item(), float(count), 0.0], dtype=torch.float64)
-        facts[2] = time.perf_counter() - self._began
+        known = loss.item(), float(count), time.perf_counter() - self._began
+        facts = torch.tensor(known, dtype=torch.float64)
         if self.accelerator.num_processes > 1:
             for parameter in self.parameters:
                 assert parameter.grad is not None
