@@ -13,7 +13,7 @@ from typing import NoReturn
 import ouroboros_core
 from ouroboros_core.errors import OuroborosError
 
-HELPERS = ("console", "display", "measuring", "options", "skipping")
+HELPERS = ("console", "display", "measuring", "options", "skipping", "training_options")
 
 
 class _Parser(argparse.ArgumentParser):
