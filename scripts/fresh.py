@@ -34,7 +34,7 @@ PACKAGE = ("-m", "ouroboros_core", "serve")
 """How the page is started from a checkout, and from what is installed."""
 
 NAMED = r'rel=\\?"(?:module)?preload\\?" href=\\?"([^"\\]+)'
-"""What the page's head names, which stands in Gradio's JSON."""
+"""What the page's head names; Gradio's JSON has it, too."""
 
 
 def install(python: str, folder: Path, wheel: Path | None = None) -> Path:

@@ -24,7 +24,7 @@ from visualize.components.plot_view import PLOTLY, library
 from visualize.server.limits import PUBLIC, Limits
 from visualize.server.models import Models
 from visualize.server.runner import Runner
-from visualize.server.service import Gate, Packed, malformed, write_log
+from visualize.server.service import Gate, Opening, Packed, malformed, write_log
 
 LENT = lent.ZERO
 """Whether the GPU belongs to others, so that nothing is computed while the models are loaded."""
@@ -80,7 +80,11 @@ def _launch(blocks: Any, runner: Runner, host: str, port: int, max_queue: int) -
         APIRoute(f"/{modules_path()}/{{name}}", module),
         APIRoute(f"/{FONTS_PATH}/{{name}}", font),
     ]  # there from the first answer on
-    between = [Middleware(Gate), Middleware(Packed)]
+    between = [
+        Middleware(Gate),
+        Middleware(Packed),
+        Middleware(Opening, page.head(), page.opening()),
+    ]
     more = {
         "routes": routes,
         "middleware": between,

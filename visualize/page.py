@@ -7,16 +7,17 @@ from typing import Any
 
 import gradio as gr
 
-from visualize import palette
+from visualize import gallery, palette
 from visualize.components.address import Addresses, PageHeader
 from visualize.components.fonts import faces
 from visualize.components.modules import preloaded
 from visualize.events import PRIVATE
+from visualize.opening import opening as written
 from visualize.server.endpoint import add_endpoint
 from visualize.server.models import Models
 from visualize.server.runner import Runner
 from visualize.tabs.drafts import DraftsPanel
-from visualize.tabs.generate import GeneratePanel
+from visualize.tabs.generate import RECORDED, GeneratePanel
 from visualize.tabs.learn import LearnPanel
 from visualize.tabs.play import PlayPanel
 from visualize.tabs.proof import ProofPanel
@@ -142,8 +143,18 @@ def choose_pair(models: Models) -> Any:
     return gr.Dropdown(names, value=models.first, label="Models of new runs", **more)
 
 
+def head() -> str:
+    """What the head of the page's own HTML has: fonts and modules that are fetched at once. Gradio
+    has it, too, and brings it later, where another server of its own (SSR) writes the HTML."""
+    return f"{faces()}\n{preloaded(*FIRST, 'kept')}\n"
+
+
+def opening() -> str:
+    """What is painted until the page is built, see `visualize.opening`."""
+    return written(gallery.trace(RECORDED))
+
+
 def launch_options() -> dict[str, Any]:
     """What belongs to launch() in Gradio 6: theme, styles, no traffic to anybody."""
-    head = f"{faces()}\n{preloaded(*FIRST, 'kept')}"
-    shown = {"theme": theme(), "css": palette.style(), "head": head, "footer_links": []}
+    shown = {"theme": theme(), "css": palette.style(), "head": head(), "footer_links": []}
     return {**shown, "show_error": True, "run_history": False, "state_session_capacity": SESSIONS}

@@ -28,7 +28,7 @@ FIRST = ("run.css", "page.css")
 def style() -> str:
     """All styles of the page: those of a run, of the page, of single places, then the palettes."""
     folder = assets() / "css"
-    apart = {*FIRST, "standalone.css", "notebook.css"}
+    apart = {*FIRST, "standalone.css", "notebook.css", "opening.css"}
     others = sorted({file.name for file in folder.glob("*.css")} - apart)
     texts = [(folder / name).read_text("utf-8") for name in (*FIRST, *others)]
     return "\n".join([*texts, css()])

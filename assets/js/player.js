@@ -122,7 +122,8 @@ export class Player {
     else this.play();
   }
 
-  play() {
+  // ahead: seconds beyond the moment that is shown
+  play(ahead = 0) {
     this.pause();
     if (!this.frames.length) return;
     if (this.at >= this.frames.length - 1) {
@@ -130,8 +131,8 @@ export class Player {
       this.begin();
     }
     this.follow = false;
-    let now = this.seconds,
-      before;
+    let now = this.seconds + ahead,
+      before = ahead ? performance.now() : undefined;
     const tick = (time) => {
       now += before === undefined ? 0 : ((time - before) / 1000) * this.speed;
       before = time;

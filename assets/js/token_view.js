@@ -66,8 +66,10 @@ export function mount(element, props, watch, trigger) {
     if (!stage.hands.stop) stage.hands.rove(part("text").querySelector(".ouro-token"));
     if (value.status !== undefined) status.announce(value.status, value.done);
     if (value.plays && value.plays !== played && !still.matches) {
+      // what stands before the page until it is built plays already
+      const begun = played === null && document.getElementById("ouro-opening")?.dataset.begun;
+      stage.timeline.play(begun ? (performance.now() - begun) / 1000 : 0);
       played = value.plays;
-      stage.timeline.play();
     }
   }
 

@@ -9,6 +9,8 @@ import sys
 from typing import TYPE_CHECKING
 
 from fastapi.exceptions import RequestValidationError
+from starlette._utils import get_route_path
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.responses import JSONResponse
 
@@ -80,6 +82,53 @@ class Packed:
             await self.app(scope, receive, send)
         else:
             await self.packed(scope, receive, send)
+
+
+HTML = "text/html"
+
+
+class Opening:
+    """ASGI middleware: puts what is to be there from the first moment into the page's own HTML.
+    Gradio's scripts would bring it only when they have run."""
+
+    def __init__(self, app: ASGIApp, head: str, body: str) -> None:
+        """head: HTML at the end of the head; body: at the beginning of the body."""
+        self.app, self.head, self.body = app, head.encode(), body.encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        first = scope["type"] == "http" and get_route_path(scope) in ("", "/")
+        if not first or scope["method"] != "GET":
+            await self.app(scope, receive, send)
+            return
+        begun: Message = {}
+        parts: list[bytes] = []
+
+        async def opened(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = Headers(raw=message.get("headers", []))
+                if message["status"] == 200 and headers.get("content-type", "").startswith(HTML):
+                    begun.update(message)
+                    return
+            if not begun:
+                await send(message)
+                return
+            parts.append(message.get("body", b""))
+            if message.get("more_body"):
+                return
+            page = self._opened(b"".join(parts))
+            MutableHeaders(raw=begun["headers"])["content-length"] = str(len(page))
+            await send(begun)
+            await send({"type": "http.response.body", "body": page})
+
+        await self.app(scope, receive, opened)
+
+    def _opened(self, page: bytes) -> bytes:
+        """The page with both in it; anything else as it is."""
+        head, middle, rest = page.partition(b"</head>")
+        before, tag, after = rest.partition(b"<gradio-app")
+        if not tag:
+            return page
+        return b"".join((head, self.head, middle, before, self.body, tag, after))
 
 
 async def malformed(_: Request, error: Exception) -> JSONResponse:
