@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,7 @@ CALLED = {
 class Circumstances:
     """How a run was started, and where.
 
-    before   points of the curve of the draft it went on from
+    before   the record of the draft it went on from, if any
     note     what the texts are, for the card
     license  for the card; none: that of the target
     bits     in which each weight of a head's matrices is stored
@@ -41,18 +41,29 @@ class Circumstances:
     command: Sequence[str]
     machine: str
     versions: str
-    before: Sequence[dict[str, Any]] = ()
+    before: Mapping[str, Any] = field(default_factory=dict)
     note: str = ""
     license: str | None = None
     bits: int = 16
 
 
-def earlier(folder: Path | None) -> list[dict[str, Any]]:
-    """The recorded curve of a finished draft."""
+def earlier(folder: Path | None) -> dict[str, Any]:
+    """The record of a finished draft; empty where there is none."""
     if folder is None or not (folder / RECORD).exists():
-        return []
-    curve: list[dict[str, Any]] = json.loads((folder / RECORD).read_text())["curve"]
-    return curve
+        return {}
+    record: dict[str, Any] = json.loads((folder / RECORD).read_text())
+    return record
+
+
+EARLIER = "in the earlier runs: "
+
+
+def joined_note(before: str, note: str) -> str:
+    """What the texts of a run and of those before it are."""
+    if not before or before == note or (note and before.startswith(f"{note}; {EARLIER}")):
+        return before or note
+    old = before if before.startswith(EARLIER) else EARLIER + before
+    return f"{note}; {old}" if note else old
 
 
 def joined_curve(
@@ -83,7 +94,7 @@ def save(
         shape = student.shape + ("" if how.bits == 16 else f"; stored in {how.bits} bits a weight")
     else:
         shape = _save_draft(student, out)
-    curve = joined_curve(how.before, progress.curve)
+    before: list[dict[str, Any]] = how.before.get("curve", [])
     record = {
         "kind": student.kind if isinstance(student, HeadStudent) else "draft",
         "shape": shape,
@@ -91,10 +102,10 @@ def save(
         "command": shlex.join(how.command),
         "machine": how.machine,
         "versions": how.versions,
-        "note": how.note,
+        "note": joined_note(how.before.get("note", ""), how.note),
         "license": how.license,
-        "earlier": how.before[-1]["tokens"] if how.before else 0,
-        "curve": curve,
+        "earlier": before[-1]["tokens"] if before else 0,
+        "curve": joined_curve(before, progress.curve),
     }
     (out / RECORD).write_text(json.dumps(record, indent=1) + "\n")
     (out / "README.md").write_text(card(out.name, record))
@@ -175,6 +186,6 @@ def card(name: str, record: dict[str, Any]) -> str:
         lines += [
             "",
             f"The first {record['earlier']:,} tokens are an earlier run's, which had held-out "
-            "texts and a loss of its own.",
+            "texts and a loss of its own; it may have learned from what is held out now.",
         ]
     return "\n".join([*lines, "", f"The whole recorded run is in {RECORD}.", ""])

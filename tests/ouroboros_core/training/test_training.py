@@ -24,6 +24,7 @@ from ouroboros_core.models.causal_lm import CausalLM
 from ouroboros_core.sources import Source
 from ouroboros_core.training.corpus import Conversations, join, plain_texts
 from ouroboros_core.training.draft import choose_layers, make_student
+from ouroboros_core.training.folder import joined_note
 from ouroboros_core.training.loop import (
     Columns,
     Recipe,
@@ -372,8 +373,8 @@ def test_training_can_go_on_from_a_finished_one(
     """It begins where that one ended: with a learning rate of almost nothing it stays the same."""
     common = (kind, "--target", target, "--data", str(written), *COMMON)
     first, second = tmp_path / "first", tmp_path / "second"
-    assert train(*common, "--out", str(first)) == 0
-    still = ("--tokens", "500", "--learning-rate", "1e-12")
+    assert train(*common, "--out", str(first), "--note", "tales of cats") == 0
+    still = ("--tokens", "500", "--learning-rate", "1e-12", "--note", "tales of dogs")
     assert train(*common, *still, "--out", str(second), "--start", str(first)) == 0
     before, after = weights(first), weights(second)
     assert all(torch.equal(before[name], after[name]) for name in before)
@@ -382,10 +383,19 @@ def test_training_can_go_on_from_a_finished_one(
     ]
     assert curves[1][: len(curves[0])] == curves[0]
     assert curves[1][-1]["tokens"] > curves[0][-1]["tokens"]
-    assert "earlier run" in (second / "README.md").read_text()
+    card = (second / "README.md").read_text()
+    assert "earlier run" in card and "(tales of dogs; in the earlier runs: tales of cats)" in card
     other = "eagle" if kind == "draft" else "draft"
     assert train(other, *common[1:], "--out", str(tmp_path / "x"), "--start", str(first)) == 2
     assert "to go on from" in capsys.readouterr().err
+
+
+def test_a_card_says_of_texts_once_that_earlier_runs_had_them() -> None:
+    both, unknown = "cats; in the earlier runs: dogs", "in the earlier runs: cats"
+    assert joined_note("dogs", "cats") == joined_note(both, "cats") == both
+    assert joined_note("", "cats") == joined_note("cats", "cats") == "cats"
+    assert joined_note("cats", "") == joined_note(unknown, "") == unknown
+    assert joined_note("cats and dogs", "cats") == "cats; in the earlier runs: cats and dogs"
 
 
 def test_a_finished_folder_is_not_written_over(
