@@ -57,6 +57,8 @@ def test_it_comes_into_the_page_and_into_nothing_else() -> None:
     )
     assert int(answer.headers["content-length"]) == len(answer.content)
     assert client.get("/other").text == PAGE
+    below = TestClient(Starlette(routes=routes, middleware=between), root_path="/below")
+    assert below.get("/below/").text == answer.text
     client = TestClient(Starlette(routes=[Route("/", lambda _: plain)], middleware=between))
     assert client.get("/").content == plain.body
 

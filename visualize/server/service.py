@@ -9,7 +9,6 @@ import sys
 from typing import TYPE_CHECKING
 
 from fastapi.exceptions import RequestValidationError
-from starlette._utils import get_route_path
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.responses import JSONResponse
@@ -96,8 +95,8 @@ class Opening:
         self.app, self.head, self.body = app, head.encode(), body.encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        first = scope["type"] == "http" and get_route_path(scope) in ("", "/")
-        if not first or scope["method"] != "GET":
+        below = str(scope.get("path", "")).removeprefix(str(scope.get("root_path", "")))
+        if scope["type"] != "http" or scope["method"] != "GET" or below not in ("", "/"):
             await self.app(scope, receive, send)
             return
         begun: Message = {}
