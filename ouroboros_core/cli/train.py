@@ -30,7 +30,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     import torch
 
-    # On a GPU, attention of cuDNN plans anew for every length, and each batch has its own.
+    # On a GPU, a step with cuDNN's attention took six times as long, see docs/training.md.
     torch.backends.cuda.enable_cudnn_sdp(False)
     others = {"data": _data, "skip": skipping.run, "export": _export}
     others.get(arguments.what, _train)(arguments)
