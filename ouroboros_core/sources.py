@@ -15,7 +15,8 @@ class Look:
     """How a class of token is shown, and what is said of it.
 
     key        what `data-look` carries in the page: a source, or `correction` and `bonus` for the
-               target's own
+               target's own; in CSS, `[data-look="key"]` has the colour as `--tone` (made of
+               this in `visualize/palette.py`)
     glyph      one of its own, because colour is never the only sign
     colour     hex. The first are those of Okabe and Ito (2008), which people with colour-vision
                deficiency can tell apart; those after them had to be chosen beside

@@ -27,10 +27,10 @@ from ouroboros_core.decoding import machines
 from ouroboros_core.decoding.trace import adapter
 from ouroboros_core.locations import assets
 from ouroboros_core.methods.base import Guesser
+from ouroboros_core.sources import LOOKS
 from ouroboros_core.training.record import agreement_of
 from scripts import check_prices, measured_tables, published_prices, tree_picture
 from visualize import learn
-from visualize.palette import LOOKS
 from visualize.tabs.drafts import records
 
 ROOT = assets().parent

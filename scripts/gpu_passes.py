@@ -23,7 +23,7 @@ from ouroboros_core.adaptive.profiler import in_turn, pass_of, tree_of
 from ouroboros_core.decoding import machines
 from ouroboros_core.decoding.what_if import Roofline
 from ouroboros_core.models.causal_lm import CausalLM
-from ouroboros_core.models.engine import Engine
+from ouroboros_core.models.passes import Engine
 
 ENGINES: tuple[Engine, ...] = ("transformers", "compact", "static")
 ROWS = (1, 2, 4, 8, 16, 32, 64, 128, 256)

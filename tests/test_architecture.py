@@ -27,7 +27,7 @@ GROUND = {
     "words",
     "version",
 }
-STEP = {"methods.base", "methods.step", "methods.adjustable"}
+STEP = {"methods.base", "methods.adjustable"}
 """What a method is, and what it is told."""
 HELD = STEP | {
     "methods.needs",

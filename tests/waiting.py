@@ -18,10 +18,10 @@ PAUSE = 0.05
 
 def serve() -> None:
     """Run app.py."""
-    from visualize.server import showing
+    from visualize.server import compute, showing
     from visualize.server.updates import Comparing
 
-    progress, silently = showing.Live.progress, showing.silently
+    progress, silently = compute.Live.progress, showing.silently
 
     def progress_or_wait(live: Any) -> Iterator[Any]:
         for update in progress(live):
@@ -36,6 +36,6 @@ def serve() -> None:
             yield Comparing()
         return (yield from silently(generation))
 
-    showing.Live.progress = progress_or_wait  # type: ignore[method-assign,assignment]
+    compute.Live.progress = progress_or_wait  # type: ignore[method-assign,assignment]
     showing.silently = silently_or_wait
     runpy.run_path("app.py", run_name="__main__")

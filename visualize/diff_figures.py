@@ -9,8 +9,8 @@ import plotly.graph_objects as go
 
 from ouroboros_core.decoding import metrics
 from ouroboros_core.decoding.trace import Trace
+from ouroboros_core.sources import LOOKS
 from visualize.figures import PLAIN, layout, plain, words_only
-from visualize.palette import LOOKS
 
 
 def steps_against_tokens(a: Trace, b: Trace) -> dict[str, Any]:

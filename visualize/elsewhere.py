@@ -14,9 +14,9 @@ from ouroboros_core.decoding.machines import Quoted, Sheets
 from ouroboros_core.decoding.trace import Trace
 from ouroboros_core.decoding.what_if import Machine, ModelSize, Roofline, Work, price_work
 from ouroboros_core.errors import InvalidInput
+from ouroboros_core.sources import LOOKS
 from visualize.figures import PLAIN, layout, plain, words_only
 from visualize.numbers import adding_up
-from visualize.palette import LOOKS
 
 if TYPE_CHECKING:
     from ouroboros_core.benchmark.cells import CellRow

@@ -14,8 +14,7 @@ import plotly.graph_objects as go
 from ouroboros_core.decoding import metrics
 from ouroboros_core.decoding.trace import Step, Trace
 from ouroboros_core.methods.adjustable import Decision
-from ouroboros_core.sources import Source
-from visualize.palette import LOOKS, key_of
+from ouroboros_core.sources import LOOKS, Source, key_of
 
 PLAIN = "#6B7280"
 INK = "#1F2937"

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from ouroboros_core.locations import assets
-from ouroboros_core.sources import LOOKS, key_of
-
-__all__ = ["LOOKS", "css", "key_of", "style"]
+from ouroboros_core.sources import LOOKS
 
 
 def css() -> str:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import plotly.graph_objects as go
 
+from ouroboros_core.sources import LOOKS
 from ouroboros_core.training.record import agreement_of
 from visualize.figures import PLAIN, layout, plain
-from visualize.palette import LOOKS
 
 if TYPE_CHECKING:
     from ouroboros_core.benchmark.report import Row

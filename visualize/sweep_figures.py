@@ -10,8 +10,8 @@ import plotly.graph_objects as go
 
 from ouroboros_core.benchmark.cells import GAMMA, best, interval
 from ouroboros_core.benchmark.grid import show
+from ouroboros_core.sources import LOOKS
 from visualize.figures import PLAIN, empty, layout, plain
-from visualize.palette import LOOKS
 
 if TYPE_CHECKING:
     from ouroboros_core.benchmark.cells import CellRow, Ideal

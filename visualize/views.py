@@ -11,10 +11,9 @@ from ouroboros_core.decoding.equality import Divergence
 from ouroboros_core.decoding.reasons import Piece, Reasons, origin
 from ouroboros_core.decoding.trace import Judged, Step, Trace
 from ouroboros_core.sampling import Sampling
-from ouroboros_core.sources import Source
+from ouroboros_core.sources import LOOKS, Source, key_of
 from ouroboros_core.words import counted
 from visualize import numbers, spoken
-from visualize.palette import LOOKS, key_of
 
 View = dict[str, Any]
 LIVE = "live"

@@ -83,7 +83,7 @@ export class Lane {
     this.seconds = steps.map(
       (step) => (end += step.seconds.reduce((sum, value) => sum + value, 0)),
     );
-    if (parts) this.text.part(parts);
+    if (parts) this.text.markParting(parts);
     Object.assign(this, { row, busy, modelled: modelled || {} });
     this.be("done");
     this.state.textContent = "";

@@ -69,9 +69,9 @@ export class TokenStage {
     if (prompt) this.text.prompt(prompt);
   }
 
-  append(steps) {
+  // Called once the text has these steps: timeline, tree and legend follow.
+  grown(steps) {
     const { text, timeline, container } = this;
-    text.append(steps);
     timeline.append(steps);
     if (!timeline.follow) {
       if (timeline.at >= 0) text.show(...timeline.frames[timeline.at]);

@@ -105,7 +105,7 @@ export class TokenText {
   }
 
   // Mark the first token that differs from plain decoding's; its card says why.
-  part(parts) {
+  markParting(parts) {
     this.parts = parts;
     const node = this.container.querySelector(`.ouro-token[data-index="${parts.index}"]`);
     if (node) node.dataset.parts = parts.mark;

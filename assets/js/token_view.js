@@ -45,7 +45,10 @@ export function mount(element, props, watch, trigger) {
     kept = { ...(value.prompt === undefined ? kept : {}), ...value };
     if (known >= 0) {
       const fresh = value.steps.slice(known);
-      if (fresh.length) stage.append(fresh);
+      if (fresh.length) {
+        stage.text.append(fresh); // TokenText in token_text.js: a span for each token
+        stage.grown(fresh);
+      }
     } // else steps are missing here, and a later view from 0 brings them
     status.show(value);
     if (value.tiles) drawTiles(part("tiles"), value.tiles);
@@ -57,7 +60,7 @@ export function mount(element, props, watch, trigger) {
     }
     if (value.done) {
       stage.finish(value.steps, value.ended);
-      if (value.parts) stage.text.part(value.parts);
+      if (value.parts) stage.text.markParting(value.parts);
       if (value.theory && value.badge === "live")
         remember({ run: value.run, name: value.title, ...value.theory });
     }
@@ -105,7 +108,7 @@ export function mount(element, props, watch, trigger) {
       const { steps, tokens } = stage.text,
         over = root.dataset.done === "true";
       if (String(kept.run).startsWith("recorded") || !steps.length) return;
-      const told = over
+      const last = over
         ? part("status").textContent
         : `Stopped by a reload after ${tokens} tokens. What was written stays; Generate ` +
           `starts anew.`;
@@ -115,7 +118,7 @@ export function mount(element, props, watch, trigger) {
         from: 0,
         steps,
         done: true,
-        status: told,
+        status: last,
         badge: "from before the reload",
         unsaved: true,
       };

@@ -19,8 +19,13 @@ from ouroboros_core.adaptive.cost_model import Costs, PassCosts
 from ouroboros_core.adaptive.pace import Pace, Rates
 from ouroboros_core.interfaces import Counted
 from ouroboros_core.methods.adjustable import Adjustable, Decision, Reason
-from ouroboros_core.methods.base import Method
-from ouroboros_core.methods.step import Context, StepBudget, TokenizedPrompt, VerificationResult
+from ouroboros_core.methods.base import (
+    Context,
+    Method,
+    StepBudget,
+    TokenizedPrompt,
+    VerificationResult,
+)
 from ouroboros_core.tree import TokenTree
 
 PRIOR_STEPS = 8

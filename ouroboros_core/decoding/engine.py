@@ -11,8 +11,7 @@ from ouroboros_core.decoding.recorder import Recorder
 from ouroboros_core.decoding.trace import Seconds, Step
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.interfaces import Evaluation, LanguageModel
-from ouroboros_core.methods.base import Method
-from ouroboros_core.methods.step import Context, TokenizedPrompt, VerificationResult
+from ouroboros_core.methods.base import Context, Method, TokenizedPrompt, VerificationResult
 from ouroboros_core.sampling import Sampler
 from ouroboros_core.tree import TokenTree
 from ouroboros_core.verify import SAMPLED_RULES, truncate, verify
@@ -79,7 +78,7 @@ def decode(
         tree = method.propose(context)
         proposed, drawn = clock(), sampler.drawing.seconds
         _check_proposal(tree, context, model)
-        evaluation = model.evaluate(text, tree)
+        evaluation = model.evaluate(text, tree)  # one forward pass, see CausalLM.evaluate
         path, target_token = _judge(tree, evaluation, sampler, len(text))
         verified, judged = clock(), sampler.drawing.seconds
         kept, last = truncate(tree, path, target_token, stop_tokens, context.remaining)

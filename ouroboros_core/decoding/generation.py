@@ -131,11 +131,9 @@ class Generation:
             pair.target.max_length,
             pair.target.name,
         )
-        self.prompt = Prompt(
-            task.prompt,
-            task.chat,
-            tuple(pair.encode(task.prompt, chat=task.chat, history=task.history)),
-        )
+        # Token ids, with the chat template around the prompt where that is wanted.
+        ids = tuple(pair.encode(task.prompt, chat=task.chat, history=task.history))
+        self.prompt = Prompt(task.prompt, task.chat, ids)
         kind = methods.get(task.method)
         if task.prediction and Need.PREDICTED_OUTPUT not in kind.uses:
             raise InvalidInput(
@@ -169,6 +167,7 @@ class Generation:
         # A pace belongs to the costs that it was found beside.
         self._pace = pair.pace if pair.pace and pair.pace.costs is pair.costs else None
         self.rates = rates or self._rates()
+        # For example Speculative(hyperparameters, resources), if the pair has what it needs.
         made = methods.create(kind, task.hyperparameters, resources)
         self._method = controlled(made, pair.costs, self.rates, self._pace)
         drafter = self._method.drafter
@@ -225,6 +224,7 @@ class Generation:
         for step in steps:
             self.steps.append(step)
             self._note(step)
+            # What each token adds to the text: nothing where it ends inside a character.
             self.texts += [self._stream.push(token) for token in step.tokens]
             yield step
         stopped = bool(self.steps) and self.steps[-1].tokens[-1] in pair.stop_tokens

@@ -14,9 +14,8 @@ from ouroboros_core.errors import InvalidInput
 from ouroboros_core.interfaces import LanguageModel
 from ouroboros_core.loading.capacity import check_text
 from ouroboros_core.loading.pairs import Pair
-from ouroboros_core.methods.base import Resources
+from ouroboros_core.methods.base import Context, Resources, TokenizedPrompt
 from ouroboros_core.methods.needs import Need
-from ouroboros_core.methods.step import Context, TokenizedPrompt
 from ouroboros_core.sampling import Sampler, Sampling
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder

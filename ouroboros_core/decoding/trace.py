@@ -117,7 +117,7 @@ class Judged:
 class Step:
     """One target pass.
 
-    tree          what was proposed, without the lookahead window
+    tree          what was proposed and checked, without the lookahead window
     path          accepted nodes in text order, without the root
     target_token  the token the target added itself; None if the text ended inside the path
     width         rows in the pass, window included: its price

@@ -15,7 +15,7 @@ from transformers import PreTrainedModel
 from ouroboros_core.errors import UnsupportedModel
 from ouroboros_core.loading import speed
 from ouroboros_core.models.causal_lm import CausalLM
-from ouroboros_core.models.engine import Engine, engines
+from ouroboros_core.models.passes import Engine, engines
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder
 

@@ -9,8 +9,13 @@ from pydantic import Field
 
 from ouroboros_core import hyperparameters
 from ouroboros_core.interfaces import CandidateGenerator
-from ouroboros_core.methods.base import Method, Resources
-from ouroboros_core.methods.step import Context, TokenizedPrompt, VerificationResult
+from ouroboros_core.methods.base import (
+    Context,
+    Method,
+    Resources,
+    TokenizedPrompt,
+    VerificationResult,
+)
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder
 

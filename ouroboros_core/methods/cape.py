@@ -17,10 +17,9 @@ from pydantic import Field
 from ouroboros_core import hyperparameters
 from ouroboros_core.hyperparameters import AUTO, Auto, fixed_values, upto
 from ouroboros_core.methods.adjustable import Adjustable
-from ouroboros_core.methods.base import Guesser, Method, Resources, Shape
+from ouroboros_core.methods.base import Context, Guesser, Method, Resources, Shape, TokenizedPrompt
 from ouroboros_core.methods.drafting import DraftModel
 from ouroboros_core.methods.needs import Need
-from ouroboros_core.methods.step import Context, TokenizedPrompt
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder
 

@@ -9,8 +9,13 @@ from typing import Any
 from ouroboros_core.interfaces import Counted
 from ouroboros_core.lookup.memories import Memories
 from ouroboros_core.lookup.memory import of_kind
-from ouroboros_core.methods.base import Method, Resources
-from ouroboros_core.methods.step import Context, TokenizedPrompt, VerificationResult
+from ouroboros_core.methods.base import (
+    Context,
+    Method,
+    Resources,
+    TokenizedPrompt,
+    VerificationResult,
+)
 from ouroboros_core.tree import TokenTree, TreeBuilder
 
 

@@ -18,8 +18,13 @@ from ouroboros_core.lookup.ngrams import most_followed, most_frequent
 from ouroboros_core.lookup.predicted_output import Prediction
 from ouroboros_core.lookup.session_text import SessionText
 from ouroboros_core.lookup.suffix_automaton import Match, SuffixAutomaton
-from ouroboros_core.methods.base import Method, Resources
-from ouroboros_core.methods.step import Context, TokenizedPrompt, VerificationResult
+from ouroboros_core.methods.base import (
+    Context,
+    Method,
+    Resources,
+    TokenizedPrompt,
+    VerificationResult,
+)
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Learned, Provenance, TokenTree, TreeBuilder
 from ouroboros_core.verify import until_stop

@@ -16,10 +16,17 @@ from pydantic import Field
 from ouroboros_core import hyperparameters
 from ouroboros_core.hyperparameters import AUTO, Auto, fixed_values, upto
 from ouroboros_core.methods.adjustable import Adjustable
-from ouroboros_core.methods.base import Guesser, Method, Resources, Shape
+from ouroboros_core.methods.base import (
+    Context,
+    Guesser,
+    Method,
+    Resources,
+    Shape,
+    TokenizedPrompt,
+    VerificationResult,
+)
 from ouroboros_core.methods.drafting import drafted_chain
 from ouroboros_core.methods.needs import Need
-from ouroboros_core.methods.step import Context, TokenizedPrompt, VerificationResult
 from ouroboros_core.tree import TokenTree
 
 LONGEST = 12

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 from ouroboros_core.interfaces import Drafter, Evaluation, LanguageModel
 from ouroboros_core.methods.adjustable import Sizing
-from ouroboros_core.methods.base import Resources
-from ouroboros_core.methods.step import Context, TokenizedPrompt
+from ouroboros_core.methods.base import Context, Resources, TokenizedPrompt
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder
 

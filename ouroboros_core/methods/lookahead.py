@@ -16,9 +16,16 @@ from ouroboros_core.hyperparameters import AUTO, Auto, fixed_values
 from ouroboros_core.lookup.lookahead_window import LookaheadWindow, columns_within
 from ouroboros_core.lookup.phrase_pool import PhrasePool, open_pool
 from ouroboros_core.methods.adjustable import Adjustable
-from ouroboros_core.methods.base import Guesser, Method, Resources, Shape
+from ouroboros_core.methods.base import (
+    Context,
+    Guesser,
+    Method,
+    Resources,
+    Shape,
+    TokenizedPrompt,
+    VerificationResult,
+)
 from ouroboros_core.methods.needs import Need
-from ouroboros_core.methods.step import Context, TokenizedPrompt, VerificationResult
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Learned, TokenTree, TreeBuilder
 

@@ -18,8 +18,15 @@ from ouroboros_core import hyperparameters
 from ouroboros_core.hyperparameters import AUTO, Auto, upto
 from ouroboros_core.lookup.ngrams import Counts
 from ouroboros_core.methods.adjustable import Adjustable
-from ouroboros_core.methods.base import Guesser, Method, Resources, Shape
-from ouroboros_core.methods.step import Context, TokenizedPrompt, VerificationResult
+from ouroboros_core.methods.base import (
+    Context,
+    Guesser,
+    Method,
+    Resources,
+    Shape,
+    TokenizedPrompt,
+    VerificationResult,
+)
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder
 

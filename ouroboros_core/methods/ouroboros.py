@@ -25,10 +25,18 @@ from ouroboros_core.interfaces import Output
 from ouroboros_core.lookup.lookahead_window import LookaheadWindow, columns_within
 from ouroboros_core.lookup.phrase_pool import PhrasePool, open_pool
 from ouroboros_core.methods.adjustable import Adjustable
-from ouroboros_core.methods.base import Guesser, Method, Resources, Shape
+from ouroboros_core.methods.base import (
+    Context,
+    Guesser,
+    Method,
+    Resources,
+    Shape,
+    StepBudget,
+    TokenizedPrompt,
+    VerificationResult,
+)
 from ouroboros_core.methods.drafting import DraftModel
 from ouroboros_core.methods.needs import Need
-from ouroboros_core.methods.step import Context, StepBudget, TokenizedPrompt, VerificationResult
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Learned, Probabilities, Provenance, TokenTree, TreeBuilder
 from ouroboros_core.verify import verify

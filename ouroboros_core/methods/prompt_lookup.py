@@ -18,10 +18,17 @@ from ouroboros_core.lookup.memory import of_kind
 from ouroboros_core.lookup.ngrams import Occurrences
 from ouroboros_core.lookup.session_text import SessionText
 from ouroboros_core.methods.adjustable import Adjustable
-from ouroboros_core.methods.base import Guesser, Method, Resources, Shape
+from ouroboros_core.methods.base import (
+    Context,
+    Guesser,
+    Method,
+    Resources,
+    Shape,
+    TokenizedPrompt,
+    VerificationResult,
+)
 from ouroboros_core.methods.copying import copy_of
 from ouroboros_core.methods.needs import Need
-from ouroboros_core.methods.step import Context, TokenizedPrompt, VerificationResult
 from ouroboros_core.tree import TokenTree, TreeBuilder
 
 LONGEST = 10

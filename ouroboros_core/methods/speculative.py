@@ -11,10 +11,9 @@ from pydantic import Field
 from ouroboros_core import hyperparameters
 from ouroboros_core.hyperparameters import AUTO, Auto, fixed_values, upto
 from ouroboros_core.methods.adjustable import Adjustable
-from ouroboros_core.methods.base import Guesser, Method, Resources, Shape
+from ouroboros_core.methods.base import Context, Guesser, Method, Resources, Shape, TokenizedPrompt
 from ouroboros_core.methods.drafting import DraftModel, drafted_chain
 from ouroboros_core.methods.needs import Need
-from ouroboros_core.methods.step import Context, TokenizedPrompt
 from ouroboros_core.tree import TokenTree
 
 LONGEST = 16
@@ -51,6 +50,7 @@ class Speculative(Method):
 
     @property
     def adjustable(self) -> Adjustable | None:
+        # Both: how much is drafted, and which of it is checked.
         return Adjustable() if self.settings.gamma == AUTO else None
 
     def start(self, prompt: TokenizedPrompt, max_new_tokens: int) -> None:

@@ -13,9 +13,16 @@ from ouroboros_core.hyperparameters import AUTO, Auto, fixed_values, upto
 from ouroboros_core.lookup.memory import of_kind
 from ouroboros_core.lookup.successors import Successors, by_children, grow, template
 from ouroboros_core.methods.adjustable import Adjustable
-from ouroboros_core.methods.base import Guesser, Method, Resources, Shape
+from ouroboros_core.methods.base import (
+    Context,
+    Guesser,
+    Method,
+    Resources,
+    Shape,
+    TokenizedPrompt,
+    VerificationResult,
+)
 from ouroboros_core.methods.needs import Need
-from ouroboros_core.methods.step import Context, TokenizedPrompt, VerificationResult
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Learned, Provenance, TokenTree, TreeBuilder
 

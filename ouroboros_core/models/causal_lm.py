@@ -17,12 +17,11 @@ from transformers import PreTrainedModel
 
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.interfaces import MIXED, Candidates, Evaluation, Mixture
-from ouroboros_core.models.engine import Engine
 from ouroboros_core.models.evaluation import TorchEvaluation, candidates_of
 from ouroboros_core.models.forward import EVERY_ROW, ForwardPass
 from ouroboros_core.models.kv_cache import TreeCache
-from ouroboros_core.models.masks import packed_visibility
 from ouroboros_core.models.native.blocks import BlocksOf
+from ouroboros_core.models.passes import Engine
 from ouroboros_core.models.skips import Skips
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder
@@ -75,6 +74,7 @@ class CausalLM:
         self.passes = self.rows = 0
         known = min(vocabulary or config.vocab_size, config.vocab_size)
         self.forward_pass = ForwardPass(self.model, engine, known, outputs, self.max_length)
+        # Rows to logits, by transformers' own code, ours in torch, or the native pass.
         self._forward = self.forward_pass.logits
         self.borrower: object | None = None
         """Whoever has written behind the context's rows since the cache was last asked for."""
@@ -269,7 +269,7 @@ class CausalLM:
         logits = self._forward(
             [*context[kept:-1], *tree.tokens],
             [*range(kept, len(context) - 1), *(len(context) - 1 + d for d in tree.depths)],
-            packed_visibility(missing, tree.ancestors),
+            _visibility(missing, tree.ancestors),
             [missing + n for n in nodes],
         )
         self.passes += 1
@@ -345,8 +345,9 @@ class CausalLM:
         return mean
 
     def _rewind(self, context: tuple[int, ...]) -> int:
-        """Keep of the cache what agrees with `context`, without its last token; the number of rows
-        kept."""
+        """Keep of the cache what agrees with `context`, without its last token: a common prefix, or
+        all of it and the nodes of the old tree that the text has gone on through. The number of
+        rows kept."""
         held, tree = self._context, self._tree
         self._context, self._tree, self.borrower = (), None, None
         limit = len(context) - 1
@@ -392,6 +393,17 @@ class CausalLM:
                 likeliest |= zip((context[start + n] for n in wanted), found, strict=True)
             self._context = context[:stop]
         return likeliest
+
+
+def _visibility(missing: int, ancestors: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """Visibility among `missing` context rows followed by a tree's rows: causal, then everything
+    before plus ancestors."""
+    if not missing:
+        return ancestors
+    rows = missing + len(ancestors)
+    sees = np.tri(rows, dtype=np.bool_)
+    sees[missing:, missing:] = ancestors
+    return sees
 
 
 def _agreement(a: tuple[int, ...], b: tuple[int, ...]) -> int:

@@ -31,10 +31,10 @@ from ouroboros_core.errors import InvalidInput, VocabularyMismatch, WeightsUnava
 from ouroboros_core.interfaces import Evaluation
 from ouroboros_core.models import rounding
 from ouroboros_core.models.causal_lm import PREFILL_CHUNK, CausalLM
-from ouroboros_core.models.engine import decoder, product
 from ouroboros_core.models.evaluation import TorchEvaluation
 from ouroboros_core.models.fused import Product, norm
 from ouroboros_core.models.kv_cache import TreeCache
+from ouroboros_core.models.passes import decoder, product
 from ouroboros_core.tree import TokenTree, TreeBuilder
 
 FILE = "head.safetensors"

@@ -11,8 +11,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from ouroboros_core.models.engine import Engine, Product, product
 from ouroboros_core.models.fused import norm
+from ouroboros_core.models.passes import Engine, Product, product
 from ouroboros_core.models.trained import TrainedConfig, TrainedHead
 
 Rows = tuple[torch.Tensor, torch.Tensor]

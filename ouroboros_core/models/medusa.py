@@ -16,7 +16,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from ouroboros_core.models.causal_lm import CausalLM
-from ouroboros_core.models.engine import product
+from ouroboros_core.models.passes import product
 from ouroboros_core.models.trained import DepthDrafter, TrainedConfig, TrainedHead
 
 RANKS = 10

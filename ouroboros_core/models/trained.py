@@ -19,8 +19,8 @@ from ouroboros_core.errors import InvalidInput, VocabularyMismatch, WeightsUnava
 from ouroboros_core.models import rounding
 from ouroboros_core.models.causal_lm import CausalLM
 from ouroboros_core.models.eagle import _alike
-from ouroboros_core.models.engine import Product, product
 from ouroboros_core.models.evaluation import TorchEvaluation
+from ouroboros_core.models.passes import Product, product
 from ouroboros_core.tree import TokenTree
 
 WEIGHTS, ABOUT = "head.safetensors", "head.json"

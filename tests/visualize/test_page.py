@@ -12,6 +12,7 @@ import pytest
 
 from ouroboros_core import methods
 from ouroboros_core.decoding.trace_io import read_trace
+from ouroboros_core.sources import LOOKS
 from ouroboros_core.training.record import agreement_of
 from tests import ROOT
 from tests.browser import server
@@ -30,7 +31,6 @@ from tests.visitor import (
 )
 from tests.waiting import LONG_ANSWER
 from visualize import gallery
-from visualize.palette import LOOKS
 from visualize.tabs.drafts import records
 from visualize.tabs.examples import EXAMPLES
 from visualize.tabs.generate import RECORDED

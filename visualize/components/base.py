@@ -44,10 +44,15 @@ def mounting(markup: Markup, module: str = "") -> str:
 
 class JsonHTML(gr.HTML):
     """A gr.HTML whose value is JSON for its script; the template is fixed, so no text of a visitor
-    is ever markup."""
+    is ever markup.
+
+    A view is a class of its own: where an event leaves it as it is, Gradio makes it anew by its
+    class, without its value.
+    """
 
     def __init__(self, value: Any, markup: Markup, *, module: str = "", **more: Any) -> None:
         """module: see `mounting`."""
+        assert type(self) is not JsonHTML
         options = {
             "html_template": markup.template,
             "js_on_load": mounting(markup, module),

@@ -1,5 +1,5 @@
-"""The view of a run, on this project's page and in any other Gradio app: the text, each token in
-the colour of who wrote it, with timeline, token tree and cards.
+"""The view of a run in any other Gradio app: the text, each token in the colour of who wrote it,
+with timeline, token tree and cards. On this project's page `TokenView` shows the same.
 
 In an app of another project three lines show a run, and nothing else is needed there:
 
@@ -92,33 +92,18 @@ class OuroborosView(JsonHTML):
     if TYPE_CHECKING:
         select: Callable[..., Any]
         step: Callable[..., Any]
-        run_again: Callable[..., Any]
 
-    def __init__(
-        self,
-        value: Given | Callable[[], Given] | dict[str, Any] | None = None,
-        *,
-        hosted: bool = False,
-        **more: Any,
-    ) -> None:
+    def __init__(self, value: Given | Callable[[], Given] | None = None, **more: Any) -> None:
         """value: a `Given`, or a function without arguments that returns one for every visitor. A
         string that does not begin with { is the path of a file here, and here only: in an event it
         would let a visitor's text open files of the server, so a path is a `Path` there.
 
-        hosted: for the page of this project, which serves the modules and styles itself. Values are
-        then what `views.run_view` makes and may come in parts: {seq, run, from, steps, prompt?,
-        chat?, badge?, title?, tiles?, notices?, numbers?, status?, done?}. `steps` are those from
-        index `from` on, so a stream sends each step once; another `run` starts anew. The button of
-        a notice triggers `run_again` with its act.
-
         Raises InvalidInput for a value that is no trace.
         """
-        self.hosted = hosted
-        own: dict[str, Any] = {} if hosted else {"styles": run_style()}
-        module = "" if hosted else f"Promise.resolve({exported(TOKEN_VIEW.module)})"
-        if isinstance(value, str) and not hosted and not value.lstrip().startswith("{"):
+        module = f"Promise.resolve({exported(TOKEN_VIEW.module)})"
+        if isinstance(value, str) and not value.lstrip().startswith("{"):
             value = Path(value)
-        facts = {"looks": views.legend(), "padding": False, **own, **more}
+        facts = {"looks": views.legend(), "padding": False, "styles": run_style(), **more}
         try:
             super().__init__(value, TOKEN_VIEW, module=module, **facts)
         except gr.Error as error:
@@ -131,11 +116,11 @@ class OuroborosView(JsonHTML):
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
     def preprocess(self, payload: Any) -> Any:
-        return payload if self.hosted else None
+        return None
 
     def postprocess(self, value: Any) -> Any:
-        if value is None or self.hosted:
-            return super().postprocess(value)
+        if value is None:
+            return None
         with told():
             return super().postprocess(shown(value))
 

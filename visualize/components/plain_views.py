@@ -1,4 +1,4 @@
-"""Simple views: saving and opening runs, the gallery, the difference of two runs."""
+"""Simple views: a run, saving and opening runs, the gallery, the difference of two runs."""
 
 from __future__ import annotations
 
@@ -20,9 +20,23 @@ from visualize.markup import (
     METHOD_CARDS,
     OPEN_VIEW,
     SWEEP_VIEW,
+    TOKEN_VIEW,
     save_buttons,
 )
 from visualize.views import legend
+
+
+class TokenView(JsonHTML):
+    """A run. Triggers `select` with a token, `step` with the step that is shown, and `run_again`
+    with the act of a notice's button.
+
+    Value: what `views.run_view` makes, or a part of it; {run, seq, from, steps} are in every part.
+    `steps` are those from index `from` on, so that a stream sends each step once; another `run`
+    starts anew. `seq` makes every part another value, because a browser is not told of one that
+    equals the last."""
+
+    def __init__(self, value: dict[str, Any] | None = None, **more: Any) -> None:
+        super().__init__(value, TOKEN_VIEW, looks=legend(), padding=False, **more)
 
 
 class SaveView(JsonHTML):

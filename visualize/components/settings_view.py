@@ -81,7 +81,7 @@ class MethodChoice:
     predicted: str
 
 
-def choice(value: Any, kind: type[Method]) -> MethodChoice:
+def method_choice(value: Any, kind: type[Method]) -> MethodChoice:
     """What the component's value says of a method; raises InvalidInput for what is no such value.
     The settings themselves are not checked."""
     try:

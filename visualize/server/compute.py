@@ -1,5 +1,5 @@
 """Runs, races, proofs and games, as generators of plain data: they may be carried out in another
-process (see `lent`)."""
+process (see `runner.py`)."""
 
 from __future__ import annotations
 
@@ -10,20 +10,47 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ouroboros_core.benchmark.protocol import Measured, measure
-from visualize import play, proof, views
+from ouroboros_core.words import counted
+from visualize import figures, play, proof, views
 from visualize.chi_square import LEAST
 from visualize.server import showing
 from visualize.server.counting import Counting, searching
 from visualize.server.models import Models
-from visualize.server.showing import METHOD, PLAIN, Live, Race
-from visualize.server.updates import Counted, Played, RaceUpdate, RunUpdate, View
+from visualize.server.showing import (
+    METHOD,
+    PLAIN,
+    TEXT_INTERVAL,
+    TEXT_PAUSE,
+    Race,
+    all_charts,
+    draw_anew,
+    growing,
+    judge,
+    same_steps,
+)
+from visualize.server.updates import (
+    Charts,
+    Compared,
+    Counted,
+    Finished,
+    Played,
+    Progress,
+    RaceUpdate,
+    RunUpdate,
+    Started,
+    View,
+    Written,
+)
 
 if TYPE_CHECKING:
     from ouroboros_core.benchmark.protocol import RunLane
+    from ouroboros_core.decoding.equality import Divergence
     from ouroboros_core.decoding.generation import Generation, Task
-    from ouroboros_core.decoding.trace import Trace
+    from ouroboros_core.decoding.trace import Step, Trace
     from ouroboros_core.lookup.memory import Memory
 
+CHART_PAUSE = 0.12
+"""Behind an update with a chart, see `showing.TEXT_PAUSE`."""
 UNHURRIED = 5
 """A run that is shown is timed once more where so many of its kind fit into the time: plain
 decoding may take three times as long."""
@@ -157,9 +184,159 @@ class Compute:
             yield replace(update, passes=passes)
 
 
+class Live:
+    """Makes the updates of one run; of steps, those that were not sent yet."""
+
+    def __init__(self, generation: Generation, name: str, charts: bool) -> None:
+        self.generation, self._name, self._charts = generation, name, charts
+        self._seq, self._sent = 1, 0
+
+    def started(self, memory: Memory | None) -> Started:
+        begun, task = self.generation.trace(), self.generation.task
+        title = views.describe(
+            begun.method, begun.hyperparameters, begun.target, begun.draft, begun.corpus
+        )
+        view = {
+            "run": self._name,
+            "badge": views.LIVE,
+            "title": title,
+            "prompt": task.prompt,
+            "chat": task.chat,
+            "seq": self._seq,
+            "from": 0,
+            "steps": [],
+            "status": "Reading the prompt …",
+            "tiles": [],
+        }
+        charts = dict.fromkeys(growing(()), figures.empty("The first step is under way."))
+        return Started(self._name, begun, memory, view, charts)
+
+    def progress(self) -> Generator[Progress, None, None]:
+        """Generates; an update as often as the text is to move, and a pause behind it where there
+        are charts."""
+        steps = self.generation.steps  # this list grows while the loop goes on
+        due, drawn = 0.0, 0
+        for _ in self.generation:
+            now = time.monotonic()
+            if now < due:
+                continue
+            due = now + TEXT_INTERVAL  # a sixteenth of a second
+            charts: Charts = {}
+            if self._charts and draw_anew(len(steps), drawn):
+                drawn = len(steps)
+                charts = growing(steps)
+            yield self._new_steps(charts)
+            if self._charts:
+                time.sleep(CHART_PAUSE if charts else TEXT_PAUSE)
+
+    def _new_steps(self, charts: Charts) -> Progress:
+        generation = self.generation
+        tokens = counted(len(generation.texts), "token")
+        status = f"Step {len(generation.steps)}: {tokens}"
+        self._seq += 1
+        view = {
+            "run": self._name,
+            "seq": self._seq,
+            "from": self._sent,
+            "steps": views.steps_view(
+                generation.steps,
+                generation.texts,
+                generation.task.sampling,
+                generation.piece,
+                self._sent,
+            ),
+            "status": status,
+        }
+        steps, texts, pieces = _grown(generation, self._sent)
+        self._sent = len(generation.steps)
+        return Progress(steps=steps, texts=texts, pieces=pieces, view=view, charts=charts)
+
+    def written(self) -> Written:
+        trace = self.generation.trace()
+        self._seq += 1
+        view = views.run_view(
+            trace,
+            None,
+            run=self._name,
+            seq=self._seq,
+            badge_text=views.LIVE,
+            start=self._sent,
+        )
+        self._sent = len(trace.steps)
+        compared = trace.method != "autoregressive"
+        doing = "Now it is timed against plain decoding" if compared else "Now it is timed"
+        view |= {
+            "status": f"{view['status']}. {doing} …",
+            "done": False,
+        }
+        return Written(trace, view, growing(trace.steps) if self._charts else {})
+
+    def compared(self, found: Measured) -> Compared:
+        """The speedup so far, while another round is measured."""
+        trace, baseline, difference = self._shown(found)
+        assert baseline is not None
+        self._seq += 1
+        speedup = found.speedup(METHOD)
+        view = views.run_view(
+            trace,
+            baseline,
+            run=self._name,
+            seq=self._seq,
+            badge_text=views.LIVE,
+            difference=difference,
+            start=self._sent,
+            speedup=speedup,
+        )
+        doing = f"{found.doing[0].upper()}{found.doing[1:]}"
+        view |= {"status": f"{view['status']}. {doing} …", "notices": [], "done": False}
+        return Compared(trace, baseline, difference, speedup, view)
+
+    def finished(
+        self, found: Measured | None, memory: Memory | None, alone: Trace | None = None
+    ) -> Finished:
+        """found: None where the run is not compared; alone: then, the run that was timed."""
+        trace, baseline, difference = self._shown(found)
+        trace = alone or trace
+        speedup = found.speedup(METHOD) if found else None
+        view = views.run_view(
+            trace,
+            baseline,
+            run=self._name,
+            seq=self._seq + 1,
+            badge_text=views.LIVE,
+            difference=difference,
+            live=True,
+            speedup=speedup,
+        )
+        charts = all_charts(trace, baseline) if self._charts else {}
+        return Finished(trace, baseline, difference, memory, view, charts, speedup)
+
+    def _shown(self, found: Measured | None) -> tuple[Trace, Trace | None, Divergence | None]:
+        """The two runs of the median speedup and how their texts differ; the run that was seen,
+        where the other one took other steps."""
+        seen = self.generation.trace()
+        if found is None:
+            return seen, None, None
+        baseline, trace = found.middle(METHOD).traces
+        trace = trace if same_steps(trace, seen) else seen
+        return trace, baseline, judge(self.generation, trace, baseline)
+
+
+def _grown(
+    generation: Generation, start: int
+) -> tuple[tuple[Step, ...], tuple[str, ...], dict[int, str]]:
+    """Steps from `start` on, the texts of their tokens, and the pieces of all tokens that occur in
+    them."""
+    steps = tuple(generation.steps[start:])
+    count = sum(len(step.tokens) for step in steps)
+    pieces = {token: generation.piece(token) for step in steps for token in step.occurring}
+    return steps, tuple(generation.texts[len(generation.texts) - count :]), pieces
+
+
 def _lanes_of_run(shown: Generation, memory: Memory | None, counts: bool) -> RunLane[RunUpdate]:
     """The lanes of a run that is compared: plain decoding and its method, which begins every time
     with what `memory` holds. counts: the run that was shown is the first of its lane."""
+    from ouroboros_core.decoding.generation import Generation
 
     def run(number: int, lane: int) -> Generator[RunUpdate, None, Trace]:
         if counts and lane == METHOD and number == 0:
@@ -167,7 +344,7 @@ def _lanes_of_run(shown: Generation, memory: Memory | None, counts: bool) -> Run
         task = shown.task if lane == METHOD else shown.task.plain()
         known = copy.deepcopy(memory) if lane == METHOD else None
         rates = shown.rates if lane == METHOD else None
-        again = type(shown)(shown.pair, task, known, rates=rates)
+        again = Generation(shown.pair, task, known, rates=rates)
         return (yield from showing.silently(again))
 
     return run

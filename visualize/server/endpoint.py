@@ -1,4 +1,4 @@
-"""The endpoint /generate, for programs, and the checks that it shares with the page."""
+"""The endpoint /generate, for programs."""
 
 from __future__ import annotations
 
@@ -9,82 +9,14 @@ from typing import TYPE_CHECKING, Any
 import gradio as gr
 
 from ouroboros_core import methods
-from ouroboros_core.errors import InvalidInput
 from ouroboros_core.hyperparameters import by_name
-from ouroboros_core.sampling import Sampling
 from visualize.server.faults import told
-from visualize.server.limits import Limits, who
-from visualize.server.models import import_core
-from visualize.server.runner import Runner
+from visualize.server.limits import flag, who
+from visualize.server.runner import Runner, make_task
 from visualize.server.updates import Finished, Progress, RunUpdate
 
 if TYPE_CHECKING:
     from ouroboros_core.decoding.generation import Task
-
-LONGEST_PREDICTION = 100_000
-
-
-def make_task(
-    prompt: str,
-    method: str,
-    settings: dict[str, Any],
-    chat: bool,
-    count: Any,
-    sampling: dict[str, Any],
-    prediction: str = "",
-    record: bool = False,
-    most: int = Limits.new_tokens,
-) -> Task:
-    """What is asked for, checked; raises InvalidInput. most: tokens of an answer."""
-    import_core()
-    from ouroboros_core.decoding.generation import Task
-
-    if not isinstance(prompt, str) or not prompt:
-        raise InvalidInput(
-            "the prompt is empty; write at least one character, or choose an example"
-        )
-    if not isinstance(prediction, str) or len(prediction) > LONGEST_PREDICTION:
-        text = isinstance(prediction, str)
-        what = f"{len(prediction)} characters" if text else f"a {type(prediction).__name__}"
-        raise InvalidInput(
-            f"prediction must be a text of at most {LONGEST_PREDICTION} characters, got {what}"
-        )
-    kind = methods.get(method)
-    chosen = Sampling.parse(sampling)
-    assert isinstance(chosen, Sampling)
-    more: dict[str, Any] = {
-        "chat": flag("chat", chat),
-        "prediction": prediction,
-        "record": flag("record", record),
-    }
-    return Task(
-        prompt,
-        method,
-        kind.Hyperparameters.parse(settings),
-        chosen,
-        whole("max_new_tokens", count, most),
-        **more,
-    )
-
-
-def whole(name: str, count: Any, most: int) -> int:
-    """A whole number between 1 and `most`, or InvalidInput."""
-    if (
-        not isinstance(count, int | float)
-        or isinstance(count, bool)
-        or not 1 <= count <= most
-        or count % 1
-    ):
-        given = str(count)[:40]
-        raise InvalidInput(f"{name} must be a whole number between 1 and {most}, got {given}")
-    return int(count)
-
-
-def flag(name: str, value: Any) -> bool:
-    """True or false, or InvalidInput."""
-    if not isinstance(value, bool):
-        raise InvalidInput(f"{name} must be true or false, got {str(value)[:40]}")
-    return value
 
 
 def add_endpoint(runner: Runner) -> None:
@@ -136,7 +68,7 @@ def add_endpoint(runner: Runner) -> None:
 
     gr.api(
         generate, api_name="generate", concurrency_limit=None
-    )  # one at a time computes all the same: see `Turns`
+    )  # one at a time computes all the same: see `runner.Turns`
 
 
 def _answers(

@@ -1,6 +1,6 @@
 """A GPU that is lent by the minute: on Spaces with ZeroGPU, what computes runs in a worker process.
 
-There the package `spaces` must be imported before torch, so app.py imports this module first. A
+There the package `spaces` must be imported before torch, so launch.py imports this module first. A
 worker is forked from this process: what it is given and what it yields is pickled, and what it
 writes to an object of this process is lost. Source: the package `spaces` 0.51 (its
 zero/wrappers.py); of an exception only the name of its class comes back, so a message to the
@@ -41,9 +41,7 @@ class Refusal:
 
 def lent(task: Generating[P], seconds: Callable[..., float]) -> Generating[P]:
     """The same generator of plain data, run where the GPU is; `seconds` tells from its arguments
-    how long it may take."""
-    if not ZERO:
-        return task
+    how long it may take. Only where the GPU is lent, see `ZERO`."""
 
     @wraps(task)
     def carried(*args: P.args, **kwargs: P.kwargs) -> Generator[Any, None, None]:

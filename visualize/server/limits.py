@@ -1,4 +1,5 @@
-"""The limits of a run and, on a public page, of a visitor per hour."""
+"""The limits of a run and, on a public page, of a visitor per hour; and checks of single values
+that a visitor sends."""
 
 from __future__ import annotations
 
@@ -117,3 +118,23 @@ def who(request: Any, *, proxied: bool = PROXIED) -> str:
     if proxied:
         address = (request.headers.get("x-forwarded-for") or address).split(",")[0].strip()
     return hashlib.sha256(_SALT + address.encode()).hexdigest()[:16] if address else ""
+
+
+def whole(name: str, count: Any, most: int) -> int:
+    """A whole number between 1 and `most`, or InvalidInput."""
+    if (
+        not isinstance(count, int | float)
+        or isinstance(count, bool)
+        or not 1 <= count <= most
+        or count % 1
+    ):
+        given = str(count)[:40]
+        raise InvalidInput(f"{name} must be a whole number between 1 and {most}, got {given}")
+    return int(count)
+
+
+def flag(name: str, value: Any) -> bool:
+    """True or false, or InvalidInput."""
+    if not isinstance(value, bool):
+        raise InvalidInput(f"{name} must be true or false, got {str(value)[:40]}")
+    return value

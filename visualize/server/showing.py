@@ -1,4 +1,4 @@
-"""What the page is sent of a run or a race while it goes on."""
+"""What the page is sent of a race while it goes on, and what runs and races share."""
 
 from __future__ import annotations
 
@@ -11,26 +11,20 @@ from ouroboros_core.words import counted
 from visualize import elsewhere, figures, views
 from visualize.server.updates import (
     Charts,
-    Compared,
     Comparing,
-    Finished,
     LaneFinished,
-    Progress,
     RaceProgress,
     RaceUpdate,
-    Started,
     View,
-    Written,
 )
 
 if TYPE_CHECKING:
     from ouroboros_core.decoding.equality import Divergence
     from ouroboros_core.decoding.generation import Generation
     from ouroboros_core.decoding.trace import Step, Trace
-    from ouroboros_core.lookup.memory import Memory
 
 TEXT_INTERVAL = 1 / 16
-TEXT_PAUSE, CHART_PAUSE = 0.02, 0.12
+TEXT_PAUSE = 0.02
 """No clock runs meanwhile: so that sending an update, and on one's own machine drawing it, slows
 fewer steps down."""
 STATUS_INTERVAL = 1 / 2
@@ -100,7 +94,10 @@ class Race:
         """A lane of a round, for `protocol.measure`."""
         shown, count = self._generations[lane], len(self._generations)
         if number:
-            return (yield from silently(type(shown)(shown.pair, shown.task, rates=shown.rates)))
+            from ouroboros_core.decoding.generation import Generation
+
+            again = Generation(shown.pair, shown.task, rates=shown.rates)
+            return (yield from silently(again))
         yield from _lane_progress(self._view, shown, lane, count)
         trace = shown.trace()
         self._traces.append(trace)
@@ -142,157 +139,9 @@ class Race:
         return {"seq": time.time_ns(), "lanes": lanes}
 
 
-class Live:
-    """Makes the updates of one run; of steps, those that were not sent yet."""
-
-    def __init__(self, generation: Generation, name: str, charts: bool) -> None:
-        self.generation, self._name, self._charts = generation, name, charts
-        self._seq, self._sent = 1, 0
-
-    def started(self, memory: Memory | None) -> Started:
-        begun, task = self.generation.trace(), self.generation.task
-        title = views.describe(
-            begun.method, begun.hyperparameters, begun.target, begun.draft, begun.corpus
-        )
-        view = {
-            "run": self._name,
-            "badge": views.LIVE,
-            "title": title,
-            "prompt": task.prompt,
-            "chat": task.chat,
-            "seq": self._seq,
-            "from": 0,
-            "steps": [],
-            "status": "Reading the prompt …",
-            "tiles": [],
-        }
-        charts = dict.fromkeys(growing(()), figures.empty("The first step is under way."))
-        return Started(self._name, begun, memory, view, charts)
-
-    def progress(self) -> Generator[Progress, None, None]:
-        """Generates; an update as often as the text is to move, and a pause behind it where there
-        are charts."""
-        steps, due, drawn = self.generation.steps, 0.0, 0
-        for _ in self.generation:
-            now = time.monotonic()
-            if now < due:
-                continue
-            due = now + TEXT_INTERVAL
-            charts: Charts = {}
-            if self._charts and draw_anew(len(steps), drawn):
-                drawn = len(steps)
-                charts = growing(steps)
-            yield self._new_steps(charts)
-            if self._charts:
-                time.sleep(CHART_PAUSE if charts else TEXT_PAUSE)
-
-    def _new_steps(self, charts: Charts) -> Progress:
-        generation = self.generation
-        tokens = counted(len(generation.texts), "token")
-        status = f"Step {len(generation.steps)}: {tokens}"
-        self._seq += 1
-        view = {
-            "run": self._name,
-            "seq": self._seq,
-            "from": self._sent,
-            "steps": views.steps_view(
-                generation.steps,
-                generation.texts,
-                generation.task.sampling,
-                generation.piece,
-                self._sent,
-            ),
-            "status": status,
-        }
-        steps, texts, pieces = _grown(generation, self._sent)
-        self._sent = len(generation.steps)
-        return Progress(steps, texts, pieces, view, charts)
-
-    def written(self) -> Written:
-        trace = self.generation.trace()
-        self._seq += 1
-        view = views.run_view(
-            trace,
-            None,
-            run=self._name,
-            seq=self._seq,
-            badge_text=views.LIVE,
-            start=self._sent,
-        )
-        self._sent = len(trace.steps)
-        compared = trace.method != "autoregressive"
-        doing = "Now it is timed against plain decoding" if compared else "Now it is timed"
-        view |= {
-            "status": f"{view['status']}. {doing} …",
-            "done": False,
-        }
-        return Written(trace, view, growing(trace.steps) if self._charts else {})
-
-    def compared(self, found: Measured) -> Compared:
-        """The speedup so far, while another round is measured."""
-        trace, baseline, difference = self._shown(found)
-        assert baseline is not None
-        self._seq += 1
-        speedup = found.speedup(METHOD)
-        view = views.run_view(
-            trace,
-            baseline,
-            run=self._name,
-            seq=self._seq,
-            badge_text=views.LIVE,
-            difference=difference,
-            start=self._sent,
-            speedup=speedup,
-        )
-        doing = f"{found.doing[0].upper()}{found.doing[1:]}"
-        view |= {"status": f"{view['status']}. {doing} …", "notices": [], "done": False}
-        return Compared(trace, baseline, difference, speedup, view)
-
-    def finished(
-        self, found: Measured | None, memory: Memory | None, alone: Trace | None = None
-    ) -> Finished:
-        """found: None where the run is not compared; alone: then, the run that was timed."""
-        trace, baseline, difference = self._shown(found)
-        trace = alone or trace
-        speedup = found.speedup(METHOD) if found else None
-        view = views.run_view(
-            trace,
-            baseline,
-            run=self._name,
-            seq=self._seq + 1,
-            badge_text=views.LIVE,
-            difference=difference,
-            live=True,
-            speedup=speedup,
-        )
-        charts = all_charts(trace, baseline) if self._charts else {}
-        return Finished(trace, baseline, difference, memory, view, charts, speedup)
-
-    def _shown(self, found: Measured | None) -> tuple[Trace, Trace | None, Divergence | None]:
-        """The two runs of the median speedup and how their texts differ; the run that was seen,
-        where the other one took other steps."""
-        seen = self.generation.trace()
-        if found is None:
-            return seen, None, None
-        baseline, trace = found.middle(METHOD).traces
-        trace = trace if same_steps(trace, seen) else seen
-        return trace, baseline, judge(self.generation, trace, baseline)
-
-
 def same_steps(trace: Trace, other: Trace) -> bool:
     """Whether two runs wrote the same tokens in the same steps; their seconds are their own."""
     return [step.tokens for step in trace.steps] == [step.tokens for step in other.steps]
-
-
-def _grown(
-    generation: Generation, start: int
-) -> tuple[tuple[Step, ...], tuple[str, ...], dict[int, str]]:
-    """Steps from `start` on, the texts of their tokens, and the pieces of all tokens that occur in
-    them."""
-    steps = tuple(generation.steps[start:])
-    count = sum(len(step.tokens) for step in steps)
-    pieces = {token: generation.piece(token) for step in steps for token in step.occurring}
-    return steps, tuple(generation.texts[len(generation.texts) - count :]), pieces
 
 
 def judge(generation: Generation, trace: Trace, baseline: Trace) -> Divergence | None:

@@ -16,8 +16,7 @@ import gradio as gr
 from ouroboros_core import methods
 from ouroboros_core.words import counted
 from visualize import elsewhere, figures, gallery, permalink, views
-from visualize.components.ouroboros_view import OuroborosView
-from visualize.components.plain_views import DetailsView, ElsewhereView
+from visualize.components.plain_views import DetailsView, ElsewhereView, TokenView
 from visualize.components.plot_view import PlotView
 from visualize.events import PRIVATE
 from visualize.markup import MOTTO
@@ -105,9 +104,8 @@ class GeneratePanel:
             with gr.Column(min_width=0, elem_classes="ouro-options"):
                 self.inputs.build_settings()
             with gr.Column(min_width=0, elem_classes="ouro-result"):
-                self.view = OuroborosView(
-                    shown, hosted=True, keep=True, asks=True, elem_id="token-view"
-                )
+                # Drawn by `paint` in assets/js/token_view.js; its values may come in parts.
+                self.view = TokenView(shown, keep=True, asks=True, elem_id="token-view")
                 self.saving = Saving(self.session, self.first)
                 self.keeping = Keeping(self.session, runner.models)
                 named = [{"id": name, "label": label} for name, (label, *_) in CHARTS.items()]
@@ -138,7 +136,7 @@ class GeneratePanel:
         # While it runs only what changes is an output: each costs the browser time at every update.
         changing = [self.view, self.charts[GROWING], self.drawn]
         runs = []
-        for event in (self.inputs.asked().then, self.view.run_again):
+        for event in (self.inputs.gather().then, self.view.run_again):
             running = event(
                 self._generate,
                 inputs,

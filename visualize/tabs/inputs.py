@@ -17,11 +17,12 @@ from ouroboros_core.sampling import Sampling
 from visualize import figures, permalink
 from visualize.components.address import changed, kept
 from visualize.components.plain_views import AskView, LinkView, MemoryView, MethodCards
-from visualize.components.settings_view import MethodSettings, choice, of_link
+from visualize.components.settings_view import MethodSettings, method_choice, of_link
 from visualize.events import PRIVATE
 from visualize.permalink import Inputs
-from visualize.server.endpoint import flag, make_task
 from visualize.server.faults import field, told
+from visualize.server.limits import flag
+from visualize.server.runner import make_task
 from visualize.tabs.examples import EXAMPLES, Example
 from visualize.tabs.settings import CHAT_TEMPLATE, NOTHING_YET, sampling_component
 
@@ -208,11 +209,11 @@ class RunInputs:
             **PRIVATE,
         )
 
-    def asked(self) -> gr.events.Dependency:
+    def gather(self) -> gr.events.Dependency:
         """A click of Generate, by which all values are gathered in one component; the run follows.
 
         They are gathered in the browser: an event with many inputs costs it time at every
-        update of a run, see `visualize.events.PRIVATE`.
+        update of a run.
         """
         return self.go.click(None, self.gathered, self.ask, js=GATHER, **PRIVATE)
 
@@ -226,15 +227,16 @@ class RunInputs:
 
     def _task(self, values: Sequence[Any], record: bool) -> Task:
         prompt, method, chat, count, *sampling, settings = values
-        chosen = choice(settings, methods.get(method))
+        # A setting that is 'auto' stays so.
+        asked = method_choice(settings, methods.get(method))
         return make_task(
             prompt,
             method,
-            chosen.settings,
+            asked.settings,
             chat,
             count,
             dict(zip(self.sampling, sampling, strict=True)),
-            chosen.predicted,
+            asked.predicted,
             record,
             self.most,
         )
@@ -314,7 +316,7 @@ class RunInputs:
             "tiles": [],
             "numbers": [],
         }
-        told = {
+        shown = {
             "prompt": inputs.prompt,
             "chat": inputs.chat,
             "badge": "",
@@ -325,7 +327,7 @@ class RunInputs:
             {"lines": lines, "offer": True},
             "",
             *self.write(inputs),
-            {**empty, **told},
+            {**empty, **shown},
             *[chart] * charts,
         ]
 

@@ -17,10 +17,9 @@ from ouroboros_core.words import say
 from visualize import proof
 from visualize.components.game_views import DiceView, ProofView
 from visualize.events import PRIVATE
-from visualize.server.endpoint import make_task, whole
 from visualize.server.faults import told
-from visualize.server.limits import who
-from visualize.server.runner import Runner
+from visualize.server.limits import who, whole
+from visualize.server.runner import Runner, make_task
 from visualize.server.updates import Counted, Waiting
 from visualize.tabs.settings import CHAT_TEMPLATE, sampling_component
 

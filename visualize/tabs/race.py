@@ -15,10 +15,9 @@ from ouroboros_core.sampling import Sampling
 from visualize import spoken
 from visualize.components.race_view import RaceView
 from visualize.events import PRIVATE
-from visualize.server.endpoint import make_task
 from visualize.server.faults import told
 from visualize.server.limits import who
-from visualize.server.runner import Runner
+from visualize.server.runner import Runner, make_task
 from visualize.server.updates import Comparing, LaneFinished, RaceProgress, View, Waiting
 from visualize.tabs.examples import EXAMPLES
 from visualize.tabs.settings import CHAT_TEMPLATE, sampling_component

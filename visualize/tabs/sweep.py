@@ -20,9 +20,8 @@ from visualize.components.plain_views import SaveView, SweepView
 from visualize.components.plot_view import PlotView
 from visualize.events import PRIVATE
 from visualize.results import Over
-from visualize.server.endpoint import whole
 from visualize.server.faults import field, sent, told
-from visualize.server.limits import who
+from visualize.server.limits import who, whole
 from visualize.server.runner import Runner
 from visualize.server.session import Session, Swept
 from visualize.server.updates import SweepProgress, SweepStarted, SweepUpdate, Waiting

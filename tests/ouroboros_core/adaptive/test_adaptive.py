@@ -36,9 +36,15 @@ from ouroboros_core.errors import InvalidInput
 from ouroboros_core.hyperparameters import AUTO
 from ouroboros_core.lookup.lookahead_window import WIDEST, columns_within
 from ouroboros_core.methods.adjustable import NO_DRAFT, NO_WINDOW, Adjustable, Sizing
-from ouroboros_core.methods.base import Method, Resources
+from ouroboros_core.methods.base import (
+    Context,
+    Method,
+    Resources,
+    StepBudget,
+    TokenizedPrompt,
+    VerificationResult,
+)
 from ouroboros_core.methods.drafting import LEAST, READING, DraftModel
-from ouroboros_core.methods.step import Context, StepBudget, TokenizedPrompt, VerificationResult
 from ouroboros_core.methods.union import Union
 from ouroboros_core.models.causal_lm import CausalLM
 from ouroboros_core.sampling import Sampler, Sampling

@@ -19,8 +19,13 @@ from ouroboros_core.adaptive.pace import Pace, Rates
 from ouroboros_core.decoding.generation import Generation, Task
 from ouroboros_core.loading.pairs import CLOCK, Pair, load_pair
 from ouroboros_core.methods.adjustable import Adjustable
-from ouroboros_core.methods.base import Method, Resources
-from ouroboros_core.methods.step import Context, TokenizedPrompt, VerificationResult
+from ouroboros_core.methods.base import (
+    Context,
+    Method,
+    Resources,
+    TokenizedPrompt,
+    VerificationResult,
+)
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Provenance, TokenTree, chain

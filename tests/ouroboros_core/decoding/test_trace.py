@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ouroboros_core import sources
 from ouroboros_core.decoding import metrics
 from ouroboros_core.decoding.equality import Divergence, compare, divergence, ulp
 from ouroboros_core.decoding.trace import Trace
@@ -20,7 +21,7 @@ from ouroboros_core.sources import Source
 from ouroboros_core.tree import Learned
 from tests import tiny
 from tests.traces import make_trace, real_trace, typed_trace
-from visualize import figures, palette, views
+from visualize import figures, views
 
 
 @pytest.mark.parametrize("trace", [typed_trace(), real_trace()], ids=["typed", "real"])
@@ -174,10 +175,10 @@ def test_charts_show_what_the_trace_says() -> None:
 
 
 def test_every_source_has_a_look_of_its_own() -> None:
-    keys = [palette.key_of(s) for s in Source if s not in (Source.CONTEXT, Source.WINDOW)]
-    assert all(key in palette.LOOKS for key in keys)
-    assert len({look.glyph for look in palette.LOOKS.values()}) == len(palette.LOOKS)
-    assert len({look.colour for look in palette.LOOKS.values()}) == len(palette.LOOKS)
+    keys = [sources.key_of(s) for s in Source if s not in (Source.CONTEXT, Source.WINDOW)]
+    assert all(key in sources.LOOKS for key in keys)
+    assert len({look.glyph for look in sources.LOOKS.values()}) == len(sources.LOOKS)
+    assert len({look.colour for look in sources.LOOKS.values()}) == len(sources.LOOKS)
 
 
 def test_a_divergence_is_measured_in_units_in_the_last_place() -> None:

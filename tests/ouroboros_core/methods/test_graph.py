@@ -15,8 +15,7 @@ from ouroboros_core import methods
 from ouroboros_core.decoding.engine import decode
 from ouroboros_core.decoding.trace_io import read_trace
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.methods.base import Resources
-from ouroboros_core.methods.step import Context, TokenizedPrompt
+from ouroboros_core.methods.base import Context, Resources, TokenizedPrompt
 from ouroboros_core.sampling import Sampler, Sampling, likely, softmax, without
 from ouroboros_core.tree import TokenTree
 from tests import tiny

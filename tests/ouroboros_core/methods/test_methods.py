@@ -23,8 +23,7 @@ from ouroboros_core.decoding.trace import Step
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.loading.trained import KINDS
 from ouroboros_core.lookup.phrase_pool import PhrasePool
-from ouroboros_core.methods.base import Method, Resources
-from ouroboros_core.methods.step import Context, VerificationResult
+from ouroboros_core.methods.base import Context, Method, Resources, VerificationResult
 from ouroboros_core.sampling import Sampler, Sampling
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import ROOT, WINDOW, Provenance, TokenTree, TreeBuilder

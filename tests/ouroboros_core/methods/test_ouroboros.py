@@ -13,8 +13,13 @@ from ouroboros_core.adaptive.cost_model import TYPICAL
 from ouroboros_core.decoding.engine import decode
 from ouroboros_core.decoding.trace import Step
 from ouroboros_core.lookup.phrase_pool import PhrasePool
-from ouroboros_core.methods.base import Resources
-from ouroboros_core.methods.step import Context, StepBudget, TokenizedPrompt, VerificationResult
+from ouroboros_core.methods.base import (
+    Context,
+    Resources,
+    StepBudget,
+    TokenizedPrompt,
+    VerificationResult,
+)
 from ouroboros_core.sampling import Sampler, Sampling
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Learned, Provenance, TokenTree, TreeBuilder, chain

@@ -21,8 +21,7 @@ from ouroboros_core.lookup.ngrams import Counts, Occurrences
 from ouroboros_core.lookup.successors import Successors
 from ouroboros_core.lookup.suffix_automaton import SuffixAutomaton
 from ouroboros_core.methods import token_recycling
-from ouroboros_core.methods.base import Resources
-from ouroboros_core.methods.step import Context, TokenizedPrompt, VerificationResult
+from ouroboros_core.methods.base import Context, Resources, TokenizedPrompt, VerificationResult
 from ouroboros_core.sampling import Sampler, Sampling
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Learned, Provenance, TokenTree, chain

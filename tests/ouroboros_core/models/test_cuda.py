@@ -14,7 +14,7 @@ import torch
 
 from ouroboros_core import methods
 from ouroboros_core.models.causal_lm import PREFILL_CHUNK, CausalLM
-from ouroboros_core.models.engine import Engine
+from ouroboros_core.models.passes import Engine
 from ouroboros_core.models.static import BUCKETS, StaticDecoder
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder

@@ -15,8 +15,8 @@ import transformers
 from ouroboros_core.loading import check
 from ouroboros_core.loading.pairs import make_pair
 from ouroboros_core.models.causal_lm import PREFILL_CHUNK, CausalLM
-from ouroboros_core.models.engine import Engine
 from ouroboros_core.models.fused import BLOCK, FusedDecoder, blocks_of, fits
+from ouroboros_core.models.passes import Engine
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder
 from tests import tiny

@@ -17,9 +17,9 @@ import transformers
 
 from ouroboros_core.loading import check, machine
 from ouroboros_core.models.causal_lm import PREFILL_CHUNK, CausalLM
-from ouroboros_core.models.engine import Engine, engines
 from ouroboros_core.models.native import build
 from ouroboros_core.models.native import decoder as native
+from ouroboros_core.models.passes import Engine, engines
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder
 from tests import ROOT, tiny

@@ -10,7 +10,7 @@ import pytest
 from ouroboros_core import methods
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.hyperparameters import AUTO
-from visualize.components.settings_view import choice, declaration, of_link
+from visualize.components.settings_view import declaration, method_choice, of_link
 
 METHODS = list(methods.available())
 
@@ -19,7 +19,7 @@ METHODS = list(methods.available())
 def test_untouched_settings_are_the_methods_own_defaults(name: str) -> None:
     kind = methods.get(name)
     untouched = json.dumps({"method": "union", "of": {}})
-    chosen = choice(untouched, kind)
+    chosen = method_choice(untouched, kind)
     assert kind.Hyperparameters.parse(chosen.settings) == kind.Hyperparameters()
     assert chosen.predicted == ""
 
@@ -27,7 +27,7 @@ def test_untouched_settings_are_the_methods_own_defaults(name: str) -> None:
 @pytest.mark.parametrize("name", METHODS)
 def test_nothing_is_automatic_once_auto_is_off(name: str) -> None:
     kind = methods.get(name)
-    chosen = choice({"of": {name: {"auto": False}}}, kind)
+    chosen = method_choice({"of": {name: {"auto": False}}}, kind)
     assert kind.Hyperparameters.parse(chosen.settings) == kind.Hyperparameters.parse(
         kind.Hyperparameters.fixed()
     )
@@ -41,7 +41,7 @@ def test_published_settings_are_those_of_the_preset(name: str) -> None:
         assert declared["published"] is None
         return
     values = declared["published"]
-    chosen = choice({"of": {name: {"auto": False, "values": values}}}, kind)
+    chosen = method_choice({"of": {name: {"auto": False, "values": values}}}, kind)
     given = {**kind.published}
     assert kind.Hyperparameters.parse(chosen.settings) == kind.Hyperparameters.parse(given)
 
@@ -49,8 +49,8 @@ def test_published_settings_are_those_of_the_preset(name: str) -> None:
 def test_a_links_settings_come_back_and_what_it_does_not_name_keeps_its_value() -> None:
     kind = methods.get("speculative")
     value = of_link(kind, {"gamma": 7})
-    assert value["merge"] and choice(value, kind).settings["gamma"] == 7
-    assert choice(of_link(kind, {"gamma": AUTO}), kind).settings["gamma"] == AUTO
+    assert value["merge"] and method_choice(value, kind).settings["gamma"] == 7
+    assert method_choice(of_link(kind, {"gamma": AUTO}), kind).settings["gamma"] == AUTO
 
 
 @pytest.mark.parametrize(
@@ -71,4 +71,4 @@ def test_a_links_settings_come_back_and_what_it_does_not_name_keeps_its_value() 
 )
 def test_what_is_no_value_of_the_component_is_refused(value: Any) -> None:
     with pytest.raises(InvalidInput, match="the page sent no settings: reload it"):
-        choice(value, methods.get("speculative"))
+        method_choice(value, methods.get("speculative"))

@@ -10,10 +10,9 @@ import pytest
 
 from ouroboros_core.decoding.trace import Trace
 from tests.visualize.server.test_games import PROMPT, pair
-from visualize.server.compute import Compute
-from visualize.server.endpoint import make_task
+from visualize.server.compute import Compute, Live
 from visualize.server.models import Models
-from visualize.server.showing import Live
+from visualize.server.runner import make_task
 from visualize.server.updates import Comparing, Finished, Progress, Written
 
 SLOW = 1e9

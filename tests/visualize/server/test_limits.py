@@ -22,8 +22,7 @@ from ouroboros_core.loading import capacity
 from ouroboros_core.loading.allowed import PairChoice, read_pairs, typed
 from ouroboros_core.loading.pairs import Pair
 from tests.folders import small_pair
-from visualize.server.endpoint import flag, whole
-from visualize.server.limits import VISITORS, WINDOW, Budget, who
+from visualize.server.limits import VISITORS, WINDOW, Budget, flag, who, whole
 from visualize.server.models import Models
 from visualize.server.service import Gate
 
