@@ -19,12 +19,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from ouroboros_core import methods
-from ouroboros_core.adaptive.profiler import read_costs
 from ouroboros_core.benchmark.entrants import BASELINE, MethodEntrant, parse
 from ouroboros_core.benchmark.prompts import Question, own_prompts, read, spread
 from ouroboros_core.cli import options
 from ouroboros_core.decoding.trace import Trace
 from ouroboros_core.hyperparameters import AUTO
+from ouroboros_core.loading.costs import read_costs
 from ouroboros_core.loading.pairs import Pair
 from ouroboros_core.methods.drafting import readable
 from ouroboros_core.methods.needs import TRAINED, Need

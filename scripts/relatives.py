@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Any
 
 from ouroboros_core import methods
-from ouroboros_core.adaptive.profiler import read_costs
 from ouroboros_core.benchmark.prompts import own_prompts, spread
 from ouroboros_core.cli import options
 from ouroboros_core.decoding.generation import Generation, Task
+from ouroboros_core.loading.costs import read_costs
 from ouroboros_core.methods.base import Context, Method, Resources
 from ouroboros_core.methods.combine import Combination
 from ouroboros_core.methods.ouroboros import Ouroboros

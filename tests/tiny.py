@@ -204,7 +204,7 @@ def head(architecture: str, depths: tuple[int, ...] = (), kind: str = "eagle") -
     return student.head.eval()
 
 
-TRAINING = {"eagle": 60_000, "medusa": 20_000, "glide": 60_000, "parallel": 60_000}
+TRAINING = {"eagle": 24_000, "medusa": 20_000, "glide": 24_000, "parallel": 24_000}
 """Answer tokens that a head is trained on, by kind."""
 
 

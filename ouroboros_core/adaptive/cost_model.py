@@ -5,6 +5,9 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Annotated
+
+from annotated_types import Gt
 
 from ouroboros_core.methods.adjustable import Sizing
 
@@ -27,7 +30,7 @@ class PassCosts:
     """
 
     rows: tuple[int, ...]
-    seconds: tuple[float, ...]
+    seconds: tuple[Annotated[float, Gt(0)], ...]
     far: tuple[float, ...] = ()
     reading: float = 0.0
 

@@ -1,30 +1,17 @@
-"""What passes cost here: timed once for a machine and a pair of models, in a few seconds, and kept
-in the cache folder."""
+"""Times what passes cost here, in a few seconds; `loading.costs` keeps it."""
 
 from __future__ import annotations
 
-import hashlib
-import json
-import logging
 import statistics
-import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import accumulate
-from pathlib import Path
-from typing import Any
 
 from ouroboros_core.adaptive.cost_model import LONG_CONTEXT, SHORT_CONTEXT, Costs, PassCosts
-from ouroboros_core.environment import Environment
 from ouroboros_core.interfaces import Drafter, LanguageModel
-from ouroboros_core.locations import cache_folder
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder, chain
-
-log = logging.getLogger(__name__)
 
 TARGET_ROWS = (1, 2, 4, 8, 16, 32)
 DRAFT_ROWS = (1, 4, 16, 32)
@@ -34,14 +21,6 @@ SECONDS = 4.0
 """How long all of it may take, at least two rounds provided."""
 
 ROUNDS = 12
-
-CALM, TRIES, LATER = 1.25, 4, 600.0
-"""Costs whose spread is larger were timed on a busy machine: a load of the pair so many seconds
-later times them again, until there have been so many tries."""
-
-QUICKER, PROBES = 0.75, 6
-"""A machine may be evenly busy, too. So are costs of which a pass over one row takes at most this
-share at a later load: the median of so many."""
 
 
 def tree_of(rows: int, root: int) -> TokenTree:
@@ -150,7 +129,7 @@ def measure(
     """Time the passes of a pair, in about so many seconds. More rows never count as cheaper than
     fewer, but behind a head's first row, nor a longer context than a shorter one. What drafts is
     timed behind a pass of the target, as it runs."""
-    lengths = _lengths(target, draft)
+    lengths = lengths_for(target, draft)
     trained = [head, *(heads or {}).values()]
     (near, spread), (far, _) = (
         _at(length, target, draft, trained, seconds / 2) for length in lengths
@@ -163,19 +142,19 @@ def measure(
     ]
     for one in (target, draft, *trained):
         if one is not None:
-            _as_new(one)
+            as_new(one)
     assert costs[0] is not None
     others = {kind: cost for kind, cost in zip(heads or {}, costs[3:], strict=True) if cost}
     return Costs(costs[0], costs[1], costs[2], others, spread)
 
 
-def _as_new(model: Drafter) -> None:
+def as_new(model: Drafter) -> None:
     """Forget what was timed."""
     model.forget()
     model.passes = model.rows = 0
 
 
-def _lengths(target: LanguageModel, draft: LanguageModel | None) -> tuple[int, int]:
+def lengths_for(target: LanguageModel, draft: LanguageModel | None) -> tuple[int, int]:
     """SHORT_CONTEXT and LONG_CONTEXT; of a model that cannot hold these, twice what it can."""
     most = min(model.max_length for model in (target, draft) if model) - TARGET_ROWS[-1]
     short = min(SHORT_CONTEXT, most)
@@ -231,129 +210,3 @@ def _behind(first: Callable[[], float], timed: Callable[[], float]) -> Callable[
         return timed()
 
     return both
-
-
-def costs_of(
-    environment: Environment,
-    target: LanguageModel,
-    draft: LanguageModel | None,
-    head: Drafter | None,
-    how: str,
-    heads: Mapping[str, Drafter] | None = None,
-    agreed: Callable[[Costs | None], Costs | None] | None = None,
-) -> Costs:
-    """What passes cost, from the cache folder if they were timed before on this machine with this
-    pair. Times of a busy machine are taken again, and the least of each counts.
-
-    how    says which passes compute, so that others are timed anew
-    heads  what is trained for the target beside the EAGLE head, by kind
-    agreed where several processes compute each pass together: what the first of them has, in all,
-           so that all of them time the same passes and decide alike later
-    """
-    others = [f"{kind} {one.name}" for kind, one in (heads or {}).items()]
-    known = (target.name, draft.name if draft else None, head.name if head else None, how)
-    names = (*known, *others)
-    key = hashlib.sha256(repr((asdict(environment), names)).encode()).hexdigest()[:16]
-    file = cache_folder() / "costs" / f"{key}.json"
-    timed = partial(measure, target, draft, head, heads)
-    if agreed is not None:
-        return _agreed_costs(file, timed, agreed)
-    with alone(file):  # processes that share the work must go by the same numbers
-        kept = _kept(file)
-        if kept is not None and not _again(file, kept, target):
-            return kept
-        costs = timed() if kept is None else kept.least(timed())
-        _keep(file, costs)
-    return costs
-
-
-def _agreed_costs(
-    file: Path, timed: Callable[..., Costs], agreed: Callable[[Costs | None], Costs | None]
-) -> Costs:
-    """The costs that all processes which share a model go by: those of the first, where it has
-    some, and otherwise of passes that all of them make at the same time."""
-    kept = agreed(_kept(file))
-    if kept is not None:
-        return kept
-    costs = timed(seconds=float("inf"))
-    costs = agreed(costs) or costs
-    _keep(file, costs)
-    return costs
-
-
-def _again(file: Path, kept: Costs, target: LanguageModel) -> bool:
-    """Whether costs are to be timed again: those of a busy machine, once its busy minutes may be
-    over."""
-    if kept.tries >= TRIES or time.time() - file.stat().st_mtime <= LATER:
-        return False
-    if kept.spread > CALM:
-        return True
-    (taken,) = in_turn([pass_of(target, 1, _lengths(target, None)[0])], PROBES, SECONDS)
-    _as_new(target)
-    return statistics.median(taken) < QUICKER * kept.target.of(1)
-
-
-def _keep(file: Path, costs: Costs) -> None:
-    """A folder that cannot be written to costs a few seconds at each start, no more."""
-    try:
-        write_whole(file, asdict(costs))
-    except OSError as error:
-        log.warning("what passes cost here is not kept: %s", error)
-
-
-def _kept(file: Path) -> Costs | None:
-    """The costs that a file holds; None where there is none, or it holds something else."""
-    try:
-        return read_costs(json.loads(file.read_text()))
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-
-
-def read_costs(data: dict[str, Any]) -> Costs:
-    """What `costs_of` keeps as JSON; raises KeyError, TypeError or ValueError for anything else."""
-    parts = [data[name] for name in ("target", "draft", "head")]
-    target, draft, head = (_part(p) for p in parts)
-    others = {kind: _part(part) for kind, part in data.get("heads", {}).items()}
-    every = (target, draft, head, *others.values())
-    if target is None or not all(s > 0 for p in every if p for s in p.seconds):
-        raise ValueError("these are no costs")
-    heads = {kind: part for kind, part in others.items() if part}
-    spread, tries = float(data.get("spread", 1.0)), int(data.get("tries", 1))
-    return Costs(target, draft, head, heads, spread, tries)
-
-
-def _part(data: dict[str, Any] | None) -> PassCosts | None:
-    if not data:
-        return None
-    return PassCosts(
-        tuple(map(int, data["rows"])),
-        tuple(data["seconds"]),
-        tuple(data["far"]),
-        float(data["reading"]),
-    )
-
-
-@contextmanager
-def alone(file: Path) -> Iterator[None]:
-    """While it lasts, no other process measures what that file keeps; they measure at the same
-    time only where the cache folder has no locks or cannot be written to."""
-    from filelock import FileLock
-
-    lock = FileLock(file.with_suffix(".lock"))
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        lock.acquire()
-    except (OSError, NotImplementedError) as error:
-        log.info("%s is measured without a lock: %s", file.name, error)
-    try:
-        yield
-    finally:
-        lock.release()
-
-
-def write_whole(file: Path, data: dict[str, Any]) -> None:
-    """JSON, whole or not at all, also where two processes write."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile("w", dir=file.parent, delete=False) as scratch:
-        json.dump(data, scratch)
-    Path(scratch.name).replace(file)

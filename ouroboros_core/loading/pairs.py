@@ -23,7 +23,6 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from ouroboros_core.adaptive.cost_model import TYPICAL, Costs
 from ouroboros_core.adaptive.pace import Pace
-from ouroboros_core.adaptive.profiler import costs_of
 from ouroboros_core.environment import Environment
 from ouroboros_core.errors import InvalidInput, UnsupportedModel
 from ouroboros_core.interfaces import HeldDrafter
@@ -31,6 +30,7 @@ from ouroboros_core.loading import embedded
 from ouroboros_core.loading.blocks import Weights, use_blocks
 from ouroboros_core.loading.capacity import check_text, give_back
 from ouroboros_core.loading.check import check_tree_support, checked
+from ouroboros_core.loading.costs import costs_of
 from ouroboros_core.loading.drafts import (
     ForeignDraft,
     check_vocabulary,
@@ -64,6 +64,7 @@ from ouroboros_core.models.candidates import TransformersCandidates
 from ouroboros_core.models.causal_lm import CausalLM
 from ouroboros_core.models.eagle import EagleDrafter
 from ouroboros_core.models.fused import FAMILY
+from ouroboros_core.models.native import build
 from ouroboros_core.models.self_draft import SelfDraft
 from ouroboros_core.version import VERSION
 
@@ -258,6 +259,8 @@ def load_pair(
     where = choose_device(device)
     kind = choose_dtype(dtype, where)
     torch.set_num_threads(min(torch.get_num_threads(), available_threads()))
+    if checks and target is None and passes == "auto" and where.type == "cpu":
+        build.begin()  # needed once the target is read
     if checks and target is None and weights != "bf16" and not embedded.target_folder().exists():
         embedded.ensure_gguf()  # the target is made of it, too: it is fetched once for both
     big, tokenizer = load_target(

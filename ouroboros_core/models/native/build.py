@@ -16,6 +16,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 from functools import cache
 from pathlib import Path
 
@@ -34,6 +35,9 @@ SWITCH = "OUROBOROS_NATIVE"
 
 TIME_LIMIT = 300
 """Seconds that the compiler may take."""
+
+_LOOKING = threading.Lock()
+"""Held by the thread that looks for the library and perhaps compiles it."""
 
 _REFUSED: dict[tuple[str, ...], str] = {}
 """Why a file could not be made by some compilers: to try again would take as long."""
@@ -55,6 +59,14 @@ def _processor() -> str:
     except OSError:
         return platform.processor()
     return next((line for line in lines if line.startswith(("flags", "Features"))), "")
+
+
+def begin() -> threading.Thread:
+    """Compile in the background where nothing is compiled yet, beside what has to be fetched and
+    read before the library is asked for; ends when that is done."""
+    compiling = threading.Thread(target=_library, daemon=True)
+    compiling.start()
+    return compiling
 
 
 @cache
@@ -92,8 +104,9 @@ def _library() -> ctypes.CDLL | str:
     name = hashlib.sha256(made_of.encode()).hexdigest()[:16]
     file = cache_folder() / "native" / f"{name}.so"
     try:
-        if not file.exists():
-            _compile(folder / SOURCES[0], file)
+        with _LOOKING:
+            if not file.exists():
+                _compile(folder / SOURCES[0], file)
         found = ctypes.CDLL(str(file))
         if not found.ouroboros_wide():
             raise OSError("it was compiled without this processor's wide instructions")

@@ -3,9 +3,6 @@ them."""
 
 from __future__ import annotations
 
-import json
-import os
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -712,81 +709,3 @@ def test_the_least_time_of_a_pass_counts_and_fewer_rows_never_count_as_dearer(
     assert model.passes == 0
     drafted = profiler.measure(model, model, None).draft
     assert drafted and drafted.reading == pytest.approx(0.002)
-
-
-def test_costs_are_measured_once_and_a_damaged_file_anew(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    model: Any = Clock(monkeypatch, lambda rows: 0.001)
-    from ouroboros_core.environment import Environment
-
-    environment = Environment("cpu", "bfloat16", 2, "a processor", "3", "2", "5", "0")
-    first = profiler.costs_of(environment, model, None, None, "x")
-    made = model.made
-    assert profiler.costs_of(environment, model, None, None, "x") == first and model.made == made
-    (file,) = (tmp_path / "ouroboros" / "costs").glob("*.json")
-    for damage in ("{", json.dumps({"target": None, "draft": None, "head": None}), json.dumps([1])):
-        file.write_text(damage)
-        assert (
-            profiler.costs_of(environment, model, None, None, "x").target.rows == first.target.rows
-        )
-        assert model.made > made
-        made = model.made
-    profiler.costs_of(environment, model, None, None, "another way of computing")
-    assert model.made > made
-    monkeypatch.setattr(
-        profiler, "write_whole", lambda *_: (_ for _ in ()).throw(OSError("no room"))
-    )
-    assert profiler.costs_of(environment, model, None, None, "y").target.rows == first.target.rows
-    assert "is not kept: no room" in caplog.text
-
-
-def test_what_was_timed_on_a_busy_machine_is_timed_again_and_the_least_counts(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    from ouroboros_core.environment import Environment
-
-    environment = Environment("cpu", "bfloat16", 2, "a processor", "3", "2", "5", "0")
-    takes = iter((0.001, 0.004, 0.004, 0.004, 0.004) * 1000)
-    busy: Any = Clock(monkeypatch, lambda rows: next(takes) * rows)
-    first = profiler.costs_of(environment, busy, None, None, "x")
-    assert first.spread > profiler.CALM and first.tries == 1
-    calm: Any = Clock(monkeypatch, lambda rows: 0.002 + 0.0001 * rows)
-    assert profiler.costs_of(environment, calm, None, None, "x") == first, "that minute lasts"
-    (file,) = (tmp_path / "ouroboros" / "costs").glob("*.json")
-    os.utime(file, (0, 0))
-    second = profiler.costs_of(environment, calm, None, None, "x")
-    assert second.spread == pytest.approx(1.0) and second.tries == 2
-    alone = profiler.measure(calm, None, None).target
-    for rows in profiler.TARGET_ROWS:
-        least = min(first.target.of(rows), alone.of(rows))
-        assert second.target.of(rows) == pytest.approx(least)
-    made = calm.made
-    assert profiler.costs_of(environment, calm, None, None, "x") == second and calm.made == made
-
-
-def test_what_was_timed_on_an_evenly_busy_machine_is_timed_again_too(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """Every pass takes four times as long, so that the spread tells nothing."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    from ouroboros_core.environment import Environment
-
-    environment = Environment("cpu", "bfloat16", 2, "a processor", "3", "2", "5", "0")
-
-    def costs(seconds: float) -> tuple[Costs, int]:
-        model: Any = Clock(monkeypatch, lambda rows: seconds)
-        found = profiler.costs_of(environment, model, None, None, "x")
-        for file in (tmp_path / "ouroboros" / "costs").glob("*.json"):
-            os.utime(file, (0, 0))
-        return found, model.made
-
-    busy, made = costs(0.008)
-    assert busy.spread < profiler.CALM
-    same, probed = costs(0.007)
-    assert same == busy and probed < made / 4, "little faster: looked at, and kept"
-    calm, _ = costs(0.002)
-    assert calm.target.of(1) == pytest.approx(0.002) and calm.tries == 2
-    assert costs(0.008)[0] == calm

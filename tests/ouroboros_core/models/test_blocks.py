@@ -211,13 +211,13 @@ def test_one_of_several_processes_times_the_blocks_and_the_others_read_its_numbe
     """Two threads stand for them, each with a lock of its own. The oracle is what the first one
     timed; a second timing would say something else."""
     gains: list[int] = [6, 3]
-    model: Any = object()
+    model, _ = tiny.pair("llama")
 
     def timed() -> int:
         time.sleep(0.2)
         return gains.pop(0)
 
-    monkeypatch.setattr(keeping, "_file_of", lambda *_: tmp_path / "costs" / "blocks-x.json")
+    monkeypatch.setattr(keeping, "file_of", lambda *_: tmp_path / "costs" / "blocks-x.json")
     with ThreadPoolExecutor() as pool:
         found = list(pool.map(lambda _: keeping.kept("blocks", model, timed), range(2)))
     assert found == [6, 6] and gains == [3]

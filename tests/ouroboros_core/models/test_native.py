@@ -7,6 +7,7 @@ import os
 import random
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -272,6 +273,30 @@ def test_what_a_compiler_refuses_it_is_not_asked_again(
     why = build.missing()
     assert why == "c++: no such instruction; g++: not done within 300 s"
     assert build.missing() == why and len(asked) == 2
+
+
+def test_what_compiles_in_the_background_is_waited_for_and_compiled_once(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Oracle: the compiler's calls are counted, and the file that it was slow to make is there."""
+    asked: list[Path] = []
+
+    def compile_slowly(_: Path, file: Path) -> None:
+        asked.append(file)
+        time.sleep(0.2)
+        file.parent.mkdir()
+        file.write_bytes(b"no library")
+
+    monkeypatch.setattr(build, "cache_folder", lambda: tmp_path)
+    monkeypatch.setattr(build, "_compile", compile_slowly)
+    compiling = build.begin()
+    while not asked:
+        time.sleep(0.01)
+    said = build._library()
+    (file,) = asked
+    assert file.exists() and isinstance(said, str) and file.name in said
+    compiling.join()
+    assert len(asked) == 1
 
 
 def test_the_ziglang_package_compiles_where_there_is_no_other_compiler(

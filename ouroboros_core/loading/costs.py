@@ -1,0 +1,100 @@
+"""What passes cost on this machine with this pair: timed once, and kept in the cache folder."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from ouroboros_core.adaptive.cost_model import Costs
+from ouroboros_core.adaptive.profiler import SECONDS, as_new, in_turn, lengths_for, measure, pass_of
+from ouroboros_core.environment import Environment
+from ouroboros_core.interfaces import Drafter, LanguageModel
+from ouroboros_core.loading.kept import alone, file_of, keep, read
+
+CALM, TRIES, LATER = 1.25, 4, 600.0
+"""Costs whose spread is larger were timed on a busy machine: a load of the pair so many seconds
+later times them again, until there have been so many tries."""
+
+QUICKER, PROBES = 0.75, 6
+"""A machine may be evenly busy, too. So are costs of which a pass over one row takes at most this
+share at a later load: the median of so many."""
+
+COSTS = TypeAdapter(Costs)
+
+
+def costs_of(
+    environment: Environment,
+    target: LanguageModel,
+    draft: LanguageModel | None,
+    head: Drafter | None,
+    how: str,
+    heads: Mapping[str, Drafter] | None = None,
+    agreed: Callable[[Costs | None], Costs | None] | None = None,
+) -> Costs:
+    """What passes cost, from the cache folder if they were timed before on this machine with this
+    pair. Times of a busy machine are taken again, and the least of each counts.
+
+    how    says which passes compute, so that others are timed anew
+    heads  what is trained for the target beside the EAGLE head, by kind
+    agreed where several processes compute each pass together: what the first of them has, in all,
+           so that all of them time the same passes and decide alike later
+    """
+    others = [f"{kind} {one.name}" for kind, one in (heads or {}).items()]
+    known = (target.name, draft.name if draft else None, head.name if head else None, how)
+    file = file_of("", asdict(environment), (*known, *others))
+    timed = partial(measure, target, draft, head, heads)
+    if agreed is not None:
+        return _agreed_costs(file, timed, agreed)
+    with alone(file):  # processes that share the work must go by the same numbers
+        kept = _kept(file)
+        if kept is not None and not _again(file, kept, target):
+            return kept
+        costs = timed() if kept is None else kept.least(timed())
+        keep(file, asdict(costs))
+    return costs
+
+
+def _agreed_costs(
+    file: Path, timed: Callable[..., Costs], agreed: Callable[[Costs | None], Costs | None]
+) -> Costs:
+    """The costs that all processes which share a model go by: those of the first, where it has
+    some, and otherwise of passes that all of them make at the same time."""
+    kept = agreed(_kept(file))
+    if kept is not None:
+        return kept
+    costs = timed(seconds=float("inf"))
+    costs = agreed(costs) or costs
+    keep(file, asdict(costs))
+    return costs
+
+
+def _again(file: Path, kept: Costs, target: LanguageModel) -> bool:
+    """Whether costs are to be timed again: those of a busy machine, once its busy minutes may be
+    over."""
+    if kept.tries >= TRIES or time.time() - file.stat().st_mtime <= LATER:
+        return False
+    if kept.spread > CALM:
+        return True
+    (taken,) = in_turn([pass_of(target, 1, lengths_for(target, None)[0])], PROBES, SECONDS)
+    as_new(target)
+    return statistics.median(taken) < QUICKER * kept.target.of(1)
+
+
+def _kept(file: Path) -> Costs | None:
+    """The costs that a file holds; None where there is none, or it holds something else."""
+    try:
+        return read_costs(read(file))
+    except ValueError:
+        return None
+
+
+def read_costs(data: Any) -> Costs:
+    """What `costs_of` keeps as JSON; raises ValueError for anything else."""
+    return COSTS.validate_python(data)
