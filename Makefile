@@ -27,7 +27,7 @@ setup: .venv/ready weights
 	touch $@
 
 weights: .venv/ready
-	$(PYTHON) -m ouroboros_core.loading.embedded
+	$(PYTHON) -m ouroboros_core.loading.first_start
 
 browser: .venv/ready-dev
 	@command -v chromium >/dev/null || command -v google-chrome >/dev/null \
@@ -42,17 +42,19 @@ types: .venv/ready-dev
 	rm -f visualize/components/*.pyi
 	$(PYTHON) -m mypy
 
-# First what needs neither server nor browser, one process a core, then the page, which needs them all. Tests that are slow by
-# nature - distributions, training, fresh environments, soak, every corner of the page - are those of `make check`.
+# First what needs neither server nor browser, one process a core, then the page, which needs all cores. Tests that are slow by nature -
+# distributions, training, fresh environments, soak, every corner of the page - are those of `make check`; there pages share the cores.
 TESTED := not exact and not slow
+PARALLEL := OMP_NUM_THREADS=1 $(PYTHON) -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
+SERVED := $(PYTHON) -m pytest
 unit: setup browser
-	OMP_NUM_THREADS=1 $(PYTHON) -m pytest -m "$(TESTED) and not served" --numprocesses auto --dist loadfile --no-loadscope-reorder
-	$(PYTHON) -m pytest -m "$(TESTED) and served"
+	$(PARALLEL) -m "$(TESTED) and not served"
+	$(SERVED) -m "$(TESTED) and served"
 
 test: lint types unit
 
 check: docs
-	$(MAKE) unit TESTED="not exact and slow"
+	$(MAKE) unit TESTED="not exact and slow" SERVED='$(PARALLEL) --maxprocesses 4'
 
 # The documentation, as a site that needs no network: build/docs/index.html. Its generated parts: make documents.
 docs: .venv/ready-dev

@@ -64,7 +64,7 @@ def _turn(item: pytest.Item) -> int:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The longest files first. The page and a browser need all cores: tests that have them, and the
-    others of a module that starts them, run one at a time."""
+    others of a module that starts them, run apart from the rest."""
     items.sort(key=_turn)
     for item in items:
         if isinstance(item, pytest.Function) and (

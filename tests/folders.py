@@ -61,6 +61,18 @@ def save(
     return str(folder)
 
 
+def chatting_pair(folder: Path) -> tuple[str, ...]:
+    """Flags for tiny models with a chat template, whose texts never end by themselves: a page that
+    answers soon, where it does not matter what."""
+    flags: list[str] = []
+    for seed, role in enumerate(("target", "draft")):
+        save(folder / role, seed=seed, eos_token_id=None)
+        template = "{% for m in messages %}{{ m['content'] }}{% endfor %}"
+        (folder / role / "chat_template.jinja").write_text(template)
+        flags += [f"--{role}", str(folder / role)]
+    return (*flags, "--dtype", "float32")
+
+
 def small_pair() -> Pair:
     """Tiny models with a real tokenizer, wide enough for its ids."""
     settings = {**tiny._SIZES, "vocab_size": len(tokenizer("bytes"))}

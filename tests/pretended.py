@@ -171,7 +171,7 @@ def models(
     )
 
 
-def run(engine: str, way: str, method: str, move: Callable[[Any], Any], count: int = 8) -> Any:
+def run(engine: str, way: str, method: str, move: Callable[[Any], Any], count: int = 12) -> Any:
     """The steps of a run, one of WAYS."""
     dtype, sampling = WAYS[way]
     tiny.drafter = lambda model, depths=(): EagleDrafter(

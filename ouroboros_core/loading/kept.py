@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import math
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -39,6 +40,8 @@ def kept(kind: str, model: CausalLM, measure: Callable[[], float], *more: object
     with alone(file):  # processes that share a measurement must go by the same numbers
         try:
             value = float(read(file)["value"])
+            if not math.isfinite(value):
+                raise ValueError
         except (ValueError, KeyError, TypeError):
             value = measure()
             keep(file, {"value": value})

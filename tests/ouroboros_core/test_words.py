@@ -13,6 +13,7 @@ import pytest
 from ouroboros_core import words
 from tests import ROOT
 from tests.browser import chromium, server
+from tests.folders import chatting_pair
 from tests.visitor import open_tab
 
 pytestmark = pytest.mark.slow
@@ -170,7 +171,6 @@ SHOWING = (
 
 
 @pytest.mark.browser
-@pytest.mark.embedded
 def test_the_prose_of_a_translated_page_is_all_translated(tmp_path: Path) -> None:
     """Every text in brackets: a letter outside of them does not come from the file."""
     file = tmp_path / "brackets.json"
@@ -189,7 +189,7 @@ def test_the_prose_of_a_translated_page_is_all_translated(tmp_path: Path) -> Non
     }
     file.write_text(json.dumps(table), encoding="utf-8")
     with (
-        server("--dtype", "float32", environment={"OUROBOROS_LANGUAGE": str(file)}) as url,
+        server(*chatting_pair(tmp_path), environment={"OUROBOROS_LANGUAGE": str(file)}) as url,
         chromium() as browser,
     ):
         page = browser.new_page()

@@ -12,6 +12,7 @@ import pytest
 from ouroboros_core.decoding import metrics
 from ouroboros_core.decoding.trace_io import read_run
 from tests.browser import server
+from tests.folders import chatting_pair
 from tests.visitor import (
     DONE,
     ask,
@@ -262,9 +263,9 @@ def test_a_stopped_run_shows_all_that_is_known_of_it(page: Any) -> None:
 
 
 def test_a_speedup_is_shown_after_one_round_and_measuring_again_can_be_stopped(
-    browser: Any,
+    browser: Any, tmp_path: Path
 ) -> None:
-    with server("--dtype", "float32", one_round=False, program=ENDLESS) as url:
+    with server(*chatting_pair(tmp_path), one_round=False, program=ENDLESS) as url:
         for page in visit(browser, url):
             ask(page, "Count from one to ten in words.", 8)
             page.click("#generate")
@@ -284,9 +285,9 @@ def test_a_speedup_is_shown_after_one_round_and_measuring_again_can_be_stopped(
 
 
 def test_a_speedup_measured_on_a_busy_machine_is_marked_and_one_click_measures_it_again(
-    browser: Any,
+    browser: Any, tmp_path: Path
 ) -> None:
-    with server("--dtype", "float32", program=SLOW) as url:
+    with server(*chatting_pair(tmp_path), program=SLOW) as url:
         for page in visit(browser, url):
             ask(page, "Count from one to ten in words.", 16)
             generate(page)

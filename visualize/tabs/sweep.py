@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import gradio as gr
@@ -15,11 +14,12 @@ from ouroboros_core import methods
 from ouroboros_core.benchmark.protocol import ROUNDS
 from ouroboros_core.errors import InvalidInput, OuroborosError
 from ouroboros_core.words import say
-from visualize import elsewhere, figures, result_figures, results, sweep_figures
+from visualize import elsewhere, figures, result_figures, results
 from visualize.components.plain_views import SaveView, SweepView
 from visualize.components.plot_view import PlotView
 from visualize.events import PRIVATE
 from visualize.results import Over
+from visualize.server import sweeping
 from visualize.server.faults import field, sent, told
 from visualize.server.limits import who, whole
 from visualize.server.runner import Runner
@@ -34,7 +34,6 @@ from visualize.tabs.traces import WATCH
 if TYPE_CHECKING:
     from gradio.layouts import Tabs
 
-    from ouroboros_core.benchmark.cells import CellRow, Ideal
     from ouroboros_core.benchmark.grid import Grid
     from ouroboros_core.benchmark.prompts import Question
     from ouroboros_core.benchmark.sweep import Sweep
@@ -51,7 +50,6 @@ BEFORE = (
     "decoding. Results appear here cell by cell."
 )
 UNREADY = "The models are loading; then there is an estimate of the time."
-HEAD = ("tokens per pass", "acceptance rate", "tokens/s", "speedup", "text")
 DEFAULT = ("speculative", "gamma", "1,2,4,6")
 PROMPTS = "\n".join(
     e.prompt for e in EXAMPLES if e.chat and "\n" not in e.prompt and len(e.prompt) < 110
@@ -349,10 +347,10 @@ class SweepPanel:
                         swept.add(update.done)
             if swept is not None and len(swept.sweep.points) != counted:
                 counted = len(swept.sweep.points)  # else only the status is another
-                known = self._measured(swept)
+                known = sweeping.measured(swept)
             drawn = [gr.skip(), gr.skip()]
             if swept is not None and known.get("finished"):
-                status, drawn = "Done.", self._charts(swept)
+                status, drawn = "Done.", _drawn(swept)
             yield known | {"seq": time.time_ns(), "sweep": turn, "status": status}, *drawn
 
     @staticmethod
@@ -362,96 +360,18 @@ class SweepPanel:
         stopped = {"seq": time.time_ns(), "stopped": True}
         if session.swept is None:
             return [stopped, *(gr.skip() for _ in range(3))]
-        _, note = SweepPanel._elsewhere(session, clock)
-        return [stopped, *SweepPanel._charts(session.swept), note]
-
-    def _measured(self, swept: Swept) -> dict[str, Any]:
-        """What there is to say of all runs so far."""
-        from ouroboros_core.benchmark import cells
-
-        sweep = swept.sweep
-        grid = sweep.grid
-        rows, ideals = cells.summary(sweep.points, grid), cells.ideal(sweep.points, grid)
-        fastest = cells.best(rows)
-        return {
-            "done": sweep.done,
-            "total": sweep.total,
-            "left": sweep.seconds_left,
-            "lines": cells.conclusions(rows, ideals, grid),
-            "head": [*(axis.name for axis in grid.axes), *HEAD],
-            "rows": [self._row(row, grid, row is fastest) for row in rows],
-            "finished": sweep.done == sweep.total,
-        }
-
-    @staticmethod
-    def _charts(swept: Swept) -> list[Any]:
-        """The two charts of all runs so far."""
-        from ouroboros_core.benchmark import cells
-
-        points, grid = swept.sweep.points, swept.sweep.grid
-        if not points:
-            return [gr.skip(), gr.skip()]
-        rows, ideals = cells.summary(points, grid), cells.ideal(points, grid)
-        parallel = sweep_figures.parallel(rows, grid.axes)
-        return [
-            SweepPanel._picture(swept, rows, ideals),
-            {"seq": time.time_ns(), "run": "", "figure": parallel},
-        ]
-
-    @staticmethod
-    def _picture(swept: Swept, rows: Sequence[CellRow], ideals: Sequence[Ideal]) -> dict[str, Any]:
-        """The heatmap or line, on the clock that was chosen; theory's marks are of costs measured
-        here."""
-        axes = swept.sweep.grid.axes
-        picture = sweep_figures.heatmap if len(axes) == 2 else sweep_figures.line
-        if not swept.clock:
-            figure = picture(rows, axes, ideals)
-        else:
-            rows = elsewhere.modelled_rows(rows, swept.priced, swept.clock)
-            figure = picture(rows, axes, what="modelled speedup")
-        return {"seq": time.time_ns(), "run": "", "figure": figure}
+        with told():
+            _set_clock(session.swept, clock)
+        return [stopped, *_drawn(session.swept), sweeping.note(session.swept)]
 
     @staticmethod
     def _elsewhere(session: Session, clock: str) -> list[Any]:
         """The chart of all runs so far on another clock, and where its best cell is."""
-        from ouroboros_core.benchmark import cells
-
         with told():
-            if clock and clock not in elsewhere.CLOCKS:
-                raise InvalidInput(f"there is no clock {str(clock)[:40]!r}")
-            swept = session.swept
-            if swept is None:
+            if session.swept is None:
                 return [gr.skip(), "Nothing is swept yet." if clock else ""]
-            swept.clock = clock
-            sweep = swept.sweep
-            rows = cells.summary(sweep.points, sweep.grid)
-            drawn = SweepPanel._picture(swept, rows, cells.ideal(sweep.points, sweep.grid))
-            there = elsewhere.modelled_rows(rows, swept.priced, clock) if clock else rows
-            note = elsewhere.best_elsewhere(there, rows, sweep.grid, clock) if clock else ""
-            return [drawn, note]
-
-    @staticmethod
-    def _row(row: CellRow, grid: Grid, best: bool) -> dict[str, Any]:
-        from ouroboros_core.benchmark.cells import interval
-        from ouroboros_core.benchmark.grid import show
-        from ouroboros_core.benchmark.report import equality
-
-        rate = "–" if row.acceptance_rate is None else f"{row.acceptance_rate:.0%}"
-        speedup = f"{row.speedup:.2f}×{interval(row)}{row.between}"
-        numbers = [
-            f"{row.acceptance_length:.2f}",
-            rate,
-            f"{row.tokens_per_second:.1f}",
-            speedup,
-            equality(row),
-        ]
-        texts = [*map(show, row.coordinates), *numbers]
-        return {
-            "cell": row.cell,
-            "name": grid.describe(row.coordinates),
-            "texts": texts,
-            "best": best,
-        }
+            _set_clock(session.swept, clock)
+            return [sweeping.picture(session.swept), sweeping.note(session.swept)]
 
     def _picked(self, event: gr.EventData, session: Session) -> list[Any]:
         """A click on a chart; marks of theory belong to no cell."""
@@ -474,32 +394,23 @@ class SweepPanel:
 
     @staticmethod
     def _save(event: gr.EventData, session: Session) -> dict[str, Any]:
-        from ouroboros_core.benchmark import cells
-
         if session.swept is None or not session.swept.sweep.points:
             return {"seq": time.time_ns(), "problem": NOTHING_YET}
-        sweep = session.swept.sweep
-        rows = cells.summary(sweep.points, sweep.grid)
-        ideals = cells.ideal(sweep.points, sweep.grid)
-        name = f"sweep-{sweep.grid.method}"
-        if field(event, "kind", str) == "csv":
-            return {
-                "seq": time.time_ns(),
-                "name": f"{name}.csv",
-                "type": "text/csv",
-                "text": cells.to_csv(rows, sweep.grid.axes),
-            }
-        report = {
-            "rows": [asdict(row) for row in rows],
-            "ideal": [asdict(found) for found in ideals],
-        }
-        text = sweep.store.text(report)
-        return {
-            "seq": time.time_ns(),
-            "name": f"{name}.json",
-            "type": "application/json",
-            "text": text,
-        }
+        return sweeping.file_of(session.swept, field(event, "kind", str))
+
+
+def _set_clock(swept: Swept, clock: str) -> None:
+    """Show a sweep on that clock from now on; raises InvalidInput for one that there is not."""
+    if clock and clock not in elsewhere.CLOCKS:
+        raise InvalidInput(f"there is no clock {str(clock)[:40]!r}")
+    swept.clock = clock
+
+
+def _drawn(swept: Swept) -> list[Any]:
+    """The two charts of all runs so far, where there are some."""
+    if not swept.sweep.points:
+        return [gr.skip(), gr.skip()]
+    return [sweeping.picture(swept), sweeping.parallel(swept)]
 
 
 @told()

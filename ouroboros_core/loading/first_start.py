@@ -1,0 +1,25 @@
+"""Makes what a first start needs: the embedded target, and beside its download the native pass.
+
+python -m ouroboros_core.loading.first_start
+"""
+
+from __future__ import annotations
+
+import sys
+
+from ouroboros_core.loading import embedded
+from ouroboros_core.models.native import build
+
+
+def main() -> int:
+    """Make the target and print its folder; what it returns is what `embedded.main` does."""
+    compiling = build.begin()
+    failed = embedded.main()
+    if not failed and compiling.is_alive():
+        print("Compiling the native pass ...", file=sys.stderr, flush=True)
+        compiling.join()
+    return failed
+
+
+if __name__ == "__main__":
+    sys.exit(main())
