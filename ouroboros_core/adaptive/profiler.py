@@ -1,4 +1,4 @@
-"""Times what passes cost here, in a few seconds; `loading.costs` keeps it."""
+"""Times what passes cost here; `loading.costs` keeps it."""
 
 from __future__ import annotations
 
@@ -126,9 +126,12 @@ def measure(
     heads: Mapping[str, Drafter] | None = None,
     seconds: float = SECONDS,
 ) -> Costs:
-    """Time the passes of a pair, in about so many seconds. More rows never count as cheaper than
-    fewer, but behind a head's first row, nor a longer context than a shorter one. What drafts is
-    timed behind a pass of the target, as it runs."""
+    """Time the passes of a pair, in rounds that end after so many seconds, but not before the
+    third.
+
+    More rows never count as cheaper than fewer, but behind a head's first row, nor a longer context
+    than a shorter one. What drafts is timed behind a pass of the target, as it runs.
+    """
     lengths = lengths_for(target, draft)
     trained = [head, *(heads or {}).values()]
     near, spread = _at(lengths[0], target, draft, trained, seconds / 2)

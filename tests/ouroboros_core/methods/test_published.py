@@ -58,7 +58,7 @@ MECHANISMS: dict[str, set[tuple[Source, Learned | None]]] = {
 CHAIN = {"speculative", "ngram", "prompt_lookup"}
 CHAIN |= {"hf_assisted", "hf_candidates", "hf_early_exit", "hf_prompt_lookup", "hf_universal"}
 """Papers that propose one chain."""
-FREE = Costs(PassCosts((1, 100), (1.0, 1.0)), PassCosts((1, 100), (0.0, 0.0)))
+FREE = Costs(PassCosts((1, 100), (1.0, 1.0)), PassCosts((1, 100), (1e-9, 1e-9)))
 """Nothing is dear, so that all is proposed."""
 
 
