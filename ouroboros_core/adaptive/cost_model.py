@@ -41,9 +41,9 @@ class PassCosts:
                 f"{len(self.far)} behind a long one do not belong together"
             )
         if not all(0 < one < math.inf for one in (*self.seconds, *self.far)):
-            raise ValueError("seconds of a pass must be positive")
+            raise ValueError("seconds of a pass must be finite and above 0")
         if not 0 <= self.reading < math.inf:
-            raise ValueError(f"reading must not be negative, got {self.reading}")
+            raise ValueError(f"reading must be finite and at least 0, got {self.reading}")
 
     def of(self, rows: float, context: int = SHORT_CONTEXT) -> float:
         """Seconds of a pass over `rows` rows. Interpolates linearly between measured row counts and
