@@ -10,6 +10,7 @@
 #include "blocks.h"
 #include "choose.h"
 #include "rows.h"
+#include "tiles.h"
 #include "vectors.h"
 
 #include <algorithm>
@@ -263,14 +264,47 @@ INLINE Soon panel_of(const Matrix& w, int panel) {
   return {w.panels + panel * bytes, panel < panels(w) ? bytes : 0};
 }
 
+// The same by the processor's own tiles.
+template <class Reader>
+static void own_tiles(const Matrix& w, int panel, const bf16* x, int rows, float* out, Soon soon) {
+  const int64_t step = DEEP / (2 * Reader::PAIRS) * Reader::STEP, steps = w.inner / DEEP;
+  const uint8_t* weights = w.panels + panel * steps * step;
+  const int most = 2 * TALL, tiles = (rows + most - 1) / most;
+  Reader reader;
+  for (int row = 0; row < rows; row += most) {
+    Soon next = soon.part(row / most, tiles);
+    const int64_t share = next.bytes / steps;
+    tile_sums(w.inner, x + row * w.inner, std::min(most, rows - row), out + PANEL * row,
+              [&](int64_t k) {
+                next.fetch(share);
+                Reader::open(reader, weights + k / DEEP * step);
+                return Reader::words(reader, 0);
+              });
+  }
+}
+
+// Whether a matrix's products are computed by them: for any number of rows, or for none.
+template <class T>
+INLINE bool tiled(const Matrix& w) {
+  return HALF<T> && w.inner % DEEP == 0 && tiles_work();
+}
+
 // out [rows][32]: one panel's products with all rows x [rows][inner].
 template <class T>
 static void panel_rows(const Matrix& w, int panel, const T* x, int rows, float* out, Soon soon) {
-  int tiles = (rows + MOST - 1) / MOST;
-  for (int i = 0, row = 0; i < tiles; i++) {
-    int some = (rows - row + tiles - i - 1) / (tiles - i);
-    tile_of<T>(some, w, panel, x + (int64_t)row * w.inner, out + PANEL * row, soon.part(i, tiles));
-    row += some;
+  if (tiled<T>(w)) {
+    auto numbers = (const bf16*)x;
+    if (w.kind == Q4_1) own_tiles<Unpacked<FourBits>>(w, panel, numbers, rows, out, soon);
+    if (w.kind == Q8_0) own_tiles<Unpacked<EightBits>>(w, panel, numbers, rows, out, soon);
+    if (w.kind == BFLOAT16) own_tiles<Stored>(w, panel, numbers, rows, out, soon);
+  } else {
+    int tiles = (rows + MOST - 1) / MOST;
+    for (int i = 0, row = 0; i < tiles; i++) {
+      int some = (rows - row + tiles - i - 1) / (tiles - i);
+      tile_of<T>(some, w, panel, x + (int64_t)row * w.inner, out + PANEL * row,
+                 soon.part(i, tiles));
+      row += some;
+    }
   }
   if (!w.bias) return;
   for (int row = 0; row < rows; row++)
@@ -361,95 +395,107 @@ static void lay_values(const T* const* tokens, int64_t head, T* out) {
 
 // The same as `score` and `mix` below, for such processors.
 template <int N>
-static void part_score(const float* const* q, const float* keys, int64_t head, float* const* out) {
+static void part_score(const float* q, const float* keys, int64_t head, float* out,
+                       int64_t stride) {
   Part sums[N][PARTS] = {};
   for (int64_t d = 0; d < head; d++, keys += LANES)
 #pragma GCC unroll 4
     for (int i = 0; i < PARTS; i++) {
       Part key = part(keys + NATIVE * i);
 #pragma GCC unroll 8
-      for (int n = 0; n < N; n++) sums[n][i] = madd(q[n][d], key, sums[n][i]);
+      for (int n = 0; n < N; n++) sums[n][i] = madd(q[n * head + d], key, sums[n][i]);
     }
 #pragma GCC unroll 8
   for (int n = 0; n < N; n++)
 #pragma GCC unroll 4
-    for (int i = 0; i < PARTS; i++) store(out[n] + NATIVE * i, sums[n][i]);
+    for (int i = 0; i < PARTS; i++) store(out + n * stride + NATIVE * i, sums[n][i]);
 }
 template <int N>
-static void part_mix(const float* const* weights, const float* values, int blocks, int64_t head,
-                     float* const* sums) {
+static void part_mix(const float* weights, int64_t stride, const float* values, int blocks,
+                     int64_t head, float* sums) {
   for (int64_t d = 0; d < head; d += LANES) {
     Part held[N][PARTS];
 #pragma GCC unroll 8
     for (int n = 0; n < N; n++)
 #pragma GCC unroll 4
-      for (int i = 0; i < PARTS; i++) held[n][i] = part(sums[n] + d + NATIVE * i);
+      for (int i = 0; i < PARTS; i++) held[n][i] = part(sums + n * head + d + NATIVE * i);
     for (int token = 0; token < blocks * LANES; token++) {
       const float* v = values + (token & ~1) * head + 2 * d + (token & 1) * LANES;
 #pragma GCC unroll 4
       for (int i = 0; i < PARTS; i++) {
         Part value = part(v + NATIVE * i);
 #pragma GCC unroll 8
-        for (int n = 0; n < N; n++) held[n][i] = madd(weights[n][token], value, held[n][i]);
+        for (int n = 0; n < N; n++)
+          held[n][i] = madd(weights[n * stride + token], value, held[n][i]);
       }
     }
 #pragma GCC unroll 8
     for (int n = 0; n < N; n++)
 #pragma GCC unroll 4
-      for (int i = 0; i < PARTS; i++) store(sums[n] + d + NATIVE * i, held[n][i]);
+      for (int i = 0; i < PARTS; i++) store(sums + n * head + d + NATIVE * i, held[n][i]);
   }
 }
 
-// Products of `N` queries with 16 keys.
+// Products of `N` queries [N][head] with 16 keys; those of a query are `stride` behind the last's.
 template <class T, int N>
-static void score(const T* const* q, const T* keys, int64_t head, float* const* out) {
-  if constexpr (IN_PARTS<T>) return part_score<N>(q, keys, head, out);
+static void score(const T* q, const T* keys, int64_t head, float* out, int64_t stride) {
+  if constexpr (IN_PARTS<T>) return part_score<N>(q, keys, head, out, stride);
   Floats sums[N] = {};
   for (int64_t d = 0; d < head; d += 2) {
     auto pair = Number<T>::pair(keys + LANES * d);
 #pragma GCC unroll 8
-    for (int n = 0; n < N; n++) sums[n] = Number<T>::dot(sums[n], q[n] + d, pair);
+    for (int n = 0; n < N; n++) sums[n] = Number<T>::dot(sums[n], q + n * head + d, pair);
   }
-  for (int n = 0; n < N; n++) store(out[n], sums[n]);
+  for (int n = 0; n < N; n++) store(out + n * stride, sums[n]);
 }
 
-// Adds to `N` sums [head] the values of some blocks of 16 tokens, weighted.
+// Adds to sums [N][head] the values of some blocks of 16 tokens, weighted [N][stride].
 template <class T, int N>
-static void mix(const T* const* weights, const T* values, int blocks, int64_t head,
-                float* const* sums) {
-  if constexpr (IN_PARTS<T>) return part_mix<N>(weights, values, blocks, head, sums);
+static void mix(const T* weights, int64_t stride, const T* values, int blocks, int64_t head,
+                float* sums) {
+  if constexpr (IN_PARTS<T>) return part_mix<N>(weights, stride, values, blocks, head, sums);
   for (int64_t d = 0; d < head; d += 2 * LANES) {
     Floats held[N][2];
 #pragma GCC unroll 6
     for (int n = 0; n < N; n++)
-      held[n][0] = load(sums[n] + d), held[n][1] = load(sums[n] + d + LANES);
+      held[n][0] = load(sums + n * head + d), held[n][1] = load(sums + n * head + d + LANES);
     for (int pair = 0; pair < blocks * LANES / 2; pair++) {
       const T* v = values + 2 * head * pair + 2 * d;
       auto left = Number<T>::pair(v), right = Number<T>::pair(v + 2 * LANES);
 #pragma GCC unroll 6
       for (int n = 0; n < N; n++) {
-        held[n][0] = Number<T>::dot(held[n][0], weights[n] + 2 * pair, left);
-        held[n][1] = Number<T>::dot(held[n][1], weights[n] + 2 * pair, right);
+        const T* both = weights + n * stride + 2 * pair;
+        held[n][0] = Number<T>::dot(held[n][0], both, left);
+        held[n][1] = Number<T>::dot(held[n][1], both, right);
       }
     }
 #pragma GCC unroll 6
     for (int n = 0; n < N; n++)
-      store(sums[n] + d, held[n][0]), store(sums[n] + d + LANES, held[n][1]);
+      store(sums + n * head + d, held[n][0]), store(sums + n * head + d + LANES, held[n][1]);
   }
 }
 
+// The same for any number of queries, and the scores of some blocks of 16 keys.
 template <class T, int N = QUERIES>
-INLINE void score_of(int count, const T* const* q, const T* keys, int64_t head, float* const* out) {
+INLINE void scores_of(int count, const T* q, const T* keys, int blocks, int64_t head, float* out,
+                      int64_t stride) {
+  if constexpr (HALF<T>)
+    if (tiles_work()) return tile_scores(count, q, keys, blocks, head, out, stride);
+  for (; count >= N; count -= N, q += N * head, out += N * stride)
+    for (int b = 0; b < blocks; b++)
+      score<T, N>(q, keys + b * LANES * head, head, out + b * LANES, stride);
   if constexpr (N > 1)
-    if (count < N) return score_of<T, N - 1>(count, q, keys, head, out);
-  score<T, N>(q, keys, head, out);
+    if (count) scores_of<T, N - 1>(count, q, keys, blocks, head, out, stride);
 }
 template <class T, int N = MIXED>
-INLINE void mix_of(int count, const T* const* w, const T* values, int blocks, int64_t head,
-                   float* const* sums) {
+INLINE void mix_of(int count, const T* weights, int64_t stride, const T* values, int blocks,
+                   int64_t head, float* sums) {
+  if constexpr (HALF<T>)
+    if (tiles_work()) return tile_mix(count, weights, stride, values, blocks, head, sums);
+  for (; count >= N; count -= N, weights += N * stride, sums += N * head)
+    mix<T, N>(weights, stride, values, blocks, head, sums);
   if constexpr (N > 1)
-    if (count < N) return mix_of<T, N - 1>(count, w, values, blocks, head, sums);
-  mix<T, N>(w, values, blocks, head, sums);
+    if (count) mix_of<T, N - 1>(count, weights, stride, values, blocks, head, sums);
 }
 
 INLINE int blocks_of(int64_t tokens) { return (int)((tokens + LANES - 1) / LANES); }
@@ -465,24 +511,20 @@ class Attention {
     stride = (int64_t)blocks_of(longest) * LANES;
     int64_t queries = most_rows * group;
     floats = queries * (stride + d.head) + LANES;
-    numbers = queries * stride + 2 * stride * d.head + 2 * LANES * d.head + LANES;
+    numbers = queries * (stride + d.head) + 2 * stride * d.head + LANES * d.head + LANES;
   }
   int64_t floats, numbers;  // scratch that one thread needs
 
   // mixed [rows][heads * head] out.
   void run(int64_t first, int64_t rows, int64_t shared, const T* qkv, int64_t layer, T* mixed,
            float* f, T* t) const {
-    int64_t head = decoder.head, queries = rows * group,
-            line = (decoder.heads + 2 * decoder.shared) * head;
+    int64_t head = decoder.head, queries = rows * group, heads = decoder.heads + 2 * decoder.shared;
     const T* keys = (const T*)pass.keys[layer] + shared * pass.capacity * head;
     const T* values = (const T*)pass.values[layer] + shared * pass.capacity * head;
     float *scores = f, *sums = f + queries * stride;
     T *weights = t, *laid_keys = weights + queries * stride,
-      *laid_values = laid_keys + stride * head;
-    T* tail = laid_values + stride * head;
-    auto query = [&](int64_t n) {
-      return qkv + (first + n / group) * line + (shared * group + n % group) * head;
-    };
+      *laid_values = laid_keys + stride * head, *tail = laid_values + stride * head,
+      *asked = tail + LANES * head;  // the queries [queries][head]
     auto row_of = [&](int64_t n) { return first + n / group; };
 
     // Blocks of 16 tokens that lie in order are laid out once for all rows.
@@ -498,51 +540,39 @@ class Attention {
       lay_keys(k, head, laid_keys + b * LANES * head);
       lay_values(v, head, laid_values + b * LANES * head);
     }
-    for (int64_t n = 0; n < queries; n += QUERIES) {
-      int count = (int)std::min<int64_t>(QUERIES, queries - n), blocks = 0;
-      const T* q[QUERIES];
-      for (int i = 0; i < count; i++)
-        q[i] = query(n + i), blocks = std::max(blocks, in_order(row_of(n + i)));
-      for (int b = 0; b < blocks; b++) {
-        float* out[QUERIES];
-        for (int i = 0; i < count; i++) out[i] = scores + (n + i) * stride + b * LANES;
-        score_of<T>(count, q, laid_keys + b * LANES * head, head, out);
-      }
+    for (int64_t row = 0; row < rows; row++)
+      memcpy(asked + row * group * head, qkv + ((first + row) * heads + shared * group) * head,
+             group * head * sizeof(T));
+    for (int64_t n = 0; n < queries; n += TALL) {
+      int count = (int)std::min<int64_t>(TALL, queries - n), blocks = 0;
+      for (int i = 0; i < count; i++) blocks = std::max(blocks, in_order(row_of(n + i)));
+      scores_of<T>(count, asked + n * head, laid_keys, blocks, head, scores + n * stride, stride);
     }
     // The others are gathered for each row.
     for (int64_t n = 0; n < queries; n += group)
       for (int b = in_order(row_of(n)); b < blocks_of(length(row_of(n))); b++) {
         gather(row_of(n), b, keys, true, tail);
-        for (int64_t i = n; i < n + group; i++) {
-          const T* q = query(i);
-          float* out = scores + i * stride + b * LANES;
-          score<T, 1>(&q, tail, head, &out);
-        }
+        for (int i = 0; i < group; i += TALL)
+          scores_of<T>(std::min(TALL, (int)group - i), asked + (n + i) * head, tail, 1, head,
+                       scores + (n + i) * stride + b * LANES, stride);
       }
     for (int64_t n = 0; n < queries; n++)
       soften(scores + n * stride, weights + n * stride, length(row_of(n)));
 
     memset(sums, 0, queries * head * sizeof(float));
     for (int64_t n = 0; n < queries;) {
-      int count = 0, blocks = in_order(row_of(n));
-      const T* w[MIXED];
-      float* out[MIXED];
-      for (; count < MIXED && n + count < queries && together(row_of(n), row_of(n + count));
-           count++) {
-        w[count] = weights + (n + count) * stride, out[count] = sums + (n + count) * head;
+      int count = 0, blocks = 0;
+      for (; count < TALL && n + count < queries && together(row_of(n), row_of(n + count)); count++)
         blocks = std::max(blocks, in_order(row_of(n + count)));
-      }
-      mix_of<T>(count, w, laid_values, blocks, head, out);
+      mix_of<T>(count, weights + n * stride, stride, laid_values, blocks, head, sums + n * head);
       n += count;
     }
     for (int64_t n = 0; n < queries; n += group)
       for (int b = in_order(row_of(n)); b < blocks_of(length(row_of(n))); b++) {
         gather(row_of(n), b, values, false, tail);
-        for (int64_t i = n; i < n + group; i++) {
-          const T* w = weights + i * stride + b * LANES;
-          float* out = sums + i * head;
-          mix<T, 1>(&w, tail, 1, head, &out);
-        }
+        for (int i = 0; i < group; i += TALL)
+          mix_of<T>(std::min(TALL, (int)group - i), weights + (n + i) * stride + b * LANES, stride,
+                    tail, 1, head, sums + (n + i) * head);
       }
     for (int64_t n = 0; n < queries; n++) {
       Floats factor = all(scores[n * stride]);  // left there by soften
@@ -614,7 +644,7 @@ static void run(const Decoder& d, const Pass& p, const Threads& threads) {
   using N = Number<T>;
   int64_t rows = p.rows, head = d.head, line = (d.heads + 2 * d.shared) * head;
   // Few enough rows a piece that all threads have work, and enough for keys to be laid out once.
-  int64_t some = std::min<int64_t>(16, std::max<int64_t>(1, rows / 2)),
+  int64_t some = std::min<int64_t>(32, std::max<int64_t>(1, rows / 2)),
           pieces = (rows + some - 1) / some;
   Attention<T> attention(d, p, some);
   int64_t widest = 2 * PANEL * rows;
@@ -692,6 +722,7 @@ static void run(const Decoder& d, const Pass& p, const Threads& threads) {
     });
   };
   together(threads, team, [&](int thread) {
+    Tiles tiles;
     for (int64_t l = 0; l < d.layers; l++) {
       if (!(p.skipped[l] & 1)) attend(l, thread);
       if (!(p.skipped[l] & 2)) feed(l, thread);
@@ -709,6 +740,7 @@ static void multiply(const Matrix& w, const T* x, T* out, int64_t rows, const Th
   Buffer<float> scratch(threads.wanted * (PANEL * rows + LANES));
   Team team(1);
   together(threads, team, [&](int thread) {
+    Tiles tiles;
     team.share(0, panels(w), [&](int panel) {
       each_result<T>(w, panel, x, (int)rows, scratch + thread * (PANEL * rows + LANES),
                      panel_of(w, panel + team.size),

@@ -333,6 +333,32 @@ def test_a_library_without_wide_instructions_is_not_used(
     assert "without this processor's wide instructions" in caplog.text
 
 
+WITHOUT_TILES = "-mno-amx-bf16"
+
+
+def has_tiles() -> bool:
+    return "amx_bf16" in machine._cpu_facts()[1]
+
+
+@pytest.mark.skipif(not has_tiles(), reason="this processor has no tiles")
+def test_tiles_compute_the_products_of_vectors_up_to_rounding(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """They add in another order, so that equal bits would say that no tiles were used."""
+    monkeypatch.setattr(build, "FLAGS", (*build.FLAGS, WITHOUT_TILES))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    vectors = build.library.__wrapped__()
+    assert vectors is not None
+    torch.manual_seed(0)
+    weight, x = torch.randn(70, 96).bfloat16(), torch.randn(49, 96).bfloat16()
+    product = native.NativeProduct(weight)
+    tiled, exact = product(x), x.double() @ weight.double().T
+    monkeypatch.setattr(product, "_library", vectors)
+    for found in (tiled, product(x)):
+        torch.testing.assert_close(found.double(), exact, atol=1e-4, rtol=2**-8)
+    assert not torch.equal(tiled, product(x))
+
+
 SANITIZED = """
 import random, pytest, torch
 from ouroboros_core.models.native import build
@@ -370,12 +396,16 @@ print("clean")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("flags", [(), ("-mno-avx512f",)], ids=["", "narrower"])
+@pytest.mark.parametrize(
+    "flags", [(), ("-mno-avx512f",), (WITHOUT_TILES,)], ids=["", "narrower", "no tiles"]
+)
 def test_nothing_is_read_or_written_beyond_its_end(tmp_path: Path, flags: tuple[str]) -> None:
     """Under the address and the undefined behaviour sanitizer of the compiler; also where the
-    processor's widest instructions are left out."""
-    if flags and "avx512f" not in machine._cpu_facts()[1]:
+    processor's widest instructions, or its tiles, are left out."""
+    if flags == ("-mno-avx512f",) and "avx512f" not in machine._cpu_facts()[1]:
         pytest.skip("this processor has no wider ones")
+    if flags == (WITHOUT_TILES,) and not has_tiles():
+        pytest.skip("this processor has none")
     (compiler, *_) = build.compilers()
     asked = [*compiler, "-print-file-name=libasan.so"]
     preload = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
