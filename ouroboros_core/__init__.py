@@ -23,7 +23,7 @@ _HOMES = {
     "Pair": "loading.pairs",
     "load_pair": "loading.pairs",
     "make_pair": "loading.pairs",
-    "decode": "decoding.engine",
+    "decode": "decoding.loop",
     "Step": "decoding.trace",
     "Trace": "decoding.trace",
     "read_trace": "decoding.trace_io",
@@ -52,9 +52,9 @@ if TYPE_CHECKING:
     from ouroboros_core.benchmark.exploring import SweepResult as SweepResult
     from ouroboros_core.benchmark.exploring import sweep as sweep
     from ouroboros_core.compat.hf import generate as generate
-    from ouroboros_core.decoding.engine import decode as decode
     from ouroboros_core.decoding.generation import Generation as Generation
     from ouroboros_core.decoding.generation import Task as Task
+    from ouroboros_core.decoding.loop import decode as decode
     from ouroboros_core.decoding.trace import Step as Step
     from ouroboros_core.decoding.trace import Trace as Trace
     from ouroboros_core.decoding.trace_io import read_trace as read_trace

@@ -1,7 +1,8 @@
 """What a forward pass of the embedded pair takes: milliseconds by rows, and of a prompt.
 
 python -m scripts.passes; with OUROBOROS_NATIVE=0 without the native pass; with --processor the
-processor's time of one thread, which other work on the machine disturbs least. The native pass is
+processor's time of one thread, which other work on the machine disturbs least; --flags are for the
+compiler, beside its own: --flags=-U__AMX_BF16__ leaves AMX out. The native pass is
 timed with the target's weights in bfloat16 and in the blocks of its GGUF file, in turn, with what a
 pass over so many rows costs in passes over one: that much more a step has to emit to be worth it.
 """
@@ -20,6 +21,7 @@ from ouroboros_core.errors import OuroborosError
 from ouroboros_core.loading.pairs import Pair, load_pair
 from ouroboros_core.models.causal_lm import CausalLM
 from ouroboros_core.models.forward import EVERY_ROW
+from ouroboros_core.models.native import build
 
 ROWS = (1, 2, 4, 8, 16, 32)
 PROMPT = 512
@@ -81,7 +83,10 @@ def line(name: str, values: dict[str, float], show: Callable[[float], str]) -> s
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--processor", action="store_true", help="processor time of one thread")
-    processor = parser.parse_args().processor
+    parser.add_argument("--flags", default="", help="for the compiler of the native pass")
+    asked = parser.parse_args()
+    build.FLAGS += tuple(asked.flags.split())
+    processor = asked.processor
     if processor:
         torch.set_num_threads(1)
     pair, formats = loaded()

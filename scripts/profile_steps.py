@@ -20,7 +20,7 @@ from ouroboros_core.benchmark.prompts import Question, own_prompts
 from ouroboros_core.decoding.generation import Generation, Task, lacking
 from ouroboros_core.loading.pairs import Pair, load_pair
 
-PASSES = ("evaluate", "draft", "prefill")
+PASSES = ("evaluate", "extend", "draft", "prefill")
 """Calls into a model that compute."""
 
 

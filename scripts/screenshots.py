@@ -24,7 +24,7 @@ from tests.browser import chromium, server
 from tests.visitor import open_tab
 from visualize import gallery, record_figures, result_figures
 from visualize.results import Benchmark, Over
-from visualize.tabs.generate import RECORDED
+from visualize.tabs.watch import RECORDED
 
 PICTURES = ((1440, 900, "light"), (1440, 900, "dark"), (390, 844, "light"))
 """Width, height and colour scheme of each set of pictures."""

@@ -169,7 +169,7 @@ def test_only_components_tabs_server_and_what_joins_them_know_gradio(path: Path)
             ["torch", "transformers", "numpy", "gradio", "plotly", "visualize", "pydantic"],
         ),
         ("ouroboros_core.methods", ["torch", "transformers", "gradio"]),
-        ("ouroboros_core.decoding.engine", ["torch", "transformers", "gradio"]),
+        ("ouroboros_core.decoding.loop", ["torch", "transformers", "gradio"]),
         ("ouroboros_core.cli", ["torch", "transformers", "gradio", "plotly", "visualize"]),
         ("visualize", ["torch", "transformers", "gradio"]),
         ("visualize.figures", ["torch", "transformers", "gradio"]),

@@ -24,7 +24,7 @@ from transformers.generation.candidate_generator import PromptLookupCandidateGen
 from ouroboros_core import methods
 from ouroboros_core.adaptive.controller import controlled
 from ouroboros_core.adaptive.cost_model import TYPICAL, Costs
-from ouroboros_core.decoding.engine import decode
+from ouroboros_core.decoding.loop import decode
 from ouroboros_core.decoding.recorder import Recorder
 from ouroboros_core.decoding.trace import Step
 from ouroboros_core.loading.pairs import Pair

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ouroboros_core.decoding.engine import decode
+from ouroboros_core.decoding.loop import decode
 from ouroboros_core.interfaces import MIXED, Mixture
 from ouroboros_core.sampling import Sampler, Sampling, softmax
 from ouroboros_core.sources import Source

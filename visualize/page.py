@@ -17,7 +17,6 @@ from visualize.server.endpoint import add_endpoint
 from visualize.server.models import Models
 from visualize.server.runner import Runner
 from visualize.tabs.drafts import DraftsPanel
-from visualize.tabs.generate import RECORDED, GeneratePanel
 from visualize.tabs.learn import LearnPanel
 from visualize.tabs.play import PlayPanel
 from visualize.tabs.proof import ProofPanel
@@ -25,6 +24,7 @@ from visualize.tabs.race import RacePanel
 from visualize.tabs.results import ResultsPanel
 from visualize.tabs.sweep import SweepPanel
 from visualize.tabs.traces import WATCH, TracesPanel
+from visualize.tabs.watch import RECORDED, WatchPanel
 
 PLACES = {WATCH: "Watch", "race": "Race", "learn": "Learn", "lab": "Lab"}
 """The labels of the places by their ids, which their addresses name, in their order."""
@@ -86,7 +86,7 @@ def build(runner: Runner, max_queue: int) -> gr.Blocks:
         with gr.Tabs(elem_classes="ouro-places") as places:
             watch, race, learn, lab = (gr.Tab(label, id=tab) for tab, label in PLACES.items())
             with watch:
-                panel = GeneratePanel(runner, pair)
+                panel = WatchPanel(runner, pair)
             with race:
                 RacePanel(runner, pair)
             with learn:

@@ -29,6 +29,7 @@ def step_view(step: Step, texts: Sequence[str], sampling: Sampling, piece: Piece
     texts  those of its own tokens; piece  the text of a token id on its own
     """
     reasons = Reasons(step, sampling, piece)
+    # Its look is that of its node, nodes[node - 1] below: token_text.js joins them.
     tokens: list[View] = [
         {"text": text, "node": node, "why": reasons.of_token(index)}
         for index, (node, text) in enumerate(zip(step.path, texts, strict=False))

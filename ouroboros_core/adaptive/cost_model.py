@@ -17,6 +17,9 @@ LITTLE = 1.1
 """A number of rows is cheap if a pass over them takes at most this multiple of a pass over one
 row."""
 
+WINDOW = 1.25
+"""The most that a pass may take because of a lookahead window, as such a multiple."""
+
 
 @dataclass(frozen=True)
 class PassCosts:
@@ -69,12 +72,11 @@ class PassCosts:
         )
         return PassCosts(self.rows, seconds, far, min(self.reading, other.reading))
 
-    @property
-    def cheap_rows(self) -> int:
-        """The most rows, as far as was measured, whose pass takes at most LITTLE times a pass over
+    def rows_within(self, limit: float = LITTLE) -> int:
+        """The most rows, as far as was measured, whose pass takes at most `limit` times a pass over
         one row."""
-        limit = LITTLE * self.seconds[0]
-        return max(rows for rows in range(1, self.rows[-1] + 1) if self.of(rows) <= limit)
+        most = limit * self.seconds[0]
+        return max(rows for rows in range(1, self.rows[-1] + 1) if self.of(rows) <= most)
 
     def _place(self, rows: float) -> tuple[int, int, float]:
         """Between which two measured row counts it lies, and how far from the first."""
@@ -123,11 +125,11 @@ class Costs:
     def sizing(self) -> Sizing:
         """Which amounts are cheap on this machine, for a method that chooses them when it
         starts."""
-        plain = self.target.of(1)
+        plain, rows = self.target.of(1), self.target.rows_within(WINDOW)
         if self.draft is None:
-            return Sizing(self.target.cheap_rows)
+            return Sizing(rows)
         reading = (self.draft.reading / plain, self.target.reading / plain)
-        return Sizing(self.target.cheap_rows, self.draft.cheap_rows, *reading)
+        return Sizing(rows, self.draft.rows_within(), *reading)
 
 
 def _least(one: PassCosts | None, other: PassCosts | None) -> PassCosts | None:

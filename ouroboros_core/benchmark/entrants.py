@@ -14,7 +14,7 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Protocol
 
 from ouroboros_core import methods
-from ouroboros_core.decoding.engine import check_length
+from ouroboros_core.decoding.loop import check_length
 from ouroboros_core.decoding.trace import Seconds, Step, Trace
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.hyperparameters import Hyperparameters

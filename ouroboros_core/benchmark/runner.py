@@ -18,8 +18,8 @@ from ouroboros_core.benchmark.peak_memory import MemoryPeak
 from ouroboros_core.benchmark.prompts import Question
 from ouroboros_core.benchmark.store import Measurement, Settings, Share, Store, Stretch, Unit
 from ouroboros_core.decoding import metrics
-from ouroboros_core.decoding.engine import check_length
 from ouroboros_core.decoding.equality import Divergence, compare
+from ouroboros_core.decoding.loop import check_length
 from ouroboros_core.decoding.text import decode_all
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.lookup.memories import read_memory

@@ -11,7 +11,7 @@ import torch
 from transformers import PreTrainedModel
 
 from ouroboros_core import methods
-from ouroboros_core.decoding.engine import decode
+from ouroboros_core.decoding.loop import decode
 from ouroboros_core.decoding.trace import Step
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.loading.check import check_tree_support

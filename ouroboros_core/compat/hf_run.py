@@ -25,7 +25,7 @@ from ouroboros_core.adaptive.controller import controlled
 from ouroboros_core.compat.common import wrap
 from ouroboros_core.compat.hf_call import STATEFUL, rules_of, sampling_of
 from ouroboros_core.decoding import metrics
-from ouroboros_core.decoding.engine import decode
+from ouroboros_core.decoding.loop import decode
 from ouroboros_core.decoding.recorder import Recorder
 from ouroboros_core.decoding.text import decode_all, split_text
 from ouroboros_core.decoding.trace import Ending, Prompt, Step, Trace

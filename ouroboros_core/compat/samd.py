@@ -14,7 +14,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from ouroboros_core import methods
 from ouroboros_core.compat.common import EndTokens, settings_of, stops_of, wrap
-from ouroboros_core.decoding.engine import decode
+from ouroboros_core.decoding.loop import decode
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.loading.heads import load_head
 from ouroboros_core.loading.pairs import fingerprint

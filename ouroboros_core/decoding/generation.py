@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ouroboros_core import methods
 from ouroboros_core.adaptive.controller import controlled
 from ouroboros_core.adaptive.pace import Rates
-from ouroboros_core.decoding.engine import check_length, decode
+from ouroboros_core.decoding.loop import check_length, decode
 from ouroboros_core.decoding.recorder import Recorder
 from ouroboros_core.decoding.text import TextStream, decode_all
 from ouroboros_core.decoding.trace import Ending, Prompt, Step, Trace
@@ -169,6 +169,7 @@ class Generation:
         self.rates = rates or self._rates()
         # For example Speculative(hyperparameters, resources), if the pair has what it needs.
         made = methods.create(kind, task.hyperparameters, resources)
+        # Where an amount is 'auto', a Controller stands around it and may leave out nodes.
         self._method = controlled(made, pair.costs, self.rates, self._pace)
         drafter = self._method.drafter
         self.draft_name = drafter.name if drafter and drafter is not self.model else None

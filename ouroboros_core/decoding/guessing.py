@@ -9,7 +9,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from ouroboros_core import methods
-from ouroboros_core.decoding.engine import check_length
+from ouroboros_core.decoding.loop import check_length
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.interfaces import LanguageModel
 from ouroboros_core.loading.capacity import check_text

@@ -14,8 +14,8 @@ class Sizing:
     """What is cheap on this machine, for amounts that are 'auto'; the numbers are those of
     `adaptive.cost_model`.
 
-    target_rows, draft_rows  rows over which a forward pass takes little longer than over one; 1:
-                             every row costs
+    target_rows  rows that a pass may have for the sake of a lookahead window; 1: every row costs
+    draft_rows   rows over which a draft pass takes little longer than over one
     draft_reading, target_reading  seconds in which a model reads a token of the prompt, in plain
                                    forward passes of the target
     """
@@ -42,7 +42,7 @@ class Adjustable:
     size: int | None = None
 
 
-NO_WINDOW = "no window: rows cost too much here"
+NO_WINDOW = "no window: it does not pay here"
 """What is said where a lookahead window that is 'auto' has no columns."""
 
 NO_DRAFT = "no draft: its passes cost too much here"

@@ -111,6 +111,7 @@ def drafted_chain(
         else:
             evaluation = drafter.extend(evaluation, tree)
         position = len(context.tokens) - 1
+        # Greedy the most probable token, otherwise the one that the target's own noise picks.
         token = resources.chooser(evaluation, tree, position, context.step)(tip)
         confidence = evaluation.confidence(tip, token)
         origin = Provenance(Source.DRAFT, step=context.step, confidence=round(confidence, 2))

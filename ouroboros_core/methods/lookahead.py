@@ -29,6 +29,9 @@ from ouroboros_core.methods.needs import Need
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Learned, TokenTree, TreeBuilder
 
+LONG_ENOUGH = 64
+"""New tokens that a text may have before a window pays: its pool begins empty."""
+
 
 class Lookahead(Method):
     """Every pass checks the phrases of the root's key and, in the same pass, moves the window that
@@ -57,7 +60,7 @@ class Lookahead(Method):
         window_size: Annotated[int, Ge(1), Le(60)] | Auto = Field(
             AUTO,
             examples=[7],
-            description="Columns of the lookahead window (W); auto may do without one.",
+            description="Columns of the lookahead window (W); auto has one where it pays.",
         )
         ngram_size: int = Field(5, ge=3, le=10, description="Key token and phrase together (N).")
         guess_set_size: int = Field(
@@ -91,7 +94,9 @@ class Lookahead(Method):
         self.pool = open_pool(resources.pool, settings.ngram_size, settings.guess_set_size, text)
         columns = settings.window_size
         if columns == AUTO:
-            columns = columns_within(resources.sizing.target_rows, settings.ngram_size)
+            long = max_new_tokens >= LONG_ENOUGH
+            rows = resources.sizing.target_rows if long else 1
+            columns = columns_within(rows, settings.ngram_size)
         self.columns = columns
         self.window = (
             LookaheadWindow(columns, settings.ngram_size, prompt.tokens, resources.rng())

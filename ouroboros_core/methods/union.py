@@ -51,11 +51,9 @@ class Union(Combination):
             AUTO, examples=[12], description="Nodes that the target checks, the likeliest first."
         )
         window_size: Annotated[int, Ge(0), Le(60)] | Auto = Field(
-            AUTO,
+            0,
             examples=[0],
-            description=(
-                "Columns of the target's lookahead window (W); auto has one where its rows pay."
-            ),
+            description="Columns of the target's lookahead window (W), which rarely adds anything.",
         )
         drafting: bool = Field(
             True, description="Ask the EAGLE head, or else the draft model, where there is one."

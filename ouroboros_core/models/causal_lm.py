@@ -41,7 +41,7 @@ PACKED_CONTEXT = 64
 
 
 class CausalLM:
-    """A LanguageModel (see `language_model`) over a decoder-only transformers model."""
+    """A LanguageModel (see interfaces.py) over a decoder-only transformers model."""
 
     def __init__(
         self,

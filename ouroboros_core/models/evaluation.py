@@ -12,7 +12,7 @@ import numpy.typing as npt
 import torch
 
 from ouroboros_core.interfaces import Mixture
-from ouroboros_core.models.native.choose import Chooser, chooser
+from ouroboros_core.models.native.choose import LogitRows, logit_rows
 from ouroboros_core.tree import TokenTree
 
 BLOCK = 128
@@ -40,7 +40,7 @@ def _largest(logits: torch.Tensor, k: int) -> torch.Tensor | npt.NDArray[np.int3
     """
     rows, columns = logits.shape
     blockwise = columns % BLOCK == 0 and columns >= BLOCK * BLOCK and k <= BLOCK // 4
-    native = chooser(logits)
+    native = logit_rows(logits)
     if native is not None:
         return native.top(k, BLOCK if blockwise else 0)
     if not blockwise:
@@ -111,8 +111,8 @@ class TorchEvaluation:
         return {node: best[row] for node, row in self._row.items()}
 
     @cached_property
-    def _native(self) -> Chooser | None:
-        return chooser(self._logits)
+    def _native(self) -> LogitRows | None:
+        return logit_rows(self._logits)
 
     def scored(self, nodes: Sequence[int], k: int) -> list[list[tuple[int, float]]]:
         rows, k = [self._row[node] for node in nodes], min(k, self._logits.shape[-1])
@@ -148,7 +148,7 @@ class TorchEvaluation:
         shares: list[float] = (chosen - logits.logsumexp(-1)[places]).exp().tolist()
         return shares
 
-    def _natively(self, native: Chooser, row: int, token: int) -> float:
+    def _natively(self, native: LogitRows, row: int, token: int) -> float:
         column = self._column(token)
         return 0.0 if column is None else math.exp(native.log_probability(row, column))
 

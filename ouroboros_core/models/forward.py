@@ -159,6 +159,7 @@ class ForwardPass:
                 embeddings = self.model.get_input_embeddings()(ids)
             longest = min(self.cache.capacity, self.max_length)
             depths = () if part else self.depths or ()
+            # On a CPU mostly NativeDecoder of native/decoder.py; passes.py chooses.
             hidden, states = self.decoder.run(
                 embeddings, places[0], longest, sees, self.cache, depths, without=skipped
             )

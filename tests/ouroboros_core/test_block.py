@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from ouroboros_core import methods
-from ouroboros_core.decoding.engine import decode
+from ouroboros_core.decoding.loop import decode
 from ouroboros_core.methods.base import Resources
 from ouroboros_core.sampling import Sampler, Sampling
 from ouroboros_core.sources import Source

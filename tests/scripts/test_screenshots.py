@@ -9,7 +9,7 @@ from PIL import Image
 from ouroboros_core.locations import assets
 from scripts.screenshots import FRAME, MOST_BYTES
 from visualize import gallery
-from visualize.tabs.generate import RECORDED
+from visualize.tabs.watch import RECORDED
 
 PICTURE = assets() / "screenshots" / "watch.gif"
 

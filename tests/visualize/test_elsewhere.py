@@ -17,9 +17,9 @@ from ouroboros_core.decoding import machines, metrics
 from ouroboros_core.decoding.trace import Seconds
 from visualize import elsewhere, gallery
 from visualize.server.session import Session
-from visualize.tabs.generate import RECORDED
 from visualize.tabs.results import benchmark, modelled_table
 from visualize.tabs.sweep import SweepPanel
+from visualize.tabs.watch import RECORDED
 
 ASKED = {"machine": "a100", "target": "llama-3-8b", "draft": "usual", "batch": 4}
 

@@ -27,7 +27,7 @@ from tests.visitor import (
 )
 from visualize import gallery, learn
 from visualize.deploy import static_site as standalone
-from visualize.tabs.generate import RECORDED
+from visualize.tabs.watch import RECORDED
 
 pytestmark = [pytest.mark.browser, pytest.mark.embedded, pytest.mark.slow]
 

@@ -20,7 +20,7 @@ from ouroboros_core.sampling import Sampling
 from visualize import gallery, views
 from visualize.opening import LONGEST_MS, tokens
 from visualize.server.service import Opening
-from visualize.tabs.generate import RECORDED
+from visualize.tabs.watch import RECORDED
 
 PAGE = "<html><head><title>é</title></head><body><gradio-app>…</gradio-app></body></html>"
 HERE = "#ouro-opening"

@@ -33,7 +33,7 @@ from tests.waiting import LONG_ANSWER
 from visualize import gallery
 from visualize.tabs.drafts import records
 from visualize.tabs.examples import EXAMPLES
-from visualize.tabs.generate import RECORDED
+from visualize.tabs.watch import RECORDED
 
 pytestmark = [pytest.mark.browser, pytest.mark.embedded]
 

@@ -322,16 +322,14 @@ def test_the_pool_is_told_by_where_its_phrases_were_learned_and_what_paid_off() 
     assert numbers.phrase_pool(baseline()) is None
 
 
-def test_it_is_told_that_rows_are_too_dear_for_a_window() -> None:
+def test_it_is_told_that_a_window_does_not_pay() -> None:
     choice = Decision(0, 0, 1.0, 50.0, "nothing proposed", window=0)
     step = Step(0, chain(1, [], DRAFT), (), 10, 1, Seconds(verify=1.0), choice=choice)
-    why = "(nothing proposed; no window: rows cost too much here)"
+    why = "(nothing proposed; no window: it does not pay here)"
     assert reasons(step).of_token(0).startswith(f"Nothing was checked in this step {why}:")
     for plain in (None, replace(baseline(), prompt=make_trace([step]).prompt)):
         told = numbers.sections(make_trace([step]), plain)[0]["lines"]
-        assert told[-1] == (
-            "No window: rows cost too much here, and so there was nothing to propose."
-        )
+        assert told[-1] == ("No window: it does not pay here, and so there was nothing to propose.")
     assert "nothing proposed; no window" in str(figures.choices([step]))
 
 

@@ -13,7 +13,7 @@ from ouroboros_core.decoding.trace_io import read_trace
 from tests.visitor import DONE, ask, choose, generate, tokens
 from visualize import gallery, views
 from visualize.tabs.examples import EXAMPLES
-from visualize.tabs.generate import CHARTS, has_charts
+from visualize.tabs.watch import CHARTS, has_charts
 
 pytestmark = [pytest.mark.browser, pytest.mark.embedded]
 

@@ -26,10 +26,10 @@ from visualize.server.runner import Runner
 from visualize.server.session import Session, Swept
 from visualize.server.updates import SweepProgress, SweepStarted, SweepUpdate, Waiting
 from visualize.tabs.examples import EXAMPLES
-from visualize.tabs.generate import GeneratePanel
 from visualize.tabs.results import benchmark
 from visualize.tabs.settings import setting_label
 from visualize.tabs.traces import WATCH
+from visualize.tabs.watch import WatchPanel
 
 if TYPE_CHECKING:
     from gradio.layouts import Tabs
@@ -71,8 +71,8 @@ def _recorded() -> None:
 class SweepPanel:
     """Builds the tab inside an open gr.Blocks; runs are opened in the panel that shows them."""
 
-    def __init__(self, runner: Runner, generate: GeneratePanel, tabs: Tabs) -> None:
-        self.runner, self.generate, self.pair = runner, generate, generate.pair
+    def __init__(self, runner: Runner, watch: WatchPanel, tabs: Tabs) -> None:
+        self.runner, self.watch, self.pair = runner, watch, watch.pair
         self.most = min(MOST, runner.limits.new_tokens)
         with gr.Row(elem_classes=["ouro-main", "ouro-sweep-main"]):
             with gr.Column(min_width=0, elem_classes="ouro-inputs"):
@@ -215,7 +215,7 @@ class SweepPanel:
             one.change(self._estimate, self.inputs, self.estimate, queue=False, **PRIVATE)
         outputs = [self.view, self.chart, self.parallel]
         computing: dict[str, Any] = {"concurrency_limit": None, "trigger_mode": "once", **PRIVATE}
-        session = self.generate.session
+        session = self.watch.session
         running = gr.on(
             [self.go.click, self.resume.click],
             self._start,
@@ -235,7 +235,7 @@ class SweepPanel:
         self.clock.input(self._elsewhere, *on_clock, queue=False, **PRIVATE)
         self.go.click(lambda: "", None, self.clock_note, queue=False, **PRIVATE)
         running.success(self._elsewhere, *on_clock, queue=False, **PRIVATE)
-        shown = [tabs, *self.generate.outputs]
+        shown = [tabs, *self.watch.outputs]
         refusing: dict[str, Any] = {
             "concurrency_limit": None,
             **PRIVATE,
@@ -377,7 +377,7 @@ class SweepPanel:
         """A click on a chart; marks of theory belong to no cell."""
         cell = sent(event, "data")
         if not isinstance(cell, int):
-            return [gr.skip() for _ in range(1 + len(self.generate.outputs))]
+            return [gr.skip() for _ in range(1 + len(self.watch.outputs))]
         with told():
             return self._shown_cell(cell, session)
 
@@ -390,7 +390,7 @@ class SweepPanel:
         if found is None:
             raise InvalidInput("The run of this cell is no longer there: sweep again.")
         session.keep(found[0])
-        return [gr.Tabs(selected=WATCH), *self.generate.show(session, *found)]
+        return [gr.Tabs(selected=WATCH), *self.watch.show(session, *found)]
 
     @staticmethod
     def _save(event: gr.EventData, session: Session) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from visualize.components.plot_view import PlotView
 from visualize.events import PRIVATE
 from visualize.server.faults import field, told
 from visualize.server.session import Session
-from visualize.tabs.generate import GeneratePanel
+from visualize.tabs.watch import WatchPanel
 
 if TYPE_CHECKING:
     from gradio.layouts import Tab, Tabs
@@ -32,8 +32,8 @@ WATCH = "watch"
 class TracesPanel:
     """Builds the tab inside an open gr.Blocks; runs are opened in the panel that shows them."""
 
-    def __init__(self, generate: GeneratePanel, tabs: Tabs, tab: Tab) -> None:
-        self.generate = generate
+    def __init__(self, watch: WatchPanel, tabs: Tabs, tab: Tab) -> None:
+        self.watch = watch
         gr.Markdown(say("traces.intro"))
         self.gallery = GalleryView(elem_id="gallery")
         self.open = OpenView(elem_id="open-view")
@@ -59,8 +59,8 @@ class TracesPanel:
         self._wire(tabs, tab, recorded)
 
     def _wire(self, tabs: Tabs, tab: Tab, recorded: Sequence[tuple[str, str]]) -> None:
-        shown = [tabs, self.open, *self.generate.outputs]
-        session = self.generate.session
+        shown = [tabs, self.open, *self.watch.outputs]
+        session = self.watch.session
 
         def choices(session: Session) -> list[Any]:
             return [
@@ -98,7 +98,7 @@ class TracesPanel:
             return [
                 gr.skip(),
                 _told(f"{name}: {error}"),
-                *(gr.skip() for _ in self.generate.outputs),
+                *(gr.skip() for _ in self.watch.outputs),
             ]
         session.keep(trace)
         return self._shown(session, trace, baseline, f"{name} is shown in Watch.")
@@ -109,7 +109,7 @@ class TracesPanel:
         return [
             gr.Tabs(selected=WATCH),
             _told(said),
-            *self.generate.show(session, trace, baseline),
+            *self.watch.show(session, trace, baseline),
         ]
 
     @staticmethod

@@ -24,7 +24,7 @@ from ouroboros_core.locations import cache_folder
 
 log = logging.getLogger(__name__)
 
-SOURCES = ("decoder.cpp", "blocks.h", "vectors.h", "choose.h", "rows.h", "tiles.h")
+SOURCES = ("decoder.cpp", "blocks.h", "vectors.h", "choose.h", "rows.h", "amx.h")
 FLAGS = (
     *("-O3", "-march=native", "-std=c++20", "-shared", "-fPIC"),
     # No sum may be rearranged, and no product fused with a sum, but where the source says so.
@@ -82,9 +82,12 @@ def library() -> ctypes.CDLL | None:
 
 def name() -> str:
     """The name of the compiled pass, of which another source, compiler flag or processor has
-    another; empty where there is none."""
+    another, and one that may not use AMX; empty where there is none."""
     found = library()
-    return "" if found is None else Path(found._name).stem
+    if found is None:
+        return ""
+    stem = Path(found._name).stem
+    return f"{stem}-amx" if found.ouroboros_amx() else stem
 
 
 def missing() -> str:

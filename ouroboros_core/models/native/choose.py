@@ -26,8 +26,8 @@ class _Logits(ctypes.Structure):
     ]
 
 
-class Chooser:
-    """Chooses from logits [rows, columns]; see `chooser`."""
+class LogitRows:
+    """Chooses from logits [rows, columns]; see `logit_rows`."""
 
     def __init__(self, logits: torch.Tensor, library: Any) -> None:
         self._logits, self._library = logits, library
@@ -84,11 +84,11 @@ class Chooser:
         return float(logits[column]) - float(found)
 
 
-def chooser(logits: torch.Tensor) -> Chooser | None:
+def logit_rows(logits: torch.Tensor) -> LogitRows | None:
     """Who chooses from logits [rows, columns] on a CPU, in bfloat16 or float32; None where torch
     does."""
     known = logits.dtype in (torch.bfloat16, torch.float32)
     if not known or logits.device.type != "cpu" or logits.stride(1) != 1:
         return None
     library = build.library()
-    return None if library is None else Chooser(logits, library)
+    return None if library is None else LogitRows(logits, library)

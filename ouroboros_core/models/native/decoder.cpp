@@ -1,16 +1,15 @@
 // One forward pass of a decoder of the Llama family over rows of a token tree.
 //
-// A row's numbers never depend on the rows beside it: every output has one accumulator with a fixed
-// order of additions, and the keys that a row sees are visited in the order of the text, wherever
+// A row's numbers never depend on the rows beside it: every output has a fixed order of additions, and the keys that a row sees are visited in the order of the text, wherever
 // in the cache they lie. So a tree's rows equal, bit for bit, those of passes over one token each.
 //
 // Weights are bfloat16, laid out in panels of 32 outputs: [panel][pair of inputs][output][2], or
 // come to the same numbers from a file's own blocks of 4 or 8 bits (blocks.h). The numbers in
 // between are of type T: bfloat16, rounded where transformers' model rounds, or float.
+#include "amx.h"
 #include "blocks.h"
 #include "choose.h"
 #include "rows.h"
-#include "tiles.h"
 #include "vectors.h"
 
 #include <algorithm>
@@ -25,7 +24,7 @@ constexpr int QUERIES = 8, MIXED = 6;
 constexpr int MOST = 6;
 constexpr int QUERIES = 4, MIXED = 3;
 #endif
-// Rows for which blocks are read without being laid out as bfloat16.
+// Rows for which blocks are read without being laid out as bfloat16, where AMX does not compute.
 constexpr int FEW = NATIVE == LANES ? 3 : 0;
 
 // ---- what Python hands over (decoder.py has the same fields) ----
@@ -264,48 +263,49 @@ INLINE Soon panel_of(const Matrix& w, int panel) {
   return {w.panels + panel * bytes, panel < panels(w) ? bytes : 0};
 }
 
-// The same by the processor's own tiles.
+// The sums of any number of rows by AMX.
 template <class Reader>
-static void own_tiles(const Matrix& w, int panel, const bf16* x, int rows, float* out, Soon soon) {
+static void amx_rows(const Matrix& w, int panel, const bf16* x, int rows, float* out, Soon soon) {
   const int64_t step = DEEP / (2 * Reader::PAIRS) * Reader::STEP, steps = w.inner / DEEP;
   const uint8_t* weights = w.panels + panel * steps * step;
-  const int most = 2 * TALL, tiles = (rows + most - 1) / most;
+  const int most = 2 * TALL, groups = (rows + most - 1) / most;
   Reader reader;
   for (int row = 0; row < rows; row += most) {
-    Soon next = soon.part(row / most, tiles);
+    Soon next = soon.part(row / most, groups);
     const int64_t share = next.bytes / steps;
-    tile_sums(w.inner, x + row * w.inner, std::min(most, rows - row), out + PANEL * row,
-              [&](int64_t k) {
-                next.fetch(share);
-                Reader::open(reader, weights + k / DEEP * step);
-                return Reader::words(reader, 0);
-              });
+    amx_sums(w.inner, x + row * w.inner, std::min(most, rows - row), out + PANEL * row,
+             [&](int64_t k) {
+               next.fetch(share);
+               Reader::open(reader, weights + k / DEEP * step);
+               return Reader::words(reader, 0);
+             });
   }
 }
 
-// Whether a matrix's products are computed by them: for any number of rows, or for none.
-template <class T>
-INLINE bool tiled(const Matrix& w) {
-  return HALF<T> && w.inner % DEEP == 0 && tiles_work();
-}
+// Whether a matrix's products are computed so: for any number of rows, or for none.
+INLINE bool by_amx(const Matrix& w) { return w.inner % DEEP == 0 && amx_works(); }
 
 // out [rows][32]: one panel's products with all rows x [rows][inner].
 template <class T>
-static void panel_rows(const Matrix& w, int panel, const T* x, int rows, float* out, Soon soon) {
-  if (tiled<T>(w)) {
-    auto numbers = (const bf16*)x;
-    if (w.kind == Q4_1) own_tiles<Unpacked<FourBits>>(w, panel, numbers, rows, out, soon);
-    if (w.kind == Q8_0) own_tiles<Unpacked<EightBits>>(w, panel, numbers, rows, out, soon);
-    if (w.kind == BFLOAT16) own_tiles<Stored>(w, panel, numbers, rows, out, soon);
-  } else {
-    int tiles = (rows + MOST - 1) / MOST;
-    for (int i = 0, row = 0; i < tiles; i++) {
-      int some = (rows - row + tiles - i - 1) / (tiles - i);
-      tile_of<T>(some, w, panel, x + (int64_t)row * w.inner, out + PANEL * row,
-                 soon.part(i, tiles));
-      row += some;
+static void sums_of(const Matrix& w, int panel, const T* x, int rows, float* out, Soon soon) {
+  if constexpr (HALF<T>)
+    if (by_amx(w)) {
+      if (w.kind == Q4_1) return amx_rows<Unpacked<FourBits>>(w, panel, x, rows, out, soon);
+      if (w.kind == Q8_0) return amx_rows<Unpacked<EightBits>>(w, panel, x, rows, out, soon);
+      return amx_rows<Stored>(w, panel, x, rows, out, soon);
     }
+  int groups = (rows + MOST - 1) / MOST;
+  for (int i = 0, row = 0; i < groups; i++) {
+    int some = (rows - row + groups - i - 1) / (groups - i);
+    tile_of<T>(some, w, panel, x + (int64_t)row * w.inner, out + PANEL * row, soon.part(i, groups));
+    row += some;
   }
+}
+
+// The same with the matrix's bias.
+template <class T>
+static void panel_rows(const Matrix& w, int panel, const T* x, int rows, float* out, Soon soon) {
+  sums_of(w, panel, x, rows, out, soon);
   if (!w.bias) return;
   for (int row = 0; row < rows; row++)
     for (int c = 0; c < PANEL && PANEL * panel + c < w.outer; c++)
@@ -436,7 +436,7 @@ static void part_mix(const float* weights, int64_t stride, const float* values, 
   }
 }
 
-// Products of `N` queries [N][head] with 16 keys; those of a query are `stride` behind the last's.
+// Products of `N` queries [N][head] with 16 keys: out [N][16], the next query's `stride` further on.
 template <class T, int N>
 static void score(const T* q, const T* keys, int64_t head, float* out, int64_t stride) {
   if constexpr (IN_PARTS<T>) return part_score<N>(q, keys, head, out, stride);
@@ -480,7 +480,7 @@ template <class T, int N = QUERIES>
 INLINE void scores_of(int count, const T* q, const T* keys, int blocks, int64_t head, float* out,
                       int64_t stride) {
   if constexpr (HALF<T>)
-    if (tiles_work()) return tile_scores(count, q, keys, blocks, head, out, stride);
+    if (amx_works()) return amx_scores(count, q, keys, blocks, head, out, stride);
   for (; count >= N; count -= N, q += N * head, out += N * stride)
     for (int b = 0; b < blocks; b++)
       score<T, N>(q, keys + b * LANES * head, head, out + b * LANES, stride);
@@ -491,7 +491,7 @@ template <class T, int N = MIXED>
 INLINE void mix_of(int count, const T* weights, int64_t stride, const T* values, int blocks,
                    int64_t head, float* sums) {
   if constexpr (HALF<T>)
-    if (tiles_work()) return tile_mix(count, weights, stride, values, blocks, head, sums);
+    if (amx_works()) return amx_mix(count, weights, stride, values, blocks, head, sums);
   for (; count >= N; count -= N, weights += N * stride, sums += N * head)
     mix<T, N>(weights, stride, values, blocks, head, sums);
   if constexpr (N > 1)
@@ -518,7 +518,7 @@ class Attention {
   // mixed [rows][heads * head] out.
   void run(int64_t first, int64_t rows, int64_t shared, const T* qkv, int64_t layer, T* mixed,
            float* f, T* t) const {
-    int64_t head = decoder.head, queries = rows * group, heads = decoder.heads + 2 * decoder.shared;
+    int64_t head = decoder.head, queries = rows * group, line = (decoder.heads + 2 * decoder.shared) * head;
     const T* keys = (const T*)pass.keys[layer] + shared * pass.capacity * head;
     const T* values = (const T*)pass.values[layer] + shared * pass.capacity * head;
     float *scores = f, *sums = f + queries * stride;
@@ -541,7 +541,7 @@ class Attention {
       lay_values(v, head, laid_values + b * LANES * head);
     }
     for (int64_t row = 0; row < rows; row++)
-      memcpy(asked + row * group * head, qkv + ((first + row) * heads + shared * group) * head,
+      memcpy(asked + row * group * head, qkv + (first + row) * line + shared * group * head,
              group * head * sizeof(T));
     for (int64_t n = 0; n < queries; n += TALL) {
       int count = (int)std::min<int64_t>(TALL, queries - n), blocks = 0;
@@ -560,9 +560,10 @@ class Attention {
       soften(scores + n * stride, weights + n * stride, length(row_of(n)));
 
     memset(sums, 0, queries * head * sizeof(float));
+    const int most = HALF<T> && amx_works() ? TALL : 2 * MIXED;
     for (int64_t n = 0; n < queries;) {
       int count = 0, blocks = 0;
-      for (; count < TALL && n + count < queries && together(row_of(n), row_of(n + count)); count++)
+      for (; count < most && n + count < queries && together(row_of(n), row_of(n + count)); count++)
         blocks = std::max(blocks, in_order(row_of(n + count)));
       mix_of<T>(count, weights + n * stride, stride, laid_values, blocks, head, sums + n * head);
       n += count;
@@ -644,7 +645,8 @@ static void run(const Decoder& d, const Pass& p, const Threads& threads) {
   using N = Number<T>;
   int64_t rows = p.rows, head = d.head, line = (d.heads + 2 * d.shared) * head;
   // Few enough rows a piece that all threads have work, and enough for keys to be laid out once.
-  int64_t some = std::min<int64_t>(32, std::max<int64_t>(1, rows / 2)),
+  int64_t each = rows * d.shared / (2 * threads.wanted),
+          some = std::min<int64_t>(32, std::max<int64_t>(1, std::min(rows, each))),
           pieces = (rows + some - 1) / some;
   Attention<T> attention(d, p, some);
   int64_t widest = 2 * PANEL * rows;
@@ -722,7 +724,7 @@ static void run(const Decoder& d, const Pass& p, const Threads& threads) {
     });
   };
   together(threads, team, [&](int thread) {
-    Tiles tiles;
+    Amx amx;
     for (int64_t l = 0; l < d.layers; l++) {
       if (!(p.skipped[l] & 1)) attend(l, thread);
       if (!(p.skipped[l] & 2)) feed(l, thread);
@@ -740,7 +742,7 @@ static void multiply(const Matrix& w, const T* x, T* out, int64_t rows, const Th
   Buffer<float> scratch(threads.wanted * (PANEL * rows + LANES));
   Team team(1);
   together(threads, team, [&](int thread) {
-    Tiles tiles;
+    Amx amx;
     team.share(0, panels(w), [&](int panel) {
       each_result<T>(w, panel, x, (int)rows, scratch + thread * (PANEL * rows + LANES),
                      panel_of(w, panel + team.size),
@@ -775,6 +777,7 @@ int ouroboros_wide() {
   return 0;
 #endif
 }
+int ouroboros_amx() { return amx_works(); }
 int ouroboros_half() {  // whether this processor multiplies bfloat16 by itself
 #if defined(__AVX512BF16__)
   return 1;

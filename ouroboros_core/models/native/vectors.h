@@ -81,7 +81,7 @@ INLINE Part largest(Part a, Part b) {
 // Whether a loop over numbers of type T is written in parts of sixteen.
 template <class T>
 constexpr bool IN_PARTS = NATIVE < LANES && sizeof(T) == sizeof(float);
-template <class T>
+template <class T>  // Whether T is bfloat16.
 constexpr bool HALF = sizeof(T) == sizeof(bf16);
 
 // e^x, at least e^-87; a polynomial of degree 5 around the nearest power of two (Cephes'

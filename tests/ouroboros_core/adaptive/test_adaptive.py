@@ -28,7 +28,7 @@ from ouroboros_core.adaptive.cost_model import (
     PassCosts,
 )
 from ouroboros_core.decoding import metrics
-from ouroboros_core.decoding.engine import decode
+from ouroboros_core.decoding.loop import decode
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.hyperparameters import AUTO
 from ouroboros_core.lookup.lookahead_window import WIDEST, columns_within
@@ -42,6 +42,7 @@ from ouroboros_core.methods.base import (
     VerificationResult,
 )
 from ouroboros_core.methods.drafting import LEAST, READING, DraftModel
+from ouroboros_core.methods.lookahead import LONG_ENOUGH
 from ouroboros_core.methods.union import Union
 from ouroboros_core.models.causal_lm import CausalLM
 from ouroboros_core.sampling import Sampler, Sampling
@@ -362,7 +363,7 @@ def test_what_is_not_worth_it_is_tried_now_and_then_beside_a_window_too(columns:
 
 @pytest.mark.parametrize("method", SETTABLE)
 def test_where_rows_are_free_all_that_is_proposed_is_checked(method: str) -> None:
-    steps = automatic(method, FREE, 60)
+    steps = automatic(method, FREE, LONG_ENOUGH)
     checked = [step for step in steps if step.choice and step.choice.offered]
     assert checked and all(step.choice.size >= 0.5 * step.choice.offered for step in checked)
     assert all(step.choice and step.choice.size == len(step.tree) - 1 for step in steps)
@@ -498,17 +499,20 @@ def test_of_a_prompt_that_is_long_beside_the_answer_a_draft_model_reads_the_end(
 
 def test_a_window_is_had_where_its_rows_are_cheap_and_not_where_they_are_dear() -> None:
     assert columns_within(1000, 5) == WIDEST
-    assert [columns_within(rows, 5) for rows in (1, 4, 5, 9, 29)] == [0, 0, 1, 2, 7]
-    assert Costs(PassCosts((1, 8, 32), (1.0, 1.05, 1.3))).sizing.target_rows == 12
+    assert [columns_within(rows, 5) for rows in (1, 4, 8, 9, 29)] == [0, 0, 0, 2, 7]
+    assert Costs(PassCosts((1, 8, 32), (1.0, 1.05, 1.3))).sizing.target_rows == 27
     models, text = tiny.pair("llama", "sdpa"), prompt(seed=6)
     for method in ("union", "lookahead"):
-        fixed = run(models, method, text, 40, automatic=True, costs=DEAR, window_size=3)
+        fixed = run(models, method, text, LONG_ENOUGH, automatic=True, costs=DEAR, window_size=3)
         assert {len(step.tree) < step.width for step in fixed} == {True}
-        chosen = run(models, method, text, 40, automatic=True, costs=DEAR)
+        auto: dict[str, Any] = {"automatic": True, "window_size": "auto"}
+        chosen = run(models, method, text, LONG_ENOUGH, costs=DEAR, **auto)
         assert not any(step.choice.window for step in chosen if step.choice)
-        free = run(models, method, text, 40, automatic=True, costs=FREE)
+        free = run(models, method, text, LONG_ENOUGH, costs=FREE, **auto)
         assert {len(step.tree) < step.width for step in free} == {True}
         assert emitted(fixed) == emitted(chosen) == emitted(free)
+    short = run(models, "lookahead", text, LONG_ENOUGH - 1, automatic=True, costs=FREE)
+    assert {step.width for step in short} == {1}
 
 
 def test_where_auto_does_without_window_or_draft_it_says_so() -> None:
@@ -516,17 +520,17 @@ def test_where_auto_does_without_window_or_draft_it_says_so() -> None:
 
     def said(method: str, costs: Costs, **settings: Any) -> tuple[set[str], str]:
         """Of each step, and of the run."""
-        steps = run(models, method, text, 12, automatic=True, costs=costs, **settings)
+        steps = run(models, method, text, LONG_ENOUGH, automatic=True, costs=costs, **settings)
         reasons = {step.choice.why.partition("; ")[2] for step in steps if step.choice}
         return reasons, metrics.skipped(make_trace(steps))
 
     nothing = f"{NO_WINDOW}, and so there was nothing to propose"
     assert said("lookahead", DEAR) == ({NO_WINDOW}, nothing)
     assert said("lookahead", DEAR, extended=True) == ({NO_WINDOW}, NO_WINDOW)
-    assert said("union", DEAR) == ({NO_WINDOW}, NO_WINDOW)
+    assert said("union", DEAR, window_size="auto") == ({NO_WINDOW}, NO_WINDOW)
     for method, costs, settings in (
         ("lookahead", FREE, {}),
-        ("union", DEAR, {"window_size": 0}),
+        ("union", DEAR, {}),
         ("speculative", FREE, {}),
     ):
         assert said(method, costs, **settings) == ({""}, "")

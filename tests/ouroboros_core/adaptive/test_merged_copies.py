@@ -12,7 +12,7 @@ from typing import Any
 from ouroboros_core import methods
 from ouroboros_core.adaptive.controller import controlled
 from ouroboros_core.adaptive.cost_model import Costs, PassCosts
-from ouroboros_core.decoding.engine import decode
+from ouroboros_core.decoding.loop import decode
 from ouroboros_core.decoding.trace import Step
 from ouroboros_core.methods.base import Resources
 from ouroboros_core.sampling import Sampler, Sampling

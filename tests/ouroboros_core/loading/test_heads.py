@@ -20,7 +20,7 @@ from torch.nn import functional as F
 from transformers import PreTrainedModel
 
 from ouroboros_core import methods
-from ouroboros_core.decoding.engine import decode
+from ouroboros_core.decoding.loop import decode
 from ouroboros_core.errors import (
     InvalidInput,
     OuroborosError,

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ouroboros_core import methods
-from ouroboros_core.decoding.engine import decode
+from ouroboros_core.decoding.loop import decode
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.hyperparameters import read_settings
 from ouroboros_core.lookup.corpus import Corpus

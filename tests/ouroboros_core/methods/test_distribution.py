@@ -19,7 +19,7 @@ import pytest
 import torch
 
 from ouroboros_core import methods
-from ouroboros_core.decoding.engine import decode
+from ouroboros_core.decoding.loop import decode
 from ouroboros_core.lookup.corpus import Corpus
 from ouroboros_core.lookup.memories import Memories
 from ouroboros_core.lookup.memory import Memory

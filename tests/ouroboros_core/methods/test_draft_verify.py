@@ -10,8 +10,8 @@ import pytest
 
 from ouroboros_core import methods
 from ouroboros_core.adaptive.cost_model import TYPICAL
-from ouroboros_core.decoding.engine import decode
 from ouroboros_core.decoding.generation import Generation, Task, lacking
+from ouroboros_core.decoding.loop import decode
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.methods.base import Context, Resources, StepBudget, TokenizedPrompt
 from ouroboros_core.methods.needs import Need

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from ouroboros_core import methods
-from ouroboros_core.decoding.engine import decode
+from ouroboros_core.decoding.loop import decode
 from ouroboros_core.decoding.trace_io import read_trace
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.methods.base import Context, Resources, TokenizedPrompt

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from ouroboros_core import hyperparameters, methods
 from ouroboros_core.adaptive.controller import controlled
 from ouroboros_core.adaptive.cost_model import TYPICAL
-from ouroboros_core.decoding.engine import decode
+from ouroboros_core.decoding.loop import decode
 from ouroboros_core.decoding.trace import Step
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.loading.trained import KINDS

@@ -10,7 +10,7 @@ import pytest
 from ouroboros_core import methods
 from ouroboros_core.adaptive.controller import controlled
 from ouroboros_core.adaptive.cost_model import TYPICAL
-from ouroboros_core.decoding.engine import decode
+from ouroboros_core.decoding.loop import decode
 from ouroboros_core.decoding.trace import Step
 from ouroboros_core.lookup.phrase_pool import PhrasePool
 from ouroboros_core.methods.base import (

@@ -14,6 +14,7 @@ from ouroboros_core.decoding.trace import Step
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.hyperparameters import AUTO
 from ouroboros_core.lookup.ngrams import Occurrences
+from ouroboros_core.methods.lookahead import LONG_ENOUGH
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Learned
@@ -93,7 +94,7 @@ def by_default(method: str, **settings: Any) -> list[Step]:
         text = [*text, *tiny.plain(models[0].model, text, 40), *text]
         if method == "eagle2":  # positions like those at which its head was trained
             text = text[:30]
-        runs += tiny.run(models, method, text, 24, automatic=True, costs=FREE, **settings)
+        runs += tiny.run(models, method, text, LONG_ENOUGH, automatic=True, costs=FREE, **settings)
     return runs
 
 

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from ouroboros_core import methods
-from ouroboros_core.decoding.engine import decode
+from ouroboros_core.decoding.loop import decode
 from ouroboros_core.decoding.trace import Step
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.lookup.corpus import Corpus

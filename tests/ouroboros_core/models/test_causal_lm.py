@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from transformers import PreTrainedModel
 
 from ouroboros_core import methods
-from ouroboros_core.decoding.engine import decode
+from ouroboros_core.decoding.loop import decode
 from ouroboros_core.errors import InvalidInput, UnsupportedModel, VocabularyMismatch
 from ouroboros_core.loading.check import check_tree_support
 from ouroboros_core.loading.drafts import check_vocabulary

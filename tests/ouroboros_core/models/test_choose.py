@@ -12,7 +12,7 @@ import torch
 from ouroboros_core.models.evaluation import BLOCK, TorchEvaluation
 from ouroboros_core.models.kv_cache import TreeCache
 from ouroboros_core.models.native import build
-from ouroboros_core.models.native.choose import Chooser, chooser
+from ouroboros_core.models.native.choose import LogitRows, logit_rows
 from ouroboros_core.tree import TreeBuilder
 
 DTYPES = [torch.bfloat16, torch.float32]
@@ -26,8 +26,8 @@ def rows(columns: int, dtype: torch.dtype) -> torch.Tensor:
     return (torch.randn(5, columns + 3) * 4).round().div(4).to(dtype)[:, :columns]
 
 
-def chosen_from(logits: torch.Tensor) -> Chooser:
-    found = chooser(logits)
+def chosen_from(logits: torch.Tensor) -> LogitRows:
+    found = logit_rows(logits)
     assert found is not None
     return found
 
@@ -125,7 +125,7 @@ def test_by_way_of_blocks_they_are_the_same_with_and_without_the_compiled_code(
     tree = TreeBuilder(0).build()
     evaluation = TorchEvaluation(logits[:1], [0], tree, None, logits.shape[1])
     here = [evaluation.likeliest(k) for k in (1, 4, 8, 32)]
-    monkeypatch.setattr("ouroboros_core.models.evaluation.chooser", lambda _: None)
+    monkeypatch.setattr("ouroboros_core.models.evaluation.logit_rows", lambda _: None)
     assert [evaluation.likeliest(k) for k in (1, 4, 8, 32)] == here
 
 
@@ -150,7 +150,7 @@ def test_probabilities_asked_for_at_once_are_those_of_a_softmax(
 ) -> None:
     """Several tokens of a node, nodes out of order, and tokens that cannot be written."""
     if not compiled:
-        monkeypatch.setattr("ouroboros_core.models.evaluation.chooser", lambda _: None)
+        monkeypatch.setattr("ouroboros_core.models.evaluation.logit_rows", lambda _: None)
     logits, step = rows(300, torch.float32), 2 if trimmed else 1
     outputs = torch.arange(300) * 2 if trimmed else None
     evaluation = TorchEvaluation(logits, range(5), TreeBuilder(0).build(), outputs, 300 * step)
@@ -164,7 +164,7 @@ def test_probabilities_asked_for_at_once_are_those_of_a_softmax(
 
 
 def test_torch_chooses_in_double_precision() -> None:
-    assert chooser(torch.zeros(1, 4, dtype=torch.float64)) is None
+    assert logit_rows(torch.zeros(1, 4, dtype=torch.float64)) is None
 
 
 def test_rows_of_a_path_move_as_torch_moves_them(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -136,6 +136,21 @@ def test_a_fork_behind_any_length_has_the_logits_of_its_branches(
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_keys_that_many_heads_share_are_seen_alike(dtype: torch.dtype) -> None:
+    """More heads than are computed at a time, behind blocks in order and gathered ones."""
+    model = made("qwen3", dtype, num_attention_heads=18, num_key_value_heads=1, head_dim=32)
+    together, alone = wrapper(model), wrapper(model)
+    rng = random.Random(1)
+    context = [rng.randrange(tiny.VOCABULARY) for _ in range(21)]
+    tree = bush(rng, context[-1], 20)
+    found = together.evaluate(context, tree)
+    one_by_one(alone, context)
+    for node in range(len(tree)):
+        branch = context + [tree.tokens[n] for n in tree.path_to(node)]
+        assert np.array_equal(found.logits(node), one_by_one(alone, branch, len(context)))
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_a_tree_that_grows_has_the_logits_of_one_pass(dtype: torch.dtype) -> None:
     model = wrapper(made("llama", dtype))
     rng = random.Random(1)
@@ -333,30 +348,37 @@ def test_a_library_without_wide_instructions_is_not_used(
     assert "without this processor's wide instructions" in caplog.text
 
 
-WITHOUT_TILES = "-mno-amx-bf16"
+WITHOUT_AMX = "-U__AMX_BF16__"
 
 
-def has_tiles() -> bool:
-    return "amx_bf16" in machine._cpu_facts()[1]
+def has_amx() -> bool:
+    library = build.library()
+    return library is not None and bool(library.ouroboros_amx())
 
 
-@pytest.mark.skipif(not has_tiles(), reason="this processor has no tiles")
-def test_tiles_compute_the_products_of_vectors_up_to_rounding(
+@pytest.mark.skipif(not has_amx(), reason="there is no AMX")
+def test_amx_computes_the_products_of_vectors_in_another_order(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """They add in another order, so that equal bits would say that no tiles were used."""
-    monkeypatch.setattr(build, "FLAGS", (*build.FLAGS, WITHOUT_TILES))
+    """AMX adds even and odd inputs apart, so that the first row's large products meet before the
+    1; by vectors it has gone by then."""
+    monkeypatch.setattr(build, "FLAGS", (*build.FLAGS, WITHOUT_AMX))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     vectors = build.library.__wrapped__()
-    assert vectors is not None
+    assert vectors is not None and not vectors.ouroboros_amx()
     torch.manual_seed(0)
-    weight, x = torch.randn(70, 96).bfloat16(), torch.randn(49, 96).bfloat16()
+    weight, x = torch.randn(70, 96).bfloat16(), torch.randn(65, 96).bfloat16()
+    x[0] = weight[0] = 0
+    x[0, :3], weight[0, :3] = torch.tensor([[2.0**15, 1, 2.0**15], [2.0**15, 1, -(2.0**15)]])
     product = native.NativeProduct(weight)
-    tiled, exact = product(x), x.double() @ weight.double().T
+    by_amx, exact = product(x), x.double() @ weight.double().T
+    for rows in (1, 15, 16, 17, 31, 32, 33):
+        assert torch.equal(product(x[:rows]), by_amx[:rows])
     monkeypatch.setattr(product, "_library", vectors)
-    for found in (tiled, product(x)):
-        torch.testing.assert_close(found.double(), exact, atol=1e-4, rtol=2**-8)
-    assert not torch.equal(tiled, product(x))
+    by_vectors = product(x)
+    assert (by_amx[0, 0], by_vectors[0, 0]) == (1, 0)
+    for found in (by_amx, by_vectors):
+        torch.testing.assert_close(found[1:].double(), exact[1:], atol=1e-4, rtol=2**-8)
 
 
 SANITIZED = """
@@ -397,15 +419,15 @@ print("clean")
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "flags", [(), ("-mno-avx512f",), (WITHOUT_TILES,)], ids=["", "narrower", "no tiles"]
+    "flags", [(), ("-mno-avx512f",), (WITHOUT_AMX,)], ids=["", "narrower", "without AMX"]
 )
 def test_nothing_is_read_or_written_beyond_its_end(tmp_path: Path, flags: tuple[str]) -> None:
     """Under the address and the undefined behaviour sanitizer of the compiler; also where the
-    processor's widest instructions, or its tiles, are left out."""
+    processor's widest instructions, or AMX, are left out."""
     if flags == ("-mno-avx512f",) and "avx512f" not in machine._cpu_facts()[1]:
         pytest.skip("this processor has no wider ones")
-    if flags == (WITHOUT_TILES,) and not has_tiles():
-        pytest.skip("this processor has none")
+    if flags == (WITHOUT_AMX,) and not has_amx():
+        pytest.skip("there is no AMX")
     (compiler, *_) = build.compilers()
     asked = [*compiler, "-print-file-name=libasan.so"]
     preload = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()

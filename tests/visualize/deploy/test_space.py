@@ -253,7 +253,7 @@ def test_every_file_fits_and_none_is_a_by_product(folder: Path) -> None:
         "ouroboros_core/models/native/decoder.cpp",
         "ouroboros_core/models/native/choose.h",
         "ouroboros_core/models/native/rows.h",
-        "ouroboros_core/models/native/tiles.h",
+        "ouroboros_core/models/native/amx.h",
         "ouroboros_core/models/native/vectors.h",
     } <= found
     assert (folder / "packages.txt").read_text() == "g++\n", "what compiles the native pass"

@@ -49,10 +49,10 @@ from visualize.server.updates import (
     Written,
 )
 from visualize.tabs import race, sweep
-from visualize.tabs.generate import CHARTS, _after_comparing
 from visualize.tabs.inputs import learns
 from visualize.tabs.keeping import Keeping
 from visualize.tabs.traces import TracesPanel
+from visualize.tabs.watch import CHARTS, _after_comparing
 
 
 def make_task(prompt: str = "the cat sat", method: str = "speculative", **more: Any) -> Task:

@@ -75,7 +75,7 @@ ENDED = "() => { document.dispatchEvent(new CustomEvent('ouro:ended')); }"
 """What the page's own scripts are told when a run is over, whichever way."""
 
 
-class GeneratePanel:
+class WatchPanel:
     """Builds the tab inside an open gr.Blocks and wires it to the runner."""
 
     def __init__(self, runner: Runner, pair: Any) -> None:

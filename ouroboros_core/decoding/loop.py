@@ -75,7 +75,7 @@ def decode(
         context = Context(text, end - len(text), index)
         draft_passes, draft_rows = (drafter.passes, drafter.rows) if drafter else (0, 0)
         proposing, drawing = clock(), sampler.drawing.seconds
-        tree = method.propose(context)
+        tree = method.propose(context)  # a Controller's where an amount is 'auto'
         proposed, drawn = clock(), sampler.drawing.seconds
         _check_proposal(tree, context, model)
         evaluation = model.evaluate(text, tree)  # one forward pass, see CausalLM.evaluate
