@@ -215,7 +215,7 @@ class Hyperparameters(BaseModel):
         return {
             name: setting.fixed
             for name, setting in cls.settings().items()
-            if setting.fixed is not None
+            if setting.default == AUTO
         } | settings
 
     @classmethod

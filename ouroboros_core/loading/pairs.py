@@ -305,12 +305,15 @@ def _computed(target: CausalLM, passes: Passes) -> CausalLM:
 
 def _timed(pair: Pair) -> Pair:
     """The same pair with the measured costs of its passes."""
-    how = " ".join(f"{m.engine} {m.model.num_parameters()}" for m in (pair.target, pair.draft) if m)
+    models = [m for m in (pair.target, pair.draft) if m]
+    how = " ".join(f"{m.engine} {m.model.num_parameters()}" for m in models)
+    if any(m.engine == "native" for m in models):
+        how += f" {build.name()}"
     if pair.head is not None:
         how += f" {sum(weight.numel() for weight in pair.head.head.parameters())}"
-    models = pair.target, pair.draft, pair.head
+    timed = pair.target, pair.draft, pair.head
     shared = agreed if processes(pair.target.model) > 1 else None
-    costs = costs_of(pair.environment, *models, how, pair.heads, shared)
+    costs = costs_of(pair.environment, *timed, how, pair.heads, shared)
     if shared or os.environ.get(CLOCK) == "0":
         return replace(pair, costs=costs, pace=None)
     pace = Pace(costs)

@@ -30,13 +30,13 @@ NGram = tuple[int, tuple[int, ...]]
 
 NARROWEST, WIDEST = 2, 15
 """Columns where their number is 'auto' and there are any. One alone finds hardly a phrase
-(docs/tuning.md); tokens per pass grow little beyond fifteen (arXiv 2402.02057, figure 6)."""
+(docs/methods/lookahead.md); tokens per pass grow little beyond fifteen (arXiv 2402.02057, figure 6)."""
 
 
-def columns_within(rows: int, ngram_size: int, phrases: int = 0) -> int:
-    """The widest window whose pass has at most so many rows, the root and those of `phrases`
-    included; 0 if none that is wide enough fits."""
-    columns = min(WIDEST, (rows - 1 - phrases) // (ngram_size - 1))
+def columns_within(rows: int, ngram_size: int) -> int:
+    """The widest window whose pass has at most so many rows, the root included; 0 if none that is
+    wide enough fits."""
+    columns = min(WIDEST, (rows - 1) // (ngram_size - 1))
     return columns if columns >= NARROWEST else 0
 
 

@@ -62,8 +62,8 @@ class Decision:
     reason    'worth it': these nodes add more tokens than their time costs; 'plain is faster': none
               does; 'nothing proposed'; 'fixed': the number of nodes was not to be chosen; 'trial':
               checked to learn whether it pays
-    window    columns of the lookahead window; 0 where rows are too expensive for one, None where
-              there is nothing to decide about one
+    window    columns of the lookahead window; 0 where none pays, None where there is nothing to
+              decide about one
     asked     whether the draft was asked; None where there is nothing to decide about it
     """
 

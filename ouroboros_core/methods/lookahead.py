@@ -30,7 +30,7 @@ from ouroboros_core.sources import Source
 from ouroboros_core.tree import Learned, TokenTree, TreeBuilder
 
 LONG_ENOUGH = 64
-"""New tokens that a text may have before a window pays: its pool begins empty."""
+"""New tokens that a text may have before a window pays whose pool begins empty."""
 
 
 class Lookahead(Method):
@@ -94,8 +94,8 @@ class Lookahead(Method):
         self.pool = open_pool(resources.pool, settings.ngram_size, settings.guess_set_size, text)
         columns = settings.window_size
         if columns == AUTO:
-            long = max_new_tokens >= LONG_ENOUGH
-            rows = resources.sizing.target_rows if long else 1
+            pays = max_new_tokens >= LONG_ENOUGH or resources.pool is not None
+            rows = resources.sizing.target_rows if pays else 1
             columns = columns_within(rows, settings.ngram_size)
         self.columns = columns
         self.window = (

@@ -1,8 +1,8 @@
 """Union: one tree a step from all sources at once, as large as is worth checking. Our own.
 
-Copies from the text, a corpus and the text that is expected, recycled candidates, phrases of a
-lookahead window, and an EAGLE-2 tree or a draft with its candidate suffixes hang off one root;
-equal prefixes are merged. The tree is cut where further nodes cost more time than they can be
+Copies from the text, a corpus and the text that is expected, recycled candidates, an EAGLE-2 tree or
+a draft with its candidate suffixes and, if asked for, phrases of a lookahead window hang off one
+root; equal prefixes are merged. The tree is cut where further nodes cost more time than they can be
 expected to save, and the draft is asked only as long as its passes are worth their time
 (`adaptive`). What methods named after a paper do beyond it only on request is on here:
 Ouroboros' draft is `extended`. Prompt and text are copied from anyway, so that recycled candidates
@@ -40,8 +40,8 @@ class Union(Combination):
     name = "Union of all sources"
     paper = ""
     summary = (
-        "Copies, recycled candidates, phrases and a draft, where there is one, in one tree, sized "
-        "to what checking costs on this machine."
+        "Copies, recycled candidates and a draft, where there is one, in one tree, sized to what "
+        "checking costs on this machine."
     )
     order = 29
     uses = frozenset({Need.CORPUS, Need.PREDICTED_OUTPUT, Need.MEMORY})

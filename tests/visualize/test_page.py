@@ -209,7 +209,7 @@ def test_hostile_prompt_and_output_are_text(page: Any) -> None:
 
 def test_settings_follow_the_method_and_bad_values_are_refused(page: Any) -> None:
     page.locator("#auto-union input").uncheck()
-    page.get_by_label("number input for window size").locator("visible=true").wait_for()
+    page.get_by_label("number input for tree size").locator("visible=true").wait_for()
     choose(page, "Speculative decoding")
     group = page.locator("#method-settings")
     page.locator("#auto-speculative input").uncheck()

@@ -57,7 +57,7 @@ def _declared(setting: Setting) -> dict[str, Any]:
         "label": setting.name.replace("_", " "),
         "help": setting.help,
         "value": first_value(setting),
-        "auto": setting.fixed is not None,
+        "auto": setting.default == AUTO,
     }
     if setting.choices:
         return found | {"choices": list(setting.choices)}
@@ -70,7 +70,7 @@ def _declared(setting: Setting) -> dict[str, Any]:
 def first_value(setting: Setting) -> Any:
     """What stands there before a visitor changes it: where the method sets it by itself, what it is
     once nothing is automatic."""
-    return setting.default if setting.fixed is None else setting.fixed
+    return setting.fixed if setting.default == AUTO else setting.default
 
 
 @dataclass(frozen=True)

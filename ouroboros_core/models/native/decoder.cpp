@@ -1,7 +1,8 @@
 // One forward pass of a decoder of the Llama family over rows of a token tree.
 //
-// A row's numbers never depend on the rows beside it: every output has a fixed order of additions, and the keys that a row sees are visited in the order of the text, wherever
-// in the cache they lie. So a tree's rows equal, bit for bit, those of passes over one token each.
+// A row's numbers never depend on the rows beside it: every output has a fixed order of additions,
+// and the keys that a row sees are visited in the order of the text, wherever in the cache they
+// lie. So a tree's rows equal, bit for bit, those of passes over one token each.
 //
 // Weights are bfloat16, laid out in panels of 32 outputs: [panel][pair of inputs][output][2], or
 // come to the same numbers from a file's own blocks of 4 or 8 bits (blocks.h). The numbers in
@@ -436,7 +437,7 @@ static void part_mix(const float* weights, int64_t stride, const float* values, 
   }
 }
 
-// Products of `N` queries [N][head] with 16 keys: out [N][16], the next query's `stride` further on.
+// Products of `N` queries [N][head] with 16 keys: out [N][16], the next query's `stride` further.
 template <class T, int N>
 static void score(const T* q, const T* keys, int64_t head, float* out, int64_t stride) {
   if constexpr (IN_PARTS<T>) return part_score<N>(q, keys, head, out, stride);
@@ -518,7 +519,8 @@ class Attention {
   // mixed [rows][heads * head] out.
   void run(int64_t first, int64_t rows, int64_t shared, const T* qkv, int64_t layer, T* mixed,
            float* f, T* t) const {
-    int64_t head = decoder.head, queries = rows * group, line = (decoder.heads + 2 * decoder.shared) * head;
+    int64_t head = decoder.head, queries = rows * group,
+            line = (decoder.heads + 2 * decoder.shared) * head;
     const T* keys = (const T*)pass.keys[layer] + shared * pass.capacity * head;
     const T* values = (const T*)pass.values[layer] + shared * pass.capacity * head;
     float *scores = f, *sums = f + queries * stride;

@@ -49,7 +49,7 @@ from ouroboros_core.sampling import Sampler, Sampling
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import AnnotatedTree, Learned, Notes, Provenance, TokenTree, TreeBuilder
 from tests import tiny
-from tests.tiny import emitted, plain, prompt, run, writer
+from tests.tiny import emitted, new_memory, plain, prompt, run, writer
 from tests.traces import make_trace
 
 SETTABLE = [m.id for m in methods.available().values() if m.Hyperparameters.fixed()]
@@ -511,8 +511,18 @@ def test_a_window_is_had_where_its_rows_are_cheap_and_not_where_they_are_dear() 
         free = run(models, method, text, LONG_ENOUGH, costs=FREE, **auto)
         assert {len(step.tree) < step.width for step in free} == {True}
         assert emitted(fixed) == emitted(chosen) == emitted(free)
-    short = run(models, "lookahead", text, LONG_ENOUGH - 1, automatic=True, costs=FREE)
-    assert {step.width for step in short} == {1}
+
+
+def test_a_window_whose_pool_begins_empty_is_had_in_long_texts_only() -> None:
+    models, text = tiny.pair("llama", "sdpa"), prompt(seed=6)
+
+    def columns(count: int, **more: Any) -> set[int | None]:
+        steps = run(models, "lookahead", text, count, automatic=True, costs=FREE, **more)
+        return {step.choice.window for step in steps if step.choice}
+
+    assert columns(LONG_ENOUGH) == {WIDEST}
+    assert columns(LONG_ENOUGH - 1) == {0}
+    assert columns(LONG_ENOUGH - 1, memory=new_memory("lookahead", automatic=True)) == {WIDEST}
 
 
 def test_where_auto_does_without_window_or_draft_it_says_so() -> None:
@@ -528,12 +538,8 @@ def test_where_auto_does_without_window_or_draft_it_says_so() -> None:
     assert said("lookahead", DEAR) == ({NO_WINDOW}, nothing)
     assert said("lookahead", DEAR, extended=True) == ({NO_WINDOW}, NO_WINDOW)
     assert said("union", DEAR, window_size="auto") == ({NO_WINDOW}, NO_WINDOW)
-    for method, costs, settings in (
-        ("lookahead", FREE, {}),
-        ("union", DEAR, {}),
-        ("speculative", FREE, {}),
-    ):
-        assert said(method, costs, **settings) == ({""}, "")
+    for method, costs in (("lookahead", FREE), ("union", DEAR), ("speculative", FREE)):
+        assert said(method, costs) == ({""}, "")
     nothing = f"{NO_DRAFT}, and so there was nothing to propose"
     for method in ("ouroboros", "speculative"):
         # In the last step no draft is of use, whatever it costs.

@@ -376,7 +376,7 @@ def test_amx_computes_the_products_of_vectors_in_another_order(
         assert torch.equal(product(x[:rows]), by_amx[:rows])
     monkeypatch.setattr(product, "_library", vectors)
     by_vectors = product(x)
-    assert (by_amx[0, 0], by_vectors[0, 0]) == (1, 0)
+    assert (by_amx[0, 0].item(), by_vectors[0, 0].item()) == (1, 0)
     for found in (by_amx, by_vectors):
         torch.testing.assert_close(found[1:].double(), exact[1:], atol=1e-4, rtol=2**-8)
 
@@ -410,6 +410,7 @@ for dtype in t.DTYPES:
             together = model.evaluate(context, tree).logits(len(tree) - 1)
             model.forget()
             assert (t.one_by_one(model, branch) == together).all()
+    t.test_keys_that_many_heads_share_are_seen_alike(dtype)
     for kind in b.KINDS:
         b.test_a_product_with_blocks_is_that_with_their_bfloat16_numbers_to_the_bit(kind, dtype)
     b.test_a_pass_over_blocks_has_the_bits_of_one_over_bfloat16(dtype)

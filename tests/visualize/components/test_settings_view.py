@@ -25,6 +25,14 @@ def test_untouched_settings_are_the_methods_own_defaults(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", METHODS)
+def test_a_link_to_the_defaults_keeps_them(name: str) -> None:
+    kind = methods.get(name)
+    defaults = kind.Hyperparameters()
+    opened = method_choice(of_link(kind, defaults.model_dump()), kind)
+    assert kind.Hyperparameters.parse(opened.settings) == defaults
+
+
+@pytest.mark.parametrize("name", METHODS)
 def test_nothing_is_automatic_once_auto_is_off(name: str) -> None:
     kind = methods.get(name)
     chosen = method_choice({"of": {name: {"auto": False}}}, kind)
