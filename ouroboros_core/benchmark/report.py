@@ -188,7 +188,7 @@ def rows(measurements: Sequence[Measurement]) -> list[Row]:
 
 def _in_order(measurements: Sequence[Measurement]) -> list[Measurement]:
     """The baseline first, the peers last, the others in the order of the first unit, which was not
-    rotated."""
+    mixed."""
     return sorted(
         measurements, key=lambda run: (run.method != BASELINE, run.method.startswith(PEERS))
     )

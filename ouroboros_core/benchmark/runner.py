@@ -1,8 +1,9 @@
-"""The benchmark's loop: prompt by prompt, every entrant in turn, the order rotated; what is done is
+"""The benchmark's loop: prompt by prompt, every entrant in turn, the order mixed; what is done is
 kept.
 
-Entrants are interleaved so that a machine that gets slower slows all of them, and rotated so that
-none always comes first. A unit of work is one question in one repeat, with all its turns and all
+Entrants are interleaved so that a machine that gets slower slows all of them, and mixed so that
+none always comes first or behind the same other one: what ran before leaves the processor's caches
+as it needed them. A unit of work is one question in one repeat, with all its turns and all
 entrants; it is stored as soon as it is finished, so that an interrupted benchmark goes on where it
 stopped. Where all amounts are fixed, it then has the counts of an uninterrupted one.
 """
@@ -10,6 +11,7 @@ stopped. Where all amounts are fixed, it then has the counts of an uninterrupted
 from __future__ import annotations
 
 import contextlib
+import random
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -57,6 +59,12 @@ def stretch(outcome: Outcome, plain: Sequence[int], limit: int) -> Stretch:
         first_seconds=part.first.seconds.prefill + part.first.seconds.decode,
         cut=0 if start is None else len(text) - start,
     )
+
+
+def _mixed(entrants: Sequence[Entrant], number: int) -> list[Entrant]:
+    """The entrants in the order of the unit with that number, always the same; that of the first is
+    their own, in which tables have them."""
+    return random.Random(number).sample(entrants, len(entrants)) if number else [*entrants]
 
 
 class Runner:
@@ -139,8 +147,7 @@ class Runner:
     def _unit(
         self, number: int, repeat: int, question: Question, progress: Callable[[str], None]
     ) -> list[Measurement]:
-        start = number % len(self.entrants)
-        order = [*self.entrants[start:], *self.entrants[:start]]
+        order = _mixed(self.entrants, number)
         history: list[str] = []
         measured: list[Measurement] = []
         for turn, prompt in enumerate(

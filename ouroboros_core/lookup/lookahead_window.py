@@ -30,7 +30,8 @@ NGram = tuple[int, tuple[int, ...]]
 
 NARROWEST, WIDEST = 2, 15
 """Columns where their number is 'auto' and there are any. One alone finds hardly a phrase
-(docs/methods/lookahead.md); tokens per pass grow little beyond fifteen (arXiv 2402.02057, figure 6)."""
+(docs/methods/lookahead.md); tokens per pass grow little beyond fifteen (arXiv 2402.02057, figure
+6)."""
 
 
 def columns_within(rows: int, ngram_size: int) -> int:

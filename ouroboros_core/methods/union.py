@@ -1,7 +1,7 @@
 """Union: one tree a step from all sources at once, as large as is worth checking. Our own.
 
-Copies from the text, a corpus and the text that is expected, recycled candidates, an EAGLE-2 tree or
-a draft with its candidate suffixes and, if asked for, phrases of a lookahead window hang off one
+Copies from the text, a corpus and the text that is expected, recycled candidates, an EAGLE-2 tree
+or a draft with its candidate suffixes and, if asked for, phrases of a lookahead window hang off one
 root; equal prefixes are merged. The tree is cut where further nodes cost more time than they can be
 expected to save, and the draft is asked only as long as its passes are worth their time
 (`adaptive`). What methods named after a paper do beyond it only on request is on here:
