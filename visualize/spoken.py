@@ -38,14 +38,16 @@ def method(name: str) -> str:
 
 def run(name: str, settings: Mapping[str, Any]) -> str:
     """A method with the settings that are not its defaults: `Speculative decoding, draft length 4`.
-    Switches are left out, but for what the name must say."""
+    Left out are what is 'auto', and switches, but for what the name must say."""
     kind = methods.available().get(name)
     published = kind is not None and kind.published and dict(kind.published) == dict(settings)
     parts = [method(name), PUBLISHED] if published else [method(name)]
     if settings.get(methods.EXTENDED) is True:
         parts.append(methods.EXTENDED)
     defaults = kind.Hyperparameters().model_dump() if kind else {}
-    changed = {key: value for key, value in settings.items() if value != defaults.get(key)}
+    changed = {
+        key: value for key, value in settings.items() if value not in (AUTO, defaults.get(key))
+    }
     return ", ".join([*parts, *_listed(changed)])
 
 

@@ -350,6 +350,7 @@ def test_the_line_of_a_run_has_words_and_no_names_of_code() -> None:
     assert views.describe("union", union | {"tree_size": 12}, "T") == (
         "Union of all sources, tree size 12, on T"
     )
+    assert spoken.run("union", union | {"window_size": "auto"}) == "Union of all sources"
     assert views.describe("speculative", {"gamma": 3}, "T") == (
         "Speculative decoding, draft length 3, on T"
     )
