@@ -41,7 +41,7 @@ CARDS = (
     {
         "id": "union",
         "name": "All sources",
-        "line": "Drafts, copies and phrases in one tree.",
+        "line": "Drafts, copies and candidates in one tree.",
     },
 )
 """The methods that stand beside the list of all: the baseline, the idea, and the fastest."""
