@@ -59,6 +59,10 @@ class CausalLM:
         outputs     score only these token ids: a draft with a trimmed output vocabulary
         engine      what computes its passes; one of `engines(model)`
         """
+        if model.device.type == "cuda":
+            # cuDNN's attention plans anew for every number of keys, which took an H200 59 ms
+            # each; PyTorch's other kernels plan nothing (docs/gpu.md). Captured passes keep it.
+            torch.backends.cuda.enable_cudnn_sdp(False)
         self.model = model.eval()
         self.name = name
         config = model.config.get_text_config(decoder=True)

@@ -77,6 +77,8 @@ class TorchEvaluation:
         self._row = {node: row for row, node in enumerate(nodes)}
         self._size = len(tree)
         self._argmax: list[int] | None = None
+        self._shares: dict[tuple[int, int], float] = {}
+        """Of nodes and their likeliest tokens, where these came with the tokens."""
 
     @property
     def all_logits(self) -> torch.Tensor:
@@ -99,12 +101,27 @@ class TorchEvaluation:
 
     def argmax(self) -> list[int]:
         if self._argmax is None:
-            native = self._native
-            best = _ids(native.argmax() if native else self._logits.argmax(-1), self._outputs)
+            best = self._best()
             self._argmax = [-1] * self._size
             for node, row in self._row.items():
                 self._argmax[node] = best[row]
         return self._argmax
+
+    def _best(self) -> list[int]:
+        """The likeliest token of every row. On a device that is waited for, how likely it is comes
+        in the same list, so that a draft's pass is waited for once."""
+        native = self._native
+        columns = native.argmax() if native else self._logits.argmax(-1)
+        if self._logits.device.type == "cpu":
+            found: list[int] = _ids(columns, self._outputs)
+            return found
+        assert isinstance(columns, torch.Tensor)
+        logits = self._logits.float()
+        scores = logits.gather(1, columns[:, None])[:, 0] - logits.logsumexp(-1)
+        best: list[int]
+        best, shares = self._together(columns, scores.exp())
+        self._shares = {(node, best[row]): shares[row] for node, row in self._row.items()}
+        return best
 
     def likeliest(self, k: int) -> dict[int, list[int]]:
         best = candidates_of(self._logits, k, self._outputs)
@@ -116,16 +133,21 @@ class TorchEvaluation:
 
     def scored(self, nodes: Sequence[int], k: int) -> list[list[tuple[int, float]]]:
         rows, k = [self._row[node] for node in nodes], min(k, self._logits.shape[-1])
-        columns: torch.Tensor | npt.NDArray[np.int32]
-        scores: torch.Tensor | npt.NDArray[np.float32]
         if self._native is not None:
             columns, scores = self._native.scored(rows, k)
+            ids, of = _ids(columns, self._outputs), scores.tolist()
         else:
             logits = self._logits[rows].float()
-            values, columns = logits.topk(k)
-            scores = values - logits.logsumexp(-1, keepdim=True)
-        pairs = zip(_ids(columns, self._outputs), scores.tolist(), strict=True)
-        return [[*zip(ids, of, strict=True)] for ids, of in pairs]
+            values, found = logits.topk(k)
+            ids, of = self._together(found, values - logits.logsumexp(-1, keepdim=True))
+        return [[*zip(*one, strict=True)] for one in zip(ids, of, strict=True)]
+
+    def _together(self, columns: torch.Tensor, numbers: torch.Tensor) -> tuple[Any, Any]:
+        """The token ids of some columns, and numbers of the same shape in single precision, in
+        lists; they come as the same kind of bits, so that the device is waited for once."""
+        ids = columns if self._outputs is None else self._outputs[columns]
+        found, bits = torch.stack([ids.int(), numbers.contiguous().view(torch.int32)]).tolist()
+        return found, np.array(bits, dtype=np.int32).view(np.float32).tolist()
 
     def confidence(self, node: int, token: int) -> float:
         return self.confidences([(node, token)])[0]
@@ -135,6 +157,8 @@ class TorchEvaluation:
             return []
         if self._native is not None:
             return [self._natively(self._native, self._row[node], token) for node, token in asked]
+        if all(pair in self._shares for pair in asked):
+            return [self._shares[pair] for pair in asked]
         rows = sorted({self._row[node] for node, _ in asked})
         logits = self._logits[rows].float()
         places = [rows.index(self._row[node]) for node, _ in asked]

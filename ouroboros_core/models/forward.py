@@ -151,32 +151,30 @@ class ForwardPass:
         whole = NOTHING, self.model, self.cache.get_seq_length()
         skipped, model, past = part or whole
         self.cache.reserve(past + len(tokens))
-        places = torch.tensor([positions], device=device).clamp_(max=self.max_length - 1)
+        known = [min(position, self.max_length - 1) for position in positions]
+        ids, places = torch.tensor([[*tokens], known], device=device)  # one way to the device
         columns = torch.tensor(above, device=device) if above else None
         if self.decoder is not None:
             if embeddings is None:
-                ids = torch.tensor(tokens, device=device)
                 embeddings = self.model.get_input_embeddings()(ids)
             longest = min(self.cache.capacity, self.max_length)
             depths = () if part else self.depths or ()
             # On a CPU mostly NativeDecoder of native/decoder.py; passes.py chooses.
             hidden, states = self.decoder.run(
-                embeddings, places[0], longest, sees, self.cache, depths, without=skipped
+                embeddings, places, longest, sees, self.cache, depths, without=skipped
             )
             if part is None:
                 self._seen = {**dict(zip(depths, states, strict=True)), self.layers: hidden}
                 self._note_features(past)
             return self._projected(hidden, wanted)
         given: dict[str, torch.Tensor] = (
-            {"input_ids": torch.tensor([tokens], device=device)}
-            if embeddings is None
-            else {"inputs_embeds": embeddings[None]}
+            {"input_ids": ids[None]} if embeddings is None else {"inputs_embeds": embeddings[None]}
         )
         with contextlib.nullcontext() if part else self._watching():
             output = model(
                 **given,
-                attention_mask=self.masks.of(past - len(above), places[0], sees, columns),
-                position_ids=places,
+                attention_mask=self.masks.of(past - len(above), places, sees, columns),
+                position_ids=places[None],
                 past_key_values=self.cache,
                 use_cache=True,
                 # A row at least: not every model's code can do with none.

@@ -215,6 +215,12 @@ class FusedDecoder:
     def _turn(self, positions: torch.Tensor, longest: int) -> tuple[torch.Tensor, torch.Tensor]:
         """Cosines and signed sines [rows, heads + 2 shared heads, width] of positions below
         `longest`; 1 and 0 for values."""
+        turns = self._angles(positions, longest)[:, :, None].repeat(1, 1, self._heads, 1)
+        turns[0, :, -self.shared :], turns[1, :, -self.shared :] = 1, 0
+        return turns[0], turns[1]
+
+    def _angles(self, positions: torch.Tensor, longest: int) -> torch.Tensor:
+        """Cosines and signed sines [2, rows, width] of positions below `longest`."""
         if longest > self._tables.shape[1]:
             every = torch.arange(
                 max(longest, 2 * self._tables.shape[1], 512), device=self._like.device
@@ -223,9 +229,8 @@ class FusedDecoder:
             sign = torch.ones_like(sin[0])
             sign[:, : sin.shape[-1] // 2] = -1
             self._tables = torch.stack([cos[0], sin[0] * sign])
-        turns = self._tables[:, positions, None].repeat(1, 1, self._heads, 1)
-        turns[0, :, -self.shared :], turns[1, :, -self.shared :] = 1, 0
-        return turns[0], turns[1]
+        found: torch.Tensor = self._tables[:, positions]
+        return found
 
     def run(
         self,

@@ -8,7 +8,8 @@ as a CUDA graph when it is first needed, and replayed afterwards; elsewhere `com
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,30 +44,33 @@ class Inputs:
     """What one bucket computes from; written anew for each pass, in place.
 
     x         embeddings [size, width]
-    cos, sin  [size, heads + 2 shared heads, width of a head]
+    turns     cosines and sines [2, size, heads + 2 shared heads, width of a head]
     mask      [size, capacity], additive
     places    [size], the rows of the cache that are written
+    values    how many of the heads, the last ones, hold values, which are turned by nothing
     """
 
     x: torch.Tensor
-    cos: torch.Tensor
-    sin: torch.Tensor
+    turns: torch.Tensor
     mask: torch.Tensor
     places: torch.Tensor
+    values: int
 
     def fill(
         self,
         x: torch.Tensor,
-        turns: tuple[torch.Tensor, torch.Tensor],
+        angles: torch.Tensor,
         sees: npt.NDArray[np.bool_],
         past: int,
     ) -> None:
-        """Arguments are those of `FusedDecoder.run`, behind `past` cached rows. The rows of padding
-        are zeros, see nothing, and are written behind the others, where nobody looks."""
+        """Arguments are those of `FusedDecoder.run`, behind `past` cached rows; angles [2, rows,
+        width of a head]. The rows of padding are zeros, see nothing, and are written behind the
+        others, where nobody looks."""
         rows = len(x)
-        for mine, given in zip((self.x, self.cos, self.sin), (x, *turns), strict=True):
-            mine[:rows] = given
-            mine[rows:] = 0
+        self.x[:rows] = x
+        self.x[rows:] = 0
+        heads = self.turns.shape[2] - self.values
+        self.turns[:, :rows, :heads] = angles[:, :, None]
         self.mask.fill_(torch.finfo(self.mask.dtype).min)
         all_see = past + rows - sees.shape[1]
         self.mask[:rows, :all_see] = 0
@@ -113,7 +117,7 @@ class StaticDecoder(FusedDecoder):
         held = [(keys, values) for keys, values, _ in appended]
         inputs = self._inputs_of(size, x, held)
         seen = np.tri(rows, dtype=np.bool_) if sees is None else sees
-        inputs.fill(x, self._turn(positions, longest), seen, past)
+        inputs.fill(x, self._angles(positions, longest), seen, past)
         hidden, states = self._pass_of(size, inputs, held, tuple(depths))()
         return hidden[:rows], [one[:rows] for one in states]
 
@@ -122,7 +126,7 @@ class StaticDecoder(FusedDecoder):
         x, states = inputs.x, []
         mask = inputs.mask.repeat(self.groups, 1)[None, None]
         for number, (layer, (keys, values)) in enumerate(zip(self.layers, held, strict=True), 1):
-            q, k, v = layer.heads_of(x, inputs.cos, inputs.sin)
+            q, k, v = layer.heads_of(x, inputs.turns[0], inputs.turns[1])
             keys[0].index_copy_(1, inputs.places, k)
             values[0].index_copy_(1, inputs.places, v)
             x = layer.feed(layer.mix(x, q, keys, values, mask))
@@ -138,10 +142,11 @@ class StaticDecoder(FusedDecoder):
             self._graphs.clear()
         if size not in self._inputs:
             turns = x.new_zeros(2, size, self._heads, self._tables.shape[2])
+            turns[0] = 1
             mask = x.new_zeros(size, keys.shape[2])
             places = torch.zeros(size, dtype=torch.long, device=x.device)
             own = x.new_zeros(size, x.shape[1])
-            self._inputs[size] = Inputs(own, turns[0], turns[1], mask, places)
+            self._inputs[size] = Inputs(own, turns, mask, places, self.shared)
         return self._inputs[size]
 
     def _pass_of(
@@ -164,10 +169,21 @@ def replayed(device: torch.device) -> bool:
     return device.type == "cuda"
 
 
+@contextmanager
+def attention_planned() -> Iterator[None]:
+    """Allow cuDNN's attention, which plans for each shape and is the faster one once it has: a
+    captured pass has one shape (docs/gpu.md)."""
+    torch.backends.cuda.enable_cudnn_sdp(True)
+    try:
+        yield
+    finally:
+        torch.backends.cuda.enable_cudnn_sdp(False)
+
+
 def captured(compute: Callable[[], States], device: torch.device) -> Callable[[], States]:
     """A pass as a CUDA graph: what replays it, and gives the tensors that it writes to. Meanwhile
     other threads may use the GPU."""
-    with torch.cuda.device(device):
+    with torch.cuda.device(device), attention_planned():
         stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):

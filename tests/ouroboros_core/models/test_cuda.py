@@ -98,3 +98,10 @@ def test_a_bucket_is_captured_once_and_again_where_the_cache_has_moved() -> None
     wrapper.reserve(2000)
     wrapper.evaluate([*text, 5], branches(5).first(3))
     assert not set(graphs[1].values()) & set(decoder._graphs.values())
+
+
+def test_attention_plans_nothing_anew_for_every_number_of_keys() -> None:
+    """cuDNN's does; once a model is there it is no longer asked."""
+    torch.backends.cuda.enable_cudnn_sdp(True)
+    CausalLM(moved(model("llama")), "llama")
+    assert not torch.backends.cuda.cudnn_sdp_enabled()  # type: ignore[no-untyped-call]

@@ -23,10 +23,9 @@ SET_UP = 3
 """Waits while a head is laid out, once."""
 CANDIDATES_OF_PASSES = {"ngram", "token_recycling", "sam", "union"}
 """What asks of a target's pass for its choices and then for its likeliest tokens."""
-CANDIDATES_OF_DRAFTS = {"cape", "graph", "superposed", "eagle2", "medusa"}
-"""What asks of a draft's pass for tokens and scores: two lists."""
-UNSURE = {"autoregressive", "cape", "graph", "superposed", "eagle2", "medusa"}
-"""What never asks of a draft's pass how sure the draft is of its tokens; the others ask once."""
+OTHER_TOKENS = {"cascade", "multi_candidate"}
+"""What asks how sure a draft is of tokens that it does not find the likeliest, which costs one more
+list; how sure it is of those comes with them."""
 
 
 @cache
@@ -57,8 +56,7 @@ def check(method: str, ran: Any) -> None:
         steps, drafts, waits = one["steps"], one["drafts"], dict(one["waits"])
         twice = method in CANDIDATES_OF_PASSES  # and once of the prompt
         lists = steps + (steps + 1) * twice
-        lists += drafts * (1 + (method in CANDIDATES_OF_DRAFTS))
-        lists += drafts * (method not in UNSURE)
+        lists += drafts * (1 + (method in OTHER_TOKENS))
         assert waits.pop("tolist") <= lists, one
         assert waits.pop("item", 0) <= (method == "eagle2"), one
         assert sum(waits.values()) <= SET_UP, one
