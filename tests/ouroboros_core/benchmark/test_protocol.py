@@ -49,10 +49,11 @@ def never_busy(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         (2, 0, ["01", "10", "01"]),
         (2, 1, ["10", "01", "10"]),
-        (3, 0, ["012", "120", "201"]),
+        (3, 0, ["012", "102", "201"]),
+        (4, 0, ["0123", "1032", "2301"]),
     ],
 )
-def test_every_round_runs_each_lane_once_and_begins_with_another_one(
+def test_every_round_runs_each_lane_once_begins_with_another_one_and_goes_the_other_way(
     lanes: int, first: int, orders: list[str]
 ) -> None:
     ran: list[tuple[int, int]] = []
