@@ -23,10 +23,8 @@ from ouroboros_core.benchmark.entrants import BASELINE, MethodEntrant, parse
 from ouroboros_core.benchmark.prompts import Question, own_prompts, read, spread
 from ouroboros_core.cli import options
 from ouroboros_core.decoding.trace import Trace
-from ouroboros_core.hyperparameters import AUTO
 from ouroboros_core.loading.costs import read_costs
 from ouroboros_core.loading.pairs import Pair
-from ouroboros_core.methods.drafting import readable
 from ouroboros_core.methods.needs import TRAINED, Need
 from ouroboros_core.sampling import Sampling
 
@@ -41,14 +39,12 @@ def seconds(pair: Pair, trace: Trace) -> float:
     drafter = costs.heads.get(kinds[0]) if kinds else drafter
     total = costs.target.reading * context
     if drafter is not None and any(step.draft_passes for step in trace.steps):
-        fixed = trace.hyperparameters.get("gamma", AUTO) != AUTO
-        read = context if fixed else readable(costs.sizing, context, trace.max_new_tokens)
-        total += drafter.reading * read
+        total += drafter.reading * context
     for step in trace.steps:
         total += costs.target.of(step.width, context)
         if drafter is not None and step.draft_passes:
             rows = max(1.0, step.draft_rows / step.draft_passes)
-            total += step.draft_passes * drafter.of(rows, context)
+            total += drafter.drafting(step.draft_passes, rows, context)
         context += len(step.tokens)
     return total
 

@@ -11,7 +11,7 @@ nothing.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from ouroboros_core.adaptive.acceptance import Acceptance
@@ -88,15 +88,22 @@ class PricedBudget(StepBudget):
     their seconds."""
 
     def __init__(
-        self, throughput: Throughput, acceptance: Acceptance, drafter: PassCosts | None
+        self,
+        throughput: Throughput,
+        acceptance: Acceptance,
+        drafter: PassCosts | None,
+        drafted: Callable[[], bool] = lambda: False,
     ) -> None:
+        """drafted: whether the step has made a draft pass."""
         self._throughput, self._acceptance, self._drafter = throughput, acceptance, drafter
+        self._drafted = drafted
 
     def allows_pass(self, reach: float = 1.0, rows: int = 1) -> bool:
         throughput = self._throughput
         seconds = throughput.of(2) - throughput.of(1)
         if self._drafter is not None:
             drafting = self._drafter.of(rows, throughput.context)
+            drafting += 0.0 if self._drafted() else self._drafter.behind
             seconds += throughput.rates.drafting * drafting
         return min(1.0, reach) * self._acceptance.hit > throughput.rate * seconds
 
@@ -155,11 +162,12 @@ class Controller(Method):
 
     def propose(self, context: Context) -> TokenTree:
         self.throughput.context = len(context.tokens)
-        if self._plan.drafting:
-            budget = PricedBudget(self.throughput, self.acceptance, self._drafter_costs)
-            context = replace(context, budget=budget)
         if self.drafter:
             self._passes, self._rows = self.drafter.passes, self.drafter.rows
+        if self._plan.drafting:
+            costs = self._drafter_costs
+            budget = PricedBudget(self.throughput, self.acceptance, costs, self._has_drafted)
+            context = replace(context, budget=budget)
         self._may_ask = self._plan.drafting and context.deepest > 0
         began = time.perf_counter()
         tree = self.member.propose(context)
@@ -212,7 +220,7 @@ class Controller(Method):
             reason = "trial"
         expected = round(1 + sum(whole[node] for node in kept), 2)
         rate = round(self.throughput.rate, 1)
-        asked = self.drafter.passes > self._passes if self._may_ask and self.drafter else None
+        asked = self._has_drafted() if self._may_ask and self.drafter else None
         self.decision = Decision(len(nodes), len(kept), expected, rate, reason, self.columns, asked)
 
     def learn(self, result: VerificationResult) -> None:
@@ -244,14 +252,18 @@ class Controller(Method):
             self._undrafted = self._proposing
         self._drafted = expected > 0
 
+    def _has_drafted(self) -> bool:
+        """Whether the last proposal has made a draft pass."""
+        return self.drafter is not None and self.drafter.passes > self._passes
+
     def _drafting_seconds(self) -> float:
         """What the draft passes of the last proposal were measured to cost."""
         costs = self._drafter_costs
-        if self.drafter is None or costs is None or self.drafter.passes == self._passes:
+        if self.drafter is None or costs is None or not self._has_drafted():
             return 0.0
         passes = self.drafter.passes - self._passes
         rows = (self.drafter.rows - self._rows) / passes
-        return passes * costs.of(rows, self.throughput.context)
+        return costs.drafting(passes, rows, self.throughput.context)
 
 
 def controlled(

@@ -28,12 +28,15 @@ class PassCosts:
     seconds  behind a context of SHORT_CONTEXT tokens
     far      behind one of LONG_CONTEXT tokens; empty if that was not measured
     reading  seconds for every token of a prompt; 0 if that was not measured
+    behind   seconds more of a draft pass right behind the target's, which has driven the draft's
+             weights out of the processor's caches; 0 if that was not measured
     """
 
     rows: tuple[int, ...]
     seconds: tuple[float, ...]
     far: tuple[float, ...] = ()
     reading: float = 0.0
+    behind: float = 0.0
 
     def __post_init__(self) -> None:
         """Raise ValueError for what nobody has measured."""
@@ -45,8 +48,9 @@ class PassCosts:
             )
         if not all(0 < one < math.inf for one in (*self.seconds, *self.far)):
             raise ValueError("seconds of a pass must be finite and above 0")
-        if not 0 <= self.reading < math.inf:
-            raise ValueError(f"reading must be finite and at least 0, got {self.reading}")
+        for name, value in (("reading", self.reading), ("behind", self.behind)):
+            if not 0 <= value < math.inf:
+                raise ValueError(f"{name} must be finite and at least 0, got {value}")
 
     def of(self, rows: float, context: int = SHORT_CONTEXT) -> float:
         """Seconds of a pass over `rows` rows. Interpolates linearly between measured row counts and
@@ -58,11 +62,15 @@ class PassCosts:
         added = _between(self.far[low], self.far[high], share) - short
         return short + max(0.0, added * (context - SHORT_CONTEXT) / (LONG_CONTEXT - SHORT_CONTEXT))
 
+    def drafting(self, passes: int, rows: float, context: int = SHORT_CONTEXT) -> float:
+        """Seconds of a step's draft passes, over so many rows each."""
+        return passes * self.of(rows, context) + (self.behind if passes else 0.0)
+
     def part(self, share: float) -> PassCosts:
         """The costs of passes that read this share of the weights, taken to be in proportion to it:
         a pass over few rows takes as long as reading its weights."""
         seconds, far = (tuple(share * one for one in line) for line in (self.seconds, self.far))
-        return PassCosts(self.rows, seconds, far, share * self.reading)
+        return PassCosts(self.rows, seconds, far, share * self.reading, share * self.behind)
 
     def least(self, other: PassCosts) -> PassCosts:
         """The least of each time, of two measurements at the same row counts."""
@@ -70,7 +78,8 @@ class PassCosts:
             tuple(map(min, mine, theirs))
             for mine, theirs in ((self.seconds, other.seconds), (self.far, other.far))
         )
-        return PassCosts(self.rows, seconds, far, min(self.reading, other.reading))
+        reading, behind = min(self.reading, other.reading), min(self.behind, other.behind)
+        return PassCosts(self.rows, seconds, far, reading, behind)
 
     def rows_within(self, limit: float = LITTLE) -> int:
         """The most rows, as far as was measured, whose pass takes at most `limit` times a pass over
@@ -125,11 +134,8 @@ class Costs:
     def sizing(self) -> Sizing:
         """Which amounts are cheap on this machine, for a method that chooses them when it
         starts."""
-        plain, rows = self.target.of(1), self.target.rows_within(WINDOW)
-        if self.draft is None:
-            return Sizing(rows)
-        reading = (self.draft.reading / plain, self.target.reading / plain)
-        return Sizing(rows, self.draft.rows_within(), *reading)
+        rows = self.target.rows_within(WINDOW)
+        return Sizing(rows, self.draft.rows_within() if self.draft else 1)
 
 
 def _least(one: PassCosts | None, other: PassCosts | None) -> PassCosts | None:

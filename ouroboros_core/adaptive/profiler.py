@@ -130,7 +130,8 @@ def measure(
     third.
 
     More rows never count as cheaper than fewer, but behind a head's first row, nor a longer context
-    than a shorter one. What drafts is timed behind a pass of the target, as it runs.
+    than a shorter one. A draft's passes are timed behind one another, and one of them behind a pass
+    of the target, as the first of a step runs; a head's behind the target's.
     """
     lengths = lengths_for(target, draft)
     trained = [head, *(heads or {}).values()]
@@ -139,9 +140,11 @@ def measure(
     reading = [_reading(model, lengths[1]) if model else 0.0 for model in (target, draft)]
     far, _ = _at(lengths[1], target, draft, trained, seconds / 2)
     reading += [0.0] * len(trained)
+    (_, first), near, far = near[0], near[1:], far[1:]
+    behind = [0.0, max(0.0, first[0] - near[1][1][0]) if draft else 0.0, *(0.0 for _ in trained)]
     costs = [
-        PassCosts(rows, mine, tuple(map(max, mine, theirs)), read) if rows else None
-        for (rows, mine), (_, theirs), read in zip(near, far, reading, strict=True)
+        PassCosts(rows, mine, tuple(map(max, mine, theirs)), read, more) if rows else None
+        for (rows, mine), (_, theirs), read, more in zip(near, far, reading, behind, strict=True)
     ]
     for one in (target, draft, *trained):
         if one is not None:
@@ -171,28 +174,24 @@ def _at(
     trained: Sequence[Drafter | None],
     seconds: float,
 ) -> tuple[list[tuple[tuple[int, ...], tuple[float, ...]]], float]:
-    """(rows, seconds) of the target's passes, the draft's and those of what is trained for the
-    target, behind a context of so many tokens; and the spread of the target's, see `Costs`."""
+    """(rows, seconds) of a draft pass behind the target's, of the target's passes, the draft's, and
+    those of what is trained for the target, behind a context of so many tokens; and the spread of
+    the target's, see `Costs`."""
     plain = pass_of(target, 1, length)
-    plans: list[tuple[tuple[int, ...], list[Callable[[], float]]]] = [
-        (TARGET_ROWS, [pass_of(target, rows, length) for rows in TARGET_ROWS]),
-        (
-            DRAFT_ROWS if draft else (),
-            [_behind(plain, pass_of(draft, rows, length)) for rows in DRAFT_ROWS] if draft else [],
-        ),
-        *(
-            (
-                HEAD_ROWS if head else (),
-                [_behind(plain, level_of(head, rows, length)) for rows in HEAD_ROWS]
-                if head
-                else [],
-            )
-            for head in trained
-        ),
-    ]
+    plans: list[tuple[tuple[int, ...], list[Callable[[], float]]]] = [((), []), ((), [])]
+    if draft:
+        own = pass_of(draft, 1, length)
+        drafts = [_behind(own, pass_of(draft, rows, length)) for rows in DRAFT_ROWS]
+        plans = [((1,), [_behind(plain, own)]), (DRAFT_ROWS, drafts)]
+    plans.insert(1, (TARGET_ROWS, [pass_of(target, rows, length) for rows in TARGET_ROWS]))
+    for head in trained:
+        levels = [_behind(plain, level_of(head, n, length)) for n in HEAD_ROWS] if head else []
+        plans.append((HEAD_ROWS if head else (), levels))
     # The least of each, and of all with more rows: other work on the machine only adds to a time.
     taken = in_turn([one for _, timed in plans for one in timed], ROUNDS, seconds)
-    spread = max(statistics.median(times) / min(times) for times in taken[: len(TARGET_ROWS)])
+    start = len(plans[0][0])
+    targets = taken[start : start + len(TARGET_ROWS)]
+    spread = max(statistics.median(times) / min(times) for times in targets)
     found = [min(times) for times in taken]
     result = []
     for rows, timed in plans:

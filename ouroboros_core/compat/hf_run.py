@@ -233,7 +233,7 @@ class Request:
             sampler,
             draft,
             pair.stop_tokens,
-            sizing=replace(pair.costs.sizing, draft_reading=0.0),
+            sizing=pair.costs.sizing,
             self_draft=pair.self_draft if Need.SELF_DRAFT in kind.needs else None,
             candidate_generators=generators,
             foreign_draft=pair.foreign,

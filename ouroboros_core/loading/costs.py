@@ -28,6 +28,9 @@ share at a later load: the median of so many."""
 
 COSTS = TypeAdapter(Costs)
 
+TIMED = "draft passes behind one another"
+"""What is timed; in another version's words costs are timed anew."""
+
 
 def costs_of(
     environment: Environment,
@@ -48,7 +51,7 @@ def costs_of(
     """
     others = [f"{kind} {one.name}" for kind, one in (heads or {}).items()]
     known = (target.name, draft.name if draft else None, head.name if head else None, how)
-    file = file_of("", asdict(environment), (*known, *others))
+    file = file_of("", asdict(environment), (*known, *others, TIMED))
     timed = partial(measure, target, draft, head, heads)
     if agreed is not None:
         return _agreed_costs(file, timed, agreed)

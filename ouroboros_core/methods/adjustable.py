@@ -16,14 +16,10 @@ class Sizing:
 
     target_rows  rows that a pass may have for the sake of a lookahead window; 1: every row costs
     draft_rows   rows over which a draft pass takes little longer than over one
-    draft_reading, target_reading  seconds in which a model reads a token of the prompt, in plain
-                                   forward passes of the target
     """
 
     target_rows: int = 1
     draft_rows: int = 1
-    draft_reading: float = 0.0
-    target_reading: float = 0.0
 
 
 @dataclass(frozen=True)

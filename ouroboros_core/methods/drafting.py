@@ -1,36 +1,19 @@
-"""The draft model of a method: decides how much of the prompt is read, and evaluates trees."""
+"""The draft model of a method: reads the prompt when that is due, and evaluates trees."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from ouroboros_core.interfaces import Drafter, Evaluation, LanguageModel
-from ouroboros_core.methods.adjustable import Sizing
 from ouroboros_core.methods.base import Context, Resources, TokenizedPrompt
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder
-
-READING = 0.02
-"""The share of the seconds of an autoregressive answer that the draft model may spend on reading
-the prompt, where the draft length is 'auto': a prompt that is long beside the answer is read from
-its end only, so that little is lost if no draft pays."""
-
-LEAST = 64
-"""Tokens of the prompt that the draft model always reads."""
 
 Frontier = dict[int, float]
 """The nodes behind which a tree is to grow, with the probability of each path to them."""
 
 Level = tuple[Evaluation, TokenTree]
 """What a draft pass says, and the tree that it says it of."""
-
-
-def readable(sizing: Sizing, length: int, max_new_tokens: int) -> int:
-    """How many of the last tokens of a prompt of `length` tokens a draft model may read."""
-    if sizing.draft_reading == 0:
-        return length
-    plain_passes = max_new_tokens + sizing.target_reading * length
-    return min(length, max(LEAST, int(READING * plain_passes / sizing.draft_reading)))
 
 
 class DraftModel:
@@ -41,25 +24,18 @@ class DraftModel:
         draft is asked for."""
         assert resources.draft_model is not None
         self.model: LanguageModel = resources.draft_model
-        self._sizing = resources.sizing
         self._adjustable = adjustable
-        self._unread = 0
 
     def start(self, prompt: TokenizedPrompt, max_new_tokens: int) -> None:
         """Begin a new text; reads the prompt at once where the draft length is fixed."""
-        length = len(prompt.tokens)
-        self._unread = 0
-        if self._adjustable:
-            self._unread = length - readable(self._sizing, length, max_new_tokens)
         self.model.forget()
-        self.model.reserve(length + max_new_tokens)
+        self.model.reserve(len(prompt.tokens) + max_new_tokens)
         if not self._adjustable:
             self.model.prefill(prompt.tokens)
 
     def evaluate(self, text: tuple[int, ...], tree: TokenTree) -> Evaluation:
-        """The outputs after every node of a tree at the end of the text, of which the draft model
-        has read a part."""
-        return self.model.evaluate(text[self._unread :], tree)
+        """The outputs after every node of a tree at the end of the text."""
+        return self.model.evaluate(text, tree)
 
     def extend(self, evaluation: Evaluation, tree: TokenTree) -> Evaluation:
         """The outputs after every node of a tree that goes on where `evaluation` ends."""

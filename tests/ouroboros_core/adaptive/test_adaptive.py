@@ -32,7 +32,7 @@ from ouroboros_core.decoding.loop import decode
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.hyperparameters import AUTO
 from ouroboros_core.lookup.lookahead_window import WIDEST, columns_within
-from ouroboros_core.methods.adjustable import NO_DRAFT, NO_WINDOW, Adjustable, Sizing
+from ouroboros_core.methods.adjustable import NO_DRAFT, NO_WINDOW, Adjustable
 from ouroboros_core.methods.base import (
     Context,
     Method,
@@ -41,7 +41,7 @@ from ouroboros_core.methods.base import (
     TokenizedPrompt,
     VerificationResult,
 )
-from ouroboros_core.methods.drafting import LEAST, READING, DraftModel
+from ouroboros_core.methods.drafting import DraftModel
 from ouroboros_core.methods.lookahead import LONG_ENOUGH
 from ouroboros_core.methods.union import Union
 from ouroboros_core.models.causal_lm import CausalLM
@@ -465,7 +465,7 @@ def test_a_setting_that_is_fixed_stays_so_beside_one_that_is_not() -> None:
     assert all(len(step.tree) <= 6 for step in wide) and len(wide[0].tree) == 6
 
 
-def test_of_a_prompt_that_is_long_beside_the_answer_a_draft_model_reads_the_end() -> None:
+def test_a_draft_model_reads_the_whole_prompt_once_it_is_asked() -> None:
     """A token of the prompt takes a hundredth of a plain pass to read."""
     text = prompt(200, seed=7)
     heard: list[tuple[int, ...]] = []
@@ -480,21 +480,13 @@ def test_of_a_prompt_that_is_long_beside_the_answer_a_draft_model_reads_the_end(
             return super().evaluate(context, tree)
 
     model = tiny.pair("llama", "sdpa")[1].model
-    sizing = Sizing(draft_reading=0.01)
-    for adjustable, new_tokens, read in (
-        (False, 8, 200),
-        (True, 8, LEAST),
-        (True, 60, int(60 * READING / 0.01)),
-        (True, 100, 200),
-    ):
+    for adjustable in (False, True):
         heard.clear()
-        draft = DraftModel(
-            Resources(draft_model=Listening(model, "draft"), sizing=sizing), adjustable
-        )
-        draft.start(TokenizedPrompt(tuple(text)), new_tokens)
+        draft = DraftModel(Resources(draft_model=Listening(model, "draft")), adjustable)
+        draft.start(TokenizedPrompt(tuple(text)), 8)
         assert bool(heard) != adjustable, "one that may never be asked costs nothing beforehand"
         draft.evaluate(tuple(text), TreeBuilder(text[-1]).build())
-        assert heard[-1] == tuple(text[200 - max(read, LEAST) :])
+        assert heard[-1] == tuple(text)
 
 
 def test_a_window_is_had_where_its_rows_are_cheap_and_not_where_they_are_dear() -> None:
@@ -563,6 +555,17 @@ def test_a_pass_is_worth_its_time_if_its_token_outweighs_the_price() -> None:
         price = throughput.rate * (TYPICAL.draft.of(rows) + added)
         worth = price / acceptance.hit
         assert budget.allows_pass(1.01 * worth, rows) and not budget.allows_pass(0.99 * worth, rows)
+
+
+def test_the_first_draft_pass_of_a_step_is_dearer_by_what_it_takes_behind_the_target() -> None:
+    costs, made = PassCosts((1, 8), (2.0, 2.4), behind=3.0), [False]
+    assert [costs.drafting(passes, 1) for passes in (0, 1, 3)] == [0, 5, 9]
+    throughput, acceptance = Throughput(TYPICAL), Acceptance()
+    budget = PricedBudget(throughput, acceptance, costs, lambda: made[0])
+    added = TYPICAL.target.of(2) - TYPICAL.target.of(1)
+    for made[0], seconds in ((False, 5.0), (True, 2.0)):
+        worth = throughput.rate * (seconds + added) / acceptance.hit
+        assert budget.allows_pass(1.01 * worth) and not budget.allows_pass(0.99 * worth)
 
 
 def test_a_phrase_in_a_draft_pass_has_to_save_more_than_its_rows_cost() -> None:
@@ -695,7 +698,7 @@ class Follower(_Nothing):
     forget = Clock.forget
 
 
-def test_what_drafts_is_timed_behind_the_target_and_a_heads_first_pass_may_be_the_longest(
+def test_a_draft_is_timed_behind_itself_and_the_target_and_a_heads_first_pass_may_be_the_longest(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     target: Any = Clock(monkeypatch, lambda rows: 0.005)
@@ -703,7 +706,8 @@ def test_what_drafts_is_timed_behind_the_target_and_a_heads_first_pass_may_be_th
     head: Any = Follower(target)
     costs = profiler.measure(target, draft, head)
     assert costs.draft is not None and costs.head is not None
-    assert costs.draft.seconds == pytest.approx((0.004,) * len(profiler.DRAFT_ROWS))
+    assert costs.draft.seconds == pytest.approx((0.002,) * len(profiler.DRAFT_ROWS))
+    assert costs.draft.behind == pytest.approx(0.002) and costs.target.behind == 0
     assert costs.head.rows == (1, 4, 8)
     assert costs.head.seconds == pytest.approx((0.004, 0.0014, 0.0018))
 

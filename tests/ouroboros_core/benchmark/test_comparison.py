@@ -95,7 +95,8 @@ def test_every_round_runs_each_once_and_begins_with_another_one(
     monkeypatch.setattr(entrants.MethodEntrant, "trace", trace)
     compare(PROMPT, METHODS, pair=pair, max_new_tokens=4, rounds=3)
     assert ran[:3] == ["warming up"] * 3
-    assert ran[3:] == [*LANES, *LANES[1:], *LANES[:1], *LANES[2:], *LANES[:2]]
+    first, second, third = LANES
+    assert ran[3:] == [*LANES, second, first, third, third, first, second]
 
 
 def test_a_text_that_is_another_one_is_told(pair: Pair) -> None:
