@@ -15,7 +15,7 @@ import copy
 import json
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
@@ -24,6 +24,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
 from ouroboros_core import methods
+from ouroboros_core.decoding.trace import Step
 from ouroboros_core.loading.trained import KINDS
 from ouroboros_core.models.causal_lm import CausalLM
 from ouroboros_core.models.eagle import EagleDrafter
@@ -164,11 +165,9 @@ def models(
 ) -> tuple[CausalLM, CausalLM]:
     """Target and draft; the draft cannot write the last token."""
     target, draft = (move(make("llama", "sdpa", dtype)) for make in (tiny.target, tiny.draft))
-    known = range(tiny.VOCABULARY - 1)
-    return (
-        CausalLM(target, "llama", engine=engine),
-        CausalLM(draft, "llama-draft", engine=engine, outputs=known),
-    )
+    writer = CausalLM(draft, "llama-draft", engine=engine, outputs=range(tiny.VOCABULARY - 1))
+    writer.drafts = True
+    return CausalLM(target, "llama", engine=engine), writer
 
 
 def run(engine: str, way: str, method: str, move: Callable[[Any], Any], count: int = 12) -> Any:
@@ -220,17 +219,25 @@ def main(engine: str, ids: list[str]) -> None:
 
 def ran(engine: str, way: str, method: str) -> dict[str, Any]:
     """A method on the processor and on the device."""
-    here = tiny.emitted(run(engine, way, method, lambda one: one))
+    here = run(engine, way, method, lambda one: one)
     with torch.inference_mode(), pretended() as waits:
         waits.clear()
         steps = run(engine, way, method, moved)
         return {
-            "here": here,
+            "here": tiny.emitted(here),
             "there": tiny.emitted(steps),
+            "sure here": _sure(here),
+            "sure there": _sure(steps),
             "steps": len(steps),
             "drafts": sum(step.draft_passes for step in steps),
             "waits": dict(waits),
         }
+
+
+def _sure(steps: Sequence[Step]) -> list[float]:
+    """How sure drafts were of the tokens that were checked."""
+    told = (origin.confidence for step in steps for origin in step.tree.provenance)
+    return [one for one in told if one is not None]
 
 
 if __name__ == "__main__":

@@ -8,9 +8,9 @@ every step, so that an estimate follows the text, and a source that was given up
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
-from collections.abc import Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Iterable, Sequence
 
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Provenance, TokenTree
@@ -52,13 +52,10 @@ class Acceptance:
     def node_chances(self, tree: TokenTree) -> list[float]:
         """For each node the probability that it is accepted if its parent is; of several who agree,
         that one is right."""
-        depths = tree.depths
         found = [1.0] * len(tree)
         for node in range(1, tree.proposals):
-            wrong = 1.0
-            for origin in _one_each(tree.origins(node)):
-                wrong *= 1.0 - self.of(origin, depths[node])
-            found[node] = 1.0 - wrong
+            depth = tree.depths[node]
+            found[node] -= math.prod(1.0 - self.of(one, depth) for one in _one_each(tree, node))
         return found
 
     def path_chances(self, tree: TokenTree) -> list[float]:
@@ -88,40 +85,30 @@ class Acceptance:
         tree      what was checked
         proposed  the tree of which that is a part, and the path in its numbers; None: it is all
         """
-        self._learn_drafts(*(proposed or (tree, path)))
         for counts in (self._accepted, self._expected):
             for source in counts:
                 counts[source] *= MEMORY
-        accepted: AbstractSet[int] = {0, *path}
-        depths = tree.depths
-        for node in range(1, tree.proposals):
-            above = tree.parents[node]
-            if above not in accepted:
-                continue
-            for origin in _one_each(tree.origins(node)):
-                self._expected[origin.source] += origin.prior(depths[node])
-                self._accepted[origin.source] += node in accepted
-
-    def _learn_drafts(self, tree: TokenTree, path: Sequence[int]) -> None:
-        """Take note of what asking the draft came to: a token that it wrote and that was not worth
-        checking cost a draft pass, too, and gave nothing."""
-        self._hits, self._asked = MEMORY * self._hits, MEMORY * self._asked
-        accepted: AbstractSet[int] = {0, *path}
-        behind: dict[int, bool] = {}
-        for node in range(1, tree.proposals):
-            above = tree.parents[node]
-            drafted = any(one.source is Source.DRAFT for one in tree.origins(node))
-            if drafted and above in accepted:
-                behind[above] = behind.get(above, False) or node in accepted
-        self._hits += sum(behind.values())
-        self._asked += len(behind)
+        for node in _tested(tree, path):
+            for origin in _one_each(tree, node):
+                self._expected[origin.source] += origin.prior(tree.depths[node])
+                self._accepted[origin.source] += node in path
+        # A drafted token that was not worth checking cost a draft pass, too, and gave nothing.
+        tree, path = proposed or (tree, path)
+        drafted = [
+            node
+            for node in _tested(tree, path)
+            if any(one.source is Source.DRAFT for one in tree.origins(node))
+        ]
+        self._asked = MEMORY * self._asked + len({tree.parents[node] for node in drafted})
+        self._hits = MEMORY * self._hits + sum(node in path for node in drafted)
 
 
-def _one_each(origins: Sequence[Provenance]) -> Sequence[Provenance]:
-    """The first of every source."""
-    if len(origins) == 1:
-        return origins
-    found: dict[Source, Provenance] = {}
-    for origin in origins:
-        found.setdefault(origin.source, origin)
-    return list(found.values())
+def _tested(tree: TokenTree, path: Sequence[int]) -> list[int]:
+    """The children of the root and of the nodes on the path."""
+    accepted = {0, *path}
+    return [node for node in range(1, tree.proposals) if tree.parents[node] in accepted]
+
+
+def _one_each(tree: TokenTree, node: int) -> Iterable[Provenance]:
+    """A node's origins, of each source the first."""
+    return {one.source: one for one in reversed(tree.origins(node))}.values()

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import accumulate
 
 from ouroboros_core.adaptive.acceptance import Acceptance
 from ouroboros_core.adaptive.cost_model import Costs, PassCosts
@@ -35,23 +36,20 @@ TRIAL = 16
 """After so many steps without a proposal checked, the likeliest node is checked whatever it
 costs."""
 
-
 MEASURED = Rates()
 
 
 class Throughput:
-    """Tokens per second of one run, in the seconds of the cost model at some rates."""
+    """Tokens per second of one run, in the seconds of the cost model."""
 
-    def __init__(self, costs: Costs, rates: Rates = MEASURED) -> None:
-        self.costs, self.rates = costs, rates
-        self.context = 0
-        """Tokens of the text so far."""
-        self._tokens = float(PRIOR_STEPS)
-        self._seconds = PRIOR_STEPS * rates.of(costs.target, 1)
+    def __init__(self, target: PassCosts) -> None:
+        self.target, self.context = target, 0
+        """Costs of the target's passes, and tokens of the text so far."""
+        self._tokens, self._seconds = float(PRIOR_STEPS), PRIOR_STEPS * target.of(1)
 
     def of(self, rows: float) -> float:
         """Seconds of a pass of the target over so many rows."""
-        return self.rates.of(self.costs.target, rows, self.context)
+        return self.target.of(rows, self.context)
 
     @property
     def rate(self) -> float:
@@ -71,48 +69,40 @@ class Throughput:
         chances: that each node's whole path is accepted, falling. At least `least` of them are
         taken, beside `window` rows of a lookahead window.
         """
-        rate = self.rate
-        alone = 1 + window
-        best, gain = least, sum(chances[:least])
-        best_value = gain - rate * self.of(alone + least)
-        for count in range(least + 1, len(chances) + 1):
-            gain += chances[count - 1]
-            value = gain - rate * self.of(alone + count)
-            if value > best_value:
-                best, best_value = count, value
-        return best
+        rate, gains = self.rate, [0.0, *accumulate(chances)]
+        return max(
+            range(least, len(gains)),
+            key=lambda count: gains[count] - rate * self.of(1 + window + count),
+        )
 
 
+@dataclass(frozen=True)
 class PricedBudget(StepBudget):
     """What one step may spend: draft passes that promise more tokens than the throughput makes of
-    their seconds."""
+    their seconds.
 
-    def __init__(
-        self,
-        throughput: Throughput,
-        acceptance: Acceptance,
-        drafter: PassCosts | None,
-        drafted: Callable[[], bool] = lambda: False,
-    ) -> None:
-        """drafted: whether the step has made a draft pass."""
-        self._throughput, self._acceptance, self._drafter = throughput, acceptance, drafter
-        self._drafted = drafted
+    drafted: whether the step has made a draft pass
+    """
+
+    throughput: Throughput
+    acceptance: Acceptance
+    drafter: PassCosts | None
+    drafted: Callable[[], bool]
 
     def allows_pass(self, reach: float = 1.0, rows: int = 1) -> bool:
-        throughput = self._throughput
-        seconds = throughput.of(2) - throughput.of(1)
-        if self._drafter is not None:
-            drafting = self._drafter.of(rows, throughput.context)
-            drafting += 0.0 if self._drafted() else self._drafter.behind
-            seconds += throughput.rates.drafting * drafting
-        return min(1.0, reach) * self._acceptance.hit > throughput.rate * seconds
+        seconds = self.throughput.of(2) - self.throughput.of(1)
+        if self.drafter is not None:
+            seconds += self.drafter.of(rows, self.throughput.context)
+            seconds += 0.0 if self.drafted() else self.drafter.behind
+        return min(1.0, reach) * self.acceptance.hit > self.throughput.rate * seconds
 
     def allows_rows(self, saved: float, rows: int, more: int) -> bool:
-        if self._drafter is None:
+        if self.drafter is None:
             return True
-        costs, context = self._drafter, self._throughput.context
-        added = costs.of(rows + more, context) - costs.of(rows, context)
-        return saved * costs.of(1, context) > added
+        one, now, then = (
+            self.drafter.of(count, self.throughput.context) for count in (1, rows, rows + more)
+        )
+        return saved * one > then - now
 
 
 class Controller(Method):
@@ -128,32 +118,30 @@ class Controller(Method):
         """rates: what to decide by, beside the costs. pace: is told how long drafting takes."""
         assert member.adjustable is not None
         super().__init__(None, member.resources)
-        self.member, self.costs, self.rates, self.pace = member, costs, rates, pace
+        self.member, self.rates, self.pace = member, rates, pace
         self._plan: Adjustable = member.adjustable
+        self._target = costs.target.at(rates.memory, rates.arithmetic)
+        drafting = self._drafter_costs(costs)
+        self._drafting = drafting and drafting.part(rates.drafting)
         self._begin()
 
     def _begin(self) -> None:
-        self.throughput, self.acceptance = Throughput(self.costs, self.rates), Acceptance()
-        self._idle = 0
+        self.throughput, self.acceptance = Throughput(self._target), Acceptance()
+        self._idle = self._passes = self._rows = 0
         self._proposing, self._undrafted, self._drafted = 0.0, 0.0, False
-        self._passes = self._rows = 0
-        self._may_ask = False
         self._proposed: tuple[TokenTree, tuple[int, ...]] | None = None
 
     @property
     def drafter(self) -> Counted | None:
         return self.member.drafter
 
-    @property
-    def _drafter_costs(self) -> PassCosts | None:
-        own = self.resources.self_draft
+    def _drafter_costs(self, costs: Costs) -> PassCosts | None:
+        own, heads = self.resources.self_draft, self.resources.heads
         if own is not None and self.drafter is own:
-            return self.costs.target.part(own.share)
-        heads = self.resources.heads
-        kind = next((kind for kind in heads if heads[kind] is self.drafter), None)
-        if kind is not None:
-            return self.costs.heads.get(kind, self.costs.head)
-        return self.costs.head if self.drafter is self.resources.head else self.costs.draft
+            return costs.target.part(own.share)
+        if kind := next((kind for kind in heads if heads[kind] is self.drafter), None):
+            return costs.heads.get(kind, costs.head)
+        return costs.head if self.drafter is self.resources.head else costs.draft
 
     def start(self, prompt: TokenizedPrompt, max_new_tokens: int) -> None:
         self._begin()
@@ -165,80 +153,72 @@ class Controller(Method):
         if self.drafter:
             self._passes, self._rows = self.drafter.passes, self.drafter.rows
         if self._plan.drafting:
-            costs = self._drafter_costs
-            budget = PricedBudget(self.throughput, self.acceptance, costs, self._has_drafted)
-            context = replace(context, budget=budget)
-        self._may_ask = self._plan.drafting and context.deepest > 0
+            parts = self.throughput, self.acceptance, self._drafting
+            context = replace(context, budget=PricedBudget(*parts, lambda: self._made()[0] > 0))
         began = time.perf_counter()
         tree = self.member.propose(context)
         self._proposing = time.perf_counter() - began
         self.draft_rows_saved = self.member.draft_rows_saved
-        kept = self._choose(tree)
-        checked = tree if len(kept) == tree.proposals - 1 else tree.only(kept)
+        may_ask = self._plan.drafting and context.deepest > 0 and self.drafter
+        kept = self._choose(tree, self._made()[0] > 0 if may_ask else None)
         self._proposed = tree, tree.nodes_of(kept)
-        return checked
+        return tree if len(kept) == tree.proposals - 1 else tree.only(kept)
 
-    def _choose(self, tree: TokenTree) -> list[int]:
-        """The nodes that are worth checking, ascending.
+    def _made(self) -> tuple[int, int]:
+        """Draft passes of the last proposal, and their rows."""
+        drafter = self.drafter
+        return (drafter.passes - self._passes, drafter.rows - self._rows) if drafter else (0, 0)
+
+    def _choose(self, tree: TokenTree, asked: bool | None) -> list[int]:
+        """The nodes that are worth checking, ascending; notes what was decided, and why.
 
         So is everything that was drawn at random: under rejection sampling it must not depend on
         the token that was drawn whether it is judged.
         """
-        fixed = self._plan
-        proposals = range(1, tree.proposals)
+        plan, proposals = self._plan, range(1, tree.proposals)
         whole = self.acceptance.path_chances(tree)
-        always = {
+        fixed = [
             node
             for node in proposals
-            if not fixed.checking or tree.provenance[node].source in fixed.always
-        }
-        always |= {node for node in proposals if tree.drawn_from(node) is not None}
-        always |= {above for node in always for above in tree.path_to(node)}
+            if not plan.checking
+            or tree.provenance[node].source in plan.always
+            or tree.drawn_from(node) is not None
+        ]
+        always = {above for node in fixed for above in tree.path_to(node)}
         # The likeliest first; sorting is stable, so that of equals the parent comes first.
-        nodes = sorted(
-            proposals, key=lambda node: (node not in always, 0 if node in always else -whole[node])
-        )
+        nodes = sorted(proposals, key=lambda node: (node not in always, -whole[node]))
         trial = self._idle >= TRIAL and bool(nodes)
         least = max(len(always), int(trial))
         window = len(tree) - tree.proposals
-        chances = [whole[node] for node in nodes]
-        size = fixed.size or self.throughput.best_size(chances, least, window)
+        size = plan.size or self.throughput.best_size([whole[n] for n in nodes], least, window)
         kept = sorted(nodes[: max(least, size)])
-        self._decide(kept, nodes, whole, trial)
-        return kept
-
-    def _decide(
-        self, kept: Sequence[int], nodes: Sequence[int], whole: Sequence[float], trial: bool
-    ) -> None:
-        """Note what was decided, and why."""
         reason: Reason = "worth it" if kept else "plain is faster"
         if not nodes:
             reason = "nothing proposed"
-        elif self._plan.size or not self._plan.checking:
+        elif plan.size or not plan.checking:
             reason = "fixed"
         elif trial:
             reason = "trial"
         expected = round(1 + sum(whole[node] for node in kept), 2)
         rate = round(self.throughput.rate, 1)
-        asked = self._has_drafted() if self._may_ask and self.drafter else None
         self.decision = Decision(len(nodes), len(kept), expected, rate, reason, self.columns, asked)
+        return kept
 
     def learn(self, result: VerificationResult) -> None:
         assert self._proposed is not None
         tree, nodes = self._proposed
-        rows = len(result.tree)
-        drafting = self._drafting_seconds()
-        self._note_drafting(drafting)
-        self.throughput.note(len(result.emitted), rows, self.rates.drafting * drafting)
+        passes, rows = self._made()
+        drafting = 0.0
+        if self._drafting and passes:
+            drafting = self._drafting.drafting(passes, rows / passes, self.throughput.context)
+        self._note_drafting(drafting / self.rates.drafting)
+        self.throughput.note(len(result.emitted), len(result.tree), drafting)
         proposed = tree, [nodes[node] for node in result.path]
         self.acceptance.learn(result.tree, result.path, proposed)
         self._idle = self._idle + 1 if result.tree.proposals == 1 else 0
-        whole = result.tree is tree
-        self.member.learn(
-            result
-            if whole
-            else result.of(tree, {node: number for number, node in enumerate(nodes)})
-        )
+        if result.tree is not tree:
+            result = result.of(tree, {node: number for number, node in enumerate(nodes)})
+        self.member.learn(result)
 
     def _note_drafting(self, expected: float) -> None:
         """Note how long drafting took, beyond what proposing takes without; where the step before
@@ -251,19 +231,6 @@ class Controller(Method):
         if not expected:
             self._undrafted = self._proposing
         self._drafted = expected > 0
-
-    def _has_drafted(self) -> bool:
-        """Whether the last proposal has made a draft pass."""
-        return self.drafter is not None and self.drafter.passes > self._passes
-
-    def _drafting_seconds(self) -> float:
-        """What the draft passes of the last proposal were measured to cost."""
-        costs = self._drafter_costs
-        if self.drafter is None or costs is None or not self._has_drafted():
-            return 0.0
-        passes = self.drafter.passes - self._passes
-        rows = (self.drafter.rows - self._rows) / passes
-        return costs.drafting(passes, rows, self.throughput.context)
 
 
 def controlled(

@@ -10,12 +10,11 @@ began, so that it can be repeated step by step.
 
 from __future__ import annotations
 
-import statistics
 from collections import defaultdict
 from dataclasses import dataclass
 
-from ouroboros_core.adaptive.cost_model import SHORT_CONTEXT, Costs, PassCosts
-from ouroboros_core.adaptive.profiler import in_turn, pass_of
+from ouroboros_core.adaptive.cost_model import SHORT_CONTEXT, Costs
+from ouroboros_core.adaptive.profiler import as_new, pass_seconds
 from ouroboros_core.interfaces import LanguageModel
 
 FADING = 0.985
@@ -47,11 +46,6 @@ class Rates:
     arithmetic: float = 1.0
     drafting: float = 1.0
 
-    def of(self, costs: PassCosts, rows: float, context: int = SHORT_CONTEXT) -> float:
-        """Seconds of a pass of the target."""
-        one = costs.of(1, context)
-        return self.memory * one + self.arithmetic * max(0.0, costs.of(rows, context) - one)
-
 
 class Pace:
     """The rates of one pair in this process: what one run finds, the next one begins with."""
@@ -66,15 +60,13 @@ class Pace:
 
     def look(self, target: LanguageModel) -> None:
         """Time a few passes, where that does not take long."""
-        one_round = sum(self.costs.target.of(rows) for rows in LOOK_ROWS)
-        if (1 + LOOKS) * one_round > LOOK_SECONDS:
+        if (1 + LOOKS) * sum(map(self.costs.target.of, LOOK_ROWS)) > LOOK_SECONDS:
             return
-        timed = [pass_of(target, rows, SHORT_CONTEXT) for rows in LOOK_ROWS]
-        for rows, taken in zip(LOOK_ROWS, in_turn(timed, LOOKS, float("inf")), strict=True):
-            for _ in taken:
-                self.note_pass(rows, SHORT_CONTEXT, statistics.median(taken))
-        target.forget()
-        target.passes = target.rows = 0
+        taken = pass_seconds([(target, rows) for rows in LOOK_ROWS], LOOKS)
+        for rows, seconds in zip(LOOK_ROWS, taken, strict=True):
+            for _ in range(LOOKS):
+                self.note_pass(rows, SHORT_CONTEXT, seconds)
+        as_new(target)
 
     def rates(self, method: str) -> Rates:
         """As far as is known: a method that has not drafted yet drafts as fast as was measured, and
@@ -86,7 +78,7 @@ class Pace:
         arithmetic = 1 + (self._weighted - memory * self._weights) / squares
         taken, steps = self._drafting[method]
         drafting = (taken + BELIEF_DRAFTING * memory) / (steps + BELIEF_DRAFTING)
-        return Rates(_within(memory), _within(arithmetic), _within(drafting))
+        return Rates(*(min(SLOWEST, max(FASTEST, one)) for one in (memory, arithmetic, drafting)))
 
     def note_pass(self, rows: int, context: int, seconds: float) -> None:
         """A pass of the target took so long; one that something interrupted counts as twice as long
@@ -95,8 +87,8 @@ class Pace:
         if rows > costs.rows[-1]:
             return
         one = costs.of(1, context)
-        taken = min(seconds, 2 * known.of(costs, rows, context)) / one
         more = costs.of(rows, context) / one - 1
+        taken = min(seconds / one, 2 * (known.memory + known.arithmetic * more))
         if rows == 1:
             self._ones = FADING * self._ones + 1
             self._ones_taken = FADING * self._ones_taken + taken
@@ -111,7 +103,3 @@ class Pace:
         taken, steps = self._drafting[method]
         latest = min(seconds / expected, 2 * self.rates(method).drafting)
         self._drafting[method] = FADING * taken + latest, FADING * steps + 1
-
-
-def _within(factor: float) -> float:
-    return min(SLOWEST, max(FASTEST, factor))

@@ -135,15 +135,15 @@ def measure(
     """
     lengths = lengths_for(target, draft)
     trained = [head, *(heads or {}).values()]
-    near, spread = _at(lengths[0], target, draft, trained, seconds / 2)
+    near = _at(lengths[0], target, draft, trained, seconds / 2)
     # The long context is then in the caches, where the passes behind it need it.
     reading = [_reading(model, lengths[1]) if model else 0.0 for model in (target, draft)]
-    far, _ = _at(lengths[1], target, draft, trained, seconds / 2)
+    far = _at(lengths[1], target, draft, trained, seconds / 2)
     reading += [0.0] * len(trained)
-    (_, first), near, far = near[0], near[1:], far[1:]
-    behind = [0.0, max(0.0, first[0] - near[1][1][0]) if draft else 0.0, *(0.0 for _ in trained)]
+    later = _later(target, draft, lengths[0], seconds / 4) if draft else 0.0
+    behind = [0.0, later, *(0.0 for _ in trained)]
     costs = [
-        PassCosts(rows, mine, tuple(map(max, mine, theirs)), read, more) if rows else None
+        PassCosts(rows, mine, _further(mine, theirs), read, more) if rows else None
         for (rows, mine), (_, theirs), read, more in zip(near, far, reading, behind, strict=True)
     ]
     for one in (target, draft, *trained):
@@ -151,7 +151,14 @@ def measure(
             as_new(one)
     assert costs[0] is not None
     others = {kind: cost for kind, cost in zip(heads or {}, costs[3:], strict=True) if cost}
-    return Costs(costs[0], costs[1], costs[2], others, spread)
+    return Costs(costs[0], costs[1], costs[2], others)
+
+
+def _further(near: Sequence[float], far: Sequence[float]) -> tuple[float, ...]:
+    """Seconds behind the long context: what it adds to those behind the short one never falls with
+    the rows."""
+    added = (max(0.0, long - short) for short, long in zip(near, far, strict=True))
+    return tuple(map(sum, zip(near, accumulate(added, max), strict=True)))
 
 
 def as_new(model: Drafter) -> None:
@@ -173,25 +180,22 @@ def _at(
     draft: LanguageModel | None,
     trained: Sequence[Drafter | None],
     seconds: float,
-) -> tuple[list[tuple[tuple[int, ...], tuple[float, ...]]], float]:
-    """(rows, seconds) of a draft pass behind the target's, of the target's passes, the draft's, and
-    those of what is trained for the target, behind a context of so many tokens; and the spread of
-    the target's, see `Costs`."""
+) -> list[tuple[tuple[int, ...], tuple[float, ...]]]:
+    """(rows, seconds) of the target's passes, the draft's, each behind another one of its own, and
+    those of what is trained for the target, behind a context of so many tokens."""
     plain = pass_of(target, 1, length)
-    plans: list[tuple[tuple[int, ...], list[Callable[[], float]]]] = [((), []), ((), [])]
+    plans: list[tuple[tuple[int, ...], list[Callable[[], float]]]] = [
+        (TARGET_ROWS, [pass_of(target, rows, length) for rows in TARGET_ROWS]),
+        ((), []),
+    ]
     if draft:
         own = pass_of(draft, 1, length)
-        drafts = [_behind(own, pass_of(draft, rows, length)) for rows in DRAFT_ROWS]
-        plans = [((1,), [_behind(plain, own)]), (DRAFT_ROWS, drafts)]
-    plans.insert(1, (TARGET_ROWS, [pass_of(target, rows, length) for rows in TARGET_ROWS]))
+        plans[1] = DRAFT_ROWS, [_behind(own, pass_of(draft, n, length)) for n in DRAFT_ROWS]
     for head in trained:
         levels = [_behind(plain, level_of(head, n, length)) for n in HEAD_ROWS] if head else []
         plans.append((HEAD_ROWS if head else (), levels))
     # The least of each, and of all with more rows: other work on the machine only adds to a time.
     taken = in_turn([one for _, timed in plans for one in timed], ROUNDS, seconds)
-    start = len(plans[0][0])
-    targets = taken[start : start + len(TARGET_ROWS)]
-    spread = max(statistics.median(times) / min(times) for times in targets)
     found = [min(times) for times in taken]
     result = []
     for rows, timed in plans:
@@ -200,12 +204,19 @@ def _at(
         alone = 1 if rows is HEAD_ROWS else 0
         wider = [*accumulate(reversed(mine[alone:]), min)][::-1]
         result.append((rows, (*mine[:alone], *wider)))
-    return result, spread
+    return result
+
+
+def _later(target: LanguageModel, draft: LanguageModel, length: int, seconds: float) -> float:
+    """Seconds more that a draft pass takes behind the target's than behind another of its own."""
+    own = pass_of(draft, 1, length)
+    firsts = pass_of(target, 1, length), own
+    behind, along = in_turn([_behind(first, own) for first in firsts], ROUNDS, seconds)
+    return max(0.0, min(behind) - min(along))
 
 
 def _behind(first: Callable[[], float], timed: Callable[[], float]) -> Callable[[], float]:
-    """What is timed right after something else: a draft follows a pass of the target, which has
-    driven its weights out of the processor's caches."""
+    """What is timed right after something else, which leaves the processor's caches as it does."""
 
     def both() -> float:
         first()

@@ -1,10 +1,10 @@
 """The protocol of every speedup that is measured on one prompt: recorded, raced or compared.
 
 Plain decoding and the methods run in turn. A round runs each of them once, and begins with another
-one than the round before, in the other direction, so that a machine that becomes slower slows all
-of them. A speedup belongs to one round: both of its runs stand beside each other in time. The
-median of three rounds is shown, with the least and the largest. A round on a busy machine does not
-count and is measured again, at most twice.
+one than the round before, so that a machine that becomes slower slows all of them. A speedup
+belongs to one round: both of its runs stand beside each other in time. The median of three rounds
+is shown, with the least and the largest. A round on a busy machine does not count and is measured
+again, at most twice.
 """
 
 from __future__ import annotations
@@ -145,9 +145,10 @@ class Measured:
 
 
 def order(lanes: int, number: int) -> list[int]:
-    """The lanes in the order in which round `number`, from 0 on, runs them: forwards and backwards
-    in turn, so that none is always behind the same other one, in caches that this one has left."""
-    way = -1 if number % 2 else 1
+    """The lanes in the order in which round `number`, from 0 on, runs them. Every third round goes
+    backwards, so that of several none is always behind the same other one, in caches that this one
+    has left."""
+    way = -1 if number % 3 == 2 else 1
     return [(number + way * place) % lanes for place in range(lanes)]
 
 

@@ -18,18 +18,15 @@ from ouroboros_core.environment import Environment
 from ouroboros_core.interfaces import Drafter, LanguageModel
 from ouroboros_core.loading.kept import alone, file_of, keep, read
 
-CALM, TRIES, LATER = 1.25, 4, 600.0
-"""Costs whose spread is larger were timed on a busy machine: a load of the pair so many seconds
-later times them again, until there have been so many tries."""
-
-QUICKER, PROBES = 0.75, 6
-"""A machine may be evenly busy, too. So are costs of which a pass over one row takes at most this
-share at a later load: the median of so many."""
+LATER, QUICKER, PROBES = 600.0, 0.75, 6
+"""Costs were timed on a busy machine if, at a load so many seconds later, a pass over one row takes
+at most this share of what it did then: the median of so many. They are timed anew."""
 
 COSTS = TypeAdapter(Costs)
 
 TIMED = "draft passes behind one another"
-"""What is timed; in another version's words costs are timed anew."""
+"""What is timed, a part of the file's name: where that changes this has to, so that costs that were
+kept are timed anew."""
 
 
 def costs_of(
@@ -42,7 +39,7 @@ def costs_of(
     agreed: Callable[[Costs | None], Costs | None] | None = None,
 ) -> Costs:
     """What passes cost, from the cache folder if they were timed before on this machine with this
-    pair. Times of a busy machine are taken again, and the least of each counts.
+    pair. Times of a busy machine are taken again.
 
     how    says which passes compute, so that others are timed anew
     heads  what is trained for the target beside the EAGLE head, by kind
@@ -59,7 +56,7 @@ def costs_of(
         kept = _kept(file)
         if kept is not None and not _again(file, kept, target):
             return kept
-        costs = timed() if kept is None else kept.least(timed())
+        costs = timed()
         keep(file, asdict(costs))
     return costs
 
@@ -81,10 +78,8 @@ def _agreed_costs(
 def _again(file: Path, kept: Costs, target: LanguageModel) -> bool:
     """Whether costs are to be timed again: those of a busy machine, once its busy minutes may be
     over."""
-    if kept.tries >= TRIES or time.time() - file.stat().st_mtime <= LATER:
+    if time.time() - file.stat().st_mtime <= LATER:
         return False
-    if kept.spread > CALM:
-        return True
     (taken,) = in_turn([pass_of(target, 1, lengths_for(target, None)[0])], PROBES, SECONDS)
     as_new(target)
     return statistics.median(taken) < QUICKER * kept.target.of(1)

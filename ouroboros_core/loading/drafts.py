@@ -144,6 +144,7 @@ def join_draft(
     first: Engine | None = "static" if target.engine == "static" else None
     small = checked(model, name, target.vocabulary, outputs, first=first)
     target.limit(small.vocabulary)
+    small.drafts = True
     return small
 
 

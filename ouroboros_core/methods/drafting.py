@@ -25,17 +25,22 @@ class DraftModel:
         assert resources.draft_model is not None
         self.model: LanguageModel = resources.draft_model
         self._adjustable = adjustable
+        self._unread = 0
 
     def start(self, prompt: TokenizedPrompt, max_new_tokens: int) -> None:
-        """Begin a new text; reads the prompt at once where the draft length is fixed."""
+        """Begin a new text, of which the model gets as much of the end as it has positions for;
+        reads the prompt at once where the draft length is fixed."""
+        length = len(prompt.tokens)
+        beyond = length + max_new_tokens - self.model.max_length
+        self._unread = min(max(0, beyond), length - 1)
         self.model.forget()
-        self.model.reserve(len(prompt.tokens) + max_new_tokens)
+        self.model.reserve(length - self._unread + max_new_tokens)
         if not self._adjustable:
-            self.model.prefill(prompt.tokens)
+            self.model.prefill(prompt.tokens[self._unread :])
 
     def evaluate(self, text: tuple[int, ...], tree: TokenTree) -> Evaluation:
         """The outputs after every node of a tree at the end of the text."""
-        return self.model.evaluate(text, tree)
+        return self.model.evaluate(text[self._unread :], tree)
 
     def extend(self, evaluation: Evaluation, tree: TokenTree) -> Evaluation:
         """The outputs after every node of a tree that goes on where `evaluation` ends."""

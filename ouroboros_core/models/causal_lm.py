@@ -23,6 +23,7 @@ from ouroboros_core.models.kv_cache import TreeCache
 from ouroboros_core.models.native.blocks import BlocksOf
 from ouroboros_core.models.passes import Engine
 from ouroboros_core.models.skips import Skips
+from ouroboros_core.models.static import plan_no_attention
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder
 
@@ -59,10 +60,8 @@ class CausalLM:
         outputs     score only these token ids: a draft with a trimmed output vocabulary
         engine      what computes its passes; one of `engines(model)`
         """
-        if model.device.type == "cuda":
-            # cuDNN's attention plans anew for every number of keys, which took an H200 59 ms
-            # each; PyTorch's other kernels plan nothing (docs/gpu.md). Captured passes keep it.
-            torch.backends.cuda.enable_cudnn_sdp(False)
+        if any(weight.is_cuda for weight in model.parameters()):
+            plan_no_attention()
         self.model = model.eval()
         self.name = name
         config = model.config.get_text_config(decoder=True)
@@ -80,6 +79,8 @@ class CausalLM:
         self.forward_pass = ForwardPass(self.model, engine, known, outputs, self.max_length)
         # Rows to logits, by transformers' own code, ours in torch, or the native pass.
         self._forward = self.forward_pass.logits
+        self.drafts = False
+        """Whether it drafts: how sure it is of its choices is then asked, too."""
         self.borrower: object | None = None
         """Whoever has written behind the context's rows since the cache was last asked for."""
         self.reset()
@@ -250,7 +251,8 @@ class CausalLM:
         context: tuple[int, ...] = (),
     ) -> TorchEvaluation:
         outputs = self.forward_pass.outputs
-        return TorchEvaluation(logits, nodes, tree, outputs, self.vocabulary, context)
+        known = outputs, self.vocabulary, context
+        return TorchEvaluation(logits, nodes, tree, *known, sure=self.drafts)
 
     @torch.inference_mode()
     def evaluate(self, context: Sequence[int], tree: TokenTree) -> TorchEvaluation:

@@ -63,12 +63,15 @@ class TorchEvaluation:
         vocabulary: int,
         context: tuple[int, ...] = (),
         mixtures: tuple[Mixture, ...] = (),
+        *,
+        sure: bool = False,
     ) -> None:
         """logits [len(nodes), columns] belong to `nodes` of the tree, which hangs behind the tokens
         `context`.
 
         outputs: the token id of each column, where the model can write only some; the others have
-        no chance. mixtures: what stands for the tokens of the last nodes.
+        no chance. mixtures: what stands for the tokens of the last nodes. sure: how likely the
+        likeliest tokens are will be asked, so that a device that is waited for says both at once.
         """
         self.context, self.tree, self.mixtures = context, tree, mixtures
         self._logits = logits
@@ -76,6 +79,7 @@ class TorchEvaluation:
         self._vocabulary = vocabulary
         self._row = {node: row for row, node in enumerate(nodes)}
         self._size = len(tree)
+        self._sure = sure and logits.device.type != "cpu"
         self._argmax: list[int] | None = None
         self._shares: dict[tuple[int, int], float] = {}
         """Of nodes and their likeliest tokens, where these came with the tokens."""
@@ -95,9 +99,8 @@ class TorchEvaluation:
         """With the logits [len(nodes), columns] of more nodes, of a tree that begins with this
         one's."""
         both, every = torch.cat([self._logits, logits]), [*self._row, *nodes]
-        return TorchEvaluation(
-            both, every, tree, self._outputs, self._vocabulary, self.context, mixtures
-        )
+        known = self._outputs, self._vocabulary, self.context, mixtures
+        return TorchEvaluation(both, every, tree, *known, sure=self._sure)
 
     def argmax(self) -> list[int]:
         if self._argmax is None:
@@ -108,15 +111,14 @@ class TorchEvaluation:
         return self._argmax
 
     def _best(self) -> list[int]:
-        """The likeliest token of every row. On a device that is waited for, how likely it is comes
-        in the same list, so that a draft's pass is waited for once."""
-        native = self._native
-        columns = native.argmax() if native else self._logits.argmax(-1)
-        if self._logits.device.type == "cpu":
+        """The likeliest token of every row."""
+        if not self._sure:
+            native = self._native
+            columns = native.argmax() if native else self._logits.argmax(-1)
             found: list[int] = _ids(columns, self._outputs)
             return found
-        assert isinstance(columns, torch.Tensor)
         logits = self._logits.float()
+        columns = logits.argmax(-1)
         scores = logits.gather(1, columns[:, None])[:, 0] - logits.logsumexp(-1)
         best: list[int]
         best, shares = self._together(columns, scores.exp())

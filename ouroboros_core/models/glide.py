@@ -133,7 +133,8 @@ class GlideDrafter:
             self._append(self._embedded(read[held:]), torch.arange(held, len(read)))
         self._tokens = read
         nodes, logits = self._pass(context, tree, 0)
-        self._latest = TorchEvaluation(logits, nodes, tree, self._outputs, self.vocabulary, context)
+        known = self._outputs, self.vocabulary, context
+        self._latest = TorchEvaluation(logits, nodes, tree, *known, sure=True)
         return self._latest
 
     @torch.inference_mode()

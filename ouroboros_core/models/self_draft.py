@@ -52,7 +52,8 @@ class SelfDraft:
             )
         self.target.hold(context)
         nodes, logits = self._pass(context, tree, 0)
-        evaluation = TorchEvaluation(logits, nodes, tree, None, self.vocabulary, context)
+        known = None, self.vocabulary, context
+        evaluation = TorchEvaluation(logits, nodes, tree, *known, sure=True)
         self.target.borrower = evaluation
         return evaluation
 

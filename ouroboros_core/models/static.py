@@ -8,6 +8,7 @@ as a CUDA graph when it is first needed, and replayed afterwards; elsewhere `com
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -64,8 +65,8 @@ class Inputs:
         past: int,
     ) -> None:
         """Arguments are those of `FusedDecoder.run`, behind `past` cached rows; angles [2, rows,
-        width of a head]. The rows of padding are zeros, see nothing, and are written behind the
-        others, where nobody looks."""
+        width of a head]. The rows of padding hold zeros, are turned somehow, see nothing, and are
+        written behind the others, where nobody looks."""
         rows = len(x)
         self.x[:rows] = x
         self.x[rows:] = 0
@@ -169,20 +170,34 @@ def replayed(device: torch.device) -> bool:
     return device.type == "cuda"
 
 
+_planning = threading.Lock()
+"""Held while the process may plan attention: one capture at a time."""
+
+
+def plan_no_attention() -> None:
+    """From now on no pass of this process is computed by cuDNN's attention, but those that are
+    captured. It plans anew for every number of keys, which took an H200 59 ms each; PyTorch's other
+    kernels plan nothing (docs/gpu.md)."""
+    with _planning:
+        torch.backends.cuda.enable_cudnn_sdp(False)
+
+
 @contextmanager
 def attention_planned() -> Iterator[None]:
-    """Allow cuDNN's attention, which plans for each shape and is the faster one once it has: a
-    captured pass has one shape (docs/gpu.md)."""
-    torch.backends.cuda.enable_cudnn_sdp(True)
-    try:
-        yield
-    finally:
-        torch.backends.cuda.enable_cudnn_sdp(False)
+    """Allow cuDNN's attention, the faster one once it has planned: a captured pass has one
+    shape."""
+    with _planning:
+        before = torch.backends.cuda.cudnn_sdp_enabled()  # type: ignore[no-untyped-call]
+        torch.backends.cuda.enable_cudnn_sdp(True)
+        try:
+            yield
+        finally:
+            torch.backends.cuda.enable_cudnn_sdp(before)
 
 
 def captured(compute: Callable[[], States], device: torch.device) -> Callable[[], States]:
     """A pass as a CUDA graph: what replays it, and gives the tensors that it writes to. Meanwhile
-    other threads may use the GPU."""
+    other threads may use the GPU; passes of theirs that are not captured may take longer."""
     with torch.cuda.device(device), attention_planned():
         stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         stream.wait_stream(torch.cuda.current_stream())

@@ -84,7 +84,7 @@ def test_the_size_chosen_is_the_best_of_all(
     costs: PassCosts, chances: list[float], rate: float
 ) -> None:
     """The oracle tries every size."""
-    throughput = Throughput(Costs(costs))
+    throughput = Throughput(costs)
     throughput._tokens, throughput._seconds = rate, 1.0
     worth = [sum(chances[:n]) - rate * costs.of(1 + n) for n in range(len(chances) + 1)]
     found = throughput.best_size(chances)
@@ -101,7 +101,7 @@ def test_choosing_by_the_running_rate_arrives_at_the_best_rate_there_is(
     costs: PassCosts, chances: list[float]
 ) -> None:
     """The oracle tries every fixed size; tokens come exactly as expected."""
-    throughput = Throughput(Costs(costs))
+    throughput = Throughput(costs)
     best = max((1 + sum(chances[:n])) / costs.of(1 + n) for n in range(len(chances) + 1))
     for _ in range(60):
         size = throughput.best_size(chances)
@@ -112,7 +112,7 @@ def test_choosing_by_the_running_rate_arrives_at_the_best_rate_there_is(
 
 
 def test_the_rate_never_falls_below_that_of_autoregressive_decoding() -> None:
-    throughput = Throughput(Costs(PassCosts((1, 9), (1.0, 3.0))))
+    throughput = Throughput(PassCosts((1, 9), (1.0, 3.0)))
     assert throughput.rate == 1
     for _ in range(PRIOR_STEPS):
         throughput.note(1, 9, 0.0)
@@ -387,10 +387,10 @@ def test_a_draft_is_used_where_it_pays_and_given_up_where_it_does_not(
 
     def rate(gamma: int | None, count: int = 400) -> float:
         random = np.random.default_rng(3)
-        acceptance, throughput = Acceptance(), Throughput(costs)
+        acceptance, throughput = Acceptance(), Throughput(costs.target)
         tokens = seconds = 0.0
         for _ in range(count):
-            budget, drafted = PricedBudget(throughput, acceptance, costs.draft), 0
+            budget, drafted = PricedBudget(throughput, acceptance, costs.draft, lambda: True), 0
             while drafted < (16 if gamma is None else gamma):
                 if gamma is None and not budget.allows_pass(agreement**drafted):
                     break
@@ -465,8 +465,7 @@ def test_a_setting_that_is_fixed_stays_so_beside_one_that_is_not() -> None:
     assert all(len(step.tree) <= 6 for step in wide) and len(wide[0].tree) == 6
 
 
-def test_a_draft_model_reads_the_whole_prompt_once_it_is_asked() -> None:
-    """A token of the prompt takes a hundredth of a plain pass to read."""
+def test_a_draft_model_reads_the_prompt_once_it_is_asked_as_much_as_it_has_positions_for() -> None:
     text = prompt(200, seed=7)
     heard: list[tuple[int, ...]] = []
 
@@ -487,6 +486,10 @@ def test_a_draft_model_reads_the_whole_prompt_once_it_is_asked() -> None:
         assert bool(heard) != adjustable, "one that may never be asked costs nothing beforehand"
         draft.evaluate(tuple(text), TreeBuilder(text[-1]).build())
         assert heard[-1] == tuple(text)
+        draft.model.max_length = 150
+        draft.start(TokenizedPrompt(tuple(text)), 30)
+        draft.evaluate((*text, 5), TreeBuilder(5).build())
+        assert heard[-1] == (*text[80:], 5), "the end: 120 tokens of the prompt and 30 new ones fit"
 
 
 def test_a_window_is_had_where_its_rows_are_cheap_and_not_where_they_are_dear() -> None:
@@ -539,16 +542,16 @@ def test_where_auto_does_without_window_or_draft_it_says_so() -> None:
 
 
 def test_of_a_budget_any_question_may_be_asked_at_any_time() -> None:
-    throughput, acceptance = Throughput(TYPICAL), Acceptance()
-    budget = PricedBudget(throughput, acceptance, TYPICAL.draft)
+    throughput, acceptance = Throughput(TYPICAL.target), Acceptance()
+    budget = PricedBudget(throughput, acceptance, TYPICAL.draft, lambda: True)
     asked = [budget.allows_pass(reach) for reach in (1.0, 0.3, 0.01)]
     assert asked == [True, True, False]
     assert [budget.allows_pass(reach) for reach in (0.01, 0.3, 1.0)] == asked[::-1]
 
 
 def test_a_pass_is_worth_its_time_if_its_token_outweighs_the_price() -> None:
-    throughput, acceptance = Throughput(TYPICAL), Acceptance()
-    budget = PricedBudget(throughput, acceptance, TYPICAL.draft)
+    throughput, acceptance = Throughput(TYPICAL.target), Acceptance()
+    budget = PricedBudget(throughput, acceptance, TYPICAL.draft, lambda: True)
     assert TYPICAL.draft is not None
     for rows in (1, 16, 64):
         added = TYPICAL.target.of(2) - TYPICAL.target.of(1)
@@ -560,7 +563,7 @@ def test_a_pass_is_worth_its_time_if_its_token_outweighs_the_price() -> None:
 def test_the_first_draft_pass_of_a_step_is_dearer_by_what_it_takes_behind_the_target() -> None:
     costs, made = PassCosts((1, 8), (2.0, 2.4), behind=3.0), [False]
     assert [costs.drafting(passes, 1) for passes in (0, 1, 3)] == [0, 5, 9]
-    throughput, acceptance = Throughput(TYPICAL), Acceptance()
+    throughput, acceptance = Throughput(TYPICAL.target), Acceptance()
     budget = PricedBudget(throughput, acceptance, costs, lambda: made[0])
     added = TYPICAL.target.of(2) - TYPICAL.target.of(1)
     for made[0], seconds in ((False, 5.0), (True, 2.0)):
@@ -568,12 +571,22 @@ def test_the_first_draft_pass_of_a_step_is_dearer_by_what_it_takes_behind_the_ta
         assert budget.allows_pass(1.01 * worth) and not budget.allows_pass(0.99 * worth)
 
 
+def test_a_step_goes_on_drafting_where_only_its_first_pass_is_dear() -> None:
+    """A tenth of them sure of itself would not pay for a second pass as dear as the first."""
+    dear = Costs(PassCosts((1, 64), (1.0, 1.0001)), PassCosts((1,), (0.01,), behind=0.5))
+    steps = run(tiny.pair("llama", "sdpa"), "speculative", prompt(), 40, automatic=True, costs=dear)
+    reached = [step for step in steps if step.draft_passes]
+    assert reached and sum(step.draft_passes for step in reached) > 2 * len(reached)
+
+
 def test_a_phrase_in_a_draft_pass_has_to_save_more_than_its_rows_cost() -> None:
     dear = PassCosts((1, 4, 16), (30.0, 30.0, 60.0))
-    budget = PricedBudget(Throughput(TYPICAL), Acceptance(), dear)
+    budget = PricedBudget(Throughput(TYPICAL.target), Acceptance(), dear, lambda: True)
     assert budget.allows_rows(0.01, 1, 3), "as cheap as one row"
     assert budget.allows_rows(0.3, 4, 3) and not budget.allows_rows(0.2, 4, 3), "7.5 of 30"
-    assert PricedBudget(Throughput(TYPICAL), Acceptance(), None).allows_rows(0.01, 1, 99)
+    assert PricedBudget(Throughput(TYPICAL.target), Acceptance(), None, lambda: True).allows_rows(
+        0.01, 1, 99
+    )
 
 
 def test_a_draft_pass_that_was_dear_does_not_stop_cheap_ones() -> None:

@@ -96,7 +96,7 @@ def test_every_round_runs_each_once_and_begins_with_another_one(
     compare(PROMPT, METHODS, pair=pair, max_new_tokens=4, rounds=3)
     assert ran[:3] == ["warming up"] * 3
     first, second, third = LANES
-    assert ran[3:] == [*LANES, second, first, third, third, first, second]
+    assert ran[3:] == [*LANES, second, third, first, third, second, first]
 
 
 def test_a_text_that_is_another_one_is_told(pair: Pair) -> None:

@@ -69,6 +69,9 @@ def test_a_method_writes_the_same_there_and_waits_no_more_than_it_asks(method: s
     ran = pretended("compact")
     for way, found in ran.items():
         assert found[method]["there"] == found[method]["here"], way
+        if way != "half":
+            sure = found[method]["sure here"]
+            assert found[method]["sure there"] == pytest.approx(sure, abs=0.011), way
     assert len(ran) == 4
     if not method.startswith("hf_"):
         check(method, ran)

@@ -358,7 +358,7 @@ def test_a_race_ends_with_the_medians_of_three_rounds_in_changing_order(
     tasks = [(method, make_task(method=method)) for method in names]
     updates = list(runner.race(tasks))
     plain, drafted, copied = names
-    assert methods_of(begun) == [*names, drafted, plain, copied, copied, plain, drafted]
+    assert methods_of(begun) == [*names, drafted, copied, plain, copied, drafted, plain]
     rounds = [
         update.view
         for update in updates
