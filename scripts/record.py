@@ -89,7 +89,7 @@ def sampling_of(gallery: Facts, facts: Facts) -> Sampling:
     return Sampling.model_validate(gallery["prompts"][facts["prompt"]].get("sampling", {}) | rule)
 
 
-def _task(gallery: Facts, facts: Facts, count: int | None = None) -> Task:
+def _task(gallery: Facts, facts: Facts, count: int | None = None, seen: bool = True) -> Task:
     prompt = gallery["prompts"][facts["prompt"]]
     return Task(
         prompt["text"],
@@ -98,20 +98,21 @@ def _task(gallery: Facts, facts: Facts, count: int | None = None) -> Task:
         sampling_of(gallery, facts),
         count or prompt["tokens"],
         prompt.get("chat", True),
-        record=True,
+        record=seen,
     )
 
 
 def record(pair: Pair, gallery: Facts, facts: Facts, clock: PassClock | None = None) -> Trace:
     """One run of the gallery, named as the gallery names its models; `after`: with the phrases of
-    that prompt's run. The clock times the run's draft passes."""
+    that prompt's run. Without a clock the models' probabilities are kept. A clock times the run's
+    draft passes, and nothing is kept: what is read between two steps would make both slower."""
     pool = None
     if "after" in facts:
         known = settings_of(facts)
         pool = PhrasePool(known.ngram_size, known.guess_set_size, fingerprint=pair.fingerprint)
         Generation(pair, _task(gallery, facts | {"prompt": facts["after"]}), pool).run()
     with clock.running() if clock else nullcontext():
-        trace = Generation(pair, _task(gallery, facts), pool).run()
+        trace = Generation(pair, _task(gallery, facts, seen=clock is None), pool).run()
     named = gallery["pairs"][gallery["prompts"][facts["prompt"]].get("pair", "embedded")]
     assert pair.draft is not None
     draft = named.get("draft") if trace.draft == pair.draft.name else None
@@ -232,10 +233,10 @@ def between(before: Timed, after: Timed) -> Timed:
     }
 
 
-def repeats(pair: Pair, gallery: Facts, facts: Facts) -> tuple[list[Round], Timed, float]:
-    """Rounds that count, by speedup; of that in the middle what passes cost around it, and what
-    proposing took beside them. Raises RuntimeError if the machine stays busy, or if a text does not
-    repeat."""
+def repeats(pair: Pair, gallery: Facts, facts: Facts) -> tuple[list[Round], Trace, Timed, float]:
+    """Rounds that count, by speedup; the run of the method in the middle one with what a recorder
+    keeps; what passes cost around it, and what proposing took beside them. Raises RuntimeError if
+    the machine stays busy, or if a run does not repeat."""
     lanes = {"prompt": facts["prompt"], "method": PLAIN}, facts
     Generation(pair, _task(gallery, lanes[0], WARM_UP_TOKENS)).run()
     known = record(pair, gallery, facts)
@@ -283,7 +284,16 @@ def repeats(pair: Pair, gallery: Facts, facts: Facts) -> tuple[list[Round], Time
     rounds = sorted(found.rounds, key=lambda one: one.speedup(METHOD))
     middle = rounds[len(rounds) // 2]
     number = next(n for n, one in enumerate(found.every) if one is middle)
-    return rounds, between(*sides[number]), beside[number]
+    return rounds, timed_as(known, middle.traces[METHOD]), between(*sides[number]), beside[number]
+
+
+def timed_as(seen: Trace, timed: Trace) -> Trace:
+    """A run that was recorded, with the seconds of an equal one that was only timed. Raises
+    RuntimeError if they are not equal."""
+    if [step.tree for step in seen.steps] != [step.tree for step in timed.steps]:
+        raise RuntimeError("the steps of equal runs differ")
+    steps = zip(seen.steps, timed.steps, strict=True)
+    return replace(seen, steps=tuple(replace(one, seconds=two.seconds) for one, two in steps))
 
 
 def _calm(pair: Pair, least: float) -> None:
@@ -366,7 +376,7 @@ def make(pair: Pair, gallery: Facts, name: str) -> None:
             f"{name}: {len(trace.tokens)} tokens, {metrics.tokens_per_second(trace):.1f} a second"
         )
         return
-    rounds, costs, beside = repeats(pair, gallery, facts)
+    rounds, trace, costs, beside = repeats(pair, gallery, facts)
     middle = rounds[len(rounds) // 2]
     plain = next(
         run
@@ -378,7 +388,6 @@ def make(pair: Pair, gallery: Facts, name: str) -> None:
     if read_trace((folder() / f"{plain}.json").read_bytes()).tokens != middle.plain.tokens:
         raise RuntimeError(f"the plain text is not that of {plain}: record that anew")
     seconds = [_micro(step.seconds) for step in middle.plain.steps]
-    trace = middle.traces[METHOD]
     _write(name, trace)
     speedups = Speedup(tuple(one.speedup(METHOD) for one in rounds))
     _keep(
@@ -418,7 +427,8 @@ def main() -> None:
     def load(name: str) -> Pair:
         named = gallery["pairs"][name]
         target, draft = places.get(name, (named.get("target"), named.get("draft")))
-        return load_pair(target, draft, dtype=named["dtype"])
+        # Without a pace, so that a run with automatic amounts takes the same steps every time.
+        return replace(load_pair(target, draft, dtype=named["dtype"]), pace=None)
 
     for name in given.names or [name for name in gallery["runs"] if stale(gallery, name)]:
         pair = gallery["prompts"][gallery["runs"][name]["prompt"]].get("pair", "embedded")

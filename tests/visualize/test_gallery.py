@@ -208,7 +208,10 @@ def test_a_round_on_a_busy_machine_does_not_count(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(record, "_calm", lambda *_: None)
     paces[:] = [1.0, 1.3, 1.05, 1.0, 1.08]
     facts = gallery.runs()[name]
-    found, costs, beside = record.repeats(pair, gallery.plan(), facts)
+    found, seen, costs, beside = record.repeats(pair, gallery.plan(), facts)
+    assert [step.seconds for step in seen.steps] == [
+        step.seconds for step in found[1].traces[record.METHOD].steps
+    ]
     assert beside == record.proposing(found[1].traces[record.METHOD], 0.25)
     assert costs["target"].of(1) == pytest.approx(1.05 * row, rel=1e-3)
     paces_of = [record.plain_pass(one) / row for one in found]
