@@ -162,7 +162,8 @@ def timed(name: str) -> dict[str, PassCosts]:
     for a run that was recorded before that was done."""
     kept = gallery.measured().get(name, {}).get("costs", {})
     return {
-        model: PassCosts(tuple(rows), tuple(seconds)) for model, (rows, seconds) in kept.items()
+        model: PassCosts(tuple(rows), tuple(seconds), behind=sum(behind))
+        for model, (rows, seconds, *behind) in kept.items()
     }
 
 
@@ -185,12 +186,13 @@ def _alike(name: str, other: str) -> bool:
 
 
 def costs(name: str) -> tuple[PassCosts, PassCosts | None, float] | None:
-    """Of the passes of target and draft, and the seconds of proposing beside them; None where no
-    run beside tells that."""
+    """Of the passes of target and draft, and the seconds of proposing beside them, with what taking
+    turns costs the two models; None where no run beside tells that."""
     run = gallery.trace(name)
     steps = drafted(run)
     if beside := timed(name):
         target, draft, more = beside["target"], beside.get("draft"), proposing(name)
+        more += len(steps) * draft.behind if draft else 0.0
     else:
         others = [one for one in recorded() if one != name and _alike(name, one)]
         if not others:

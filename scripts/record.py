@@ -2,8 +2,9 @@
 
 What is run is said in assets/traces/gallery.json. Without names all are recorded that are missing
 or are not what that file says; what is done is kept, so that an interrupted recording goes on.
-Plain decoding and the method run in turn, see `ouroboros_core.benchmark.protocol`. A run's file is
-its repeat with the median speedup, and assets/traces/measured.json keeps all speedups, what the
+Plain decoding and the method run in turn, see `ouroboros_core.benchmark.protocol`. A run's file has
+the seconds of its repeat with the median speedup; what else it holds is of an equal run, in which
+the models' probabilities are kept. And assets/traces/measured.json keeps all speedups, what the
 plain run beside that repeat took, what passes took when they were timed around it, and what
 proposing took in it beside the drafter's passes.
 
@@ -34,7 +35,7 @@ from ouroboros_core.benchmark import protocol
 from ouroboros_core.benchmark.protocol import Round, Speedup
 from ouroboros_core.decoding import metrics, what_if
 from ouroboros_core.decoding.generation import Generation, Task
-from ouroboros_core.decoding.trace import Seconds, Trace
+from ouroboros_core.decoding.trace import Seconds, Step, Trace
 from ouroboros_core.decoding.trace_io import read_trace
 from ouroboros_core.loading.pairs import Pair, load_pair
 from ouroboros_core.locations import assets
@@ -55,9 +56,9 @@ equal to it."""
 PROBES, PATIENCE, WAIT = 6, 12, 5.0
 """Passes of a look at the machine, looks at most, and seconds between them."""
 
-TIMED, DRAFT_TIMED = 8, 24
+TIMED, DRAFT_TIMED, TURNS = 8, 24, 24
 """Passes over each number of rows that are timed on either side of a round; the median counts. The
-draft's are short, so that a few say little."""
+draft's are short, so that a few say little. And steps of both models in turn."""
 
 Timed = dict[str, PassCosts]
 """What passes take, by `target` and `draft`."""
@@ -181,8 +182,32 @@ def costs_beside(pair: Pair, trace: Trace) -> Timed:
         most, level = ceil(max(drafting)), _level_of(pair, trace)
         counts = {most, *(count for count in (1, 2, 4, 8, 16) if count < most)}
         pass_of(pair.target, 1, length)()  # a head reads what the target made of the context
-        found["draft"] = _timed(counts, lambda count: level(count, length), DRAFT_TIMED)
+        passes = round(median(one.draft_passes for one in work if one.draft_passes))
+        check = pass_of(pair.target, round(median(one.rows for one in work)), length)
+        alone = _timed(counts, lambda count: level(count, length), DRAFT_TIMED)
+        slower, behind = _in_turns(check, level(1, length), passes)
+        seconds = tuple(round(slower * one, 6) for one in alone.seconds)
+        found["draft"] = replace(alone, seconds=seconds, behind=behind)
     return found
+
+
+def _in_turns(
+    check: Callable[[], float], draft: Callable[[], float], passes: int
+) -> tuple[float, float]:
+    """How many times longer a drafter's pass takes where `passes` of them follow one of the target
+    than where nothing comes between them, and seconds more that a pass of the target takes behind
+    them. Each model drives the other's weights out of the processor's caches."""
+
+    def step() -> tuple[float, float]:
+        check()
+        return sum(draft() for _ in range(passes)), check()
+
+    steps = [step() for _ in range(TURNS)]
+    checks = [check() for _ in range(TURNS + 1)][1:]
+    drafts = [draft() for _ in range(DRAFT_TIMED + 1)][1:]
+    drafted, checked = (median(one[place] for one in steps) for place in (0, 1))
+    slower = max(1.0, drafted / (passes * median(drafts)))
+    return slower, round(max(0.0, checked - median(checks)), 6)
 
 
 def _timed(
@@ -228,6 +253,7 @@ def between(before: Timed, after: Timed) -> Timed:
                 round(mean(pair), 6)
                 for pair in zip(costs.seconds, after[model].seconds, strict=True)
             ),
+            behind=round(mean((costs.behind, after[model].behind)), 6),
         )
         for model, costs in before.items()
     }
@@ -287,10 +313,15 @@ def repeats(pair: Pair, gallery: Facts, facts: Facts) -> tuple[list[Round], Trac
     return rounds, timed_as(known, middle.traces[METHOD]), between(*sides[number]), beside[number]
 
 
+def _done(step: Step) -> tuple[Any, ...]:
+    """What a step did."""
+    return step.tree, step.path, step.target_token, step.draft_passes
+
+
 def timed_as(seen: Trace, timed: Trace) -> Trace:
     """A run that was recorded, with the seconds of an equal one that was only timed. Raises
     RuntimeError if they are not equal."""
-    if [step.tree for step in seen.steps] != [step.tree for step in timed.steps]:
+    if [*map(_done, seen.steps)] != [*map(_done, timed.steps)]:
         raise RuntimeError("the steps of equal runs differ")
     steps = zip(seen.steps, timed.steps, strict=True)
     return replace(seen, steps=tuple(replace(one, seconds=two.seconds) for one, two in steps))
@@ -370,7 +401,9 @@ def make(pair: Pair, gallery: Facts, name: str) -> None:
     facts = gallery["runs"][name]
     if facts["method"] == PLAIN:
         Generation(pair, _task(gallery, facts, WARM_UP_TOKENS)).run()
-        trace = record(pair, gallery, facts)
+        trace = timed_as(
+            record(pair, gallery, facts), record(pair, gallery, facts, PassClock(pair))
+        )
         _write(name, trace)
         print(
             f"{name}: {len(trace.tokens)} tokens, {metrics.tokens_per_second(trace):.1f} a second"
@@ -384,7 +417,7 @@ def make(pair: Pair, gallery: Facts, name: str) -> None:
         if (other["prompt"], other["method"]) == (facts["prompt"], PLAIN)
     )
     if stale(gallery, plain):
-        _write(plain, middle.plain)
+        _write(plain, timed_as(record(pair, gallery, gallery["runs"][plain]), middle.plain))
     if read_trace((folder() / f"{plain}.json").read_bytes()).tokens != middle.plain.tokens:
         raise RuntimeError(f"the plain text is not that of {plain}: record that anew")
     seconds = [_micro(step.seconds) for step in middle.plain.steps]
@@ -395,7 +428,10 @@ def make(pair: Pair, gallery: Facts, name: str) -> None:
         {
             "speedups": [round(one, 4) for one in speedups.each],
             "plain": seconds,
-            "costs": {model: [cost.rows, cost.seconds] for model, cost in costs.items()},
+            "costs": {
+                model: [cost.rows, cost.seconds, *([cost.behind] if model == "draft" else [])]
+                for model, cost in costs.items()
+            },
             "proposing": round(beside, 6),
         },
     )

@@ -65,7 +65,7 @@ class PassCosts:
         """The costs where a pass over the fewest rows takes `memory` times as long, and what more
         rows add `arithmetic` times."""
         seconds, far = (
-            tuple(memory * line[0] + arithmetic * (one - line[0]) for one in line)
+            tuple(memory * line[0] + arithmetic * max(0.0, one - line[0]) for one in line)
             for line in (self.seconds, self.far)
         )
         return replace(self, seconds=seconds, far=far)
@@ -73,8 +73,8 @@ class PassCosts:
     def part(self, share: float) -> PassCosts:
         """The costs of passes that read this share of the weights, taken to be in proportion to it:
         a pass over few rows takes as long as reading its weights."""
-        found = self.at(share, share)
-        return replace(found, reading=share * self.reading, behind=share * self.behind)
+        seconds, far = (tuple(share * one for one in line) for line in (self.seconds, self.far))
+        return PassCosts(self.rows, seconds, far, share * self.reading, share * self.behind)
 
     def rows_within(self, limit: float = LITTLE) -> int:
         """The most rows, as far as was measured, whose pass takes at most `limit` times a pass over

@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import accumulate
 
@@ -135,21 +136,22 @@ def measure(
     """
     lengths = lengths_for(target, draft)
     trained = [head, *(heads or {}).values()]
-    near = _at(lengths[0], target, draft, trained, seconds / 2)
+    near = _at(lengths[0], target, draft, trained, 0.4 * seconds)
     # The long context is then in the caches, where the passes behind it need it.
     reading = [_reading(model, lengths[1]) if model else 0.0 for model in (target, draft)]
-    far = _at(lengths[1], target, draft, trained, seconds / 2)
+    far = _at(lengths[1], target, draft, trained, 0.4 * seconds)
     reading += [0.0] * len(trained)
-    later = _later(target, draft, lengths[0], seconds / 4) if draft else 0.0
+    later = _later(target, draft, lengths[0], 0.2 * seconds) if draft else 0.0
     behind = [0.0, later, *(0.0 for _ in trained)]
     costs = [
-        PassCosts(rows, mine, _further(mine, theirs), read, more) if rows else None
+        PassCosts(rows, mine, tuple(map(max, mine, theirs)), read, more) if rows else None
         for (rows, mine), (_, theirs), read, more in zip(near, far, reading, behind, strict=True)
     ]
     for one in (target, draft, *trained):
         if one is not None:
             as_new(one)
     assert costs[0] is not None
+    costs[0] = replace(costs[0], far=_further(costs[0].seconds, costs[0].far))
     others = {kind: cost for kind, cost in zip(heads or {}, costs[3:], strict=True) if cost}
     return Costs(costs[0], costs[1], costs[2], others)
 
@@ -157,7 +159,7 @@ def measure(
 def _further(near: Sequence[float], far: Sequence[float]) -> tuple[float, ...]:
     """Seconds behind the long context: what it adds to those behind the short one never falls with
     the rows."""
-    added = (max(0.0, long - short) for short, long in zip(near, far, strict=True))
+    added = (long - short for short, long in zip(near, far, strict=True))
     return tuple(map(sum, zip(near, accumulate(added, max), strict=True)))
 
 

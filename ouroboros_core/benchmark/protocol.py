@@ -145,9 +145,9 @@ class Measured:
 
 
 def order(lanes: int, number: int) -> list[int]:
-    """The lanes in the order in which round `number`, from 0 on, runs them. Every third round goes
-    backwards, so that of several none is always behind the same other one, in caches that this one
-    has left."""
+    """The lanes in the order in which round `number`, from 0 on, runs them. The third of three goes
+    backwards, so that of several lanes none is behind the same other one in every round, in caches
+    that this one has left."""
     way = -1 if number % 3 == 2 else 1
     return [(number + way * place) % lanes for place in range(lanes)]
 

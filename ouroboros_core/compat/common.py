@@ -80,6 +80,7 @@ def steps_of(
         name = str(draft_model.name_or_path or type(draft_model).__name__)
         check_vocabulary(draft_model.config.get_text_config(decoder=True).vocab_size, target, name)
         draft = wrap(draft_model, "the draft model", target.vocabulary)
+        draft.drafts = True
         target.limit(draft.vocabulary)
     if pool is not None and pool.largest_token >= target.vocabulary:
         raise InvalidInput(

@@ -147,7 +147,7 @@ class Request:
             name = self._draft_name(self.assistant_model)
             check_vocabulary(vocabulary_size(self.assistant_model), target, name)
             draft = wrap(self.assistant_model, name, target.vocabulary)
-            draft.name = name
+            draft.name, draft.drafts = name, True
         eos: Any = self.config._eos_token_tensor
         stops = frozenset() if eos is None else frozenset(eos.flatten().tolist())
         return Pair(target, draft, self.tokenizer, stops, foreign_draft=foreign)

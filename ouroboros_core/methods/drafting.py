@@ -28,11 +28,11 @@ class DraftModel:
         self._unread = 0
 
     def start(self, prompt: TokenizedPrompt, max_new_tokens: int) -> None:
-        """Begin a new text, of which the model gets as much of the end as it has positions for;
-        reads the prompt at once where the draft length is fixed."""
-        length = len(prompt.tokens)
-        beyond = length + max_new_tokens - self.model.max_length
-        self._unread = min(max(0, beyond), length - 1)
+        """Begin a new text; reads the prompt at once where the draft length is fixed. Of a text
+        that is longer than the model has positions for it gets the end: at least as much of the
+        prompt as half of them."""
+        length, most = len(prompt.tokens), self.model.max_length
+        self._unread = max(0, length - max(most - max_new_tokens, most // 2))
         self.model.forget()
         self.model.reserve(length - self._unread + max_new_tokens)
         if not self._adjustable:

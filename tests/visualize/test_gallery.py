@@ -173,6 +173,10 @@ def paced(trace: Trace, factor: float) -> Trace:
     return replace(trace, steps=tuple(slowed(step) for step in trace.steps))
 
 
+def unseen(step: Step) -> Step:
+    return replace(step, judged=())
+
+
 def test_a_round_on_a_busy_machine_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
     """Plain passes that are 15% slower than the least that one row takes are measured again, and so
     is a round after which passes take longer than before it; a machine that stays busy is refused.
@@ -186,9 +190,10 @@ def test_a_round_on_a_busy_machine_does_not_count(monkeypatch: pytest.MonkeyPatc
     def recorded(pair: Any, plan: Any, facts: Any, clock: Any = None) -> Trace:
         if facts["method"] == gallery.PLAIN:
             return paced(plain, paces.pop(0))
-        if clock:
-            clock.seconds = 0.25
-        return run
+        if clock is None:
+            return run
+        clock.seconds = 0.25
+        return replace(paced(run, 1.01), steps=tuple(map(unseen, paced(run, 1.01).steps)))
 
     class Nothing:
         def __init__(self, *_: Any) -> None:
@@ -201,17 +206,19 @@ def test_a_round_on_a_busy_machine_does_not_count(monkeypatch: pytest.MonkeyPatc
     pair: Any = type("Pair", (), {**nothing, "heads": {}})
     # seconds of a pass over one row before each round and after it
     sides = [(1.0, 1.0), (1.3, 1.3), (1.04, 1.06), (1.0, 1.2), (1.08, 1.12)]
-    timed = iter([{"target": PassCosts((1,), (row * one,))} for both in sides for one in both])
+    around = iter([{"target": PassCosts((1,), (row * one,))} for both in sides for one in both])
     monkeypatch.setattr(record, "record", recorded)
-    monkeypatch.setattr(record, "costs_beside", lambda *_: next(timed))
+    monkeypatch.setattr(record, "costs_beside", lambda *_: next(around))
     monkeypatch.setattr(record, "Generation", Nothing)
     monkeypatch.setattr(record, "_calm", lambda *_: None)
     paces[:] = [1.0, 1.3, 1.05, 1.0, 1.08]
     facts = gallery.runs()[name]
     found, seen, costs, beside = record.repeats(pair, gallery.plan(), facts)
-    assert [step.seconds for step in seen.steps] == [
-        step.seconds for step in found[1].traces[record.METHOD].steps
-    ]
+    timed = found[1].traces[record.METHOD]
+    assert [step.seconds for step in seen.steps] == [step.seconds for step in timed.steps]
+    assert [step.judged for step in seen.steps] == [step.judged for step in run.steps]
+    with pytest.raises(RuntimeError, match="the steps of equal runs differ"):
+        record.timed_as(seen, replace(timed, steps=timed.steps[:-1]))
     assert beside == record.proposing(found[1].traces[record.METHOD], 0.25)
     assert costs["target"].of(1) == pytest.approx(1.05 * row, rel=1e-3)
     paces_of = [record.plain_pass(one) / row for one in found]
@@ -219,7 +226,7 @@ def test_a_round_on_a_busy_machine_does_not_count(monkeypatch: pytest.MonkeyPatc
     speedups = [one.speedup(record.METHOD) for one in found]
     assert speedups == sorted(speedups)
     paces[:] = [1.0, *[1.3] * record.ROUNDS]
-    timed = iter([{"target": PassCosts((1,), (row,))}] * 2 * record.ROUNDS)
+    around = iter([{"target": PassCosts((1,), (row,))}] * 2 * record.ROUNDS)
     with pytest.raises(RuntimeError, match="the machine is busy"):
         record.repeats(pair, gallery.plan(), facts)
 

@@ -490,6 +490,9 @@ def test_a_draft_model_reads_the_prompt_once_it_is_asked_as_much_as_it_has_posit
         draft.start(TokenizedPrompt(tuple(text)), 30)
         draft.evaluate((*text, 5), TreeBuilder(5).build())
         assert heard[-1] == (*text[80:], 5), "the end: 120 tokens of the prompt and 30 new ones fit"
+        draft.start(TokenizedPrompt(tuple(text)), 4000)
+        draft.evaluate(tuple(text), TreeBuilder(text[-1]).build())
+        assert heard[-1] == tuple(text[125:]), "the prompt has half of the positions in any case"
 
 
 def test_a_window_is_had_where_its_rows_are_cheap_and_not_where_they_are_dear() -> None:

@@ -91,7 +91,11 @@ def test_a_slower_machine_makes_drafts_slower_too_until_they_are_seen() -> None:
 
 @given(st.floats(0.2, 5), st.floats(0.2, 5), st.integers(1, 31))
 def test_more_rows_never_take_less(memory: float, arithmetic: float, rows: int) -> None:
-    for costs in (MEASURED, PassCosts((1, 8, 32), (1.0, 1.0, 1.2), (1.3, 1.3, 1.5))):
+    for costs in (
+        MEASURED,
+        PassCosts((1, 8, 32), (1.0, 1.0, 1.2), (1.3, 1.3, 1.5)),
+        PassCosts((1, 8, 32), (1.0, 0.9, 1.2)),
+    ):
         there = costs.at(memory, arithmetic)
         assert there.of(rows, 9000) >= there.of(1, 9000) - 1e-9 and there.of(1, 9000) > 0
         assert there.of(rows + 1) >= there.of(rows) - 1e-12

@@ -53,7 +53,7 @@ def never_busy(monkeypatch: pytest.MonkeyPatch) -> None:
         (4, 0, ["0123", "1230", "2103"]),
     ],
 )
-def test_every_round_runs_each_lane_once_behind_another_one(
+def test_every_round_runs_each_lane_once_and_begins_with_another_one(
     lanes: int, first: int, orders: list[str]
 ) -> None:
     ran: list[tuple[int, int]] = []

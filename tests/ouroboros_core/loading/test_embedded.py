@@ -208,6 +208,7 @@ def test_the_draft_shares_the_targets_embeddings(embedded_pair: Pair) -> None:
         p.model.get_input_embeddings().weight for p in (embedded_pair.draft, embedded_pair.target)
     )
     assert mine.data_ptr() == theirs.data_ptr()
+    assert embedded_pair.draft.drafts and not embedded_pair.target.drafts, "who is asked how sure"
 
 
 @pytest.mark.parametrize(
