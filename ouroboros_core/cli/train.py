@@ -28,10 +28,9 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    import torch
+    from ouroboros_core.models.static import plan_no_attention
 
-    # On a GPU, a step with cuDNN's attention took six times as long, see docs/training.md.
-    torch.backends.cuda.enable_cudnn_sdp(False)
+    plan_no_attention()  # a step took six times as long with it, see docs/training.md
     others = {"data": _data, "skip": skipping.run, "export": _export}
     others.get(arguments.what, _train)(arguments)
 

@@ -575,7 +575,7 @@ def test_the_first_draft_pass_of_a_step_is_dearer_by_what_it_takes_behind_the_ta
 
 
 def test_a_step_goes_on_drafting_where_only_its_first_pass_is_dear() -> None:
-    """A tenth of them sure of itself would not pay for a second pass as dear as the first."""
+    """Were each pass as dear as the first, most steps would end behind that one."""
     dear = Costs(PassCosts((1, 64), (1.0, 1.0001)), PassCosts((1,), (0.01,), behind=0.5))
     steps = run(tiny.pair("llama", "sdpa"), "speculative", prompt(), 40, automatic=True, costs=dear)
     reached = [step for step in steps if step.draft_passes]
