@@ -108,27 +108,38 @@ LAB = ("Sweep", "Results", "Proof", "Be the draft", "Recorded runs", "Drafts and
 
 
 def open_tab(page: Any, name: str) -> None:
-    """Open a place, or a page of the Lab; on a narrow screen it may be in a menu, and Gradio may
-    move it there while it is looked for."""
+    """Open a place, or a page of the Lab, and wait until it is the one that is open; on a narrow
+    screen it may be in a menu, and Gradio may move it there while it is looked for."""
     from playwright.sync_api import TimeoutError as LateError
 
     if name in LAB:
-        page.get_by_role("tab", name="Lab", exact=True).click()
+        open_tab(page, "Lab")
     tab = page.get_by_role("tab", name=name, exact=True)
+    opened = page.get_by_role("tab", name=name, exact=True, selected=True)
     menu = page.locator(".overflow-menu > button").locator("visible=true").first
     for attempt in range(10):
         try:
             if tab.count() and tab.first.is_visible():
                 tab.first.click(timeout=3_000)
-                return
-            entry = page.locator(".overflow-dropdown").get_by_role("button", name=name, exact=True)
-            if not entry.is_visible():
-                menu.click(timeout=3_000)
-            entry.click(timeout=3_000)
+            else:
+                entry = page.locator(".overflow-dropdown").get_by_role(
+                    "button", name=name, exact=True
+                )
+                if not entry.is_visible():
+                    menu.click(timeout=3_000)
+                entry.click(timeout=3_000)
+            opened.wait_for(timeout=3_000)
             return
         except LateError:
             if attempt == 9:
                 raise
+
+
+def has(found: Any, count: int) -> None:
+    """Wait until there are so many; what a page draws is there a moment after it was asked for."""
+    from playwright.sync_api import expect
+
+    expect(found).to_have_count(count)
 
 
 def generate(page: Any) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from ouroboros_core.locations import assets
 from ouroboros_core.lookup.suffix_automaton import FRESH, SuffixAutomaton
-from tests.visitor import watch
+from tests.visitor import has, watch
 from visualize import gallery, learn, lesson_figures
 from visualize.deploy import static_site
 
@@ -163,18 +163,17 @@ def test_pictures_are_moved_by_keys_and_say_what_they_show(reader: Any) -> None:
     assert lit == int(tree.ancestors[3].sum())
     page.locator(".ouro-mask-node").nth(3).click()
     page.keyboard.press("End")
-    lit = page.locator(".ouro-mask-node[data-lit]").count()
-    assert lit == int(tree.ancestors[-1].sum())
-    assert page.locator(".ouro-mask-cell[data-seen]").count() == int(tree.ancestors.sum())
+    has(page.locator(".ouro-mask-node[data-lit]"), int(tree.ancestors[-1].sum()))
+    has(page.locator(".ouro-mask-cell[data-seen]"), int(tree.ancestors.sum()))
     page.keyboard.press("Home")
-    assert page.locator(".ouro-mask-node[data-lit]").count() == 1
+    has(page.locator(".ouro-mask-node[data-lit]"), 1)
 
     data = open_picture(page, "warm", "pool")
     page.locator(".ouro-stepper input").press("Home")
     history = [one for one in data["entries"] if one["learned"] == "history"]
-    assert page.locator(".ouro-pool-phrase").count() == len(history)
+    has(page.locator(".ouro-pool-phrase"), len(history))
     page.locator(".ouro-stepper input").press("End")
-    assert page.locator(".ouro-pool-phrase").count() == len(data["entries"])
+    has(page.locator(".ouro-pool-phrase"), len(data["entries"]))
     told = page.locator(said).inner_text()
     assert f"holds {data['sizes'][-1]} phrases" in told
     assert "Held: " in told, "what is counted is more than what is listed, where there is much"

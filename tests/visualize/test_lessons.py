@@ -18,6 +18,7 @@ from tests.visitor import (
     chart,
     choose,
     generate,
+    has,
     open_settings,
     open_tab,
     set_count,
@@ -140,8 +141,8 @@ def test_the_rail_is_moved_along_by_keys_and_tells_where_one_is(offline: Any, si
     offline.goto((site / "index.html").as_uri())
     offline.wait_for_selector(".ouro-token")
     chapters, rail = learn.chapters(), offline.locator(".ouro-learn-chapter")
-    assert rail.count() == len(chapters)
-    assert offline.locator('.ouro-learn-chapter[tabindex="0"]').count() == 1
+    has(rail, len(chapters))
+    has(offline.locator('.ouro-learn-chapter[tabindex="0"]'), 1)
     rail.first.focus()
     offline.keyboard.press("ArrowRight")
     offline.keyboard.press("ArrowRight")
@@ -165,8 +166,8 @@ def test_who_has_seen_a_whole_run_is_asked_about_another(offline: Any, site: Pat
     read_chapter(offline, 1)
     offline.locator(".ouro-learn-option:not(:disabled)").first.wait_for()
     first = gallery.trace(learn.QUIZ[1]).steps[0].tree
-    assert offline.locator(".ouro-learn-guess").count() == len(first) - 1
-    assert offline.locator(".ouro-learn-option").count() == len(first)
+    has(offline.locator(".ouro-learn-guess"), len(first) - 1)
+    has(offline.locator(".ouro-learn-option"), len(first))
 
 
 def first_asked(page: Any) -> int:
@@ -195,7 +196,7 @@ def test_who_has_seen_a_text_elsewhere_is_not_asked_about_it(offline: Any, site:
     offline.goto((site / "index.html").as_uri())
     first_asked(offline)
     first = gallery.trace(learn.QUIZ[1]).steps[0].tree
-    assert offline.locator(".ouro-learn-guess").count() == len(first) - 1
+    has(offline.locator(".ouro-learn-guess"), len(first) - 1)
 
 
 def test_the_quiz_is_answered_by_keys_and_by_touch_on_a_phone(browser: Any, site: Path) -> None:
@@ -293,7 +294,7 @@ def test_a_file_that_is_no_trace_is_refused_and_the_page_goes_on(page: Any, tmp_
 
 def test_a_recorded_run_opens_and_two_runs_are_compared(page: Any) -> None:
     open_tab(page, "Recorded runs")
-    assert page.locator(".ouro-gallery-entry").count() == len(gallery.entries())
+    has(page.locator(".ouro-gallery-entry"), len(gallery.entries()))
     page.get_by_role("button", name="Compare").click()
     page.wait_for_selector("#diff-view .ouro-segment")
     plain, fast = gallery.trace("java-autoregressive"), gallery.trace("java-ouroboros")

@@ -12,7 +12,7 @@ import pytest
 from ouroboros_core.decoding import metrics
 from ouroboros_core.decoding.equality import Divergence
 from ouroboros_core.decoding.trace import Trace
-from tests.visitor import watch
+from tests.visitor import has, watch
 from visualize import gallery, views
 from visualize.deploy.static_site import replay_html
 
@@ -85,7 +85,7 @@ def test_a_saved_replay_marks_the_tie_in_its_text_and_the_card_says_why(
     page.goto(file.as_uri())
     marked = page.locator(MARKED)
     assert marked.evaluate_all("nodes => nodes.map(n => n.dataset)")[0]["index"] == "12"
-    assert marked.count() == 1
+    has(marked, 1)
     glyph = "n => getComputedStyle(n, '::before').content"
     assert marked.evaluate(glyph) == '"≈"'
     assert marked.inner_text().strip() == run.texts[12].strip(), "the text itself is as it was"

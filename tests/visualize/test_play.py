@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ouroboros_core.decoding.guessing import RIVALS, YOU, Guess
-from tests.visitor import client, open_tab
+from tests.visitor import client, has, open_tab
 from visualize import play
 from visualize.play import Game, Round
 
@@ -96,7 +96,7 @@ def test_a_game_on_a_phone_by_keyboard_writes_the_targets_own_text(page: Any, ur
     page.wait_for_url("**/#play")
     for number, words in enumerate(["takes", HOSTILE, *["the cat to the"] * 8], 1):
         guess(page, words, number)
-        assert page.locator(".ouro-play-table tr").count() == 4
+        has(page.locator(".ouro-play-table tr"), 4)
         places = [f"#play-{part}" for part in ("view", "guess", "score")]
         tops = [page.locator(place).bounding_box()["y"] for place in places]
         assert tops == sorted(tops) and 0 < tops[1] < 700, "the score stands below the box"

@@ -15,7 +15,7 @@ from ouroboros_core.decoding.trace import Trace
 from ouroboros_core.decoding.trace_io import read_trace
 from ouroboros_core.lookup.memories import load_memory
 from tests.browser import server
-from tests.visitor import ask, chart, choose, client, generate, visit
+from tests.visitor import ask, chart, choose, client, generate, has, visit
 
 pytestmark = [pytest.mark.browser, pytest.mark.embedded, pytest.mark.slow]
 
@@ -188,7 +188,7 @@ def test_a_click_locks_the_card_which_says_why_a_token_was_rejected(page: Any, u
     assert len(rows) >= 11 and "draft" in rows[0].inner_text() and "target" in rows[0].inner_text()
     best = max(range(len(judged.tokens)), key=lambda n: judged.target[n])
     assert f"{judged.target[best]:.0%}"[:-1] in rows[1].inner_text() or judged.target[best] < 0.1
-    assert page.locator("#token-view .ouro-chosen").count() == 1
+    has(page.locator("#token-view .ouro-chosen"), 1)
     page.keyboard.press("Escape")
     assert card.is_hidden()
     rejected.click()
@@ -213,7 +213,7 @@ def test_the_tree_of_a_step_is_drawn_and_the_charts_share_its_cursor(page: Any, 
     page.keyboard.press("Home")
     for _ in range(number):
         page.keyboard.press("ArrowRight")
-    assert page.locator("#token-view .ouro-tree g[data-node]").count() == len(step.tree) - 1
+    has(page.locator("#token-view .ouro-tree g[data-node]"), len(step.tree) - 1)
     edges = '.ouro-tree .ouro-edge[data-state="accepted"]'
     thick = page.eval_on_selector_all(edges, "nodes => nodes.map(n => Number(n.dataset.below))")
     assert thick == list(step.path)

@@ -10,7 +10,7 @@ import pytest
 
 from ouroboros_core import methods
 from ouroboros_core.decoding.trace_io import read_trace
-from tests.visitor import DONE, ask, choose, generate, tokens
+from tests.visitor import DONE, ask, choose, generate, has, tokens
 from visualize import gallery, views
 from visualize.tabs.examples import EXAMPLES
 from visualize.tabs.watch import CHARTS, has_charts
@@ -189,7 +189,7 @@ def test_this_step_is_that_of_the_token_that_is_pointed_at_or_chosen(page: Any) 
     assert not shown.startswith(of), "the run stands at its end"
     token.hover()
     assert note.inner_text().startswith(of)
-    assert page.locator("#token-view .ouro-node[data-selected]").count() == 1
+    has(page.locator("#token-view .ouro-node[data-selected]"), 1)
     page.locator("#token-view .ouro-sentence").hover()
     assert note.inner_text() == shown
     token.click()

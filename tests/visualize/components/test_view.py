@@ -17,7 +17,7 @@ from ouroboros_core.errors import InvalidInput
 from tests import ROOT
 from tests.browser import server
 from tests.traces import typed_trace
-from tests.visitor import watch
+from tests.visitor import has, watch
 from visualize import gallery, palette
 from visualize.components import OuroborosView, StepShown, TokenSelected
 from visualize.components.ouroboros_view import Given
@@ -178,7 +178,7 @@ def test_three_lines_in_an_app_of_its_own_show_a_run_that_is_stepped_by_keyboard
         assert text_of(page) == "".join(trace.texts[:2])
         page.keyboard.press("ArrowRight")
         assert text_of(page) == "".join(trace.texts[:5])
-        assert page.locator(".ouro-tree .ouro-node").count() == 3
+        has(page.locator(".ouro-tree .ouro-node"), 3)
         assert page.title() != "got" and faults == []
         here = (url, url.replace("http", "ws"), "data:", "blob:")
         others = [address for address in asked if not address.startswith(here)]
