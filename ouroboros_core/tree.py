@@ -209,8 +209,7 @@ class TokenTree:
         origins = tuple(self.provenance[node] for node in nodes)
         silent = frozenset(index_of[node] for node in self.silent if node in index_of)
         notes = Notes()
-        for node, index in index_of.items():
-            notes.take(self, node, index)
+        notes.take(self, index_of.items())
         return notes.attach(TokenTree(tokens, parents, origins, silent))
 
     def nodes_of(self, kept: Sequence[int]) -> tuple[int, ...]:
@@ -246,13 +245,16 @@ class Notes:
     outputs: dict[int, Output] = field(default_factory=dict)
     origins: dict[int, tuple[Provenance, ...]] = field(default_factory=dict)
 
-    def take(self, tree: TokenTree, node: int, own: int) -> None:
-        """Note for the node `own` what is noted of a node of another tree; of one that is noted
-        already, only what is new."""
-        if isinstance(tree, AnnotatedTree):
-            for mine, theirs in zip(self._parts, tree.notes._parts, strict=True):
-                if node in theirs:
-                    mine.setdefault(own, theirs[node])
+    def take(self, tree: TokenTree, numbers: Iterable[tuple[int, int | None]]) -> None:
+        """Note what is noted of the nodes of another tree, by (node there, node here or None); of
+        one that is noted already, only what is new."""
+        if not isinstance(tree, AnnotatedTree):
+            return
+        own = dict(numbers)
+        for mine, theirs in zip(self._parts, tree.notes._parts, strict=True):
+            for node, found in theirs.items():
+                if (number := own.get(node)) is not None:
+                    mine.setdefault(number, found)
 
     @property
     def _parts(self) -> tuple[dict[int, Any], ...]:
@@ -319,18 +321,15 @@ class TreeBuilder:
         nodes here, None for one that lies too deep. Where a token is there already, the node has
         several origins, in the order in which they came."""
         numbers: list[int | None] = [0]
-        self._notes.take(tree, 0, 0)
         for node in range(1, tree.proposals):
             above = numbers[tree.parents[node]]
             size = len(self)
             origin, drawn = tree.provenance[node], tree.drawn_from(node)
             added = None if above is None else self.add(tree.tokens[node], above, origin, drawn)
             numbers.append(added)
-            if added is None:
-                continue
-            self._notes.take(tree, node, added)
-            if len(self) == size:
+            if added is not None and len(self) == size:
                 self._agree(added, tree.origins(node))
+        self._notes.take(tree, enumerate(numbers))
         return tuple(numbers)
 
     def _agree(self, node: int, more: Sequence[Provenance]) -> None:

@@ -463,8 +463,7 @@ def main() -> None:
     def load(name: str) -> Pair:
         named = gallery["pairs"][name]
         target, draft = places.get(name, (named.get("target"), named.get("draft")))
-        # Without a pace, so that a run with automatic amounts takes the same steps every time.
-        return replace(load_pair(target, draft, dtype=named["dtype"]), pace=None)
+        return load_pair(target, draft, dtype=named["dtype"])
 
     for name in given.names or [name for name in gallery["runs"] if stale(gallery, name)]:
         pair = gallery["prompts"][gallery["runs"][name]["prompt"]].get("pair", "embedded")

@@ -103,7 +103,7 @@ def main() -> None:
     parser.add_argument("--temperature", type=float, default=0.0)
     parser.add_argument("--costs", metavar="FILE", help="costs that were measured before")
     arguments = parser.parse_args()
-    pair = replace(options.load_pair(arguments), pace=None)
+    pair = options.load_pair(arguments)
     if arguments.costs:
         pair = replace(pair, costs=read_costs(json.loads(Path(arguments.costs).read_text())))
     sampling = Sampling(temperature=arguments.temperature)

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-os.environ.setdefault("OUROBOROS_CLOCK", "0")  # equal runs take equal steps: a run is an oracle
 
 import pytest
 from hypothesis import HealthCheck, settings

@@ -228,10 +228,16 @@ def _needs(entrant: str) -> frozenset[Need]:
     return methods.needed(kind, given) | heads
 
 
+def fastest(benchmark: Benchmark) -> Bar:
+    """The bar of the fastest method at its own defaults, or of all where none has them: what a
+    visitor gets without a setting, and what the small picture shows on top."""
+    bars = benchmark.bars(benchmark.overs[0])
+    return next((bar for bar in bars if not bar.setting), bars[0])
+
+
 def headline(benchmark: Benchmark) -> str:
     """The result in a sentence."""
-    over = benchmark.overs[0]
-    best = benchmark.bars(over)[0]
+    over, best = benchmark.overs[0], fastest(benchmark)
     row = best.row
     name = f"{best.name} ({best.setting})" if best.setting else best.name
     also = f", and {row.speedup_hf:.2f}× as fast as {WORDS[Over.HF]}" if row.speedup_hf else ""
@@ -243,7 +249,7 @@ def headline(benchmark: Benchmark) -> str:
 
 def details(benchmark: Benchmark) -> str:
     """What the fastest method yields, and how its texts compare."""
-    row = benchmark.bars(benchmark.overs[0])[0].row
+    row = fastest(benchmark).row
     return (
         f"It yields {row.tokens_per_pass:.2f} tokens per forward pass over {row.questions} "
         f"prompts; {equality(row)}."

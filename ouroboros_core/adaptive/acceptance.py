@@ -8,7 +8,6 @@ every step, so that an estimate follows the text, and a source that was given up
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
@@ -40,10 +39,6 @@ class Acceptance:
         """How much more, or less, a source's tokens are accepted than their priors say."""
         return (self._accepted[source] + WEIGHT) / (self._expected[source] + WEIGHT)
 
-    def of(self, origin: Provenance, depth: int) -> float:
-        """The probability that a node `depth` below the root is accepted if its parent is."""
-        return min(SUREST, origin.prior(depth) * self.factor(origin.source))
-
     @property
     def hit(self) -> float:
         """The probability that one of a draft's tokens is accepted behind a node that is."""
@@ -52,10 +47,13 @@ class Acceptance:
     def node_chances(self, tree: TokenTree) -> list[float]:
         """For each node the probability that it is accepted if its parent is; of several who agree,
         that one is right."""
+        factors = {source: self.factor(source) for source in Source}
         found = [1.0] * len(tree)
         for node in range(1, tree.proposals):
-            depth = tree.depths[node]
-            found[node] -= math.prod(1.0 - self.of(one, depth) for one in _one_each(tree, node))
+            depth, wrong = tree.depths[node], 1.0
+            for one in _one_each(tree, node):
+                wrong *= 1.0 - min(SUREST, one.prior(depth) * factors[one.source])
+            found[node] -= wrong
         return found
 
     def path_chances(self, tree: TokenTree) -> list[float]:
@@ -111,4 +109,7 @@ def _tested(tree: TokenTree, path: Sequence[int]) -> list[int]:
 
 def _one_each(tree: TokenTree, node: int) -> Iterable[Provenance]:
     """A node's origins, of each source the first."""
-    return {one.source: one for one in reversed(tree.origins(node))}.values()
+    origins = tree.origins(node)
+    if len(origins) == 1:
+        return origins
+    return {one.source: one for one in reversed(origins)}.values()

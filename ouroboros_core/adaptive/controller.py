@@ -10,14 +10,12 @@ nothing.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 
 from ouroboros_core.adaptive.acceptance import Acceptance
 from ouroboros_core.adaptive.cost_model import Costs, PassCosts
-from ouroboros_core.adaptive.pace import Pace, Rates
 from ouroboros_core.interfaces import Counted
 from ouroboros_core.methods.adjustable import Adjustable, Decision, Reason
 from ouroboros_core.methods.base import (
@@ -35,8 +33,6 @@ PRIOR_STEPS = 8
 TRIAL = 16
 """After so many steps without a proposal checked, the likeliest node is checked whatever it
 costs."""
-
-MEASURED = Rates()
 
 
 class Throughput:
@@ -112,23 +108,17 @@ class Controller(Method):
     member is told what became of it in the numbers that its nodes had.
     """
 
-    def __init__(
-        self, member: Method, costs: Costs, rates: Rates = MEASURED, pace: Pace | None = None
-    ) -> None:
-        """rates: what to decide by, beside the costs. pace: is told how long drafting takes."""
+    def __init__(self, member: Method, costs: Costs) -> None:
         assert member.adjustable is not None
         super().__init__(None, member.resources)
-        self.member, self.rates, self.pace = member, rates, pace
+        self.member, self._target = member, costs.target
         self._plan: Adjustable = member.adjustable
-        self._target = costs.target.at(rates.memory, rates.arithmetic)
-        drafting = self._drafter_costs(costs)
-        self._drafting = drafting and drafting.part(rates.drafting)
+        self._drafting = self._drafter_costs(costs)
         self._begin()
 
     def _begin(self) -> None:
         self.throughput, self.acceptance = Throughput(self._target), Acceptance()
         self._idle = self._passes = self._rows = 0
-        self._proposing, self._undrafted, self._drafted = 0.0, 0.0, False
         self._proposed: tuple[TokenTree, tuple[int, ...]] | None = None
 
     @property
@@ -155,9 +145,7 @@ class Controller(Method):
         if self._plan.drafting:
             parts = self.throughput, self.acceptance, self._drafting
             context = replace(context, budget=PricedBudget(*parts, lambda: self._made()[0] > 0))
-        began = time.perf_counter()
         tree = self.member.propose(context)
-        self._proposing = time.perf_counter() - began
         self.draft_rows_saved = self.member.draft_rows_saved
         may_ask = self._plan.drafting and context.deepest > 0 and self.drafter
         kept = self._choose(tree, self._made()[0] > 0 if may_ask else None)
@@ -211,7 +199,6 @@ class Controller(Method):
         drafting = 0.0
         if self._drafting and passes:
             drafting = self._drafting.drafting(passes, rows / passes, self.throughput.context)
-        self._note_drafting(drafting / self.rates.drafting)
         self.throughput.note(len(result.emitted), len(result.tree), drafting)
         proposed = tree, [nodes[node] for node in result.path]
         self.acceptance.learn(result.tree, result.path, proposed)
@@ -220,21 +207,7 @@ class Controller(Method):
             result = result.of(tree, {node: number for number, node in enumerate(nodes)})
         self.member.learn(result)
 
-    def _note_drafting(self, expected: float) -> None:
-        """Note how long drafting took, beyond what proposing takes without; where the step before
-        drafted, too: otherwise the draft has read a part of the text first."""
-        sampler = self.resources.sampler
-        greedy = sampler is None or sampler.sampling.temperature == 0
-        if self.pace is not None and expected and self._drafted and greedy:
-            taken = self._proposing - self._undrafted
-            self.pace.note_drafting(self.member.id, expected, max(0.0, taken))
-        if not expected:
-            self._undrafted = self._proposing
-        self._drafted = expected > 0
 
-
-def controlled(
-    method: Method, costs: Costs, rates: Rates = MEASURED, pace: Pace | None = None
-) -> Method:
+def controlled(method: Method, costs: Costs) -> Method:
     """The method with a controller around it where an amount is 'auto'; otherwise itself."""
-    return method if method.adjustable is None else Controller(method, costs, rates, pace)
+    return method if method.adjustable is None else Controller(method, costs)

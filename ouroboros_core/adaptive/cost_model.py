@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from ouroboros_core.methods.adjustable import Sizing
 
@@ -60,15 +60,6 @@ class PassCosts:
     def drafting(self, passes: int, rows: float, context: int = SHORT_CONTEXT) -> float:
         """Seconds of a step's draft passes, over so many rows each."""
         return passes * self.of(rows, context) + (self.behind if passes else 0.0)
-
-    def at(self, memory: float, arithmetic: float) -> PassCosts:
-        """The costs where a pass over the fewest rows takes `memory` times as long, and what more
-        rows add `arithmetic` times."""
-        seconds, far = (
-            tuple(memory * line[0] + arithmetic * max(0.0, one - line[0]) for one in line)
-            for line in (self.seconds, self.far)
-        )
-        return replace(self, seconds=seconds, far=far)
 
     def part(self, share: float) -> PassCosts:
         """The costs of passes that read this share of the weights, taken to be in proportion to it:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from ouroboros_core import methods
 from ouroboros_core.adaptive.controller import controlled
-from ouroboros_core.adaptive.pace import Rates
 from ouroboros_core.decoding.loop import check_length, decode
 from ouroboros_core.decoding.recorder import Recorder
 from ouroboros_core.decoding.text import TextStream, decode_all
@@ -113,11 +112,9 @@ class Generation:
         memory: Memory | None = None,
         *,
         pool: PhrasePool | None = None,
-        rates: Rates | None = None,
     ) -> None:
         """memory: what the method has kept of earlier runs of the same owner, for a warm start, see
-        `Method.new_memory`; it learns on. pool: the same, where it is a phrase pool. rates: those
-        of a run that is to be repeated in the same steps."""
+        `Method.new_memory`; it learns on. pool: the same, where it is a phrase pool."""
         if not task.prompt:
             raise InvalidInput("the prompt is empty; write at least one character")
         memory = pool if memory is None else memory
@@ -164,13 +161,10 @@ class Generation:
             candidate_generators=pair.candidate_generators,
             foreign_draft=pair.foreign,
         )
-        # A pace belongs to the costs that it was found beside.
-        self._pace = pair.pace if pair.pace and pair.pace.costs is pair.costs else None
-        self.rates = rates or self._rates()
         # For example Speculative(hyperparameters, resources), if the pair has what it needs.
         made = methods.create(kind, task.hyperparameters, resources)
         # Where an amount is 'auto', a Controller stands around it and may leave out nodes.
-        self._method = controlled(made, pair.costs, self.rates, self._pace)
+        self._method = controlled(made, pair.costs)
         drafter = self._method.drafter
         self.draft_name = drafter.name if drafter and drafter is not self.model else None
         computing = [
@@ -179,21 +173,6 @@ class Generation:
             if model is not None and model in (self.model, drafter)
         ]
         check_memory(computing, len(self.prompt.tokens) + task.max_new_tokens)
-
-    def _rates(self) -> Rates:
-        """What is known of the machine's present pace; nothing where the text depends on what is
-        drafted, because it must not depend on a clock."""
-        if self._pace is None or not self.task.sampling.repeats_plain_text:
-            return Rates()
-        return self._pace.rates(self.task.method)
-
-    def _note(self, step: Step) -> None:
-        """Tell the pair's pace what a pass took."""
-        if self._pace is None or self.model is not self.pair.target or not step.index:
-            return  # the first pass of a run may have to lay out memory
-        seconds = step.seconds.verify - step.seconds.verify_sampling
-        context = len(self.prompt.tokens) + len(self.texts)
-        self._pace.note_pass(step.width, context, seconds)
 
     def _prediction(self) -> tuple[int, ...]:
         """The predicted output as token ids, tokenized like the answer."""
@@ -224,7 +203,6 @@ class Generation:
         )
         for step in steps:
             self.steps.append(step)
-            self._note(step)
             # What each token adds to the text: nothing where it ends inside a character.
             self.texts += [self._stream.push(token) for token in step.tokens]
             yield step

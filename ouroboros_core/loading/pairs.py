@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,7 +21,6 @@ import transformers
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from ouroboros_core.adaptive.cost_model import TYPICAL, Costs
-from ouroboros_core.adaptive.pace import Pace
 from ouroboros_core.environment import Environment
 from ouroboros_core.errors import InvalidInput, UnsupportedModel
 from ouroboros_core.interfaces import HeldDrafter
@@ -70,10 +68,6 @@ from ouroboros_core.version import VERSION
 
 Passes = Literal["auto", "static", "transformers"]
 
-CLOCK = "OUROBOROS_CLOCK"
-"""Environment variable; 0 lets the costs that are kept decide alone, so that equal runs take equal
-steps."""
-
 
 @dataclass(frozen=True)
 class Pair:
@@ -83,8 +77,6 @@ class Pair:
     head   the EAGLE head
     heads  what else is trained for the target, by kind
     foreign_draft  in the place of `draft`, one with a vocabulary of its own
-    pace   how fast the passes are in this process, beside `costs`; None where those were not timed,
-           or several processes compute each pass together and have to decide alike
     """
 
     target: CausalLM
@@ -97,7 +89,6 @@ class Pair:
     costs: Costs = TYPICAL
     heads: Mapping[str, HeldDrafter] = field(default_factory=dict)
     foreign_draft: ForeignDraft | None = None
-    pace: Pace | None = None
 
     @property
     def draft_name(self) -> str | None:
@@ -313,12 +304,7 @@ def _timed(pair: Pair) -> Pair:
         how += f" {sum(weight.numel() for weight in pair.head.head.parameters())}"
     timed = pair.target, pair.draft, pair.head
     shared = agreed if processes(pair.target.model) > 1 else None
-    costs = costs_of(pair.environment, *timed, how, pair.heads, shared)
-    if shared or os.environ.get(CLOCK) == "0":
-        return replace(pair, costs=costs, pace=None)
-    pace = Pace(costs)
-    pace.look(pair.target)
-    return replace(pair, costs=costs, pace=pace)
+    return replace(pair, costs=costs_of(pair.environment, *timed, how, pair.heads, shared))
 
 
 def with_draft(pair: Pair, name: str) -> Pair:

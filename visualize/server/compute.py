@@ -343,8 +343,6 @@ def _lanes_of_run(shown: Generation, memory: Memory | None, counts: bool) -> Run
             return shown.trace()
         task = shown.task if lane == METHOD else shown.task.plain()
         known = copy.deepcopy(memory) if lane == METHOD else None
-        rates = shown.rates if lane == METHOD else None
-        again = Generation(shown.pair, task, known, rates=rates)
-        return (yield from showing.silently(again))
+        return (yield from showing.silently(Generation(shown.pair, task, known)))
 
     return run

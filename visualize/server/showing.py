@@ -96,8 +96,7 @@ class Race:
         if number:
             from ouroboros_core.decoding.generation import Generation
 
-            again = Generation(shown.pair, shown.task, rates=shown.rates)
-            return (yield from silently(again))
+            return (yield from silently(Generation(shown.pair, shown.task)))
         yield from _lane_progress(self._view, shown, lane, count)
         trace = shown.trace()
         self._traces.append(trace)

@@ -148,23 +148,27 @@ def chain_of(*confidences: float) -> TokenTree:
     return builder.build()
 
 
+def chance(acceptance: Acceptance, tree: TokenTree) -> float:
+    """Of the first token."""
+    return acceptance.node_chances(tree)[1]
+
+
 def test_an_estimate_begins_at_the_prior_follows_what_is_seen_and_returns_when_nothing_is() -> None:
     acceptance, tree = Acceptance(), chain_of(0.5)
-    origin = tree.provenance[1]
-    assert acceptance.of(origin, 1) == 0.5 and acceptance.hit == HIT
+    assert chance(acceptance, tree) == 0.5 and acceptance.hit == HIT
     acceptance.learn(tree, ())
-    assert acceptance.of(origin, 1) == pytest.approx(0.5 * WEIGHT / (WEIGHT + 0.5))
+    assert chance(acceptance, tree) == pytest.approx(0.5 * WEIGHT / (WEIGHT + 0.5))
     for _ in range(40):
         acceptance.learn(tree, ())
-    assert acceptance.of(origin, 1) < 0.1 and acceptance.hit < 0.1
+    assert chance(acceptance, tree) < 0.1 and acceptance.hit < 0.1
     for _ in range(200):
         acceptance.learn(TreeBuilder(1).build(), ())
-    assert acceptance.of(origin, 1) > 0.45 and acceptance.hit > 0.7, (
+    assert chance(acceptance, tree) > 0.45 and acceptance.hit > 0.7, (
         "what was given up is hoped for again"
     )
     for _ in range(40):
         acceptance.learn(tree, (1,))
-    assert acceptance.of(origin, 1) > 0.9
+    assert chance(acceptance, tree) > 0.9
 
 
 def test_a_drafted_token_that_is_not_checked_is_a_draft_pass_for_nothing() -> None:
@@ -172,7 +176,7 @@ def test_a_drafted_token_that_is_not_checked_is_a_draft_pass_for_nothing() -> No
     for _ in range(20):
         acceptance.learn(TreeBuilder(1).build(), (), (proposed, ()))
     assert acceptance.hit < 0.15, "the draft is not worth asking"
-    assert acceptance.of(proposed.provenance[1], 1) == 0.1, "and nothing is known of its account"
+    assert chance(acceptance, proposed) == pytest.approx(0.1), "and nothing is known of its account"
 
 
 def bush() -> TokenTree:

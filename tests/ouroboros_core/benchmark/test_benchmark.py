@@ -69,7 +69,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
 @pytest.fixture(scope="module")
 def pair(folders: tuple[str, str]) -> Pair:
     """It decides by its costs alone, so that two runs can be compared step by step."""
-    return replace(load_pair(*folders, device="cpu", dtype="float32"), pace=None)
+    return load_pair(*folders, device="cpu", dtype="float32")
 
 
 def write_prompts(path: Path, count: int = 6) -> Path:

@@ -175,7 +175,7 @@ def test_what_was_drawn_survives_cutting_and_merging_a_tree() -> None:
     assert [merged.tokens[node] for node in merged.draws(0)] == [3, 1, 3, 5]
     assert len(merged.children(0)) == 4, "the copy is judged beside the drawn token"
     notes = Notes()
-    notes.take(tree, 1, 7)
+    notes.take(tree, [(1, 7), (2, None)])
     assert notes.turns == {7: (0, 2)}
 
 
