@@ -2,9 +2,10 @@
 
 python -m scripts.passes; with OUROBOROS_NATIVE=0 without the native pass; with --processor the
 processor's time of one thread, which other work on the machine disturbs least; --flags are for the
-compiler, beside its own: --flags=-U__AMX_BF16__ leaves AMX out. The native pass is
-timed with the target's weights in bfloat16 and in the blocks of its GGUF file, in turn, with what a
-pass over so many rows costs in passes over one: that much more a step has to emit to be worth it.
+compiler, beside its own: --flags=-U__AMX_BF16__ leaves AMX out; with --ordinary-pages weights lie
+in whatever memory torch has. The native pass is timed with the target's weights in bfloat16 and in
+the blocks of its GGUF file, in turn, with what a pass over so many rows costs in passes over one:
+that much more a step has to emit to be worth it.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from ouroboros_core.errors import OuroborosError
 from ouroboros_core.loading.pairs import Pair, load_pair
 from ouroboros_core.models.causal_lm import CausalLM
 from ouroboros_core.models.forward import EVERY_ROW
-from ouroboros_core.models.native import build
+from ouroboros_core.models.native import build, pages
 
 ROWS = (1, 2, 4, 8, 16, 32)
 PROMPT = 512
@@ -84,7 +85,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--processor", action="store_true", help="processor time of one thread")
     parser.add_argument("--flags", default="", help="for the compiler of the native pass")
+    parser.add_argument(
+        "--ordinary-pages", action="store_true", help="no large pages are asked for"
+    )
     asked = parser.parse_args()
+    if asked.ordinary_pages:
+        pages.empty = lambda shape, dtype: torch.empty(*shape, dtype=dtype)
     build.FLAGS += tuple(asked.flags.split())
     processor = asked.processor
     if processor:

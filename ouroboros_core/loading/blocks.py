@@ -17,6 +17,7 @@ from ouroboros_core.loading.kept import kept
 from ouroboros_core.loading.weights import gguf_file
 from ouroboros_core.models.causal_lm import CausalLM
 from ouroboros_core.models.forward import EVERY_ROW
+from ouroboros_core.models.native import pages
 from ouroboros_core.models.native.blocks import BlocksOf
 
 log = logging.getLogger(__name__)
@@ -105,4 +106,4 @@ def _measured(model: CausalLM) -> int:
         model.passes = 0
         return EVERY_ROW if rows == COUNTS[-1] else rows
 
-    return int(kept("blocks", model, timed, COUNTS))
+    return int(kept("blocks", model, timed, COUNTS, pages.KIND))

@@ -62,7 +62,7 @@ from ouroboros_core.models.candidates import TransformersCandidates
 from ouroboros_core.models.causal_lm import CausalLM
 from ouroboros_core.models.eagle import EagleDrafter
 from ouroboros_core.models.fused import FAMILY
-from ouroboros_core.models.native import build
+from ouroboros_core.models.native import build, pages
 from ouroboros_core.models.self_draft import SelfDraft
 from ouroboros_core.version import VERSION
 
@@ -299,7 +299,7 @@ def _timed(pair: Pair) -> Pair:
     models = [m for m in (pair.target, pair.draft) if m]
     how = " ".join(f"{m.engine} {m.model.num_parameters()}" for m in models)
     if any(m.engine == "native" for m in models):
-        how += f" {build.name()}"
+        how += f" {build.name()} {pages.KIND}"
     if pair.head is not None:
         how += f" {sum(weight.numel() for weight in pair.head.head.parameters())}"
     timed = pair.target, pair.draft, pair.head

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import torch
 
 from ouroboros_core.models.kv_cache import TreeCache
-from ouroboros_core.models.native import build
+from ouroboros_core.models.native import build, pages
 from ouroboros_core.models.native.blocks import INPUTS, KINDS, PANEL, Blocks, BlocksOf, joined
 from ouroboros_core.models.skips import NOTHING, Skips
 
@@ -120,7 +120,7 @@ class NativeProduct:
         padded = weight.new_zeros(-(-outer // PANEL) * PANEL, inner, dtype=torch.bfloat16)
         padded[:outer] = weight.detach()
         panels = padded.view(-1, PANEL, inner // 2, 2).transpose(1, 2)
-        self._panels = panels.contiguous()
+        self._panels = pages.empty(panels.shape, panels.dtype).copy_(panels)
         self._bias = None if bias is None else bias.detach().float().contiguous()
         self.matrix = _Matrix(
             self._panels.data_ptr(),
@@ -142,6 +142,7 @@ class NativeProduct:
         if (outer, INPUTS * groups) != (mine.outer, mine.inner):
             return False
         packed = blocks.packed()
+        packed = pages.empty(packed.shape, packed.dtype).copy_(packed)
         found = _Matrix(packed.data_ptr(), mine.inner, outer, mine.bias, KINDS[blocks.kind])
         if self._library.ouroboros_differences(byref(found), byref(mine)):
             return False
