@@ -91,6 +91,7 @@ def main() -> None:
     asked = parser.parse_args()
     if asked.ordinary_pages:
         pages.empty = lambda shape, dtype: torch.empty(*shape, dtype=dtype)
+        pages.kind = lambda: "ordinary pages"
     build.FLAGS += tuple(asked.flags.split())
     processor = asked.processor
     if processor:

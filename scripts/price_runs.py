@@ -65,7 +65,7 @@ def add_options(parser: argparse.ArgumentParser, max_new_tokens: int) -> None:
 
 
 def asked(arguments: argparse.Namespace) -> tuple[Pair, list[Question]]:
-    """The pair with the costs that were asked for, by which alone it decides, and the prompts."""
+    """The pair with the costs that were asked for, and the prompts."""
     pair = options.load_pair(arguments)
     if arguments.costs:
         pair = replace(pair, costs=read_costs(json.loads(Path(arguments.costs).read_text())))

@@ -19,13 +19,15 @@ the most that one may take because of a lookahead window."""
 
 @dataclass(frozen=True)
 class PassCosts:
-    """Seconds of a model's pass, measured at some row counts (ascending, beginning with 1).
+    """Seconds of a model's pass, measured at some row counts, ascending; fewer take as long as the
+    first.
 
     seconds  behind a context of SHORT_CONTEXT tokens
     far      behind one of LONG_CONTEXT tokens; empty if that was not measured
     reading  seconds for every token of a prompt; 0 if that was not measured
-    behind   seconds more of a draft pass right behind the target's, which has driven the draft's
-             weights out of the processor's caches; 0 if that was not measured
+    behind   seconds more of a step's first draft pass, right behind the target's: that has driven
+             the draft's weights out of the processor's caches, and a head reads the new tokens.
+             The same behind every context; 0 if that was not measured
     """
 
     rows: tuple[int, ...]

@@ -34,7 +34,7 @@ from ouroboros_core.loading.machine import (
 )
 from ouroboros_core.loading.pairs import Pair
 from ouroboros_core.locations import cache_folder
-from ouroboros_core.models.native import build
+from ouroboros_core.models.native import build, pages
 from ouroboros_core.models.native import decoder as native
 from ouroboros_core.version import VERSION
 
@@ -44,6 +44,11 @@ State = Literal["ok", "note", "broken"]
 PACKAGES = ("torch", "transformers", "accelerate", "gradio", "plotly", "numpy")
 WANTED = 2 * 2**30
 """Bytes of memory that the embedded pair and the page want free."""
+REFUSED = (
+    f"{pages.ENABLED} says never; large pages make passes over few rows faster",
+    f"echo madvise | sudo tee {pages.ENABLED}",
+)
+"""Why weights lie in ordinary pages where Linux has large ones, and the remedy."""
 TEST_PROMPTS = (
     "The quick brown fox jumps over the lazy dog. The quick brown fox",
     "def add(a, b):\n    return a + b\n\ndef sub(a, b):\n",
@@ -148,7 +153,10 @@ def passes(device: str = "auto", kind: DType = "auto") -> Iterator[Finding]:
 def _native(dtype: torch.dtype) -> Finding:
     found = _why_not_native(dtype)
     if found is None:
-        return Finding("passes", "native", "ok", "compiled for this processor")
+        fact = f"compiled for this processor, weights in {pages.kind()}"
+        if pages.refused():
+            return Finding("passes", "native", "note", fact, *REFUSED)
+        return Finding("passes", "native", "ok", fact)
     return Finding("passes", "native", "note", "torch computes instead", *found)
 
 

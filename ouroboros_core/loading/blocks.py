@@ -4,12 +4,16 @@ from, and for how many rows that is faster here."""
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 
-from ouroboros_core.adaptive.profiler import rows_that_gain
+from ouroboros_core.adaptive.cost_model import SHORT_CONTEXT
+from ouroboros_core.adaptive.profiler import ROUNDS, SECONDS, in_turn, pass_of
 from ouroboros_core.errors import InvalidInput, OuroborosError
+from ouroboros_core.interfaces import LanguageModel
 from ouroboros_core.loading import embedded
 from ouroboros_core.loading.check import invariant
 from ouroboros_core.loading.gguf import TYPES, read_blocks
@@ -106,4 +110,24 @@ def _measured(model: CausalLM) -> int:
         model.passes = 0
         return EVERY_ROW if rows == COUNTS[-1] else rows
 
-    return int(kept("blocks", model, timed, COUNTS, pages.KIND))
+    return int(kept("blocks", model, timed, COUNTS, pages.kind()))
+
+
+def rows_that_gain(
+    model: LanguageModel, choose: Callable[[bool], None], counts: Sequence[int]
+) -> int:
+    """Up to which of some ascending numbers of rows a pass is faster with `choose(True)` than with
+    `choose(False)`, timed in turn; 0 if it never is."""
+    found = 0
+    for rows in counts:
+        timed = pass_of(model, rows, SHORT_CONTEXT)
+
+        def one(way: bool, timed: Callable[[], float] = timed) -> float:
+            choose(way)
+            return timed()
+
+        mine, other = in_turn([partial(one, True), partial(one, False)], ROUNDS, SECONDS / 4)
+        if min(mine) >= min(other):
+            break
+        found = rows
+    return found

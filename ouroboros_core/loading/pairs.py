@@ -299,7 +299,7 @@ def _timed(pair: Pair) -> Pair:
     models = [m for m in (pair.target, pair.draft) if m]
     how = " ".join(f"{m.engine} {m.model.num_parameters()}" for m in models)
     if any(m.engine == "native" for m in models):
-        how += f" {build.name()} {pages.KIND}"
+        how += f" {build.name()} {pages.kind()}"
     if pair.head is not None:
         how += f" {sum(weight.numel() for weight in pair.head.head.parameters())}"
     timed = pair.target, pair.draft, pair.head

@@ -15,6 +15,7 @@ from ouroboros_core.adaptive.profiler import in_turn
 from ouroboros_core.loading.kept import kept
 from ouroboros_core.models.causal_lm import CausalLM
 from ouroboros_core.models.kv_cache import TreeCache
+from ouroboros_core.models.native import pages
 from ouroboros_core.models.passes import Engine, decoder
 
 log = logging.getLogger(__name__)
@@ -51,7 +52,7 @@ def too_slow(model: CausalLM) -> bool:
 def slowness(model: CausalLM) -> float:
     """Seconds of the native pass over those of the compact one: of one row or of eight, whichever
     is the larger. Measured when a model is first loaded on a machine."""
-    return kept("speed", model, partial(_measured, model), LAYERS, ROWS, PAST)
+    return kept("speed", model, partial(_measured, model), LAYERS, ROWS, PAST, pages.kind())
 
 
 @torch.inference_mode()

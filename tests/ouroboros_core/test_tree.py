@@ -143,6 +143,18 @@ def test_grafted_trees_share_equal_prefixes_and_each_knows_where_its_nodes_went(
     assert stopped.build().tokens == (1, 0, 1)
 
 
+def test_a_grafted_tree_may_be_one_that_others_were_grafted_into() -> None:
+    builders = [TreeBuilder(1), TreeBuilder(1), TreeBuilder(1)]
+    for builder, source in zip(builders, (Source.DRAFT, Source.COPY, Source.PHRASE), strict=True):
+        builder.add_path([5, 6], 0, Provenance(source))
+    first, second, third = builders
+    second.graft(first.build())
+    third.graft(second.build())
+    for node in (1, 2):
+        sources = [origin.source for origin in third.build().origins(node)]
+        assert sorted(sources) == [Source.COPY, Source.DRAFT, Source.PHRASE], "each once"
+
+
 def test_what_is_noted_later_does_not_show_in_a_tree_that_was_built_before() -> None:
     builder = TreeBuilder(root=1)
     node = builder.add(2, 0, Provenance(Source.DRAFT), np.array([0.5, 0.5]))

@@ -84,8 +84,8 @@ def test_a_saved_replay_marks_the_tie_in_its_text_and_the_card_says_why(
     faults, _ = watch(page)
     page.goto(file.as_uri())
     marked = page.locator(MARKED)
-    assert marked.evaluate_all("nodes => nodes.map(n => n.dataset)")[0]["index"] == "12"
     has(marked, 1)
+    assert marked.evaluate_all("nodes => nodes.map(n => n.dataset)")[0]["index"] == "12"
     glyph = "n => getComputedStyle(n, '::before').content"
     assert marked.evaluate(glyph) == '"≈"'
     assert marked.inner_text().strip() == run.texts[12].strip(), "the text itself is as it was"

@@ -14,11 +14,9 @@ import mmap
 import threading
 import weakref
 from collections.abc import Sequence
+from pathlib import Path
 
 import torch
-
-KIND = "large pages"
-"""What is measured with other memory is measured anew."""
 
 LARGE = 1 << 21
 """Bytes of a large page."""
@@ -29,35 +27,54 @@ CHUNK = 16 * LARGE
 LINE = 64
 """Bytes of a line of the processor's caches, at which every weight begins."""
 
+ENABLED = Path("/sys/kernel/mm/transparent_hugepage/enabled")
+"""Says whether Linux grants large pages: one of its words is in brackets."""
 
-def _mapped(size: int) -> mmap.mmap:
-    """Whole large pages, at least so many bytes."""
-    rounded = -(-size // LARGE) * LARGE
-    memory = mmap.mmap(-1, rounded, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+
+def kind() -> str:
+    """Which pages weights lie in here. What was measured with others is measured anew."""
+    return "large pages" if ENABLED.exists() and not refused() else "ordinary pages"
+
+
+def refused() -> bool:
+    """Whether Linux has large pages and is told never to grant them."""
+    try:
+        return "[never]" in ENABLED.read_text()
+    except OSError:
+        return False
+
+
+def _mapped(size: int) -> tuple[mmap.mmap, int]:
+    """Memory for which large pages are asked, and where in it they begin; from there on it has so
+    many bytes. Raises OSError where memory is short."""
+    whole = -(-size // LARGE) * LARGE
+    # Not every kernel aligns what it maps.
+    memory = mmap.mmap(-1, whole + LARGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     with contextlib.suppress(OSError):  # of a kernel without large pages
         memory.madvise(mmap.MADV_HUGEPAGE)
-    return memory
+    first = torch.frombuffer(memory, dtype=torch.uint8, count=1)
+    return memory, -first.data_ptr() % LARGE
 
 
 class _Shared:
-    """Where small weights go. They alone hold a chunk, so that it is given back with the last of
-    them."""
+    """Where small weights go. They alone hold a chunk's memory, so that it is given back with the
+    last of them."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._chunk: weakref.ref[mmap.mmap] | None = None
-        self._used = 0
+        self._memory: weakref.ref[mmap.mmap] | None = None
+        self._used = self._end = 0
 
     def room(self, size: int) -> tuple[mmap.mmap, int]:
-        """The chunk where so many bytes are free, and where in it."""
+        """The memory where so many bytes are free, and where in it."""
         with self._lock:
-            chunk = self._chunk() if self._chunk is not None else None
-            if chunk is None or self._used + size > CHUNK:
-                chunk, self._used = _mapped(CHUNK), 0
-                self._chunk = weakref.ref(chunk)
+            memory = self._memory() if self._memory is not None else None
+            if memory is None or self._used + size > self._end:
+                memory, self._used = _mapped(CHUNK)
+                self._memory, self._end = weakref.ref(memory), self._used + CHUNK
             place = self._used
             self._used += -(-size // LINE) * LINE
-        return chunk, place
+        return memory, place
 
 
 _shared = _Shared()
@@ -67,7 +84,8 @@ def empty(shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
     """A tensor on the CPU that nothing is written to yet."""
     count = math.prod(shape)
     size = count * dtype.itemsize
-    if not size or not hasattr(mmap, "MADV_HUGEPAGE"):
-        return torch.empty(*shape, dtype=dtype)
-    memory, place = _shared.room(size) if size <= CHUNK // 2 else (_mapped(size), 0)
-    return torch.frombuffer(memory, dtype=dtype, count=count, offset=place).view(*shape)
+    if size and hasattr(mmap, "MADV_HUGEPAGE"):
+        with contextlib.suppress(OSError):
+            memory, place = _shared.room(size) if size <= CHUNK // 2 else _mapped(size)
+            return torch.frombuffer(memory, dtype=dtype, count=count, offset=place).view(*shape)
+    return torch.empty(*shape, dtype=dtype, device="cpu")

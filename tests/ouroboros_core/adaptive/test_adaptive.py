@@ -701,12 +701,14 @@ class Follower(_Nothing):
 
     def evaluate(self, context: Any, tree: TokenTree) -> Any:
         behind = self.made != self.clock.made
-        self.made = self.clock.made
+        self.made, self.length = self.clock.made, len(context)
         self.clock.now += 0.004 if behind else 0.002
         return self
 
     def extend(self, evaluation: Any, tree: TokenTree) -> Any:
-        self.clock.now += 0.001 + 0.0001 * (len(tree) - 1)
+        """A long context adds more to fewer rows, as it may seem where a machine is busy."""
+        longer = 0.01 / len(tree) if self.length > 100 else 0.0
+        self.clock.now += 0.001 + 0.0001 * (len(tree) - 1) + longer
         return self
 
     def scored(self, nodes: Any, k: int) -> list[Any]:
@@ -724,12 +726,17 @@ def test_a_draft_is_timed_behind_itself_and_the_target_and_a_heads_first_pass_ma
     target: Any = Clock(monkeypatch, lambda rows: 0.005)
     draft: Any = Follower(target)
     head: Any = Follower(target)
-    costs = profiler.measure(target, draft, head)
+    heads: Any = {"medusa": Follower(target)}
+    costs = profiler.measure(target, draft, head, heads)
     assert costs.draft is not None and costs.head is not None
     assert costs.draft.seconds == pytest.approx((0.002,) * len(profiler.DRAFT_ROWS))
     assert costs.draft.behind == pytest.approx(0.002) and costs.target.behind == 0
-    assert costs.head.rows == (1, 4, 8)
-    assert costs.head.seconds == pytest.approx((0.004, 0.0014, 0.0018))
+    assert costs.head.seconds == pytest.approx((0.0014, 0.0018))
+    assert costs.head.behind == pytest.approx(0.004 - 0.0014), "its first pass reads the text"
+    assert costs.head.drafting(3, 3) == pytest.approx(0.004 + 2 * 0.0014)
+    longer = 0.0018 + 0.01 / 9 - 0.0014  # four rows count as no dearer than eight
+    assert costs.head.far == pytest.approx((0.0014 + longer, 0.0018 + longer))
+    assert costs.heads["medusa"].seconds == pytest.approx(costs.head.seconds)
 
 
 def test_the_least_time_of_a_pass_counts_and_fewer_rows_never_count_as_dearer(

@@ -68,7 +68,6 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
 
 @pytest.fixture(scope="module")
 def pair(folders: tuple[str, str]) -> Pair:
-    """It decides by its costs alone, so that two runs can be compared step by step."""
     return load_pair(*folders, device="cpu", dtype="float32")
 
 

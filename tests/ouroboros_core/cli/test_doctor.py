@@ -17,7 +17,7 @@ from ouroboros_core.errors import InvalidInput
 from ouroboros_core.loading import check, embedded, pairs
 from ouroboros_core.loading.drafts import ForeignDraft
 from ouroboros_core.loading.pairs import Pair
-from ouroboros_core.models.native import build, decoder
+from ouroboros_core.models.native import build, decoder, pages
 from ouroboros_core.sampling import Sampling
 from tests import tiny
 from tests.commands import Ask, asking
@@ -67,6 +67,32 @@ def test_why_the_native_pass_is_not_used_is_said(
     monkeypatch.setenv(build.SWITCH, "0")
     found = facts(ask)["native"]
     assert found["reason"] == "OUROBOROS_NATIVE is 0" and found["remedy"].startswith("unset")
+
+
+@pytest.mark.parametrize(
+    ("said", "state", "fact"),
+    [
+        ("always madvise [never]", "note", "ordinary pages"),
+        ("always [madvise] never", "ok", "large pages"),
+        (None, "ok", "ordinary pages"),
+    ],
+)
+def test_large_pages_that_are_refused_are_noted_with_the_remedy(
+    ask: Ask,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    said: str | None,
+    state: str,
+    fact: str,
+) -> None:
+    """What Linux's file says is the oracle; elsewhere there is none."""
+    monkeypatch.setattr(checkup, "_why_not_native", lambda _: None)
+    monkeypatch.setattr(pages, "ENABLED", tmp_path / "enabled")
+    if said is not None:
+        pages.ENABLED.write_text(said)
+    found = facts(ask)["native"]
+    assert found["state"] == state and found["fact"].endswith(fact)
+    assert ("madvise" in found["remedy"]) == (state == "note")
 
 
 def test_what_the_native_pass_does_not_compute_is_not_laid_to_the_compiler(

@@ -14,10 +14,9 @@ import numpy as np
 import pytest
 import torch
 
-from ouroboros_core.adaptive.profiler import rows_that_gain
 from ouroboros_core.errors import InvalidInput, WeightsUnavailable
 from ouroboros_core.loading import kept as keeping
-from ouroboros_core.loading.blocks import use_blocks
+from ouroboros_core.loading.blocks import rows_that_gain, use_blocks
 from ouroboros_core.loading.gguf import read_blocks
 from ouroboros_core.loading.pairs import load_pair
 from ouroboros_core.models.causal_lm import PREFILL_CHUNK, CausalLM
@@ -263,7 +262,7 @@ def test_blocks_are_read_up_to_the_rows_that_gain_by_it(monkeypatch: pytest.Monk
     """Passes whose seconds are made up: one way costs 1 + rows, the other 4."""
     way: list[bool] = []
     monkeypatch.setattr(
-        "ouroboros_core.adaptive.profiler.pass_of",
+        "ouroboros_core.loading.blocks.pass_of",
         lambda _, rows, __: lambda: 1.0 + rows if way[-1] else 4.0,
     )
     assert rows_that_gain(None, way.append, (1, 2, 3, 4)) == 2  # type: ignore[arg-type]

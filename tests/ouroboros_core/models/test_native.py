@@ -383,7 +383,8 @@ def test_amx_computes_the_products_of_vectors_in_another_order(
 
 SANITIZED = """
 import random, pytest, torch
-from ouroboros_core.models.native import build
+from ouroboros_core.models.native import build, pages
+pages.empty = lambda shape, dtype: torch.empty(*shape, dtype=dtype)  # memory that it watches
 build.TIME_LIMIT = 1800
 build.FLAGS += (*{flags}, "-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 from tests.ouroboros_core.models import test_blocks as b
