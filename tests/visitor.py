@@ -139,7 +139,7 @@ def has(found: Any, count: int) -> None:
     """Wait until there are so many; what a page draws is there a moment after it was asked for."""
     from playwright.sync_api import expect
 
-    expect(found).to_have_count(count)
+    expect(found).to_have_count(count, timeout=30_000)
 
 
 def generate(page: Any) -> None:

@@ -59,10 +59,10 @@ def test_a_run_has_only_the_charts_that_say_something_of_it() -> None:
 
 def test_the_first_run_plays_by_itself(browser: Any, url: str) -> None:
     page = browser.new_page(viewport={"width": 1440, "height": 900})
-    page.goto(url)
-    page.wait_for_function(PLAYING, timeout=30_000)
-    hidden = page.locator("#token-view .ouro-step[data-later]").count()
-    assert hidden > 0, "it has begun, and is not over"
+    page.goto(url, wait_until="commit")
+    # Both at one moment: it has begun, and is not over.
+    hidden = "document.querySelector('#token-view .ouro-step[data-later]')"
+    page.wait_for_function(f"{PLAYING} && {hidden}", timeout=30_000)
     page.get_by_label("Speed").first.select_option("8")
     page.wait_for_function(f"!{PLAYING}", timeout=30_000)
     assert page.locator("#token-view .ouro-step[data-later]").count() == 0
