@@ -23,7 +23,7 @@ ascending."""
 
 TARGET_ROWS, DRAFT_ROWS, HEAD_ROWS = (1, 2, 4, 8, 16, 32), (1, 4, 16, 32), (4, 8)
 
-SECONDS = 4.0
+SECONDS = 6.0
 """How long all of it may take, at least two rounds provided."""
 
 ROUNDS = 12
@@ -109,14 +109,16 @@ def measure(
     kinds |= {"draft": (pass_of, draft, DRAFT_ROWS)} if draft else {}
     kinds |= {kind: (level_of, one, HEAD_ROWS) for kind, one in trained.items() if one}
     short, long = lengths_for(target, draft)
-    near = _least(kinds, short, seconds / 2, first=True)
+    near = _least(kinds, short, 0.35 * seconds)
+    later = _later(kinds, near, short, 0.3 * seconds)
     # The long context is then in the caches, where the passes behind it need it.
     reading = {"target": _reading(target, long), "draft": _reading(draft, long) if draft else 0.0}
-    far = _least(kinds, long, seconds / 2, first=False)
+    far = _least(kinds, long, 0.35 * seconds)
     costs = {}
     for kind, one in near.items():
         longer = _further(one.seconds, far[kind].seconds)
-        costs[kind] = replace(one, far=longer, reading=reading.get(kind, 0.0))
+        read, more = reading.get(kind, 0.0), later.get(kind, 0.0)
+        costs[kind] = replace(one, far=longer, reading=read, behind=more)
     for _, model, _ in kinds.values():
         as_new(model)
     return Costs(costs.pop("target"), costs.pop("draft", None), costs.pop("head", None), costs)
@@ -135,20 +137,15 @@ def as_new(model: Drafter) -> None:
     model.passes = model.rows = 0
 
 
-def _least(
-    kinds: Mapping[str, Kind], length: int, seconds: float, *, first: bool
-) -> dict[str, PassCosts]:
-    """What passes cost behind a context of so many tokens; `first`: also how much more a drafter's
-    first one of a step does."""
+def _least(kinds: Mapping[str, Kind], length: int, seconds: float) -> dict[str, PassCosts]:
+    """What passes cost behind a context of so many tokens."""
     timers: dict[tuple[str, int], Timer] = {}
     plain = pass_of(kinds["target"][1], 1, length)
     for kind, (timed, model, counts) in kinds.items():
         passes = {(kind, rows): timed(model, rows, length) for rows in counts}
         if kind != "target":
-            own = timed(model, 1, length)
-            timers |= {(kind, 0): _behind(plain, own)} if first else {}
             # Before each level of a head there is its first pass, see `level_of`.
-            before = own if timed is pass_of else plain
+            before = timed(model, 1, length) if timed is pass_of else plain
             passes = {place: _behind(before, one) for place, one in passes.items()}
         timers |= passes
     # The least of each, and of all with more rows: other work on the machine only adds to a time.
@@ -156,9 +153,25 @@ def _least(
     found = {}
     for kind, (_, _, counts) in kinds.items():
         mine = [*accumulate((least[kind, rows] for rows in reversed(counts)), min)][::-1]
-        later = max(0.0, least.get((kind, 0), 0.0) - mine[0])
-        found[kind] = PassCosts(counts, tuple(mine), behind=later)
+        found[kind] = PassCosts(counts, tuple(mine))
     return found
+
+
+def _later(
+    kinds: Mapping[str, Kind], costs: Mapping[str, PassCosts], length: int, seconds: float
+) -> dict[str, float]:
+    """Seconds more that each drafter's first pass of a step takes, right behind the target's."""
+    plain = pass_of(kinds["target"][1], 1, length)
+    firsts = {
+        kind: _behind(plain, timed(model, 1, length))
+        for kind, (timed, model, _) in kinds.items()
+        if kind != "target"
+    }
+    least = map(min, in_turn([*firsts.values()], ROUNDS, seconds))
+    return {
+        kind: max(0.0, first - costs[kind].seconds[0])
+        for kind, first in zip(firsts, least, strict=True)
+    }
 
 
 def _further(near: Sequence[float], far: Sequence[float]) -> tuple[float, ...]:

@@ -24,7 +24,7 @@ at most this share of what it did then: the median of so many. They are timed an
 
 COSTS = TypeAdapter(Costs)
 
-TIMED = "a drafter's first pass apart; longer contexts never add less to more rows"
+TIMED = "a drafter's first pass in rounds of its own; longer contexts never add less to more rows"
 """What is timed, a part of the file's name: where that changes this has to, so that costs that were
 kept are timed anew."""
 
