@@ -3,7 +3,8 @@ of all tests."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 DONE = '#token-view .ouro-run[data-done="true"]'
@@ -75,8 +76,12 @@ def chart(page: Any, name: str) -> Any:
 
 
 def bars(page: Any, name: str) -> list[list[float]]:
-    """The heights of a chart's bars, by what they stand for."""
-    found: list[list[float]] = chart(page, name).evaluate("n => n.data.map(d => [...d.y])")
+    """The heights of a chart's bars, by what they stand for; some charts come after the run."""
+    plot = chart(page, name)
+    page.wait_for_function(
+        "name => document.querySelector(`#chart-${name} .ouro-plot`).data?.length", arg=name
+    )
+    found: list[list[float]] = plot.evaluate("n => n.data.map(d => [...d.y])")
     return found
 
 
@@ -129,10 +134,29 @@ def open_tab(page: Any, name: str) -> None:
                     menu.click(timeout=3_000)
                 entry.click(timeout=3_000)
             opened.wait_for(timeout=3_000)
+            settle(page)
             return
         except LateError:
             if attempt == 9:
                 raise
+
+
+def settle(page: Any) -> None:
+    """Wait until what is shown for the first time has its values: Gradio gives them once more with
+    the next frame, over whatever was written meanwhile."""
+    page.evaluate(
+        "new Promise(done => requestAnimationFrame(() => requestAnimationFrame("
+        "() => setTimeout(done))))"
+    )
+
+
+def fade(page: Any) -> None:
+    """Wait until everything that changes its colour or place has done so."""
+    page.evaluate(
+        """() => Promise.all(document.getAnimations()
+          .filter(one => one.effect.getComputedTiming().endTime !== Infinity)
+          .map(one => one.finished.catch(() => 0))).then(() => 0)"""
+    )
 
 
 def has(found: Any, count: int) -> None:
@@ -143,17 +167,60 @@ def has(found: Any, count: int) -> None:
 
 
 def generate(page: Any) -> None:
+    before = ended(page)
     page.click("#generate")
-    finish(page)
+    finish(page, before)
 
 
 def example(page: Any, label: str) -> None:
     """The run of an example, which begins at once."""
+    page.locator("#generate").wait_for()  # while a run is under way, none begins
+    before = ended(page)
     page.get_by_role("button", name=label, exact=True).click()
-    finish(page)
+    finish(page, before)
 
 
-def finish(page: Any) -> None:
-    """The run that was asked for begins and ends."""
-    page.wait_for_selector('#token-view .ouro-run[data-done="false"]', timeout=60_000)
-    page.wait_for_selector(DONE, timeout=120_000)
+def ended(page: Any) -> int:
+    """How many runs have ended on this page, since it was asked for the first time."""
+    count: int = page.evaluate(
+        """() => {
+          if (window.ended === undefined) {
+            window.ended = 0;
+            document.addEventListener("ouro:ended", () => { window.ended += 1; });
+          }
+          return window.ended;
+        }"""
+    )
+    return count
+
+
+def finish(page: Any, before: int) -> None:
+    """Wait until the run that was asked for is over: more have ended than before."""
+    page.wait_for_function("before => window.ended > before", arg=before, timeout=180_000)
+    page.wait_for_selector(f"{DONE}:not([data-old])")
+    page.locator("#generate").wait_for()
+
+
+def insist(page: Any, act: Callable[[], Any], holds: str, timeout: float = 10_000) -> None:
+    """Do something until it is heard, which what came before can prevent, and the page is so."""
+    from playwright.sync_api import TimeoutError as LateError
+
+    for _ in range(6):
+        act()
+        with suppress(LateError):
+            page.wait_for_function(holds, timeout=timeout)
+            return
+    raise AssertionError(f"never so: {holds}")
+
+
+def open_file(page: Any, file: Any) -> None:
+    """Open a recorded run; the field's script comes a moment after the field."""
+    said = page.locator(".ouro-open-said")
+    said.wait_for(state="attached")
+    said.evaluate("node => { node.textContent = ''; }")
+    for _ in range(40):
+        page.locator("#open-view input").set_input_files(file)
+        if said.text_content():
+            return
+        page.wait_for_timeout(250)
+    raise AssertionError(f"nobody hears of {file}")

@@ -86,6 +86,15 @@ class Costs:
     head: PassCosts | None = None
     heads: Mapping[str, PassCosts] = field(default_factory=dict)
 
+    def of(self, kind: str) -> PassCosts:
+        """Those of one model: target, draft, head, or a kind of `heads`; raises KeyError where
+        there is none."""
+        known = {"target": self.target, "draft": self.draft, "head": self.head, **self.heads}
+        found = known[kind]
+        if found is None:
+            raise KeyError(kind)
+        return found
+
     @property
     def sizing(self) -> Sizing:
         """Which amounts are cheap on this machine, for a method that chooses them when it

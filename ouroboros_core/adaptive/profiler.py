@@ -26,7 +26,7 @@ TARGET_ROWS, DRAFT_ROWS, HEAD_ROWS = (1, 2, 4, 8, 16, 32), (1, 4, 16, 32), (4, 8
 SECONDS = 6.0
 """How long all of it may take, at least two rounds provided."""
 
-ROUNDS = 12
+ROUNDS, PROBES = 12, 5
 
 
 def in_turn(timers: Sequence[Timer], rounds: int, seconds: float) -> list[list[float]]:
@@ -104,10 +104,7 @@ def measure(
     drafter's passes are timed behind its first one of a step, and that one behind a pass of the
     target.
     """
-    trained = {"head": head, **(heads or {})}
-    kinds: dict[str, Kind] = {"target": (pass_of, target, TARGET_ROWS)}
-    kinds |= {"draft": (pass_of, draft, DRAFT_ROWS)} if draft else {}
-    kinds |= {kind: (level_of, one, HEAD_ROWS) for kind, one in trained.items() if one}
+    kinds = _kinds(target, draft, head, heads)
     short, long = lengths_for(target, draft)
     near = _least(kinds, short, 0.35 * seconds)
     later = _later(kinds, near, short, 0.3 * seconds)
@@ -119,9 +116,23 @@ def measure(
         longer = _further(one.seconds, far[kind].seconds)
         read, more = reading.get(kind, 0.0), later.get(kind, 0.0)
         costs[kind] = replace(one, far=longer, reading=read, behind=more)
-    for _, model, _ in kinds.values():
-        as_new(model)
+    _as_new(kinds)
     return Costs(costs.pop("target"), costs.pop("draft", None), costs.pop("head", None), costs)
+
+
+def first_passes(
+    target: LanguageModel,
+    draft: LanguageModel | None,
+    head: Drafter | None,
+    heads: Mapping[str, Drafter] | None = None,
+) -> dict[str, float]:
+    """Median seconds of a few of each model's first passes of a step, by kind: what
+    `drafting(1, 1)` of the measured costs is."""
+    kinds = _kinds(target, draft, head, heads)
+    timers = _firsts(kinds, lengths_for(target, draft)[0])
+    taken = in_turn([*timers.values()], PROBES, SECONDS)
+    _as_new(kinds)
+    return dict(zip(timers, map(statistics.median, taken), strict=True))
 
 
 def lengths_for(target: LanguageModel, draft: LanguageModel | None) -> tuple[int, int]:
@@ -131,10 +142,24 @@ def lengths_for(target: LanguageModel, draft: LanguageModel | None) -> tuple[int
     return (short, LONG_CONTEXT) if most > LONG_CONTEXT else (short, short)
 
 
-def as_new(model: Drafter) -> None:
+def _kinds(
+    target: LanguageModel,
+    draft: LanguageModel | None,
+    head: Drafter | None,
+    heads: Mapping[str, Drafter] | None,
+) -> dict[str, Kind]:
+    """What of a pair is timed, the target first."""
+    trained = {"head": head, **(heads or {})}
+    kinds: dict[str, Kind] = {"target": (pass_of, target, TARGET_ROWS)}
+    kinds |= {"draft": (pass_of, draft, DRAFT_ROWS)} if draft else {}
+    return kinds | {kind: (level_of, one, HEAD_ROWS) for kind, one in trained.items() if one}
+
+
+def _as_new(kinds: Mapping[str, Kind]) -> None:
     """Forget what was timed."""
-    model.forget()
-    model.passes = model.rows = 0
+    for _, model, _ in kinds.values():
+        model.forget()
+        model.passes = model.rows = 0
 
 
 def _least(kinds: Mapping[str, Kind], length: int, seconds: float) -> dict[str, PassCosts]:
@@ -161,16 +186,21 @@ def _later(
     kinds: Mapping[str, Kind], costs: Mapping[str, PassCosts], length: int, seconds: float
 ) -> dict[str, float]:
     """Seconds more that each drafter's first pass of a step takes, right behind the target's."""
-    plain = pass_of(kinds["target"][1], 1, length)
-    firsts = {
-        kind: _behind(plain, timed(model, 1, length))
-        for kind, (timed, model, _) in kinds.items()
-        if kind != "target"
-    }
+    firsts = _firsts(kinds, length)
+    del firsts["target"]
     least = map(min, in_turn([*firsts.values()], ROUNDS, seconds))
     return {
         kind: max(0.0, first - costs[kind].seconds[0])
         for kind, first in zip(firsts, least, strict=True)
+    }
+
+
+def _firsts(kinds: Mapping[str, Kind], length: int) -> dict[str, Timer]:
+    """Each model's first pass of a step: a plain one of the target, the others right behind it."""
+    plain = pass_of(kinds["target"][1], 1, length)
+    return {
+        kind: plain if kind == "target" else _behind(plain, timed(model, 1, length))
+        for kind, (timed, model, _) in kinds.items()
     }
 
 

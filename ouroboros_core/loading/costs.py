@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
@@ -13,14 +12,14 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from ouroboros_core.adaptive.cost_model import Costs
-from ouroboros_core.adaptive.profiler import SECONDS, as_new, in_turn, lengths_for, measure, pass_of
+from ouroboros_core.adaptive.profiler import first_passes, measure
 from ouroboros_core.environment import Environment
 from ouroboros_core.interfaces import Drafter, LanguageModel
 from ouroboros_core.loading.kept import alone, file_of, keep, read
 
-LATER, QUICKER, PROBES = 600.0, 0.75, 6
-"""Costs were timed on a busy machine if, at a load so many seconds later, a pass over one row takes
-at most this share of what it did then: the median of so many. They are timed anew."""
+LATER, QUICKER = 600.0, 0.75
+"""Costs were timed on a busy machine if, at a load so many seconds later, a model's first pass of a
+step takes less than this share of what it did then. They are timed anew."""
 
 COSTS = TypeAdapter(Costs)
 
@@ -49,12 +48,13 @@ def costs_of(
     others = [f"{kind} {one.name}" for kind, one in (heads or {}).items()]
     known = (target.name, draft.name if draft else None, head.name if head else None, how)
     file = file_of("", asdict(environment), (*known, *others, TIMED))
-    timed = partial(measure, target, draft, head, heads)
+    models = (target, draft, head, heads)
+    timed = partial(measure, *models)
     if agreed is not None:
         return _agreed_costs(file, timed, agreed)
     with alone(file):  # processes that share the work must go by the same numbers
         kept = _kept(file)
-        if kept is not None and not _again(file, kept, target):
+        if kept is not None and not _again(file, kept, partial(first_passes, *models)):
             return kept
         costs = timed()
         keep(file, asdict(costs))
@@ -75,14 +75,12 @@ def _agreed_costs(
     return costs
 
 
-def _again(file: Path, kept: Costs, target: LanguageModel) -> bool:
+def _again(file: Path, kept: Costs, now: Callable[[], Mapping[str, float]]) -> bool:
     """Whether costs are to be timed again: those of a busy machine, once its busy minutes may be
     over."""
     if time.time() - file.stat().st_mtime <= LATER:
         return False
-    (taken,) = in_turn([pass_of(target, 1, lengths_for(target, None)[0])], PROBES, SECONDS)
-    as_new(target)
-    return statistics.median(taken) < QUICKER * kept.target.of(1)
+    return any(seconds < QUICKER * kept.of(kind).drafting(1, 1) for kind, seconds in now().items())
 
 
 def _kept(file: Path) -> Costs | None:

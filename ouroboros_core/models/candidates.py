@@ -22,6 +22,7 @@ from transformers.generation.candidate_generator import (
     EarlyExitCandidateGenerator,
     PromptLookupCandidateGenerator,
 )
+from transformers.utils import logging
 
 Make = Callable[..., Any]
 """From the prompt [1, tokens], a generation config and the settings to a candidate generator."""
@@ -66,7 +67,7 @@ class TransformersCandidates:
         self._generator, self._reads = self._begin(text), True
 
     def candidates(self, text: Sequence[int]) -> list[tuple[int, float | None]]:
-        with self._counted():
+        with self._counted(), _unwarned():
             try:
                 found, logits = self._generator.get_candidates(self._ids(text))
             except RuntimeError as error:
@@ -108,6 +109,17 @@ class TransformersCandidates:
             hook.remove()
             if layers is not None:  # early exit lowers it, and an error leaves it so
                 config.num_hidden_layers = layers
+
+
+@contextmanager
+def _unwarned() -> Iterator[None]:
+    """Their generators warn of how they themselves call `generate` and decode."""
+    before = logging.get_verbosity()
+    logging.set_verbosity_error()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(before)
 
 
 def lookup(device: torch.device) -> TransformersCandidates:

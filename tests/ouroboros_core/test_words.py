@@ -201,6 +201,7 @@ def test_the_prose_of_a_translated_page_is_all_translated(tmp_path: Path) -> Non
             page.get_by_text("⟦").locator("visible=true").first.wait_for()
             page.wait_for_timeout(700)
         for selector in SHOWING:
+            page.locator(selector).first.wait_for(state="attached")
             texts = page.locator(selector).all_text_contents()
             assert texts, selector
             for text in texts:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.browser import server
-from tests.visitor import ask, generate, open_tab
+from tests.visitor import ask, fade, generate, open_tab
 from visualize import learn
 
 pytestmark = [pytest.mark.browser, pytest.mark.embedded, pytest.mark.slow]
@@ -63,10 +63,10 @@ def findings(page: Any, inside: str = "") -> list[tuple[str, str, str]]:
 
     light = run(resultTypes=["violations"])
     page.evaluate("document.body.classList.add('dark')")
-    page.wait_for_timeout(400)  # until colours have faded
+    fade(page)
     dark = run(runOnly={"type": "rule", "values": ["color-contrast"]}, resultTypes=["violations"])
     page.evaluate("document.body.classList.remove('dark')")
-    page.wait_for_timeout(400)
+    fade(page)
     return [
         (scheme, found["id"], str(node["target"][0]))
         for scheme, violations in (("light", light), ("dark", dark))
@@ -89,6 +89,9 @@ def known(browser: Any) -> set[tuple[str, str]]:
     with server(program=BARE, guard=False) as url:
         page = open_page(browser, url)
         page.get_by_role("tab", name="one").wait_for()
+        for part in (page.get_by_label("number input for slider"), page.get_by_label("checkbox")):
+            part.wait_for()
+        page.get_by_text("html", exact=True).wait_for()
         page.wait_for_timeout(500)
         found = {(scheme, rule) for scheme, rule, _ in findings(page)}
         page.close()

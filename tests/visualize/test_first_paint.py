@@ -82,6 +82,7 @@ def test_the_first_visit_is_drawn_in_the_pages_own_typeface(browser: Any, url: s
     page = browser.new_context().new_page()
     page.goto(url)
     page.wait_for_selector("#token-view .ouro-token")
+    page.evaluate("document.fonts.ready.then(() => 0)")
     for family in FONTS:
         wide = """(font) => {
           const probe = document.body.appendChild(document.createElement('span'));

@@ -92,14 +92,14 @@ def test_it_goes_when_the_page_is_built_and_the_run_plays_on_from_its_moment(
     browser: Any, url: str
 ) -> None:
     def late(route: Any) -> None:
-        time.sleep(3)
+        time.sleep(2.2)
         route.continue_()
 
     page = browser.new_page()
     page.route("**/token_view.js", late)
     page.goto(url, wait_until="commit")
     begun = page.wait_for_selector(HERE).get_attribute("data-begun")
-    page.wait_for_selector(HERE, state="detached", timeout=LONGEST_MS - 3000)
+    page.wait_for_selector(HERE, state="detached", timeout=LONGEST_MS - 1000)
     now, said = page.evaluate(
         """() => [performance.now(),
                   document.querySelector("#token-view .ouro-count").textContent]"""
@@ -130,6 +130,6 @@ def test_it_goes_where_nothing_may_be_stored(browser: Any, url: str) -> None:
     )
     page.goto(f"{url}/?__theme=dark", wait_until="commit")
     assert page.wait_for_selector(HERE).get_attribute("style") == "color-scheme: dark;"
-    page.wait_for_selector(HERE, state="detached", timeout=LONGEST_MS - 3000)
+    page.wait_for_selector(HERE, state="detached", timeout=LONGEST_MS - 1000)
     assert page.locator("#token-view .ouro-text").is_visible()
     page.close()

@@ -123,7 +123,7 @@ def test_a_visitor_generates_the_papers_example_and_sees_who_wrote_each_token(
         look: LOOKS[look].underline for look in {t["look"] for t in shown}
     }, "a sign besides colour"
     for name, mark in (("acceptance", ".bars path"), ("time", ".js-line"), ("speedup", ".js-line")):
-        assert chart(page, name).locator(mark).count() > 0
+        chart(page, name).locator(mark).first.wait_for(state="attached")
     no_choices = "document.querySelector('.ouro-pick [data-chart=choices]').hidden"
     page.wait_for_function(no_choices)  # settings were fixed
     assert sum(map(sum, bars(page, "acceptance"))) == 128

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ouroboros_core.decoding.guessing import RIVALS, YOU, Guess
-from tests.visitor import client, has, open_tab
+from tests.visitor import client, has, insist, open_tab
 from visualize import play
 from visualize.play import Game, Round
 
@@ -80,9 +80,12 @@ def test_a_new_game_is_another_one_so_that_a_late_round_does_not_count() -> None
 
 
 def guess(page: Any, words: str, number: int) -> None:
-    page.locator("#play-guess textarea").fill(words)
-    page.keyboard.press("Enter")
-    page.wait_for_selector(f'#play-view .ouro-play[data-rounds="{number}"]', timeout=60_000)
+    def send() -> None:
+        page.locator("#play-guess textarea").fill(words)
+        page.keyboard.press("Enter")
+
+    view = "document.querySelector('#play-view .ouro-play')"
+    insist(page, send, f"{view}.dataset.rounds === '{number}'")
 
 
 @pytest.mark.browser

@@ -10,7 +10,7 @@ import pytest
 
 from ouroboros_core import methods
 from ouroboros_core.errors import InvalidInput
-from tests.visitor import open_tab
+from tests.visitor import insist, open_tab
 from visualize import proof
 from visualize.proof import Tally
 from visualize.tabs.proof import number_of_seeds, proof_task
@@ -92,6 +92,11 @@ def test_there_is_something_drawn_before_anybody_asks(page: Any) -> None:
     page.get_by_text("1000 draws are consistent with p").wait_for()
 
 
+def begin(page: Any) -> None:
+    under_way = "document.querySelector('#proof-view .ouro-proof').dataset.done === 'false'"
+    insist(page, lambda: page.locator("#prove").press("Enter"), under_way)
+
+
 def finish(page: Any) -> str:
     page.wait_for_selector('#proof-view .ouro-proof[data-done="true"]', timeout=200_000)
     return str(page.locator(".ouro-proof-verdict").inner_text())
@@ -107,7 +112,7 @@ def test_a_lossless_method_passes_on_a_phone_and_the_draft_alone_does_not(page: 
     page.wait_for_url("**/#proof")
     page.get_by_label("number input for seeds").fill("100")
     page.keyboard.press("Tab")
-    page.locator("#prove").press("Enter")
+    begin(page)
     page.wait_for_selector('#proof-view .ouro-proof[data-done="false"] li', timeout=60_000)
     top = page.locator("#proof-view .ouro-proof").bounding_box()["y"]
     assert 0 <= top < 340, "the result is in view, above the settings"
@@ -124,14 +129,13 @@ def test_a_lossless_method_passes_on_a_phone_and_the_draft_alone_does_not(page: 
     page.get_by_role("option", name=methods.get("draft_only").name, exact=True).click()
     page.get_by_label("number input for tokens").locator("visible=true").fill("3")
     page.keyboard.press("Tab")
-    page.locator("#prove").press("Enter")
+    begin(page)
     page.wait_for_selector('#proof-view .ouro-proof[data-done="false"] li', timeout=60_000)
     longest = max(page.locator(".ouro-proof-text").all_inner_texts(), key=len)
     assert len(longest.replace("·", " ").split()) == 3, f"three tokens: {longest}"
     assert "do not come from the target's p" in finish(page)
     page.get_by_label("number input for seeds").fill("500")  # time to stop
     page.keyboard.press("Tab")
-    page.locator("#prove").press("Enter")
-    page.wait_for_selector('#proof-view .ouro-proof[data-done="false"]', timeout=60_000)
+    begin(page)
     page.locator("#proof-stop").evaluate("button => button.click()")  # before it is done
     page.get_by_text("Stopped", exact=False).first.wait_for()

@@ -16,7 +16,7 @@ import pytest
 
 from ouroboros_core.decoding.trace import Trace
 from ouroboros_core.decoding.trace_io import read_trace
-from tests.visitor import open_settings, open_tab, watch
+from tests.visitor import fade, open_file, open_settings, open_tab, settle, watch
 from visualize import gallery, learn
 from visualize.deploy import static_site as standalone
 
@@ -73,6 +73,7 @@ def open_wide_tab(page: Any, name: str) -> None:
     tab = page.get_by_role("tab", name=name, exact=True).locator("visible=true")
     tab.wait_for()
     tab.click()
+    settle(page)
 
 
 def open_run(page: Any, url: str, trace: Trace, folder: Path) -> None:
@@ -80,11 +81,9 @@ def open_run(page: Any, url: str, trace: Trace, folder: Path) -> None:
     page.goto(url)
     page.wait_for_selector("#token-view .ouro-token")
     open_tab(page, "Recorded runs")
-    page.wait_for_selector(".ouro-gallery-entry")  # the views of this page are mounted
-    page.wait_for_timeout(300)
     file = folder / "run.json"
     file.write_text(trace.to_json())
-    page.locator("#open-view input").set_input_files(file)
+    open_file(page, file)
     page.wait_for_function(
         "n => document.querySelectorAll('#token-view .ouro-token').length === n",
         arg=len(trace.tokens),
@@ -219,6 +218,7 @@ def test_a_card_opens_for_a_pointer_that_moves_not_for_a_text_that_moves_under_i
 ) -> None:
     reader.goto(replay)
     card, two = reader.locator(".ouro-card"), reader.locator(".ouro-token").nth(60)
+    reader.evaluate("document.fonts.ready.then(() => 0)")
     box = two.bounding_box()
     reader.mouse.move(box["x"] + 3, box["y"] + 3)
     assert "position 61" in card.inner_text()
@@ -433,6 +433,7 @@ def test_in_forced_colours_controls_are_seen_and_what_is_chosen_can_be_told(
             "Learn": "#learn-view .ouro-step-button",
         }
         page.locator(there[tab]).first.wait_for()
+        fade(page)
         found = page.evaluate(FORCED)
         assert found["bare"] == [] and set(found["own"]) == {"auto"}, (tab, found)
         assert found["counts"][0] > 10 and found["counts"][2] >= 1

@@ -15,7 +15,7 @@ from ouroboros_core.decoding.trace import Trace
 from ouroboros_core.decoding.trace_io import read_trace
 from ouroboros_core.lookup.memories import load_memory
 from tests.browser import server
-from tests.visitor import ask, chart, choose, client, generate, has, visit
+from tests.visitor import ask, chart, choose, client, generate, has, open_tab, visit
 
 pytestmark = [pytest.mark.browser, pytest.mark.embedded, pytest.mark.slow]
 
@@ -284,7 +284,7 @@ def test_a_warm_start_keeps_the_visitors_own_phrases(page: Any, url: str, browse
 
 
 def test_three_methods_race(page: Any) -> None:
-    page.get_by_role("tab", name="Race", exact=True).click()
+    open_tab(page, "Race")
     page.get_by_label("number input for Maximum new tokens of each lane").fill("24")
     page.get_by_role("combobox", name="Lane 4").click()
     page.get_by_role("option", name="Prompt lookup", exact=True).click()

@@ -258,9 +258,8 @@ def test_no_name_in_the_scatter_lies_over_another_and_every_setting_is_there_whe
     for width in (1440, 390):
         page.set_viewport_size({"width": width, "height": 900})
         page.locator("#chart-price").scroll_into_view_if_needed()
-        page.wait_for_timeout(1500)
-        named, meet = page.evaluate(NAMES_MEET)
-        assert named >= 4 and not meet, width
+        drawn = f"() => {{ const [named, meet] = ({NAMES_MEET})(); return named >= 4 && !meet; }}"
+        page.wait_for_function(drawn)
     rows = page.locator("#chart-speedups .ytick").count()
     page.get_by_role("button", name="settings that were measured").click()
     page.locator(".ouro-wide-chart .ouro-plot").scroll_into_view_if_needed()

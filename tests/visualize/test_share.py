@@ -64,7 +64,8 @@ def test_a_frame_shows_one_chapter_and_tells_its_height(
     page.wait_for_function("document.title === 'reject'")
     frame = page.frames[1]
     frame.wait_for_selector(".ouro-learn[data-at]")
-    page.wait_for_timeout(1000)
+    whole = "innerHeight > 300 && document.documentElement.scrollHeight <= innerHeight"
+    frame.wait_for_function(whole)
     assert frame.inner_text(TITLE) == learn.chapters()[2]["title"]
     for hidden in (
         ".ouro-header",

@@ -60,6 +60,8 @@ def test_a_run_has_only_the_charts_that_say_something_of_it() -> None:
 def test_the_first_run_plays_by_itself(browser: Any, url: str) -> None:
     page = browser.new_page(viewport={"width": 1440, "height": 900})
     page.goto(url, wait_until="commit")
+    # However late the page is built, the run begins at its beginning.
+    page.wait_for_selector("#ouro-opening").evaluate("node => node.remove()")
     # Both at one moment: it has begun, and is not over.
     hidden = "document.querySelector('#token-view .ouro-step[data-later]')"
     page.wait_for_function(f"{PLAYING} && {hidden}", timeout=30_000)

@@ -49,6 +49,7 @@ from ouroboros_core.sampling import Sampler, Sampling
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import AnnotatedTree, Learned, Notes, Provenance, TokenTree, TreeBuilder
 from tests import tiny
+from tests.clocked import Clock, Follower
 from tests.tiny import emitted, new_memory, plain, prompt, run, writer
 from tests.traces import make_trace
 
@@ -661,63 +662,6 @@ def test_a_heads_pass_is_timed_without_the_targets() -> None:
         before = head.passes
         timed()
         assert not made and head.passes > before
-
-
-class Clock:
-    """A model whose passes take as long as they should, on a clock of its own."""
-
-    name, vocabulary, max_length, passes, rows = "clock", 1000, 10_000, 0, 0
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, seconds: Any) -> None:
-        self.now, self.seconds, self.made = 0.0, seconds, 0
-        monkeypatch.setattr("time.perf_counter", lambda: self.now)
-
-    def evaluate(self, context: Any, tree: TokenTree) -> Any:
-        self.now += self.seconds(len(tree)) * (5 if self.made % 7 == 0 else 1)
-        self.made += 1
-        return _Nothing
-
-    def forget(self) -> None:
-        pass
-
-    def prefill(self, context: Any, candidates: int = 0) -> None:
-        self.now += 0.002 * len(context)
-
-
-class _Nothing:
-    @staticmethod
-    def argmax() -> list[int]:
-        return []
-
-
-class Follower(_Nothing):
-    """A draft or a head on the clock of a target. A pass takes twice as long right behind one of
-    the target; one that reads a text takes longer than a level behind it."""
-
-    name, vocabulary, max_length, passes, rows = "follower", 1000, 10_000, 0, 0
-
-    def __init__(self, clock: Clock) -> None:
-        self.clock, self.made = clock, -1
-
-    def evaluate(self, context: Any, tree: TokenTree) -> Any:
-        behind = self.made != self.clock.made
-        self.made, self.length = self.clock.made, len(context)
-        self.clock.now += 0.004 if behind else 0.002
-        return self
-
-    def extend(self, evaluation: Any, tree: TokenTree) -> Any:
-        """A long context adds more to fewer rows, as it may seem where a machine is busy."""
-        longer = 0.01 / len(tree) if self.length > 100 else 0.0
-        self.clock.now += 0.001 + 0.0001 * (len(tree) - 1) + longer
-        return self
-
-    def scored(self, nodes: Any, k: int) -> list[Any]:
-        return []
-
-    def prefill(self, context: Any) -> None:
-        pass
-
-    forget = Clock.forget
 
 
 def test_a_draft_is_timed_behind_itself_and_the_target_and_a_heads_first_pass_may_be_the_longest(

@@ -14,7 +14,7 @@ import pytest
 from ouroboros_core.adaptive.cost_model import Costs
 from ouroboros_core.environment import Environment
 from ouroboros_core.loading.costs import costs_of
-from tests.ouroboros_core.adaptive.test_adaptive import Clock
+from tests.clocked import Clock, Follower
 
 ENVIRONMENT = Environment("cpu", "bfloat16", 2, "a processor", "3", "2", "5", "0")
 
@@ -54,22 +54,30 @@ def test_costs_are_measured_once_and_a_damaged_file_anew(
     assert "no room" in caplog.text
 
 
+@pytest.mark.parametrize("kind", ["target", "draft", "head", "medusa"])
 def test_what_was_timed_on_a_busy_machine_is_timed_again(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    kind: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """There every pass takes four times as long."""
+    """There every pass takes four times as long, or those of one drafter alone do: other work had
+    the processor in these rounds."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
 
-    def timed(seconds: float) -> tuple[Costs, int]:
-        model: Any = Clock(monkeypatch, lambda rows: seconds)
-        found = costs_of(ENVIRONMENT, model, None, None, "x")
+    def timed(factor: float) -> tuple[Costs, int]:
+        slower = {kind: factor}
+        target: Any = Clock(monkeypatch, lambda rows: 0.002 * slower.get("target", 1))
+        draft, head, medusa = (
+            Follower(target, slower.get("target", slower.get(one, 1)))
+            for one in ("draft", "head", "medusa")
+        )
+        pair: Any = (target, draft, head, "x", {"medusa": medusa})
+        found = costs_of(ENVIRONMENT, *pair)
         for file in (tmp_path / "ouroboros" / "costs").glob("*.json"):
             os.utime(file, (0, 0))
-        return found, model.made
+        return found, target.made
 
-    busy, made = timed(0.008)
-    same, probed = timed(0.007)
+    busy, made = timed(4)
+    same, probed = timed(3.5)
     assert same == busy and probed < made / 4, "little faster: looked at, and kept"
-    calm, _ = timed(0.002)
-    assert calm.target.of(1) == pytest.approx(0.002)
-    assert timed(0.008)[0] == calm
+    calm, _ = timed(1)
+    assert calm.of(kind).of(1) == pytest.approx(busy.of(kind).of(1) / 4)
+    assert timed(4)[0] == calm

@@ -195,6 +195,26 @@ def test_the_drafts_passes_are_counted() -> None:
     assert sum(step.draft_passes for step in steps) == calls > 0
 
 
+def test_transformers_does_not_warn_of_its_own_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each step would tell whoever runs the page how transformers calls itself."""
+    warned: list[str] = []
+    transformers.utils.logging.set_verbosity_warning()
+    logger = transformers.utils.logging.get_logger("transformers.generation.utils")
+    kind = candidate_generator.AssistedCandidateGenerator
+    plain = kind.get_candidates
+
+    def and_warn(self: Any, *given: Any, **more: Any) -> Any:
+        logger.warning("of its own call")
+        return plain(self, *given, **more)
+
+    monkeypatch.setattr(kind, "get_candidates", and_warn)
+    monkeypatch.setattr(logger, "handle", lambda record: warned.append(record.getMessage()))
+    tiny.run(tiny.pair("llama", "sdpa"), "hf_assisted", tiny.prompt(), 8)
+    assert not warned
+    logger.warning("of something else")
+    assert warned == ["of something else"]
+
+
 @pytest.mark.parametrize("begun", [1, 2])
 def test_what_a_draft_reads_first_is_prefill_and_no_row(begun: int) -> None:
     """The oracle is `Counted.rows`: tokens of the context that a pass reads first do not count."""

@@ -96,7 +96,8 @@ def test_a_link_offers_the_run_it_names_and_one_click_makes_it(browser: Any, url
     assert "The prompt and the settings are those of the link. Nothing was run yet." in said
     assert "gamma must be auto, or between 1 and 32, got 99" in said
     assert tokens(visitor) == [], "no other run stands beside the inputs of a link"
-    assert visitor.locator("#token-view .ouro-status").inner_text() == "Nothing has run yet."
+    status = visitor.locator("#token-view .ouro-status", has_text="Nothing has run yet.")
+    status.wait_for()
     assert visitor.locator("#save-view").is_hidden()
     assert (
         visitor.get_by_label("number input for Maximum new tokens", exact=True).input_value() == "8"
@@ -163,6 +164,7 @@ def test_each_tab_has_an_address_and_back_and_forward_go_through_the_tabs(
     go_to("runs")
     at("runs", "#runs")
     open_tab(visitor, "Watch")
+    at("watch", "#watch")
     visitor.go_back()
     at("runs", "#runs")
     open_tab(visitor, "Learn")

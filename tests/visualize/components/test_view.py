@@ -17,7 +17,7 @@ from ouroboros_core.errors import InvalidInput
 from tests import ROOT
 from tests.browser import server
 from tests.traces import typed_trace
-from tests.visitor import has, watch
+from tests.visitor import has, insist, watch
 from visualize import gallery, palette
 from visualize.components import OuroborosView, StepShown, TokenSelected
 from visualize.components.ouroboros_view import Given
@@ -210,14 +210,16 @@ def test_in_the_demo_events_reach_python_and_another_run_the_view(
             "t => document.querySelectorAll('textarea')[0].value.startsWith(t)", arg=said
         )
         page.get_by_label("Moment of the run").focus()
-        for _ in range(2):
+
+        def to_step_2() -> None:
             page.keyboard.press("Home")
+            page.wait_for_timeout(300)  # one at a time is heard
             page.keyboard.press("ArrowRight")
+
         count = len(trace.steps[0].tokens) + len(trace.steps[1].tokens)
         said = f"Step 2: {count} tokens after "
-        page.wait_for_function(
-            "t => document.querySelectorAll('textarea')[1].value.startsWith(t)", arg=said
-        )
+        field = "document.querySelectorAll('textarea')[1].value"
+        insist(page, to_step_2, f"{field}.startsWith({said!r})", timeout=3_000)
         for name, shown in (("own.json", trapped().text), ("bad.json", trapped().text)):
             page.locator("input[type=file]").set_input_files(tmp_path / name)
             if name == "bad.json":

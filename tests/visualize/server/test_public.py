@@ -14,7 +14,7 @@ import pytest
 
 from tests.browser import chromium, server, wait_until_ready
 from tests.folders import save
-from tests.visitor import ask, choose, client, generate, open_settings, open_tab
+from tests.visitor import ask, choose, client, generate, open_settings, open_tab, settle
 
 pytestmark = [pytest.mark.embedded, pytest.mark.slow]
 
@@ -105,7 +105,9 @@ def test_nothing_of_one_visitor_reaches_another_a_log_or_a_file(url: str, folder
             "the first visitor's second run knows phrases of the first"
         )
         assert remembered(traces[3]) == 0, "the same prompt, but from another visitor"
-        open_tab(a, "Recorded runs")
+        with a.expect_response(lambda response: "/gradio_api/run/" in response.url):
+            open_tab(a, "Recorded runs")
+        settle(a)
         a.get_by_role("combobox", name="Run A").click()
         stamps = [
             name
