@@ -250,6 +250,7 @@ class Sampler:
         """The function from a node to the token chosen after it; root_position is the text position
         of the tree's root, and each `draw` but 0 has its own noise for every position."""
         if self.sampling.temperature == 0:
+            # Of all nodes' rows, also where the tree was grown: models/evaluation.py.
             return evaluation.argmax().__getitem__
 
         def choose(node: int) -> int:

@@ -137,5 +137,5 @@ LOOKS: dict[str, Look] = {look.key: look for look in _looks()}
 
 def key_of(source: Source, kind: str | None = None) -> str:
     """The look of an emitted token: its source, or for a target token whether it is a correction, a
-    bonus, or neither."""
+    bonus, or neither. The page gives each its colour in visualize/palette.py."""
     return (kind or "target") if source is Source.TARGET else source.value

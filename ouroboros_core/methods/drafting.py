@@ -83,6 +83,7 @@ def drafted_chain(
     first token whose probability in the draft is below `least`."""
     builder, reach = TreeBuilder(context.root), 1.0
     evaluation: Evaluation | None = None
+    # In a chain the tip's node number is its depth.
     for tip in range(min(longest, context.deepest)):
         if not context.budget.allows_pass(reach):
             break

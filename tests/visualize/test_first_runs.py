@@ -125,7 +125,7 @@ def test_the_first_question_of_ones_own_is_answered_and_a_raw_prompt_is_a_links_
     page.get_by_text("the settings are those of the link").wait_for()
     assert not page.locator(CHAT).is_checked()
     page.locator("#prompt textarea").press_sequentially(" more")
-    assert page.locator(CHAT).is_checked()
+    page.locator(f"{CHAT}:checked").wait_for(state="attached")
 
 
 def test_an_empty_answer_says_why_and_one_click_mends_it(page: Any) -> None:

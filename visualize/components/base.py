@@ -26,9 +26,9 @@ MODULE.then(({ mount }) => {
   early.forEach(hear);
 });
 """
-"""Mounts a view whose module comes later than its template; values that come before it wait. The
-view sees each value by itself, because a stream sends differences. `keep` gives the component
-another value."""
+"""Mounts a view in a gr.HTML, which gives `props`, `watch`, `trigger` and `server`. Its module
+comes later than its template; values that come before it wait. The view sees each value by itself,
+because a stream sends differences. `keep` gives the component another value."""
 
 
 def mounting(markup: Markup, module: str = "") -> str:

@@ -227,7 +227,7 @@ class RunInputs:
 
     def _task(self, values: Sequence[Any], record: bool) -> Task:
         prompt, method, chat, count, *sampling, settings = values
-        # A setting that is 'auto' stays so.
+        # A setting that is 'auto', as most are until a visitor fixes them, stays so.
         asked = method_choice(settings, methods.get(method))
         return make_task(
             prompt,

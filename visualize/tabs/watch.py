@@ -104,7 +104,8 @@ class WatchPanel:
             with gr.Column(min_width=0, elem_classes="ouro-options"):
                 self.inputs.build_settings()
             with gr.Column(min_width=0, elem_classes="ouro-result"):
-                # Drawn by `paint` in assets/js/token_view.js; its values may come in parts.
+                # A JsonHTML (components/base.py), drawn by `paint` in assets/js/token_view.js; its
+                # values may come in parts.
                 self.view = TokenView(shown, keep=True, asks=True, elem_id="token-view")
                 self.saving = Saving(self.session, self.first)
                 self.keeping = Keeping(self.session, runner.models)
