@@ -82,8 +82,15 @@ CONFIGS: dict[str, dict[str, Any]] = {
     "stablelm": {},
 }
 EIGHT = ("llama", "qwen3", "mistral", "gemma3_text", "phi3", "gpt2", "gpt_neox", "opt")
+WHOLE = {"gpt2", "gpt_neox", "opt"}
+"""Whose passes transformers cannot end early."""
 EAGER_ONLY = ("gemma2",)
 SEEDS = (1, 2, 3)
+
+
+def possible(architecture: str, method: str) -> bool:
+    """Whether a method runs with an architecture at all."""
+    return method != "hf_early_exit" or architecture not in WHOLE
 
 
 @cache

@@ -71,26 +71,18 @@ SAMPLINGS = (
     *(Sampling(temperature=0.7, top_k=20, top_p=0.95, seed=seed) for seed in tiny.SEEDS),
 )
 MODELS = list(itertools.product(tiny.EIGHT, ("eager", "sdpa")))
-WHOLE = {"gpt2", "gpt_neox", "opt"}
-"""Whose passes transformers cannot end early."""
-
-
-def possible(architecture: str, method: str) -> bool:
-    return method != "hf_early_exit" or architecture not in WHOLE
-
-
 CASES = [
     (*model, method, rule)
     for model in MODELS
     for method in METHODS
     for rule in SAMPLINGS
-    if possible(model[0], method)
+    if tiny.possible(model[0], method)
 ]
 SLICE = [
     (*model, method, SAMPLINGS[(row + column) % len(SAMPLINGS)])
     for row, model in enumerate(MODELS)
     for column, method in enumerate(METHODS)
-    if possible(model[0], method)
+    if tiny.possible(model[0], method)
 ]
 """Every method on every model by one rule, and by every rule on some model."""
 
@@ -135,7 +127,7 @@ def test_the_budget_is_met_exactly_and_no_draft_goes_beyond_it(method: str, coun
 @pytest.mark.parametrize("method", METHODS)
 def test_a_text_may_fill_the_model_to_its_last_position(method: str) -> None:
     for architecture in ("llama", "gpt2"):
-        if not possible(architecture, method):
+        if not tiny.possible(architecture, method):
             continue
         models = tiny.pair(architecture)
         text = prompt(240)
