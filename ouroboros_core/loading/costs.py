@@ -80,7 +80,13 @@ def _again(file: Path, kept: Costs, now: Callable[[], Mapping[str, float]]) -> b
     over."""
     if time.time() - file.stat().st_mtime <= LATER:
         return False
-    return any(seconds < QUICKER * kept.of(kind).drafting(1, 1) for kind, seconds in now().items())
+    # A drafter's first pass is kept where it takes longer than its others.
+    timed = {kind: (seconds, kept.of(kind)) for kind, seconds in now().items()}
+    return any(
+        seconds < QUICKER * costs.drafting(1, 1)
+        for kind, (seconds, costs) in timed.items()
+        if kind == "target" or costs.behind
+    )
 
 
 def _kept(file: Path) -> Costs | None:

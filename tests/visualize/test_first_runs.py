@@ -316,7 +316,8 @@ def test_a_speedup_measured_on_a_busy_machine_is_marked_and_one_click_measures_i
                 )
             )
             again = notice(page).get_by_role("button", name="Measure again")
-            again.evaluate("button => button.click()")
+            stop = "document.querySelector('#stop').checkVisibility()"
+            assert again.evaluate(f"button => {{ button.click(); return {stop}; }}")
             page.wait_for_function(
                 "document.querySelector('#token-view .ouro-tile:nth-child(2) "
                 f"dd')?.innerText.length < {len(wrong)}"
