@@ -106,25 +106,46 @@ def process(logits: npt.NDArray[np.floating], sampling: Sampling) -> Scores:
     return _nucleus(scores, sampling.top_p) if sampling.top_p < 1.0 else scores
 
 
+FEW = 256
+"""So many of the most probable tokens are tried before all that may be kept."""
+
+
 def _nucleus(scores: Scores, top_p: float) -> Scores:
     """Scores [vocabulary] of the most probable tokens of this total mass; -inf for the others."""
-    weights = np.exp(scores - scores.max())
-    left_out = (1.0 - top_p) * weights.sum()
+    weights = _weights(scores)
+    total = weights.sum()
+    left_out = (1.0 - top_p) * total
     # Tokens that have less than their share of what is left out are left out, all of them together
-    # having less than that: only the others, which are few, are sorted.
-    unlikely = weights < left_out / len(weights)
-    others = np.flatnonzero(~unlikely)
-    order = others[np.argsort(scores[others], kind="stable")]
-    mass = weights[unlikely].sum() + np.cumsum(weights[order])
-    kept = scores.copy()
-    kept[unlikely] = -np.inf
-    kept[order[:-1][mass[:-1] <= left_out]] = -np.inf
+    # having less than that; and so are all but a few where these have enough: only `some` are
+    # sorted.
+    some = np.flatnonzero(weights >= left_out / len(weights))
+    if len(some) > FEW:
+        few = some[weights[some] > np.partition(weights[some], -FEW)[-FEW]]
+        if total - weights[few].sum() <= left_out:
+            some = few
+    order = some[np.argsort(scores[some], kind="stable")]
+    mass = total - weights[some].sum() + np.cumsum(weights[order])
+    kept = np.full_like(scores, -np.inf)
+    inside = order[np.count_nonzero(mass[:-1] <= left_out) :]
+    kept[inside] = scores[inside]
     return kept
+
+
+def _weights(scores: Scores) -> Scores:
+    """exp(scores), the largest being 1."""
+    possible = np.flatnonzero(scores != -np.inf)
+    largest = scores.max()
+    if len(possible) == len(scores):
+        weights: Scores = np.exp(scores - largest)
+    else:  # of -inf, numpy's exp takes six times as long
+        weights = np.zeros_like(scores)
+        weights[possible] = np.exp(scores[possible] - largest)
+    return weights
 
 
 def softmax(scores: Scores) -> Scores:
     """Probabilities [vocabulary] from scores."""
-    weights = np.exp(scores - scores.max())
+    weights = _weights(scores)
     result: Scores = weights / weights.sum()
     return result
 
@@ -157,11 +178,14 @@ def generator(
     return np.random.Generator(np.random.Philox(key=key, counter=[0, draw, run, stream]))
 
 
+def exponential(seed: int, position: int, size: int, run: int = 0, draw: int = 0) -> Scores:
+    """Exponential random numbers [size] for one text position; Gumbel noise is minus their log."""
+    return generator(seed, position, run=run, draw=draw).standard_exponential(size)
+
+
 def gumbel(seed: int, position: int, size: int, run: int = 0, draw: int = 0) -> Scores:
     """Gumbel noise [size] for one text position."""
-    noise: Scores = -np.log(
-        generator(seed, position, run=run, draw=draw).standard_exponential(size)
-    )
+    noise: Scores = -np.log(exponential(seed, position, size, run, draw))
     return noise
 
 
@@ -214,19 +238,34 @@ class Sampler:
         self._run = run if sampling.rejects else 0
         self.drawing = Stopwatch()
         """Runs while something is drawn at random, but not while a model computes."""
-        self._noise: dict[tuple[int, int], Scores] = {}
+        self._numbers: dict[tuple[int, int], Scores] = {}
+        self._latest: tuple[Evaluation, int, Scores] | None = None
 
     def noise(self, position: int, draw: int = 0) -> Scores:
-        """The noise of a position; the last few are kept, because draft and target ask for the
-        same."""
+        """The noise [vocabulary] of a position."""
+        return -np.log(self._exponential(position, draw))
+
+    def _exponential(self, position: int, draw: int) -> Scores:
+        """What the noise of a position is made of; the last few are kept, because draft and target
+        ask for the same."""
         key = position, draw
-        if key not in self._noise:
-            if len(self._noise) >= 64:
-                self._noise.pop(next(iter(self._noise)))
-            self._noise[key] = gumbel(
+        if key not in self._numbers:
+            if len(self._numbers) >= 64:
+                self._numbers.pop(next(iter(self._numbers)))
+            self._numbers[key] = exponential(
                 self.sampling.seed, position, self.vocabulary, self._run, draw
             )
-        return self._noise[key]
+        return self._numbers[key]
+
+    def _perturbed(
+        self, scores: Scores, position: int, draw: int
+    ) -> tuple[npt.NDArray[np.intp], Scores]:
+        """The tokens that are not ruled out, ascending, and their scores plus noise."""
+        possible = np.flatnonzero(scores != -np.inf)
+        numbers = self._exponential(position, draw)[: len(scores)]
+        if len(possible) < len(scores):
+            scores, numbers = scores[possible], numbers[possible]
+        return possible, scores - np.log(numbers)
 
     def probabilities(self, evaluation: Evaluation, node: int) -> Probabilities:
         """Probabilities [vocabulary] after a node, temperature, top-k and top-p applied; needs
@@ -235,10 +274,13 @@ class Sampler:
             return softmax(self._scores(evaluation, node))
 
     def _scores(self, evaluation: Evaluation, node: int) -> Scores:
-        """Scores [vocabulary] after a node, as `process` has them."""
-        with self.drawing.paused():
-            logits = evaluation.logits(node)
-        return process(logits, self.sampling)
+        """Scores [vocabulary] after a node, as `process` has them; the latest are kept, because who
+        draws a token asks for its probability, too."""
+        if self._latest is None or self._latest[:2] != (evaluation, node):
+            with self.drawing.paused():
+                logits = evaluation.logits(node)
+            self._latest = evaluation, node, process(logits, self.sampling)
+        return self._latest[2]
 
     def generator(self, position: int) -> np.random.Generator:
         """Randomness for judging drafts at a text position, independent of its noise."""
@@ -250,14 +292,16 @@ class Sampler:
         """The function from a node to the token chosen after it; root_position is the text position
         of the tree's root, and each `draw` but 0 has its own noise for every position."""
         if self.sampling.temperature == 0:
-            # Of all nodes' rows, also where the tree was grown: models/evaluation.py.
+            # Token ids of all nodes, also where a draft scores only some ids and where the tree was
+            # grown: models/evaluation.py.
             return evaluation.argmax().__getitem__
 
         def choose(node: int) -> int:
             with self.drawing.running():
                 scores = self._scores(evaluation, node)
                 position = root_position + tree.depths[node] + 1
-                return int(np.argmax(scores + self.noise(position, draw)[: len(scores)]))
+                possible, perturbed = self._perturbed(scores, position, draw)
+                return int(possible[np.argmax(perturbed)])
 
         return choose
 
@@ -287,11 +331,11 @@ class Sampler:
                 if least > 0:
                     scores = np.where(likely(softmax(scores), least) > 0, scores, -np.inf)
                 position = root_position + tree.depths[node] + 1
-                perturbed = scores + self.noise(position, draw)[: len(scores)]
-                count = min(k, len(scores))
+                possible, perturbed = self._perturbed(scores, position, draw)
+                count = min(k, len(possible))
                 best = np.argpartition(-perturbed, count - 1)[:count]
-                ordered = best[np.argsort(-perturbed[best], kind="stable")]
-                possible: list[int] = ordered[softmax(scores)[ordered] > 0].tolist()
-                return possible
+                ordered = possible[best[np.argsort(-perturbed[best], kind="stable")]]
+                found: list[int] = ordered[softmax(scores)[ordered] > 0].tolist()
+                return found
 
         return rank
