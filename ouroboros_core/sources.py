@@ -102,7 +102,7 @@ class Source(StrEnum):
     TARGET = (
         "target",
         "target alone",
-        "Written by the target in a pass of its own; nothing had been proposed.",
+        "Written by the target in a pass that checked nothing else.",
         *("○", "#6B7280", "#1a1a1a", "solid"),
     )
 
@@ -116,7 +116,7 @@ CORRECTION = Look(
 BONUS = Look(
     "bonus",
     "bonus from target",
-    "The branch was accepted to its end; the same pass yields one more token of the target's.",
+    "All of the branch that was checked is accepted; the same pass yields one more token.",
     *("★", "#CC79A7", "#7a7a7a", "dotted"),
 )
 

@@ -92,7 +92,7 @@ WINDOW = Provenance(Source.WINDOW)
 
 @dataclass(frozen=True)
 class TokenTree:
-    """The tokens of one target pass.
+    """The tokens of a pass of the target, or of the passes in which a draft's tree grows.
 
     tokens      token ids; tokens[0] is the root, the last token of the context
     parents     parents[0] == -1, and a parent stands before its child

@@ -34,7 +34,7 @@ def to_csv(trace: Trace, baseline: Trace | None = None) -> str:
     id            the token id
     source        who proposed it; target for the target's own, draft where the draft model wrote
                   alone
-    kind          correction or bonus, of the target's own; empty if nothing had been proposed
+    kind          correction or bonus, of the target's own; empty if nothing was checked
     learned       where the phrase it comes from was learned
     choice        accepted, or own: the writer's own choice
     seconds       from the start, prefill included, until it was there, to a microsecond

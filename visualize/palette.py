@@ -7,7 +7,7 @@ from ouroboros_core.sources import LOOKS
 
 
 def css() -> str:
-    """Both palettes as CSS custom properties on the classes that carry a token."""
+    """Both palettes as CSS custom properties on what has a `data-look`, as tokens have."""
     rules = []
     for look in LOOKS.values():
         rules.append(f'[data-look="{look.key}"]{{--tone:{look.colour};--line:{look.underline};}}')

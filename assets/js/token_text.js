@@ -70,15 +70,16 @@ export class TokenText {
   token(token, step) {
     const proposed = token.node !== undefined;
     const facts = proposed ? { ...step.nodes[token.node - 1], ...token } : token;
-    const node = make("span", "ouro-token", token.text);
-    node.dataset.index = String(this.tokens);
-    if (proposed) node.dataset.node = String(token.node);
-    this.describe(node, facts, step);
-    if (facts.kind) node.dataset.kind = facts.kind;
-    node.tabIndex = -1;
+    const span = make("span", "ouro-token", token.text);
+    span.dataset.index = String(this.tokens);
+    if (proposed) span.dataset.node = String(token.node);
+    // its look is painted by run.css: background and underline, in the --tone of palette.py
+    this.describe(span, facts, step);
+    if (facts.kind) span.dataset.kind = facts.kind;
+    span.tabIndex = -1;
     this.tokens += 1;
     this.counts.set(facts.look, (this.counts.get(facts.look) || 0) + 1);
-    return node;
+    return span;
   }
 
   // How many tokens of each look there are after so many steps.

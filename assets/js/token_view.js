@@ -47,6 +47,7 @@ export function mount(element, props, watch, trigger) {
       const fresh = value.steps.slice(known);
       if (fresh.length) {
         stage.text.append(fresh); // TokenText in token_text.js: a span for each token
+        // timeline, tree and legend follow; the new tokens stay hidden where an earlier moment is shown
         stage.grown(fresh);
       }
     } // else steps are missing here, and a later view from 0 brings them
@@ -59,7 +60,7 @@ export function mount(element, props, watch, trigger) {
       part("why-fast").hidden = !value.numbers.length;
     }
     if (value.done) {
-      stage.finish(value.steps, value.ended);
+      stage.finish(value.steps, value.ended); // the last token's text may be completed only now
       if (value.parts) stage.text.markParting(value.parts);
       if (value.theory && value.badge === "live")
         remember({ run: value.run, name: value.title, ...value.theory });
@@ -125,13 +126,13 @@ export function mount(element, props, watch, trigger) {
     });
 
   let resting,
-    known = ""; // the step that the server knows to be shown
+    sent = ""; // the step that the server was told is shown
   stage.listen(document, "ouro:cursor", ({ detail: { run, step, token, seconds } }) => {
     if (run !== stage.run) return;
     clearTimeout(resting);
     resting = setTimeout(() => {
-      if (known === run + step || run !== stage.run) return;
-      known = run + step;
+      if (sent === run + step || run !== stage.run) return;
+      sent = run + step;
       trigger("step", { step: step - 1, tokens: token, seconds });
     }, REST_MS);
   });

@@ -164,6 +164,8 @@ class Controller(Method):
         the token that was drawn whether it is judged.
         """
         plan, proposals = self._plan, range(1, tree.proposals)
+        # Each node's prior (`Provenance.prior`), corrected by what the run has shown, multiplied
+        # along its path.
         whole = self.acceptance.path_chances(tree)
         fixed = [
             node

@@ -97,7 +97,7 @@ class Reasons:
             return self._corrected(before, candidates, token)
         if step.path:
             whole = (
-                "All that was proposed"
+                "All that was checked"
                 if len(step.tree) - 1 == len(step.path)
                 else "This branch, to its end,"
             )

@@ -166,8 +166,8 @@ class Step:
 
     @property
     def kind(self) -> Kind | None:
-        """What the target token is: correction after a rejection, bonus after full acceptance, None
-        if nothing was proposed."""
+        """What the target token is: correction after a rejection, bonus where all of a branch that
+        was checked is accepted, None if nothing was checked."""
         if self.target_token is None or len(self.tree) == 1:
             return None
         return "correction" if self.tree.children(self.path[-1] if self.path else 0) else "bonus"

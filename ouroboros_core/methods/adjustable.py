@@ -26,8 +26,8 @@ class Sizing:
 class Adjustable:
     """What a controller may decide about a method's proposals.
 
-    drafting  how many draft passes a step makes
-    checking  which of the proposed nodes are checked
+    drafting  whether it decides how many draft passes a step makes
+    checking  whether it decides which of the proposed nodes are checked
     always    sources whose nodes are checked in any case; with a node its parents have to be
     size      how many nodes are checked, where only which ones is to be chosen
     """

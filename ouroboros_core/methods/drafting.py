@@ -1,4 +1,5 @@
-"""The draft model of a method: reads the prompt when that is due, and evaluates trees."""
+"""The draft model of a method: reads the prompt when that is due, and evaluates trees; and the
+chain that a drafter writes."""
 
 from __future__ import annotations
 
@@ -25,22 +26,22 @@ class DraftModel:
         assert resources.draft_model is not None
         self.model: LanguageModel = resources.draft_model
         self._adjustable = adjustable
-        self._unread = 0
+        self._skipped = 0
 
     def start(self, prompt: TokenizedPrompt, max_new_tokens: int) -> None:
         """Begin a new text; reads the prompt at once where the draft length is fixed. Of a text
         that is longer than the model has positions for it gets the end: at least as much of the
         prompt as half of them."""
         length, most = len(prompt.tokens), self.model.max_length
-        self._unread = max(0, length - max(most - max_new_tokens, most // 2))
+        self._skipped = max(0, length - max(most - max_new_tokens, most // 2))
         self.model.forget()
-        self.model.reserve(length - self._unread + max_new_tokens)
+        self.model.reserve(length - self._skipped + max_new_tokens)
         if not self._adjustable:
-            self.model.prefill(prompt.tokens[self._unread :])
+            self.model.prefill(prompt.tokens[self._skipped :])
 
     def evaluate(self, text: tuple[int, ...], tree: TokenTree) -> Evaluation:
         """The outputs after every node of a tree at the end of the text."""
-        return self.model.evaluate(text[self._unread :], tree)
+        return self.model.evaluate(text[self._skipped :], tree)
 
     def extend(self, evaluation: Evaluation, tree: TokenTree) -> Evaluation:
         """The outputs after every node of a tree that goes on where `evaluation` ends."""
@@ -79,12 +80,14 @@ def drafted_chain(
     longest: int,
     least: float = 0.0,
 ) -> TokenTree:
-    """At most `longest` tokens, drafted one after the other by growing one tree; ends behind the
-    first token whose probability in the draft is below `least`."""
+    """At most `longest` tokens, drafted one after the other by growing one tree; ends behind a stop
+    token and the first one whose probability in the draft is below `least`, where the text ends
+    (the target adds the last token), and where another pass is not worth its time."""
     builder, reach = TreeBuilder(context.root), 1.0
     evaluation: Evaluation | None = None
     # In a chain the tip's node number is its depth.
     for tip in range(min(longest, context.deepest)):
+        # Without limit where the length is fixed; otherwise the controller's `PricedBudget`.
         if not context.budget.allows_pass(reach):
             break
         tree = builder.build()
@@ -93,7 +96,8 @@ def drafted_chain(
         else:
             evaluation = drafter.extend(evaluation, tree)
         position = len(context.tokens) - 1
-        # Greedy the most probable token, otherwise the one that the target's own noise picks.
+        # Greedy the most probable token. Otherwise one that noise picks: the target's own, or
+        # another where a rule rejects (`Resources.chooser`).
         token = resources.chooser(evaluation, tree, position, context.step)(tip)
         confidence = evaluation.confidence(tip, token)
         origin = Provenance(Source.DRAFT, step=context.step, confidence=round(confidence, 2))

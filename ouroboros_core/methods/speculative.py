@@ -21,8 +21,8 @@ LONGEST = 16
 
 
 class Speculative(Method):
-    """The draft model is decoded one token at a time, with the noise that the target uses under the
-    rule `match`."""
+    """The draft model is decoded one token at a time; under the rule `match` with the noise that
+    the target uses."""
 
     id = "speculative"
     name = "Speculative decoding"

@@ -328,13 +328,15 @@ class CausalLM:
         last = len(context) - 1
         embeddings = None if mixture is None else self._mean(mixture)
         self._context, self._tree = (), None
+        # A new row sees all of the context, and of the tree's rows - those in the cache (`above`)
+        # and the new ones - its ancestors.
         logits = self._forward(
             [tree.tokens[node] for node in fresh],
             [last + tree.depths[node] for node in fresh],
             tree.ancestors[len(known) :],
             [node - len(known) for node in nodes],
-            [last + depth for depth in known.depths],
-            embeddings,
+            above=[last + depth for depth in known.depths],
+            embeddings=embeddings,
         )
         self.passes += 1
         self.rows += len(fresh)

@@ -61,7 +61,7 @@ def test_an_accepted_token_a_bonus_and_a_lone_one_say_so() -> None:
     )
     assert told.of_node(2) == told.of_token(1)
     assert told.of_token(2).startswith(
-        "All that was proposed was accepted"
+        "All that was checked was accepted"
     ) and "‘↵’" in told.of_token(2)
     alone = Step(0, chain(1, [], DRAFT), (), 10, 1, Seconds())
     assert (
@@ -150,7 +150,7 @@ def test_every_token_and_every_node_of_a_real_run_has_its_sentence(method: str, 
     ):
         assert all(token["why"].endswith(".") for token in view["tokens"])
         if step.kind == "bonus":
-            assert ("All that was proposed" in view["tokens"][-1]["why"]) == (
+            assert ("All that was checked" in view["tokens"][-1]["why"]) == (
                 len(step.path) == len(step.tree) - 1
             )
         refused = [node for n, node in enumerate(view["nodes"], 1) if n not in step.path]

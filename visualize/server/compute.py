@@ -219,7 +219,7 @@ class Live:
         for _ in self.generation:
             now = time.monotonic()
             if now < due:
-                continue  # what is left at the end comes with `written`
+                continue  # what is left at the end comes with `written`, or `finished`
             due = now + TEXT_INTERVAL  # a sixteenth of a second
             charts: Charts = {}
             if self._charts and draw_anew(len(steps), drawn):

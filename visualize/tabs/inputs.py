@@ -101,6 +101,7 @@ class RunInputs:
             with gr.Row(elem_classes="ouro-buttons"):
                 self.go = gr.Button("Generate", variant="primary", elem_id="generate", min_width=0)
                 self.stop = gr.Button("Stop", elem_id="stop", min_width=0)
+                # Makes Enter in the prompt a click of Generate, and gathers the inputs.
                 self.ask = AskView("prompt", elem_id="ask-view")
 
     def build_examples(self) -> None:

@@ -104,8 +104,8 @@ class WatchPanel:
             with gr.Column(min_width=0, elem_classes="ouro-options"):
                 self.inputs.build_settings()
             with gr.Column(min_width=0, elem_classes="ouro-result"):
-                # A JsonHTML (components/base.py), drawn by `paint` in assets/js/token_view.js; its
-                # values may come in parts.
+                # A JsonHTML (components/base.py), drawn by `paint` in assets/js/token_view.js. A
+                # value may have some of the keys only, and steps from one on.
                 self.view = TokenView(shown, keep=True, asks=True, elem_id="token-view")
                 self.saving = Saving(self.session, self.first)
                 self.keeping = Keeping(self.session, runner.models)
@@ -132,6 +132,7 @@ class WatchPanel:
 
     def _wire(self) -> None:
         self.inputs.wire()
+        # `ask` holds the values of all inputs, gathered in the browser.
         inputs = [self.session, self.pair, self.inputs.ask]
         rest = [self.charts[name] for name in CHARTS if name != GROWING]
         # While it runs only what changes is an output: each costs the browser time at every update.
@@ -237,6 +238,8 @@ class WatchPanel:
             session.ask(asked)
             task = asked.task
             memory = partial(session.memory, task) if asked.warm and learns(task.method) else None
+            # The runner admits it and lets it wait its turn; then `Compute.run` in
+            # server/compute.py.
             updates = self.runner.run(
                 task,
                 compare=True,
@@ -276,7 +279,7 @@ class WatchPanel:
                     }
                 case Comparing():
                     pass
-            yield view, drawn[GROWING], drawn
+            yield view, drawn[GROWING], drawn  # in the order of `changing`, see `_wire`
 
     @staticmethod
     def _rest(drawn: dict[str, Any] | None, session: Session) -> list[Any]:
