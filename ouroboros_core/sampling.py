@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Literal
+from weakref import ReferenceType, ref
 
 import numpy as np
 import numpy.typing as npt
@@ -107,7 +108,7 @@ def process(logits: npt.NDArray[np.floating], sampling: Sampling) -> Scores:
 
 
 FEW = 256
-"""So many of the most probable tokens are tried before all that may be kept."""
+"""Where the most probable tokens have enough mass, no others are sorted."""
 
 
 def _nucleus(scores: Scores, top_p: float) -> Scores:
@@ -115,12 +116,12 @@ def _nucleus(scores: Scores, top_p: float) -> Scores:
     weights = _weights(scores)
     total = weights.sum()
     left_out = (1.0 - top_p) * total
-    # Tokens that have less than their share of what is left out are left out, all of them together
-    # having less than that; and so are all but a few where these have enough: only `some` are
-    # sorted.
-    some = np.flatnonzero(weights >= left_out / len(weights))
+    # Tokens with less than their share of the mass that is left out have less than that together,
+    # and are left out. So are all but the FEW most probable, where they have no more than that.
+    # Only the others, `some`, are sorted; weights that are no numbers are among them.
+    some = np.flatnonzero(~(weights < left_out / len(weights)))
     if len(some) > FEW:
-        few = some[weights[some] > np.partition(weights[some], -FEW)[-FEW]]
+        few = some[weights[some] >= np.partition(weights[some], -FEW)[-FEW]]
         if total - weights[few].sum() <= left_out:
             some = few
     order = some[np.argsort(scores[some], kind="stable")]
@@ -132,12 +133,12 @@ def _nucleus(scores: Scores, top_p: float) -> Scores:
 
 
 def _weights(scores: Scores) -> Scores:
-    """exp(scores), the largest being 1."""
+    """exp(scores) [vocabulary], times a factor that makes the largest 1."""
     possible = np.flatnonzero(scores != -np.inf)
     largest = scores.max()
     if len(possible) == len(scores):
         weights: Scores = np.exp(scores - largest)
-    else:  # of -inf, numpy's exp takes six times as long
+    else:  # numpy's exp is slow at -inf
         weights = np.zeros_like(scores)
         weights[possible] = np.exp(scores[possible] - largest)
     return weights
@@ -178,14 +179,11 @@ def generator(
     return np.random.Generator(np.random.Philox(key=key, counter=[0, draw, run, stream]))
 
 
-def exponential(seed: int, position: int, size: int, run: int = 0, draw: int = 0) -> Scores:
-    """Exponential random numbers [size] for one text position; Gumbel noise is minus their log."""
-    return generator(seed, position, run=run, draw=draw).standard_exponential(size)
-
-
 def gumbel(seed: int, position: int, size: int, run: int = 0, draw: int = 0) -> Scores:
     """Gumbel noise [size] for one text position."""
-    noise: Scores = -np.log(exponential(seed, position, size, run, draw))
+    noise: Scores = -np.log(
+        generator(seed, position, run=run, draw=draw).standard_exponential(size)
+    )
     return noise
 
 
@@ -238,34 +236,22 @@ class Sampler:
         self._run = run if sampling.rejects else 0
         self.drawing = Stopwatch()
         """Runs while something is drawn at random, but not while a model computes."""
-        self._numbers: dict[tuple[int, int], Scores] = {}
-        self._latest: tuple[Evaluation, int, Scores] | None = None
+        self._noise: dict[tuple[int, int], Scores] = {}
+        self._latest: tuple[ReferenceType[Evaluation], int, Scores] | None = None
+        """The node whose scores were asked for last: who draws a token under `rejection` asks for
+        its probabilities, too."""
 
     def noise(self, position: int, draw: int = 0) -> Scores:
-        """The noise [vocabulary] of a position."""
-        return -np.log(self._exponential(position, draw))
-
-    def _exponential(self, position: int, draw: int) -> Scores:
-        """What the noise of a position is made of; the last few are kept, because draft and target
-        ask for the same."""
+        """The noise of a position; the last few are kept, because draft and target ask for the
+        same."""
         key = position, draw
-        if key not in self._numbers:
-            if len(self._numbers) >= 64:
-                self._numbers.pop(next(iter(self._numbers)))
-            self._numbers[key] = exponential(
+        if key not in self._noise:
+            if len(self._noise) >= 64:
+                self._noise.pop(next(iter(self._noise)))
+            self._noise[key] = gumbel(
                 self.sampling.seed, position, self.vocabulary, self._run, draw
             )
-        return self._numbers[key]
-
-    def _perturbed(
-        self, scores: Scores, position: int, draw: int
-    ) -> tuple[npt.NDArray[np.intp], Scores]:
-        """The tokens that are not ruled out, ascending, and their scores plus noise."""
-        possible = np.flatnonzero(scores != -np.inf)
-        numbers = self._exponential(position, draw)[: len(scores)]
-        if len(possible) < len(scores):
-            scores, numbers = scores[possible], numbers[possible]
-        return possible, scores - np.log(numbers)
+        return self._noise[key]
 
     def probabilities(self, evaluation: Evaluation, node: int) -> Probabilities:
         """Probabilities [vocabulary] after a node, temperature, top-k and top-p applied; needs
@@ -274,13 +260,16 @@ class Sampler:
             return softmax(self._scores(evaluation, node))
 
     def _scores(self, evaluation: Evaluation, node: int) -> Scores:
-        """Scores [vocabulary] after a node, as `process` has them; the latest are kept, because who
-        draws a token asks for its probability, too."""
-        if self._latest is None or self._latest[:2] != (evaluation, node):
-            with self.drawing.paused():
-                logits = evaluation.logits(node)
-            self._latest = evaluation, node, process(logits, self.sampling)
-        return self._latest[2]
+        """Scores [vocabulary] after a node, as `process` has them; not to be written to."""
+        if self._latest is not None:
+            whose, which, scores = self._latest
+            if whose() is evaluation and which == node:
+                return scores
+        with self.drawing.paused():
+            logits = evaluation.logits(node)
+        scores = process(logits, self.sampling)
+        self._latest = ref(evaluation), node, scores
+        return scores
 
     def generator(self, position: int) -> np.random.Generator:
         """Randomness for judging drafts at a text position, independent of its noise."""
@@ -292,16 +281,15 @@ class Sampler:
         """The function from a node to the token chosen after it; root_position is the text position
         of the tree's root, and each `draw` but 0 has its own noise for every position."""
         if self.sampling.temperature == 0:
-            # Token ids of all nodes, also where a draft scores only some ids and where the tree was
-            # grown: models/evaluation.py.
+            # It has token ids of all nodes, also where a draft scores only some ids and where the
+            # tree was grown: models/evaluation.py.
             return evaluation.argmax().__getitem__
 
         def choose(node: int) -> int:
             with self.drawing.running():
                 scores = self._scores(evaluation, node)
                 position = root_position + tree.depths[node] + 1
-                possible, perturbed = self._perturbed(scores, position, draw)
-                return int(possible[np.argmax(perturbed)])
+                return int(np.argmax(scores + self.noise(position, draw)[: len(scores)]))
 
         return choose
 
@@ -331,11 +319,11 @@ class Sampler:
                 if least > 0:
                     scores = np.where(likely(softmax(scores), least) > 0, scores, -np.inf)
                 position = root_position + tree.depths[node] + 1
-                possible, perturbed = self._perturbed(scores, position, draw)
-                count = min(k, len(possible))
+                perturbed = scores + self.noise(position, draw)[: len(scores)]
+                count = min(k, len(scores))
                 best = np.argpartition(-perturbed, count - 1)[:count]
-                ordered = possible[best[np.argsort(-perturbed[best], kind="stable")]]
-                found: list[int] = ordered[softmax(scores)[ordered] > 0].tolist()
-                return found
+                ordered = best[np.argsort(-perturbed[best], kind="stable")]
+                possible: list[int] = ordered[softmax(scores)[ordered] > 0].tolist()
+                return possible
 
         return rank

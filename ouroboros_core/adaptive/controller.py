@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
+
+import numpy as np
 
 from ouroboros_core.adaptive.acceptance import Acceptance
 from ouroboros_core.adaptive.cost_model import Costs, PassCosts
@@ -65,11 +66,9 @@ class Throughput:
         chances: that each node's whole path is accepted, falling. At least `least` of them are
         taken, beside `window` rows of a lookahead window.
         """
-        rate, gains = self.rate, [0.0, *accumulate(chances)]
-        return max(
-            range(least, len(gains)),
-            key=lambda count: gains[count] - rate * self.of(1 + window + count),
-        )
+        gains = np.cumsum([0.0, *chances])[least:]
+        rows = 1 + window + least + np.arange(len(gains))
+        return least + int(np.argmax(gains - self.rate * self.target.each(rows, self.context)))
 
 
 @dataclass(frozen=True)

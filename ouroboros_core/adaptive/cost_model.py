@@ -7,7 +7,12 @@ from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import numpy as np
+import numpy.typing as npt
+
 from ouroboros_core.methods.adjustable import Sizing
+
+Counts = npt.NDArray[np.integer]
 
 SHORT_CONTEXT, LONG_CONTEXT = 100, 700
 """Tokens of the contexts behind which passes are timed."""
@@ -58,6 +63,12 @@ class PassCosts:
         )
         further = (context - SHORT_CONTEXT) / (LONG_CONTEXT - SHORT_CONTEXT)
         return short + max(0.0, further * (long - short))
+
+    def each(self, rows: Counts, context: int = SHORT_CONTEXT) -> npt.NDArray[np.float64]:
+        """The same of many row counts at once."""
+        ends = np.array([*self.rows, max(self.rows[-1] + 1, int(rows.max()))])
+        known = [self.of(count, context) for count in ends]
+        return np.interp(rows, ends, known)
 
     def drafting(self, passes: int, rows: float, context: int = SHORT_CONTEXT) -> float:
         """Seconds of a step's draft passes, over so many rows each."""

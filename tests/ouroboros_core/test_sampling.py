@@ -22,7 +22,7 @@ from ouroboros_core.tree import Provenance, chain
 @given(
     st.integers(0, 2**31),
     st.floats(0.1, 2.0),
-    st.integers(0, 40),
+    st.one_of(st.just(0), st.integers(0, 40)),
     st.floats(0.05, 1.0),
     st.one_of(st.integers(2, 40), st.sampled_from([300, 5000])),
     st.booleans(),
@@ -44,6 +44,44 @@ def test_filters_are_hugging_faces_in_its_order(
         np.testing.assert_allclose(np.sort(mine), np.sort(expected[0].numpy()))
     else:
         np.testing.assert_allclose(mine, expected[0].numpy())
+
+
+@pytest.mark.parametrize("size", [3, 300])
+@pytest.mark.parametrize(
+    ("odd", "kept"), [(np.nan, "all"), (np.inf, "that one"), (-np.inf, "others"), (0.0, "one")]
+)
+def test_rows_that_no_sound_model_gives_are_not_emptied(odd: float, kept: str, size: int) -> None:
+    """A token can be chosen, as without top-p: what is no number, what is endless, and the last of
+    equals, however little mass is asked for."""
+    logits = np.zeros(size, np.float32)
+    logits[1] = odd
+    with np.errstate(invalid="ignore"):
+        scores = process(logits, Sampling(temperature=1.0, top_p=1e-17 if kept == "one" else 0.9))
+    there = np.flatnonzero(scores != -np.inf)
+    assert {
+        "all": len(there) == size,
+        "that one": 1 in there,
+        "others": 1 not in there and len(there) >= 0.9 * (size - 1),
+        "one": list(there) == [size - 1],
+    }[kept]
+
+
+def test_scores_are_those_of_the_node_that_is_asked_about() -> None:
+    """Also behind another evaluation, or another node of it, whose scores were just made."""
+
+    class Told:
+        def __init__(self, likely: int) -> None:
+            self.likely = likely
+
+        def logits(self, node: int) -> np.ndarray:
+            return np.where(np.arange(6) == self.likely + node, 50.0, 0.0)
+
+    first: Any = Told(1)
+    second: Any = Told(3)
+    sampler = Sampler(Sampling(temperature=1.0), 6)
+    for evaluation, node in [(first, 0), (first, 0), (second, 0), (second, 1), (first, 1)]:
+        p = sampler.probabilities(evaluation, node)
+        assert p.argmax() == evaluation.likely + node
 
 
 def test_choices_follow_the_distribution() -> None:
@@ -110,10 +148,10 @@ def test_drawing_is_timed_without_the_model(monkeypatch: pytest.MonkeyPatch) -> 
     def noisy(*given: int, **more: int) -> np.ndarray:
         nonlocal now
         now += 1
-        return np.ones(4)
+        return np.zeros(4)
 
     monkeypatch.setattr(time, "perf_counter", lambda: now)
-    monkeypatch.setattr(sampling, "exponential", noisy)
+    monkeypatch.setattr(sampling, "gumbel", noisy)
     evaluation: Any = Slow()
     sampler, tree = (
         Sampler(Sampling(temperature=1.0), 4),

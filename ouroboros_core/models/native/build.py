@@ -24,7 +24,7 @@ from ouroboros_core.locations import cache_folder
 
 log = logging.getLogger(__name__)
 
-SOURCES = ("decoder.cpp", "blocks.h", "vectors.h", "choose.h", "rows.h", "amx.h")
+SOURCES = ("decoder.cpp", "blocks.h", "vectors.h", "choose.h", "rows.h", "amx.h", "threads.h")
 FLAGS: tuple[str, ...] = (
     *("-O3", "-march=native", "-std=c++20", "-shared", "-fPIC"),
     # No sum may be rearranged, and no product fused with a sum, but where the source says so.

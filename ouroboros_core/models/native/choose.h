@@ -1,5 +1,6 @@
 // What is chosen from rows of logits: the largest ones, and how likely they are.
 #pragma once
+#include "threads.h"
 #include "vectors.h"
 
 #include <algorithm>
@@ -141,17 +142,27 @@ struct Logits {
   int64_t count;
 };
 
+// Calls work(n) for each of the rows that are asked about, in several threads.
+template <class Work>
+static void each_row(const Logits& l, const Threads& threads, Work work) {
+  Team team(1);
+  auto share = [&](int) { team.share(0, (int)l.count, work); };
+  l.count > 1 ? together(threads, team, share) : share(0);
+}
+
 template <class T>
-static void argmax_of(const Logits& l, int32_t* chosen) {
-  for (int64_t n = 0; n < l.count; n++)
+static void argmax_of(const Logits& l, int32_t* chosen, const Threads& threads) {
+  each_row(l, threads, [&](int n) {
     chosen[n] = (int32_t)argmax((const T*)l.numbers + l.rows[n] * l.stride, l.columns);
+  });
 }
 
 // chosen [count, k] columns; shares [count, k]: their log-probabilities, or null. block 0: none.
 template <class T>
-static void top_of(const Logits& l, int64_t k, int64_t block, int32_t* chosen, float* shares) {
-  std::vector<Ranked> found(k);
-  for (int64_t n = 0; n < l.count; n++) {
+static void top_of(const Logits& l, int64_t k, int64_t block, int32_t* chosen, float* shares,
+                   const Threads& threads) {
+  each_row(l, threads, [&](int n) {
+    std::vector<Ranked> found(k);
     const T* x = (const T*)l.numbers + l.rows[n] * l.stride;
     if (block) {
       top_of_blocks(x, l.columns, k, block, found.data());
@@ -163,16 +174,17 @@ static void top_of(const Logits& l, int64_t k, int64_t block, int32_t* chosen, f
       chosen[n * k + i] = found[i].second;
       if (shares) shares[n * k + i] = found[i].first - total;
     }
-  }
+  });
 }
 
 extern "C" {
-void ouroboros_argmax(const Logits* l, int32_t* chosen, int half) {
-  half ? argmax_of<bf16>(*l, chosen) : argmax_of<float>(*l, chosen);
+void ouroboros_argmax(const Logits* l, int32_t* chosen, const Threads* threads, int half) {
+  half ? argmax_of<bf16>(*l, chosen, *threads) : argmax_of<float>(*l, chosen, *threads);
 }
 void ouroboros_top(const Logits* l, int64_t k, int64_t block, int32_t* chosen, float* shares,
-                   int half) {
-  half ? top_of<bf16>(*l, k, block, chosen, shares) : top_of<float>(*l, k, block, chosen, shares);
+                   const Threads* threads, int half) {
+  half ? top_of<bf16>(*l, k, block, chosen, shares, *threads)
+       : top_of<float>(*l, k, block, chosen, shares, *threads);
 }
 float ouroboros_log_sum_exp(const void* x, int64_t count, int half) {
   return half ? log_sum_exp((const bf16*)x, count) : log_sum_exp((const float*)x, count);

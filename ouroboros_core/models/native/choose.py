@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from ouroboros_core.models.native import build
+from ouroboros_core.models.native import build, threads
 
 Columns = npt.NDArray[np.int32]
 
@@ -43,7 +43,9 @@ class LogitRows:
         rows = np.arange(len(self._logits))
         chosen = np.empty(len(rows), np.int32)
         asked = self._asked(rows)
-        self._library.ouroboros_argmax(byref(asked), c_void_p(chosen.ctypes.data), self._half)
+        self._library.ouroboros_argmax(
+            byref(asked), c_void_p(chosen.ctypes.data), byref(threads.current()), self._half
+        )
         return chosen
 
     def top(self, k: int, block: int = 0) -> Columns:
@@ -71,6 +73,7 @@ class LogitRows:
             c_int64(block),
             c_void_p(chosen.ctypes.data),
             c_void_p(None if shares is None else shares.ctypes.data),
+            byref(threads.current()),
             self._half,
         )
         return chosen

@@ -11,10 +11,10 @@
 #include "blocks.h"
 #include "choose.h"
 #include "rows.h"
+#include "threads.h"
 #include "vectors.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cstdlib>
 
 constexpr int PANEL = 2 * LANES;
@@ -47,12 +47,6 @@ struct Decoder {
   const Layer* layer;
   const float* norm;  // after the last layer
 };
-struct Threads {  // of torch's own OpenMP, so that there is one pool
-  void (*parallel)(void (*)(void*), void*, unsigned, unsigned);
-  int (*index)();
-  int (*count)();
-  int64_t wanted;
-};
 struct Pass {
   int64_t rows, past;      // rows are written behind the `past` ones that are cached
   void* x;                 // [rows, width] embeddings; the last layer's states afterwards
@@ -67,63 +61,6 @@ struct Pass {
   void** watched;           // [layers]: where the states [rows, width] after a layer go, or null
   const uint8_t* skipped;   // [layers]: 1 its attention, 2 its MLP; 3 both
 };
-
-// ---- threads ----
-
-constexpr int SPINS = 4000;  // some 50 microseconds, the time of a piece of work
-
-class Team {
- public:
-  Team(int counters) : next(counters ? new std::atomic<int>[counters]() : nullptr) {}
-  ~Team() { delete[] next; }
-  void wait() {  // until all have come
-    if (size == 1) return;
-    int turn = phase.load(std::memory_order_acquire);
-    if (arrived.fetch_add(1) + 1 == size) {
-      arrived.store(0);
-      phase.store(turn + 1, std::memory_order_release);
-      phase.notify_all();
-      return;
-    }
-    for (int spins = 0; spins < SPINS && phase.load(std::memory_order_acquire) == turn; spins++) {
-#if defined(__x86_64__)
-      _mm_pause();
-#endif
-    }
-    phase.wait(turn, std::memory_order_acquire);  // somebody else needs the processor: sleep
-  }
-  // Whoever is free takes the next of `count` pieces of work.
-  template <class Work>
-  void share(int counter, int count, Work work) {
-    for (int i; (i = next[counter].fetch_add(1, std::memory_order_relaxed)) < count;) work(i);
-    wait();
-  }
-  std::atomic<int> size{1};
-
- private:
-  std::atomic<int>* next;
-  std::atomic<int> arrived{0}, phase{0};
-};
-
-template <class Work>
-struct Region {
-  Work& work;
-  Team& team;
-  const Threads& threads;
-  static void enter(void* data) {
-    auto& region = *(Region*)data;
-    region.team.size = region.threads.count();
-    region.work(region.threads.index());
-  }
-};
-
-// Calls work(thread) in each of the threads, of which there may be fewer than are wanted.
-template <class Work>
-static void together(const Threads& threads, Team& team, Work work) {
-  if (threads.wanted <= 1 || !threads.parallel) return work(0);
-  Region<Work> region{work, team, threads};
-  threads.parallel(Region<Work>::enter, &region, (unsigned)threads.wanted, 0);
-}
 
 template <class T>
 struct Buffer {  // aligned memory that is given back

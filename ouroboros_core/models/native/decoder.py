@@ -6,7 +6,6 @@ import ctypes
 import sys
 from collections.abc import Mapping, Sequence
 from ctypes import POINTER, byref, c_float, c_int, c_int64, c_uint8, c_void_p
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ import numpy.typing as npt
 import torch
 
 from ouroboros_core.models.kv_cache import TreeCache
-from ouroboros_core.models.native import build, pages
+from ouroboros_core.models.native import build, pages, threads
 from ouroboros_core.models.native.blocks import INPUTS, KINDS, PANEL, Blocks, BlocksOf, joined
 from ouroboros_core.models.skips import NOTHING, Skips
 
@@ -56,13 +55,6 @@ class _Decoder(ctypes.Structure):
     ]
 
 
-class _Threads(ctypes.Structure):
-    _fields_ = [
-        *((name, c_void_p) for name in ("parallel", "index", "count")),
-        ("wanted", c_int64),
-    ]
-
-
 class _Pass(ctypes.Structure):
     _fields_ = [
         ("rows", c_int64),
@@ -85,20 +77,6 @@ def available(dtype: torch.dtype) -> bool:
     if build.openmp() is None and torch.get_num_threads() > 1:
         return False
     return dtype == torch.float32 or bool(library.ouroboros_half())
-
-
-def _threads() -> _Threads:
-    """As many as torch computes with."""
-    return _team(build.openmp(), torch.get_num_threads())
-
-
-@cache
-def _team(openmp: ctypes.CDLL | None, count: int) -> _Threads:
-    if openmp is None:
-        return _Threads(None, None, None, 1)
-    names = ("GOMP_parallel", "omp_get_thread_num", "omp_get_num_threads")
-    found = [ctypes.cast(getattr(openmp, name), c_void_p) for name in names]
-    return _Threads(*found, count)
 
 
 def exact(weight: torch.Tensor) -> bool:
@@ -152,14 +130,14 @@ class NativeProduct:
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
         x = x.contiguous()
         out = x.new_empty(len(x), self.matrix.outer)
-        threads, half = _threads(), int(x.dtype == torch.bfloat16)
+        team, half = threads.current(), int(x.dtype == torch.bfloat16)
         blocks = self.in_blocks if len(x) <= self.block_rows else None
         self._library.ouroboros_multiply(
             byref(blocks or self.matrix),
             c_void_p(x.data_ptr()),
             c_void_p(out.data_ptr()),
             c_int64(len(x)),
-            byref(threads),
+            byref(team),
             c_int(half),
         )
         return out
@@ -308,9 +286,9 @@ class NativeDecoder:
             *(array.ctypes.data for array in texts),
             *places[2:],
         )
-        threads, half = _threads(), int(x.dtype == torch.bfloat16)
+        team, half = threads.current(), int(x.dtype == torch.bfloat16)
         decoder = self._in_blocks if rows <= self.block_rows else self._decoder
-        self._library.ouroboros_run(byref(decoder), byref(call), byref(threads), c_int(half))
+        self._library.ouroboros_run(byref(decoder), byref(call), byref(team), c_int(half))
         return hidden, [states[depth] for depth in depths]
 
 

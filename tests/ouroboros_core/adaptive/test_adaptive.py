@@ -80,6 +80,16 @@ def test_a_longer_context_costs_more_in_proportion() -> None:
     )
 
 
+@pytest.mark.parametrize("context", [0, SHORT_CONTEXT, 400, 2 * LONG_CONTEXT])
+def test_many_row_counts_at_once_cost_what_each_costs(context: int) -> None:
+    several = PassCosts((2, 5, 9), (10.0, 14.0, 30.0), (16.0, 32.0, 60.0))
+    rows = np.arange(1, 25)
+    for costs in (several, PassCosts((1,), (5.0,))):
+        for some in (rows, rows[:1], rows[3:5]):
+            each = [costs.of(count, context) for count in some]
+            np.testing.assert_allclose(costs.each(some, context), each)
+
+
 @given(costs_, chances_, st.floats(1.0, 4.0))
 def test_the_size_chosen_is_the_best_of_all(
     costs: PassCosts, chances: list[float], rate: float

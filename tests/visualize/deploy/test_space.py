@@ -253,6 +253,7 @@ def test_every_file_fits_and_none_is_a_by_product(folder: Path) -> None:
         "ouroboros_core/models/native/decoder.cpp",
         "ouroboros_core/models/native/choose.h",
         "ouroboros_core/models/native/rows.h",
+        "ouroboros_core/models/native/threads.h",
         "ouroboros_core/models/native/amx.h",
         "ouroboros_core/models/native/vectors.h",
     } <= found
