@@ -17,9 +17,8 @@ Counts = npt.NDArray[np.integer]
 SHORT_CONTEXT, LONG_CONTEXT = 100, 700
 """Tokens of the contexts behind which passes are timed."""
 
-LITTLE, WINDOW = 1.1, 1.25
-"""The most that a pass over a cheap number of rows takes, as a multiple of a pass over one row; and
-the most that one may take because of a lookahead window."""
+LITTLE = 1.1
+"""The most that a pass over a cheap number of rows takes, as a multiple of a pass over one row."""
 
 
 @dataclass(frozen=True)
@@ -54,21 +53,24 @@ class PassCosts:
     def of(self, rows: float, context: int = SHORT_CONTEXT) -> float:
         """Seconds of a pass over `rows` rows. Interpolates linearly between measured row counts and
         extrapolates beyond them; the context length is handled the same way."""
-        # Of a single row count, it and the one before it, at -1, are the same.
-        at = min(max(1, bisect_left(self.rows, rows)), len(self.rows) - 1)
-        share = max(0.0, rows - self.rows[at - 1]) / (self.rows[at] - self.rows[at - 1] or 1)
-        short, long = (
-            line[at - 1] + share * (line[at] - line[at - 1])
-            for line in (self.seconds, self.far or self.seconds)
-        )
-        further = (context - SHORT_CONTEXT) / (LONG_CONTEXT - SHORT_CONTEXT)
-        return short + max(0.0, further * (long - short))
+        short, long = self._lines(rows)
+        return short + max(0.0, _further(context) * (long - short))
 
     def each(self, rows: Counts, context: int = SHORT_CONTEXT) -> npt.NDArray[np.float64]:
         """The same of many row counts at once."""
-        ends = np.array([*self.rows, max(self.rows[-1] + 1, int(rows.max()))])
-        known = [self.of(count, context) for count in ends]
-        return np.interp(rows, ends, known)
+        ends = [*self.rows, max(self.rows[-1] + 1, int(rows.max()))]
+        lines = zip(*map(self._lines, ends), strict=True)
+        short, long = (np.interp(rows, ends, line) for line in lines)
+        return short + np.maximum(0.0, _further(context) * (long - short))
+
+    def _lines(self, rows: float) -> tuple[float, float]:
+        """Seconds behind the short and the long context."""
+        # Of a single row count, it and the one before it, at -1, are the same.
+        at = min(max(1, bisect_left(self.rows, rows)), len(self.rows) - 1)
+        share = max(0.0, rows - self.rows[at - 1]) / (self.rows[at] - self.rows[at - 1] or 1)
+        near, far = self.seconds, self.far or self.seconds
+        short, long = (line[at - 1] + share * (line[at] - line[at - 1]) for line in (near, far))
+        return short, long
 
     def drafting(self, passes: int, rows: float, context: int = SHORT_CONTEXT) -> float:
         """Seconds of a step's draft passes, over so many rows each."""
@@ -80,11 +82,17 @@ class PassCosts:
         seconds, far = (tuple(share * one for one in line) for line in (self.seconds, self.far))
         return PassCosts(self.rows, seconds, far, share * self.reading, share * self.behind)
 
-    def rows_within(self, limit: float = LITTLE) -> int:
-        """The most rows, as far as was measured, whose pass takes at most `limit` times a pass over
+    @property
+    def cheap_rows(self) -> int:
+        """The most rows, as far as was measured, whose pass takes LITTLE longer than a pass over
         one row."""
-        most = limit * self.seconds[0]
+        most = LITTLE * self.seconds[0]
         return max(rows for rows in range(1, self.rows[-1] + 1) if self.of(rows) <= most)
+
+
+def _further(context: int) -> float:
+    """How far a context lies on the way from the short to the long one."""
+    return (context - SHORT_CONTEXT) / (LONG_CONTEXT - SHORT_CONTEXT)
 
 
 @dataclass(frozen=True)
@@ -110,8 +118,7 @@ class Costs:
     def sizing(self) -> Sizing:
         """Which amounts are cheap on this machine, for a method that chooses them when it
         starts."""
-        rows = self.target.rows_within(WINDOW)
-        return Sizing(rows, self.draft.rows_within() if self.draft else 1)
+        return Sizing(self.target.cheap_rows, self.draft.cheap_rows if self.draft else 1)
 
 
 TYPICAL = Costs(

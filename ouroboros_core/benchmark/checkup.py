@@ -258,7 +258,7 @@ def models(pair: Pair) -> Iterator[Finding]:
         if found is not None:
             times = zip(found.rows, found.seconds, strict=True)
             fact = ", ".join(f"{rows}: {1000 * seconds:.1f}" for rows, seconds in times)
-            why = f"up to {found.rows_within()} rows cost about what one does"
+            why = f"up to {found.cheap_rows} rows cost about what one does"
             yield Finding("models", f"{role}'s ms by rows", "ok", fact, why)
     others = [one for one in pair.beside if not one.startswith("draft ")]
     yield Finding("models", "beside them", "ok", ", ".join(others) or "nothing")

@@ -113,7 +113,6 @@ def test_what_cannot_be_priced_is_said_in_its_place(asked: dict[str, Any], probl
 def test_who_wins_a_race_depends_on_the_machine() -> None:
     lane, plain = (gallery.trace(f"bank-{name}") for name in ("lookahead", "autoregressive"))
     mine, theirs = elsewhere.clocks(lane), elsewhere.clocks(plain)
-    assert metrics.total_seconds(lane) > 2 * metrics.total_seconds(plain), "as measured here"
     assert mine["h100"][-1] < theirs["h100"][-1]
     assert mine["h100-32"][-1] > theirs["h100-32"][-1]
     assert len(mine["h100"]) == len(lane.steps) and mine["h100"] == sorted(mine["h100"])
@@ -135,8 +134,8 @@ def test_a_cell_of_a_sweep_is_modelled_over_all_its_runs() -> None:
 
 
 def test_the_best_of_a_sweep_can_be_another_elsewhere() -> None:
-    """As recorded, a method without a window is faster than plain decoding and a window is slower;
-    where rows are nearly free, the window wins."""
+    """As recorded, a method without a window is faster than one with a large window; where rows are
+    nearly free, the window wins."""
     names = {1: "fibonacci-ngram", 15: "bank-lookahead"}
     grid = Grid("lookahead", (Axis("window_size", tuple(names)),))
     row = CellRow(0, (0,), 1, 10, 5.0, 1.0, (1.0, 1.0), 2.0, None, 4.0, None, 1, 0, 0)

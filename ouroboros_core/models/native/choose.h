@@ -142,12 +142,17 @@ struct Logits {
   int64_t count;
 };
 
-// Calls work(n) for each of the rows that are asked about, in several threads.
+constexpr int64_t MUCH = 200'000;  // numbers, which take longer than waking a thread
+
+// Calls work(n) for each of the rows that are asked about, in several threads where that is much.
 template <class Work>
 static void each_row(const Logits& l, const Threads& threads, Work work) {
-  Team team(1);
-  auto share = [&](int) { team.share(0, (int)l.count, work); };
-  l.count > 1 ? together(threads, team, share) : share(0);
+  std::atomic<int> next{0};
+  auto some = [&](int) {
+    for (int n; (n = next.fetch_add(1, std::memory_order_relaxed)) < l.count;) work(n);
+  };
+  Team team(0);
+  l.count > 1 && l.count * l.columns > MUCH ? together(threads, team, some) : some(0);
 }
 
 template <class T>

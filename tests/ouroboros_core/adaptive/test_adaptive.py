@@ -83,8 +83,9 @@ def test_a_longer_context_costs_more_in_proportion() -> None:
 @pytest.mark.parametrize("context", [0, SHORT_CONTEXT, 400, 2 * LONG_CONTEXT])
 def test_many_row_counts_at_once_cost_what_each_costs(context: int) -> None:
     several = PassCosts((2, 5, 9), (10.0, 14.0, 30.0), (16.0, 32.0, 60.0))
+    crossing = PassCosts((1, 8), (20.0, 22.0), (19.0, 30.0))
     rows = np.arange(1, 25)
-    for costs in (several, PassCosts((1,), (5.0,))):
+    for costs in (several, crossing, PassCosts((1,), (5.0,))):
         for some in (rows, rows[:1], rows[3:5]):
             each = [costs.of(count, context) for count in some]
             np.testing.assert_allclose(costs.each(some, context), each)
@@ -513,7 +514,7 @@ def test_a_draft_model_reads_the_prompt_once_it_is_asked_as_much_as_it_has_posit
 def test_a_window_is_had_where_its_rows_are_cheap_and_not_where_they_are_dear() -> None:
     assert columns_within(1000, 5) == WIDEST
     assert [columns_within(rows, 5) for rows in (1, 4, 8, 9, 29)] == [0, 0, 0, 2, 7]
-    assert Costs(PassCosts((1, 8, 32), (1.0, 1.05, 1.3))).sizing.target_rows == 27
+    assert Costs(PassCosts((1, 8, 32), (1.0, 1.05, 1.3))).sizing.target_rows == 12
     models, text = tiny.pair("llama", "sdpa"), prompt(seed=6)
     for method in ("union", "lookahead"):
         fixed = run(models, method, text, LONG_ENOUGH, automatic=True, costs=DEAR, window_size=3)

@@ -186,20 +186,17 @@ def test_two_numbers_of_a_processor_tell_the_seconds_of_its_runs_roughly() -> No
     """The larger of reading and computing is too little where both take long; drawing tokens at
     random is not in it at all. docs/what-if.md has each run's error."""
     found = [check_prices.check(name) for name in check_prices.recorded()]
-    off = [one.sheet_error for one in found if one and one.sheet_error is not None]
+    off = [one.sheet_error for one in found if one.sheet_error is not None]
     assert len(off) > 30 and median(map(abs, off)) < 0.3
     assert all(-0.8 < one < 0.25 for one in off)
 
 
 def test_recorded_runs_are_reproduced_within_a_tenth() -> None:
-    """By what passes cost in their minute, which was timed apart from them or fitted to others. One
-    in ten may be further off: a machine that is shared has slower seconds."""
-    found = {name: check_prices.check(name) for name in check_prices.recorded()}
-    errors = {name: abs(one.error) for name, one in found.items() if one is not None}
-    assert errors.keys() == found.keys()
+    """By what passes cost in their minute, which was timed apart from them. One in ten may be
+    further off: a machine that is shared has slower seconds."""
+    errors = {name: abs(check_prices.check(name).error) for name in check_prices.recorded()}
     far = {name: error for name, error in errors.items() if error > check_prices.GOAL}
     assert len(far) <= len(errors) / 10 and max(far.values(), default=0) < 2 * check_prices.GOAL
-    assert sum(1 for name in found if check_prices.timed(name)) >= 25
 
 
 @pytest.mark.parametrize("name", ["fibonacci-speculative", "sampled-match", "java-ouroboros"])
@@ -216,8 +213,6 @@ def test_a_recorded_run_is_not_priced_with_its_own_passes(
     slower, trace = replace(run, steps=tuple(slow)), gallery.trace
     monkeypatch.setattr(gallery, "trace", lambda one: slower if one == name else trace(one))
     found = check_prices.check(name)
-    assert known is not None
-    assert found is not None
     assert found.modelled == pytest.approx(known.modelled)
     assert found.measured > 10 * known.measured
 
@@ -225,7 +220,7 @@ def test_a_recorded_run_is_not_priced_with_its_own_passes(
 @pytest.mark.parametrize(
     ("act", "message"),
     [
-        (lambda t: machines.machine("h10"), "there is no machine 'h10'; there are xeon, epyc"),
+        (lambda t: machines.machine("h10"), "there is no machine 'h10'; there are xeon, laptop"),
         (lambda t: machines.model("x"), "there is no model 'x'"),
         (
             lambda t: machines.edited(machines.machine("h100"), {"bandwidth": float("nan")}),

@@ -49,6 +49,24 @@ def test_the_largest_columns_are_those_that_torch_finds(
     torch.testing.assert_close(torch.from_numpy(scores).double(), exact, atol=4e-6, rtol=0)
 
 
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_many_rows_are_chosen_from_by_any_number_of_threads(threads: int) -> None:
+    """As torch chooses, whichever thread takes a row."""
+    torch.manual_seed(threads)
+    logits = torch.randn(40, 12_288)
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        for count in (0, 1, 17, 18, 40):
+            some = logits[:count]
+            found = chosen_from(some)
+            for _ in range(8):
+                assert found.argmax().tolist() == some.argmax(-1).tolist()
+                assert found.top(4).tolist() == some.topk(4).indices.tolist()
+    finally:
+        torch.set_num_threads(before)
+
+
 CHECKED = r"""
 #include "choose.h"
 #include <random>
