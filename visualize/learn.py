@@ -468,6 +468,8 @@ def _warm() -> Chapter:
     facts: dict[str, Any] = gallery.facts(name) | {
         "history": learned[Learned.HISTORY],
         "cold_steps": len(cold.steps),
+        "draft_passes": sum(step.draft_passes for step in trace.steps),
+        "cold_draft_passes": sum(step.draft_passes for step in cold.steps),
     }
     facts |= {"pool": trace.steps[0].pool_size, "cold_pool": cold.steps[0].pool_size}
     facts |= {"cold_speedup": metrics.speedup(cold, _baseline(cool))}

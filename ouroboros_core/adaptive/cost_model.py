@@ -61,7 +61,10 @@ class PassCosts:
         ends = [*self.rows, max(self.rows[-1] + 1, int(rows.max()))]
         lines = zip(*map(self._lines, ends), strict=True)
         short, long = (np.interp(rows, ends, line) for line in lines)
-        return short + np.maximum(0.0, _further(context) * (long - short))
+        seconds: npt.NDArray[np.float64] = short + np.maximum(
+            0.0, _further(context) * (long - short)
+        )
+        return seconds
 
     def _lines(self, rows: float) -> tuple[float, float]:
         """Seconds behind the short and the long context."""

@@ -13,7 +13,7 @@ import pytest
 from ouroboros_core.benchmark.cells import CellRow
 from ouroboros_core.benchmark.grid import Axis, Grid
 from ouroboros_core.benchmark.sweep import Point
-from ouroboros_core.decoding import machines, metrics
+from ouroboros_core.decoding import machines
 from ouroboros_core.decoding.trace import Seconds
 from visualize import elsewhere, gallery
 from visualize.server.session import Session
