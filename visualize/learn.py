@@ -420,7 +420,7 @@ def _suffixes() -> Chapter:
         "used": sum(step.tree.provenance[n].source is Source.SUFFIX for n in step.path),
         "passes": step.draft_passes,
     }
-    facts |= {"window": learned[Learned.LOOKAHEAD], "verified": learned[Learned.VERIFICATION]}
+    facts |= {"window": learned[Learned.LOOKAHEAD]}
     late, fragment = _fragment(gallery.trace(DISCARDED))
     facts |= fragment_facts(gallery.trace(DISCARDED), late, fragment)
     last = step.path[-1]

@@ -61,7 +61,7 @@ def origin(provenance: Provenance) -> str:
     if provenance.rank:
         parts.append(f"candidate number {provenance.rank + 1}")
     if provenance.confidence is not None:
-        parts.append(f"the draft gave it {share(provenance.confidence)}")
+        parts.append(f"the draft gave it about {provenance.confidence:.0%}")
     if provenance.also is not None:
         parts.append(f"also proposed as: {LOOKS[key_of(provenance.also)].label}")
     return "; ".join(parts)

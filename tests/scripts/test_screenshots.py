@@ -20,7 +20,7 @@ def test_the_animated_picture_is_small_and_plays_at_the_speed_of_the_run() -> No
     picture: Any
     with Image.open(PICTURE) as picture:
         assert picture.size == FRAME
-        assert 24 <= picture.n_frames <= 40
+        assert 15 <= picture.n_frames <= 40
         shown = []
         for frame in range(picture.n_frames - 1):
             picture.seek(frame)

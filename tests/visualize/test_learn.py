@@ -357,7 +357,6 @@ def _suffixes(chapter: dict[str, Any], run: dict[str, Any]) -> dict[str, Any]:
             "suffixes": sum(source(s, n) == "suffix" for s in run["steps"] for n in s["path"]),
             "per_token": sum(s["draft_passes"] for s in run["steps"]) / drafted,
             "window": learned(chapter["run"], "lookahead"),
-            "verified": learned(chapter["run"], "verification"),
         }
         | _fragment(raw(chapter["stops"][5]["run"]), shown(chapter, 5))
     )

@@ -383,7 +383,7 @@ def test_a_copy_from_another_branch_and_what_merging_saved_are_told() -> None:
     """The numbers are counted by hand in a tree of two drafted nodes and a copy."""
     assert origin(replace(DRAFT, match=2)) == (
         "drafted behind the same 2 tokens in another branch, copied from there; the draft gave it "
-        "64%"
+        "about 64%"
     )
     tree = chain(1, [11, 13, 10], DRAFT)
     tree = replace(tree, provenance=(*tree.provenance[:3], replace(DRAFT, match=2)))

@@ -37,7 +37,7 @@ def _recorded() -> str:
         "badge": views.badge(first),
         "caption": (
             f"Measured on {first.environment.where}, {first.created[:10]}, each lane beside a "
-            "plain run, by which its seconds are scaled"
+            "plain run that scales its seconds"
         ),
         "status": (
             "A recorded race: every lane writes the same text its own way. Press Race to run one "

@@ -22,6 +22,7 @@ from ouroboros_core.loading.pairs import Pair, load_pair
 from ouroboros_core.lookup.phrase_pool import PhrasePool
 from ouroboros_core.methods.needs import TRAINED, Need
 from ouroboros_core.models.causal_lm import CausalLM
+from ouroboros_core.models.native import build
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Learned
@@ -211,15 +212,24 @@ def test_the_draft_shares_the_targets_embeddings(embedded_pair: Pair) -> None:
     assert embedded_pair.draft.drafts and not embedded_pair.target.drafts, "who is asked how sure"
 
 
+@pytest.fixture(scope="module")
+def recorded_pair() -> Pair:
+    """The embedded pair as the gallery's runs are recorded with it."""
+    library = build.library()
+    if library is None or not library.ouroboros_amx():
+        pytest.skip("the runs are of a processor with AMX, which adds in an order of its own")
+    return load_pair(dtype="bfloat16", device="cpu")
+
+
 @pytest.mark.parametrize(
     "name", ["fibonacci-speculative", "story-speculative-8", "sampled-rejection"]
 )
-def test_a_recorded_run_of_the_gallery_repeats(embedded_pair: Pair, name: str) -> None:
+def test_a_recorded_run_of_the_gallery_repeats(recorded_pair: Pair, name: str) -> None:
     """What is shown beside the lessons is what the model does: the same proposals, verdicts and
-    tokens, in float32."""
+    tokens."""
     kept = gallery.trace(name)
-    assert kept.environment.dtype == "float32"
+    assert kept.environment.dtype == recorded_pair.environment.dtype
     plan = json.loads((record.folder() / "gallery.json").read_text())
-    again = record.record(embedded_pair, plan, plan["runs"][name])
+    again = record.record(recorded_pair, plan, plan["runs"][name])
     assert [step.tokens for step in again.steps] == [step.tokens for step in kept.steps]
     assert [step.tree for step in again.steps] == [step.tree for step in kept.steps]
