@@ -47,7 +47,7 @@ export function mount(element, props, watch, trigger) {
       const fresh = value.steps.slice(known);
       if (fresh.length) {
         stage.text.append(fresh); // TokenText in token_text.js: a span for each token
-        // timeline, tree and legend follow; where an earlier moment is shown, new tokens stay hidden
+        // timeline, tree and legend follow; new tokens stay hidden where an earlier moment is shown
         stage.grown(fresh);
       }
     } // else steps are missing here, and a later view from 0 brings them
