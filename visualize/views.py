@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -234,8 +235,9 @@ def badge(trace: Trace) -> str:
     """With which model, where and when a run was recorded, and of what prompt."""
     asked = " ".join(trace.prompt.text.split())
     short = asked if len(asked) <= ASKED else asked[: ASKED - 1].rstrip() + "…"
-    where, when = trace.environment.processor.partition(" (")[0], trace.created[:10]
-    return f"recorded with {model_name(trace.target)} on {where}, {when}: {short}"
+    # Names such as Intel(R) Xeon(R) Processor (amx_bf16), without what is no name in them.
+    where = re.sub(r"\((R|TM)\)| (Processor|CPU)\b.*| \(.*", "", trace.environment.processor)
+    return f"recorded with {model_name(trace.target)} on {where}, {trace.created[:10]}: {short}"
 
 
 def model_name(model: str) -> str:

@@ -22,7 +22,7 @@ from ouroboros_core.sources import Source
 from ouroboros_core.tree import Learned, Provenance, chain
 from tests import tiny
 from tests.traces import make_trace, typed_trace
-from visualize import figures, numbers, spoken, views
+from visualize import figures, gallery, numbers, spoken, views
 
 DRAFT = Provenance(Source.DRAFT, step=0, confidence=0.64)
 PIECES = {1: " a", 10: " return", 11: " print", 12: "\n", 13: " x"}
@@ -377,6 +377,21 @@ def test_the_new_charts_show_what_was_counted() -> None:
     )
     growth, paid = figures.pool_growth(trace.steps)["data"]
     assert list(growth["y"]) == [7, 9, 9] and list(paid["x"]) == [2]
+
+
+@pytest.mark.parametrize(
+    ("processor", "short"),
+    [
+        ("Intel(R) Xeon(R) Processor (amx_bf16)", "Intel Xeon"),
+        ("Intel(R) Core(TM) i7-9750H CPU @ 2.60GHz", "Intel Core i7-9750H"),
+        ("AMD EPYC 7B13 64-Core Processor", "AMD EPYC 7B13 64-Core"),
+        ("NVIDIA H200", "NVIDIA H200"),
+    ],
+)
+def test_a_recorded_run_says_on_which_processor_in_few_words(processor: str, short: str) -> None:
+    trace = gallery.trace("story-speculative-8")
+    there = replace(trace, environment=replace(trace.environment, processor=processor))
+    assert f"SmolLM2-135M-Instruct on {short}, {trace.created[:10]}: " in views.badge(there)
 
 
 def test_a_copy_from_another_branch_and_what_merging_saved_are_told() -> None:
