@@ -47,16 +47,29 @@ TYPEFACE = """async () => {
 
 
 SUBJECTS = {
-    "watch": ("#token-view .ouro-text", 640),
-    "card": ("#token-view .ouro-card", 400),
-    "race": ("#race-view .ouro-lanes", 880),
-    "learn": (".ouro-learn-run .ouro-text", 520),
-    "sweep": ("#chart-recorded", 880),
-    "results": ("#chart-speedups", 640),
+    "watch": ("#token-view .ouro-text", "#token-view .ouro-legend"),
+    "card": (".ouro-card", ".ouro-card"),
+    "race": ("#race-view .ouro-lane", "#race-view .ouro-lane:nth-child(2)"),
+    "learn": (".ouro-learn-run .ouro-text", ".ouro-learn-run .ouro-legend"),
+    "sweep": ("#chart-recorded", "#chart-recorded"),
+    "results": ("#chart-speedups", "#chart-speedups"),
 }
-"""What of a picture the README shows small: where it begins, and how wide it is in pixels."""
-SHAPE = 0.62
-"""Height of a small picture as a share of its width."""
+"""What of a picture on a phone the README shows small: from one element to another."""
+TALLEST = 1.25
+"""Height of a small picture at most, as a share of its width."""
+
+
+BARE = """(subject) => {
+  for (const node of document.querySelectorAll('*')) {
+    const apart = !node.contains(subject) && !subject.contains(node);
+    if (apart && ['fixed', 'sticky'].includes(getComputedStyle(node).position))
+      node.style.visibility = 'hidden';
+  }
+}"""
+"""Hides the bars that stay in their place over the page."""
+SHOWN = """() => {
+  for (const node of document.querySelectorAll('[style*=visibility]')) node.style.visibility = '';
+}"""
 
 
 def main(names: Sequence[str]) -> None:
@@ -80,8 +93,8 @@ def main(names: Sequence[str]) -> None:
                 ) -> None:
                     page.wait_for_timeout(1200)
                     page.screenshot(path=folder / f"{name}-{suffix}.png", **more)
-                    if name in SUBJECTS and suffix == "1440-light":
-                        _crop(page, SUBJECTS[name], folder / f"small-{name}.png")
+                    if name in SUBJECTS and suffix == "390-light":
+                        _crop(page, *SUBJECTS[name], folder / f"small-{name}.png")
 
                 for place in places:
                     place(page, shoot)
@@ -90,12 +103,17 @@ def main(names: Sequence[str]) -> None:
             _benchmark(browser, folder)
 
 
-def _crop(page: Any, subject: tuple[str, int], path: Path) -> None:
-    """The part of the page that begins with an element."""
-    where, width = subject
-    box = page.locator(where).first.bounding_box()
-    clip = {"x": box["x"], "y": box["y"], "width": width, "height": round(SHAPE * width)}
-    page.screenshot(path=path, clip=clip)
+def _crop(page: Any, first: str, last: str, path: Path) -> None:
+    """The part of the page from the top of one element to the bottom of another."""
+    subject = page.locator(first).first
+    subject.evaluate(BARE)
+    box = subject.bounding_box()
+    end = page.locator(last).first.bounding_box()
+    height = min(end["y"] + end["height"] - box["y"], TALLEST * box["width"])
+    top = box["y"] + page.evaluate("scrollY")
+    clip = {"x": box["x"], "y": top, "width": box["width"], "height": height}
+    page.screenshot(path=path, clip=clip, full_page=True)
+    page.evaluate(SHOWN)
 
 
 def _watch(page: Any, shoot: Callable[..., None]) -> None:
