@@ -87,7 +87,7 @@ class PassCosts:
 
     @property
     def cheap_rows(self) -> int:
-        """The most rows, as far as was measured, whose pass takes LITTLE longer than a pass over
+        """The most rows, as far as was measured, whose pass takes at most LITTLE times a pass over
         one row."""
         most = LITTLE * self.seconds[0]
         return max(rows for rows in range(1, self.rows[-1] + 1) if self.of(rows) <= most)
