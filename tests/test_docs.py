@@ -15,6 +15,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from markdown.extensions.toc import slugify
 
 import ouroboros_core
 from ouroboros_core import methods
@@ -147,7 +148,7 @@ def test_its_links_lead_somewhere(name: str) -> None:
         assert target.exists(), link
         if anchor:
             titles = re.findall(r"^#+ (.+)$", target.read_text("utf-8"), re.MULTILINE)
-            assert anchor in {re.sub(r"[^\w]+", "-", title.lower()) for title in titles}, link
+            assert anchor in {slugify(title, "-") for title in titles}, link
 
 
 @BY_NAME
