@@ -17,8 +17,9 @@ import json
 import math
 import random
 import statistics
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -26,7 +27,7 @@ from unittest.mock import patch
 from ouroboros_core.adaptive import acceptance, controller
 from ouroboros_core.adaptive.acceptance import Acceptance
 from ouroboros_core.adaptive.controller import PricedBudget, Throughput
-from ouroboros_core.adaptive.cost_model import SHORT_CONTEXT, PassCosts
+from ouroboros_core.adaptive.cost_model import LONG_CONTEXT, SHORT_CONTEXT, PassCosts
 from ouroboros_core.benchmark.entrants import MethodEntrant, parse
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.tree import TokenTree
@@ -46,8 +47,28 @@ def _unshared(self: Acceptance, tree: TokenTree) -> list[float]:
     return whole
 
 
-def _anywhere(of: Callable[..., float]) -> Callable[..., float]:
-    return lambda self, rows, context=SHORT_CONTEXT: of(self, rows)
+def _behind(context: int) -> AbstractContextManager[Any]:
+    """Decide as if every text were so long."""
+    constant = property(lambda self: context, lambda self, value: None)
+    return patch.object(Throughput, "context", constant, create=True)
+
+
+@contextmanager
+def _first_as_others() -> Iterator[None]:
+    """Decide as if a step's first draft pass cost what the others do."""
+    allows = PricedBudget.allows_pass
+
+    def allows_pass(self: PricedBudget, reach: float = 1.0, rows: int = 1) -> bool:
+        return allows(replace(self, drafted=lambda: True), reach, rows)
+
+    def drafting(self: PassCosts, passes: int, rows: float, context: int = SHORT_CONTEXT) -> float:
+        return passes * self.of(rows, context)
+
+    with (
+        patch.object(PricedBudget, "allows_pass", allows_pass),
+        patch.object(PassCosts, "drafting", drafting),
+    ):
+        yield
 
 
 PIECES: dict[str, Callable[[], AbstractContextManager[Any]]] = {
@@ -61,7 +82,9 @@ PIECES: dict[str, Callable[[], AbstractContextManager[Any]]] = {
         "rate",
         property(lambda self: 1 / self.of(1)),
     ),
-    "context priced": lambda: patch.object(PassCosts, "of", _anywhere(PassCosts.of)),
+    "longer contexts cost more": lambda: _behind(SHORT_CONTEXT),
+    "two contexts and not one": lambda: _behind((SHORT_CONTEXT + LONG_CONTEXT) // 2),
+    "first draft pass priced": _first_as_others,
     "rows of a draft pass priced": lambda: patch.object(
         PricedBudget, "allows_rows", lambda self, saved, rows, more: True
     ),

@@ -47,7 +47,7 @@ TYPEFACE = """async () => {
 
 
 SUBJECTS = {
-    "watch": ("#token-view .ouro-text", "#token-view .ouro-legend"),
+    "watch": ("#token-view .ouro-text", "#token-view .ouro-key"),
     "card": (".ouro-card", ".ouro-card"),
     "race": ("#race-view .ouro-lane", "#race-view .ouro-lane:nth-child(2)"),
     "learn": (".ouro-learn-run .ouro-text", ".ouro-learn-run .ouro-legend"),

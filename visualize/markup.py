@@ -86,6 +86,7 @@ RACE_VIEW = Markup(
   <div class="ouro-timeline" role="group" aria-label="Timeline of the race: Space plays, arrow keys step"></div>
   <p class="ouro-status"></p>
   <p class="ouro-verdict"></p>
+  <ul class="ouro-legend" aria-label="Who wrote the tokens of the lanes"></ul>
   <div class="ouro-lanes"></div>
   <p class="ouro-order"></p>
   <div class="ouro-scroll" tabindex="0" role="group" aria-label="Table of the race"><table class="ouro-table"></table></div>

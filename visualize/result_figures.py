@@ -11,26 +11,28 @@ import plotly.graph_objects as go
 
 from ouroboros_core import methods
 from ouroboros_core.benchmark.report import Row
+from ouroboros_core.sources import LOOKS
 from visualize.figures import INK, PLAIN, layout, plain, words_only
 from visualize.results import WORDS, Bar, Benchmark, Family, Over, equality, parts
 from visualize.sweep_figures import heat
 
 LOOK = {
-    Family.UNION: ("#E69F00", "★"),
-    Family.HEAD: ("#CC79A7", "▲"),
-    Family.DRAFT: ("#0072B2", "●"),
-    Family.NONE: ("#009E73", "◆"),
-    Family.PEER: ("#8A8A8A", "■"),
-    Family.ENGINE: ("#D55E00", "✚"),
-    Family.PLAIN: ("#56B4E9", "○"),
+    Family.UNION: ("#7C3AED", "✦"),
+    Family.HEAD: ("#9B7BEA", "◉"),
+    Family.DRAFT: (LOOKS["draft"].colour, LOOKS["draft"].glyph),
+    Family.NONE: ("#7C93B2", "▼"),
+    Family.PEER: ("#0891B2", "✖"),
+    Family.ENGINE: ("#5FB3C9", "✚"),
+    Family.PLAIN: (LOOKS["target"].colour, LOOKS["target"].glyph),
 }
-"""Colour (Okabe and Ito) and glyph of a family: colour is never the only sign."""
+"""Colour and glyph of a family: colour is never the only sign, and what a class of tokens has
+stands for nothing else."""
 SHAPES = {
-    "★": "star",
-    "▲": "triangle-up",
+    "✦": "star-diamond",
+    "◉": "circle-dot",
     "●": "circle",
-    "◆": "diamond",
-    "■": "square",
+    "▼": "triangle-down",
+    "✖": "x",
     "✚": "cross",
 }
 OURS = (Family.UNION, Family.HEAD, Family.DRAFT, Family.NONE)

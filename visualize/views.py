@@ -19,8 +19,6 @@ from visualize import numbers, spoken
 View = dict[str, Any]
 LIVE = "live"
 """The badge of a run that a visitor makes here; token_view.js knows it, too."""
-ASKED = 48
-"""Characters of a prompt that a badge shows at most."""
 
 
 def step_view(step: Step, texts: Sequence[str], sampling: Sampling, piece: Piece) -> View:
@@ -232,12 +230,10 @@ def piece_of(trace: Trace) -> Piece:
 
 
 def badge(trace: Trace) -> str:
-    """With which model, where and when a run was recorded, and of what prompt."""
-    asked = " ".join(trace.prompt.text.split())
-    short = asked if len(asked) <= ASKED else asked[: ASKED - 1].rstrip() + "…"
+    """With which model, where and when a run was recorded."""
     # Names such as Intel(R) Xeon(R) Processor (amx_bf16), without what is no name in them.
     where = re.sub(r"\((R|TM)\)| (Processor|CPU)\b.*| \(.*", "", trace.environment.processor)
-    return f"recorded with {model_name(trace.target)} on {where}, {trace.created[:10]}: {short}"
+    return f"recorded with {model_name(trace.target)} on {where}, {trace.created[:10]}"
 
 
 def model_name(model: str) -> str:

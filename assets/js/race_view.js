@@ -2,6 +2,7 @@
 import { bring, make } from "./dom.js";
 import { Player } from "./player.js";
 import { Lane, ordinal, passes } from "./race_lane.js";
+import { drawKeys } from "./token_summary.js";
 
 const HEAD = [
   "lane",
@@ -19,6 +20,7 @@ const PASS_SECONDS = 0.12; // how long a forward pass takes when the clock count
 export function mount(element, props, watch, trigger, server) {
   const root = element.querySelector(".ouro-run");
   const part = (name) => root.querySelector(".ouro-" + name);
+  const looks = new Map(props.looks.map((look) => [look.look, look]));
   const state = { race: null, lanes: [], clock: "passes" };
   const run = () => state.lanes.filter((lane) => lane.row);
   const over = () => ["true", "recorded"].includes(root.dataset.done);
@@ -141,7 +143,7 @@ export function mount(element, props, watch, trigger, server) {
   function begin(value) {
     if (!value.done) bring(root);
     Object.assign(state, { race: value.race, lanes: [] });
-    for (const name of ["lanes", "table"]) part(name).replaceChildren();
+    for (const name of ["lanes", "legend", "table"]) part(name).replaceChildren();
     for (const name of ["order", "verdict"]) part(name).textContent = "";
     player.pause();
     Object.assign(player, { frames: [], at: -1 });
@@ -169,6 +171,8 @@ export function mount(element, props, watch, trigger, server) {
       lane.finish(data);
       lane.label(state.clock);
     });
+    const occurring = state.lanes.flatMap((lane) => [...lane.text.counts.keys()]);
+    drawKeys(part("legend"), looks, new Set(occurring));
   }
 
   function paint(json) {

@@ -118,8 +118,7 @@ export class TokenStage {
     this.follow(step);
     this.hands.rove();
     this.point(step, timeline.seconds);
-    if (timeline.timer === undefined || this.status.due)
-      this.status.speak(describeStep(text.steps[step]));
+    if (timeline.timer === undefined || this.status.due) this.status.speak(this.words(step, phase));
   }
 
   // Where the charts' cursor stands.
@@ -145,7 +144,7 @@ export class TokenStage {
       top < container.scrollTop ||
       top + span.offsetHeight > container.scrollTop + container.clientHeight
     )
-      container.scrollTop = Math.max(0, top - container.clientHeight / 2);
+      container.scrollTop = wholeLines(container, top - container.clientHeight / 2);
   }
 
   picture(number = this.shown[0], phase = this.shown[1]) {
@@ -154,8 +153,14 @@ export class TokenStage {
     // somebody is looking at this one
     if (this.root.dataset.done !== "true" && this.part("tree").querySelector("svg :focus")) return;
     this.tree.show(step, phase);
-    this.part("tree-note").textContent = describeStep(step);
+    this.part("tree-note").textContent = this.words(number, phase);
     this.part("windowed").hidden = !step.window && !this.text.steps.some((one) => one.window);
+  }
+
+  // A step in a sentence; its result once the target has judged it.
+  words(number, phase) {
+    const step = this.text.steps[number];
+    return describeStep(step, !step.nodes.length || phase > TokenText.depth(step));
   }
 
   // Who wrote the tokens up to a moment.
@@ -217,4 +222,13 @@ export class TokenStage {
         ),
       );
   }
+}
+
+// Where a box is scrolled to so that its first line is not cut, and of the line before it not even
+// the underlines are left, which reach an eighth of a line down.
+function wholeLines(box, top) {
+  const { lineHeight, paddingTop } = getComputedStyle(box),
+    [line, above] = [lineHeight, paddingTop].map(parseFloat);
+  const before = Math.floor((top - above) / line);
+  return before > 0 ? above + (before + 1 / 8) * line : 0;
 }

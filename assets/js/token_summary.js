@@ -5,16 +5,25 @@ import { counted, make } from "./dom.js";
 // all: the tokens of each look in the whole run; sofar: those up to the step that is shown.
 // Those that are to come have their place already: nothing moves while a run plays.
 export function drawLegend(container, looks, all, sofar) {
+  drawKeys(container, looks, new Set(all.keys()));
+  for (const item of container.children) {
+    const key = item.dataset.look,
+      count = make("b", "", String(sofar.get(key) || 0));
+    count.style.minWidth = String(all.get(key)).length + "ch";
+    item.append(count);
+  }
+}
+
+// The looks that occur, without their numbers.
+export function drawKeys(container, looks, occurring) {
   container.replaceChildren();
   for (const [key, look] of looks) {
-    if (!all.get(key)) continue;
+    if (!occurring.has(key)) continue;
     const item = make("li", "ouro-key");
     item.dataset.look = key;
     const glyph = make("span", "ouro-glyph", look.glyph);
     glyph.setAttribute("aria-hidden", "true");
-    const count = make("b", "", String(sofar.get(key) || 0));
-    count.style.minWidth = String(all.get(key)).length + "ch";
-    item.append(glyph, make("span", "ouro-sample", look.label), count);
+    item.append(glyph, make("span", "ouro-sample", look.label));
     container.append(item);
   }
 }
@@ -80,16 +89,19 @@ function table({ head, rows }) {
   return body;
 }
 
-export function describeStep(step) {
+// judged: whether the moment that is shown is after the target's verdict; before it the result is
+// not told.
+export function describeStep(step, judged = true) {
   const accepted = step.tokens.filter((token) => token.node !== undefined).length;
   const nodes = step.nodes.length,
-    proposals = nodes ? `guessed ${nodes}, kept ${accepted}` : "no guess";
+    kept = judged ? `kept ${accepted}` : "not verified yet",
+    proposals = nodes ? `guessed ${nodes}, ${kept}` : "no guess";
   const own = step.tokens.find((token) => token.node === undefined);
   const read = counted(step.width, "token"),
     passes = step.passes ? counted(step.passes, "draft pass", "draft passes") : "no draft pass";
   const saved = step.saved ? `, ${counted(step.saved, "token")} fewer to draft by merging` : "";
   return (
-    `Step ${step.index + 1}: ${proposals}${own ? "; " + added(own) : ""}. The target's pass ` +
+    `Step ${step.index + 1}: ${proposals}${own && judged ? "; " + added(own) : ""}. The target's pass ` +
     `reads ${read}; ${passes}${saved}.`
   );
 }

@@ -391,7 +391,8 @@ def test_the_new_charts_show_what_was_counted() -> None:
 def test_a_recorded_run_says_on_which_processor_in_few_words(processor: str, short: str) -> None:
     trace = gallery.trace("story-speculative-8")
     there = replace(trace, environment=replace(trace.environment, processor=processor))
-    assert f"SmolLM2-135M-Instruct on {short}, {trace.created[:10]}: " in views.badge(there)
+    named = f"recorded with SmolLM2-135M-Instruct on {short}, {trace.created[:10]}"
+    assert views.badge(there) == named
 
 
 def test_a_copy_from_another_branch_and_what_merging_saved_are_told() -> None:

@@ -16,6 +16,7 @@ from ouroboros_core.benchmark import report
 from ouroboros_core.benchmark.report import Row, Speeds
 from ouroboros_core.benchmark.store import Measurement, Settings, Store
 from ouroboros_core.decoding.trace import Seconds
+from ouroboros_core.sources import LOOKS
 from tests.visitor import open_tab
 from visualize import palette, result_figures, results
 from visualize.results import Bar, Benchmark, Family, Over
@@ -180,6 +181,13 @@ def test_every_method_that_can_run_has_a_family_of_its_own_look() -> None:
     assert results.family("unheard_of[gamma=2]") is Family.NONE
     looks = [result_figures.LOOK[family] for family in Family]
     assert len({colour for colour, _ in looks}) == len({glyph for _, glyph in looks}) == len(looks)
+    tokens = {look.colour for look in LOOKS.values()}, {look.glyph for look in LOOKS.values()}
+    own = {
+        family
+        for family, look in result_figures.LOOK.items()
+        if any(sign in of for sign, of in zip(look, tokens, strict=True))
+    }
+    assert own == {Family.DRAFT, Family.PLAIN}, "a sign of a class of tokens means that class"
 
 
 def test_the_heatmap_has_the_reports_numbers_and_says_them(

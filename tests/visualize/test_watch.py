@@ -18,6 +18,14 @@ from visualize.tabs.watch import CHARTS, has_charts
 pytestmark = [pytest.mark.browser, pytest.mark.embedded]
 
 PLAYING = "document.querySelector('#token-view .ouro-step-button[title^=Pause]')"
+CUT = """(box) => {
+  const style = getComputedStyle(box);
+  const [line, padding] = [style.lineHeight, style.paddingTop].map(parseFloat);
+  const above = (box.scrollTop - padding) % line;
+  const end = box.scrollTop + box.clientHeight >= box.scrollHeight - 1;
+  return box.scrollTop && !end ? above / line : 0;
+}"""
+"""How much of a line of text is above the edge of its box."""
 SHOWN = "document.querySelectorAll('.ouro-charts > .ouro-chart-shown').length"
 
 
@@ -167,7 +175,7 @@ def test_the_box_holds_the_prompt_of_the_recorded_run_until_a_visitor_writes_int
     box.fill("What is two and two?")
     cards.nth(2).click()
     page.wait_for_function(
-        "document.querySelector('#token-view .ouro-badge').textContent.includes('Rename')"
+        "document.querySelector('#token-view .ouro-prompt').textContent.includes('Rename')"
     )
     assert box.input_value() == "What is two and two?", "a visitor's own stays"
     assert shown() == first.prompt.text, "and what was recorded is shown with its own prompt"
@@ -214,6 +222,34 @@ def test_the_legend_counts_the_tokens_up_to_the_step_that_is_shown(page: Any) ->
     first = page.locator("#token-view .ouro-step[data-step='0'] .ouro-token").count()
     assert sum(map(int, counts.all_inner_texts())) == first < whole
     assert page.locator("#token-view .ouro-legend").bounding_box()["height"] == height
+
+
+def test_the_result_of_a_step_is_told_once_the_target_has_judged_it(page: Any) -> None:
+    """Moment by moment: the guesses, the verdict, what is kept."""
+    note = page.locator("#token-view .ouro-tree-note")
+    stage = page.locator("#token-view .ouro-step[data-stage]")
+    page.get_by_label("Step by").first.select_option("token")
+    page.get_by_label("First moment (Home)").first.click()
+    told: list[tuple[str | None, str]] = []
+    while not told or told[-1][0] != "commit":
+        told.append((stage.get_attribute("data-stage"), note.inner_text()))
+        page.get_by_label("One on (→)").first.click()
+    assert [name for name, _ in told][-3:] == ["draft", "verify", "commit"]
+    for name, words in told:
+        early = name == "draft"
+        assert ("not verified yet" in words) == early != ("kept" in words or "adds" in words)
+
+
+def test_the_text_begins_with_a_whole_line_wherever_a_step_is_followed(page: Any) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    text = page.locator("#token-view .ouro-text")
+    page.get_by_label("First moment (Home)").first.click()
+    tops = set()
+    for _ in range(18):
+        page.get_by_label("One on (→)").first.click()
+        tops.add(text.evaluate(CUT))
+    assert text.evaluate("text => text.scrollTop") > 0
+    assert max(tops) < 0.17, "less than what is above its letters"
 
 
 def test_a_step_without_a_guess_says_so_in_place_of_a_tree(page: Any) -> None:

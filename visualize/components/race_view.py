@@ -35,6 +35,7 @@ def _recorded() -> str:
         "length": len(first.tokens),
         "lanes": lanes,
         "badge": views.badge(first),
+        "title": f"Prompt: {first.prompt.text}",
         "caption": (
             f"Measured on {first.environment.where}, {first.created[:10]}, each lane beside a "
             "plain run that scales its seconds"
@@ -64,6 +65,7 @@ class RaceView(JsonHTML):
             value,
             RACE_VIEW,
             clocks=elsewhere.clock_names(),
+            looks=views.legend(),
             server_functions=[recorded],
             **more,
         )

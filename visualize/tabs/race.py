@@ -25,8 +25,8 @@ from visualize.tabs.settings import CHAT_TEMPLATE, sampling_component
 NONE = "none"
 MOST = 256
 """Tokens of a lane."""
-LANES = ("union", "speculative", NONE)
-"""What runs beside plain decoding, before anybody chooses."""
+LANES = ("speculative", "ouroboros", "union")
+"""What runs beside plain decoding before anybody chooses: the lanes of the recorded race."""
 
 
 @told()

@@ -50,7 +50,7 @@ BEFORE = (
     "decoding. Results appear here cell by cell."
 )
 UNREADY = "The models are loading; then there is an estimate of the time."
-DEFAULT = ("speculative", "gamma", "1,2,4,6")
+DEFAULT = ("speculative", "gamma", "1,2,4,8")
 PROMPTS = "\n".join(
     e.prompt for e in EXAMPLES if e.chat and "\n" not in e.prompt and len(e.prompt) < 110
 )
@@ -63,7 +63,7 @@ def _recorded() -> None:
         return
     figure = result_figures.by_gamma(found.bars(Over.PLAIN))
     value = {"seq": 0, "figure": figure}
-    PlotView(value, label=RECORDED, height=300, elem_id="chart-recorded")
+    PlotView(value, label=RECORDED, height=400, elem_id="chart-recorded")
     about = f"{found.questions} prompts, with 95% intervals. {results.measured_on(found)}"
     gr.Markdown(about, elem_id="recorded-note", elem_classes="ouro-note")
 

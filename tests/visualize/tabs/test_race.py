@@ -55,7 +55,7 @@ GROWING = f"""() => {{
   const [first, ...others] = document.querySelectorAll('{LANES}');
   const waits = (lane) => lane.dataset.state === 'waiting'
     && /Waits for its turn/.test(lane.textContent);
-  return others.length === 2 && first.dataset.state === 'running' && others.every(waits)
+  return others.length === 3 && first.dataset.state === 'running' && others.every(waits)
     && first.querySelectorAll('.ouro-token').length > 3;
 }}"""
 
@@ -69,6 +69,15 @@ def test_until_a_race_has_run_there_is_a_recorded_one_with_the_numbers_of_its_tr
     page.wait_for_selector('#race-view .ouro-run[data-done="recorded"]')
     assert page.locator("#race-view .ouro-badge").inner_text().startswith("recorded with Qwen")
     assert "this machine" not in page.locator("#race-view caption").inner_text()
+    prompt = gallery.trace(RECORDED[0]).prompt.text
+    assert page.locator("#race-view .ouro-title").inner_text() == f"Prompt: {prompt}"
+    written = {
+        look for token in page.locator(f"{LANES} .ouro-token").all()
+        if (look := token.get_attribute("data-look"))
+    }  # fmt: skip
+    keys = page.locator("#race-view .ouro-key").all()
+    assert {key.get_attribute("data-look") for key in keys} == written and len(written) > 3
+    form = [page.locator(f"#lane-{number} input").input_value() for number in (2, 3, 4)]
     rows = [row.split("\t") for row in page.locator("#race-view tr").all_inner_texts()][1:]
     traces = [gallery.paced(name) for name in RECORDED]
     assert [row[:5] for row in rows] == [
@@ -82,6 +91,7 @@ def test_until_a_race_has_run_there_is_a_recorded_one_with_the_numbers_of_its_tr
         for trace in traces
     ]
     assert len({trace.prompt.text for trace in traces}) == 1
+    assert form == [row[0] for row in rows[1:]], "Race runs the lanes that are shown"
 
 
 @pytest.mark.browser
@@ -104,7 +114,7 @@ def test_lanes_grow_in_turn_one_under_the_other_and_passes_are_the_first_clock(p
     assert boxes[-1]["y"] + boxes[-1]["height"] <= 900, "all lanes are in view"
     rows = [row.split("\t") for row in page.locator("#race-view tr").all_inner_texts()]
     remarks = page.locator("#race-view .ouro-race-remark").all_inner_texts()
-    assert len(remarks) == 2 and all(" round" in remark for remark in remarks)
+    assert len(remarks) == 3 and all(" round" in remark for remark in remarks)
     passes = [f"{row[2]} forward passes" for row in rows[1:]]
     first = page.locator(f"{LANES} .ouro-lane-first")
     assert first.all_inner_texts() == passes
