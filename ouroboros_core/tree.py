@@ -122,10 +122,10 @@ class TokenTree:
         return len(self.tokens)
 
     @cached_property
-    def proposals(self) -> int:
-        """Number of nodes before the window, the root included."""
+    def proposals(self) -> range:
+        """The nodes that were proposed: those between the root and the window."""
         sources = [p.source is Source.WINDOW for p in self.provenance]
-        return sources.index(True) if True in sources else len(sources)
+        return range(1, sources.index(True) if True in sources else len(sources))
 
     @cached_property
     def depths(self) -> tuple[int, ...]:
@@ -137,7 +137,7 @@ class TokenTree:
 
     @cached_property
     def _children(self) -> dict[tuple[int, int], int]:
-        return {(self.parents[n], self.tokens[n]): n for n in range(self.proposals - 1, 0, -1)}
+        return {(self.parents[n], self.tokens[n]): n for n in reversed(self.proposals)}
 
     def child(self, node: int, token: int) -> int | None:
         """The proposed child of `node` that carries `token`, if there is one; never a WINDOW
@@ -146,7 +146,7 @@ class TokenTree:
 
     def children(self, node: int) -> list[int]:
         """The proposed children of `node` in the order in which they were proposed."""
-        return [n for n in range(1, self.proposals) if self.parents[n] == node]
+        return [n for n in self.proposals if self.parents[n] == node]
 
     @cached_property
     def ancestors(self) -> npt.NDArray[np.bool_]:
@@ -214,16 +214,16 @@ class TokenTree:
 
     def nodes_of(self, kept: Sequence[int]) -> tuple[int, ...]:
         """The nodes of the tree that `only` gives, in its order, by their numbers in this one."""
-        return (0, *kept, *range(self.proposals, len(self)))
+        return (0, *kept, *range(self.proposals.stop, len(self)))
 
     @property
     def window(self) -> tuple[tuple[int, int], ...]:
         """(token, parent) of the nodes of the lookahead window."""
-        return tuple(zip(self.tokens, self.parents, strict=True))[self.proposals :]
+        return tuple(zip(self.tokens, self.parents, strict=True))[self.proposals.stop :]
 
     def without_window(self) -> TokenTree:
         """The proposals without window and notes, as a trace keeps them."""
-        n = self.proposals
+        n = self.proposals.stop
         if n == len(self) and type(self) is TokenTree:
             return self
         return self.first(n)
@@ -321,7 +321,7 @@ class TreeBuilder:
         nodes here, None for one that lies too deep. Where a token is there already, the node has
         several origins, in the order in which they came."""
         numbers: list[int | None] = [0]
-        for node in range(1, tree.proposals):
+        for node in tree.proposals:
             above = numbers[tree.parents[node]]
             size = len(self)
             origin, drawn = tree.provenance[node], tree.drawn_from(node)
@@ -430,7 +430,7 @@ class TreeBuilder:
         """Add the window of another tree with the same root, which hangs off nothing but the root;
         returns its nodes' numbers."""
         numbers = {0: 0}
-        for node in range(tree.proposals, len(tree)):
+        for node in range(tree.proposals.stop, len(tree)):
             numbers[node] = self.add_window(
                 tree.tokens[node], numbers[tree.parents[node]], node in tree.silent
             )

@@ -178,7 +178,7 @@ def typical_acceptance(
     path is the longest one, of equals the most probable. The target token is the likeliest.
     """
     scores, known = {0: 0.0}, {0: probabilities(0)}
-    for node in range(1, tree.proposals):
+    for node in tree.proposals:
         parent = tree.parents[node]
         if parent not in scores:
             continue

@@ -17,17 +17,15 @@ import json
 import math
 import random
 import statistics
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
 from ouroboros_core.adaptive import acceptance, controller
 from ouroboros_core.adaptive.acceptance import Acceptance
-from ouroboros_core.adaptive.controller import PricedBudget, Throughput
-from ouroboros_core.adaptive.cost_model import LONG_CONTEXT, SHORT_CONTEXT, PassCosts
+from ouroboros_core.adaptive.controller import Throughput
 from ouroboros_core.benchmark.entrants import MethodEntrant, parse
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.tree import TokenTree
@@ -42,33 +40,9 @@ def _unshared(self: Acceptance, tree: TokenTree) -> list[float]:
     """`Acceptance.path_chances` without siblings that share."""
     alone = self.node_chances(tree)
     whole = [1.0] + [0.0] * (len(tree) - 1)
-    for node in range(1, tree.proposals):
+    for node in tree.proposals:
         whole[node] = whole[tree.parents[node]] * alone[node]
     return whole
-
-
-def _behind(context: int) -> AbstractContextManager[Any]:
-    """Decide as if every text were so long."""
-    constant = property(lambda self: context, lambda self, value: None)
-    return patch.object(Throughput, "context", constant, create=True)
-
-
-@contextmanager
-def _first_as_others() -> Iterator[None]:
-    """Decide as if a step's first draft pass cost what the others do."""
-    allows = PricedBudget.allows_pass
-
-    def allows_pass(self: PricedBudget, reach: float = 1.0, rows: int = 1) -> bool:
-        return allows(replace(self, drafted=lambda: True), reach, rows)
-
-    def drafting(self: PassCosts, passes: int, rows: float, context: int = SHORT_CONTEXT) -> float:
-        return passes * self.of(rows, context)
-
-    with (
-        patch.object(PricedBudget, "allows_pass", allows_pass),
-        patch.object(PassCosts, "drafting", drafting),
-    ):
-        yield
 
 
 PIECES: dict[str, Callable[[], AbstractContextManager[Any]]] = {
@@ -80,13 +54,7 @@ PIECES: dict[str, Callable[[], AbstractContextManager[Any]]] = {
     "own rate": lambda: patch.object(
         Throughput,
         "rate",
-        property(lambda self: 1 / self.of(1)),
-    ),
-    "longer contexts cost more": lambda: _behind(SHORT_CONTEXT),
-    "two contexts and not one": lambda: _behind((SHORT_CONTEXT + LONG_CONTEXT) // 2),
-    "first draft pass priced": _first_as_others,
-    "rows of a draft pass priced": lambda: patch.object(
-        PricedBudget, "allows_rows", lambda self, saved, rows, more: True
+        property(lambda self: 1 / self.target.of(1)),
     ),
 }
 """Name -> how to decide without it. What a run took is priced with all of the cost model."""

@@ -26,6 +26,7 @@ from ouroboros_core.decoding.what_if import (
 )
 from ouroboros_core.errors import InvalidInput
 from scripts import published_prices
+from scripts.record import PassesBeside
 from visualize import gallery
 
 GOAL = 0.10
@@ -65,12 +66,12 @@ def _verifying(step: Step) -> float:
     return step.seconds.verify - step.seconds.verify_sampling
 
 
-def timed(name: str) -> dict[str, PassCosts]:
+def timed(name: str) -> dict[str, PassesBeside]:
     """What passes of `target` and, where there is one, `draft` took in the minute of a run, timed
     apart from it."""
     kept = gallery.measured()[name]["costs"]
     return {
-        model: PassCosts(tuple(rows), tuple(seconds), behind=sum(behind))
+        model: PassesBeside(tuple(rows), tuple(seconds), behind=sum(behind))
         for model, (rows, seconds, *behind) in kept.items()
     }
 
@@ -88,9 +89,8 @@ def costs(name: str) -> tuple[PassCosts, PassCosts | None, float]:
     target, draft, more = beside["target"], beside.get("draft"), proposing(name)
     if draft:
         more += draft.behind * sum(1 for step in run.steps if step.draft_passes)
-    if skipping(run):
-        draft = target.part(machines.kept_share(run))
-    return target, draft, more
+    skipped = target.part(machines.kept_share(run)) if skipping(run) else None
+    return target, skipped or draft, more
 
 
 def check(name: str) -> Checked:

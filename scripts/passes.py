@@ -16,8 +16,7 @@ from collections.abc import Callable
 
 import torch
 
-from ouroboros_core.adaptive.cost_model import SHORT_CONTEXT
-from ouroboros_core.adaptive.profiler import pass_seconds, tree_of
+from ouroboros_core.adaptive.profiler import SHORT, pass_seconds, tree_of
 from ouroboros_core.errors import OuroborosError
 from ouroboros_core.loading.pairs import Pair, load_pair
 from ouroboros_core.models.causal_lm import CausalLM
@@ -55,7 +54,7 @@ def loaded() -> tuple[Pair, dict[str, CausalLM]]:
 
 def processor_seconds(passes: list[tuple[CausalLM, int]]) -> list[float]:
     """The least processor time of each pass, taken in turn, behind the same context."""
-    context = [7 + n % 50 for n in range(SHORT_CONTEXT)]
+    context = [7 + n % 50 for n in range(SHORT)]
     least = [float("inf")] * len(passes)
     for _ in range(REPEATS):
         for place, (model, rows) in enumerate(passes):

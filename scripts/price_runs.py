@@ -5,9 +5,9 @@ python -m scripts.price_runs --methods 'speculative,speculative[gamma=4],union' 
 [--limit 12]
                              [--max-new-tokens 32] [--target X --draft Y] [--json FILE]
 
-The seconds are those that the cost model gives to each pass (`ouroboros_core.adaptive.cost_model`),
-prompt reading included, so that the figures of a busy machine are those of an idle one; what passes
-cost is measured when the pair is loaded, or was measured before (`--costs`).
+The seconds are those that the cost model gives to each pass of decoding
+(`ouroboros_core.adaptive.cost_model`), so that the figures of a busy machine are those of an idle
+one; what passes cost is measured when the pair is loaded, or was measured before (`--costs`).
 """
 
 from __future__ import annotations
@@ -30,22 +30,19 @@ from ouroboros_core.sampling import Sampling
 
 
 def seconds(pair: Pair, trace: Trace) -> float:
-    """What a run takes by the cost model."""
-    costs, context = pair.costs, len(trace.prompt.tokens)
+    """What decoding takes in a run, by the cost model."""
+    costs = pair.costs
     kind = methods.get(trace.method)
     by_head = Need.HEAD in kind.needs or (trace.method == "union" and pair.head is not None)
     drafter = costs.head if by_head else costs.draft
     kinds = [TRAINED[need] for need in kind.needs if need in TRAINED]
     drafter = costs.heads.get(kinds[0]) if kinds else drafter
-    total = costs.target.reading * context
-    if drafter is not None and any(step.draft_passes for step in trace.steps):
-        total += drafter.reading * context
+    total = 0.0
     for step in trace.steps:
-        total += costs.target.of(step.width, context)
+        total += costs.target.of(step.width)
         if drafter is not None and step.draft_passes:
             rows = max(1.0, step.draft_rows / step.draft_passes)
-            total += drafter.drafting(step.draft_passes, rows, context)
-        context += len(step.tokens)
+            total += step.draft_passes * drafter.of(rows)
     return total
 
 

@@ -19,7 +19,7 @@ import json
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import astuple, replace
+from dataclasses import astuple, dataclass, replace
 from functools import cache, partial
 from math import ceil, inf
 from pathlib import Path
@@ -60,7 +60,18 @@ TIMED, DRAFT_TIMED, TURNS = 8, 24, 24
 """Passes over each number of rows that are timed on either side of a round; the median counts. The
 draft's are short, so that a few say little. And steps of both models in turn."""
 
-Timed = dict[str, PassCosts]
+
+@dataclass(frozen=True)
+class PassesBeside(PassCosts):
+    """What passes take in the minute of a run.
+
+    behind: of a draft's, seconds more that a pass of the target takes behind them
+    """
+
+    behind: float = 0.0
+
+
+Timed = dict[str, PassesBeside]
 """What passes take, by `target` and `draft`."""
 
 Facts = dict[str, Any]
@@ -212,10 +223,10 @@ def _in_turns(
 
 def _timed(
     rows: Collection[int], timed: Callable[[int], Callable[[], float]], passes: int
-) -> PassCosts:
+) -> PassesBeside:
     counts = sorted(rows)
     taken = in_turn([timed(count) for count in counts], passes, inf)
-    return PassCosts(tuple(counts), tuple(round(median(one), 6) for one in taken))
+    return PassesBeside(tuple(counts), tuple(round(median(one), 6) for one in taken))
 
 
 def _level_of(pair: Pair, trace: Trace) -> Callable[[int, int], Callable[[], float]]:
@@ -247,7 +258,7 @@ def kept_pace(one: Round, before: Timed, after: Timed) -> bool:
 def between(before: Timed, after: Timed) -> Timed:
     """What passes took in between: the mean."""
     return {
-        model: PassCosts(
+        model: PassesBeside(
             costs.rows,
             tuple(
                 round(mean(pair), 6)

@@ -48,14 +48,12 @@ class Follower(_Nothing):
 
     def evaluate(self, context: Any, tree: TokenTree) -> Any:
         behind = self.made != self.clock.made
-        self.made, self.length = self.clock.made, len(context)
+        self.made = self.clock.made
         self.clock.now += self.slower * (0.004 if behind else 0.002)
         return self
 
     def extend(self, evaluation: Any, tree: TokenTree) -> Any:
-        """A long context adds more to fewer rows, as it may seem where a machine is busy."""
-        longer = 0.01 / len(tree) if self.length > 100 else 0.0
-        self.clock.now += self.slower * (0.001 + 0.0001 * (len(tree) - 1) + longer)
+        self.clock.now += self.slower * (0.001 + 0.0001 * (len(tree) - 1))
         return self
 
     def scored(self, nodes: Any, k: int) -> list[Any]:

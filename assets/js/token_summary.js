@@ -100,9 +100,10 @@ export function describeStep(step, judged = true) {
   const read = counted(step.width, "token"),
     passes = step.passes ? counted(step.passes, "draft pass", "draft passes") : "no draft pass";
   const saved = step.saved ? `, ${counted(step.saved, "token")} fewer to draft by merging` : "";
+  const result = own && judged ? "; " + added(own) : "";
   return (
-    `Step ${step.index + 1}: ${proposals}${own && judged ? "; " + added(own) : ""}. The target's pass ` +
-    `reads ${read}; ${passes}${saved}.`
+    `Step ${step.index + 1}: ${proposals}${result}. The target's pass reads ${read}; ` +
+    `${passes}${saved}.`
   );
 }
 

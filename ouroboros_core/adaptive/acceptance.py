@@ -9,7 +9,7 @@ every step, so that an estimate follows the text, and a source that was given up
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Provenance, TokenTree
@@ -49,7 +49,7 @@ class Acceptance:
         that one is right."""
         factors = {source: self.factor(source) for source in Source}
         found = [1.0] * len(tree)
-        for node in range(1, tree.proposals):
+        for node in tree.proposals:
             depth, wrong = tree.depths[node], 1.0
             for one in _one_each(tree, node):
                 wrong *= 1.0 - min(SUREST, one.prior(depth) * factors[one.source])
@@ -61,10 +61,10 @@ class Acceptance:
         window."""
         chances = self.node_chances(tree)
         among = [0.0] * len(tree)
-        for node in range(1, tree.proposals):
+        for node in tree.proposals:
             among[tree.parents[node]] += chances[node]
         whole = [1.0] + [0.0] * (len(tree) - 1)
-        for node in range(1, tree.proposals):
+        for node in tree.proposals:
             above = tree.parents[node]
             # Of siblings one at most is right: where their probabilities add up to more than that,
             # they share.
@@ -72,30 +72,25 @@ class Acceptance:
         return whole
 
     def learn(
-        self,
-        tree: TokenTree,
-        path: Sequence[int],
-        proposed: tuple[TokenTree, Sequence[int]] | None = None,
+        self, tree: TokenTree, path: Sequence[int], checked: Collection[int] | None = None
     ) -> None:
         """Take note of a step: every child of the root and of the nodes on the accepted `path` was
         tested.
 
-        tree      what was checked
-        proposed  the tree of which that is a part, and the path in its numbers; None: it is all
+        tree     what was proposed
+        checked  its nodes that the target has judged; None: all
         """
         for counts in (self._accepted, self._expected):
             for source in counts:
                 counts[source] *= MEMORY
-        for node in _tested(tree, path):
+        tested = _tested(tree, path)
+        for node in tested if checked is None else set(tested).intersection(checked):
             for origin in _one_each(tree, node):
                 self._expected[origin.source] += origin.prior(tree.depths[node])
                 self._accepted[origin.source] += node in path
         # A drafted token that was not worth checking cost a draft pass, too, and gave nothing.
-        tree, path = proposed or (tree, path)
         drafted = [
-            node
-            for node in _tested(tree, path)
-            if any(one.source is Source.DRAFT for one in tree.origins(node))
+            node for node in tested if any(one.source is Source.DRAFT for one in tree.origins(node))
         ]
         self._asked = MEMORY * self._asked + len({tree.parents[node] for node in drafted})
         self._hits = MEMORY * self._hits + sum(node in path for node in drafted)
@@ -104,7 +99,7 @@ class Acceptance:
 def _tested(tree: TokenTree, path: Sequence[int]) -> list[int]:
     """The children of the root and of the nodes on the path."""
     accepted = {0, *path}
-    return [node for node in range(1, tree.proposals) if tree.parents[node] in accepted]
+    return [node for node in tree.proposals if tree.parents[node] in accepted]
 
 
 def _one_each(tree: TokenTree, node: int) -> Iterable[Provenance]:

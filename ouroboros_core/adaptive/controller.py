@@ -10,7 +10,7 @@ nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -40,24 +40,19 @@ class Throughput:
     """Tokens per second of one run, in the seconds of the cost model."""
 
     def __init__(self, target: PassCosts) -> None:
-        self.target, self.context = target, 0
-        """Costs of the target's passes, and tokens of the text so far."""
+        self.target = target
         self._tokens, self._seconds = float(PRIOR_STEPS), PRIOR_STEPS * target.of(1)
-
-    def of(self, rows: float) -> float:
-        """Seconds of a pass of the target over so many rows."""
-        return self.target.of(rows, self.context)
 
     @property
     def rate(self) -> float:
         """Never below autoregressive decoding's, which is always to be had."""
-        return max(self._tokens / self._seconds, 1 / self.of(1))
+        return max(self._tokens / self._seconds, 1 / self.target.of(1))
 
     def note(self, tokens: int, rows: int, drafting: float) -> None:
         """A step emitted `tokens` after a target pass over `rows` rows and `drafting` seconds
         before it."""
         self._tokens += tokens
-        self._seconds += self.of(rows) + drafting
+        self._seconds += self.target.of(rows) + drafting
 
     def best_size(self, chances: Sequence[float], least: int = 0, window: int = 0) -> int:
         """How many nodes to check, the likeliest first: the most tokens beyond what their time is
@@ -67,37 +62,25 @@ class Throughput:
         taken, beside `window` rows of a lookahead window.
         """
         gains = np.cumsum([0.0, *chances])[least:]
-        rows = 1 + window + least + np.arange(len(gains))
-        return least + int(np.argmax(gains - self.rate * self.target.each(rows, self.context)))
+        rows = 1.0 + window + least + np.arange(len(gains))
+        return least + int(np.argmax(gains - self.rate * self.target.of(rows)))
 
 
 @dataclass(frozen=True)
 class PricedBudget(StepBudget):
     """What one step may spend: draft passes that promise more tokens than the throughput makes of
-    their seconds.
-
-    drafted: whether the step has made a draft pass
-    """
+    their seconds."""
 
     throughput: Throughput
     acceptance: Acceptance
-    drafter: PassCosts | None
-    drafted: Callable[[], bool]
+    draft_costs: PassCosts | None
 
     def allows_pass(self, reach: float = 1.0, rows: int = 1) -> bool:
-        seconds = self.throughput.of(2) - self.throughput.of(1)
-        if self.drafter is not None:
-            seconds += self.drafter.of(rows, self.throughput.context)
-            seconds += 0.0 if self.drafted() else self.drafter.behind
+        target = self.throughput.target
+        seconds = target.of(2) - target.of(1)
+        if self.draft_costs is not None:
+            seconds += self.draft_costs.of(rows)
         return min(1.0, reach) * self.acceptance.hit > self.throughput.rate * seconds
-
-    def allows_rows(self, saved: float, rows: int, more: int) -> bool:
-        if self.drafter is None:
-            return True
-        one, now, then = (
-            self.drafter.of(count, self.throughput.context) for count in (1, rows, rows + more)
-        )
-        return saved * one > then - now
 
 
 class Controller(Method):
@@ -112,7 +95,7 @@ class Controller(Method):
         super().__init__(None, member.resources)
         self.member, self._target = member, costs.target
         self._plan: Adjustable = member.adjustable
-        self._drafting = self._drafter_costs(costs)
+        self._draft_costs = self._costs_of_drafter(costs)
         self._begin()
 
     def _begin(self) -> None:
@@ -124,7 +107,7 @@ class Controller(Method):
     def drafter(self) -> Counted | None:
         return self.member.drafter
 
-    def _drafter_costs(self, costs: Costs) -> PassCosts | None:
+    def _costs_of_drafter(self, costs: Costs) -> PassCosts | None:
         own, heads = self.resources.self_draft, self.resources.heads
         if own is not None and self.drafter is own:
             return costs.target.part(own.share)
@@ -138,18 +121,17 @@ class Controller(Method):
         self.pool, self.columns, self.decision = self.member.pool, self.member.columns, None
 
     def propose(self, context: Context) -> TokenTree:
-        self.throughput.context = len(context.tokens)
         if self.drafter:
             self._passes, self._rows = self.drafter.passes, self.drafter.rows
         if self._plan.drafting:
-            parts = self.throughput, self.acceptance, self._drafting
-            context = replace(context, budget=PricedBudget(*parts, lambda: self._made()[0] > 0))
+            budget = PricedBudget(self.throughput, self.acceptance, self._draft_costs)
+            context = replace(context, budget=budget)
         tree = self.member.propose(context)
         self.draft_rows_saved = self.member.draft_rows_saved
         may_ask = self._plan.drafting and context.deepest > 0 and self.drafter
         kept = self._choose(tree, self._made()[0] > 0 if may_ask else None)
         self._proposed = tree, tree.nodes_of(kept)
-        return tree if len(kept) == tree.proposals - 1 else tree.only(kept)
+        return tree if len(kept) == len(tree.proposals) else tree.only(kept)
 
     def _made(self) -> tuple[int, int]:
         """Draft passes of the last proposal, and their rows."""
@@ -162,7 +144,7 @@ class Controller(Method):
         So is everything that was drawn at random: under rejection sampling it must not depend on
         the token that was drawn whether it is judged.
         """
-        plan, proposals = self._plan, range(1, tree.proposals)
+        plan, proposals = self._plan, tree.proposals
         # Each node's prior (`Provenance.prior`), corrected by what the run has shown, multiplied
         # along its path.
         whole = self.acceptance.path_chances(tree)
@@ -178,7 +160,7 @@ class Controller(Method):
         nodes = sorted(proposals, key=lambda node: (node not in always, -whole[node]))
         trial = self._idle >= TRIAL and bool(nodes)
         least = max(len(always), int(trial))
-        window = len(tree) - tree.proposals
+        window = len(tree) - tree.proposals.stop
         size = plan.size or self.throughput.best_size([whole[n] for n in nodes], least, window)
         kept = sorted(nodes[: max(least, size)])
         reason: Reason = "worth it" if kept else "plain is faster"
@@ -198,12 +180,11 @@ class Controller(Method):
         tree, nodes = self._proposed
         passes, rows = self._made()
         drafting = 0.0
-        if self._drafting and passes:
-            drafting = self._drafting.drafting(passes, rows / passes, self.throughput.context)
+        if self._draft_costs and passes:
+            drafting = passes * self._draft_costs.of(rows / passes)
         self.throughput.note(len(result.emitted), len(result.tree), drafting)
-        proposed = tree, [nodes[node] for node in result.path]
-        self.acceptance.learn(result.tree, result.path, proposed)
-        self._idle = self._idle + 1 if result.tree.proposals == 1 else 0
+        self.acceptance.learn(tree, [nodes[node] for node in result.path], nodes)
+        self._idle = self._idle + 1 if not result.tree.proposals else 0
         if result.tree is not tree:
             result = result.of(tree, {node: number for number, node in enumerate(nodes)})
         self.member.learn(result)

@@ -114,7 +114,7 @@ def plain_runs(grid: Grid) -> int:
 def _run_seconds(pair: Pair, question: Question, max_new_tokens: int) -> float:
     prompt = len(pair.encode(question.turns[0], chat=bool(pair.tokenizer.chat_template)))
     costs = pair.costs.target
-    return costs.of(prompt) + max_new_tokens * costs.of(1, prompt + max_new_tokens // 2)
+    return costs.of(prompt) + max_new_tokens * costs.of(1)
 
 
 def _plain(cell: Cell) -> str:

@@ -156,15 +156,19 @@ class Roofline:
 
 @dataclass(frozen=True)
 class Measured:
-    """A pass as it was measured on this machine; texts of a batch count as more rows."""
+    """A pass as it was measured on this machine; texts of a batch count as more rows.
+
+    reading: seconds for every token of a prompt
+    """
 
     costs: PassCosts
+    reading: float = 0.0
 
     def of(self, rows: float, context: float, batch: int) -> float:
-        return self.costs.of(round(rows * batch), round(context))
+        return float(self.costs.of(round(rows * batch)))
 
     def prefill(self, tokens: int, batch: int) -> float:
-        return self.costs.reading * tokens * batch
+        return self.reading * tokens * batch
 
 
 @dataclass(frozen=True)

@@ -12,18 +12,18 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from ouroboros_core.adaptive.cost_model import Costs
-from ouroboros_core.adaptive.profiler import first_passes, measure
+from ouroboros_core.adaptive.profiler import measure
 from ouroboros_core.environment import Environment
 from ouroboros_core.interfaces import Drafter, LanguageModel
 from ouroboros_core.loading.kept import alone, file_of, keep, read
 
 LATER, QUICKER = 600.0, 0.75
-"""Costs were timed on a busy machine if, at a load so many seconds later, a model's first pass of a
-step takes less than this share of what it did then. They are timed anew."""
+"""Costs were timed on a busy machine if, at a load so many seconds later, a model's pass over few
+rows takes less than this share of what it did then. They are timed anew."""
 
 COSTS = TypeAdapter(Costs)
 
-TIMED = "a drafter's first pass in rounds of its own; longer contexts never add less to more rows"
+TIMED = "behind one context"
 """What is timed, a part of the file's name: where that changes this has to, so that costs that were
 kept are timed anew."""
 
@@ -48,13 +48,12 @@ def costs_of(
     others = [f"{kind} {one.name}" for kind, one in (heads or {}).items()]
     known = (target.name, draft.name if draft else None, head.name if head else None, how)
     file = file_of("", asdict(environment), (*known, *others, TIMED))
-    models = (target, draft, head, heads)
-    timed = partial(measure, *models)
+    timed = partial(measure, target, draft, head, heads)
     if agreed is not None:
         return _agreed_costs(file, timed, agreed)
     with alone(file):  # processes that share the work must go by the same numbers
         kept = _kept(file)
-        if kept is not None and not _again(file, kept, partial(first_passes, *models)):
+        if kept is not None and not _again(file, kept, timed):
             return kept
         costs = timed()
         keep(file, asdict(costs))
@@ -75,17 +74,15 @@ def _agreed_costs(
     return costs
 
 
-def _again(file: Path, kept: Costs, now: Callable[[], Mapping[str, float]]) -> bool:
+def _again(file: Path, kept: Costs, timed: Callable[..., Costs]) -> bool:
     """Whether costs are to be timed again: those of a busy machine, once its busy minutes may be
     over."""
     if time.time() - file.stat().st_mtime <= LATER:
         return False
-    # A drafter's first pass is kept where it takes longer than its others.
-    timed = {kind: (seconds, kept.of(kind)) for kind, seconds in now().items()}
+    before = kept.by_kind
     return any(
-        seconds < QUICKER * costs.drafting(1, 1)
-        for kind, (seconds, costs) in timed.items()
-        if kind == "target" or costs.behind
+        now.seconds[0] < QUICKER * before[kind].seconds[0]
+        for kind, now in timed(seconds=0.0).by_kind.items()
     )
 
 

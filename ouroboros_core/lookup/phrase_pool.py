@@ -107,10 +107,6 @@ class PhrasePool(Memory):
             fresh.tokens if t == old else t: fresh if t == old else p for t, p in known.items()
         }
 
-    def known(self, key: int) -> int:
-        """How many phrases of a key there are."""
-        return len(self._phrases.get(key, ()))
-
     def newest(self, key: int, count: int) -> list[Phrase]:
         """Up to `count` phrases of a key, the newest first."""
         known = self._phrases.get(key)

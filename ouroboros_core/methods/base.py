@@ -35,8 +35,8 @@ from ouroboros_core.tree import Probabilities, TokenTree
 
 
 class StepBudget:
-    """How much one step may spend on drafting; this class sets no limit. Its methods have no side
-    effects and may be called in any order, any number of times."""
+    """How much one step may spend on drafting; this class sets no limit. It may be asked in any
+    order, any number of times."""
 
     def allows_pass(self, reach: float = 1.0, rows: int = 1) -> bool:
         """Whether another draft pass is worth its time.
@@ -45,11 +45,6 @@ class StepBudget:
                behind which the pass drafts; 1 behind the root
         rows   of the pass
         """
-        return True
-
-    def allows_rows(self, saved: float, rows: int, more: int) -> bool:
-        """Whether a draft pass over `rows` rows is to have `more` of them, which can be expected to
-        save `saved` draft passes."""
         return True
 
 

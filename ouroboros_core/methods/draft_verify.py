@@ -94,7 +94,7 @@ class DraftVerify(Method):
         return drafted_chain(self.resources, draft, context, self.gamma, self.threshold)
 
     def learn(self, result: VerificationResult) -> None:
-        drafted = result.tree.proposals - 1
+        drafted = len(result.tree.proposals)
         if not (self.settings.adaptive and drafted):
             return
         share = len(result.path) / drafted

@@ -31,7 +31,6 @@ from ouroboros_core.methods.base import (
     Method,
     Resources,
     Shape,
-    StepBudget,
     TokenizedPrompt,
     VerificationResult,
 )
@@ -46,10 +45,6 @@ LONGEST = 16
 
 MOST_SUFFIXES = 8
 """Candidate suffixes proposed where their number is 'auto'."""
-
-
-FADING = 0.97
-"""What a draft pass still counts for at the next one."""
 
 
 @dataclass
@@ -71,25 +66,6 @@ class _Drafted:
     origin: Provenance
     drawn_from: Probabilities | None
     output: Output
-
-
-@dataclass
-class _Saving:
-    """How many draft passes the phrases in one save: a running mean that begins at one half, and
-    returns there where none are tried."""
-
-    tokens: float = 1.0
-    passes: float = 2.0
-
-    def of(self, rank: int) -> float:
-        """What the phrase of this rank saves, from 0 for the newest; older ones are right less
-        often, as `Provenance.prior` says."""
-        return self.tokens / self.passes / (1 + rank) ** 2
-
-    def note(self, tokens: int, tried: bool) -> None:
-        """A pass wrote `tokens` tokens of phrases."""
-        self.tokens = 1.0 + FADING * (self.tokens - 1.0) + tokens
-        self.passes = 2.0 + FADING * (self.passes - 2.0) + tried
 
 
 class Ouroboros(Method):
@@ -151,7 +127,7 @@ class Ouroboros(Method):
         self.gamma = upto(hyperparameters.gamma, LONGEST)
         self.suffixes = upto(hyperparameters.top_k_suffixes, MOST_SUFFIXES)
         self.draft = DraftModel(resources, adjustable=hyperparameters.gamma == AUTO)
-        self._proposal, self._saving = _Proposal(), _Saving()
+        self._proposal = _Proposal()
 
     @property
     def adjustable(self) -> Adjustable | None:
@@ -179,7 +155,7 @@ class Ouroboros(Method):
             width, settings.ngram_size, prompt.tokens, self.resources.rng()
         )
         self.columns = width if settings.lookahead_phrases else None
-        self._proposal, self._saving = _Proposal(), _Saving()
+        self._proposal = _Proposal()
         self.draft.start(prompt, max_new_tokens)
 
     def propose(self, context: Context) -> TokenTree:
@@ -215,7 +191,7 @@ class Ouroboros(Method):
         reach = 1.0
         while len(draft) < limit:
             text = (*context.tokens, *(drafted.token for drafted in draft))
-            tree, last_level = self._draft_tree(text[-1], context.budget)
+            tree, last_level = self._draft_tree(text[-1])
             if not context.budget.allows_pass(reach, len(tree)):
                 break
             written = self._draft_pass(context, text, tree, last_level)
@@ -226,16 +202,12 @@ class Ouroboros(Method):
                     return draft
         return draft
 
-    def _draft_tree(self, root: int, budget: StepBudget) -> tuple[TokenTree, list[int]]:
-        """What a draft pass checks: phrases of the last token, as many as are worth their rows, and
-        the window; with the nodes of the window's last level."""
+    def _draft_tree(self, root: int) -> tuple[TokenTree, list[int]]:
+        """What a draft pass checks: phrases of the last token and the window; with the nodes of the
+        window's last level."""
         assert self.pool is not None
-        size, count = self.settings.ngram_size - 1, 0
-        known = min(self.settings.guess_set_size, self.pool.known(root))
-        while count < known and budget.allows_rows(self._saving.of(count), 1 + count * size, size):
-            count += 1
         builder = TreeBuilder(root)
-        self.pool.hang(builder, 0, count, Source.PHRASE)
+        self.pool.hang(builder, 0, self.settings.guess_set_size, Source.PHRASE)
         window = self.window.attach(builder) if self.columns else []
         return builder.build(), window
 
@@ -248,7 +220,6 @@ class Ouroboros(Method):
         path, token = verify(
             tree, self.resources.chooser(evaluation, tree, len(text) - 1, context.step)
         )
-        self._saving.note(len(path), tried=tree.proposals > 1)
         if last_level:
             outputs = evaluation.argmax()
             for key, phrase in self.window.advance(

@@ -9,12 +9,18 @@ from types import SimpleNamespace
 import pytest
 
 from ouroboros_core import methods
-from ouroboros_core.adaptive.cost_model import PassCosts
 from ouroboros_core.benchmark.protocol import Round
 from ouroboros_core.decoding.generation import Generation, Task
 from ouroboros_core.decoding.trace import Seconds, Trace
 from ouroboros_core.loading.pairs import Pair
-from scripts.record import PassClock, between, costs_beside, kept_pace, proposing
+from scripts.record import (
+    PassClock,
+    PassesBeside,
+    between,
+    costs_beside,
+    kept_pace,
+    proposing,
+)
 from tests.traces import typed_trace
 
 
@@ -92,9 +98,9 @@ def test_proposing_is_what_is_left_of_drafting_in_the_steps_with_passes() -> Non
     assert proposing(replace(run, steps=(one, other, one)), 6.0) == 2.0
 
 
-def taking(single: float, wide: float, draft: float | None = None) -> dict[str, PassCosts]:
-    found = {"target": PassCosts((1, 8), (single, wide))}
-    return found | ({"draft": PassCosts((1,), (draft,))} if draft else {})
+def taking(single: float, wide: float, draft: float | None = None) -> dict[str, PassesBeside]:
+    found = {"target": PassesBeside((1, 8), (single, wide))}
+    return found | ({"draft": PassesBeside((1,), (draft,))} if draft else {})
 
 
 def plain_of(seconds: float) -> Round:
@@ -117,7 +123,7 @@ def plain_of(seconds: float) -> Round:
     ids=["steady", "with a draft", "plain", "one row", "wide passes", "the draft's"],
 )
 def test_a_round_counts_whose_passes_take_equally_long_on_both_sides_and_in_its_plain_run(
-    plain: float, before: dict[str, PassCosts], after: dict[str, PassCosts], kept: bool
+    plain: float, before: dict[str, PassesBeside], after: dict[str, PassesBeside], kept: bool
 ) -> None:
     assert kept_pace(plain_of(plain), before, after) is kept
 

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from ouroboros_core.adaptive.cost_model import PassCosts
 from ouroboros_core.decoding import metrics
 from ouroboros_core.decoding.trace import Step, Trace
 from ouroboros_core.locations import assets
@@ -206,7 +205,8 @@ def test_a_round_on_a_busy_machine_does_not_count(monkeypatch: pytest.MonkeyPatc
     pair: Any = type("Pair", (), {**nothing, "heads": {}})
     # seconds of a pass over one row before each round and after it
     sides = [(1.0, 1.0), (1.3, 1.3), (1.04, 1.06), (1.0, 1.2), (1.08, 1.12)]
-    around = iter([{"target": PassCosts((1,), (row * one,))} for both in sides for one in both])
+    paces = [row * one for both in sides for one in both]
+    around = iter([{"target": record.PassesBeside((1,), (pace,))} for pace in paces])
     monkeypatch.setattr(record, "record", recorded)
     monkeypatch.setattr(record, "costs_beside", lambda *_: next(around))
     monkeypatch.setattr(record, "Generation", Nothing)
@@ -226,7 +226,7 @@ def test_a_round_on_a_busy_machine_does_not_count(monkeypatch: pytest.MonkeyPatc
     speedups = [one.speedup(record.METHOD) for one in found]
     assert speedups == sorted(speedups)
     paces[:] = [1.0, *[1.3] * record.ROUNDS]
-    around = iter([{"target": PassCosts((1,), (row,))}] * 2 * record.ROUNDS)
+    around = iter([{"target": record.PassesBeside((1,), (row,))}] * 2 * record.ROUNDS)
     with pytest.raises(RuntimeError, match="the machine is busy"):
         record.repeats(pair, gallery.plan(), facts)
 

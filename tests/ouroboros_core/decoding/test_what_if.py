@@ -78,7 +78,7 @@ def test_a_run_bound_by_computing_costs_its_rows() -> None:
 
 def test_measured_costs_are_taken_as_they_are() -> None:
     trace = make_trace(two_steps(3))
-    costs = Measured(PassCosts((1, 3), (1.0, 2.0), reading=0.5))
+    costs = Measured(PassCosts((1, 3), (1.0, 2.0)), reading=0.5)
     draft = Measured(PassCosts((1, 3), (0.25, 0.25)))
     priced = price(trace, costs, draft)
     assert [(s.target, s.draft) for s in priced.steps] == [(2.0, 0.5), (2.0, 0.25)]

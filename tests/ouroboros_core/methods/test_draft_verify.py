@@ -79,7 +79,7 @@ class Outcome:
 
     def __init__(self, drafted: int, accepted: int) -> None:
         self.path = tuple(range(1, 1 + accepted))
-        self.tree: Any = type("Tree", (), {"proposals": 1 + drafted})
+        self.tree: Any = type("Tree", (), {"proposals": range(1, 1 + drafted)})
 
 
 def test_the_threshold_moves_as_the_paper_says() -> None:
@@ -156,8 +156,8 @@ def test_a_target_whose_layers_cannot_be_skipped_is_told_and_what_helps() -> Non
 def test_the_controller_prices_its_passes_by_the_weights_that_they_read() -> None:
     half = TYPICAL.target.part(0.5)
     assert half.rows == TYPICAL.target.rows
-    assert np.allclose([2 * half.of(n, 100) for n in (1, 9, 40)],
-                       [TYPICAL.target.of(n, 100) for n in (1, 9, 40)])  # fmt: skip
+    rows = np.array([1.0, 9.0, 40.0])
+    np.testing.assert_allclose(2 * half.of(rows), TYPICAL.target.of(rows))
     steps = tiny.run(
         tiny.pair("llama"), "draft_verify", tiny.prompt(), 20, automatic=True, retrieve=False
     )

@@ -92,7 +92,7 @@ def test_a_tree_that_grows_level_by_level_is_scored_as_if_it_had_been_there_at_o
         for node in set(range(len(tree))) - tree.silent:
             expected = plain_logits(model, [*text, *(tree.tokens[n] for n in tree.path_to(node))])
             np.testing.assert_allclose(evaluation.logits(node), expected, rtol=1e-5, atol=1e-5)
-        last = max(range(tree.proposals), key=lambda node: tree.depths[node])
+        last = max(range(tree.proposals.stop), key=lambda node: tree.depths[node])
         longer = [*text, *(tree.tokens[n] for n in tree.path_to(last))]
         assert_equals_plain(model, longer, random_tree(rng, longer[-1], 5))
 
