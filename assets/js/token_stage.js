@@ -144,7 +144,7 @@ export class TokenStage {
       top < container.scrollTop ||
       top + span.offsetHeight > container.scrollTop + container.clientHeight
     )
-      container.scrollTop = wholeLines(container, top - container.clientHeight / 2);
+      container.scrollTop = top - wholeLines(container, container.clientHeight / 2);
   }
 
   picture(number = this.shown[0], phase = this.shown[1]) {
@@ -224,11 +224,8 @@ export class TokenStage {
   }
 }
 
-// Where a box is scrolled to so that its first line is not cut, and of the line before it not even
-// the underlines are left, which reach an eighth of a line down.
-function wholeLines(box, top) {
-  const { lineHeight, paddingTop } = getComputedStyle(box),
-    [line, above] = [lineHeight, paddingTop].map(parseFloat);
-  const before = Math.floor((top - above) / line);
-  return before > 0 ? above + (before + 1 / 8) * line : 0;
+// Of a height of a text what whole lines make: so that the first line that is seen is not cut.
+function wholeLines(text, height) {
+  const line = parseFloat(getComputedStyle(text).lineHeight);
+  return Math.floor(height / line) * line;
 }

@@ -12,8 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-
-import numpy as np
+from itertools import accumulate
 
 from ouroboros_core.adaptive.acceptance import Acceptance
 from ouroboros_core.adaptive.cost_model import Costs, PassCosts
@@ -40,7 +39,7 @@ class Throughput:
     """Tokens per second of one run, in the seconds of the cost model."""
 
     def __init__(self, target: PassCosts) -> None:
-        self.target = target
+        self.target, self._known = target, list[float]()
         self._tokens, self._seconds = float(PRIOR_STEPS), PRIOR_STEPS * target.of(1)
 
     @property
@@ -61,9 +60,18 @@ class Throughput:
         chances: that each node's whole path is accepted, falling. At least `least` of them are
         taken, beside `window` rows of a lookahead window.
         """
-        gains = np.cumsum([0.0, *chances])[least:]
-        rows = 1.0 + window + least + np.arange(len(gains))
-        return least + int(np.argmax(gains - self.rate * self.target.of(rows)))
+        rate, first = self.rate, 1 + window
+        worth = [
+            gain - rate * self._of(first + count)
+            for count, gain in enumerate(accumulate(chances, initial=0.0))
+        ][least:]
+        return least + worth.index(max(worth))
+
+    def _of(self, rows: int) -> float:
+        """Seconds of a pass of the target, looked up."""
+        while len(self._known) <= rows:
+            self._known.append(self.target.of(len(self._known)))
+        return self._known[rows]
 
 
 @dataclass(frozen=True)
@@ -148,14 +156,14 @@ class Controller(Method):
         # Each node's prior (`Provenance.prior`), corrected by what the run has shown, multiplied
         # along its path.
         whole = self.acceptance.path_chances(tree)
-        fixed = [
+        required = [
             node
             for node in proposals
             if not plan.checking
             or tree.provenance[node].source in plan.always
             or tree.drawn_from(node) is not None
         ]
-        always = {above for node in fixed for above in tree.path_to(node)}
+        always = {above for node in required for above in tree.path_to(node)}
         # The likeliest first; sorting is stable, so that of equals the parent comes first.
         nodes = sorted(proposals, key=lambda node: (node not in always, -whole[node]))
         trial = self._idle >= TRIAL and bool(nodes)

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TypeVar
-
-import numpy as np
-import numpy.typing as npt
 
 from ouroboros_core.methods.adjustable import Sizing
-
-Rows = TypeVar("Rows", float, npt.NDArray[np.floating])
 
 CONTEXT = 400
 """Tokens of the context behind which passes are timed."""
@@ -33,17 +28,19 @@ class PassCosts:
         """Raise ValueError for what nobody has measured."""
         if not self.rows or len(self.seconds) != len(self.rows):
             raise ValueError(f"each row count has its seconds, and there is one at least: {self}")
+        if sorted({*self.rows}) != [*self.rows]:
+            raise ValueError(f"row counts must ascend: {self}")
         if not all(0 < one < math.inf for one in self.seconds):
             raise ValueError(f"seconds of a pass must be finite and above 0: {self}")
 
-    def of(self, rows: Rows) -> Rows:
-        """Seconds of a pass over `rows` rows, or of many row counts at once. Interpolates linearly
-        between measured ones and extrapolates beyond them."""
-        found: Rows = np.interp(rows, self.rows, self.seconds)
-        if len(self.rows) > 1:
-            (before, last), (less, most) = self.rows[-2:], self.seconds[-2:]
-            found = found + np.maximum(0, rows - last) * (most - less) / (last - before)
-        return found
+    def of(self, rows: float) -> float:
+        """Seconds of a pass over `rows` rows. Interpolates linearly between measured row counts and
+        extrapolates beyond them."""
+        if len(self.rows) == 1 or rows <= self.rows[0]:
+            return self.seconds[0]
+        at = min(bisect_left(self.rows, rows), len(self.rows) - 1)
+        (before, after), (less, more) = self.rows[at - 1 : at + 1], self.seconds[at - 1 : at + 1]
+        return less + (more - less) * (rows - before) / (after - before)
 
     def part(self, share: float) -> PassCosts:
         """The costs of passes that read this share of the weights, taken to be in proportion to it:

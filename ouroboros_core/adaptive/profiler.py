@@ -26,6 +26,7 @@ SECONDS = 6.0
 """How long all of it may take, at least two rounds provided."""
 
 ROUNDS, SHORT = 12, 100
+"""Rounds at most, and tokens of the context behind which tables of passes are made."""
 
 
 def in_turn(timers: Sequence[Timer], rounds: int, seconds: float) -> list[list[float]]:
@@ -95,22 +96,23 @@ def measure(
     head: Drafter | None,
     heads: Mapping[str, Drafter] | None = None,
     seconds: float = SECONDS,
+    counts: int | None = None,
 ) -> Costs:
     """Time the passes of a pair, in rounds that end after so many seconds, but not before the
-    third.
+    third; of each model over the first so many row `counts`.
 
     More rows never count as cheaper than fewer. A drafter's passes are timed behind its first one
     of a step.
     """
     trained = {"head": head, **(heads or {})}
-    kinds: dict[str, Kind] = {"target": (pass_of, target, TARGET_ROWS)}
-    kinds |= {"draft": (pass_of, draft, DRAFT_ROWS)} if draft else {}
-    kinds |= {kind: (level_of, one, HEAD_ROWS) for kind, one in trained.items() if one}
+    kinds: dict[str, Kind] = {"target": (pass_of, target, TARGET_ROWS[:counts])}
+    kinds |= {"draft": (pass_of, draft, DRAFT_ROWS[:counts])} if draft else {}
+    kinds |= {kind: (level_of, one, HEAD_ROWS[:counts]) for kind, one in trained.items() if one}
     length = length_for(target, draft)
     plain = pass_of(target, 1, length)
     timers: dict[tuple[str, int], Timer] = {}
-    for kind, (timed, model, counts) in kinds.items():
-        for rows in counts:
+    for kind, (timed, model, several) in kinds.items():
+        for rows in several:
             timers[kind, rows] = one = timed(model, rows, length)
             if kind != "target":
                 # Before each level of a head there is its first pass, see `level_of`.
@@ -120,9 +122,9 @@ def measure(
     taken = in_turn([*timers.values()], ROUNDS, seconds)
     least = dict(zip(timers, map(min, taken), strict=True))
     costs = {}
-    for kind, (_, model, counts) in kinds.items():
-        mine = [*accumulate((least[kind, rows] for rows in reversed(counts)), min)][::-1]
-        costs[kind] = PassCosts(counts, tuple(mine))
+    for kind, (_, model, several) in kinds.items():
+        mine = [*accumulate((least[kind, rows] for rows in reversed(several)), min)][::-1]
+        costs[kind] = PassCosts(several, tuple(mine))
         model.forget()
         model.passes = model.rows = 0
     return Costs(costs.pop("target"), costs.pop("draft", None), costs.pop("head", None), costs)

@@ -165,7 +165,7 @@ class Measured:
     reading: float = 0.0
 
     def of(self, rows: float, context: float, batch: int) -> float:
-        return float(self.costs.of(round(rows * batch)))
+        return self.costs.of(round(rows * batch))
 
     def prefill(self, tokens: int, batch: int) -> float:
         return self.reading * tokens * batch

@@ -10,8 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ouroboros_core.adaptive.cost_model import CONTEXT
-from ouroboros_core.adaptive.profiler import ROUNDS, SECONDS, in_turn, pass_of
+from ouroboros_core.adaptive.profiler import ROUNDS, SECONDS, SHORT, in_turn, pass_of
 from ouroboros_core.errors import InvalidInput, OuroborosError
 from ouroboros_core.interfaces import LanguageModel
 from ouroboros_core.loading import embedded
@@ -120,7 +119,7 @@ def rows_that_gain(
     `choose(False)`, timed in turn; 0 if it never is."""
     found = 0
     for rows in counts:
-        timed = pass_of(model, rows, CONTEXT)
+        timed = pass_of(model, rows, SHORT)
 
         def one(way: bool, timed: Callable[[], float] = timed) -> float:
             choose(way)

@@ -82,7 +82,7 @@ def _again(file: Path, kept: Costs, timed: Callable[..., Costs]) -> bool:
     before = kept.by_kind
     return any(
         now.seconds[0] < QUICKER * before[kind].seconds[0]
-        for kind, now in timed(seconds=0.0).by_kind.items()
+        for kind, now in timed(seconds=0.0, counts=1).by_kind.items()
     )
 
 

@@ -26,7 +26,7 @@ from visualize.components.base import JsonHTML
 from visualize.deploy.bundle import exported
 from visualize.markup import TOKEN_VIEW
 from visualize.palette import run_style
-from visualize.server.faults import field, sent, told
+from visualize.server.faults import errors_on_page, field, sent
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,7 +49,7 @@ class TokenSelected(gr.EventData):
 
     def __init__(self, target: Any, data: Any) -> None:
         super().__init__(target, data)
-        with told():
+        with errors_on_page():
             self.index = _count(self, "index")
             self.step = _count(self, "step")
             self.source = _source(field(self, "source", str))
@@ -68,7 +68,7 @@ class StepShown(gr.EventData):
 
     def __init__(self, target: Any, data: Any) -> None:
         super().__init__(target, data)
-        with told():
+        with errors_on_page():
             self.step = _count(self, "step")
             self.tokens = _count(self, "tokens")
             self.seconds = float(field(self, "seconds", int | float))  # type: ignore[arg-type]
@@ -121,7 +121,7 @@ class OuroborosView(JsonHTML):
     def postprocess(self, value: Any) -> Any:
         if value is None:
             return None
-        with told():
+        with errors_on_page():
             return super().postprocess(shown(value))
 
 

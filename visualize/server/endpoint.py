@@ -10,7 +10,7 @@ import gradio as gr
 
 from ouroboros_core import methods
 from ouroboros_core.hyperparameters import by_name
-from visualize.server.faults import told
+from visualize.server.faults import errors_on_page
 from visualize.server.limits import flag, who
 from visualize.server.runner import Runner, make_task
 from visualize.server.updates import Finished, Progress, RunUpdate
@@ -54,7 +54,7 @@ def add_endpoint(runner: Runner) -> None:
             "seed": seed,
             "acceptance": acceptance,
         }
-        with told():
+        with errors_on_page():
             most = runner.limits.new_tokens
             given = {} if knobs is None else by_name(knobs)
             kind, chosen = methods.with_preset(method)

@@ -21,7 +21,7 @@ MEMORY = ("can't allocate memory", "out of memory", "not enough memory")
 
 
 @contextmanager
-def told() -> Iterator[None]:
+def errors_on_page() -> Iterator[None]:
     """Wraps everything that an event does, including the loop of a generator."""
     try:
         yield

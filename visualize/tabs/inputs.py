@@ -20,7 +20,7 @@ from visualize.components.plain_views import AskView, LinkView, MemoryView, Meth
 from visualize.components.settings_view import MethodSettings, method_choice, of_link
 from visualize.events import PRIVATE
 from visualize.permalink import Inputs
-from visualize.server.faults import field, told
+from visualize.server.faults import errors_on_page, field
 from visualize.server.limits import flag
 from visualize.server.runner import make_task
 from visualize.tabs.examples import EXAMPLES, Example
@@ -333,7 +333,7 @@ class RunInputs:
         ]
 
 
-@told()
+@errors_on_page()
 def learns(method: str) -> bool:
     """Whether a method has something to keep from run to run."""
     return Need.MEMORY in methods.get(method).uses
@@ -341,7 +341,7 @@ def learns(method: str) -> bool:
 
 def chosen(event: gr.EventData) -> str:
     """The method of a card."""
-    with told():
+    with errors_on_page():
         return field(event, "method", str)
 
 

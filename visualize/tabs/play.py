@@ -13,7 +13,7 @@ from visualize import play
 from visualize.components.game_views import PlayView, ScoreView
 from visualize.events import PRIVATE
 from visualize.play import Game
-from visualize.server.faults import told
+from visualize.server.faults import errors_on_page
 from visualize.server.limits import who
 from visualize.server.runner import Runner
 from visualize.server.updates import Played, Waiting
@@ -91,7 +91,7 @@ class PlayPanel:
         self.again.click(_begin, [self.game, self.beginning], begun, **PRIVATE)
 
     def _guess(self, request: gr.Request, game: Game, pair: str, typed: str) -> Iterator[list[Any]]:
-        with told():
+        with errors_on_page():
             _check(game, pair, typed)
             number = game.number
             updates = self.runner.play(
@@ -125,7 +125,7 @@ def _check(game: Game, pair: str, typed: str) -> None:
 
 def _begin(game: Game, beginning: str) -> tuple[Any, Any, str]:
     """Another game."""
-    with told():
+    with errors_on_page():
         if not beginning.strip():
             raise InvalidInput("the text is empty: write a beginning, or choose one")
         if len(beginning) > LONGEST:

@@ -17,7 +17,7 @@ from ouroboros_core.words import say
 from visualize import proof
 from visualize.components.game_views import DiceView, ProofView
 from visualize.events import PRIVATE
-from visualize.server.faults import told
+from visualize.server.faults import errors_on_page
 from visualize.server.limits import who, whole
 from visualize.server.runner import Runner, make_task
 from visualize.server.updates import Counted, Waiting
@@ -114,7 +114,7 @@ class ProofPanel:
     def _prove(
         self, request: gr.Request, pair: str, seeds: Any, length: Any, *values: Any
     ) -> Iterator[dict[str, Any]]:
-        with told():
+        with errors_on_page():
             count, size = number_of_seeds(seeds), whole("tokens", length, LONGEST)
             task = proof_task(size, *values)
             updates = self.runner.prove(task, count, size, pair=pair, visitor=who(request))

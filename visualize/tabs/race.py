@@ -15,7 +15,7 @@ from ouroboros_core.sampling import Sampling
 from visualize import spoken
 from visualize.components.race_view import RaceView
 from visualize.events import PRIVATE
-from visualize.server.faults import told
+from visualize.server.faults import errors_on_page
 from visualize.server.limits import who
 from visualize.server.runner import Runner, make_task
 from visualize.server.updates import Comparing, LaneFinished, RaceProgress, View, Waiting
@@ -29,7 +29,7 @@ LANES = ("speculative", "ouroboros", "union")
 """What runs beside plain decoding before anybody chooses: the lanes of the recorded race."""
 
 
-@told()
+@errors_on_page()
 def _help(method: str) -> str:
     """What may be written into the box of a lane: a line for each setting, what it does first."""
     if method == NONE:
@@ -161,7 +161,7 @@ class RacePanel:
         )
 
     def _race(self, request: gr.Request, pair: str, *values: Any) -> Iterator[Any]:
-        with told():
+        with errors_on_page():
             prompt, count, chat, temperature, seed, *chosen = values
             lanes = [
                 (method, settings)

@@ -20,7 +20,7 @@ from visualize.components.plot_view import PlotView
 from visualize.events import PRIVATE
 from visualize.results import Over
 from visualize.server import sweeping
-from visualize.server.faults import field, sent, told
+from visualize.server.faults import errors_on_page, field, sent
 from visualize.server.limits import who, whole
 from visualize.server.runner import Runner
 from visualize.server.session import Session, Swept
@@ -295,7 +295,7 @@ class SweepPanel:
         self, request: gr.Request, event: gr.EventData, session: Session, *values: Any
     ) -> Iterator[Any]:
         """Both buttons are one event: of two, Stop would not end the one that runs."""
-        with told():
+        with errors_on_page():
             make = self._again(session) if event.target is self.resume else self._new(*values)
             yield from self._run(
                 session, self.runner.sweep(make, pair=values[0], visitor=who(request))
@@ -360,14 +360,14 @@ class SweepPanel:
         stopped = {"seq": time.time_ns(), "stopped": True}
         if session.swept is None:
             return [stopped, *(gr.skip() for _ in range(3))]
-        with told():
+        with errors_on_page():
             _set_clock(session.swept, clock)
         return [stopped, *_drawn(session.swept), sweeping.note(session.swept)]
 
     @staticmethod
     def _elsewhere(session: Session, clock: str) -> list[Any]:
         """The chart of all runs so far on another clock, and where its best cell is."""
-        with told():
+        with errors_on_page():
             if session.swept is None:
                 return [gr.skip(), "Nothing is swept yet." if clock else ""]
             _set_clock(session.swept, clock)
@@ -378,11 +378,11 @@ class SweepPanel:
         cell = sent(event, "data")
         if not isinstance(cell, int):
             return [gr.skip() for _ in range(1 + len(self.watch.outputs))]
-        with told():
+        with errors_on_page():
             return self._shown_cell(cell, session)
 
     def _open(self, event: gr.EventData, session: Session) -> list[Any]:
-        with told():
+        with errors_on_page():
             return self._shown_cell(field(event, "cell", int), session)
 
     def _shown_cell(self, cell: int, session: Session) -> list[Any]:
@@ -413,7 +413,7 @@ def _drawn(swept: Swept) -> list[Any]:
     return [sweeping.picture(swept), sweeping.parallel(swept)]
 
 
-@told()
+@errors_on_page()
 def _names(method: str, *, optional: bool) -> list[tuple[str, str]]:
     """What may be varied."""
     from ouroboros_core.sampling import Sampling

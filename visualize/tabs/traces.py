@@ -15,7 +15,7 @@ from visualize import diff, diff_figures, figures, gallery
 from visualize.components.plain_views import DiffView, GalleryView, OpenView
 from visualize.components.plot_view import PlotView
 from visualize.events import PRIVATE
-from visualize.server.faults import field, told
+from visualize.server.faults import errors_on_page, field
 from visualize.server.session import Session
 from visualize.tabs.watch import WatchPanel
 
@@ -84,12 +84,12 @@ class TracesPanel:
         )
 
     def _open_recorded(self, event: gr.EventData, session: Session) -> list[Any]:
-        with told():
+        with errors_on_page():
             name = field(event, "name", str)
             return self._shown(session, gallery.trace(name), gallery.baseline(name), "")
 
     def _open_file(self, event: gr.EventData, session: Session) -> list[Any]:
-        with told():
+        with errors_on_page():
             name = field(event, "name", str)[:100]
             text = field(event, "text", str)
         try:
@@ -116,7 +116,7 @@ class TracesPanel:
     def _compare(first: str, second: str, session: Session) -> tuple[Any, Any]:
         """The comparison, or why there is none; either takes the place of the one before."""
         seq = time.time_ns()
-        with told():
+        with errors_on_page():
             try:
                 a, b = (_chosen(name, session) for name in (first, second))
                 shown = diff.view(diff.diff(a, b))

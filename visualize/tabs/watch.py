@@ -20,7 +20,7 @@ from visualize.components.plain_views import DetailsView, ElsewhereView, TokenVi
 from visualize.components.plot_view import PlotView
 from visualize.events import PRIVATE
 from visualize.markup import MOTTO
-from visualize.server.faults import field, sent, told
+from visualize.server.faults import errors_on_page, field, sent
 from visualize.server.limits import who
 from visualize.server.runner import Runner
 from visualize.server.session import Asked, Session
@@ -226,7 +226,7 @@ class WatchPanel:
     ) -> Iterator[Any]:
         """What the inputs describe; or once more what was run last, measured again, where the view
         asked for that."""
-        with told():
+        with errors_on_page():
             act, last = sent(event, "act"), session.ran
             if act is None or last is None:
                 task, warm = self.inputs.read(gathered)
@@ -290,7 +290,7 @@ class WatchPanel:
 
     def _price(self, session: Session, event: gr.EventData) -> dict[str, Any]:
         """The run that is shown, on the machine that a visitor chose."""
-        with told():
+        with errors_on_page():
             asked = field(event, "asked", dict)
             trace, _ = session.shown or self.first
             return {"seq": time.time_ns(), **elsewhere.view(trace, asked)}

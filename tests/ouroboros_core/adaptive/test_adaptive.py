@@ -65,12 +65,6 @@ def test_between_measured_row_counts_costs_lie_on_a_line_and_beyond_on_the_last(
     assert PassCosts((1,), (5.0,)).of(40) == 5
 
 
-def test_many_row_counts_at_once_cost_what_each_costs() -> None:
-    rows = np.arange(1.0, 25.0)
-    for costs in (PassCosts((2, 5, 9), (10.0, 14.0, 30.0)), PassCosts((1,), (5.0,))):
-        np.testing.assert_allclose(costs.of(rows), [costs.of(count) for count in rows])
-
-
 @given(costs_, chances_, st.floats(1.0, 4.0))
 def test_the_size_chosen_is_the_best_of_all(
     costs: PassCosts, chances: list[float], rate: float

@@ -14,7 +14,6 @@ import pytest
 from ouroboros_core.adaptive.cost_model import Costs
 from ouroboros_core.environment import Environment
 from ouroboros_core.loading.costs import costs_of
-from ouroboros_core.tree import TokenTree
 from tests.clocked import Clock, Follower
 
 ENVIRONMENT = Environment("cpu", "bfloat16", 2, "a processor", "3", "2", "5", "0")
@@ -36,6 +35,7 @@ def test_costs_are_measured_once_and_a_damaged_file_anew(
         target | {"seconds": target["seconds"][1:]},
         target | {"seconds": [float("nan"), *target["seconds"][1:]]},
         target | {"seconds": [*target["seconds"][1:], 0.0]},
+        target | {"rows": target["rows"][::-1]},
         None,
     )
     for damage in ("{", "[1]", *(json.dumps(whole | {"target": part}) for part in damaged)):
@@ -81,25 +81,3 @@ def test_what_was_timed_on_a_busy_machine_is_timed_again(
     calm, _ = timed(1)
     assert calm.by_kind[kind].of(1) == pytest.approx(busy.by_kind[kind].of(1) / 4)
     assert timed(4)[0] == calm
-
-
-class Wide(Follower):
-    """Its levels take far longer than its first pass of a step, as where rows are expensive."""
-
-    def extend(self, evaluation: Any, tree: TokenTree) -> Any:
-        self.clock.now += 0.02
-        return self
-
-
-def test_a_head_whose_levels_take_longer_than_its_first_pass_is_not_timed_at_every_load(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    target: Any = Clock(monkeypatch, lambda rows: 0.002)
-    head: Any = Wide(target)
-    first = costs_of(ENVIRONMENT, target, None, head, "x")
-    (file,) = (tmp_path / "ouroboros" / "costs").glob("*.json")
-    os.utime(file, (0, 0))
-    made = target.made
-    assert costs_of(ENVIRONMENT, target, None, head, "x") == first
-    assert target.made - made < made / 2, "it was looked at, and not measured anew"
