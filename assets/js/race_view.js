@@ -41,6 +41,11 @@ export function mount(element, props, watch, trigger, server) {
       return state.clock === "passes" ? passes(time) : time.toFixed(2) + " s";
     }
 
+    // Whatever the clock: seconds are shorter.
+    longest() {
+      return passes(Math.max(0, ...run().map((lane) => lane.steps.length)));
+    }
+
     lanes() {
       const times = new Set([0]);
       for (const lane of run()) lane.ends(state.clock).forEach((end) => times.add(end));

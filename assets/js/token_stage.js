@@ -47,8 +47,8 @@ export class TokenStage {
       this.listen,
     );
     this.container.addEventListener("scroll", () => {
-      this.atEnd =
-        this.container.scrollHeight - this.container.scrollTop - this.container.clientHeight < 40;
+      const { scrollHeight, scrollTop, clientHeight } = this.container;
+      this.atEnd = scrollHeight - scrollTop - clientHeight < 60;
       this.card.reposition();
     });
     this.part("stage").addEventListener("toggle", () => this.timeline.at >= 0 && this.picture());
@@ -80,8 +80,22 @@ export class TokenStage {
       this.see(text.steps.length - 1);
       if (performance.now() - this.drawn > ASIDE_EVERY_MS) this.aside();
       // measured where it is laid out anyway
-      if (this.atEnd) requestAnimationFrame(() => (container.scrollTop = container.scrollHeight));
+      if (this.atEnd) requestAnimationFrame(() => (container.scrollTop = this.end));
     }
+  }
+
+  // Where the text is scrolled to: its last line is seen, and the first that is seen is whole.
+  get end() {
+    const { container, text } = this,
+      last = [...(text.spans.at(-1)?.getClientRects() || [])].at(-1);
+    return last
+      ? this.place(last) - wholeLines(container, container.clientHeight - last.height)
+      : container.scrollHeight;
+  }
+
+  // How far below the beginning of the text a piece of it lies.
+  place({ top }) {
+    return top - this.container.getBoundingClientRect().top + this.container.scrollTop;
   }
 
   // What stands beside a text that is being written; it need not keep up with every token.
@@ -137,14 +151,15 @@ export class TokenStage {
   // Keep the current step in the text's own window, without moving the page.
   follow(step) {
     const { container } = this,
-      span = this.text.spans[step];
-    if (container.scrollHeight <= container.clientHeight) return;
-    const top = span.offsetTop - container.offsetTop;
-    if (
-      top < container.scrollTop ||
-      top + span.offsetHeight > container.scrollTop + container.clientHeight
-    )
-      container.scrollTop = top - wholeLines(container, container.clientHeight / 2);
+      lines = [...this.text.spans[step].getClientRects()];
+    if (!lines.length || container.scrollHeight <= container.clientHeight) return;
+    const [top, last] = [lines[0], lines.at(-1)].map((line) => this.place(line)),
+      end = last + lines.at(-1).height;
+    if (top < container.scrollTop || end > container.scrollTop + container.clientHeight)
+      container.scrollTop = Math.min(
+        this.end,
+        top - wholeLines(container, container.clientHeight / 2),
+      );
   }
 
   picture(number = this.shown[0], phase = this.shown[1]) {

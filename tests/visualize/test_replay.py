@@ -288,14 +288,14 @@ def test_three_methods_race(page: Any) -> None:
     page.get_by_label("number input for Maximum new tokens of each lane").fill("24")
     page.get_by_role("combobox", name="Lane 4").click()
     page.get_by_role("option", name="Prompt lookup", exact=True).click()
-    page.get_by_label("Settings of lane 3").fill("gamma=2")
+    page.get_by_label("Settings of lane 2").fill("gamma=2")
     page.click("#race")
     page.wait_for_selector('#race-view .ouro-run[data-done="true"]', timeout=120_000)
     names = page.locator("#race-view .ouro-lane-name").all_inner_texts()
     assert names == [
         "Plain decoding",
-        "Union of all sources",
         "Speculative decoding, draft length 2",
+        "Ouroboros",
         "Prompt lookup",
     ]
     rows = [row.split("\t") for row in page.locator("#race-view .ouro-table tr").all_inner_texts()]
@@ -321,8 +321,8 @@ def test_three_methods_race(page: Any) -> None:
     } == {"0"}
     page.keyboard.press("End")
     assert page.locator("#race-view .ouro-lane-text").all_inner_texts() == texts
-    page.get_by_label("Settings of lane 3").fill("gamma=99")
+    page.get_by_label("Settings of lane 2").fill("gamma=99")
     page.click("#race")
     page.get_by_text(
-        "lane 3, Speculative decoding: gamma must be auto, or between 1 and 32, got 99"
+        "lane 2, Speculative decoding: gamma must be auto, or between 1 and 32, got 99"
     ).wait_for()

@@ -19,10 +19,10 @@ pytestmark = [pytest.mark.browser, pytest.mark.embedded]
 
 PLAYING = "document.querySelector('#token-view .ouro-step-button[title^=Pause]')"
 CUT = """(box) => {
-  const top = box.getBoundingClientRect().top, end = box.scrollTop + box.clientHeight;
+  const top = box.getBoundingClientRect().top;
   const rects = [...box.querySelectorAll('span')].flatMap((one) => [...one.getClientRects()]);
   const cut = rects.filter((one) => one.top < top - 2 && one.bottom + 3 > top);
-  return end < box.scrollHeight - 1 && box.scrollTop ? cut.length : 0;
+  return box.scrollTop ? cut.length : 0;
 }"""
 """How many pieces of text are cut by the upper edge of their box, or have an underline in it."""
 SHOWN = "document.querySelectorAll('.ouro-charts > .ouro-chart-shown').length"
@@ -239,9 +239,17 @@ def test_the_result_of_a_step_is_told_once_the_target_has_judged_it(page: Any) -
         assert ("not verified yet" in words) == early != ("kept" in words or "adds" in words)
 
 
-def test_the_text_begins_with_a_whole_line_wherever_a_step_is_followed(page: Any) -> None:
-    page.set_viewport_size({"width": 390, "height": 844})
+def test_no_line_is_cut_at_the_top_of_the_text_at_its_end_or_where_a_step_is_followed(
+    browser: Any, url: str
+) -> None:
+    context = browser.new_context(viewport={"width": 390, "height": 844}, reduced_motion="reduce")
+    page = context.new_page()
+    page.goto(url)
     text = page.locator("#token-view .ouro-text")
+    page.wait_for_function("document.querySelector('#token-view .ouro-text')?.scrollTop > 0")
+    assert not text.evaluate(CUT), "at the end"
+    bottom, edge = page.locator("#token-view .ouro-token").last.bounding_box(), text.bounding_box()
+    assert bottom["y"] + bottom["height"] <= edge["y"] + edge["height"], "the last token is seen"
     page.get_by_label("First moment (Home)").first.click()
     cut = []
     for _ in range(18):
@@ -249,6 +257,7 @@ def test_the_text_begins_with_a_whole_line_wherever_a_step_is_followed(page: Any
         cut.append(text.evaluate(CUT))
     assert text.evaluate("text => text.scrollTop") > 0
     assert not any(cut)
+    context.close()
 
 
 def test_a_step_without_a_guess_says_so_in_place_of_a_tree(page: Any) -> None:
