@@ -212,7 +212,7 @@ def sentences(difference: Diff) -> list[str]:
         )
     )
     lines.append(
-        f"That text was there after {mine:.2f} s in A and after {theirs:.2f} s in B, "
+        f"The whole text was there after {mine:.2f} s in A and after {theirs:.2f} s in B, "
         f"prefill included.{note}"
     )
     parting = _parting(difference)

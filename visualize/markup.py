@@ -48,7 +48,7 @@ TOKEN_VIEW = Markup(
       <header class="ouro-run-head">
         <span class="ouro-badge"></span>
         <button type="button" class="ouro-toggle ouro-guesses" aria-pressed="false">show guesses</button>
-        <button type="button" class="ouro-toggle ouro-palette" aria-pressed="false">the paper's colours</button>
+        <button type="button" class="ouro-toggle ouro-palette" aria-pressed="false">Ouroboros paper's colours</button>
       </header>
       <div class="ouro-text" role="group" aria-label="Tokens; arrow keys move from one to the next"></div>
       <ul class="ouro-legend" aria-label="Who wrote the tokens up to the step shown"></ul>

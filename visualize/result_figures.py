@@ -18,11 +18,11 @@ from visualize.sweep_figures import heat
 
 LOOK = {
     Family.UNION: ("#7C3AED", "✦"),
-    Family.HEAD: ("#9B7BEA", "◉"),
+    Family.HEAD: ("#0891B2", "◉"),
     Family.DRAFT: (LOOKS["draft"].colour, LOOKS["draft"].glyph),
-    Family.NONE: ("#7C93B2", "▼"),
-    Family.PEER: ("#0891B2", "✖"),
-    Family.ENGINE: ("#5FB3C9", "✚"),
+    Family.NONE: ("#B0855B", "▼"),
+    Family.PEER: ("#9CA3AF", "✖"),
+    Family.ENGINE: ("#C084FC", "✚"),
     Family.PLAIN: (LOOKS["target"].colour, LOOKS["target"].glyph),
 }
 """Colour and glyph of a family: colour is never the only sign, and what a class of tokens has
@@ -36,7 +36,7 @@ SHAPES = {
     "✚": "cross",
 }
 OURS = (Family.UNION, Family.HEAD, Family.DRAFT, Family.NONE)
-FEW = 16
+FEW = 18
 """Rows of a small picture."""
 ROW_HEIGHT, AROUND = 27, 110
 """Pixels of a method's row, and of axis and legend."""
@@ -109,7 +109,7 @@ def speedups(bars: Sequence[Bar], over: Over) -> dict[str, Any]:
         showlegend=False,
         hoverinfo="skip",
     )
-    figure.add_vline(x=1, line={"color": PLAIN, "dash": "dot", "width": 1.5})
+    figure.add_vline(x=1, layer="above", line={"color": INK, "dash": "dot", "width": 2})
     figure.update_layout(
         layout(
             "speedup",

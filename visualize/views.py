@@ -170,7 +170,7 @@ def sentence(trace: Trace, baseline: Trace | None, difference: Divergence | None
 
 def _faster(trace: Trace, baseline: Trace | None) -> str:
     speedup = metrics.speedup(trace, baseline) if baseline is not None else None
-    return "" if speedup is None else f", {speedup:.2g}× as fast"
+    return "" if speedup is None else f", {speedup:.2f}× as fast"
 
 
 def _tile(label: str, value: str, note: str) -> View:

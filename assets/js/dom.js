@@ -12,9 +12,12 @@ export const draw = (tag, attributes, content) => {
   if (content !== undefined) node.textContent = content;
   return node;
 };
-// A text in one line: breaks and tabs become signs.
+// A text in one line: breaks and tabs become signs, also what some files have before a break.
 export const inline = (text) =>
-  text.replace(/\r\n|[\n\v\f\r\u0085\u2028\u2029]/g, "↵").replace(/\t/g, "⇥");
+  text
+    .replace(/\r/g, "␍")
+    .replace(/[\n\v\f\u0085\u2028\u2029]/g, "↵")
+    .replace(/\t/g, "⇥");
 export const visible = (text) => (text === "" ? "∅" : inline(text).replace(/^ | $/g, "␣"));
 export const tell = (name, detail) => document.dispatchEvent(new CustomEvent(name, { detail }));
 // Listens to the page around a view as long as the view is in it: another app may take it out, and

@@ -200,6 +200,10 @@ export class Plot {
         bordercolor: grid,
         font: { color: ink },
       },
+      // What lies over the bars is drawn in the colour of text.
+      shapes: (layout.shapes || []).map((shape) =>
+        shape.layer === "above" ? { ...shape, line: { ...shape.line, color: ink } } : shape,
+      ),
       annotations: (layout.annotations || []).map((note) => ({
         ...note,
         font: { color: ink, ...note.font },

@@ -137,9 +137,7 @@ export class Lane {
   }
 
   follow() {
-    const span = this.text.spans[(this.done || 0) - 1],
-      box = this.frame;
-    if (!span || box.scrollHeight <= box.clientHeight) return;
-    box.scrollTop = Math.max(0, span.offsetTop - box.offsetTop - box.clientHeight + 40);
+    const last = [...(this.text.spans[(this.done || 0) - 1]?.getClientRects() || [])].at(-1);
+    if (last) this.text.toBottom(last);
   }
 }

@@ -176,8 +176,9 @@ export function mount(element, props, watch, trigger, server) {
       lane.finish(data);
       lane.label(state.clock);
     });
-    const occurring = state.lanes.flatMap((lane) => [...lane.text.counts.keys()]);
-    drawKeys(part("legend"), looks, new Set(occurring));
+    const counts = state.lanes.flatMap((lane) => [...lane.text.counts]);
+    const written = counts.filter(([, count]) => count).map(([look]) => look);
+    drawKeys(part("legend"), looks, new Set(written));
   }
 
   function paint(json) {

@@ -141,7 +141,7 @@ export function mount(element, props) {
       (chosen.row
         ? `A lookahead window of ${WINDOW} rows would make each pass ` +
           `${(1 + WINDOW * chosen.row).toFixed(2)}× as long.`
-        : `A row costs nothing here, and neither does a window of ${WINDOW} rows: raise r.`);
+        : `Rows cost nothing here: raise r to see what a window of ${WINDOW} rows costs.`);
     part("runs").textContent = runs().length
       ? `${runs().length} of your own runs are points here, at the mean length of their proposals.`
       : "Your own runs will be points here: generate something in Watch.";

@@ -84,18 +84,11 @@ export class TokenStage {
     }
   }
 
-  // Where the text is scrolled to: its last line is seen, and the first that is seen is whole.
+  // Where the text is scrolled to so that its last line is seen.
   get end() {
     const { container, text } = this,
       last = [...(text.spans.at(-1)?.getClientRects() || [])].at(-1);
-    return last
-      ? this.place(last) - wholeLines(container, container.clientHeight - last.height)
-      : container.scrollHeight;
-  }
-
-  // How far below the beginning of the text a piece of it lies.
-  place({ top }) {
-    return top - this.container.getBoundingClientRect().top + this.container.scrollTop;
+    return last ? text.bottom(last) : container.scrollHeight;
   }
 
   // What stands beside a text that is being written; it need not keep up with every token.
@@ -150,16 +143,13 @@ export class TokenStage {
 
   // Keep the current step in the text's own window, without moving the page.
   follow(step) {
-    const { container } = this,
-      lines = [...this.text.spans[step].getClientRects()];
+    const { container, text } = this,
+      lines = [...text.spans[step].getClientRects()];
     if (!lines.length || container.scrollHeight <= container.clientHeight) return;
-    const [top, last] = [lines[0], lines.at(-1)].map((line) => this.place(line)),
+    const [top, last] = [lines[0], lines.at(-1)].map((line) => text.place(line)),
       end = last + lines.at(-1).height;
     if (top < container.scrollTop || end > container.scrollTop + container.clientHeight)
-      container.scrollTop = Math.min(
-        this.end,
-        top - wholeLines(container, container.clientHeight / 2),
-      );
+      container.scrollTop = Math.min(this.end, top - text.wholeLines(container.clientHeight / 2));
   }
 
   picture(number = this.shown[0], phase = this.shown[1]) {
@@ -237,10 +227,4 @@ export class TokenStage {
         ),
       );
   }
-}
-
-// Of a height of a text what whole lines make: so that the first line that is seen is not cut.
-function wholeLines(text, height) {
-  const line = parseFloat(getComputedStyle(text).lineHeight);
-  return Math.floor(height / line) * line;
 }

@@ -6,6 +6,7 @@ import { counted, make } from "./dom.js";
 // Those that are to come have their place already: nothing moves while a run plays.
 export function drawLegend(container, looks, all, sofar) {
   drawKeys(container, looks, new Set(all.keys()));
+  // A source of guesses none of which was kept has a 0.
   for (const item of container.children) {
     const key = item.dataset.look,
       count = make("b", "", String(sofar.get(key) || 0));

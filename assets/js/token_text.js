@@ -21,6 +21,26 @@ export class TokenText {
     this.container.replaceChildren();
   }
 
+  // How far below the beginning of the text a piece of it lies.
+  place({ top }) {
+    return top - this.container.getBoundingClientRect().top + this.container.scrollTop;
+  }
+
+  // Of a height what whole lines make: so that the first line that is seen is not cut.
+  wholeLines(height) {
+    const line = parseFloat(getComputedStyle(this.container).lineHeight);
+    return Math.floor(height / line) * line;
+  }
+
+  // Where the text is scrolled to: this line is the last that is seen, and the first is whole.
+  bottom(line) {
+    return this.place(line) - this.wholeLines(this.container.clientHeight - line.height);
+  }
+
+  toBottom(line) {
+    this.container.scrollTop = this.bottom(line);
+  }
+
   prompt(text) {
     const span = make("span", "ouro-prompt", text);
     span.dataset.source = "context";
@@ -53,6 +73,7 @@ export class TokenText {
       const span = make("span", "ouro-step");
       span.dataset.step = String(step.index);
       const { rejected } = TokenText.line(step);
+      for (const { look } of step.nodes) if (!this.counts.has(look)) this.counts.set(look, 0);
       const own = step.tokens.filter((token) => token.node === undefined);
       for (const token of step.tokens)
         if (token.node !== undefined) span.append(this.token(token, step));

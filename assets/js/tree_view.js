@@ -155,7 +155,10 @@ export class TreeView {
       part.toggleAttribute("data-selected", Number(part.dataset.node) === node);
     const box = this.container.getBoundingClientRect(),
       at = parts.find((part) => part.hasAttribute("data-selected"))?.getBoundingClientRect();
-    if (at && (at.left < box.left || at.right > box.right))
+    if (!at) return;
+    if (at.left < box.left || at.right > box.right)
       this.container.scrollLeft += (at.left + at.right - box.left - box.right) / 2;
+    if (at.top < box.top || at.bottom > box.bottom)
+      this.container.scrollTop += (at.top + at.bottom - box.top - box.bottom) / 2;
   }
 }

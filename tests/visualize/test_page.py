@@ -265,7 +265,7 @@ def test_the_endpoint_generate_needs_a_prompt_only_and_ends_in_the_trace(url: st
 def test_the_papers_colours_are_one_click_away_and_reach_text_and_charts(page: Any) -> None:
     plot, colours = chart(page, "acceptance"), "n => n.data.map(d => d.marker.color)"
     before = plot.evaluate(colours)
-    page.get_by_role("button", name="the paper's colours").click()
+    page.get_by_role("button", name="Ouroboros paper's colours").click()
     page.wait_for_timeout(300)
     after = plot.evaluate(colours)
     assert after[0] == "#1f5fd0" != before[0]

@@ -26,7 +26,7 @@ DESK, PHONE = (1440, 900), (390, 844)
 BREAKS = ["\n", "\t", "\r\n", "\u2028"]
 """What the rejected tokens of a run are made to be, by their number in the tree, and how each is
 drawn."""
-SIGNS = ["↵", "⇥", "↵", "↵"]
+SIGNS = ["↵", "⇥", "␍↵", "↵"]
 
 
 @pytest.fixture(scope="module")
@@ -423,7 +423,7 @@ def test_in_forced_colours_controls_are_seen_and_what_is_chosen_can_be_told(
     )
     page.goto(f"{url}/?__theme={scheme}")
     page.wait_for_selector("#token-view .ouro-token")
-    page.get_by_role("button", name="the paper's colours").click()
+    page.get_by_role("button", name="Ouroboros paper's colours").click()
     open_settings(page)
     for tab in ("Watch", "Race", "Learn"):
         open_tab(page, tab)

@@ -65,7 +65,7 @@ class RacePanel:
     def _build_prompt(self) -> None:
         self.prompt = gr.Textbox(
             EXAMPLES[1].prompt,
-            label="Prompt",
+            label="Prompt of a new race",
             lines=3,
             max_lines=8,
             elem_id="race-prompt",
