@@ -49,7 +49,7 @@ TYPEFACE = """async () => {
 SUBJECTS = {
     "watch": ("#token-view .ouro-text", "#token-view .ouro-key"),
     "card": (".ouro-card", ".ouro-card"),
-    "race": ("#race-view .ouro-lane", "#race-view .ouro-lane:nth-child(2)"),
+    "race": ("#race-view .ouro-lane:nth-child(2)", "#race-view .ouro-lane:nth-child(3)"),
     "learn": (".ouro-learn-run .ouro-text", ".ouro-learn-run .ouro-legend"),
     "sweep": ("#chart-recorded", "#chart-recorded"),
     "results": ("#chart-speedups", "#chart-speedups"),
