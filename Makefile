@@ -125,7 +125,7 @@ table: setup
 # measure anew. Then: make documents for the table, make screenshots for the figure.
 BENCHED := autoregressive,draft_only,speculative,speculative[gamma=1],speculative[gamma=2],speculative[published],speculative[gamma=8],ouroboros
 BENCHED := $(BENCHED),lookahead,lookahead[window_size=4],lookahead[window_size=7],lookahead[window_size=15],ngram,rest,prompt_lookup
-BENCHED := $(BENCHED),sam[auxiliary=none],token_recycling,sam,eagle2,medusa,medusa[published],glide,parallel_spec,sam[auxiliary=eagle2],union
+BENCHED := $(BENCHED),sam[auxiliary=none],token_recycling,sam,eagle2,medusa,medusa[published],glide,glide[published],parallel_spec,sam[auxiliary=eagle2],union
 BENCHED := $(BENCHED),cape,multi_candidate,spectr,speculative[acceptance=block]
 BENCHED := $(BENCHED),lookahead[warm=true],ouroboros[warm=true],prompt_lookup[warm=true],token_recycling[warm=true],sam[warm=true],union[warm=true]
 BENCHED := $(BENCHED),cascade,draft_verify,graph,superposed,lookahead[published],ouroboros[published],prompt_lookup[published],token_recycling[published],sam[published]
