@@ -447,7 +447,7 @@ def make(pair: Pair, gallery: Facts, name: str) -> None:
         },
     )
     length = metrics.mean_acceptance_length(trace)
-    print(f"{name}: {length:.2f} tokens a pass, speedup {speedups}", flush=True)
+    print(f"{name}: {length:.2f} tokens per pass, speedup {speedups}", flush=True)
 
 
 def main() -> None:

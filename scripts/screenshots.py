@@ -49,13 +49,17 @@ TYPEFACE = """async () => {
 SUBJECTS = {
     "watch": ("#token-view .ouro-text", "#token-view .ouro-key"),
     "card": (".ouro-card", ".ouro-card"),
-    "race": ("#race-view .ouro-lane:nth-child(2)", "#race-view .ouro-lane:nth-child(3)"),
+    "race": (
+        "#race-view .ouro-lane:nth-child(1)",
+        "#race-view .ouro-lane:nth-child(3)",
+        "#race-view .ouro-lane:nth-child(2)",
+    ),
     "learn": (".ouro-learn-run .ouro-text", ".ouro-learn-run .ouro-legend"),
     "sweep": ("#chart-recorded", "#chart-recorded"),
-    "results": ("#chart-speedups", "#chart-speedups"),
 }
-"""What of a picture on a phone the README shows small: from one element to another."""
-TALLEST = 1.25
+"""What of a picture on a phone the README shows small: from one element to another, without those
+that follow."""
+TALLEST = 1.45
 """Height of a small picture at most, as a share of its width."""
 
 
@@ -94,7 +98,7 @@ def main(names: Sequence[str]) -> None:
                     page.wait_for_timeout(1200)
                     page.screenshot(path=folder / f"{name}-{suffix}.png", **more)
                     if name in SUBJECTS and suffix == "390-light":
-                        _crop(page, *SUBJECTS[name], folder / f"small-{name}.png")
+                        _crop(page, folder / f"small-{name}.png", *SUBJECTS[name])
 
                 for place in places:
                     place(page, shoot)
@@ -103,8 +107,10 @@ def main(names: Sequence[str]) -> None:
             _benchmark(browser, folder)
 
 
-def _crop(page: Any, first: str, last: str, path: Path) -> None:
+def _crop(page: Any, path: Path, first: str, last: str, *without: str) -> None:
     """The part of the page from the top of one element to the bottom of another."""
+    for name in without:
+        page.locator(name).evaluate("node => node.style.display = 'none'")
     subject = page.locator(first).first
     subject.evaluate(BARE)
     box = subject.bounding_box()
@@ -114,6 +120,8 @@ def _crop(page: Any, first: str, last: str, path: Path) -> None:
     clip = {"x": box["x"], "y": top, "width": box["width"], "height": height}
     page.screenshot(path=path, clip=clip, full_page=True)
     page.evaluate(SHOWN)
+    for name in without:
+        page.locator(name).evaluate("node => node.style.display = ''")
 
 
 def _watch(page: Any, shoot: Callable[..., None]) -> None:
@@ -253,7 +261,8 @@ PLACES = {
 
 
 def _benchmark(browser: Any, folder: Path) -> None:
-    """The figure of docs/benchmarks.md, from the file that `make bench` wrote."""
+    """The figure of docs/benchmarks.md, from the file that `make bench` wrote, and small for the
+    README."""
     found = Benchmark.read(assets() / "benchmark.json")
     bars = result_figures.few(found.bars(Over.PLAIN))
     figure = go.Figure(result_figures.speedups(bars, Over.PLAIN))
@@ -269,6 +278,13 @@ def _benchmark(browser: Any, folder: Path) -> None:
         page.wait_for_selector(".main-svg")
         page.wait_for_timeout(500)
         page.screenshot(path=folder / "benchmark.png")
+        figure.update_layout(title=None, margin={"l": 8, "r": 44, "t": 8, "b": 8})
+        record_figures.write_page(figure, path)
+        page.set_viewport_size({"width": 390, "height": 540})
+        page.goto(path.as_uri())
+        page.wait_for_selector(".main-svg")
+        page.wait_for_timeout(500)
+        page.screenshot(path=folder / "small-results.png")
         page.close()
 
 

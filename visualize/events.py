@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from typing import Any, Final
 
 PRIVATE: Final[dict[str, Any]] = {
@@ -15,3 +17,21 @@ PRIVATE: Final[dict[str, Any]] = {
 for each output of every event that has run, and with each update of a run look for all of them
 among all components: 43 ms an update, on the processor that the run needs.
 """
+
+
+def pressable_from(starts: Sequence[Any], button: Any, *, can: bool = True) -> None:
+    """A button, such as Stop, can be pressed from these events on, or no longer. Declared before
+    what they begin: Gradio's script does one after the other."""
+    for start in starts:
+        start(None, js=_pressable(can), outputs=button, **PRIVATE)
+
+
+def pressable_until_the_end(running: Any, button: Any) -> None:
+    """It can no longer be pressed when what is `running` has ended, whichever way."""
+    for end in (running.then, running.failure):  # the first is not told of errors
+        end(None, js=_pressable(False), outputs=button, **PRIVATE)
+
+
+def _pressable(can: bool) -> str:
+    """A function in the browser: whether a button can be pressed, as an update of it."""
+    return f"() => ({{ __type__: 'update', interactive: {json.dumps(can)} }})"

@@ -232,7 +232,7 @@ def entries() -> list[dict[str, Any]]:
             headline = f"{numbers['tokens']} tokens in {numbers['steps']} forward passes"
             if "speedup" in numbers:
                 speed = f"{numbers['speedup']:.2f}× plain decoding {spread(name)}"
-                headline += f", {numbers['length']:.2f} a pass, {speed}"
+                headline += f", {numbers['length']:.2f} tokens per pass, {speed}"
             words = say(f"gallery.{name}", **numbers)
             found.append(
                 {

@@ -502,7 +502,8 @@ def _pays() -> Chapter:
     stops: list[Stop] = [
         {"at": _end(trace), "spot": f"{SPEED}, {LENGTH}"},
         {"at": _end(trace), "spot": ".ouro-numbers"},
-        *({"at": _end(trace), "figure": "theory"} for _ in range(4)),
+        {"at": _end(trace), "figure": "theory"},
+        *({"at": _end(trace), "figure": "theory", "curve": "speedup"} for _ in range(3)),
         {"at": _end(trace)},
     ]
     return _chapter("pays", name, stops, facts)

@@ -48,7 +48,7 @@ TOKEN_VIEW = Markup(
       <header class="ouro-run-head">
         <span class="ouro-badge"></span>
         <button type="button" class="ouro-toggle ouro-guesses" aria-pressed="false">show guesses</button>
-        <button type="button" class="ouro-toggle ouro-palette" aria-pressed="false">Ouroboros paper's colours</button>
+        <button type="button" class="ouro-toggle ouro-palette" aria-pressed="false" title="Blue, red and black, as in the paper on Ouroboros"><span class="ouro-more">Ouroboros </span>paper's colours</button>
       </header>
       <div class="ouro-text" role="group" aria-label="Tokens; arrow keys move from one to the next"></div>
       <ul class="ouro-legend" aria-label="Who wrote the tokens up to the step shown"></ul>
@@ -282,7 +282,14 @@ LINK_VIEW = Markup(
     "link_view",
 )
 
-GALLERY_VIEW = Markup('<ul class="ouro-gallery"></ul>', "gallery_view", ("open_recorded",))
+GALLERY_VIEW = Markup(
+    """
+<ul class="ouro-legend ouro-gallery-key" aria-label="Who wrote the tokens, by colour"></ul>
+<ul class="ouro-gallery"></ul>
+""",
+    "gallery_view",
+    ("open_recorded",),
+)
 
 DIFF_VIEW = Markup(
     """
@@ -294,6 +301,7 @@ DIFF_VIEW = Markup(
     <div class="ouro-diff-lines"></div>
     <ul class="ouro-diff-lanes"></ul>
     <div class="ouro-text ouro-diff-text" tabindex="0" role="group" aria-label="The text that both share"></div>
+    <p class="ouro-diff-key ouro-note"></p>
     <div class="ouro-scroll"><table class="ouro-table ouro-diff-table"></table></div>
   </div>
 </section>

@@ -68,6 +68,9 @@ def theme() -> Any:
         block_info_text_color_dark="*neutral_400",
         block_label_text_color="*neutral_600",
         block_title_text_color="*neutral_700",
+        input_placeholder_color="*neutral_500",
+        input_placeholder_color_dark="*neutral_400",
+        checkbox_border_color_dark="*neutral_500",
         button_primary_background_fill="*primary_600",
         button_primary_background_fill_hover="*primary_700",
     )

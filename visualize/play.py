@@ -128,7 +128,7 @@ def told(one: Round) -> str:
 
 
 def summary(game: Game) -> str:
-    """How it ended: the players by their tokens a pass, and who of them the visitor is."""
+    """How it ended: the players by their tokens per pass, and who of them the visitor is."""
     means = {player: game.mean(player) for player in game.players}
     order = sorted(means, key=lambda player: -means[player])
     scores = ", ".join(f"{NAMES[player]} {means[player]:.2f}" for player in order)
@@ -137,8 +137,8 @@ def summary(game: Game) -> str:
     rank = ("first", "second", "third")[better]
     place = f"share the {rank} place" if equal else f"are {rank}"
     return (
-        f"{counted(len(game.rounds), 'round')}, tokens a pass: {scores}. You {place}. The text is "
-        "what the target writes by itself: guesses change only how many passes it takes."
+        f"{counted(len(game.rounds), 'round')}, tokens per pass: {scores}. You {place}. The text "
+        "is what the target writes by itself: guesses change only how many passes it takes."
     )
 
 

@@ -31,6 +31,9 @@ SERIES = (
 )
 """Colours of methods that stand side by side."""
 
+RISE = 1.1
+"""A smoothed loss that grows by this factor from one point to the next is another loss."""
+
 BAR = (
     "%{y:.2f}× [%{customdata[2]:.2f}, %{customdata[3]:.2f}], %{customdata[0]:.2f} tokens per pass, "
     "%{customdata[1]:.1f} tokens/s"
@@ -42,12 +45,12 @@ def training_agreement(record: dict[str, Any]) -> dict[str, Any]:
     """Held-out agreement with the target against the answer tokens trained on; for a head one line
     for each token ahead."""
     figure, curve = go.Figure(), record["curve"]
+    broken = _broken(record)
     steps = max(len(agreement_of(point)) for point in curve)
     for step, colour in zip(range(steps), SERIES[1:], strict=False):
-        points = [point for point in curve if len(agreement_of(point)) > step]
         figure.add_scatter(
-            x=[point["tokens"] for point in points],
-            y=[agreement_of(point)[step] for point in points],
+            x=[point["tokens"] for point in broken],
+            y=[_agreement(point, step) for point in broken],
             mode="lines",
             name="next token" if step == 0 else f"{step + 1} tokens ahead",
             line={"color": colour, "width": 2.5},
@@ -63,17 +66,36 @@ def training_agreement(record: dict[str, Any]) -> dict[str, Any]:
 def training_loss(record: dict[str, Any]) -> dict[str, Any]:
     """Training loss, smoothed, against the answer tokens trained on: in nats; for a head with its
     distance to features added."""
-    curve = record["curve"]
+    broken = _broken(record)
     figure = go.Figure()
     figure.add_scatter(
-        x=[point["tokens"] for point in curve],
-        y=[point["loss"] for point in curve],
+        x=[point["tokens"] for point in broken],
+        y=[point.get("loss") for point in broken],
         mode="lines",
         line={"color": LOOKS["correction"].colour, "width": 2.5},
         hovertemplate="%{y:.2f}<extra></extra>",
     )
     figure.update_layout(layout("answer tokens trained on", "training loss", showlegend=False))
     return plain(figure)
+
+
+def _broken(record: dict[str, Any]) -> list[dict[str, Any]]:
+    """The points of a recorded curve; where training went on with other texts or another loss,
+    which the record says or a loss that rises at once, a point without values between them."""
+    found: list[dict[str, Any]] = []
+    for point in record["curve"]:
+        before = found[-1] if found else point
+        resumed = before["tokens"] <= record.get("earlier", 0) < point["tokens"]
+        if found and (resumed or point["loss"] > RISE * before["loss"]):
+            found.append({"tokens": before["tokens"]})
+        found.append(point)
+    return found
+
+
+def _agreement(point: dict[str, Any], step: int) -> float | None:
+    """So many tokens ahead; None where there is none."""
+    found = agreement_of(point) if "agreement" in point else []
+    return found[step] if len(found) > step else None
 
 
 def speedups_by_group(rows: Sequence[Row], note: str) -> go.Figure:

@@ -249,31 +249,32 @@ def _meet(one: Box, other: Box) -> bool:
 
 
 def by_gamma(bars: Sequence[Bar]) -> dict[str, Any]:
-    """Speculative decoding in the benchmark: its speedup by draft length, with 95% intervals."""
+    """Speculative decoding in the benchmark: its speedup by draft length, and where that is
+    'auto', with 95% intervals."""
     known = {length: bar for bar in bars if (length := _draft_length(bar))}
-    lengths, mine = sorted(known), [known[length] for length in sorted(known)]
-    # The last label has the edge of the picture on its right: it stands left, off the line.
-    falls = len(mine) > 1 and mine[-1].speedup < mine[-2].speedup
-    last = "bottom left" if falls else "top left"
+    lengths = sorted(known)
+    places = [([str(length) for length in lengths], [known[length] for length in lengths])]
+    places += [(["auto"], [bar]) for bar in bars if bar.row.method == "speculative"]
     figure = go.Figure()
-    figure.add_scatter(
-        x=[str(length) for length in lengths],
-        y=[round(bar.speedup, 3) for bar in mine],
-        mode="lines+markers+text",
-        text=[f"{bar.speedup:.2f}×" for bar in mine],
-        textposition=[*["top right"] * (len(mine) - 1), last],
-        cliponaxis=False,
-        line={"color": LOOK[Family.DRAFT][0], "width": 2.5},
-        marker={"size": 9},
-        error_y={
-            "type": "data",
-            "symmetric": False,
-            "array": [round(bar.high - bar.speedup, 3) for bar in mine],
-            "arrayminus": [round(bar.speedup - bar.low, 3) for bar in mine],
-        },
-        hovertext=[_hover(bar, Over.PLAIN) for bar in mine],
-        hovertemplate="%{hovertext}<extra></extra>",
-    )
+    for names, mine in places:
+        figure.add_scatter(
+            x=names,
+            y=[round(bar.speedup, 3) for bar in mine],
+            mode="lines+markers+text",
+            text=[f"{bar.speedup:.2f}×" for bar in mine],
+            textposition="top right" if len(mine) > 1 else "top left",  # inside the picture
+            cliponaxis=False,
+            line={"color": LOOK[Family.DRAFT][0], "width": 2.5},
+            marker={"size": 9},
+            error_y={
+                "type": "data",
+                "symmetric": False,
+                "array": [round(bar.high - bar.speedup, 3) for bar in mine],
+                "arrayminus": [round(bar.speedup - bar.low, 3) for bar in mine],
+            },
+            hovertext=[_hover(bar, Over.PLAIN) for bar in mine],
+            hovertemplate="%{hovertext}<extra></extra>",
+        )
     figure.add_hline(y=1, line={"color": PLAIN, "dash": "dot", "width": 1.5})
     shape = layout("draft length (gamma)", "speedup over plain decoding", showlegend=False)
     figure.update_layout({**shape, "hovermode": "closest"})

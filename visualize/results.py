@@ -260,7 +260,7 @@ def equality(row: Row) -> str:
     """How the texts compare with the baseline's, in a reader's words."""
     if row.equal is None:
         return "its text is its own" if row.lossless else "its text is its own, not lossless"
-    told = f"{row.equal} of {row.questions} texts are equal token for token"
+    told = f"{row.equal} of {row.questions} texts are identical to plain decoding's"
     if row.ties:
         told += f", {row.ties} first differ at a rounding tie"
     return told + (f", {row.differences} differ" if row.differences else "")

@@ -30,6 +30,19 @@ def setting(name: str) -> str:
     return SETTINGS.get(name, name.replace("_", " ").replace("ngram", "n-gram"))
 
 
+def named(name: str) -> str:
+    """A setting where it is also asked for by its name in code, as messages and command lines call
+    it: `draft length (gamma)`."""
+    words = setting(name)
+    return f"{words} ({name})" if name in SETTINGS else words
+
+
+def label(name: str) -> str:
+    """What stands over a setting: `Draft length (gamma)`."""
+    words = named(name)
+    return words[:1].upper() + words[1:]
+
+
 def method(name: str) -> str:
     """The name of a method by its id; the id itself where this program has no such method."""
     kind = methods.available().get(name)

@@ -11,6 +11,7 @@ import plotly.graph_objects as go
 from ouroboros_core.benchmark.cells import GAMMA, best, interval
 from ouroboros_core.benchmark.grid import show
 from ouroboros_core.sources import LOOKS
+from visualize import spoken
 from visualize.figures import PLAIN, empty, layout, plain
 
 if TYPE_CHECKING:
@@ -39,8 +40,9 @@ def heatmap(
     """Speedup of every cell of two axes as colour, with the mean acceptance length; the first axis
     runs down.
 
-    The fastest has a star; where theory puts the best gamma, be it between two values, there is a
-    diamond. `customdata` of the cells is their index. Cells that are not measured yet are empty.
+    The fastest has a star; where theory puts the best draft length, be it between two values, there
+    is a diamond. `customdata` of the cells is their index. Cells that are not measured yet are
+    empty.
     what: the speedup that it is, where that is a modelled one.
     """
     return plain(_heatmap(rows, axes, ideals, what)) if rows else empty(NOTHING)
@@ -142,7 +144,9 @@ def _heatmap(
         else:
             break
         _diamond(figure, *spot, found, first=found is ideals[0])
-    figure.update_layout(layout(across.name, down.name, hovermode="closest"))
+    figure.update_layout(
+        layout(spoken.named(across.name), spoken.named(down.name), hovermode="closest")
+    )
     _label(figure.layout.xaxis, across)
     _label(figure.layout.yaxis, down)
     figure.update_yaxes(autorange=None, range=[len(down.values) - 0.5, -0.5], rangemode=None)
@@ -187,7 +191,9 @@ def _line(
         line={"color": PLAIN, "dash": "dot", "width": 1.5},
         annotation_text="as fast as plain decoding",
     )
-    figure.update_layout(layout(axis.name, f"{what} over plain decoding", hovermode="closest"))
+    figure.update_layout(
+        layout(spoken.named(axis.name), f"{what} over plain decoding", hovermode="closest")
+    )
     _label(figure.layout.xaxis, axis)
     figure.update_xaxes(range=[-0.5, len(axis.values) - 0.5])
     return figure
@@ -196,7 +202,7 @@ def _line(
 def _parallel(rows: Sequence[CellRow], axes: Sequence[Axis]) -> go.Parcoords:
     dimensions: list[dict[str, Any]] = [
         {
-            "label": axis.name,
+            "label": spoken.named(axis.name),
             "values": [axis.values.index(row.coordinates[number]) for row in rows],
             "tickvals": list(range(len(axis.values))),
             "ticktext": labels(axis),
@@ -254,16 +260,18 @@ def _star(
 
 
 def _diamond(figure: go.Figure, x: float, y: float, found: Ideal, *, first: bool = True) -> None:
-    """Where theory puts the best gamma."""
+    """Where theory puts the best draft length."""
     told = (
-        f"by theory: gamma {found.gamma}, {found.speedup:.2f}×<br>alpha "
+        f"by theory: draft length {found.gamma}, {found.speedup:.2f}×<br>alpha "
         f"{found.alpha:.2f}, c {found.cost:.2f}"
     )
     figure.add_scatter(
         x=[x],
         y=[y],
         mode="markers",
-        name="best gamma by theory" if found.others else f"by theory: gamma {found.gamma}",
+        name="best draft length by theory"
+        if found.others
+        else f"by theory: draft length {found.gamma}",
         marker={
             "symbol": "diamond",
             "size": 12,
@@ -323,7 +331,9 @@ def _hover(row: CellRow, axes: Sequence[Axis]) -> str:
     coordinates = (
         labels(axis)[axis.values.index(v)] for axis, v in zip(axes, row.coordinates, strict=True)
     )
-    lines = [f"{axis.name} {text}" for axis, text in zip(axes, coordinates, strict=True)]
+    lines = [
+        f"{spoken.named(axis.name)} {text}" for axis, text in zip(axes, coordinates, strict=True)
+    ]
     lines += [
         f"{row.speedup:.2f}×{interval(row)}{row.between}",
         f"{row.acceptance_length:.2f} tokens per pass",

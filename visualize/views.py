@@ -131,9 +131,10 @@ def tiles(
         _tile("Tokens per second", rate, "Emitted tokens / wall-clock seconds, prefill included."),
         _tile("Speedup", factor, note) | mark,
         _tile(
-            "Mean acceptance length",
+            "Tokens per pass",
             length,
-            "Tokens one target pass yields, the target's own included; plain decoding has 1.",
+            "Mean acceptance length: tokens that one target pass yields, the target's own "
+            "included; plain decoding has 1.",
         ),
         _tile(
             "Forward passes saved",
@@ -156,7 +157,9 @@ def sentence(trace: Trace, baseline: Trace | None, difference: Divergence | None
     if trace.method == "autoregressive":
         return f"{passes} for {counted(tokens, 'token')}: plain decoding."
     plain = tokens if baseline is None else len(baseline.steps)
-    parts = f"{passes} instead of {plain}{_faster(trace, baseline)}"
+    drafted = sum(step.draft_passes for step in trace.steps)
+    small = f", and {drafted} of the draft" if drafted else ""
+    parts = f"{passes} instead of {plain}{small}{_faster(trace, baseline)}"
     if baseline is None:
         return f"{parts}."
     verdict = _identical(trace, baseline, difference)[0]

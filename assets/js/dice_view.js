@@ -117,9 +117,8 @@ export function mount(element, props) {
       q = share("q"),
       want = wanted(state.rule, p),
       limit = tends(state.rule, p, q);
-    const most = 1.25 * Math.max(...want, ...limit),
-      all = state.rounds,
-      place = (value) => Math.min(100, (100 * value) / most) + "%";
+    const all = state.rounds,
+      place = (value) => 100 * value + "%";
     part("bars").replaceChildren(
       ...want.map((expected, n) => {
         const row = make("li"),

@@ -1,6 +1,5 @@
 // Two runs of one prompt: the text they share, cut where both end a step, and where one of them
-// needed fewer; or why they cannot
-// be compared.
+// needed fewer; or why they cannot be compared.
 import { bring, make } from "./dom.js";
 
 export function mount(element, props, watch) {
@@ -12,7 +11,7 @@ export function mount(element, props, watch) {
 
   function paint() {
     const value = props.value && JSON.parse(props.value);
-    for (const name of ["title", "status", "lines", "lanes", "text", "table"])
+    for (const name of ["title", "status", "lines", "lanes", "text", "key", "table"])
       part(name).replaceChildren();
     part("problem").textContent = (value && value.problem) || "";
     part("found").hidden = !value || !value.segments;
@@ -21,7 +20,9 @@ export function mount(element, props, watch) {
     part("status").textContent = value.status;
     part("lanes").replaceChildren(...value.lanes.map((lane) => make("li", "", described(lane))));
     part("lines").replaceChildren(...value.lines.map((line) => make("p", "", line)));
-    for (const segment of value.segments) part("text").append(span(segment));
+    const most = Math.max(...value.segments.map(share));
+    for (const segment of value.segments) part("text").append(span(segment, most));
+    part("key").append(...key(value.segments));
     const head = make("tr");
     for (const name of value.head) head.append(make("th", "", name));
     part("table").append(head);
@@ -32,15 +33,31 @@ export function mount(element, props, watch) {
     }
   }
 
-  function span(segment) {
+  // Steps that one saved for a token of the segment.
+  const share = ({ saved, tokens }) => Math.abs(saved) / tokens;
+
+  function looks(node, saved, depth) {
+    node.dataset.saved = saved > 0 ? "b" : "a";
+    node.style.setProperty("--share", `${100 * depth}%`);
+    return node;
+  }
+
+  // What the colours mean, of those that are there.
+  function key(segments) {
+    const found = [
+      [1, "B needs fewer steps"],
+      [-1, "B needs more steps"],
+    ].filter(([sign]) => segments.some(({ saved }) => saved * sign > 0));
+    const words = found.map(([sign, said]) => looks(make("span", "ouro-segment", said), sign, 1));
+    if (words.length) words.push(make("span", "", "the deeper the colour, the more for a token"));
+    return words;
+  }
+
+  function span(segment, most) {
     const node = make("span", "ouro-segment", segment.text);
     node.title = `${segment.tokens} tokens: ${segment.a} steps in A, ${segment.b} in B`;
     if (!segment.saved) return node;
-    node.dataset.saved = segment.saved > 0 ? "b" : "a";
-    node.style.setProperty(
-      "--share",
-      Math.min(1, Math.abs(segment.saved) / segment.tokens) * 100 + "%",
-    );
+    looks(node, segment.saved, share(segment) / most);
     node.append(
       make("small", "", Math.abs(segment.saved) + (segment.saved > 0 ? " saved" : " lost")),
     );

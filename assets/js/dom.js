@@ -15,7 +15,7 @@ export const draw = (tag, attributes, content) => {
 // A text in one line: breaks and tabs become signs, also what some files have before a break.
 export const inline = (text) =>
   text
-    .replace(/\r/g, "␍")
+    .replace(/\r/g, "\\r")
     .replace(/[\n\v\f\u0085\u2028\u2029]/g, "↵")
     .replace(/\t/g, "⇥");
 export const visible = (text) => (text === "" ? "∅" : inline(text).replace(/^ | $/g, "␣"));

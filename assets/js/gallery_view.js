@@ -17,9 +17,25 @@ function strip({ looks, told }) {
   return bar;
 }
 
+// The colours of the strips that occur.
+function drawKey(list, props) {
+  const { entries } = JSON.parse(props.value);
+  const occurring = new Set(entries.flatMap(({ strip: { looks } }) => looks.keys));
+  for (const { look, glyph, label } of props.looks) {
+    if (!occurring.has(look)) continue;
+    const item = make("li", "ouro-key"),
+      sign = make("span", "ouro-glyph", glyph);
+    item.dataset.look = look;
+    sign.setAttribute("aria-hidden", "true");
+    item.append(sign, label);
+    list.append(item);
+  }
+}
+
 export function mount(element, props, watch, trigger) {
   const list = element.querySelector(".ouro-gallery");
   let pair = "";
+  drawKey(element.querySelector(".ouro-gallery-key"), props);
 
   for (const entry of JSON.parse(props.value).entries) {
     const item = make("li", "ouro-gallery-entry"),

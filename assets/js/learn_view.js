@@ -114,6 +114,7 @@ export function mount(element, props, watch, trigger, server) {
     part("body").scrollTop = 0;
     const focus = stop ? stop : { at: null, ...here.question.focus };
     for (const name of ["theory", "dice"]) part(name).hidden = focus.figure !== name;
+    part("theory").dataset.curve = focus.curve || "";
     const data = (here.figures || {})[focus.figure];
     figure.replaceChildren(...(data ? [drawFigure(focus.figure, data)] : []));
     stage.hidden = ["theory", "dice"].includes(focus.figure) || Boolean(data);
@@ -412,7 +413,7 @@ export function mount(element, props, watch, trigger, server) {
     return part("questions").scrollIntoView({ block: "start" });
   });
   part("questions").querySelector("summary").textContent =
-    `${counted(questions.length, "question")} that you can answer now`;
+    `${counted(questions.length, "question")} to answer at the end`;
   questions.forEach(({ words, chapter: number, stop, answer }) => {
     const item = make("li"),
       fold = make("details");

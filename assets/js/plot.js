@@ -78,7 +78,8 @@ export class Plot {
       displaylogo: false,
       showSendToCloud: false,
       responsive: true,
-      displayModeBar: "hover",
+      // where nothing hovers it would lie over the legend for good
+      displayModeBar: matchMedia("(hover: none)").matches ? false : "hover",
       ...this.saving(),
     };
     window.Plotly.react(this.container, this.recoloured(), this.themed(), options);

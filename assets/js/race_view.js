@@ -103,12 +103,12 @@ export function mount(element, props, watch, trigger, server) {
     if (best === plain) return "No lane needs less than plain decoding here.";
     const [, count, , , , speedup, text] = best.row;
     const needs = `${best.name} needs ${passes(Number(count))}`;
-    const same = { yes: "the same", "up to a tie": "the same up to a tie" }[text];
+    const same = { yes: "", "up to a tie": ", up to a rounding tie" }[text];
     // A speed that was measured on a busy machine is no result.
     const [, factor, spread] = speedup.match(/^(.*×)(?:, (.*))?$/) || [];
     const fast =
       factor && !best.busy ? `, at ${factor} the speed${spread ? ` ${spread}` : ""}` : "";
-    const told = same ? ` Its text is ${same}.` : "";
+    const told = same === undefined ? "" : ` Its text is the same as plain decoding's${same}.`;
     return `${needs} instead of ${plain.row[1]}${fast}.${told}`;
   }
 

@@ -28,7 +28,7 @@ export function mount(element, props, watch) {
   function paint() {
     const rows = props.value ? JSON.parse(props.value).rows : [];
     const head = make("tr");
-    for (const name of ["player", "tokens a pass", "accepted", "last guess"])
+    for (const name of ["player", "tokens per pass", "accepted", "last guess"])
       head.append(make("th", "", name));
     table.replaceChildren(...(rows.length ? [head, ...rows.map(row)] : []));
     root.hidden = !rows.length;

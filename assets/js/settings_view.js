@@ -80,7 +80,7 @@ export function mount(element, props, watch, trigger, server, keep) {
 
   function automatic(id) {
     const help = "The method decides step by step how much to draft and to check.";
-    const { node, input } = box("auto", help, own().auto);
+    const { node, input } = box("Auto", help, own().auto);
     node.id = `auto-${id}`;
     node.classList.add("ouro-auto");
     input.addEventListener("change", () => {

@@ -21,9 +21,14 @@ export class TokenText {
     this.container.replaceChildren();
   }
 
-  // How far below the beginning of the text a piece of it lies.
-  place({ top }) {
-    return top - this.container.getBoundingClientRect().top + this.container.scrollTop;
+  // How far below the beginning of the text a line of it lies, behind the underlines of the line
+  // before.
+  place({ top, height }) {
+    const { container } = this,
+      style = getComputedStyle(container),
+      gap = parseFloat(style.lineHeight) - height;
+    const under = Math.max(0, parseFloat(style.getPropertyValue("--ouro-under")) - gap);
+    return top - container.getBoundingClientRect().top + container.scrollTop + under;
   }
 
   // Of a height what whole lines make: so that the first line that is seen is not cut.

@@ -12,6 +12,14 @@ export class TreeView {
     this.step = null;
     container.addEventListener("click", (event) => this.choose(event));
     container.addEventListener("keydown", (event) => this.key(event));
+    container.addEventListener("scroll", () => this.edge(), { passive: true });
+  }
+
+  // Whether the tree goes on behind its right edge, which is faded then.
+  edge() {
+    const { scrollLeft, clientWidth, scrollWidth, dataset } = this.container;
+    if (scrollLeft + clientWidth < scrollWidth - 2) dataset.more = "";
+    else delete dataset.more;
   }
 
   choose(event) {
@@ -91,6 +99,7 @@ export class TreeView {
       for (const [text, parent] of step.window || []) nodes.push({ text, parent, look: "phrase" });
     if (nodes.length === 1) {
       const none = make("p", "ouro-tree-none", "Nothing was guessed in this step.");
+      delete this.container.dataset.more;
       return this.container.replaceChildren(none);
     }
     const { cells, widths, starts, rows } = TreeView.layout(nodes);
@@ -147,6 +156,7 @@ export class TreeView {
       svg.append(group);
     });
     this.container.replaceChildren(svg);
+    requestAnimationFrame(() => this.edge());
   }
 
   select(node) {

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 TOKENS = 300
 """At most so many tokens of a lane run in the race."""
-HEADS = ("method", "seconds", "forward passes", "tokens a pass", "speedup", "text")
+HEADS = ("method", "seconds", "forward passes", "tokens per pass", "speedup", "text")
 
 
 def comparison_html(found: Comparison) -> str:
@@ -62,7 +62,7 @@ def _heads(names: Sequence[str]) -> Iterator[str]:
 
 
 def _cells(lane: Lane, found: Comparison) -> tuple[str, ...]:
-    """Seconds, passes, tokens a pass, speedup, text."""
+    """Seconds, passes, tokens per pass, speedup, text."""
     trace = lane.trace
     least, most = lane.spread
     between = f" [{least:.2f}, {most:.2f}]" if len(lane.traces) > 1 else ""
@@ -131,7 +131,7 @@ def sweep_text(found: SweepResult) -> str:
         (found.grid.describe(row.coordinates), f"{row.speedup:.2f}×", *_numbers(row))
         for row in found.rows
     ]
-    heads = ("setting", "speedup", "tokens a pass", "accepted", "text")
+    heads = ("setting", "speedup", "tokens per pass", "accepted", "text")
     return "\n".join([_about(found), *_table([heads, *rows]), *found.conclusions])
 
 
@@ -146,7 +146,7 @@ def _numbers(row: CellRow) -> tuple[str, ...]:
 
 def _list(found: SweepResult) -> str:
     most = max((row.speedup for row in found.rows), default=1.0) or 1.0
-    names = (found.axes[0].name, "speedup", "tokens a pass", "accepted", "text")
+    names = (found.axes[0].name, "speedup", "tokens per pass", "accepted", "text")
     head = "".join(f'<th scope="col">{safe(name)}</th>' for name in names)
     rows = "".join(
         f'<tr><th scope="row">{safe(show(row.coordinates[0]))}</th>'
@@ -158,7 +158,7 @@ def _list(found: SweepResult) -> str:
 
 
 def _grid(found: SweepResult) -> str:
-    """Speedup and tokens a pass of each pair of values; the fastest is starred."""
+    """Speedup and tokens per pass of each pair of values; the fastest is starred."""
     down, across = found.axes
     rows, best = {row.coordinates: row for row in found.rows}, found.best
     head = "".join(f'<th scope="col">{safe(show(value))}</th>' for value in across.values)
@@ -170,7 +170,7 @@ def _grid(found: SweepResult) -> str:
     corner = f'<th scope="col">{safe(down.name)} ↓ {safe(across.name)} →</th>'
     return (
         f"<table><thead><tr>{corner}{head}</tr></thead><tbody>{lines}</tbody></table>"
-        "<p>Speedup, and in brackets tokens a pass.</p>"
+        "<p>Speedup, and in brackets tokens per pass.</p>"
     )
 
 

@@ -380,10 +380,10 @@ def loops(table: Sequence[Row]) -> str:
     found = [f"{name} {row.cut}" for name, row in plain.items() if row.cut and name != OVERALL]
     return (
         f"{whole.cut} of {counted(whole.questions, 'text')} ({whole.cut / whole.questions:.0%}: "
-        f"{', '.join(found)}) run into a repetition loop: they end with at least "
-        f"{metrics.LOOP_TOKENS} tokens in which one cycle stands at least {metrics.LOOP_ROUNDS} "
-        "times. They are cut where it begins, for every method alike; all numbers cover only the "
-        "text before it."
+        f"{', '.join(found)}) run into a repetition loop: they end with one sequence "
+        f"that is repeated at least {metrics.LOOP_ROUNDS} times and fills at least "
+        f"{metrics.LOOP_TOKENS} tokens. They are cut where it begins, for every method alike; all "
+        "numbers cover only the text before it."
     )
 
 

@@ -200,7 +200,7 @@ def report(trace: Trace, notes: Console) -> None:
     if methods.get(trace.method).writer is Source.TARGET:
         parts += [
             f"{len(trace.steps)} target passes",
-            f"mean acceptance length {metrics.mean_acceptance_length(trace):.2f}",
+            f"{metrics.mean_acceptance_length(trace):.2f} tokens per pass",
         ]
     else:
         parts += [f"{len(trace.steps)} draft passes", "no target pass"]

@@ -85,7 +85,7 @@ def summary(trace: Trace) -> str:
 
     tokens, steps = metrics.new_tokens(trace), len(trace.steps)
     passes = f"{steps} forward pass{'' if steps == 1 else 'es'}"
-    each = f", {metrics.mean_acceptance_length(trace):.2f} tokens a pass" if steps else ""
+    each = f", {metrics.mean_acceptance_length(trace):.2f} tokens per pass" if steps else ""
     took = f"{metrics.total_seconds(trace):.2f} s on {trace.environment.where}"
     models = f"{trace.target} with {trace.draft}" if trace.draft else trace.target
     name = methods.label(trace.method, trace.hyperparameters)

@@ -252,7 +252,7 @@ def test_a_stopped_run_shows_all_that_is_known_of_it(page: Any) -> None:
         status
         == f"Stopped after {written} tokens in {steps} steps. There is no plain run to compare with."
     )
-    assert tile(page, "Mean acceptance") == f"{metrics.mean_acceptance_length(trace):.2f}"
+    assert tile(page, "Tokens per pass") == f"{metrics.mean_acceptance_length(trace):.2f}"
     assert tile(page, "Speedup") == "–"
     assert "A step takes" in page.locator("#token-view .ouro-numbers").text_content()
     assert sum(map(sum, bars(page, "acceptance"))) == written

@@ -29,6 +29,7 @@ from tests.visitor import (
 )
 from visualize import gallery, learn
 from visualize.deploy import static_site as standalone
+from visualize.tabs.traces import COMPARED
 from visualize.tabs.watch import RECORDED
 
 pytestmark = [pytest.mark.browser, pytest.mark.embedded, pytest.mark.slow]
@@ -295,9 +296,11 @@ def test_a_file_that_is_no_trace_is_refused_and_the_page_goes_on(page: Any, tmp_
 def test_a_recorded_run_opens_and_two_runs_are_compared(page: Any) -> None:
     open_tab(page, "Recorded runs")
     has(page.locator(".ouro-gallery-entry"), len(gallery.entries()))
+    page.wait_for_selector("#diff-view .ouro-segment")  # before anybody asks
+    page.get_by_role("button", name="Two runs side by side").click()
     page.get_by_role("button", name="Compare").click()
     page.wait_for_selector("#diff-view .ouro-segment")
-    plain, fast = gallery.trace("java-autoregressive"), gallery.trace("java-ouroboros")
+    plain, fast = map(gallery.trace, COMPARED)
     text = page.locator(".ouro-diff-text").evaluate(
         "n => [...n.children].map(s => s.firstChild.textContent).join('')"
     )
@@ -318,7 +321,7 @@ def test_a_recorded_run_opens_and_two_runs_are_compared(page: Any) -> None:
 def test_a_link_brings_the_inputs_back(page: Any, browser: Any, url: str) -> None:
     choose(page, "Speculative decoding")
     page.locator("#auto-speculative input").uncheck()
-    page.get_by_label("number input for gamma").locator("visible=true").fill("7")
+    page.get_by_label("number input for Draft length (gamma)").locator("visible=true").fill("7")
     page.keyboard.press("Tab")
     page.locator("#prompt textarea").fill("Say “hello” & 100% more?")
     set_count(page, 48)
@@ -336,7 +339,12 @@ def test_a_link_brings_the_inputs_back(page: Any, browser: Any, url: str) -> Non
         other.get_by_label("number input for Maximum new tokens", exact=True).input_value() == "48"
     )
     assert not other.locator("#auto-speculative input").is_checked()
-    assert other.get_by_label("number input for gamma").locator("visible=true").input_value() == "7"
+    assert (
+        other.get_by_label("number input for Draft length (gamma)")
+        .locator("visible=true")
+        .input_value()
+        == "7"
+    )
     other.close()
     other = browser.new_page()
     other.goto(url + "/?prompt=x&method=speculative&gamma=99")

@@ -105,7 +105,7 @@ def test_a_visitor_generates_the_papers_example_and_sees_who_wrote_each_token(
     assert tile(page, "Identical") == "yes"
     assert float(tile(page, "Tokens per second")) > 0
     assert tile(page, "Speedup").endswith("×")
-    assert float(tile(page, "Mean acceptance")) == pytest.approx(128 / (max(steps) + 1), abs=0.01)
+    assert float(tile(page, "Tokens per pass")) == pytest.approx(128 / (max(steps) + 1), abs=0.01)
     assert page.locator(".ouro-badge").inner_text() == "live"
     backgrounds = page.eval_on_selector_all(
         "#token-view .ouro-token",
@@ -211,9 +211,9 @@ def test_settings_follow_the_method_and_bad_values_are_refused(page: Any) -> Non
     group = page.locator("#method-settings")
     page.locator("#auto-speculative input").uncheck()
     group.filter(has_text="gamma").wait_for()
-    assert "window size" not in group.inner_text()
+    assert "Window size" not in group.inner_text()
     choose(page, "Union of all sources")
-    group.filter(has_text="window size").wait_for()
+    group.filter(has_text="Window size").wait_for()
     assert not page.locator("#auto-union input").is_checked(), "kept for each method"
     page.locator("#prompt textarea").fill("a " * 9000)
     page.click("#generate")
@@ -324,7 +324,7 @@ def test_a_file_is_opened_by_a_button_in_the_pages_own_look(page: Any) -> None:
 def test_the_tab_drafts_tells_how_they_were_made(page: Any) -> None:
     """A chart of agreement and one of loss for each recorded run, without any model."""
     open_tab(page, "Drafts and models")
-    page.get_by_text("How this draft was made").wait_for()
+    page.get_by_text("How the drafts were made").wait_for()
     assert {record["kind"] for record in records().values()} == {
         "draft",
         "eagle",

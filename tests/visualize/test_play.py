@@ -104,7 +104,7 @@ def test_a_game_on_a_phone_by_keyboard_writes_the_targets_own_text(page: Any, ur
         tops = [page.locator(place).bounding_box()["y"] for place in places]
         assert tops == sorted(tops) and 0 < tops[1] < 700, "the score stands below the box"
     status = page.locator(".ouro-play-status").inner_text()
-    assert status.startswith("10 rounds, tokens a pass:") and "the draft model" in status
+    assert status.startswith("10 rounds, tokens per pass:") and "the draft model" in status
     assert "<img src=x" in page.locator("#play-view").inner_text(), "as text"
     assert page.locator("#play-view img").count() == 0
     parts = page.locator(".ouro-play-text > :not(.ouro-play-struck)").all_text_contents()

@@ -110,6 +110,7 @@ def test_a_lossless_method_passes_on_a_phone_and_the_draft_alone_does_not(page: 
     page.set_viewport_size({"width": 390, "height": 844})
     open_tab(page, "Proof")
     page.wait_for_url("**/#proof")
+    assert page.is_disabled("#proof-stop"), "nothing runs"
     page.get_by_label("number input for seeds").fill("100")
     page.keyboard.press("Tab")
     begin(page)
@@ -137,5 +138,7 @@ def test_a_lossless_method_passes_on_a_phone_and_the_draft_alone_does_not(page: 
     page.get_by_label("number input for seeds").fill("500")  # time to stop
     page.keyboard.press("Tab")
     begin(page)
+    page.wait_for_selector("#proof-stop:enabled")
     page.locator("#proof-stop").evaluate("button => button.click()")  # before it is done
     page.get_by_text("Stopped", exact=False).first.wait_for()
+    page.wait_for_selector("#proof-stop:disabled")

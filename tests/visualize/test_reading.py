@@ -26,7 +26,7 @@ DESK, PHONE = (1440, 900), (390, 844)
 BREAKS = ["\n", "\t", "\r\n", "\u2028"]
 """What the rejected tokens of a run are made to be, by their number in the tree, and how each is
 drawn."""
-SIGNS = ["↵", "⇥", "␍↵", "↵"]
+SIGNS = ["↵", "⇥", r"\r↵", "↵"]
 
 
 @pytest.fixture(scope="module")

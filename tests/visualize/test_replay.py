@@ -110,7 +110,7 @@ def test_published_settings_are_a_click_on_the_page_and_a_word_for_a_program(
     choose(page, "Prompt lookup")
     page.locator("#published-prompt_lookup").click()
     wanted = methods.get("prompt_lookup").published
-    field = page.get_by_label("number input for num tokens").locator("visible=true")
+    field = page.get_by_label("number input for Tokens copied (num_tokens)").locator("visible=true")
     field.wait_for()
     assert field.input_value() == str(wanted["num_tokens"])
     assert not page.locator("#auto-prompt_lookup input").is_checked()
@@ -289,7 +289,9 @@ def test_three_methods_race(page: Any) -> None:
     page.get_by_role("combobox", name="Lane 4").click()
     page.get_by_role("option", name="Prompt lookup", exact=True).click()
     page.get_by_label("Settings of lane 2").fill("gamma=2")
+    assert page.is_disabled("#race-stop"), "nothing runs"
     page.click("#race")
+    page.wait_for_selector("#race-stop:enabled")
     page.wait_for_selector('#race-view .ouro-run[data-done="true"]', timeout=120_000)
     names = page.locator("#race-view .ouro-lane-name").all_inner_texts()
     assert names == [

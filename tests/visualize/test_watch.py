@@ -21,10 +21,11 @@ PLAYING = "document.querySelector('#token-view .ouro-step-button[title^=Pause]')
 CUT = """(box) => {
   const top = box.getBoundingClientRect().top;
   const rects = [...box.querySelectorAll('span')].flatMap((one) => [...one.getClientRects()]);
-  const cut = rects.filter((one) => one.top < top - 2 && one.bottom + 3 > top);
+  const cut = rects.filter((one) => one.top < top - 3 && one.bottom + 4 > top);
   return box.scrollTop ? cut.length : 0;
 }"""
-"""How many pieces of text are cut by the upper edge of their box, or have an underline in it."""
+"""How many pieces of text are cut by the upper edge of their box, or have an underline in it; of a
+tint the upper three pixels may be, above all letters."""
 SHOWN = "document.querySelectorAll('.ouro-charts > .ouro-chart-shown').length"
 
 
@@ -41,11 +42,16 @@ def test_the_sentence_of_a_run_tells_passes_speed_and_sameness() -> None:
     run, baseline = gallery.trace(name), gallery.baseline(name)
     assert baseline is not None
     told = views.sentence(run, baseline)
-    assert told.startswith(f"{len(run.steps)} forward passes instead of {len(baseline.steps)}, ")
+    drafted = sum(step.draft_passes for step in run.steps)
+    small = f", and {drafted} of the draft"
+    passes = f"{len(run.steps)} forward passes instead of {len(baseline.steps)}"
+    assert drafted and told.startswith(f"{passes}{small}, ")
     assert "× as fast, same text" in told
     assert views.sentence(run, None) == (
-        f"{len(run.steps)} forward passes instead of {len(run.tokens)}."
+        f"{len(run.steps)} forward passes instead of {len(run.tokens)}{small}."
     )
+    copied = next(n for n, run in gallery.runs().items() if run["method"] == "prompt_lookup")
+    assert "of the draft" not in views.sentence(gallery.trace(copied), None)
     other = replace(baseline, steps=baseline.steps[:1])
     assert views.sentence(run, other).endswith("another text.")
 

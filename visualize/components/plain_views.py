@@ -124,14 +124,14 @@ class GalleryView(JsonHTML):
     """The recorded runs; a choice triggers `open_recorded` with a name."""
 
     def __init__(self, **more: Any) -> None:
-        super().__init__({"entries": gallery.entries()}, GALLERY_VIEW, **more)
+        super().__init__({"entries": gallery.entries()}, GALLERY_VIEW, looks=legend(), **more)
 
 
 class DiffView(JsonHTML):
     """Value: {seq, ...}, see `visualize.diff.view`, or {seq, problem}."""
 
-    def __init__(self, **more: Any) -> None:
-        super().__init__(None, DIFF_VIEW, **more)
+    def __init__(self, value: dict[str, Any] | None = None, **more: Any) -> None:
+        super().__init__(value, DIFF_VIEW, **more)
 
 
 class SweepView(JsonHTML):

@@ -12,6 +12,7 @@ from ouroboros_core.errors import InvalidInput
 from ouroboros_core.hyperparameters import AUTO, Setting
 from ouroboros_core.methods.base import Method
 from ouroboros_core.methods.needs import Need
+from visualize import spoken
 from visualize.components.base import JsonHTML
 from visualize.markup import METHOD_SETTINGS
 
@@ -54,7 +55,7 @@ def declaration(kind: type[Method]) -> dict[str, Any]:
 def _declared(setting: Setting) -> dict[str, Any]:
     found: dict[str, Any] = {
         "name": setting.name,
-        "label": setting.name.replace("_", " "),
+        "label": spoken.label(setting.name),
         "help": setting.help,
         "value": first_value(setting),
         "auto": setting.default == AUTO,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from visualize import elsewhere, sweep_figures
+from visualize import elsewhere, spoken, sweep_figures
 from visualize.server.session import Swept
 from visualize.server.updates import View
 
@@ -31,7 +31,7 @@ def measured(swept: Swept) -> View:
         "total": sweep.total,
         "left": sweep.seconds_left,
         "lines": cells.conclusions(rows, ideals, grid),
-        "head": [*(axis.name for axis in grid.axes), *HEAD],
+        "head": [*(spoken.named(axis.name) for axis in grid.axes), *HEAD],
         "rows": [_row(row, grid, row is fastest) for row in rows],
         "finished": sweep.done == sweep.total,
     }

@@ -144,17 +144,17 @@ class RunInputs:
             info="How far to go on.",
         )
         self.chat = gr.Checkbox(
-            self.first.prompt.chat, label="chat template", info=CHAT_TEMPLATE, elem_id="chat"
+            self.first.prompt.chat, label="Chat template", info=CHAT_TEMPLATE, elem_id="chat"
         )
         self.record = gr.Checkbox(
             True,
-            label="record probabilities",
+            label="Record probabilities",
             info="Keep what both models thought at each position; not timed.",
             elem_id="record",
         )
         self.warm = gr.Checkbox(
             False,
-            label="warm start",
+            label="Warm start",
             info="Begin with what the method kept of your own earlier runs.",
             elem_id="warm",
             visible=learns(methods.DEFAULT),

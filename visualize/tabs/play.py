@@ -30,6 +30,7 @@ class PlayPanel:
     def __init__(self, runner: Runner, pair: Any) -> None:
         self.runner, self.pair = runner, pair
         self.game = gr.State(Game())
+        gr.Markdown(say("play.purpose"), elem_classes="ouro-motto")
         with gr.Row(elem_classes=["ouro-main", "ouro-game", "ouro-game-play"]):
             with gr.Column(min_width=0, elem_classes="ouro-inputs"):
                 self._build_guess()

@@ -16,7 +16,7 @@ from ouroboros_core.sources import Source
 from ouroboros_core.words import say
 from visualize import proof
 from visualize.components.game_views import DiceView, ProofView
-from visualize.events import PRIVATE
+from visualize.events import PRIVATE, pressable_from, pressable_until_the_end
 from visualize.server.faults import errors_on_page
 from visualize.server.limits import who, whole
 from visualize.server.runner import Runner, make_task
@@ -43,6 +43,7 @@ class ProofPanel:
 
     def __init__(self, runner: Runner, pair: Any) -> None:
         self.runner, self.pair = runner, pair
+        gr.Markdown(say("proof.purpose"), elem_classes="ouro-motto")
         with gr.Row(elem_classes=["ouro-main", "ouro-game"]):
             with gr.Column(min_width=0, elem_classes="ouro-inputs"):
                 self._build_prompt()
@@ -65,7 +66,7 @@ class ProofPanel:
         )
         with gr.Row(elem_classes="ouro-buttons"):
             self.go = gr.Button("Draw", variant="primary", elem_id="prove", min_width=0)
-            self.stop = gr.Button("Stop", elem_id="proof-stop", min_width=0)
+            self.stop = gr.Button("Stop", interactive=False, elem_id="proof-stop", min_width=0)
 
     def _build_settings(self) -> None:
         known = methods.available().values()
@@ -75,16 +76,17 @@ class ProofPanel:
         )
         rules = [(label, rule) for rule, label in RULES.items()]
         self.rule = gr.Dropdown(rules, value="rejection", label="Rule", elem_id="proof-rule")
-        self.seeds = gr.Slider(FEWEST, MOST, value=200, step=50, label="seeds")
+        self.seeds = gr.Slider(FEWEST, MOST, value=200, step=50, label="Seeds")
         self.length = gr.Slider(
-            1, LONGEST, value=1, step=1, label="tokens", info="Counted as one text."
+            1, LONGEST, value=1, step=1, label="Tokens", info="Counted as one text."
         )
         self.temperature = sampling_component(Sampling.settings()["temperature"])
         self.temperature.value, self.temperature.minimum = 0.7, 0.1
+        self.temperature.info = "Higher is more random."
         with gr.Accordion("More", open=False):
-            self.chat = gr.Checkbox(False, label="chat template", info=CHAT_TEMPLATE)
+            self.chat = gr.Checkbox(False, label="Chat template", info=CHAT_TEMPLATE)
             self.first = gr.Number(
-                0, precision=0, minimum=0, maximum=2**32 - 1 - MOST, label="first seed"
+                0, precision=0, minimum=0, maximum=2**32 - 1 - MOST, label="First seed"
             )
         gr.Markdown(say("proof.intro"), elem_classes="ouro-note")
 
@@ -100,6 +102,7 @@ class ProofPanel:
             self.chat,
             self.first,
         ]
+        pressable_from([self.go.click], self.stop)
         running = self.go.click(
             self._prove, inputs, self.view, concurrency_limit=None, trigger_mode="once", **PRIVATE
         )
@@ -110,6 +113,7 @@ class ProofPanel:
             queue=False,
             **PRIVATE,
         )
+        pressable_until_the_end(running, self.stop)
 
     def _prove(
         self, request: gr.Request, pair: str, seeds: Any, length: Any, *values: Any

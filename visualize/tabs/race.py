@@ -14,7 +14,8 @@ from ouroboros_core.errors import InvalidInput
 from ouroboros_core.sampling import Sampling
 from visualize import spoken
 from visualize.components.race_view import RaceView
-from visualize.events import PRIVATE
+from visualize.components.settings_view import first_value
+from visualize.events import PRIVATE, pressable_from, pressable_until_the_end
 from visualize.server.faults import errors_on_page
 from visualize.server.limits import who
 from visualize.server.runner import Runner, make_task
@@ -40,6 +41,14 @@ def _help(method: str) -> str:
     lines = lines or ["It has no settings."]
     paper = ["- All settings as its paper has them: `published`"] if kind.published else []
     return "\n".join([f"**{kind.name}**\n", *paper, *lines])
+
+
+def _example(method: str) -> str:
+    """What stands in the empty box of a lane: how a setting is written."""
+    kind = methods.available().get(method)
+    settings = kind.Hyperparameters.settings().values() if kind else ()
+    written = [f"e.g. {one.name}={first_value(one)}".replace(",", "x") for one in settings]
+    return written[0] if written else "none"
 
 
 class RacePanel:
@@ -77,7 +86,7 @@ class RacePanel:
             ]
         with gr.Row(elem_classes="ouro-buttons"):
             self.go = gr.Button("Race", variant="primary", elem_id="race", min_width=0)
-            self.stop = gr.Button("Stop", elem_id="race-stop", min_width=0)
+            self.stop = gr.Button("Stop", interactive=False, elem_id="race-stop", min_width=0)
 
     def _build_lanes(self) -> None:
         gr.Markdown("Lane 1 is plain decoding.", elem_classes="ouro-note")
@@ -100,7 +109,7 @@ class RacePanel:
                     gr.Textbox(
                         "",
                         label=f"Settings of lane {number}",
-                        placeholder="default",
+                        placeholder=_example(chosen),
                         elem_id=f"settings-{number}",
                         min_width=0,
                         scale=2,
@@ -116,7 +125,7 @@ class RacePanel:
         )
         with gr.Accordion("More", open=False):
             self.chat = gr.Checkbox(
-                True, label="chat template", info=CHAT_TEMPLATE, elem_id="race-chat"
+                True, label="Chat template", info=CHAT_TEMPLATE, elem_id="race-chat"
             )
             sampling = Sampling.settings()
             self.temperature = sampling_component(sampling["temperature"])
@@ -137,8 +146,14 @@ class RacePanel:
             )
         # Decided in the browser, as in Watch: a raw prompt is an example's alone.
         self.prompt.input(None, None, self.chat, js="() => true", **PRIVATE)
-        for lane, note in zip(self.lanes, self.helps, strict=True):
-            lane.change(_help, lane, note, queue=False, **PRIVATE)
+        for lane, box, note in zip(self.lanes, self.settings, self.helps, strict=True):
+            lane.change(
+                lambda method: (gr.update(placeholder=_example(method)), _help(method)),
+                lane,
+                [box, note],
+                queue=False,
+                **PRIVATE,
+            )
         inputs = [
             self.pair,
             self.prompt,
@@ -149,6 +164,7 @@ class RacePanel:
             *self.lanes,
             *self.settings,
         ]
+        pressable_from([self.go.click], self.stop)
         running = self.go.click(
             self._race, inputs, self.view, concurrency_limit=None, trigger_mode="once", **PRIVATE
         )
@@ -159,6 +175,7 @@ class RacePanel:
             queue=False,
             **PRIVATE,
         )
+        pressable_until_the_end(running, self.stop)
 
     def _race(self, request: gr.Request, pair: str, *values: Any) -> Iterator[Any]:
         with errors_on_page():

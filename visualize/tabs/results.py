@@ -142,19 +142,18 @@ def _values(*drawn: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def top(found: Benchmark) -> str:
-    """The result in a sentence, where it was measured, and the command."""
-    command = (
-        f"<details><summary>The command</summary><pre><code>{safe(found.command)}</code></pre>"
-        "</details>"
-        if found.command
-        else ""
-    )
+    """The result in a sentence, and where it was measured; which texts are cut, and the command,
+    for whom wants to see them."""
+    cut = results.cut_texts(found)
+    folded = f"<p>{safe(cut)}</p>" if cut else ""
+    if found.command:
+        folded += f"<pre><code>{safe(found.command)}</code></pre>"
+    how = f"<details><summary>How it was measured</summary>{folded}</details>" if folded else ""
     return (
         f'<section class="ouro-result-top"><p class="ouro-headline">'
         f"{safe(results.headline(found))}</p>"
-        f"<p>{safe(results.details(found))} {safe(results.measured_on(found))} "
-        f"{safe(results.cut_texts(found))}</p>"
-        f"{command}</section>"
+        f"<p>{safe(results.details(found))} {safe(results.measured_on(found))}</p>"
+        f"{how}</section>"
     )
 
 
@@ -162,15 +161,19 @@ def pair_table(found: Benchmark) -> str:
     """The benchmark of another pair, or of the embedded one elsewhere: every method over all
     prompts, prefill included and decoding only."""
     overs = [over for over in (Over.PLAIN, Over.HF) if over in found.overs]
-    names = ["method", "tokens per pass", "s to the first token"]
-    names += [name for over in overs for name in (f"over {results.WORDS[over]}", "decoding only")]
-    head = "".join(f'<th scope="col">{safe(name)}</th>' for name in names)
+    head = '<th scope="col" rowspan="2">method</th>'
+    for over in overs:
+        head += f'<th scope="colgroup" colspan="2">over {safe(results.WORDS[over])}</th>'
+    for name in ("tokens per pass", "s to the first token"):
+        head += f'<th scope="col" rowspan="2">{name}</th>'
+    kinds = ("with prefill", "decoding only") * len(overs)
+    under = "".join(f'<th scope="col">{name}</th>' for name in kinds)
     body = []
     for bar in found.bars(overs[0]):
         row = bar.row
         speedups = [(row.speedup, row.decode_speedup), (row.speedup_hf, row.decode_speedup_hf)]
-        told = [shown(row.tokens_per_pass), shown(row.first_token_seconds)]
-        told += [shown(number) for both in speedups[: len(overs)] for number in both]
+        told = [shown(number) for both in speedups[: len(overs)] for number in both]
+        told += [shown(row.tokens_per_pass), shown(row.first_token_seconds)]
         setting = f" ({bar.setting})" if bar.setting else ""
         cells = "".join(f"<td>{cell}</td>" for cell in told)
         body.append(f'<tr><th scope="row">{safe(bar.name + setting)}</th>{cells}</tr>')
@@ -182,7 +185,7 @@ def pair_table(found: Benchmark) -> str:
         '<section class="ouro-published ouro-machines">'
         f"<h2>{safe(models)}</h2><p>{safe(about.strip())}</p>"
         f'<div class="ouro-scroll" tabindex="0" role="group" aria-label="{safe(models)}">'
-        f'<table class="ouro-table"><thead><tr>{head}</tr></thead>'
+        f'<table class="ouro-table"><thead><tr>{head}</tr><tr>{under}</tr></thead>'
         f"<tbody>{''.join(body)}</tbody></table></div></section>"
     )
 

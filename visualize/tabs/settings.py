@@ -8,6 +8,7 @@ from typing import Any
 import gradio as gr
 
 from ouroboros_core.hyperparameters import Setting
+from visualize import spoken
 
 NOTHING_YET = "Nothing has run yet."
 """Where a run would be."""
@@ -18,13 +19,8 @@ CHAT_TEMPLATE = (
 """What the box beside a prompt does."""
 
 
-def setting_label(name: str) -> str:
-    """What a setting is called on the page."""
-    return name.replace("_", " ")
-
-
 def sampling_component(setting: Setting) -> Any:
-    label = setting_label(setting.name)
+    label = spoken.label(setting.name)
     if setting.choices:
         return gr.Dropdown(
             list(setting.choices), value=setting.default, label=label, info=setting.help

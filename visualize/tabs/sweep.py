@@ -14,10 +14,10 @@ from ouroboros_core import methods
 from ouroboros_core.benchmark.protocol import ROUNDS
 from ouroboros_core.errors import InvalidInput, OuroborosError
 from ouroboros_core.words import say
-from visualize import elsewhere, figures, result_figures, results
+from visualize import elsewhere, figures, result_figures, results, spoken
 from visualize.components.plain_views import SaveView, SweepView
 from visualize.components.plot_view import PlotView
-from visualize.events import PRIVATE
+from visualize.events import PRIVATE, pressable_from, pressable_until_the_end
 from visualize.results import Over
 from visualize.server import sweeping
 from visualize.server.faults import errors_on_page, field, sent
@@ -27,7 +27,6 @@ from visualize.server.session import Session, Swept
 from visualize.server.updates import SweepProgress, SweepStarted, SweepUpdate, Waiting
 from visualize.tabs.examples import EXAMPLES
 from visualize.tabs.results import benchmark
-from visualize.tabs.settings import setting_label
 from visualize.tabs.traces import WATCH
 from visualize.tabs.watch import WatchPanel
 
@@ -125,8 +124,10 @@ class SweepPanel:
         self.estimate = gr.Markdown(UNREADY, elem_id="sweep-estimate", elem_classes="ouro-note")
         with gr.Row(elem_classes="ouro-buttons"):
             self.go = gr.Button("Sweep", variant="primary", elem_id="sweep", min_width=0)
-            self.stop = gr.Button("Stop", elem_id="sweep-stop", min_width=0)
-            self.resume = gr.Button("Resume", elem_id="sweep-resume", min_width=0)
+            self.stop = gr.Button("Stop", interactive=False, elem_id="sweep-stop", min_width=0)
+            self.resume = gr.Button(
+                "Resume", interactive=False, elem_id="sweep-resume", min_width=0
+            )
 
     def _build_runs(self) -> None:
         """What each cell runs."""
@@ -158,7 +159,7 @@ class SweepPanel:
                 MOST_REPEATS,
                 value=ROUNDS,
                 step=1,
-                label="repeats",
+                label="Repeats",
                 info="The median counts; from two on there is a spread.",
             )
             gr.Markdown(say("sweep.intro"), elem_classes="ouro-note")
@@ -174,12 +175,13 @@ class SweepPanel:
                     gr.Dropdown(
                         choices,
                         value=name,
-                        label="and" if optional else "Vary",
+                        label="And" if optional else "Vary",
                         elem_id=f"axis-{number}",
                         min_width=0,
+                        scale=2,
                     )
                 )
-                note = "2,4,6 or 2:8:2"
+                note = "2,4 or 2:8"
                 self.values.append(
                     gr.Textbox(
                         text,
@@ -187,6 +189,7 @@ class SweepPanel:
                         placeholder=note,
                         elem_id=f"values-{number}",
                         min_width=0,
+                        scale=1,
                     )
                 )
 
@@ -216,8 +219,11 @@ class SweepPanel:
         outputs = [self.view, self.chart, self.parallel]
         computing: dict[str, Any] = {"concurrency_limit": None, "trigger_mode": "once", **PRIVATE}
         session = self.watch.session
+        starts = [self.go.click, self.resume.click]
+        pressable_from(starts, self.stop)
+        pressable_from(starts, self.resume, can=False)
         running = gr.on(
-            [self.go.click, self.resume.click],
+            starts,
             self._start,
             [session, *self.inputs],
             outputs,
@@ -231,6 +237,9 @@ class SweepPanel:
             queue=False,
             **PRIVATE,
         )
+        pressable_until_the_end(running, self.stop)
+        for end in (running.then, running.failure):
+            end(self._resumable, session, self.resume, queue=False, **PRIVATE)
         on_clock = [session, self.clock], [self.chart, self.clock_note]
         self.clock.input(self._elsewhere, *on_clock, queue=False, **PRIVATE)
         self.go.click(lambda: "", None, self.clock_note, queue=False, **PRIVATE)
@@ -296,7 +305,9 @@ class SweepPanel:
     ) -> Iterator[Any]:
         """Both buttons are one event: of two, Stop would not end the one that runs."""
         with errors_on_page():
-            make = self._again(session) if event.target is self.resume else self._new(*values)
+            # by its name: of a button that was changed, Gradio keeps a copy for each visitor
+            resumed = event.target is not None and event.target.elem_id == self.resume.elem_id
+            make = self._again(session) if resumed else self._new(*values)
             yield from self._run(
                 session, self.runner.sweep(make, pair=values[0], visitor=who(request))
             )
@@ -316,6 +327,12 @@ class SweepPanel:
             return Sweep(pair, *plan)
 
         return make
+
+    @staticmethod
+    def _resumable(session: Session) -> Any:
+        """Resume can be pressed where a sweep has runs left."""
+        swept = session.swept
+        return gr.update(interactive=swept is not None and swept.sweep.done < swept.sweep.total)
 
     @staticmethod
     def _again(session: Session) -> Callable[[Pair], Sweep]:
@@ -421,7 +438,7 @@ def _names(method: str, *, optional: bool) -> list[tuple[str, str]]:
     names = [*methods.get(method).Hyperparameters.settings(), *Sampling.settings(), "draft"]
     return [
         *([("nothing else", NONE)] if optional else []),
-        *((setting_label(name), name) for name in names),
+        *((spoken.label(name), name) for name in names),
     ]
 
 

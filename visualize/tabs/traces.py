@@ -17,6 +17,7 @@ from visualize.components.plot_view import PlotView
 from visualize.events import PRIVATE
 from visualize.server.faults import errors_on_page, field
 from visualize.server.session import Session
+from visualize.server.updates import View
 from visualize.tabs.watch import WatchPanel
 
 if TYPE_CHECKING:
@@ -24,6 +25,12 @@ if TYPE_CHECKING:
 
     from ouroboros_core.decoding.trace import Trace
 
+COMPARED = "java-speculative", "java-ouroboros"
+"""The runs that are compared until a visitor chooses others."""
+SHOW_COMPARISON = """() => {
+  document.getElementById("comparison").scrollIntoView({ block: "start" });
+}"""
+"""The comparison is behind all cards."""
 CHOOSE = "Choose two runs of one prompt."
 WATCH = "watch"
 """The id of the place in which a run is opened."""
@@ -35,24 +42,30 @@ class TracesPanel:
     def __init__(self, watch: WatchPanel, tabs: Tabs, tab: Tab) -> None:
         self.watch = watch
         gr.Markdown(say("traces.intro"))
+        with gr.Row(elem_classes="ouro-chips"):
+            to_comparison = gr.Button(
+                "Two runs side by side", size="sm", elem_classes="ouro-chip", min_width=0
+            )
+        to_comparison.click(None, js=SHOW_COMPARISON, **PRIVATE)
         self.gallery = GalleryView(elem_id="gallery")
         self.open = OpenView(elem_id="open-view")
-        gr.Markdown(f"## Two runs compared\n\n{say('traces.diff.note')}")
+        gr.Markdown(f"## Two runs compared\n\n{say('traces.diff.note')}", elem_id="comparison")
         recorded = [(entry["title"], entry["name"]) for entry in gallery.entries()]
         with gr.Row(elem_classes="ouro-pair"):
             self.first = gr.Dropdown(
                 recorded,
-                value="java-autoregressive",
+                value=COMPARED[0],
                 label="Run A",
                 elem_id="diff-first",
             )
             self.second = gr.Dropdown(
-                recorded, value="java-ouroboros", label="Run B", elem_id="diff-second"
+                recorded, value=COMPARED[1], label="Run B", elem_id="diff-second"
             )
-        self.compare = gr.Button("Compare", elem_id="compare")
-        self.diff = DiffView(elem_id="diff-view")
+        self.compare = gr.Button("Compare", variant="primary", elem_id="compare")
+        shown, figure = _compared(*map(gallery.paced, COMPARED))
+        self.diff = DiffView({"seq": 0, **shown}, elem_id="diff-view")
         self.chart = PlotView(
-            {"seq": 0, "figure": figures.empty(CHOOSE)},
+            {"seq": 0, "figure": figure},
             label="Cumulative target passes",
             elem_id="chart-diff",
         )
@@ -119,11 +132,16 @@ class TracesPanel:
         with errors_on_page():
             try:
                 a, b = (_chosen(name, session) for name in (first, second))
-                shown = diff.view(diff.diff(a, b))
-                figure = diff_figures.steps_against_tokens(a, b)
+                shown, figure = _compared(a, b)
             except OuroborosError as error:
                 shown, figure = {"problem": str(error)}, figures.empty(CHOOSE)
             return {"seq": seq, **shown}, {"seq": seq, "run": "", "figure": figure}
+
+
+def _compared(a: Trace, b: Trace) -> tuple[View, dict[str, Any]]:
+    """Where one of two runs saved steps, and a chart of both; raises InvalidInput where they cannot
+    be compared."""
+    return diff.view(diff.diff(a, b)), diff_figures.steps_against_tokens(a, b)
 
 
 def _chosen(name: Any, session: Session) -> Trace:

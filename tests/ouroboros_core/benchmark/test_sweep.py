@@ -555,14 +555,14 @@ def test_the_heatmap_shows_every_row_in_its_place_and_leaves_the_others_empty() 
     assert figure["layout"]["xaxis"]["ticktext"] == ["one", "two"]
     (star,) = named(figure, "measured best")
     assert (round(star["x"][0]), star["y"][0], star["customdata"][0]) == (1, 1, 3)
-    diamonds = named(figure, "best gamma by theory")
+    diamonds = named(figure, "best draft length by theory")
     assert [(round(d["x"][0]), d["y"][0]) for d in diamonds] == [(1, 0.5), (0, 1.4)], (
         "between 2 and 4; beyond 4"
     )
     assert [d["showlegend"] for d in diamonds] == [True, False]
     turned = [replace(row, coordinates=row.coordinates[::-1]) for row in ROWS]
     other = sweep_figures.heatmap(turned, AXES[::-1], [Ideal(("a/b/two",), 4, 1.28, 0.62, 0.17)])
-    (diamond,) = named(other, "best gamma by theory")
+    (diamond,) = named(other, "best draft length by theory")
     assert (diamond["x"][0], round(diamond["y"][0])) == (1, 1)
     assert [list(line) for line in other["data"][0]["z"]] == [[0.8, None, None], [1.0, 1.34, None]]
     json.dumps(figure)
@@ -580,7 +580,7 @@ def test_the_line_has_its_intervals_and_both_marks() -> None:
     )
     assert list(curve["error_y"]["array"]) == pytest.approx([0.2, 0.2])
     assert list(curve["error_y"]["arrayminus"]) == pytest.approx([0.1, 0.1])
-    (star,), (diamond,) = named(figure, "measured best"), named(figure, "by theory: gamma 2")
+    (star,), (diamond,) = named(figure, "measured best"), named(figure, "by theory: draft length 2")
     assert (star["x"][0], star["y"][0]) == (1, 1.34)
     assert (diamond["x"][0], diamond["y"][0]) == (0, 1.5)
     assert figure["layout"]["shapes"][0]["y0"] == 1
@@ -594,7 +594,7 @@ def test_parallel_coordinates_have_a_line_for_every_row() -> None:
     figure = sweep_figures.parallel(ROWS, AXES)
     dimensions = {d["label"]: list(d["values"]) for d in figure["data"][0]["dimensions"]}
     assert dimensions == {
-        "gamma": [0, 0, 1],
+        "draft length (gamma)": [0, 0, 1],
         "draft": [0, 1, 1],
         "tokens per pass": [2.1] * 3,
         "accepted": [0.5] * 3,

@@ -134,6 +134,8 @@ def test_a_run_without_steps_can_be_shown() -> None:
 
 def test_in_letters_the_sign_of_who_wrote_it_stands_before_each_stretch() -> None:
     told = notebook.trace_text(typed_trace()).splitlines()
-    assert told[0].startswith("ouroboros: 7 tokens in 3 forward passes, 2.33 tokens a pass; 1.30 s")
+    assert told[0].startswith(
+        "ouroboros: 7 tokens in 3 forward passes, 2.33 tokens per pass; 1.30 s"
+    )
     assert told[1] == "●t10 ▲t12 ●t20 ◆t21 ★t22 ●t30 t31 "
     assert "● draft model" in told[2]

@@ -188,7 +188,7 @@ def test_a_reload_in_mid_run_keeps_prompt_settings_and_what_was_written(
     choose(visitor, "Speculative decoding")
     open_settings(visitor)
     visitor.locator("#auto-speculative input").uncheck()
-    visitor.get_by_label("number input for gamma").locator("visible=true").fill("1")
+    visitor.get_by_label("number input for Draft length (gamma)").locator("visible=true").fill("1")
     set_count(visitor, 256)
     visitor.click("#generate")
     visitor.wait_for_function(
@@ -218,9 +218,12 @@ def test_a_reload_in_mid_run_keeps_prompt_settings_and_what_was_written(
     open_settings(visitor)
     visitor.locator("#auto-speculative").wait_for()
     assert not visitor.locator("#auto-speculative input").is_checked()
-    visitor.get_by_label("number input for gamma").locator("visible=true").wait_for()
+    visitor.get_by_label("number input for Draft length (gamma)").locator("visible=true").wait_for()
     assert (
-        visitor.get_by_label("number input for gamma").locator("visible=true").input_value() == "1"
+        visitor.get_by_label("number input for Draft length (gamma)")
+        .locator("visible=true")
+        .input_value()
+        == "1"
     )
     assert (
         visitor.get_by_label("number input for Maximum new tokens", exact=True).input_value()

@@ -27,12 +27,13 @@ def set_up(page: Any, first: str, second: str) -> None:
     open_tab(page, "Sweep")
     page.wait_for_selector("#sweep-view .ouro-sweep-status")
     assert not page.is_visible("#sweep-clock"), "there is nothing to see on any clock"
+    assert page.is_disabled("#sweep-stop") and page.is_disabled("#sweep-resume"), "nothing runs"
     page.wait_for_selector("#chart-recorded .main-svg")
     page.get_by_role("button", name="More").locator("visible=true").click()
     settle(page)
     fill(page, "#values-1", first)
-    page.get_by_role("combobox", name="and", exact=True).click()
-    page.get_by_role("option", name="temperature", exact=True).click()
+    page.get_by_role("combobox", name="And", exact=True).click()
+    page.get_by_role("option", name="Temperature", exact=True).click()
     fill(page, "#values-2", second)
     fill(page, "#sweep-prompts", PROMPT)
     page.get_by_label("number input for Maximum new tokens of each run").fill("16")
@@ -71,6 +72,7 @@ def test_a_sweep_is_stopped_and_resumed_and_a_cell_opens_in_generate(page: Any) 
         timeout=120_000,
     )
     page.get_by_text("Stopped. What was measured stays").wait_for()
+    page.wait_for_selector("#sweep-stop:disabled")
     assert not page.evaluate("window.early"), "drawing takes no time from what is measured"
     page.wait_for_function("(document.querySelector('#chart-sweep .ouro-plot').data?.[0] || {}).z")
     page.wait_for_timeout(1500)
@@ -83,6 +85,7 @@ def test_a_sweep_is_stopped_and_resumed_and_a_cell_opens_in_generate(page: Any) 
     page.click("#sweep-resume")
     page.get_by_text("Done.", exact=True).wait_for(timeout=180_000)
     assert count(page) == (9, 9)
+    page.wait_for_selector("#sweep-resume:disabled")  # nothing is left
     rows = page.locator("#sweep-view button[data-cell]").all()
     assert len(rows) == 9
     after = {
@@ -122,7 +125,12 @@ def test_a_sweep_is_stopped_and_resumed_and_a_cell_opens_in_generate(page: Any) 
     assert page.locator("#token-view").is_visible(), "the tab Generate is open"
     assert len(tokens(page)) == 16
     assert page.locator("#prompt textarea").input_value() == PROMPT
-    assert page.get_by_label("number input for gamma").locator("visible=true").input_value() == "4"
+    assert (
+        page.get_by_label("number input for Draft length (gamma)")
+        .locator("visible=true")
+        .input_value()
+        == "4"
+    )
     assert not page.locator("#auto-speculative input").is_checked()
 
 
