@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from ouroboros_core.decoding.trace import Trace
 
-COMPARED = "java-speculative", "java-ouroboros"
+COMPARED = "fibonacci-speculative", "fibonacci-multi_candidate"
 """The runs that are compared until a visitor chooses others."""
 SHOW_COMPARISON = """() => {
   document.getElementById("comparison").scrollIntoView({ block: "start" });
