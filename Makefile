@@ -143,7 +143,7 @@ bench: setup
 
 # The same for another pair, which gets a table of its own: make bench-pair TARGET=folder DRAFT=folder NAME=qwen
 PAIRED := autoregressive,draft_only,speculative,speculative[gamma=1],speculative[gamma=2],speculative[gamma=4],speculative[gamma=8],ouroboros,lookahead,ngram,prompt_lookup,token_recycling,sam,union
-PAIRED := $(PAIRED),lookahead[published],ouroboros[published],prompt_lookup[published]
+PAIRED := $(PAIRED),lookahead[window_size=4],lookahead[window_size=7],lookahead[window_size=15],lookahead[published],ouroboros[published],prompt_lookup[published]
 TARGET ?=
 DRAFT ?=
 NAME ?= pair

@@ -23,7 +23,7 @@ from ouroboros_core.locations import assets
 from tests.browser import chromium, server
 from tests.visitor import open_tab
 from visualize import gallery, record_figures, result_figures
-from visualize.results import Benchmark, Over
+from visualize.results import Benchmark, Family, Over
 from visualize.tabs.watch import RECORDED
 
 PICTURES = ((1440, 900, "light"), (1440, 900, "dark"), (390, 844, "light"))
@@ -278,7 +278,10 @@ def _benchmark(browser: Any, folder: Path) -> None:
         page.wait_for_selector(".main-svg")
         page.wait_for_timeout(500)
         page.screenshot(path=folder / "benchmark.png")
-        figure.update_layout(title=None, margin={"l": 8, "r": 44, "t": 8, "b": 8})
+        own = [bar for bar in bars if bar.family is not Family.PEER]
+        figure = go.Figure(result_figures.speedups(own, Over.PLAIN))
+        figure.update_layout(template="plotly_white", margin={"l": 8, "r": 44, "t": 8, "b": 8})
+        figure.update_xaxes(title="speedup over plain decoding")
         record_figures.write_page(figure, path)
         page.set_viewport_size({"width": 390, "height": 540})
         page.goto(path.as_uri())

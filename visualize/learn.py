@@ -502,8 +502,15 @@ def _pays() -> Chapter:
     stops: list[Stop] = [
         {"at": _end(trace), "spot": f"{SPEED}, {LENGTH}"},
         {"at": _end(trace), "spot": ".ouro-numbers"},
-        {"at": _end(trace), "figure": "theory"},
-        *({"at": _end(trace), "figure": "theory", "curve": "speedup"} for _ in range(3)),
+        {"at": _end(trace), "figure": "theory", "sliders": {"alpha": 0.5, "gamma": 2}},
+        {"at": _end(trace), "figure": "theory", "curve": "speedup"},
+        {
+            "at": _end(trace),
+            "figure": "theory",
+            "curve": "speedup",
+            "sliders": {"alpha": 0.5, "gamma": 2, "cost": 0.2},
+        },
+        {"at": _end(trace), "figure": "theory", "curve": "speedup"},
         {"at": _end(trace)},
     ]
     return _chapter("pays", name, stops, facts)

@@ -45,9 +45,15 @@ export const percent = (value) =>
     : value < 0.001
       ? "<0.1%"
       : (100 * value).toFixed(value < 0.1 || (value > 0.99 && value < 1) ? 1 : 0) + "%";
-// A paragraph in which *words* stand out; whatever else it holds is text.
+// A paragraph in which *words* stand out, and what follows ^, in brackets or a letter, stands high;
+// whatever else it holds is text.
 export const paragraph = (text, className) => {
   const node = make("p", className);
-  text.split("*").forEach((part, n) => node.append(n % 2 ? make("strong", "", part) : part));
+  text.split("*").forEach((part, n) => {
+    if (n % 2) return node.append(make("strong", "", part));
+    part
+      .split(/\^(?:\(([^)]*)\)|(\S))/)
+      .forEach((piece, m) => piece && node.append(m % 3 ? make("sup", "", piece) : piece));
+  });
   return node;
 };

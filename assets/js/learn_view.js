@@ -2,7 +2,7 @@
 // what the words are about.
 // `props.load` or `server.run` brings a run.
 import { mount as mountDice } from "./dice_view.js";
-import { counted, make, paragraph, percent, visible } from "./dom.js";
+import { counted, make, paragraph, percent, tell, visible } from "./dom.js";
 import { drawFigure } from "./learn_figures.js";
 import { Rail } from "./learn_rail.js";
 import { seenTokens } from "./seen.js";
@@ -115,6 +115,7 @@ export function mount(element, props, watch, trigger, server) {
     const focus = stop ? stop : { at: null, ...here.question.focus };
     for (const name of ["theory", "dice"]) part(name).hidden = focus.figure !== name;
     part("theory").dataset.curve = focus.curve || "";
+    if (focus.sliders) tell("ouro:theory", focus.sliders);
     const data = (here.figures || {})[focus.figure];
     figure.replaceChildren(...(data ? [drawFigure(focus.figure, data)] : []));
     stage.hidden = ["theory", "dice"].includes(focus.figure) || Boolean(data);

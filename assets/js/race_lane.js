@@ -124,9 +124,11 @@ export class Lane {
     const ends = clock === "passes" ? this.seconds : this.ends(clock);
     const tokens = done ? this.tokens[done - 1] : 0,
       seconds = done ? ends[done - 1] : 0;
+    // a lane under way beside one that has ended: its seconds so far are no result
+    const whole = this.row && done < this.steps.length ? ` of ${ends.at(-1).toFixed(2)}` : "";
     const clocks = [
       passes(done),
-      `${seconds.toFixed(2)} s${clock in this.modelled ? ", modelled" : ""}`,
+      `${seconds.toFixed(2)}${whole} s${clock in this.modelled ? ", modelled" : ""}`,
     ];
     const [first, second] = clock === "passes" ? clocks : clocks.reverse();
     const rate = done ? ` · ${(tokens / done).toFixed(2)} tokens per pass` : "";

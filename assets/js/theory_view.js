@@ -18,6 +18,7 @@ export function mount(element, props) {
   const chosen = { alpha: 0.7, gamma: 4, cost: 0.15, row: 0 };
   const WINDOW = 27; // rows of a lookahead window of seven columns and n-grams of five tokens
   const chart = (name) => new Plot(part(name), looks, props.plotly);
+  const sliders = new Map(); // how each is put somewhere
   const plots = { tokens: chart("tokens"), speedup: chart("speedup") };
 
   // Leviathan et al., arXiv 2211.17192: equation 1 and theorem 3.8; there, rows cost nothing.
@@ -65,6 +66,10 @@ export function mount(element, props) {
       chosen[name] = Number(input.value);
       shown();
       paint();
+    });
+    sliders.set(name, (now) => {
+      chosen[name] = input.value = now;
+      shown();
     });
     shown();
     label.append(make("span", "", SLIDERS[name]), input, value);
@@ -153,4 +158,8 @@ export function mount(element, props) {
   slider("row", 0, 0.3, 0.005);
   paint();
   document.addEventListener("ouro:run", paint);
+  document.addEventListener("ouro:theory", ({ detail }) => {
+    for (const [name, now] of Object.entries(detail)) sliders.get(name)(now);
+    paint();
+  });
 }

@@ -1,6 +1,8 @@
 // What is known of one token: who wrote it, why it stands there, and what both models thought.
 import { make, percent, visible } from "./dom.js";
 
+const FAINT = 0.001; // a probability of which lessons do not speak
+
 export class TokenCard {
   // closed(locked) is called when a card is gone.
   constructor(card, frame, looks, closed) {
@@ -168,7 +170,17 @@ export class TokenCard {
       line.append(make("th", "", visible(row[1])), bar(row[2], "target"));
       if (noisy) line.append(make("td", "ouro-number", row[4].toFixed(2)));
       if (left) line.append(bar(row[5], "left"));
+      const faint = !named(row) && row[2] < FAINT && !(row[3] >= FAINT);
+      if (faint) line.classList.add("ouro-faint");
       table.append(line);
+    }
+    const faint = table.querySelectorAll(".ouro-faint").length;
+    if (faint) {
+      const told = make("td", "", `${faint} more below ${100 * FAINT}%`),
+        rest = make("tr", "ouro-rest");
+      told.colSpan = head.children.length;
+      rest.append(told);
+      table.append(rest);
     }
     return table;
   }

@@ -42,15 +42,15 @@ def table(rows: Sequence[Measured]) -> str:
     """A markdown table, the fastest first."""
     heads = [f"tokens per pass, γ = {g}" for g in GAMMAS]
     lines = [
-        f"| draft | trained tokens | agreement | c | {' | '.join(heads)} | fastest |",
+        f"| draft | fastest | c | agreement | {' | '.join(heads)} | trained tokens |",
         f"|---|---:|---:|---:|{'---:|' * len(heads)}---:|",
     ]
     for row in sorted(rows, key=lambda r: -r.speed[r.best]):
         per_pass = " | ".join(f"{row.tokens_per_pass[g]:.2f}" for g in GAMMAS)
         speed = f"{row.speed[row.best]:.2f} at γ = {row.best}"
         lines.append(
-            f"| {row.shape} | {row.tokens:,} | {row.agreement:.1%} | {row.cost:.3f} | {per_pass} | "
-            f"{speed} |"
+            f"| {row.shape} | {speed} | {row.cost:.3f} | {row.agreement:.1%} | {per_pass} | "
+            f"{row.tokens:,} |"
         )
     return "\n".join(lines)
 

@@ -24,10 +24,13 @@ def records() -> dict[str, dict[str, Any]]:
 
 def _facts(name: str, record: dict[str, Any]) -> str:
     last = record["curve"][-1]
-    agreement = ", ".join(f"{share:.0%} {n} ahead" for n, share in enumerate(agreement_of(last), 1))
+    agreement = ", ".join(
+        f"{share:.0%} {'for the next token' if n == 1 else f'for {n} ahead'}"
+        for n, share in enumerate(agreement_of(last), 1)
+    )
     trained = f"{last['tokens'] / 1e6:.1f} million answer tokens"
     return (
-        f"**{name}**: {record['shape']}; {trained}; held-out agreement {agreement}. "
+        f"**{name}**: {record['shape']}; {trained}; held-out agreement: {agreement}. "
         f"On {record['machine']}.\n\n```sh\n{record['command']}\n```"
     )
 

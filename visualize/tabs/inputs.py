@@ -47,6 +47,8 @@ CARDS = (
 """The methods that stand beside the list of all: the baseline, the idea, and the fastest."""
 SETTINGS = '<details class="ouro-settings"><summary>Settings</summary></details>'
 """A fold: the settings are seen as long as it is open (page.css)."""
+BEFORE = "A click runs one here, with the models of new runs. What plays below is recorded."
+"""Beside the examples, until a visitor writes something."""
 RUN = "() => { document.querySelector('#generate')?.click(); }"
 """An example runs at once."""
 FOLLOW = """(json, prompt, chat) => {
@@ -111,7 +113,7 @@ class RunInputs:
                 gr.Button(e.label, size="sm", elem_classes="ouro-chip", min_width=0)
                 for e in EXAMPLES
             ]
-            self.note = gr.Markdown("", elem_classes="ouro-note")
+            self.note = gr.Markdown(BEFORE, elem_classes="ouro-note")
 
     def build_method(self) -> None:
         """The method: three cards, and the list of all; beside them the fold of the settings."""

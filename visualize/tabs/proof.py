@@ -44,16 +44,17 @@ class ProofPanel:
     def __init__(self, runner: Runner, pair: Any) -> None:
         self.runner, self.pair = runner, pair
         gr.Markdown(say("proof.purpose"), elem_classes="ouro-motto")
-        with gr.Row(elem_classes=["ouro-main", "ouro-game"]):
+        with gr.Row(elem_classes=["ouro-main", "ouro-game", "ouro-game-proof"]):
             with gr.Column(min_width=0, elem_classes="ouro-inputs"):
                 self._build_prompt()
             with gr.Column(min_width=0, elem_classes="ouro-result"):
                 before = "Press Draw: the model's texts are counted while they come."
                 self.view = ProofView(proof.view(None, before), elem_id="proof-view")
-                gr.Markdown(say("proof.dice"), elem_classes="ouro-note")
-                DiceView(elem_id="proof-dice")
             with gr.Column(min_width=0, elem_classes="ouro-options"):
                 self._build_settings()
+            with gr.Column(min_width=0, elem_classes="ouro-score"):
+                gr.Markdown(say("proof.dice"), elem_classes="ouro-note")
+                DiceView(elem_id="proof-dice")
         self._wire()
 
     def _build_prompt(self) -> None:
