@@ -85,7 +85,7 @@ def _peer_texts(peer: report.Row | None) -> str:
         return ""
     return (
         f"; so do {peer.equal} of transformers' {peer.questions} greedy texts, and the others "
-        "differ from a near tie on"
+        "diverge after a near tie"
     )
 
 

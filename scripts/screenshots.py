@@ -47,7 +47,7 @@ TYPEFACE = """async () => {
 
 
 SUBJECTS = {
-    "watch": ("#token-view .ouro-text", "#token-view .ouro-key"),
+    "watch": ("#token-view .ouro-text", "#token-view .ouro-legend"),
     "card": (".ouro-card", ".ouro-card"),
     "race": (
         "#race-view .ouro-lane:nth-child(1)",
@@ -59,7 +59,7 @@ SUBJECTS = {
 }
 """What of a picture on a phone the README shows small: from one element to another, without those
 that follow."""
-TALLEST = 1.45
+TALLEST = 1.5
 """Height of a small picture at most, as a share of its width."""
 
 

@@ -15,7 +15,7 @@ from ouroboros_core.sampling import Sampling
 from ouroboros_core.words import counted
 from visualize.views import View, describe
 
-SHOWN = 6
+SHOWN = 10
 """Segments listed of those that saved steps, and of those that lost some."""
 QUOTED = 40
 """Characters of a segment's text in a sentence or a row."""
@@ -284,6 +284,8 @@ def view(difference: Diff) -> View:
         "AB", (difference.a, difference.b), difference.steps, difference.seconds, strict=True
     )
     told = sentences(difference)
+    if max(len(difference.gains), len(difference.losses)) > SHOWN:
+        told.append(f"The table lists the {SHOWN} largest of each kind.")
     return {
         "title": "B compared with A: where steps were saved",
         "status": told[0],

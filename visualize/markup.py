@@ -70,7 +70,7 @@ TOKEN_VIEW = Markup(
   <p class="ouro-title"></p>
   <p class="ouro-status"></p>
   <div class="ouro-notices"></div>
-  <details class="ouro-why-fast" hidden><summary>Why this fast</summary><div class="ouro-numbers"></div></details>
+  <details class="ouro-why-fast" hidden><summary>Why this speed</summary><div class="ouro-numbers"></div></details>
   <p class="ouro-said" role="status" aria-live="polite"></p>
   <details class="ouro-meaning"><summary>What the colours mean</summary><dl></dl></details>
 </section>

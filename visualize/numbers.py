@@ -25,7 +25,7 @@ def sections(trace: Trace, baseline: Trace | None) -> list[Section]:
     """What there is to say of a finished run, a title with lines and perhaps a table each."""
     found: list[Section] = []
     if baseline is not None and trace.steps:
-        found.append({"title": "Why this fast", "lines": diagnosis(trace, baseline)})
+        found.append({"title": "What a step costs and yields", "lines": diagnosis(trace, baseline)})
     elif trace.steps:
         found.append({"title": "What a step costs", "lines": [alone(trace)]})
     if found and (without := metrics.skipped(trace)):
@@ -70,12 +70,12 @@ def diagnosis(trace: Trace, baseline: Trace) -> list[str]:
         alone = sum(step.seconds.verify for step in baseline.steps) / len(baseline.steps) / plain
         excess = {
             "drafting": draft,
-            "the wider passes of the target": verify - alone,
-            "the work between the passes": rest - (1 - alone),
+            "wider passes of the target": verify - alone,
+            "work between the passes": rest - (1 - alone),
         }
         dearest = max(excess, key=lambda name: excess[name])
         lines.append(
-            f"It loses: what costs most beyond a plain step is {dearest}, and too little of it is "
+            f"It loses: beyond a plain step, {dearest} costs most, and too few guesses are "
             "accepted."
         )
     mine, theirs = (sum(step.seconds.prefill for step in run.steps) for run in (trace, baseline))

@@ -4,6 +4,7 @@ token costs them. Plain data."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from math import log10
 from typing import Any
 
@@ -262,7 +263,7 @@ def by_gamma(bars: Sequence[Bar]) -> dict[str, Any]:
             y=[round(bar.speedup, 3) for bar in mine],
             mode="lines+markers+text",
             text=[f"{bar.speedup:.2f}×" for bar in mine],
-            textposition="top right" if len(mine) > 1 else "top left",  # inside the picture
+            textposition=_beside_the_line([bar.speedup for bar in mine]),
             cliponaxis=False,
             line={"color": LOOK[Family.DRAFT][0], "width": 2.5},
             marker={"size": 9},
@@ -280,6 +281,15 @@ def by_gamma(bars: Sequence[Bar]) -> dict[str, Any]:
     figure.update_layout({**shape, "hovermode": "closest"})
     figure.update_xaxes(type="category")
     return plain(figure)
+
+
+def _beside_the_line(heights: Sequence[float]) -> list[str]:
+    """Where the label of each point stands: right of it, where the line does not go on; of the
+    last, which has the edge of the picture on its right, left of it, where it does not come
+    from."""
+    rises = [after > before for before, after in pairwise(heights)]
+    last = "top left" if not rises or rises[-1] else "bottom left"
+    return [*("bottom right" if up else "top right" for up in rises), last]
 
 
 def _draft_length(bar: Bar) -> int | None:

@@ -158,7 +158,7 @@ def sentence(trace: Trace, baseline: Trace | None, difference: Divergence | None
         return f"{passes} for {counted(tokens, 'token')}: plain decoding."
     plain = tokens if baseline is None else len(baseline.steps)
     drafted = sum(step.draft_passes for step in trace.steps)
-    small = f", and {drafted} of the draft" if drafted else ""
+    small = f", plus {drafted} draft pass{'' if drafted == 1 else 'es'}" if drafted else ""
     parts = f"{passes} instead of {plain}{small}{_faster(trace, baseline)}"
     if baseline is None:
         return f"{parts}."

@@ -49,7 +49,7 @@ export function mount(element, props, watch) {
       [-1, "B needs more steps"],
     ].filter(([sign]) => segments.some(({ saved }) => saved * sign > 0));
     const words = found.map(([sign, said]) => looks(make("span", "ouro-segment", said), sign, 1));
-    if (words.length) words.push(make("span", "", "the deeper the colour, the more for a token"));
+    if (words.length) words.push(make("span", "", "darker: a larger difference per token"));
     return words;
   }
 

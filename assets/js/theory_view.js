@@ -10,7 +10,7 @@ export function mount(element, props) {
   const DEEPEST = 16;
   const SLIDERS = {
     alpha: "α: chance that a guess is accepted",
-    gamma: "γ: guesses a step",
+    gamma: "γ: guesses per step",
     cost: "c: cost of a draft pass, in target passes",
     row: "r: cost of one more row, in target passes",
   };

@@ -238,10 +238,12 @@ def test_own_runs_are_points_on_the_theorys_curves(page: Any) -> None:
     page.locator(".ouro-theory-speedup .main-svg").first.wait_for()
     own = page.evaluate("document.querySelector('.ouro-theory-speedup').data.find(d => d.text)")
     assert own["y"] == [pytest.approx(speedup, abs=0.01)]
+    sliders = page.locator(".ouro-theory input").evaluate_all("all => all.map(one => one.value)")
+    assert sliders == ["0.5", "2", "0.15", "0"], "a paragraph before set the first two"
     page.locator('.ouro-theory input[name="cost"]').fill("0.3")
     curve = page.evaluate("[...document.querySelector('.ouro-theory-speedup').data[0].y]")
     assert curve == pytest.approx(
-        [sum(0.7**k for k in range(g + 1)) / (0.3 * g + 1) for g in range(17)]
+        [sum(0.5**k for k in range(g + 1)) / (0.3 * g + 1) for g in range(17)]
     )
     star = page.evaluate("document.querySelector('.ouro-theory-speedup').data[2].x[0]")
     assert star == max(range(17), key=lambda g: curve[g])

@@ -202,7 +202,7 @@ def test_the_diagnosis_is_true_of_the_trace() -> None:
         f"accepted ({5 / proposed:.0%} of all that were proposed); with"
     )
     assert f"break-even needs {needed:.0%}" in lines[1]
-    assert "It loses: what costs most beyond a plain step is drafting" in lines[2]
+    assert "It loses: beyond a plain step, drafting costs most" in lines[2]
     assert metrics.break_even(1, 2.5) is None and metrics.expected_tokens(1.0, 3) == 4
 
 
@@ -351,6 +351,8 @@ def test_the_line_of_a_run_has_words_and_no_names_of_code() -> None:
         "Union of all sources, tree size 12, on T"
     )
     assert spoken.run("union", union | {"window_size": "auto"}) == "Union of all sources"
+    assert spoken.label("gamma") == "Draft length (gamma)", "messages call it gamma"
+    assert spoken.label("window_size") == "Window size"
     assert views.describe("speculative", {"gamma": 3}, "T") == (
         "Speculative decoding, draft length 3, on T"
     )

@@ -18,7 +18,7 @@ from ouroboros_core.benchmark.store import Measurement, Settings, Store
 from ouroboros_core.decoding.trace import Seconds
 from ouroboros_core.sources import LOOKS
 from tests.visitor import open_tab
-from visualize import palette, result_figures, results
+from visualize import palette, record_figures, result_figures, results
 from visualize.results import Bar, Benchmark, Family, Over
 from visualize.tabs.results import APART, benchmark, pair_table, published_table, top
 
@@ -230,6 +230,17 @@ def test_a_recorded_sweep_has_the_benchmarks_own_numbers(tmp_path: Path) -> None
     assert list(line["x"]) == ["1", str(published), "8"]
     names = ("gamma=1", "published", "gamma=8")
     assert list(line["y"]) == pytest.approx([told[f"speculative[{n}]"] for n in names], abs=1e-3)
+
+
+def test_a_training_curve_breaks_where_other_texts_or_another_loss_begin() -> None:
+    """By hand: the record says that the run went on after 20 tokens; after 40 the loss rises."""
+    losses = {10: 5.0, 20: 4.0, 30: 4.1, 40: 3.0, 50: 3.4}
+    curve = [{"tokens": n, "loss": loss, "agreement": [0.5]} for n, loss in losses.items()]
+    record = {"curve": curve, "earlier": 20}
+    (line,) = record_figures.training_loss(record)["data"]
+    assert [*line["y"]] == [5.0, 4.0, None, 4.1, 3.0, None, 3.4]
+    (line,) = record_figures.training_agreement(record)["data"]
+    assert [*line["y"]] == [0.5, 0.5, None, 0.5, 0.5, None, 0.5]
 
 
 def test_methods_come_with_their_defaults_and_a_small_picture_has_few_rows() -> None:

@@ -43,7 +43,7 @@ def test_the_sentence_of_a_run_tells_passes_speed_and_sameness() -> None:
     assert baseline is not None
     told = views.sentence(run, baseline)
     drafted = sum(step.draft_passes for step in run.steps)
-    small = f", and {drafted} of the draft"
+    small = f", plus {drafted} draft passes"
     passes = f"{len(run.steps)} forward passes instead of {len(baseline.steps)}"
     assert drafted and told.startswith(f"{passes}{small}, ")
     assert "× as fast, same text" in told
@@ -51,7 +51,7 @@ def test_the_sentence_of_a_run_tells_passes_speed_and_sameness() -> None:
         f"{len(run.steps)} forward passes instead of {len(run.tokens)}{small}."
     )
     copied = next(n for n, run in gallery.runs().items() if run["method"] == "prompt_lookup")
-    assert "of the draft" not in views.sentence(gallery.trace(copied), None)
+    assert "draft pass" not in views.sentence(gallery.trace(copied), None)
     other = replace(baseline, steps=baseline.steps[:1])
     assert views.sentence(run, other).endswith("another text.")
 

@@ -47,7 +47,7 @@ CARDS = (
 """The methods that stand beside the list of all: the baseline, the idea, and the fastest."""
 SETTINGS = '<details class="ouro-settings"><summary>Settings</summary></details>'
 """A fold: the settings are seen as long as it is open (page.css)."""
-BEFORE = "A click runs one here, with the models of new runs. What plays below is recorded."
+BEFORE = "Click one to run it with the models at the top right. What plays below is recorded."
 """Beside the examples, until a visitor writes something."""
 RUN = "() => { document.querySelector('#generate')?.click(); }"
 """An example runs at once."""

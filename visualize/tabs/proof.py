@@ -48,7 +48,7 @@ class ProofPanel:
             with gr.Column(min_width=0, elem_classes="ouro-inputs"):
                 self._build_prompt()
             with gr.Column(min_width=0, elem_classes="ouro-result"):
-                before = "Press Draw: the model's texts are counted while they come."
+                before = "Press Draw: the model's texts are counted as they arrive."
                 self.view = ProofView(proof.view(None, before), elem_id="proof-view")
             with gr.Column(min_width=0, elem_classes="ouro-options"):
                 self._build_settings()

@@ -134,7 +134,7 @@ class SweepPanel:
         self.prompts = gr.Textbox(
             PROMPTS,
             label="Prompts",
-            info="One a line.",
+            info="One per line.",
             lines=3,
             max_lines=6,
             elem_id="sweep-prompts",
