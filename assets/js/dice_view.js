@@ -192,8 +192,8 @@ export function mount(element, props) {
       block: `${kept.toFixed(2)}, against ${least?.toFixed(2)} where each is judged by itself`,
     };
     part("kept").textContent =
-      `Guesses kept in a round: ${rate}; by theory ${told[state.rule]}. TV is the total variation ` +
-      `distance, half the sum of all |p − q|: ${tv.toFixed(2)}.`;
+      `Guesses kept in a round: ${rate}; by theory ${told[state.rule]}. TV is the total ` +
+      `variation distance, half the sum of all |p − q|: ${tv.toFixed(2)}.`;
   }
 
   function choice(rule) {
