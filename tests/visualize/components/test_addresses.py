@@ -247,7 +247,7 @@ def test_a_refusal_reaches_the_page_and_takes_the_place_of_the_comparison(page: 
     page.locator("#chart-diff").scroll_into_view_if_needed()
     page.wait_for_selector("#chart-diff .js-line", state="attached")
     page.locator("#diff-second input").click()
-    page.get_by_role("option", name=say("gallery.stack-prompt_lookup.title")).click()
+    page.get_by_role("option", name=say("gallery.sleep-eagle2.title")).click()
     page.click("#compare")
     page.get_by_text("compare runs of one prompt").wait_for()
     place = page.locator("#diff-view .ouro-diff-problem").bounding_box()
@@ -255,7 +255,7 @@ def test_a_refusal_reaches_the_page_and_takes_the_place_of_the_comparison(page: 
     assert page.locator("#diff-view .ouro-segment").count() == 0
     page.wait_for_function("!document.querySelector('#chart-diff .js-line')")
     page.locator("#diff-second input").click()
-    page.get_by_role("option", name=say("gallery.java-speculative.title")).click()
+    page.get_by_role("option", name=say("gallery.fibonacci-eagle2.title")).click()
     page.click("#compare")
     page.wait_for_selector("#diff-view .ouro-segment")
     assert page.locator("#diff-view .ouro-diff-problem").is_hidden()

@@ -190,7 +190,7 @@ def test_a_sweep_on_a_public_page_is_short_and_loads_no_draft_by_path(
         page.get_by_text("a sweep needs between 1 and 100 prompts").first.wait_for()
         page.locator("#sweep-prompts textarea").fill("Why?")
         page.locator("#axis-1 input").click()
-        page.get_by_role("option", name="draft", exact=True).click()
+        page.get_by_role("option", name="Draft", exact=True).click()
         page.locator("#values-1 textarea, #values-1 input").first.fill(str(folder / "draft"))
         page.click("#sweep")
         page.get_by_text("is not offered here").first.wait_for()
