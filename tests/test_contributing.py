@@ -218,6 +218,13 @@ def test_its_bounds_are_said_by_the_command_line(copy: Copy, method: str) -> Non
         assert f"{name} must be between 1 and {setting['max']}, got 99" in answer.stderr
 
 
+LABELS = {
+    "num_tokens": "Tokens copied (num_tokens)",
+    "gamma": "Draft length (gamma)",
+    "candidates": "Candidates",
+}
+
+
 def test_the_page_lists_them_and_has_a_slider_for_each_setting(copy: Copy) -> None:
     answer = copy.python("-c", PAGE)
     assert answer.returncode == 0, answer.stderr
@@ -226,7 +233,7 @@ def test_the_page_lists_them_and_has_a_slider_for_each_setting(copy: Copy) -> No
     for method, settings in SETTINGS.items():
         assert [NAMES[method], method] in page["methods"]
         for name, setting in settings.items():
-            label = name.replace("_", " ")
+            label = LABELS[name]
             values = [setting[part] for part in ("min", "max", "default", "help")]
             shown[f"{method}.{name}"] = [label, *values]
     assert page["settings"] == shown
