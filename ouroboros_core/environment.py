@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 
@@ -34,3 +35,8 @@ class Environment:
             f"{self.processor}, {self.threads} {'thread' if self.threads == 1 else 'threads'}, "
             f"{self.dtype}"
         )
+
+
+def processor_name(processor: str) -> str:
+    """A processor as people call it: `Intel Xeon` for `Intel(R) Xeon(R) Processor (amx_bf16)`."""
+    return re.sub(r"\((R|TM)\)| (Processor|CPU)\b.*| \(.*", "", processor)

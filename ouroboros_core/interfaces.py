@@ -57,7 +57,7 @@ Output = tuple[Evaluation, int]
 """A model's output after one node: the evaluation and the node in it."""
 
 
-class Counted(Protocol):
+class MakesPasses(Protocol):
     """Something that makes forward passes."""
 
     name: str
@@ -68,7 +68,7 @@ class Counted(Protocol):
     counted, so that the number depends on arguments alone."""
 
 
-class Drafter(Counted, Protocol):
+class Drafter(MakesPasses, Protocol):
     """Scores token trees: a language model, or a head on the target's hidden states. Results depend
     on the arguments alone, not on earlier calls."""
 
@@ -136,7 +136,7 @@ class GroupDrafter(Drafter, Protocol):
     """Tokens of one pass; a node of this depth or more has no outputs."""
 
 
-class CandidateGenerator(Counted, Protocol):
+class CandidateGenerator(MakesPasses, Protocol):
     """Something that writes candidates for the next tokens and keeps its own account of the
     text, such as a candidate generator of transformers."""
 

@@ -16,7 +16,7 @@ from itertools import accumulate
 
 from ouroboros_core.adaptive.acceptance import Acceptance
 from ouroboros_core.adaptive.cost_model import Costs, PassCosts
-from ouroboros_core.interfaces import Counted
+from ouroboros_core.interfaces import MakesPasses
 from ouroboros_core.methods.adjustable import Adjustable, Decision, Reason
 from ouroboros_core.methods.base import (
     Context,
@@ -112,7 +112,7 @@ class Controller(Method):
         self._proposed: tuple[TokenTree, tuple[int, ...]] | None = None
 
     @property
-    def drafter(self) -> Counted | None:
+    def drafter(self) -> MakesPasses | None:
         return self.member.drafter
 
     def _costs_of_drafter(self, costs: Costs) -> PassCosts | None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
 
 from ouroboros_core import methods
 from ouroboros_core.adaptive.controller import controlled
@@ -23,9 +22,6 @@ from ouroboros_core.methods.base import Method, Resources
 from ouroboros_core.methods.needs import Need
 from ouroboros_core.sampling import Sampler, Sampling
 from ouroboros_core.sources import Source
-
-if TYPE_CHECKING:
-    from ouroboros_core.lookup.phrase_pool import PhrasePool
 
 
 @dataclass(frozen=True)
@@ -63,16 +59,24 @@ class Task:
         )
 
 
+def _resources(pair: Pair) -> Resources:
+    """What a pair has for a method."""
+    return Resources(
+        draft_model=pair.draft,
+        stop_tokens=pair.stop_tokens,
+        head=pair.head,
+        corpus=pair.corpus,
+        sizing=pair.costs.sizing,
+        self_draft=pair.self_draft,
+        heads=pair.heads,
+        candidate_generators=pair.candidate_generators,
+        foreign_draft=pair.foreign,
+    )
+
+
 def lacking(pair: Pair, kind: type[Method], hyperparameters: Hyperparameters) -> Need | None:
     """What a method needs with these settings and the pair lacks; None if nothing."""
-    there = Resources(
-        draft_model=pair.draft,
-        head=pair.head,
-        heads=pair.heads,
-        corpus=pair.corpus,
-        self_draft=pair.self_draft,
-        candidate_generators=pair.candidate_generators,
-    )
+    there = _resources(pair)
     return next(
         (need for need in sorted(methods.needed(kind, hyperparameters)) if not there.has(need)),
         None,
@@ -81,11 +85,8 @@ def lacking(pair: Pair, kind: type[Method], hyperparameters: Hyperparameters) ->
 
 def _writer(pair: Pair, kind: type[Method]) -> LanguageModel:
     """The model whose text a method writes."""
-    if (
-        kind.writer is Source.TARGET or pair.draft is None
-    ):  # a draft that is missing is said by the method itself
-        return pair.target
-    return pair.draft
+    # A draft model that is missing is said by the method itself.
+    return pair.target if kind.writer is Source.TARGET else pair.draft or pair.target
 
 
 def check_kept(memory: Memory, pair: Pair) -> None:
@@ -105,19 +106,11 @@ def check_kept(memory: Memory, pair: Pair) -> None:
 class Generation:
     """One run of a task; iterate for its steps, then (or on the way) ask for its trace."""
 
-    def __init__(
-        self,
-        pair: Pair,
-        task: Task,
-        memory: Memory | None = None,
-        *,
-        pool: PhrasePool | None = None,
-    ) -> None:
+    def __init__(self, pair: Pair, task: Task, memory: Memory | None = None) -> None:
         """memory: what the method has kept of earlier runs of the same owner, for a warm start, see
-        `Method.new_memory`; it learns on. pool: the same, where it is a phrase pool."""
+        `Method.new_memory`; it learns on."""
         if not task.prompt:
             raise InvalidInput("the prompt is empty; write at least one character")
-        memory = pool if memory is None else memory
         if memory is not None:
             check_kept(memory, pair)
         self.pair = pair
@@ -147,23 +140,16 @@ class Generation:
         self._sampler = Sampler(
             task.sampling, pair.target.vocabulary, run=memory.runs if memory is not None else 0
         )
-        resources = Resources(
-            self._sampler,
-            pair.draft,
-            pair.stop_tokens,
-            memory if Need.MEMORY in kind.uses else None,
-            pair.head,
-            pair.corpus,
-            self._prediction(),
-            pair.costs.sizing,
+        resources = replace(
+            _resources(pair),
+            sampler=self._sampler,
+            memory=memory if Need.MEMORY in kind.uses else None,
+            prediction=self._prediction(),
             self_draft=pair.self_draft if Need.SELF_DRAFT in kind.needs else None,
-            heads=pair.heads,
-            candidate_generators=pair.candidate_generators,
-            foreign_draft=pair.foreign,
         )
         # For example Speculative(hyperparameters, resources), if the pair has what it needs.
         made = methods.create(kind, task.hyperparameters, resources)
-        # Where an amount is 'auto', a Controller stands around it and may leave out nodes.
+        # Where an amount is 'auto', a Controller wraps it and may leave out nodes.
         self._method = controlled(made, pair.costs)
         drafter = self._method.drafter
         self.draft_name = drafter.name if drafter and drafter is not self.model else None

@@ -68,19 +68,18 @@ def decode(
     prefilled = clock()
     prefill = prefilled - began
     resumed, index, stopped = prefilled, 0, False
-    drafter = (
-        None if method.drafter is model else method.drafter
-    )  # where a draft writes alone, its passes are the steps
+    # Where a draft model writes alone, its passes are the steps.
+    drafter = None if method.drafter is model else method.drafter
     while len(text) < end and not stopped:
         context = Context(text, end - len(text), index)
         draft_passes, draft_rows = (drafter.passes, drafter.rows) if drafter else (0, 0)
-        proposing, drawing = clock(), sampler.drawing.seconds
+        proposing, drawn_before = clock(), sampler.drawing.seconds
         tree = method.propose(context)  # a Controller's where an amount is 'auto'
-        proposed, drawn = clock(), sampler.drawing.seconds
+        proposed, drawn_proposing = clock(), sampler.drawing.seconds
         _check_proposal(tree, context, model)
         evaluation = model.evaluate(text, tree)  # one forward pass, see CausalLM.evaluate
         path, target_token = _judge(tree, evaluation, sampler, len(text))
-        verified, judged = clock(), sampler.drawing.seconds
+        verified, drawn_verifying = clock(), sampler.drawing.seconds
         kept, last = truncate(tree, path, target_token, stop_tokens, context.remaining)
         learning = clock()
         result = VerificationResult.whole_step(context, tree, evaluation, kept, last)
@@ -94,8 +93,8 @@ def decode(
             prefill,
             *phases,
             host=max(0.0, clock() - resumed - sum(phases)),
-            draft_sampling=drawn - drawing,
-            verify_sampling=judged - drawn,
+            draft_sampling=drawn_proposing - drawn_before,
+            verify_sampling=drawn_verifying - drawn_proposing,
         )
         yield Step(
             index=index,

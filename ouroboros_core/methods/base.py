@@ -18,10 +18,10 @@ from ouroboros_core import hyperparameters
 from ouroboros_core.interfaces import (
     CandidateGenerator,
     Candidates,
-    Counted,
     Drafter,
     Evaluation,
     LanguageModel,
+    MakesPasses,
     SelfDrafter,
 )
 from ouroboros_core.lookup.corpus import Corpus
@@ -362,7 +362,7 @@ class Method(ABC):
         return None
 
     @property
-    def drafter(self) -> Counted | None:
+    def drafter(self) -> MakesPasses | None:
         """The model whose passes a step counts besides the target's."""
         if Need.DRAFT_MODEL in self.needs:
             return self.resources.draft_model

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ouroboros_core.interfaces import Counted
+from ouroboros_core.interfaces import MakesPasses
 from ouroboros_core.lookup.memories import Memories
 from ouroboros_core.lookup.memory import of_kind
 from ouroboros_core.methods.base import (
@@ -36,7 +36,7 @@ class Combination(Method):
         self._proposed: list[tuple[Method, TokenTree, tuple[int | None, ...]]] = []
 
     @property
-    def drafter(self) -> Counted | None:
+    def drafter(self) -> MakesPasses | None:
         return next((part.drafter for part in self.parts if part.drafter), None)
 
     @classmethod

@@ -64,13 +64,22 @@ class DraftModel:
             if not frontier or not context.budget.allows_pass(reach, len(frontier)):
                 return
             tree = builder.build()
-            if evaluation is None:
-                evaluation = self.evaluate(context.tokens, tree)
-            else:
-                evaluation = self.extend(evaluation, tree)
+            evaluation = _grown(self, evaluation, context.tokens, tree)
             for node in frontier:
                 builder.note_output(node, (evaluation, node))
             yield evaluation, tree
+
+
+def _grown(
+    drafter: Drafter | DraftModel,
+    evaluation: Evaluation | None,
+    tokens: tuple[int, ...],
+    tree: TokenTree,
+) -> Evaluation:
+    """The outputs after every node of a tree, by one draft pass over those that are new."""
+    if evaluation is None:
+        return drafter.evaluate(tokens, tree)
+    return drafter.extend(evaluation, tree)
 
 
 def drafted_chain(
@@ -91,14 +100,11 @@ def drafted_chain(
         if not context.budget.allows_pass(reach):
             break
         tree = builder.build()
-        if evaluation is None:
-            evaluation = drafter.evaluate(context.tokens, tree)
-        else:
-            evaluation = drafter.extend(evaluation, tree)
-        position = len(context.tokens) - 1
+        evaluation = _grown(drafter, evaluation, context.tokens, tree)
+        root_position = len(context.tokens) - 1
         # Greedy the most probable token. Otherwise one that noise picks: the target's own, or
         # another where a rule rejects (`Resources.chooser`).
-        token = resources.chooser(evaluation, tree, position, context.step)(tip)
+        token = resources.chooser(evaluation, tree, root_position, context.step)(tip)
         confidence = evaluation.confidence(tip, token)
         origin = Provenance(Source.DRAFT, step=context.step, confidence=round(confidence, 2))
         builder.note_output(tip, (evaluation, tip))

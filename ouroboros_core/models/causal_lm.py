@@ -75,8 +75,8 @@ class CausalLM:
             )
             self.max_length = min(self.max_length, original or self.max_length)
         self.passes = self.rows = 0
-        known = min(vocabulary or config.vocab_size, config.vocab_size)
-        self.forward_pass = ForwardPass(self.model, engine, known, outputs, self.max_length)
+        scored = min(vocabulary or config.vocab_size, config.vocab_size)
+        self.forward_pass = ForwardPass(self.model, engine, scored, outputs, self.max_length)
         # Rows to logits, by transformers' own code, ours in torch, or the native pass.
         self._forward = self.forward_pass.logits
         self.drafts = False
@@ -251,8 +251,9 @@ class CausalLM:
         context: tuple[int, ...] = (),
     ) -> TorchEvaluation:
         outputs = self.forward_pass.outputs
-        known = outputs, self.vocabulary, context
-        return TorchEvaluation(logits, nodes, tree, *known, sure=self.drafts)
+        return TorchEvaluation(
+            logits, nodes, tree, outputs, self.vocabulary, context, wants_confidence=self.drafts
+        )
 
     @torch.inference_mode()
     def evaluate(self, context: Sequence[int], tree: TokenTree) -> TorchEvaluation:
@@ -268,10 +269,8 @@ class CausalLM:
             kept = len(context) - 1
         missing = len(context) - 1 - kept
         nodes = [n for n in range(len(tree)) if n not in tree.silent]
-        self._context, self._tree = (
-            (),
-            None,
-        )  # until the pass has ended, the cache holds nothing that can be relied on
+        # Until the pass has ended, the cache holds nothing that can be relied on.
+        self._context, self._tree = (), None
         logits = self._forward(
             [*context[kept:-1], *tree.tokens],
             [*range(kept, len(context) - 1), *(len(context) - 1 + d for d in tree.depths)],
@@ -286,12 +285,12 @@ class CausalLM:
     @torch.inference_mode()
     def extend(self, evaluation: Evaluation, tree: TokenTree) -> TorchEvaluation:
         assert isinstance(evaluation, TorchEvaluation)
-        context, known = evaluation.context, evaluation.tree
-        assert tree.begins_with(known), (
+        context, evaluated = evaluation.context, evaluation.tree
+        assert tree.begins_with(evaluated), (
             "an extended tree begins with the nodes of the one that was evaluated"
         )
         assert not evaluation.mixtures, "behind a mixture there are mixtures only"
-        if self._context != context or self._tree is not known:
+        if self._context != context or self._tree is not evaluated:
             return self.evaluate(context, tree)
         return self._grown(evaluation, tree)
 
@@ -374,8 +373,8 @@ class CausalLM:
     def _fill(self, context: tuple[int, ...], kept: int, candidates: int = 0) -> Candidates:
         """Compute context rows from `kept` up to the last token, in chunks.
 
-        Where `candidates` are wanted the last row of every token meets the output matrix, and the
-        likeliest tokens behind it come back; otherwise no row does.
+        Where `candidates` are wanted every row is projected to logits, and the likeliest tokens
+        after it come back; otherwise no row is.
         """
         end = len(context) - 1
         likeliest: Candidates = {}

@@ -64,14 +64,15 @@ class TorchEvaluation:
         context: tuple[int, ...] = (),
         mixtures: tuple[Mixture, ...] = (),
         *,
-        sure: bool = False,
+        wants_confidence: bool = False,
     ) -> None:
         """logits [len(nodes), columns] belong to `nodes` of the tree, which hangs behind the tokens
         `context`.
 
         outputs: the token id of each column, where the model can write only some; the others have
-        no chance. mixtures: what stands for the tokens of the last nodes. sure: how likely the
-        likeliest tokens are will be asked, so that a device that is waited for says both at once.
+        no chance. mixtures: what stands for the tokens of the last nodes. wants_confidence: the
+        probabilities of the likeliest tokens will be asked for, so that one wait for the device
+        brings both.
         """
         self.context, self.tree, self.mixtures = context, tree, mixtures
         self._logits = logits
@@ -79,7 +80,7 @@ class TorchEvaluation:
         self._vocabulary = vocabulary
         self._row = {node: row for row, node in enumerate(nodes)}
         self._size = len(tree)
-        self._sure = sure and logits.device.type != "cpu"
+        self._wants_confidence = wants_confidence and logits.device.type != "cpu"
         self._argmax: list[int] | None = None
         self._shares: dict[tuple[int, int], float] = {}
         """Of nodes and their likeliest tokens, where these came with the tokens."""
@@ -100,7 +101,7 @@ class TorchEvaluation:
         one's."""
         both, every = torch.cat([self._logits, logits]), [*self._row, *nodes]
         known = self._outputs, self._vocabulary, self.context, mixtures
-        return TorchEvaluation(both, every, tree, *known, sure=self._sure)
+        return TorchEvaluation(both, every, tree, *known, wants_confidence=self._wants_confidence)
 
     def argmax(self) -> list[int]:
         if self._argmax is None:
@@ -112,7 +113,7 @@ class TorchEvaluation:
 
     def _best(self) -> list[int]:
         """The likeliest token of every row."""
-        if not self._sure:
+        if not self._wants_confidence:
             native = self._native
             columns = native.argmax() if native else self._logits.argmax(-1)
             found: list[int] = _ids(columns, self._outputs)

@@ -134,7 +134,7 @@ class GlideDrafter:
         self._tokens = read
         nodes, logits = self._pass(context, tree, 0)
         known = self._outputs, self.vocabulary, context
-        self._latest = TorchEvaluation(logits, nodes, tree, *known, sure=True)
+        self._latest = TorchEvaluation(logits, nodes, tree, *known, wants_confidence=True)
         return self._latest
 
     @torch.inference_mode()

@@ -53,7 +53,7 @@ class SelfDraft:
         self.target.hold(context)
         nodes, logits = self._pass(context, tree, 0)
         known = None, self.vocabulary, context
-        evaluation = TorchEvaluation(logits, nodes, tree, *known, sure=True)
+        evaluation = TorchEvaluation(logits, nodes, tree, *known, wants_confidence=True)
         self.target.borrower = evaluation
         return evaluation
 

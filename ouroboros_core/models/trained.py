@@ -129,7 +129,7 @@ class DepthEvaluation(TorchEvaluation):
         vocabulary: int,
         context: tuple[int, ...],
     ) -> None:
-        super().__init__(logits, (), tree, outputs, vocabulary, context, sure=True)
+        super().__init__(logits, (), tree, outputs, vocabulary, context, wants_confidence=True)
         self._row = {node: depth for node, depth in enumerate(tree.depths) if depth < len(logits)}
 
 
