@@ -12,6 +12,7 @@ from typing import Any
 
 from ouroboros_core import methods
 from ouroboros_core.benchmark import report
+from ouroboros_core.environment import processor_name
 from ouroboros_core.locations import assets
 
 SEED_TABLE = {
@@ -117,8 +118,9 @@ def pair_of(data: dict[str, Any]) -> str:
 
 
 def title_of(data: dict[str, Any]) -> str:
-    """The models of a benchmark's file, and how they computed."""
-    return f"{pair_of(data)} in {data['environment']['dtype']}"
+    """The models of a benchmark's file, and how and where they computed."""
+    where = data["environment"]
+    return f"{pair_of(data)}, {where['dtype']}, {processor_name(where['processor'])}"
 
 
 def measured(data: dict[str, Any], missing: Sequence[str] = ()) -> str:

@@ -59,8 +59,16 @@ SUBJECTS = {
 }
 """What of a picture on a phone the README shows small: from one element to another, without those
 that follow."""
-TALLEST = 1.5
-"""Height of a small picture at most, as a share of its width."""
+SMALL, SHARP = (300, 390), 2
+"""Width and height of a small picture, and dots of the file for each dot of it. What it shows
+stands in its middle."""
+STYLES = {"watch": (".ouro-text", "height: 188px"), "card": (".ouro-card", "width: 300px")}
+"""What is made smaller for a small picture."""
+END = """() => {
+  const tokens = document.querySelectorAll('#token-view .ouro-step[data-stage] .ouro-token');
+  [...tokens].at(-1)?.scrollIntoView({ block: 'end' });
+}"""
+"""Brings the end of the step into the text, where that was made smaller."""
 
 
 BARE = """(subject) => {
@@ -86,7 +94,9 @@ def main(names: Sequence[str]) -> None:
         if places:
             for width, height, scheme in PICTURES:
                 size = {"width": width, "height": height}
-                still = browser.new_context(viewport=size, reduced_motion="reduce")
+                still = browser.new_context(
+                    viewport=size, reduced_motion="reduce", device_scale_factor=SHARP
+                )
                 page = still.new_page()
                 page.goto(f"{url}/?__theme={scheme}")
                 page.get_by_text("Ready:").wait_for(timeout=60_000)
@@ -96,9 +106,9 @@ def main(names: Sequence[str]) -> None:
                     name: str, page: Any = page, suffix: str = f"{width}-{scheme}", **more: Any
                 ) -> None:
                     page.wait_for_timeout(1200)
-                    page.screenshot(path=folder / f"{name}-{suffix}.png", **more)
+                    page.screenshot(path=folder / f"{name}-{suffix}.png", scale="css", **more)
                     if name in SUBJECTS and suffix == "390-light":
-                        _crop(page, folder / f"small-{name}.png", *SUBJECTS[name])
+                        _small(page, name, folder)
 
                 for place in places:
                     place(page, shoot)
@@ -107,21 +117,33 @@ def main(names: Sequence[str]) -> None:
             _benchmark(browser, folder)
 
 
-def _crop(page: Any, path: Path, first: str, last: str, *without: str) -> None:
+def _small(page: Any, name: str, folder: Path) -> None:
     """The part of the page from the top of one element to the bottom of another."""
-    for name in without:
-        page.locator(name).evaluate("node => node.style.display = 'none'")
+    first, last, *without = SUBJECTS[name]
+    changed, style = STYLES.get(name, ("", ""))
+    hidden = "".join(f"{one} {{ display: none !important }}" for one in without)
+    sheet = page.add_style_tag(content=f"{hidden} {changed} {{ {style} !important }}")
     subject = page.locator(first).first
+    page.evaluate(END)
     subject.evaluate(BARE)
     box = subject.bounding_box()
     end = page.locator(last).first.bounding_box()
-    height = min(end["y"] + end["height"] - box["y"], TALLEST * box["width"])
+    height = end["y"] + end["height"] - box["y"]
     top = box["y"] + page.evaluate("scrollY")
     clip = {"x": box["x"], "y": top, "width": box["width"], "height": height}
-    page.screenshot(path=path, clip=clip, full_page=True)
+    _fit(page.screenshot(clip=clip, full_page=True), folder / f"small-{name}.png")
     page.evaluate(SHOWN)
-    for name in without:
-        page.locator(name).evaluate("node => node.style.display = ''")
+    sheet.evaluate("node => node.remove()")
+
+
+def _fit(picture: bytes, path: Path) -> None:
+    """Put a picture into the middle of a small one, made smaller where it is too large."""
+    found = Image.open(io.BytesIO(picture)).convert("RGB")
+    canvas = Image.new("RGB", (SMALL[0] * SHARP, SMALL[1] * SHARP), "white")
+    found.thumbnail(canvas.size, Image.Resampling.LANCZOS)
+    left, top = (canvas.width - found.width) // 2, (canvas.height - found.height) // 2
+    canvas.paste(found, (left, top))
+    canvas.quantize(COLOURS).save(path, optimize=True)
 
 
 def _watch(page: Any, shoot: Callable[..., None]) -> None:
@@ -281,13 +303,16 @@ def _benchmark(browser: Any, folder: Path) -> None:
         own = [bar for bar in bars if bar.family is not Family.PEER]
         figure = go.Figure(result_figures.speedups(own, Over.PLAIN))
         figure.update_layout(template="plotly_white", margin={"l": 8, "r": 44, "t": 8, "b": 8})
+        figure.update_layout(height=SMALL[1] - 30)
         figure.update_xaxes(title="speedup over plain decoding")
         record_figures.write_page(figure, path)
-        page.set_viewport_size({"width": 390, "height": 540})
+        page.close()
+        size = {"width": SMALL[0], "height": SMALL[1]}
+        page = browser.new_page(viewport=size, device_scale_factor=SHARP)
         page.goto(path.as_uri())
         page.wait_for_selector(".main-svg")
         page.wait_for_timeout(500)
-        page.screenshot(path=folder / "small-results.png")
+        _fit(page.screenshot(), folder / "small-results.png")
         page.close()
 
 

@@ -203,17 +203,19 @@ def sentences(difference: Diff) -> list[str]:
         lines.append(f"B saved {saved} and lost {more}.")
     mine, theirs = difference.seconds
     alike = difference.a.environment == difference.b.environment
-    note = (
-        ""
-        if alike
-        else (
+    if not alike:
+        note = (
             " They were not measured on the same machine, so the seconds tell nothing of the "
             "settings."
         )
-    )
+    elif difference.saved * (mine - theirs) < 0:
+        fewer = "B" if difference.saved > 0 else "A"
+        note = f" {fewer} takes fewer steps, but each of them takes longer."
+    else:
+        note = ""
     lines.append(
         f"The whole text was there after {mine:.2f} s in A and after {theirs:.2f} s in B, "
-        f"prefill included.{note}"
+        f"the time to read the prompt included.{note}"
     )
     parting = _parting(difference)
     return [*lines, parting] if parting else lines

@@ -17,6 +17,7 @@ from ouroboros_core.errors import InvalidInput
 from ouroboros_core.sources import LOOKS
 from visualize.figures import PLAIN, layout, plain, words_only
 from visualize.numbers import adding_up
+from visualize.views import View
 
 if TYPE_CHECKING:
     from ouroboros_core.benchmark.cells import CellRow
@@ -50,8 +51,6 @@ MODEL_NUMBERS = {
     "kv_number_bytes": ("bytes of a number in the KV cache", 1.0),
 }
 """Numbers that can be changed: label, and how much one of what is shown is."""
-
-View = dict[str, Any]
 
 
 def choices() -> View:

@@ -28,8 +28,13 @@ def pressable_from(starts: Sequence[Any], button: Any, *, can: bool = True) -> N
 
 def pressable_until_the_end(running: Any, button: Any) -> None:
     """It can no longer be pressed when what is `running` has ended, whichever way."""
+    at_the_end(running, _pressable(False), button)
+
+
+def at_the_end(running: Any, script: str, outputs: Any = None) -> None:
+    """A function in the browser, called when what is `running` has ended, whichever way."""
     for end in (running.then, running.failure):  # the first is not told of errors
-        end(None, js=_pressable(False), outputs=button, **PRIVATE)
+        end(None, js=script, outputs=outputs, **PRIVATE)
 
 
 def _pressable(can: bool) -> str:

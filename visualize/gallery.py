@@ -157,7 +157,7 @@ def view(name: str) -> views.View:
         run=name,
         seq=1,
         badge_text=views.badge(run),
-        speedup=speedup(name),
+        rounds=speedup(name),
     )
     if speedups(name):
         tile = found["tiles"][SPEEDUP]

@@ -11,6 +11,7 @@ from ouroboros_core.hyperparameters import read_settings as read_given
 
 SETTINGS = {
     "gamma": "draft length",
+    "k_config": "guesses per position",
     "max_ngram": "longest n-gram",
     "min_ngram": "shortest n-gram",
     "max_suffix": "longest suffix",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ouroboros_core.benchmark.protocol import Speedup
@@ -11,12 +11,14 @@ from ouroboros_core.decoding import metrics
 from ouroboros_core.decoding.equality import Divergence
 from ouroboros_core.decoding.reasons import Piece, Reasons, origin
 from ouroboros_core.decoding.trace import Judged, Step, Trace
+from ouroboros_core.environment import processor_name
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.sources import LOOKS, Source, key_of
 from ouroboros_core.words import counted
 from visualize import numbers, spoken
 
 View = dict[str, Any]
+"""What a script of the page draws."""
 LIVE = "live"
 """The badge of a run that a visitor makes here; token_view.js knows it, too."""
 
@@ -70,7 +72,12 @@ def node_view(step: Step, node: int, reasons: Reasons, piece: Piece) -> View:
     for name in ("learned", "step", "position"):
         value = getattr(provenance, name)
         view |= {} if value is None else {name: value}
-    told = origin(provenance)
+    # Where the card has the draft's exact probability, it need not tell a rounded one.
+    shown = any(
+        judged.node == tree.parents[node] and judged.draft and token in judged.tokens
+        for judged in step.judged
+    )
+    told = origin(replace(provenance, confidence=None) if shown else provenance)
     view |= {"origin": told} if told else {}
     return view if node in step.path else view | {"why": reasons.of_node(node)}
 
@@ -180,19 +187,19 @@ def _tile(label: str, value: str, note: str) -> View:
     return {"label": label, "value": value, "note": note}
 
 
-def notices(trace: Trace, baseline: Trace | None, live: bool) -> list[View]:
+def notices(trace: Trace, baseline: Trace | None, can_rerun: bool) -> list[View]:
     """What a reader must know of a run before believing it: words, and what to do about it where
-    the run is live."""
+    the run can be made again."""
     found: list[View] = []
     if trace.ended_at_once:
         end = piece_of(trace)(trace.tokens[-1])
         found.append({"words": _empty_answer(end, trace.prompt.chat)})
-        if live and not trace.prompt.chat:
+        if can_rerun and not trace.prompt.chat:
             found[-1] |= {"act": "chat", "label": "Run it with the chat template"}
     busy = metrics.busy(trace, baseline) if baseline is not None else None
     if busy and not trace.ended_at_once:
         found.append({"words": numbers.busy_warning(*busy)})
-        found[-1] |= {"act": "again", "label": "Measure again"} if live else {}
+        found[-1] |= {"act": "again", "label": "Measure again"} if can_rerun else {}
     return found
 
 
@@ -234,8 +241,7 @@ def piece_of(trace: Trace) -> Piece:
 
 def badge(trace: Trace) -> str:
     """With which model, where and when a run was recorded."""
-    # Names such as Intel(R) Xeon(R) Processor (amx_bf16), without what is no name in them.
-    where = re.sub(r"\((R|TM)\)| (Processor|CPU)\b.*| \(.*", "", trace.environment.processor)
+    where = processor_name(trace.environment.processor)
     return f"recorded with {model_name(trace.target)} on {where}, {trace.created[:10]}"
 
 
@@ -293,13 +299,13 @@ def run_view(
     badge_text: str,
     difference: Divergence | None = None,
     start: int = 0,
-    live: bool = False,
-    speedup: Speedup | None = None,
+    can_rerun: bool = False,
+    rounds: Speedup | None = None,
 ) -> View:
     """A run from step `start` on, and what is said of the whole: what a token view shows at once.
 
-    live: whether a visitor has just made it, and can make it again
-    speedup: of all rounds, where there are several; these two are then of the median one
+    can_rerun: whether a visitor has just made it, and can make it again
+    rounds: the speedup of all rounds, where there are several; these two are then of the median one
     """
     status = status_of(trace)
     if baseline is not None and difference is not None and difference.tie:
@@ -325,8 +331,8 @@ def run_view(
         "title": describe(
             trace.method, trace.hyperparameters, trace.target, trace.draft, trace.corpus
         ),
-        "tiles": tiles(trace, baseline, difference, speedup),
-        "notices": notices(trace, baseline, live),
+        "tiles": tiles(trace, baseline, difference, rounds),
+        "notices": notices(trace, baseline, can_rerun),
         "numbers": numbers.sections(trace, baseline),
         "status": status,
         "sentence": sentence(trace, baseline, difference),

@@ -1,6 +1,6 @@
 // Two runs of one prompt: the text they share, cut where both end a step, and where one of them
 // needed fewer; or why they cannot be compared.
-import { bring, make } from "./dom.js";
+import { bring, counted, make } from "./dom.js";
 
 export function mount(element, props, watch) {
   const root = element.querySelector(".ouro-diff");
@@ -49,7 +49,8 @@ export function mount(element, props, watch) {
       [-1, "B needs more steps"],
     ].filter(([sign]) => segments.some(({ saved }) => saved * sign > 0));
     const words = found.map(([sign, said]) => looks(make("span", "ouro-segment", said), sign, 1));
-    if (words.length) words.push(make("span", "", "darker: a larger difference per token"));
+    if (words.length)
+      words.push(make("span", "", "stronger colour: a larger difference per token"));
     return words;
   }
 
@@ -59,7 +60,7 @@ export function mount(element, props, watch) {
     if (!segment.saved) return node;
     looks(node, segment.saved, share(segment) / most);
     node.append(
-      make("small", "", Math.abs(segment.saved) + (segment.saved > 0 ? " saved" : " lost")),
+      make("small", "", (segment.saved > 0 ? "−" : "+") + counted(Math.abs(segment.saved), "step")),
     );
     return node;
   }

@@ -39,9 +39,10 @@ export const bring = (root) => {
 // "1 token", "2 tokens"; a noun with another plural is given both.
 export const counted = (n, noun, plural = noun + "s") => `${n} ${n === 1 ? noun : plural}`;
 // A tenth of a percent is told where it matters: of what is unlikely, and of what is nearly sure.
-export const percent = (value) =>
+// none: what is said of 0, which a rounded value is, too.
+export const percent = (value, none = "0") =>
   value === 0
-    ? "0"
+    ? none
     : value < 0.001
       ? "<0.1%"
       : (100 * value).toFixed(value < 0.1 || (value > 0.99 && value < 1) ? 1 : 0) + "%";

@@ -201,9 +201,11 @@ export class Plot {
         bordercolor: grid,
         font: { color: ink },
       },
-      // What lies over the bars is drawn in the colour of text.
+      // What lies over the bars, and lines across a chart, are drawn in the colour of text.
       shapes: (layout.shapes || []).map((shape) =>
-        shape.layer === "above" ? { ...shape, line: { ...shape.line, color: ink } } : shape,
+        shape.layer === "above" || shape.type === "line"
+          ? { ...shape, line: { ...shape.line, color: ink } }
+          : shape,
       ),
       annotations: (layout.annotations || []).map((note) => ({
         ...note,

@@ -1,8 +1,8 @@
 // A race: lanes that run in turn, each growing while it runs, then replayed together on one clock.
-import { bring, make } from "./dom.js";
+import { bring, counted, make } from "./dom.js";
 import { Player } from "./player.js";
 import { Lane, ordinal, passes } from "./race_lane.js";
-import { drawKeys } from "./token_summary.js";
+import { drawKeys, drawMark } from "./token_summary.js";
 
 const HEAD = [
   "lane",
@@ -109,7 +109,9 @@ export function mount(element, props, watch, trigger, server) {
     const fast =
       factor && !best.busy ? `, at ${factor} the speed${spread ? ` ${spread}` : ""}` : "";
     const told = same === undefined ? "" : ` Its text is the same as plain decoding's${same}.`;
-    return `${needs} instead of ${plain.row[1]}${fast}.${told}`;
+    const drafted = best.steps.reduce((sum, step) => sum + step.passes, 0);
+    const beside = drafted ? `, plus ${counted(drafted, "draft pass", "draft passes")}` : "";
+    return `${needs} instead of ${plain.row[1]}${beside}${fast}.${told}`;
   }
 
   // The same on another machine; nothing of it was measured.
@@ -179,6 +181,7 @@ export function mount(element, props, watch, trigger, server) {
     const counts = state.lanes.flatMap((lane) => [...lane.text.counts]);
     const written = counts.filter(([, count]) => count).map(([look]) => look);
     drawKeys(part("legend"), looks, new Set(written));
+    if (state.lanes.some((lane) => lane.text.marked)) drawMark(part("legend"));
   }
 
   function paint(json) {

@@ -12,11 +12,17 @@ export function mount(element, props) {
     alpha: "α: chance that a guess is accepted",
     gamma: "γ: guesses per step",
     cost: "c: cost of a draft pass, in target passes",
-    row: "r: cost of one more row, in target passes",
+    row: "r: cost of one more token, in target passes",
   };
   const AXES = { tokens: "tokens per step", speedup: "speedup" };
+  const PLAIN = {
+    type: "line",
+    xref: "paper",
+    ...{ x0: 0, x1: 1, y0: 1, y1: 1 },
+    line: { color: "#888", width: 1.5, dash: "dash" },
+  }; // as fast as plain decoding
   const chosen = { alpha: 0.7, gamma: 4, cost: 0.15, row: 0 };
-  const WINDOW = 27; // rows of a lookahead window of seven columns and n-grams of five tokens
+  const WINDOW = 27; // tokens of a lookahead window of seven columns and n-grams of five tokens
   const chart = (name) => new Plot(part(name), looks, props.plotly);
   const sliders = new Map(); // how each is put somewhere
   const plots = { tokens: chart("tokens"), speedup: chart("speedup") };
@@ -49,11 +55,12 @@ export function mount(element, props) {
     return high;
   }
 
+  const is = (gamma) => `γ\u00a0=\u00a0${gamma}`; // on one line
   const pays = (gamma, rate) =>
     rate === null
-      ? `With γ = ${gamma} even full acceptance would not pay. `
-      : `To break even with γ = ${gamma}, ${(100 * rate).toFixed(0)}% of the guesses must ` +
-        `be accepted. `;
+      ? `With ${is(gamma)} even full acceptance would not pay. `
+      : `To break even with ${is(gamma)}, ${(100 * rate).toFixed(0)}% of the guesses must be ` +
+        `accepted. `;
 
   function slider(name, low, high, step) {
     const label = make("label", "ouro-theory-slider"),
@@ -126,6 +133,7 @@ export function mount(element, props) {
       margin: { l: 56, r: 16, t: 8, b: 48 },
       legend: { orientation: "h", y: 1.02, yanchor: "bottom" },
       hovermode: "closest",
+      shapes: name === "speedup" ? [PLAIN] : [],
     };
     plot.show({ run: "", figure: { data, layout } });
   }
@@ -139,17 +147,17 @@ export function mount(element, props) {
     const speedup = faster(alpha, gamma, cost).toFixed(2),
       most = faster(alpha, best, cost).toFixed(2);
     part("said").textContent =
-      `With γ = ${gamma} a step yields ${tokens} tokens and is ${speedup}× as fast as plain ` +
+      `With ${is(gamma)} a step yields ${tokens} tokens and is ${speedup}× as fast as plain ` +
       `decoding. ` +
       `The ideal γ is ${best}, with ${most}×. ` +
       (gamma ? pays(gamma, even(gamma, cost)) : "") +
       (chosen.row
-        ? `A lookahead window of ${WINDOW} rows would make each pass ` +
-          `${(1 + WINDOW * chosen.row).toFixed(2)}× as long.`
-        : `Rows cost nothing here: raise r to see what a window of ${WINDOW} rows costs.`);
+        ? `A lookahead window adds ${WINDOW} tokens to a pass, and would make each ` +
+          `pass ${(1 + WINDOW * chosen.row).toFixed(2)}× as long.`
+        : `More tokens in a pass cost nothing here: raise r to see what a lookahead window costs.`);
     part("runs").textContent = runs().length
       ? `${runs().length} of your own runs are points here, at the mean length of their proposals.`
-      : "Your own runs will be points here: generate something in Watch.";
+      : "";
   }
 
   slider("alpha", 0, 0.99, 0.01);

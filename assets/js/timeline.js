@@ -1,10 +1,10 @@
-// The moments of one run: its steps, or their verdicts, or every draft token.
+// The moments of one run: its steps, or their verdicts, or every guess.
 import { make } from "./dom.js";
 import { Player } from "./player.js";
 import { TokenText } from "./token_text.js";
 
 const GRAINS = {
-  token: "by draft token",
+  token: "by guess",
   verify: "by verification",
   commit: "by step",
 };
@@ -46,7 +46,7 @@ export class Timeline extends Player {
   }
 
   told(step, stage, phase, seconds) {
-    const said = { verdict: ", verdict", token: `, draft token ${phase}` }[stage] || "";
+    const said = { verdict: ", verdict", token: `, guess ${phase}` }[stage] || "";
     return `step ${step + 1} of ${this.steps.length}${said} · ${seconds.toFixed(2)} s`;
   }
 

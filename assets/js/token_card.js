@@ -163,7 +163,7 @@ export class TokenCard {
           fill = make("i");
         fill.style.width = 100 * value + "%";
         fill.dataset.look = { draft: "draft", target: "correction", left: "bonus" }[side];
-        cell.append(fill, make("span", "", percent(value)));
+        cell.append(fill, make("span", "", percent(value, side === "left" ? "0" : "<0.1%")));
         return cell;
       };
       if (drafted) line.append(bar(row[3], "draft"));

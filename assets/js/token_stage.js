@@ -6,7 +6,7 @@ import { Timeline } from "./timeline.js";
 import { TokenCard } from "./token_card.js";
 import { TokenFacts } from "./token_facts.js";
 import { TokenHands } from "./token_hands.js";
-import { describeStep, drawLegend } from "./token_summary.js";
+import { describeStep, drawLegend, drawMark } from "./token_summary.js";
 import { TokenText } from "./token_text.js";
 import { TreeView } from "./tree_view.js";
 
@@ -173,6 +173,7 @@ export class TokenStage {
     const { text } = this,
       whole = text.steps[step] && phase > TokenText.depth(text.steps[step]) + 1;
     drawLegend(this.part("legend"), this.looks, text.counts, text.countsTo(step + Number(whole)));
+    if (text.marked) drawMark(this.part("legend"));
   }
 
   // The card of a token that is pointed at; the tree shows its step as long as it is there.

@@ -1,6 +1,6 @@
 // What stands around the text of a run: tiles, notices, legend, numbers, the meaning of the looks,
 // a step in words.
-import { counted, make } from "./dom.js";
+import { counted, make, visible } from "./dom.js";
 
 // all: the tokens of each look in the whole run; sofar: those up to the step that is shown.
 // Those that are to come have their place already: nothing moves while a run plays.
@@ -27,6 +27,13 @@ export function drawKeys(container, looks, occurring) {
     item.append(glyph, make("span", "ouro-sample", look.label));
     container.append(item);
   }
+}
+
+// The small mark of guesses that were rejected.
+export function drawMark(container) {
+  const item = make("li", "ouro-key ouro-key-mark");
+  item.append(make("span", "ouro-mark"), make("span", "", "rejected guesses"));
+  container.append(item);
 }
 
 export function drawMeaning(container, looks) {
@@ -110,7 +117,7 @@ export function describeStep(step, judged = true) {
 
 // The last token of a step, which nobody proposed.
 function added({ source, kind, text }) {
-  const quoted = JSON.stringify(text);
+  const quoted = `‘${visible(text)}’`;
   if (source === "draft") return `the draft model writes ${quoted}`;
   return `the target adds ${quoted}` + (kind ? `, a ${kind}` : "");
 }

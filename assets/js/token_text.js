@@ -15,6 +15,7 @@ export class TokenText {
     this.ends = []; // how many tokens there are after each step
     this.tokens = 0;
     this.counts = new Map();
+    this.marked = false; // whether a guess was rejected
     this.shown = 0; // steps that are not hidden
     this.current = -1;
     this.parts = null; // where it differs from plain decoding's text: {index, mark, words}
@@ -83,6 +84,7 @@ export class TokenText {
       for (const token of step.tokens)
         if (token.node !== undefined) span.append(this.token(token, step));
       for (const node of rejected) span.append(this.rejected(node, step));
+      this.marked ||= rejected.length > 0;
       for (const token of own) span.append(this.token(token, step));
       this.steps.push(step);
       this.spans.push(span);

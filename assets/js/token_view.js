@@ -183,5 +183,5 @@ export function mount(element, props, watch, trigger) {
     repositionCard: () => stage.card.reposition(),
   };
   paint(props.value);
-  watch("value", () => paint(props.value));
+  watch("value", () => paint(props.value)); // Gradio calls it whenever the server sends a value
 }

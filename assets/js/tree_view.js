@@ -15,11 +15,11 @@ export class TreeView {
     container.addEventListener("scroll", () => this.edge(), { passive: true });
   }
 
-  // Whether the tree goes on behind its right edge, which is faded then.
+  // Whether the tree goes on behind its edges, which are faded then.
   edge() {
-    const { scrollLeft, clientWidth, scrollWidth, dataset } = this.container;
-    if (scrollLeft + clientWidth < scrollWidth - 2) dataset.more = "";
-    else delete dataset.more;
+    const { scrollLeft, clientWidth, scrollWidth } = this.container;
+    this.container.toggleAttribute("data-before", scrollLeft > 2);
+    this.container.toggleAttribute("data-more", scrollLeft + clientWidth < scrollWidth - 2);
   }
 
   choose(event) {
@@ -99,8 +99,8 @@ export class TreeView {
       for (const [text, parent] of step.window || []) nodes.push({ text, parent, look: "phrase" });
     if (nodes.length === 1) {
       const none = make("p", "ouro-tree-none", "Nothing was guessed in this step.");
-      delete this.container.dataset.more;
-      return this.container.replaceChildren(none);
+      this.container.replaceChildren(none);
+      return this.edge();
     }
     const { cells, widths, starts, rows } = TreeView.layout(nodes);
     const high = 30,

@@ -113,8 +113,13 @@ def test_the_summary_names_the_whole_and_the_best_segment() -> None:
     assert sentences(found) == [
         "B needed 7 fewer steps than A for the same 15 tokens (8 instead of 15); the largest "
         "saving, 7 steps, is in ‘↵two six’.",
-        "The whole text was there after 7.50 s in A and after 2.00 s in B, prefill included.",
+        "The whole text was there after 7.50 s in A and after 2.00 s in B, the time to read the "
+        "prompt included.",
     ]
+    slower = run([1, 1, 1, 8, 1, 1, 1, 1], text, seconds=1.0)
+    for one, other, name in ((found.a, slower, "B"), (slower, found.a, "A")):
+        told = sentences(diff(one, other))[1]
+        assert told.endswith(f"{name} takes fewer steps, but each of them takes longer.")
     assert sentences(diff(found.b, found.a))[0] == (
         "B needed 7 more steps than A for the same 15 tokens (15 instead of 8); the largest loss, "
         "7 steps, is in ‘↵two six’."

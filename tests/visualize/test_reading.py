@@ -286,7 +286,7 @@ def assert_controls_stay(
 
 
 def moments(name: str) -> int:
-    """How many different labels a replay by draft token has at least: each token and each
+    """How many different labels a replay by guess has at least: each token and each
     commit."""
     return len(gallery.trace(name).tokens)
 

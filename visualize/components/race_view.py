@@ -41,8 +41,9 @@ def _recorded() -> str:
             "plain run that scales its seconds"
         ),
         "status": (
-            "A recorded race: every lane writes the same text its own way. Press Race to run one "
-            "here; lanes run one at a time and are then replayed together."
+            "A recorded race over one prompt, which suits Ouroboros; averages over many are under "
+            "Lab, Results. Press Race to run one here: lanes run one at a time and are then "
+            "replayed together."
         ),
         "done": True,
         "play": True,

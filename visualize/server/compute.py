@@ -1,5 +1,5 @@
-"""Runs, races, proofs and games, as generators of plain data: they may be carried out in another
-process (see `runner.py`)."""
+"""Runs, races, proofs and games, as generators of plain data: on a Space with a lent GPU (ZeroGPU)
+they are carried out in another process (see `runner.py`), otherwise in this one."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ from visualize.server.updates import (
     RaceUpdate,
     RunUpdate,
     Started,
-    View,
     Written,
 )
+from visualize.views import View
 
 if TYPE_CHECKING:
     from ouroboros_core.benchmark.protocol import RunLane
@@ -220,7 +220,7 @@ class Live:
             now = time.monotonic()
             if now < due:
                 continue  # what is left at the end comes with `written`, or `finished`
-            due = now + TEXT_INTERVAL  # a sixteenth of a second
+            due = now + TEXT_INTERVAL
             charts: Charts = {}
             if self._charts and draw_anew(len(steps), drawn):
                 drawn = len(steps)
@@ -285,7 +285,7 @@ class Live:
             badge_text=views.LIVE,
             difference=difference,
             start=self._sent,
-            speedup=speedup,
+            rounds=speedup,
         )
         doing = f"{found.doing[0].upper()}{found.doing[1:]}"
         view |= {"status": f"{view['status']}. {doing} …", "notices": [], "done": False}
@@ -305,8 +305,8 @@ class Live:
             seq=self._seq + 1,
             badge_text=views.LIVE,
             difference=difference,
-            live=True,
-            speedup=speedup,
+            can_rerun=True,
+            rounds=speedup,
         )
         charts = all_charts(trace, baseline) if self._charts else {}
         return Finished(trace, baseline, difference, memory, view, charts, speedup)

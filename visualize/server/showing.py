@@ -15,8 +15,8 @@ from visualize.server.updates import (
     LaneFinished,
     RaceProgress,
     RaceUpdate,
-    View,
 )
+from visualize.views import View
 
 if TYPE_CHECKING:
     from ouroboros_core.decoding.equality import Divergence
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ouroboros_core.decoding.trace import Step, Trace
 
 TEXT_INTERVAL = 1 / 16
+"""Seconds from one update of the text to the next, at least."""
 TEXT_PAUSE = 0.02
 """No clock runs meanwhile: so that sending an update, and on one's own machine drawing it, slows
 fewer steps down."""

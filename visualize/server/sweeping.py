@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from visualize import elsewhere, spoken, sweep_figures
 from visualize.server.session import Swept
-from visualize.server.updates import View
+from visualize.views import View
 
 if TYPE_CHECKING:
     from ouroboros_core.benchmark.cells import CellRow

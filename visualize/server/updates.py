@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from visualize.views import View
+
 if TYPE_CHECKING:
     from ouroboros_core.benchmark.protocol import Speedup
     from ouroboros_core.benchmark.sweep import Run, Sweep
@@ -18,8 +20,6 @@ if TYPE_CHECKING:
     from visualize.play import Round
     from visualize.proof import Tally
 
-View = dict[str, Any]
-"""What a script of the page draws."""
 Charts = dict[str, Any]
 """Figures by the name of their chart: those that changed."""
 

@@ -213,10 +213,10 @@ class RunInputs:
         )
 
     def gather(self) -> gr.events.Dependency:
-        """A click of Generate, by which all values are gathered in one component; the run follows.
+        """A click of Generate: the browser packs all values into one component; the run follows.
 
-        They are gathered in the browser: an event with many inputs costs it time at every
-        update of a run.
+        An event with many inputs costs the browser time at every update of a run. Every change
+        packs them, too, for what needs no click; a run does not rely on that having arrived.
         """
         return self.go.click(None, self.gathered, self.ask, js=GATHER, **PRIVATE)
 

@@ -19,9 +19,10 @@ from visualize.events import PRIVATE, pressable_from, pressable_until_the_end
 from visualize.server.faults import errors_on_page
 from visualize.server.limits import who
 from visualize.server.runner import Runner, make_task
-from visualize.server.updates import Comparing, LaneFinished, RaceProgress, View, Waiting
+from visualize.server.updates import Comparing, LaneFinished, RaceProgress, Waiting
 from visualize.tabs.examples import EXAMPLES
 from visualize.tabs.settings import CHAT_TEMPLATE, sampling_component
+from visualize.views import View
 
 NONE = "none"
 MOST = 256

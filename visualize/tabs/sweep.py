@@ -175,7 +175,7 @@ class SweepPanel:
                     gr.Dropdown(
                         choices,
                         value=name,
-                        label="And" if optional else "Vary",
+                        label="And vary" if optional else "Vary",
                         elem_id=f"axis-{number}",
                         min_width=0,
                         scale=2,
@@ -185,7 +185,7 @@ class SweepPanel:
                 self.values.append(
                     gr.Textbox(
                         text,
-                        label=f"Values {number}",
+                        label="Its values",
                         placeholder=note,
                         elem_id=f"values-{number}",
                         min_width=0,

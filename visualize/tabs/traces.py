@@ -17,8 +17,8 @@ from visualize.components.plot_view import PlotView
 from visualize.events import PRIVATE
 from visualize.server.faults import errors_on_page, field
 from visualize.server.session import Session
-from visualize.server.updates import View
 from visualize.tabs.watch import WatchPanel
+from visualize.views import View
 
 if TYPE_CHECKING:
     from gradio.layouts import Tab, Tabs

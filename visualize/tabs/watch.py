@@ -3,7 +3,6 @@ the colour of its origin."""
 
 from __future__ import annotations
 
-import logging
 import time
 import uuid
 from collections.abc import AsyncIterator, Iterator
@@ -18,7 +17,7 @@ from ouroboros_core.words import counted
 from visualize import elsewhere, figures, gallery, permalink, views
 from visualize.components.plain_views import DetailsView, ElsewhereView, TokenView
 from visualize.components.plot_view import PlotView
-from visualize.events import PRIVATE
+from visualize.events import PRIVATE, at_the_end
 from visualize.markup import MOTTO
 from visualize.server.faults import errors_on_page, field, sent
 from visualize.server.limits import who
@@ -32,7 +31,6 @@ from visualize.server.updates import (
     Progress,
     RunUpdate,
     Started,
-    View,
     Waiting,
     Written,
 )
@@ -40,12 +38,11 @@ from visualize.tabs.inputs import RunInputs, chosen, learns
 from visualize.tabs.keeping import Keeping
 from visualize.tabs.saving import Saving
 from visualize.tabs.settings import NOTHING_YET
+from visualize.views import View
 
 if TYPE_CHECKING:
     from ouroboros_core.benchmark.protocol import Speedup
     from ouroboros_core.decoding.trace import Trace
-
-log = logging.getLogger(__name__)
 
 CHARTS = {
     "acceptance": (
@@ -90,7 +87,7 @@ class WatchPanel:
             run="recorded",
             seq=0,
             badge_text=views.badge(trace),
-            speedup=gallery.speedup(RECORDED),
+            rounds=gallery.speedup(RECORDED),
         )
         shown |= {"plays": RECORDED}
         self.session = gr.State(Session())
@@ -105,7 +102,7 @@ class WatchPanel:
                 self.inputs.build_settings()
             with gr.Column(min_width=0, elem_classes="ouro-result"):
                 # A JsonHTML (components/base.py), drawn by `paint` in assets/js/token_view.js. A
-                # value may have some of the keys only, and steps from one on.
+                # value may hold only some keys, and the steps from its `from` on.
                 self.view = TokenView(shown, keep=True, asks=True, elem_id="token-view")
                 self.saving = Saving(self.session, self.first)
                 self.keeping = Keeping(self.session, runner.models)
@@ -154,8 +151,7 @@ class WatchPanel:
             running.failure(
                 self._left, self.session, [self.view, *self.charts.values()], queue=False, **PRIVATE
             )
-            for after in (running.then, running.failure):  # the first is not told of errors
-                after(None, js=ENDED, **PRIVATE)
+            at_the_end(running, ENDED)
             runs.append(running)
         # A visitor's own choice alone: a link and a reload choose, too, and bring what they show.
         previewed = [self.view, self.details, *self.charts.values()]
@@ -194,7 +190,7 @@ class WatchPanel:
         yield models.state()
 
     def show(self, session: Session, trace: Trace, baseline: Trace | None) -> list[Any]:
-        """The values of `outputs` that show a run which is there already, with its inputs; the
+        """The values of `outputs` that show a finished run, with its inputs; the
         session remembers it."""
         session.show(trace, baseline)
         run, seq = uuid.uuid4().hex, time.time_ns()
@@ -313,7 +309,7 @@ class WatchPanel:
         run, seq = f"recorded {name}", time.time_ns()
         speedup = gallery.speedup(name)
         badge = views.badge(trace)
-        view = views.run_view(trace, baseline, run=run, seq=seq, badge_text=badge, speedup=speedup)
+        view = views.run_view(trace, baseline, run=run, seq=seq, badge_text=badge, rounds=speedup)
         charts = all_charts(trace, baseline)
         asked = trace.prompt
         follows = {"before": before.prompt.text, "prompt": asked.text, "chat": asked.chat}
@@ -347,8 +343,8 @@ class WatchPanel:
             seq=seq,
             badge_text=badge,
             difference=session.difference,
-            live=begun,
-            speedup=session.speedup,
+            can_rerun=begun,
+            rounds=session.speedup,
         )
         view |= {"status": status} | ({"tiles": []} if not trace.steps else {})
         charts = (

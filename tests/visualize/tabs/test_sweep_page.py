@@ -32,7 +32,7 @@ def set_up(page: Any, first: str, second: str) -> None:
     page.get_by_role("button", name="More").locator("visible=true").click()
     settle(page)
     fill(page, "#values-1", first)
-    page.get_by_role("combobox", name="And", exact=True).click()
+    page.get_by_role("combobox", name="And vary", exact=True).click()
     page.get_by_role("option", name="Temperature", exact=True).click()
     fill(page, "#values-2", second)
     fill(page, "#sweep-prompts", PROMPT)
