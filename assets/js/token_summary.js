@@ -31,7 +31,7 @@ export function drawKeys(container, looks, occurring) {
 
 // The small mark of guesses that were rejected.
 export function drawMark(container) {
-  const item = make("li", "ouro-key ouro-key-mark");
+  const item = make("li", "ouro-key-mark");
   item.append(make("span", "ouro-mark"), make("span", "", "rejected guesses"));
   container.append(item);
 }

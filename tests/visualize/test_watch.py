@@ -287,9 +287,13 @@ def test_details_show_one_chart_at_a_time(page: Any) -> None:
 
 
 def test_a_rejected_guess_is_a_mark_until_all_guesses_are_shown(page: Any) -> None:
-    mark = page.locator("#token-view .ouro-rejected").first
+    mark, key = (
+        page.locator(f"#token-view .ouro-{name}").first for name in ("rejected", "key-mark")
+    )
     assert mark.bounding_box()["width"] < 8
+    assert key.inner_text() == "rejected guesses"
     mark.hover()
     assert "rejected" in page.locator("#token-view .ouro-card").inner_text()
     page.get_by_role("button", name="show guesses").first.click()
     assert mark.bounding_box()["width"] > 8
+    assert not key.is_visible()
