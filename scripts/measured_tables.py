@@ -36,6 +36,9 @@ RESULT = {
 }
 """Rows of the README's table."""
 
+MODES = {"hf-assisted": "assisted generation", "hf-prompt-lookup": "prompt lookup"}
+"""Modes of transformers, as people call them."""
+
 
 def result() -> str:
     """The README's table: over plain decoding, and over transformers' greedy generation, at the
@@ -62,8 +65,9 @@ def result() -> str:
         default=None,
     )
     if best is not None:
+        named = MODES.get(best.method, f"`{best.method}`")
         lines.append(
-            f"| transformers' fastest mode here (`{best.method}`) | {best.tokens_per_pass:.2f} | "
+            f"| transformers' fastest mode here, {named} | {best.tokens_per_pass:.2f} | "
             f"{best.speedup:.2f} | {report.shown(best.speedup_hf)} |"
         )
     settings, environment = data["settings"], data["environment"]

@@ -62,11 +62,16 @@ that follow."""
 SMALL, SHARP = (300, 390), 2
 """Width and height of a small picture, and dots of the file for each dot of it. What it shows
 stands in its middle."""
-STYLES = {"watch": (".ouro-text", "height: 188px"), "card": (".ouro-card", "width: 300px")}
+STYLES = {
+    "watch": ".ouro-text { height: 194px !important }",
+    "card": ".ouro-card { width: 300px !important; border-radius: 0 !important }",
+}
 """What is made smaller for a small picture."""
 END = """() => {
   const tokens = document.querySelectorAll('#token-view .ouro-step[data-stage] .ouro-token');
-  [...tokens].at(-1)?.scrollIntoView({ block: 'end' });
+  const last = [...tokens].at(-1);
+  if (last) last.style.scrollMarginBottom = '6px';
+  last?.scrollIntoView({ block: 'end' });
 }"""
 """Brings the end of the step into the text, where that was made smaller."""
 
@@ -120,9 +125,8 @@ def main(names: Sequence[str]) -> None:
 def _small(page: Any, name: str, folder: Path) -> None:
     """The part of the page from the top of one element to the bottom of another."""
     first, last, *without = SUBJECTS[name]
-    changed, style = STYLES.get(name, ("", ""))
-    hidden = "".join(f"{one} {{ display: none !important }}" for one in without)
-    sheet = page.add_style_tag(content=f"{hidden} {changed} {{ {style} !important }}")
+    rules = [f"{one} {{ display: none !important }}" for one in without]
+    sheet = page.add_style_tag(content="\n".join(["", *rules, STYLES.get(name, "")]))
     subject = page.locator(first).first
     page.evaluate(END)
     subject.evaluate(BARE)

@@ -232,10 +232,11 @@ def test_another_pair_gets_a_section_and_no_file_gives_none(tmp_path: Path) -> N
     for row in data["rows"]:
         row["cut"] = 2
     data |= {"shorter": {"32": data["rows"]}, "remarks": ["llama.cpp: built so"]}
+    data["environment"]["processor"] = "Intel(R) Xeon(R) Processor (amx_bf16)"
     (tmp_path / "benchmark-big.json").write_text(json.dumps(data))
     section = measured_tables.pairs_section(tmp_path)
     said = f"Version {data['environment']['ouroboros']}, "
-    assert section.startswith(f"\n## big with small in bfloat16\n\n{said}")
+    assert section.startswith(f"\n## big with small, bfloat16, Intel Xeon\n\n{said}")
     assert section.index("32 new tokens at most:") < section.index("128 new tokens at most:")
     overall = [row for row in data["rows"] if row["group"] == report.OVERALL]
     union = next(row for row in overall if row["method"] == "union")

@@ -17,7 +17,7 @@ from ouroboros_core.cli import build_parser
 from tests import ROOT
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-LONGEST = 135
+LONGEST = 145
 """Lines."""
 
 

@@ -298,7 +298,5 @@ def view(difference: Diff) -> View:
             for s in difference.segments
         ],
         "head": list(HEAD),
-        "rows": [
-            [s.positions, s.quoted, s.a, s.b, f"{s.saved:+d}".replace("-", "−")] for s in listed
-        ],
+        "rows": [[s.positions, s.quoted, s.a, s.b, str(s.saved).replace("-", "−")] for s in listed],
     }

@@ -59,8 +59,7 @@ export function mount(element, props) {
   const pays = (gamma, rate) =>
     rate === null
       ? `With ${is(gamma)} even full acceptance would not pay. `
-      : `To break even with ${is(gamma)}, ${(100 * rate).toFixed(0)}% of the guesses must be ` +
-        `accepted. `;
+      : `To break even with ${is(gamma)}, α must be at least ${rate.toFixed(2)}. `;
 
   function slider(name, low, high, step) {
     const label = make("label", "ouro-theory-slider"),

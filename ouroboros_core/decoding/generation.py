@@ -59,15 +59,16 @@ class Task:
         )
 
 
-def _resources(pair: Pair) -> Resources:
-    """What a pair has for a method."""
+def _resources(pair: Pair, *, self_draft: bool) -> Resources:
+    """What a pair has for a method. The target with layers skipped is made when it is first asked
+    for."""
     return Resources(
         draft_model=pair.draft,
         stop_tokens=pair.stop_tokens,
         head=pair.head,
         corpus=pair.corpus,
         sizing=pair.costs.sizing,
-        self_draft=pair.self_draft,
+        self_draft=pair.self_draft if self_draft else None,
         heads=pair.heads,
         candidate_generators=pair.candidate_generators,
         foreign_draft=pair.foreign,
@@ -76,7 +77,7 @@ def _resources(pair: Pair) -> Resources:
 
 def lacking(pair: Pair, kind: type[Method], hyperparameters: Hyperparameters) -> Need | None:
     """What a method needs with these settings and the pair lacks; None if nothing."""
-    there = _resources(pair)
+    there = _resources(pair, self_draft=True)
     return next(
         (need for need in sorted(methods.needed(kind, hyperparameters)) if not there.has(need)),
         None,
@@ -141,11 +142,10 @@ class Generation:
             task.sampling, pair.target.vocabulary, run=memory.runs if memory is not None else 0
         )
         resources = replace(
-            _resources(pair),
+            _resources(pair, self_draft=Need.SELF_DRAFT in kind.needs),
             sampler=self._sampler,
             memory=memory if Need.MEMORY in kind.uses else None,
             prediction=self._prediction(),
-            self_draft=pair.self_draft if Need.SELF_DRAFT in kind.needs else None,
         )
         # For example Speculative(hyperparameters, resources), if the pair has what it needs.
         made = methods.create(kind, task.hyperparameters, resources)

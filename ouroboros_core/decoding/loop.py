@@ -58,27 +58,27 @@ def decode(
     continuation do not fit.
     """
     check_length(prompt, max_new_tokens, model)
-    text = tuple(prompt)
-    end = len(text) + max_new_tokens
-    if len(text) == end:
+    tokens = tuple(prompt)
+    end = len(tokens) + max_new_tokens
+    if len(tokens) == end:
         return
     clock = time.perf_counter
     began = clock()
-    _begin(model, method, text, max_new_tokens)
+    _begin(model, method, tokens, max_new_tokens)
     prefilled = clock()
     prefill = prefilled - began
     resumed, index, stopped = prefilled, 0, False
     # Where a draft model writes alone, its passes are the steps.
     drafter = None if method.drafter is model else method.drafter
-    while len(text) < end and not stopped:
-        context = Context(text, end - len(text), index)
+    while len(tokens) < end and not stopped:
+        context = Context(tokens, end - len(tokens), index)
         draft_passes, draft_rows = (drafter.passes, drafter.rows) if drafter else (0, 0)
         proposing, drawn_before = clock(), sampler.drawing.seconds
         tree = method.propose(context)  # a Controller's where an amount is 'auto'
         proposed, drawn_proposing = clock(), sampler.drawing.seconds
         _check_proposal(tree, context, model)
-        evaluation = model.evaluate(text, tree)  # one forward pass, see CausalLM.evaluate
-        path, target_token = _judge(tree, evaluation, sampler, len(text))
+        evaluation = model.evaluate(tokens, tree)  # one forward pass, see CausalLM.evaluate
+        path, target_token = _judge(tree, evaluation, sampler, len(tokens))
         verified, drawn_verifying = clock(), sampler.drawing.seconds
         kept, last = truncate(tree, path, target_token, stop_tokens, context.remaining)
         learning = clock()
@@ -86,7 +86,7 @@ def decode(
         method.learn(result)
         learned = clock()
         emitted = result.emitted
-        text += emitted
+        tokens += emitted
         stopped = emitted[-1] in stop_tokens
         phases = proposed - proposing, verified - proposed, learned - learning
         seconds = Seconds(

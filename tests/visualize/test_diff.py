@@ -148,8 +148,8 @@ def test_the_view_is_plain_data_with_the_places_that_saved_and_lost_most() -> No
     )
     assert shown["head"] == list(HEAD)
     assert shown["rows"] == [
-        ["1–3", "‘abc’", 3, 1, "+2"],
-        ["6–8", "‘fgh’", 3, 1, "+2"],
+        ["1–3", "‘abc’", 3, 1, "2"],
+        ["6–8", "‘fgh’", 3, 1, "2"],
         ["4–5", "‘de’", 1, 2, "−1"],
     ]
     assert shown["segments"][1] == {"text": "de", "tokens": 2, "a": 1, "b": 2, "saved": -1}

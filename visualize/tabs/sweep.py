@@ -13,7 +13,7 @@ import gradio as gr
 from ouroboros_core import methods
 from ouroboros_core.benchmark.protocol import ROUNDS
 from ouroboros_core.errors import InvalidInput, OuroborosError
-from ouroboros_core.words import say
+from ouroboros_core.words import counted, say
 from visualize import elsewhere, figures, result_figures, results, spoken
 from visualize.components.plain_views import SaveView, SweepView
 from visualize.components.plot_view import PlotView
@@ -63,7 +63,10 @@ def _recorded() -> None:
     figure = result_figures.by_gamma(found.bars(Over.PLAIN))
     value = {"seq": 0, "figure": figure}
     PlotView(value, label=RECORDED, height=400, elem_id="chart-recorded")
-    about = f"{found.questions} prompts, with 95% intervals. {results.measured_on(found)}"
+    about = (
+        f"{found.questions} prompts, with 95% intervals. auto: the program chooses the length in "
+        f"every step. {results.measured_on(found)}"
+    )
     gr.Markdown(about, elem_id="recorded-note", elem_classes="ouro-note")
 
 
@@ -295,9 +298,13 @@ class SweepPanel:
         runs = len(grid.cells) * len(questions) * repeats
         told = f"{round(seconds)} s" if seconds < 90 else f"{round(seconds / 60)} min"
         plain = plain_runs(grid) * len(questions) * repeats
+        product = (
+            f"{counted(len(grid.cells), 'setting')}, {counted(len(questions), 'prompt')}, "
+            f"{counted(repeats, 'repeat')}"
+        )
         return (
-            f"{runs} runs of {count} tokens, and {plain} of plain decoding: about {told} "
-            "here at the speed of plain decoding."
+            f"{runs} runs of {count} tokens ({product}), and {plain} of plain decoding: about "
+            f"{told} here at the speed of plain decoding."
         )
 
     def _start(

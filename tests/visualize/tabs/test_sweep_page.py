@@ -58,7 +58,9 @@ def drawn(page: Any) -> list[list[float | None]]:
 
 def test_a_sweep_is_stopped_and_resumed_and_a_cell_opens_in_generate(page: Any) -> None:
     set_up(page, "1,2,4", "0,0.5,1")
-    page.get_by_text("9 runs of 16 tokens, and 3 of plain decoding: about").wait_for()
+    page.get_by_text(
+        "9 runs of 16 tokens (9 settings, 1 prompt, 1 repeat), and 3 of plain decoding: about"
+    ).wait_for()
     page.click("#sweep")
     # At once, from inside: a click from here may come after the last run.
     page.wait_for_function(
@@ -136,7 +138,9 @@ def test_a_sweep_is_stopped_and_resumed_and_a_cell_opens_in_generate(page: Any) 
 
 def test_what_was_measured_is_saved_as_json_and_as_csv(page: Any) -> None:
     set_up(page, "1,3", "0")
-    page.get_by_text("2 runs of 16 tokens, and 1 of plain decoding: about").wait_for()
+    page.get_by_text(
+        "2 runs of 16 tokens (2 settings, 1 prompt, 1 repeat), and 1 of plain decoding: about"
+    ).wait_for()
     page.click("#sweep")
     page.get_by_text("Done.", exact=True).wait_for(timeout=120_000)
     files = {}
