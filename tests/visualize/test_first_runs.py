@@ -271,6 +271,7 @@ def test_a_stopped_run_shows_all_that_is_known_of_it(page: Any) -> None:
     assert page.get_by_text("Measured when the run has ended").count() == 0
 
 
+@pytest.mark.slow
 def test_a_speedup_is_shown_after_one_round_and_measuring_again_can_be_stopped(
     browser: Any, tmp_path: Path
 ) -> None:
@@ -293,6 +294,7 @@ def test_a_speedup_is_shown_after_one_round_and_measuring_again_can_be_stopped(
             assert page.get_by_text("Measured when the run has ended").count() == 0
 
 
+@pytest.mark.slow
 def test_a_speedup_measured_on_a_busy_machine_is_marked_and_one_click_measures_it_again(
     browser: Any, tmp_path: Path
 ) -> None:

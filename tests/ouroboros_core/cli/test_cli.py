@@ -265,6 +265,7 @@ def test_ctrl_c_while_it_is_measured_again_keeps_the_rounds_that_ended(
     assert said.getvalue() == "stopped measuring\n"
 
 
+@pytest.mark.slow
 @pytest.mark.embedded
 def test_a_corpus_is_built_used_and_refused(ouroboros: Ask, tmp_path: Path) -> None:
     text, lines, corpus = tmp_path / "a.txt", tmp_path / "b.jsonl", tmp_path / "corpus.npz"

@@ -56,6 +56,7 @@ def drawn(page: Any) -> list[list[float | None]]:
     return found
 
 
+@pytest.mark.slow
 def test_a_sweep_is_stopped_and_resumed_and_a_cell_opens_in_generate(page: Any) -> None:
     set_up(page, "1,2,4", "0,0.5,1")
     page.get_by_text(
