@@ -19,7 +19,8 @@ export class Player {
   words() {
     return "";
   }
-  // The longest that words() comes to: its space is kept, so that the controls stay where they are.
+  // The longest that words() comes to, one or several a line: the space of the widest is kept, so
+  // that the controls stay where they are.
   longest() {
     return this.words();
   }

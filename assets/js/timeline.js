@@ -56,7 +56,7 @@ export class Timeline extends Player {
     const all = ["verdict", "token"].map((stage) =>
       this.told(last[0], stage, this.deepest, last[1]),
     );
-    return all.reduce((one, other) => (other.length > one.length ? other : one));
+    return all.join("\n");
   }
 
   clear() {

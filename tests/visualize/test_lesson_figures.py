@@ -206,8 +206,10 @@ def test_a_dearer_row_shortens_the_best_guess_and_raises_what_breaks_even(
 
     def told() -> list[float]:
         text = page.locator(".ouro-theory-said").inner_text()
-        text = text.replace("Rows cost nothing here", "each pass 1.00×")
-        pattern = r"ideal γ is (\d+).* with γ = 4, (\d+)% .* each pass ([\d.]+)×"
+        text = text.replace("\xa0", " ").replace("in a pass cost nothing", "each pass 1.00×")
+        pattern = (
+            r"ideal γ is (\d+).* with γ = 4, α must be at least ([\d.]+)\. .* each pass ([\d.]+)×"
+        )
         return [float(n) for n in re.search(pattern, text).groups()]  # type: ignore[union-attr]
 
     best, even, window = told()
@@ -216,12 +218,12 @@ def test_a_dearer_row_shortens_the_best_guess_and_raises_what_breaks_even(
     assert dear_best < best and dear_even > even and (window, dear_window) == (1.0, 3.7)
     cost = 1 + 4 * (0.15 + 0.1)
     alpha = next(a / 1000 for a in range(1001) if sum((a / 1000) ** k for k in range(5)) >= cost)
-    assert dear_even == pytest.approx(100 * alpha, abs=1)
+    assert dear_even == pytest.approx(alpha, abs=0.01)
     page.locator('input[name="cost"]').fill("1")
     page.locator('input[name="row"]').fill("0.3")
     said = page.locator(".ouro-theory-said").inner_text()
     most = 5 / (1 + 4 * (1 + 0.3))
-    assert most < 1 and "With γ = 4 even full acceptance would not pay." in said
+    assert most < 1 and "With γ\xa0=\xa04 even full acceptance would not pay." in said
     page.close()
 
 
