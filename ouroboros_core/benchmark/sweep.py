@@ -170,11 +170,7 @@ class Sweep:
 
     def _load_drafts(self) -> dict[str | None, Pair]:
         names = dict.fromkeys(cell.draft for cell in self.grid.cells)
-        pairs = {name: self.pair if name is None else with_draft(self.pair, name) for name in names}
-        for other in pairs.values():
-            if other.draft is not None:  # the one loaded last may have narrowed the target
-                other.draft.limit(self.pair.target.vocabulary)
-        return pairs
+        return {name: self.pair if name is None else with_draft(self.pair, name) for name in names}
 
     def _check(self, questions: Sequence[Question]) -> None:
         """Set up, without running, every cell on the first question and every question with the

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 import torch
@@ -44,9 +45,14 @@ def settings_of(method: str, renamed: Mapping[str, str], **values: Any) -> Any:
         raise InvalidInput(message) from None
 
 
-def wrap(model: PreTrainedModel, name: str, vocabulary: int | None = None) -> CausalLM:
+def wrap(
+    model: PreTrainedModel,
+    name: str,
+    vocabulary: int | None = None,
+    unshared: AbstractSet[int] = frozenset(),
+) -> CausalLM:
     """A fresh wrapper; each model is checked once."""
-    wrapped = CausalLM(model, str(model.name_or_path or name), vocabulary)
+    wrapped = CausalLM(model, str(model.name_or_path or name), vocabulary, unshared=unshared)
     if model not in _checked:
         check_tree_support(wrapped)
         _checked.add(model)
@@ -81,7 +87,6 @@ def steps_of(
         check_vocabulary(draft_model.config.get_text_config(decoder=True).vocab_size, target, name)
         draft = wrap(draft_model, "the draft model", target.vocabulary)
         draft.drafts = True
-        target.limit(draft.vocabulary)
     if pool is not None and pool.largest_token >= target.vocabulary:
         raise InvalidInput(
             f"the phrases hold token id {pool.largest_token}, beyond the vocabulary of "

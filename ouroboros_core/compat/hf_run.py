@@ -33,8 +33,9 @@ from ouroboros_core.errors import InvalidInput
 from ouroboros_core.interfaces import LanguageModel
 from ouroboros_core.loading.drafts import (
     ForeignDraft,
-    check_vocabulary,
-    vocabularies_differ,
+    SharedVocabulary,
+    refuse_draft,
+    shared_vocabulary,
     vocabulary_size,
 )
 from ouroboros_core.loading.pairs import Pair
@@ -141,13 +142,16 @@ class Request:
         """The models as they are, without a pass that is computed otherwise."""
         target = wrap(self.model, type(self.model).__name__)
         target.name = short_name(target.name)
-        draft = None
-        foreign = self._foreign(target)
-        if self.assistant_model is not None and foreign is None:
-            name = self._draft_name(self.assistant_model)
-            check_vocabulary(vocabulary_size(self.assistant_model), target, name)
-            draft = wrap(self.assistant_model, name, target.vocabulary)
-            draft.name, draft.drafts = name, True
+        draft = foreign = None
+        if self.assistant_model is not None:
+            name, shared = self._draft_name(self.assistant_model), self._shared(target)
+            if shared.differs and self.assistant_tokenizer is not None:
+                words = self.assistant_tokenizer
+                foreign = ForeignDraft(self.assistant_model, name, words, shared.differs)
+            else:
+                refuse_draft(shared, name)
+                draft = wrap(self.assistant_model, name, target.vocabulary, shared.unshared)
+                draft.name, draft.drafts = name, True
         eos: Any = self.config._eos_token_tensor
         stops = frozenset() if eos is None else frozenset(eos.flatten().tolist())
         return Pair(target, draft, self.tokenizer, stops, foreign_draft=foreign)
@@ -155,17 +159,16 @@ class Request:
     def _draft_name(self, model: PreTrainedModel) -> str:
         return short_name(str(model.name_or_path or type(model).__name__))
 
-    def _foreign(self, target: CausalLM) -> ForeignDraft | None:
-        """The draft model, where it comes with a tokenizer of another vocabulary."""
+    def _shared(self, target: CausalLM) -> SharedVocabulary:
+        """What the draft model's token ids have in common with the target's."""
         model, words = self.assistant_model, self.assistant_tokenizer
-        if model is None or words is None:
-            return None
-        if self.tokenizer is None:
+        assert model is not None
+        if words is not None and self.tokenizer is None:
             raise InvalidInput(
                 "assistant_tokenizer needs the target's tokenizer: pass tokenizer=... too"
             )
-        differs = vocabularies_differ(vocabulary_size(model), target, (words, self.tokenizer))
-        return ForeignDraft(model, self._draft_name(model), words, differs) if differs else None
+        tokenizers = None if words is None else (words, self.tokenizer)
+        return shared_vocabulary(vocabulary_size(model), target, tokenizers)
 
     def _steps(self, pair: Pair, prompt: tuple[int, ...]) -> Iterator[Step]:
         """The steps of the run, the last one cut where a criterion ends the text."""

@@ -3,10 +3,12 @@ with plain passes."""
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 
 import numpy as np
 import torch
@@ -14,6 +16,7 @@ from transformers import PreTrainedModel
 
 from ouroboros_core.errors import UnsupportedModel
 from ouroboros_core.loading import speed
+from ouroboros_core.loading.capacity import SPARE, free_memory
 from ouroboros_core.models.causal_lm import CausalLM
 from ouroboros_core.models.passes import Engine, engines
 from ouroboros_core.sources import Source
@@ -28,7 +31,10 @@ REMEDY = (
 )
 TOLERANCE = {torch.float64: 1e-3, torch.float32: 1e-3, torch.float16: 0.03, torch.bfloat16: 0.04}
 """Largest relative difference that rounding explains, by dtype; a mask that is ignored makes 0.06
-to 1.7."""
+to 1.7. A row that goes through another expert is off by as much, so a model in half precision is
+refused only if float32 shows the difference, too."""
+
+SDPA = "Load it with attn_implementation='sdpa'"
 
 ALIKE = {torch.float64: 1e-4, torch.float32: 1e-4, torch.float16: 0.03, torch.bfloat16: 0.15}
 """Largest relative difference between two orders of the same arithmetic, the compact pass and
@@ -36,6 +42,7 @@ transformers' own; exchanged layers make 1.6."""
 
 
 def _known_obstacle(model: PreTrainedModel) -> str | None:
+    """Return why a model cannot read a tree, where its class or configuration shows it."""
     config = model.config.get_text_config(decoder=True)
     if getattr(config, "is_encoder_decoder", False):
         return "it is an encoder-decoder model"
@@ -46,7 +53,7 @@ def _known_obstacle(model: PreTrainedModel) -> str | None:
     kinds = set(getattr(config, "layer_types", None) or ())
     stateful = sorted(kinds - {"full_attention", "sliding_attention"})
     if stateful:
-        return f"it has layers of kind {', '.join(stateful)}, whose state cannot branch over a tree"
+        return f"it has layers of kind {', '.join(stateful)}, which cannot read a token tree"
     if getattr(model, "_is_stateful", False):
         return "it keeps a recurrent or convolution state, which cannot branch over a tree"
     return None
@@ -58,6 +65,7 @@ def checked(
     vocabulary: int | None = None,
     outputs: Sequence[int] | None = None,
     *,
+    unshared: AbstractSet[int] = frozenset(),
     first: Engine | None = None,
 ) -> CausalLM:
     """The wrapper of a model that can be verified over a tree, by the fastest of the `engines` that
@@ -69,15 +77,25 @@ def checked(
     """
     general = CausalLM(model, name, vocabulary)
     if _known_obstacle(model) is None:
-        quickest = engines(model)[:-1]
+        quickest = _quick_engines(model)
         if first is not None and quickest:
             quickest = [first, *quickest]
         for engine in quickest:
-            quick = computed_by(engine, model, name, general.vocabulary, outputs)
+            quick = computed_by(engine, model, name, general.vocabulary, outputs, unshared)
             if quick is not None:
                 return quick
     check_tree_support(general)
-    return general if outputs is None else CausalLM(model, name, vocabulary, outputs=outputs)
+    if outputs is None and not unshared:
+        return general
+    return CausalLM(model, name, vocabulary, outputs=outputs, unshared=unshared)
+
+
+def _quick_engines(model: PreTrainedModel) -> list[Engine]:
+    """Return the engines other than transformers' own, the fastest first."""
+    try:
+        return engines(model)[:-1]
+    except UnsupportedModel:  # `check_tree_support` raises it again, with the model's name
+        return []
 
 
 def check_tree_support(model: CausalLM) -> None:
@@ -86,26 +104,92 @@ def check_tree_support(model: CausalLM) -> None:
 
     A seven-node tree behind a short context, scored at once, must give the logits of each branch
     fed alone without any cache; so must the next pass, after an accepted path has been compacted in
-    the cache.
+    the cache. Windows that the configuration names are checked by `reach.windows_of`, behind more
+    tokens than the longest of them. A check that fails in half precision is repeated in float32.
     """
-    obstacle = _known_obstacle(model.model)
-    if obstacle is None:
-        try:
-            worst = _worst_difference(model)
-        except Exception as error:  # whatever a foreign model throws here is the reason
-            obstacle = f"its forward pass with a tree mask fails ({type(error).__name__}: {error})"
-        else:
-            if not worst <= TOLERANCE.get(model.dtype, 0.04):
-                obstacle = (
-                    f"its tree pass differs from plain passes by {worst:.2g} (relative): its "
-                    "attention ignores the mask"
-                )
+    if torch.device("cpu") == model.device and _attention(model.model) == "flex_attention":
+        # On a CPU, torch's flex_attention ends the process when it is given a mask.
+        raise UnsupportedModel(
+            f"{model.name} cannot be decoded speculatively: its attention implementation is "
+            f"flex_attention, which takes no token tree on a CPU. {SDPA}"
+        )
+    obstacle = _known_obstacle(model.model) or _shown_obstacle(model)
+    halved = model.dtype in (torch.float16, torch.bfloat16)
+    if obstacle and halved and not _known_obstacle(model.model):
+        with in_float32(model.model) as converted:
+            if converted and not _shown_obstacle(CausalLM(model.model, model.name)):
+                obstacle = None
     model.reset()
     model.passes = 0
     if obstacle is not None:
+        standard = _attention(model.model) in ("eager", "sdpa")
         raise UnsupportedModel(
-            f"{model.name} cannot be decoded speculatively: {obstacle}. {REMEDY}"
+            f"{model.name} cannot be decoded speculatively: {obstacle}. "
+            f"{REMEDY if standard else SDPA}"
         )
+
+
+def _attention(model: PreTrainedModel) -> str:
+    """Return the name of a model's attention implementation."""
+    return str(getattr(model.config, "_attn_implementation", None) or "eager")
+
+
+def _shown_obstacle(model: CausalLM) -> str | None:
+    """Return why a model cannot read a tree, where its passes show it."""
+    try:
+        differences = _differences(model)
+    except UnsupportedModel as error:
+        return str(error)
+    except Exception as error:  # a foreign model can fail in any way
+        log.info("%s: a pass over a tree fails", model.name, exc_info=True)
+        reason = str(error).strip().partition("\n")[0][:120]
+        return f"its code cannot read a token tree ({type(error).__name__}: {reason})"
+    worst = max(differences, key=lambda d: math.inf if math.isnan(d) else d)
+    if worst <= TOLERANCE.get(model.dtype, 0.04):
+        return None
+    attention = _attention(model.model)
+    if attention not in ("eager", "sdpa"):
+        return f"its attention implementation {attention} does not follow the mask of a token tree"
+    if _ignores_masks(model):
+        return "its attention ignores the mask of a token tree"
+    off = sum(not d <= TOLERANCE.get(model.dtype, 0.04) for d in differences)
+    return (
+        f"its tree pass differs from plain passes by {worst:.2g} (relative) in {off} of "
+        f"{len(differences)} rows"
+    )
+
+
+@torch.inference_mode()
+def _ignores_masks(model: CausalLM) -> bool:
+    """Whether a model gives the same logits whatever a mask says."""
+    causal = np.tri(6, dtype=np.bool_)
+    alone = np.eye(6, dtype=np.bool_)
+    logits = []
+    for sees in (causal, alone):
+        model.forget()
+        rows = model.forward_pass.logits(range(1, 7), range(6), sees, range(6))
+        logits.append(rows.double())
+    return bool((logits[0] - logits[1]).norm() <= 1e-6 * logits[0].norm())
+
+
+@contextlib.contextmanager
+def in_float32(model: PreTrainedModel) -> Iterator[bool]:
+    """Convert a model's weights to float32 for a while; gives False, and converts nothing, where
+    the memory is too small or the weights are quantized or spread over devices."""
+    tensors = [t for t in (*model.parameters(), *model.buffers()) if t.is_floating_point()]
+    free = free_memory(model.device)
+    whole = not (hasattr(model.config, "quantization_config") or hasattr(model, "hf_device_map"))
+    if not whole or (free is not None and 4 * sum(t.numel() for t in tensors) + SPARE > free):
+        yield False
+        return
+    originals = [t.data for t in tensors]
+    try:
+        for tensor in tensors:
+            tensor.data = tensor.data.float()
+        yield True
+    finally:
+        for tensor, original in zip(tensors, originals, strict=True):
+            tensor.data = original
 
 
 def computed_by(
@@ -114,11 +198,12 @@ def computed_by(
     name: str,
     vocabulary: int,
     outputs: Sequence[int] | None,
+    unshared: AbstractSet[int] = frozenset(),
 ) -> CausalLM | None:
     """The wrapper with another pass than transformers' own, if it gives the same and is not slow;
     other arguments as for CausalLM."""
     try:
-        quick = CausalLM(model, name, vocabulary, outputs=outputs, engine=engine)
+        quick = CausalLM(model, name, vocabulary, outputs=outputs, unshared=unshared, engine=engine)
     except Exception as error:  # weights laid out otherwise than expected: another pass is right
         log.warning("%s: the %s pass is not used, it fails: %s", name, engine, error)
         return None
@@ -129,7 +214,7 @@ def computes_alike(model: CausalLM) -> bool:
     """Whether a wrapper gives the logits of transformers' own pass, up to rounding; the native one
     the same logits for a row whatever rows are beside it, to the bit."""
     try:
-        worst = _worst_difference(model)
+        worst = max(_differences(model), key=lambda d: math.inf if math.isnan(d) else d)
         same = model.engine != "native" or invariant(model)
     except Exception as error:  # what this pass cannot compute, another one does
         log.warning("%s: the %s pass is not used, it fails: %s", model.name, model.engine, error)
@@ -171,8 +256,8 @@ def _probe(model: CausalLM) -> tuple[list[int], TokenTree]:
 
 
 @torch.inference_mode()
-def _worst_difference(model: CausalLM) -> float:
-    """The largest relative difference of a tree's logits, and of those behind an accepted path,
+def _differences(model: CausalLM) -> list[float]:
+    """Return the relative difference of each row's logits, of a tree and behind an accepted path,
     from the plain passes'."""
     context, tree = _probe(model)
     evaluation = model.evaluate(context, tree)
@@ -181,8 +266,7 @@ def _worst_difference(model: CausalLM) -> float:
     accepted = [*context, tree.tokens[1], tree.tokens[4], tree.tokens[2]]  # down a branch, and on
     after = model.evaluate(accepted, TreeBuilder(accepted[-1]).build())
     plain = _plain(model, [*branches, accepted])
-    differences = [*map(_difference, [*found, after.logits(0)], plain)]
-    return math.nan if any(map(math.isnan, differences)) else max(differences)
+    return [*map(_difference, [*found, after.logits(0)], plain)]
 
 
 def _plain(model: CausalLM, texts: Sequence[Sequence[int]]) -> list[torch.Tensor]:

@@ -24,6 +24,9 @@ from ouroboros_core.models.passes import Engine
 SHARED = "shared with the target"
 OUTPUTS = "outputs.safetensors"
 INDEX = "model.safetensors.index.json"
+SHARED_PART = 0.9
+"""Of a target's words, the part that a draft must have to propose token ids."""
+
 FITTING = (
     "SmolLM2-360M-Instruct with SmolLM2-135M-Instruct, Qwen2.5-7B-Instruct with "
     "Qwen2.5-0.5B-Instruct, Llama-3.1-8B with 3.2-1B"
@@ -44,45 +47,72 @@ class ForeignDraft:
     differs: str
 
 
-def vocabularies_differ(
-    size: int,
-    target: CausalLM,
-    tokenizers: tuple[PreTrainedTokenizerBase, PreTrainedTokenizerBase] | None = None,
-) -> str:
-    """How the draft's vocabulary differs from the target's, in words; '' where its token ids mean
-    the same. Arguments are those of `check_vocabulary`."""
-    if tokenizers is not None:
-        mine, theirs = (t.get_vocab() for t in tokenizers)
-        if mine != theirs:
-            other = next(
-                (w for w, i in mine.items() if theirs.get(w) != i),
-                next(iter(theirs.keys() - mine.keys()), ""),
-            )
-            return (
-                f"has {len(mine)} tokens, target {target.name} has {len(theirs)}, and they differ "
-                f"at {other!r}"
-            )
-    if abs(size - target.vocabulary) > 0.01 * target.vocabulary:
-        return f"has {size} tokens, target {target.name} has {target.vocabulary}"
-    return ""
+@dataclass(frozen=True)
+class SharedVocabulary:
+    """What a draft's token ids have in common with the target's.
 
-
-def check_vocabulary(
-    size: int,
-    target: CausalLM,
-    name: str,
-    tokenizers: tuple[PreTrainedTokenizerBase, PreTrainedTokenizerBase] | None = None,
-) -> None:
-    """Raise VocabularyMismatch unless the draft's token ids mean what the target's do.
-
-    Output layers may be padded to different sizes (as in Qwen2.5); the words may not differ.
-    tokenizers: draft's and target's.
+    differs            why the draft cannot propose token ids, in words; '' where it can
+    unshared           ids of the draft that mean something else to the target
+    differing_entries  entries of either vocabulary that the draft never proposes
     """
-    reason = vocabularies_differ(size, target, tokenizers)
-    if reason:
+
+    differs: str = ""
+    unshared: frozenset[int] = frozenset()
+    differing_entries: int = 0
+
+
+def shared_vocabulary(
+    size: int,
+    target: CausalLM,
+    tokenizers: tuple[PreTrainedTokenizerBase, PreTrainedTokenizerBase] | None = None,
+) -> SharedVocabulary:
+    """Compare a draft's vocabulary with the target's.
+
+    A draft that has a few words more or fewer than its target, or other ones, proposes the ids that
+    mean the same to both. It needs its target's ids for all words that both have, and most of its
+    target's words.
+
+    size        rows of the draft's output layer
+    tokenizers  the draft's and the target's
+    """
+    if tokenizers is None:
+        differs = ""
+        if abs(size - target.vocabulary) > 0.01 * target.vocabulary:
+            differs = f"has {size} tokens, target {target.name} has {target.vocabulary}"
+        return SharedVocabulary(differs, frozenset(), max(0, target.vocabulary - size))
+    draft_ids, target_ids = (tokenizer.get_vocab() for tokenizer in tokenizers)
+    both = draft_ids.keys() & target_ids.keys()
+    moved = next(
+        (word for word in draft_ids if word in both and draft_ids[word] != target_ids[word]), None
+    )
+    if moved is not None or len(both) < SHARED_PART * len(target_ids):
+        different = (
+            next((word for word in target_ids if word not in both), "") if moved is None else moved
+        )
+        return SharedVocabulary(
+            f"has {len(draft_ids)} tokens, target {target.name} has {len(target_ids)}, and they "
+            f"differ at {different!r}"
+        )
+    others = draft_ids.keys() ^ target_ids.keys()
+    unshared = {ids[word] for ids in (draft_ids, target_ids) for word in others if word in ids}
+    without_rows = sum(target_ids[word] >= size for word in both)
+    return SharedVocabulary(
+        "", frozenset(token for token in unshared if token < size), len(others) + without_rows
+    )
+
+
+def check_vocabulary(size: int, target: CausalLM, name: str) -> None:
+    """Raise VocabularyMismatch unless a draft without a tokenizer has about as many tokens as its
+    target; output layers may be padded to different sizes (as in Qwen2.5)."""
+    refuse_draft(shared_vocabulary(size, target), name)
+
+
+def refuse_draft(shared: SharedVocabulary, name: str) -> None:
+    """Raise VocabularyMismatch for a draft that cannot propose the target's token ids."""
+    if shared.differs:
         raise VocabularyMismatch(
-            f"Draft model {name} {reason}: speculative decoding needs one shared vocabulary. Pairs "
-            f"that fit: {FITTING}."
+            f"Draft model {name} {shared.differs}: speculative decoding needs one shared "
+            f"vocabulary. Pairs that fit: {FITTING}."
         )
 
 
@@ -110,7 +140,7 @@ def load_draft(
                 f"the draft {folder.name} shares its target's embeddings, and here these are split "
                 "over processes: name a draft with embeddings of its own"
             )
-        model = assemble_draft(folder, target.model, dtype)
+        model, shared = assemble_draft(folder, target.model, dtype), SharedVocabulary()
     else:
         model = load_model(name, dtype, device, None)
         size, own = vocabulary_size(model), None
@@ -118,11 +148,12 @@ def load_draft(
             WeightsUnavailable
         ):  # a draft without tokenizer files is judged by its size alone
             own = load_tokenizer(name)
+        shared = shared_vocabulary(size, target, own and (own, tokenizer))
         if own is None or outputs is not None:
-            check_vocabulary(size, target, name, own and (own, tokenizer))
-        elif differs := vocabularies_differ(size, target, (own, tokenizer)):
-            return ForeignDraft(model, short_name(name), own, differs)
-    return join_draft(model, short_name(name), target, outputs)
+            refuse_draft(shared, name)
+        elif shared.differs:
+            return ForeignDraft(model, short_name(name), own, shared.differs)
+    return join_draft(model, short_name(name), target, outputs, shared)
 
 
 def _read_outputs(folder: Path) -> list[int] | None:
@@ -134,17 +165,21 @@ def _read_outputs(folder: Path) -> list[int] | None:
 
 
 def join_draft(
-    model: PreTrainedModel, name: str, target: CausalLM, outputs: Sequence[int] | None = None
+    model: PreTrainedModel,
+    name: str,
+    target: CausalLM,
+    outputs: Sequence[int] | None = None,
+    shared: SharedVocabulary = SharedVocabulary(),
 ) -> CausalLM:
     """The checked wrapper of a draft, computed by the fastest pass that fits and gives the same;
     in fixed shapes where the target is.
 
-    Where output layers are padded differently, both models score the smaller vocabulary.
+    It scores the token ids that it shares with the target; the target scores all of its own.
     """
     first: Engine | None = "static" if target.engine == "static" else None
-    small = checked(model, name, target.vocabulary, outputs, first=first)
-    target.limit(small.vocabulary)
+    small = checked(model, name, target.vocabulary, outputs, unshared=shared.unshared, first=first)
     small.drafts = True
+    small.differing_entries = shared.differing_entries
     return small
 
 

@@ -107,6 +107,8 @@ class Pair:
         """What there is beside the target, in words."""
         parts = {"draft": self.draft, "head": self.head, **self.heads, "corpus": self.corpus}
         said = [f"{what} {part.name}" for what, part in parts.items() if part]
+        if self.draft is not None and self.draft.differing_entries:
+            said[0] += f" ({self.draft.differing_entries} entries of the vocabularies differ)"
         if self.foreign_draft is not None:
             said.insert(0, f"draft {self.foreign_draft.name} of another tokenizer (hf_universal)")
         return said
@@ -312,16 +314,12 @@ def with_draft(pair: Pair, name: str) -> Pair:
     'none' for none.
 
     The name of the draft that the pair has gives the pair itself. Errors are those of `load_pair`.
-    Where the new draft's output layer is padded less, both models of the given pair score the
-    smaller vocabulary, too.
     """
     if name == (pair.draft_name or "none"):
         return pair
     small: CausalLM | ForeignDraft | None = None
     if name != "none":
         small = load_draft(name, pair.target, pair.tokenizer, pair.target.dtype, pair.target.device)
-    if pair.draft is not None:
-        pair.draft.limit(pair.target.vocabulary)
     foreign = small if isinstance(small, ForeignDraft) else None
     draft = small if isinstance(small, CausalLM) else None
     return _timed(replace(pair, draft=draft, foreign_draft=foreign))

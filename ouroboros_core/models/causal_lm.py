@@ -9,6 +9,7 @@ a walk down the old tree. Nobody rolls back, crops or confirms.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +23,7 @@ from ouroboros_core.models.forward import EVERY_ROW, ForwardPass
 from ouroboros_core.models.kv_cache import TreeCache
 from ouroboros_core.models.native.blocks import BlocksOf
 from ouroboros_core.models.passes import Engine
+from ouroboros_core.models.reach import longest_text
 from ouroboros_core.models.skips import Skips
 from ouroboros_core.models.static import plan_no_attention
 from ouroboros_core.sources import Source
@@ -51,6 +53,7 @@ class CausalLM:
         vocabulary: int | None = None,
         *,
         outputs: Sequence[int] | None = None,
+        unshared: AbstractSet[int] = frozenset(),
         engine: Engine = "transformers",
     ) -> None:
         """Wrap a model.
@@ -58,6 +61,8 @@ class CausalLM:
         vocabulary  score only the first so many token ids, where a draft's output is padded beyond
                     its target's
         outputs     score only these token ids: a draft with a trimmed output vocabulary
+        unshared    of a draft, the token ids that mean something else to its target: it never
+                    writes them
         engine      what computes its passes; one of `engines(model)`
         """
         if any(weight.is_cuda for weight in model.parameters()):
@@ -65,22 +70,18 @@ class CausalLM:
         self.model = model.eval()
         self.name = name
         config = model.config.get_text_config(decoder=True)
-        self.max_length: int = getattr(config, "max_position_embeddings", None) or 2**20
-        rope = getattr(config, "rope_parameters", None) or {}
-        if rope.get("rope_type") == "longrope":
-            # Beyond this length transformers rotates the whole pass otherwise, and rows computed
-            # before would not fit.
-            original = rope.get("original_max_position_embeddings") or getattr(
-                config, "original_max_position_embeddings", None
-            )
-            self.max_length = min(self.max_length, original or self.max_length)
+        self.max_length = longest_text(model)
         self.passes = self.rows = 0
         scored = min(vocabulary or config.vocab_size, config.vocab_size)
-        self.forward_pass = ForwardPass(self.model, engine, scored, outputs, self.max_length)
+        self.forward_pass = ForwardPass(
+            self.model, engine, scored, outputs, unshared, self.max_length
+        )
         # Rows to logits, by transformers' own code, ours in torch, or the native pass.
         self._forward = self.forward_pass.logits
         self.drafts = False
         """Whether it drafts: how sure it is of its choices is then asked, too."""
+        self.differing_entries = 0
+        """Of a draft, the entries of its vocabulary and the target's that it does not share."""
         self.borrower: object | None = None
         """Whoever has written behind the context's rows since the cache was last asked for."""
         self.reset()
@@ -101,9 +102,10 @@ class CausalLM:
         written = self.forward_pass.outputs
         return None if written is None else written.tolist()
 
-    def limit(self, vocabulary: int) -> None:
-        """Score only the first so many token ids from now on, because a draft knows no more."""
-        self.forward_pass.limit(vocabulary)
+    @property
+    def unshared(self) -> AbstractSet[int]:
+        """Token ids that mean something else to the target."""
+        return self.forward_pass.unshared
 
     def add_blocks(self, blocks: BlocksOf) -> int:
         """Keep the weights of the native pass as blocks of a GGUF file, too, where these come to

@@ -285,7 +285,9 @@ class EagleDrafter:
             None if head.embedding_norm is None else _norm(head.embedding_norm, head.config)
         )
         self._body = decoder(engine, head.body)
-        self._limit = -1
+        drafted = int((self._ids < self.vocabulary).sum())
+        self._drafted = slice(drafted)  # of the token ids that the target scores, too
+        self._outputs = None if drafted == self.vocabulary else self._ids[:drafted]
         self.reset()
 
     def _projection(self) -> Product:
@@ -307,12 +309,7 @@ class EagleDrafter:
 
     def _logits(self, guessed: torch.Tensor) -> torch.Tensor:
         """Of what the layer says [rows, width], for the token ids that the target scores, too."""
-        if self._limit != self.vocabulary:
-            self._limit = self.vocabulary
-            kept = int((self._ids < self._limit).sum())
-            self._kept = slice(kept)
-            self._outputs = None if kept == self._limit else self._ids[:kept]
-        return self._project(guessed)[:, self._kept]
+        return self._project(guessed)[:, self._drafted]
 
     @property
     def vocabulary(self) -> int:

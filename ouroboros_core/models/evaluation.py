@@ -166,12 +166,13 @@ class TorchEvaluation:
         logits = self._logits[rows].float()
         places = [rows.index(self._row[node]) for node, _ in asked]
         tokens = torch.tensor([token for _, token in asked], device=logits.device)
-        if self._outputs is None:
-            chosen = logits[places, tokens]
-        else:  # found on the device, which is then waited for once
-            columns = torch.searchsorted(self._outputs, tokens).clamp_(max=len(self._outputs) - 1)
+        last = logits.shape[-1] - 1
+        if self._outputs is None:  # a draft may have fewer rows than its target
+            columns, missing = tokens.clamp(max=last), tokens > last
+        else:  # searched on the device, which is then waited for once
+            columns = torch.searchsorted(self._outputs, tokens).clamp_(max=last)
             missing = self._outputs[columns] != tokens
-            chosen = logits[places, columns].masked_fill(missing, -torch.inf)
+        chosen = logits[places, columns].masked_fill(missing, -torch.inf)
         shares: list[float] = (chosen - logits.logsumexp(-1)[places]).exp().tolist()
         return shares
 
@@ -182,7 +183,7 @@ class TorchEvaluation:
     def _column(self, token: int) -> int | None:
         """Where a token's logit stands; None for one that the model cannot write."""
         if self._outputs is None:
-            return token
+            return token if token < self._logits.shape[-1] else None
         outputs = self._outputs.numpy()
         place = int(outputs.searchsorted(token))
         return place if place < len(outputs) and outputs[place] == token else None

@@ -4,8 +4,9 @@ transformers' own code or by one of our decoders, and projected to the token ids
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
+from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -17,10 +18,14 @@ from ouroboros_core.models.kv_cache import TreeCache
 from ouroboros_core.models.native.blocks import BlocksOf
 from ouroboros_core.models.native.decoder import NativeDecoder, NativeProduct
 from ouroboros_core.models.passes import Decoder, Engine, Product, decoder, product
+from ouroboros_core.models.reach import Masks, windows_of
 from ouroboros_core.models.skips import NOTHING, Skips
 
 EVERY_ROW = 1 << 30
 """Rows of any pass, at most."""
+
+STAND_IN = 0
+"""The token id that a draft model reads in the place of one that it does not share."""
 
 
 class ForwardPass:
@@ -28,6 +33,8 @@ class ForwardPass:
 
     vocabulary  the first so many token ids are scored
     outputs     only these of them are; None: all
+    unshared    token ids that mean something else to the target: they have no chance, and where the
+                text holds one, or one beyond the rows of the embedding, STAND_IN is read instead
     cache       keys and values, and behind the model's layers one more for the features that are
                 kept
     """
@@ -38,20 +45,24 @@ class ForwardPass:
         engine: Engine,
         vocabulary: int,
         outputs: Sequence[int] | None,
+        unshared: AbstractSet[int],
         max_length: int,
     ) -> None:
         config = model.config.get_text_config(decoder=True)
         self.model, self.engine = model, engine
         self.vocabulary, self.max_length = vocabulary, max_length
+        self.unshared = unshared
         self.layers = int(config.num_hidden_layers)
         weight: torch.Tensor = model.get_input_embeddings().weight
+        self.embedded = len(weight)
         self.outputs = (
-            None if outputs is None else torch.tensor(sorted(outputs), device=weight.device)
+            None
+            if outputs is None
+            else torch.tensor(sorted({*outputs} - unshared), device=weight.device)
         )
-        self.masks = Masks(
-            model.dtype,
-            getattr(config, "sliding_window", None),
-            getattr(config, "layer_types", None) or (),
+        ruled_out = sorted(token for token in unshared if token < vocabulary)
+        self._ruled_out = (
+            torch.tensor(ruled_out, device=weight.device) if ruled_out and outputs is None else None
         )
         self.decoder: Decoder | None = None
         self.blocks: BlocksOf = {}
@@ -62,6 +73,11 @@ class ForwardPass:
         self.depths: tuple[int, ...] | None = None
         self._seen: dict[int, torch.Tensor] = {}
         self.cache = self.new_cache()
+
+    @cached_property
+    def masks(self) -> Masks:
+        """Makes the masks of transformers' own pass. The model is asked when the first is made."""
+        return Masks(self.model.dtype, windows_of(self.model, self.max_length))
 
     def new_cache(self) -> TreeCache:
         """An empty one in the place of what there was."""
@@ -97,12 +113,12 @@ class ForwardPass:
             if isinstance(part, NativeDecoder | NativeProduct):
                 part.block_rows = rows
 
-    def limit(self, vocabulary: int) -> None:
-        """Score only the first so many token ids from now on."""
-        if vocabulary < self.vocabulary:
-            self.vocabulary = vocabulary
-            if self.decoder is not None:
-                self.project = self._projection()
+    def _readable(self, tokens: Sequence[int]) -> list[int]:
+        """The tokens, STAND_IN in the place of those that the model does not share."""
+        return [
+            token if token < self.embedded and token not in self.unshared else STAND_IN
+            for token in tokens
+        ]
 
     @contextlib.contextmanager
     def _watching(self) -> Iterator[None]:
@@ -152,7 +168,9 @@ class ForwardPass:
         skipped, model, past = part or whole
         self.cache.reserve(past + len(tokens))
         known = [min(position, self.max_length - 1) for position in positions]
-        ids, places = torch.tensor([[*tokens], known], device=device)  # one way to the device
+        ids, places = torch.tensor(
+            [self._readable(tokens), known], device=device
+        )  # one way to the device
         columns = torch.tensor(above, device=device) if above else None
         if self.decoder is not None:
             if embeddings is None:
@@ -187,14 +205,21 @@ class ForwardPass:
     def scored(self, logits: torch.Tensor) -> torch.Tensor:
         """Of logits [rows, all tokens] those of the token ids that are scored."""
         known = logits[:, : self.vocabulary]
-        return known if self.outputs is None else known[:, self.outputs]
+        return self._without_unshared(known if self.outputs is None else known[:, self.outputs])
+
+    def _without_unshared(self, logits: torch.Tensor) -> torch.Tensor:
+        """Logits [rows, columns] in which the token ids that are not shared have no chance."""
+        if self._ruled_out is not None:
+            logits[:, self._ruled_out] = -torch.inf
+        return logits
 
     def _projected(self, hidden: torch.Tensor, wanted: Sequence[int]) -> torch.Tensor:
         """Logits [len(wanted), vocabulary or outputs] of some rows of hidden [rows, width]."""
         if not wanted:
             columns = self.vocabulary if self.outputs is None else len(self.outputs)
             return hidden.new_empty(0, columns)
-        return self.project(hidden if len(wanted) == len(hidden) else hidden[wanted])
+        rows = hidden if len(wanted) == len(hidden) else hidden[wanted]
+        return self._without_unshared(self.project(rows))
 
     def _note_features(self, past: int) -> None:
         if self.depths is not None:
@@ -203,42 +228,3 @@ class ForwardPass:
             rows = torch.cat([self._seen[d] for d in (self.layers, *self.depths)], -1)[None, None]
             layer.update(rows, rows[..., :0])
         self._seen.clear()
-
-
-class Masks:
-    """Makes the masks of one model, whose layers may see a sliding window only."""
-
-    def __init__(self, dtype: torch.dtype, window: int | None, layer_types: Iterable[str]) -> None:
-        """window: how many positions back a sliding layer sees; layer_types: the model's, where
-        they differ."""
-        self._dtype, self._window = dtype, window
-        self._layer_types = set(layer_types) if window else set()
-
-    def of(
-        self,
-        past: int,
-        positions: torch.Tensor,
-        sees: npt.NDArray[np.bool_],
-        columns: torch.Tensor | None = None,
-    ) -> Any:
-        """Additive float masks [1, 1, rows, past + rows]; by layer type where only some layers have
-        a sliding window.
-
-        positions [rows] on the model's device; sees [rows, rows] is visibility among the new rows,
-        all of which see the `past` rows that are cached. With `columns`, the positions of more rows
-        that are cached behind those, sees is [rows, more + rows]. Float in the model's dtype,
-        because eager attention adds a bool mask as 0 and 1.
-        """
-        device, lowest = positions.device, torch.finfo(self._dtype).min
-        mask = torch.zeros(1, 1, len(sees), past + sees.shape[1], dtype=self._dtype, device=device)
-        mask[0, 0, :, past:].masked_fill_(~torch.from_numpy(sees).to(device), lowest)
-        if not self._window:
-            return mask
-        before = [] if columns is None else [columns]
-        keys = torch.cat([torch.arange(past, device=device), *before, positions])
-        windowed = mask.masked_fill(positions[:, None] - keys[None, :] >= self._window, lowest)
-        if self._layer_types == {"full_attention"}:
-            return mask
-        if "full_attention" in self._layer_types:
-            return {"full_attention": mask, "sliding_attention": windowed}
-        return windowed

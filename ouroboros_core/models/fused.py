@@ -18,6 +18,7 @@ import torch
 from torch.nn import functional as F
 
 from ouroboros_core.models.kv_cache import TreeCache
+from ouroboros_core.models.reach import longest_text, windows_of
 from ouroboros_core.models.skips import NOTHING, Skips
 
 FAMILY = {"llama", "mistral", "qwen2", "qwen3"}
@@ -34,14 +35,13 @@ them."""
 
 
 def fits(model: Any) -> bool:
-    """Whether a transformers model (with or without its output layer) is of the family, in the one
-    form that is computed here."""
+    """Whether a transformers model is of the family, in the one form that is computed here."""
     config = model.config
     rope = getattr(config, "rope_parameters", None) or {}
     return (
         config.model_type in FAMILY
         and getattr(config, "hidden_act", None) == "silu"
-        and not getattr(config, "sliding_window", None)
+        and windows_of(model, longest_text(model)).size is None
         and rope.get("rope_type", "default") in ("default", "linear", "llama3")
         and getattr(config, "partial_rotary_factor", None) in (None, 1.0)
         and not hasattr(config, "quantization_config")

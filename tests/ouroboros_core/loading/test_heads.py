@@ -276,9 +276,8 @@ def check_equal(
     name: str, head: Any, model: PreTrainedModel, vocabulary: int | None = None
 ) -> None:
     """Every node of a tree, after two texts of which the second goes on from the first."""
-    wrapper = CausalLM(model, "target")
+    wrapper = CausalLM(model, "target", vocabulary)
     drafter = load_head(name, wrapper)
-    wrapper.limit(vocabulary or tiny.VOCABULARY)
     text = tiny.prompt(20)
     for end in (15, 20):
         tree = bush(text[end - 1])
@@ -317,7 +316,7 @@ def test_embeddings_may_be_missing_the_layer_named_otherwise_and_tokens_in_any_o
     tmp_path: Path,
 ) -> None:
     """Where the checkpoint has no embeddings they are the target's; some trainers call the layer
-    `layers.0`; and a draft model may have made the target's vocabulary smaller."""
+    `layers.0`; and the target may score fewer ids."""
     model = target("llama")
     head, config = made(3, model)
     name = write(tmp_path / "head", head, config, leave="embed_tokens")
