@@ -112,9 +112,9 @@ def test_every_family_writes_its_own_text_or_is_refused_in_one_sentence(
 ) -> None:
     """By `custom_generate` in double precision with every window, and by the command line, which
     loads the model from its folder, in single precision."""
-    monkeypatch.setattr(
-        "ouroboros_core.loading.pairs.load_tokenizer", lambda name: tiny.letters(LETTERS)
-    )
+    pairs = "ouroboros_core.loading.pairs"
+    monkeypatch.setattr(f"{pairs}.load_tokenizer", lambda name: tiny.letters(LETTERS))
+    monkeypatch.setattr(f"{pairs}._timed", lambda pair: pair)  # no text depends on what passes cost
     results: Counter[str] = Counter()
     for family in families.NAMES[part::4]:
         for number, model in enumerate(tiny_models(family)):
