@@ -94,7 +94,9 @@ def method_files() -> dict[str, str]:
 def files() -> list[str]:
     """What git tracks or would track, as it stands in the working tree."""
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    listed = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, check=True, encoding="utf-8"
+    ).stdout
     return [name for name in listed.split("\0") if name and (ROOT / name).is_file()]
 
 
@@ -294,9 +296,9 @@ def test_every_command_names_what_there_is(command: str) -> None:
     program, *arguments = shlex.split(command)
     if program == "make":
         for target in arguments:
-            assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE), (
-                f"make {target}"
-            )
+            assert re.search(
+                rf"^{target}:", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE
+            ), f"make {target}"
         return
     assert program == PYTHON and arguments[0] == "-m", "a command is make, or Python with a module"
     assert importlib.util.find_spec(arguments[1])
@@ -320,7 +322,7 @@ def test_what_the_guide_links_to_and_names_is_there() -> None:
     words = json.loads((ROOT / "assets" / "words" / "en.json").read_text(encoding="utf-8"))
     for key in re.findall(r'`say\("(.+?)"\)`', PROSE):
         assert key in words, key
-    assert re.search(r"^BENCHED :=", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert re.search(r"^BENCHED :=", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
 
 
 def test_the_table_of_packages_is_that_of_the_imports_that_are_checked() -> None:

@@ -153,7 +153,7 @@ def run(arguments: argparse.Namespace) -> None:
     finally:
         trace = generation.trace()
         if speaks and arguments.json and trace.steps:
-            arguments.json.write_text(trace.to_json())
+            arguments.json.write_text(trace.to_json(), encoding="utf-8")
         if speaks and arguments.memory and memory is not None and trace.steps:
             memory.save(arguments.memory)
     notes.print()

@@ -304,6 +304,7 @@ def _download(scratch: Path) -> Path:
         errors="replace",
         check=False,
         env=environment,
+        encoding="utf-8",
     )
     wheels = list(scratch.glob("*.whl"))
     if result.returncode == 0 and wheels:

@@ -51,7 +51,7 @@ def earlier(folder: Path | None) -> dict[str, Any]:
     """The record of a finished draft; empty where there is none."""
     if folder is None or not (folder / RECORD).exists():
         return {}
-    record: dict[str, Any] = json.loads((folder / RECORD).read_text())
+    record: dict[str, Any] = json.loads((folder / RECORD).read_text(encoding="utf-8"))
     return record
 
 
@@ -107,8 +107,8 @@ def save(
         "earlier": before[-1]["tokens"] if before else 0,
         "curve": joined_curve(before, progress.curve),
     }
-    (out / RECORD).write_text(json.dumps(record, indent=1) + "\n")
-    (out / "README.md").write_text(card(out.name, record))
+    (out / RECORD).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    (out / "README.md").write_text(card(out.name, record), encoding="utf-8")
 
 
 def _save_draft(student: DraftStudent, out: Path) -> str:
@@ -122,7 +122,9 @@ def _save_draft(student: DraftStudent, out: Path) -> str:
         "architectures": [type(model).__name__],
     }
     config.pop("_name_or_path", None)
-    (out / "config.json").write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")
+    (out / "config.json").write_text(
+        json.dumps(config, indent=2, sort_keys=True) + "\n", encoding="utf-8"
+    )
     count = model.config.num_hidden_layers
     shape = (
         f"{count} {'layer' if count == 1 else 'layers'} of width {model.config.hidden_size}, "
@@ -147,7 +149,9 @@ def _save_draft(student: DraftStudent, out: Path) -> str:
         where |= dict.fromkeys(part, name)
         save_file(part, out / name, metadata={"format": "pt"})
     index = {"metadata": {"embeddings": SHARED}, "weight_map": where}
-    (out / "model.safetensors.index.json").write_text(json.dumps(index, indent=1) + "\n")
+    (out / "model.safetensors.index.json").write_text(
+        json.dumps(index, indent=1) + "\n", encoding="utf-8"
+    )
     return f"{shape}; embeddings and output matrix are the target's"
 
 

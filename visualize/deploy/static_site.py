@@ -101,7 +101,9 @@ def _facts(value: Any) -> str:
 
 
 def _css() -> str:
-    return (assets() / "css" / "standalone.css").read_text() + "\n" + palette.style()
+    return (
+        (assets() / "css" / "standalone.css").read_text(encoding="utf-8") + "\n" + palette.style()
+    )
 
 
 def _page(title: str, body: str, head: str) -> str:

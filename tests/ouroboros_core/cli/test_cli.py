@@ -33,7 +33,13 @@ from tests.traces import typed_trace
 def process(*arguments: str) -> Answer:
     command = [sys.executable, "-m", "ouroboros_core", *arguments]
     return subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False
+        command,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+        encoding="utf-8",
     )
 
 
@@ -269,8 +275,8 @@ def test_ctrl_c_while_it_is_measured_again_keeps_the_rounds_that_ended(
 @pytest.mark.embedded
 def test_a_corpus_is_built_used_and_refused(ouroboros: Ask, tmp_path: Path) -> None:
     text, lines, corpus = tmp_path / "a.txt", tmp_path / "b.jsonl", tmp_path / "corpus.npz"
-    text.write_text("The quick brown fox jumps over the lazy dog. " * 3)
-    lines.write_text('{"prompt": "one document"}\n{"prompt": "and another"}\n')
+    text.write_text("The quick brown fox jumps over the lazy dog. " * 3, encoding="utf-8")
+    lines.write_text('{"prompt": "one document"}\n{"prompt": "and another"}\n', encoding="utf-8")
     built = ouroboros("sam", "build", str(text), str(lines), "--out", str(corpus))
     assert built.returncode == 0, built.stderr
     assert built.stdout.startswith("documents: 3, tokens: ")
@@ -308,7 +314,8 @@ def test_the_target_answers_prompts_for_a_corpus(
 ) -> None:
     prompts, corpus = tmp_path / "prompts.jsonl", tmp_path / "corpus.npz"
     prompts.write_text(
-        '{"prompt": "Name a colour."}\n{"prompt": "What is a heap in computer science?"}\n'
+        '{"prompt": "Name a colour."}\n{"prompt": "What is a heap in computer science?"}\n',
+        encoding="utf-8",
     )
     result = ouroboros(
         "sam", "corpus", "--prompts", str(prompts), "--out", str(corpus), "--max-new-tokens", "8"
@@ -336,14 +343,14 @@ def test_an_expected_text_is_copied_and_refused_where_it_is_of_no_use(
         "float32",
     ]
     first = ouroboros("generate", *options, "--method", "autoregressive")
-    expected.write_text(first.stdout.rstrip("\n"))
+    expected.write_text(first.stdout.rstrip("\n"), encoding="utf-8")
     options += ["--prediction", str(expected)]
     again = ouroboros("generate", *options, "--method", "sam", "--json", str(trace_file))
     assert again.returncode == 0, again.stderr
     assert again.stdout == first.stdout
     trace = read_trace(trace_file.read_bytes())
     assert len(trace.steps) <= 6
-    assert trace.prediction == expected.read_text()
+    assert trace.prediction == expected.read_text(encoding="utf-8")
     refused = ouroboros("generate", *options, "--method", "ouroboros")
     assert refused.returncode == 2
     assert (

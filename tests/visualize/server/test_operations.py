@@ -83,6 +83,7 @@ def test_the_end_of_the_process_is_orderly(tmp_path: Path) -> None:
         stderr=subprocess.STDOUT,
         text=True,
         env={**os.environ},
+        encoding="utf-8",
     )
     try:
         for _ in range(200):
@@ -105,7 +106,7 @@ def test_the_end_of_the_process_is_orderly(tmp_path: Path) -> None:
 def test_a_queue_without_room_is_refused() -> None:
     command = [sys.executable, "app.py", "--max-queue", "0"]
     result = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+        command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False, encoding="utf-8"
     )
     assert result.returncode == 2
     assert "max_queue must be a whole number of at least 1, got 0" in result.stderr
@@ -123,10 +124,15 @@ def test_offline_nobody_is_asked_for_anything(tmp_path: Path, offline: bool) -> 
         server(*flags, one_round=False, log_file=log) as url,
     ):
         for _ in range(300):
-            if asked in log.read_text() or health(url) == (503, {"status": "failed"}):
+            if asked in log.read_text(encoding="utf-8") or health(url) == (
+                503,
+                {"status": "failed"},
+            ):
                 break
             time.sleep(0.2)
         if offline:
             assert health(url) == (503, {"status": "failed"})
-    assert (asked in log.read_text()) is not offline
-    assert ("nobody/no-such-model could not be loaded" in log.read_text()) is offline
+    assert (asked in log.read_text(encoding="utf-8")) is not offline
+    assert (
+        "nobody/no-such-model could not be loaded" in log.read_text(encoding="utf-8")
+    ) is offline
