@@ -35,6 +35,7 @@ METHOD = 1
 def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--prompt",
+        type=options.text,
         required=True,
         metavar="TEXT|-",
         help="the prompt; - reads it from standard input",

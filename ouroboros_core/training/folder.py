@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from ouroboros_core.loading.drafts import OUTPUTS, SHARED
+from ouroboros_core.locations import as_utf8
 from ouroboros_core.training.draft import DraftStudent
 from ouroboros_core.training.loop import HeadStudent, Progress, Recipe
 from ouroboros_core.training.record import agreement_of
@@ -108,7 +109,7 @@ def save(
         "curve": joined_curve(before, progress.curve),
     }
     (out / RECORD).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-    (out / "README.md").write_text(card(out.name, record), encoding="utf-8")
+    (out / "README.md").write_text(card(as_utf8(out.name), record), encoding="utf-8")
 
 
 def _save_draft(student: DraftStudent, out: Path) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import io
 import json
+import os
 import re
 import subprocess
 import sys
@@ -20,13 +21,15 @@ from ouroboros_core.cli import generate, main, serve
 from ouroboros_core.decoding import generation, metrics
 from ouroboros_core.decoding.trace import Trace
 from ouroboros_core.decoding.trace_io import read_trace
+from ouroboros_core.loading import pairs
 from ouroboros_core.loading.pairs import Pair
 from ouroboros_core.lookup.corpus import Corpus
 from ouroboros_core.lookup.phrase_pool import PhrasePool
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Learned
 from tests import ROOT
-from tests.commands import Answer, Ask
+from tests.commands import Answer, Ask, load_once
+from tests.folders import save
 from tests.traces import typed_trace
 
 
@@ -365,3 +368,76 @@ def test_a_pair_with_long_names_is_served_under_their_beginning() -> None:
     (one,) = serve.offered(argparse.Namespace(**named, pairs=None))
     assert one.name == ("t" * 150 + " + " + "d" * 150)[:200]
     assert (one.target, one.draft) == (named["target"], named["draft"])
+
+
+@pytest.fixture(scope="module")
+def tiny_target(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return save(tmp_path_factory.mktemp("models") / "target", eos_token_id=None)
+
+
+def printed(arguments: list[str], encoding: str, patch: pytest.MonkeyPatch) -> bytes:
+    """What a command that succeeds writes to a standard output of such an encoding."""
+    out = io.TextIOWrapper(io.BytesIO(), encoding=encoding, errors="strict")
+    patch.setattr(sys, "stdout", out)
+    assert main(arguments) == 0
+    out.flush()
+    assert isinstance(out.buffer, io.BytesIO)
+    return out.buffer.getvalue()
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "cp437", "ascii", "cp932", "koi8-r"])
+def test_a_run_prints_the_same_text_in_every_encoding_and_escapes_what_that_lacks(
+    encoding: str, tiny_target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pairs, "load_pair", load_once)
+    command = ["generate", "--target", tiny_target, "--prompt", "你好 €", "--raw"]
+    command += ["--max-new-tokens", "24", "--dtype", "float32", "--method", "autoregressive"]
+    whole = printed(command, "utf-8", monkeypatch).decode()
+    assert not whole.isascii()
+    assert printed(command, encoding, monkeypatch) == whole.encode(encoding, "backslashreplace")
+
+
+@pytest.mark.parametrize("encoding", ["cp437", "ascii"])
+def test_a_table_and_a_file_outlive_an_encoding_that_lacks_their_signs(
+    encoding: str, tiny_target: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(pairs, "load_pair", load_once)
+    prompts, table = tmp_path / "prompts.jsonl", tmp_path / "table.csv"
+    prompts.write_text('{"category": "Übung ≥ 2", "turns": ["the cat"]}\n', encoding="utf-8")
+    command = ["bench", "--target", tiny_target, "--prompts", str(prompts), "--dtype", "float32"]
+    command += ["--methods", "autoregressive,prompt_lookup", "--max-new-tokens", "4"]
+    command += ["--repeats", "1", "--csv", str(table)]
+    shown = printed(command, encoding, monkeypatch).decode(encoding)
+    assert "prompt_lookup" in shown or "Prompt lookup" in shown
+    assert "Übung ≥ 2" in table.read_text(encoding="utf-8")
+
+
+def test_a_locale_that_knows_ascii_alone_loses_neither_prompt_nor_trace(
+    tiny_target: str, tmp_path: Path
+) -> None:
+    """A process of its own, because Python asks the locale when it starts."""
+    file = tmp_path / "ö.json"
+    command = [sys.executable, "-m", "ouroboros_core", "generate", "--target", tiny_target]
+    command += ["--raw", "--prompt", "grün — 你好", "--max-new-tokens", "9", "--json", str(file)]
+    ascii_alone = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONIOENCODING"}
+    result = subprocess.run(
+        command,
+        cwd=ROOT,
+        env=environment | ascii_alone,
+        capture_output=True,
+        text=True,
+        encoding="ascii",
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    trace = read_trace(file.read_bytes())
+    assert trace.prompt.text == "grün — 你好"
+    assert result.stdout == f"{trace.text}\n".encode("ascii", "backslashreplace").decode()
+
+
+def test_bytes_of_another_encoding_in_a_prompt_are_refused_with_the_reason(ouroboros: Ask) -> None:
+    """What Python makes of an argument in Latin-1 where the locale is UTF-8."""
+    result = ouroboros("generate", "--prompt", b"gr\xfcn".decode(errors="surrogateescape"))
+    assert result.returncode == 2
+    assert "bytes that are no UTF-8, the first of them 0xFC: set the terminal to" in result.stderr
