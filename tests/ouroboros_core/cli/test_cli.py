@@ -17,7 +17,7 @@ import pytest
 from rich.console import Console
 
 from ouroboros_core import methods
-from ouroboros_core.cli import generate, main, serve
+from ouroboros_core.cli import build_parser, generate, main, serve
 from ouroboros_core.decoding import generation, metrics
 from ouroboros_core.decoding.trace import Trace
 from ouroboros_core.decoding.trace_io import read_trace
@@ -360,6 +360,34 @@ def test_an_expected_text_is_copied_and_refused_where_it_is_of_no_use(
         "ouroboros has no use for a prediction; leave --prediction out, or choose sam"
         in refused.stderr
     )
+
+
+@pytest.mark.parametrize(
+    ("variables", "flags", "place"),
+    [
+        ({}, [], ("127.0.0.1", 7860)),
+        ({"PORT": "7001"}, [], ("127.0.0.1", 7001)),
+        ({"PORT": "7001", "GRADIO_SERVER_PORT": "7002"}, [], ("127.0.0.1", 7002)),
+        ({"PORT": "7001", "GRADIO_SERVER_PORT": ""}, [], ("127.0.0.1", 7001)),
+        ({"PORT": "", "GRADIO_SERVER_PORT": ""}, [], ("127.0.0.1", 7860)),
+        ({"GRADIO_SERVER_PORT": "7002"}, ["--port", "7003"], ("127.0.0.1", 7003)),
+        ({"GRADIO_SERVER_NAME": "::1"}, [], ("::1", 7860)),
+        ({"GRADIO_SERVER_NAME": ""}, [], ("127.0.0.1", 7860)),
+        ({"GRADIO_SERVER_NAME": "::1"}, ["--host", "0.0.0.0"], ("0.0.0.0", 7860)),
+    ],
+)
+def test_a_flag_wins_over_gradios_variable_and_that_over_port_and_an_empty_one_is_none(
+    variables: dict[str, str],
+    flags: list[str],
+    place: tuple[str, int],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("PORT", "GRADIO_SERVER_PORT", "GRADIO_SERVER_NAME"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    arguments = build_parser().parse_args(["serve", *flags])
+    assert (arguments.host, arguments.port) == place
 
 
 def test_a_pair_with_long_names_is_served_under_their_beginning() -> None:

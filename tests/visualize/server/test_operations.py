@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.request
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -74,15 +75,17 @@ def test_a_full_queue_is_said_and_those_in_it_are_served() -> None:
 
 
 def test_the_end_of_the_process_is_orderly(tmp_path: Path) -> None:
+    """The port is named by Gradio's own variable, and so is the path below which it is served."""
     port = free_port()
-    command = [sys.executable, "app.py", "--port", str(port), *chatting_pair(tmp_path)]
+    command = [sys.executable, "app.py", *chatting_pair(tmp_path)]
+    variables = {"GRADIO_SERVER_PORT": str(port), "PORT": "", "GRADIO_ROOT_PATH": "/demo"}
     process = subprocess.Popen(
         command,
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        env={**os.environ},
+        env=os.environ | variables,
         encoding="utf-8",
     )
     try:
@@ -95,6 +98,8 @@ def test_the_end_of_the_process_is_orderly(tmp_path: Path) -> None:
             time.sleep(0.2)
         else:
             pytest.fail("the models were never ready")
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=10) as page:
+            assert f'"root":"http://127.0.0.1:{port}/demo"' in page.read().decode()
         process.send_signal(signal.SIGTERM)
         out, _ = process.communicate(timeout=30)
         assert process.returncode == 0, out
