@@ -15,6 +15,7 @@ run: setup
 setup: .venv/ready weights
 
 .venv/ready: requirements.txt
+	@$(BASE_PYTHON) -c 'import sys; sys.dont_write_bytecode = True; import app'
 	$(BASE_PYTHON) -m venv .venv
 	$(PIP) install --quiet --upgrade pip
 	$(PIP) install --progress-bar on --requirement requirements.txt

@@ -11,6 +11,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -346,3 +347,49 @@ def test_the_guide_is_short() -> None:
     """Two examples of methods apart, it is a page."""
     examples = sum(len(content.splitlines()) for content in method_files().values())
     assert len(GUIDE.splitlines()) - examples <= 125
+
+
+OLDER = """#!{python}
+import sys
+sys.version_info = {version}
+assert sys.argv.pop(1) == "-c", "nothing else is asked of it"
+sys.path.insert(0, "")
+exec(sys.argv[1])
+"""
+"""An interpreter that says it has another version."""
+
+
+@pytest.mark.parametrize("version", [(2, 7, 18), (3, 6, 15), (3, 10, 99), "the one before"])
+def test_an_older_python_is_refused_in_a_sentence_before_anything_is_installed(
+    version: tuple[int, int, int] | str, tmp_path: Path
+) -> None:
+    """`requires-python` in pyproject.toml is the oracle."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    major, minor = map(int, project["requires-python"].removeprefix(">=").split("."))
+    version = (major, minor - 1, 0) if isinstance(version, str) else version
+    for name in ("app.py", "Makefile", "requirements.txt"):
+        shutil.copy(ROOT / name, tmp_path)
+    old = tmp_path / "python"
+    old.write_text(OLDER.format(python=sys.executable, version=version), encoding="utf-8")
+    old.chmod(0o755)
+    result = subprocess.run(
+        ["make", "--silent", "setup", f"BASE_PYTHON={old}"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        check=False,
+    )
+    assert result.returncode
+    sentence, *others = result.stderr.splitlines()
+    assert f"needs Python {major}.{minor} or newer, but" in sentence
+    assert sentence.count(f" is {'.'.join(map(str, version))}: install a newer one") == 1
+    assert all(line.startswith("make: ***") for line in others)
+    assert not (tmp_path / ".venv").exists()
+
+
+def test_the_oldest_python_that_is_allowed_is_let_in() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    oldest = (*map(int, project["requires-python"].removeprefix(">=").split(".")), 0)
+    program = f"import sys; sys.version_info = {oldest}; import app"
+    subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True)
