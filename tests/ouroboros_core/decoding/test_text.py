@@ -262,6 +262,10 @@ def test_every_front_end_shows_what_the_end_of_a_run_leaves() -> None:
         assert squeezed(shown[-1]).endswith(
             squeezed(display.safe(trace.text) if terminal else trace.text)
         )
+    generation = Generation(pair, task)
+    lines = [display.step_line(generation, step, coloured=False) for step in generation]
+    written = "".join(line.plain.split("emitted  ")[1] for line in lines)
+    assert written == display.safe(trace.text).replace("\n", "⏎").replace("\t", " ")
     page = Live(Generation(pair, task), "a run", charts=False)
     steps = [step for update in page.progress() for step in update.view["steps"]]
     steps += page.written().view["steps"]
