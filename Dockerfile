@@ -16,7 +16,8 @@ RUN if [ -n "$TORCH_INDEX" ]; then pip install --user --index-url "$TORCH_INDEX"
  && pip install --user --requirement requirements.txt
 
 # What fetches and converts the weights, and no more: a change anywhere else does not fetch them again.
-COPY --chown=user ouroboros_core/__init__.py ouroboros_core/version.py ouroboros_core/errors.py ouroboros_core/locations.py ouroboros_core/
+COPY --chown=user ouroboros_core/__init__.py ouroboros_core/version.py ouroboros_core/errors.py ouroboros_core/locations.py ouroboros_core/progress.py \
+  ouroboros_core/
 COPY --chown=user ouroboros_core/loading/__init__.py ouroboros_core/loading/embedded.py ouroboros_core/loading/manifest.py \
   ouroboros_core/loading/
 RUN python -m ouroboros_core.loading.embedded

@@ -1,8 +1,6 @@
 # make run    the page on http://127.0.0.1:7860 (PORT=7931 make run for another port)
 # make test   everything that is checked on every change; it may fetch a browser
 # make setup  .venv and weights only
-PORT ?= 7860
-ADDRESS ?= 127.0.0.1
 BASE_PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do command -v $$p && break; done)
 PYTHON := .venv/bin/python
 PIP := $(PYTHON) -m pip --disable-pip-version-check
@@ -12,11 +10,12 @@ export GRADIO_ANALYTICS_ENABLED = False
 .PHONY: run setup weights test lint types unit check exact browser traces static space hub docker-check wheel fresh soak fuzz table bench bench-pair shapes page-speed screenshots docs documents clean
 
 run: setup
-	$(PYTHON) app.py --host $(ADDRESS) --port $(PORT)
+	$(PYTHON) app.py $(if $(ADDRESS),--host $(ADDRESS))
 
 setup: .venv/ready weights
 
 .venv/ready: requirements.txt
+	@$(BASE_PYTHON) -c 'import sys; sys.dont_write_bytecode = True; import app'
 	$(BASE_PYTHON) -m venv .venv
 	$(PIP) install --quiet --upgrade pip
 	$(PIP) install --progress-bar on --requirement requirements.txt

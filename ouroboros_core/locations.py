@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 _PACKAGE = Path(__file__).resolve().parent
@@ -17,3 +18,14 @@ def assets() -> Path:
 def cache_folder() -> Path:
     """`ouroboros` in the user's cache folder."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ouroboros"
+
+
+def as_utf8(text: str) -> str:
+    """An argument or the name of a file as text. Where the locale's encoding is ASCII, Python has
+    half a surrogate pair for each byte of another character; these become the character that the
+    bytes are in UTF-8, or U+FFFD."""
+    return re.sub(
+        "[\udc80-\udcff]+",
+        lambda match: match[0].encode(errors="surrogateescape").decode(errors="replace"),
+        text,
+    )

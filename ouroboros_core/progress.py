@@ -1,9 +1,11 @@
 """Says how far something long is: a bar in the terminal, and in a notebook one that needs neither
-ipywidgets nor a script, which those of rich and tqdm do."""
+ipywidgets nor a script, which those of rich and tqdm do. Lets any text out, and UTF-8 in."""
 
 from __future__ import annotations
 
+import codecs
 import importlib
+import io
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -39,6 +41,21 @@ class Bar:
 
     def __repr__(self) -> str:
         return f"{self.what}: {self.done} of {self.total}"
+
+
+def accept_any_text() -> None:
+    """Let standard output and input carry any text, whatever the encoding of the terminal is.
+
+    A character that standard output does not have is written as its escape, such as \\u2603, as
+    standard error does it. Standard input that would be ASCII is UTF-8, of which ASCII is a part.
+    """
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+    if (
+        isinstance(sys.stdin, io.TextIOWrapper)
+        and codecs.lookup(sys.stdin.encoding).name == "ascii"
+    ):
+        sys.stdin.reconfigure(encoding="utf-8")
 
 
 def in_notebook() -> bool:

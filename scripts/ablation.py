@@ -99,7 +99,7 @@ def main() -> None:
             print(f"{entrant.label:20} {name:30} {told}", flush=True)
         kept[entrant.label] = taken
         if arguments.json:
-            Path(arguments.json).write_text(json.dumps(kept, indent=1))
+            Path(arguments.json).write_text(json.dumps(kept, indent=1), encoding="utf-8")
 
 
 if __name__ == "__main__":

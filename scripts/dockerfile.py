@@ -128,7 +128,7 @@ def serve(build: Build, port: str) -> float:
 def work(root: Path, given: Mapping[str, str], port: str) -> None:
     """In namespaces of its own: all instructions, then CMD."""
     build, size = Build(root, Image(given)), 0
-    instructions = parse((ROOT / "Dockerfile").read_text())
+    instructions = parse((ROOT / "Dockerfile").read_text(encoding="utf-8"))
     for instruction in instructions:
         begun = time.monotonic()
         build.carry_out(instruction)
@@ -147,7 +147,7 @@ def check(root: Path, given: Mapping[str, str], port: str) -> None:
     """What has to be true before minutes are spent."""
     settled = Image(given)
     try:
-        for instruction in parse((ROOT / "Dockerfile").read_text()):
+        for instruction in parse((ROOT / "Dockerfile").read_text(encoding="utf-8")):
             settled.settle(instruction)
     except ValueError as error:
         fail(str(error))

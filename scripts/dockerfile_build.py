@@ -50,7 +50,9 @@ def archive() -> tuple[str, str, str]:
         "$(REPO_URI) $(CODENAME) $(COMPONENT)",
         "Created-By: Packages",
     ]
-    lines = subprocess.run(shown, capture_output=True, text=True, check=True).stdout.splitlines()
+    lines = subprocess.run(
+        shown, capture_output=True, text=True, check=True, encoding="utf-8"
+    ).stdout.splitlines()
     suite = platform.freedesktop_os_release()["VERSION_CODENAME"]
     found = [line.split() for line in lines if line.split()[1:2] == [suite]]
     if not found:
@@ -65,7 +67,11 @@ def archive() -> tuple[str, str, str]:
 def pip_settings() -> dict[str, str]:
     """How the host's pip finds the package index, by files and variables together, as variables."""
     listed = subprocess.run(
-        [sys.executable, "-m", "pip", "config", "list"], capture_output=True, text=True, check=True
+        [sys.executable, "-m", "pip", "config", "list"],
+        capture_output=True,
+        text=True,
+        check=True,
+        encoding="utf-8",
     ).stdout
     lines = [
         re.fullmatch(r"(?:global|install|download|:env:)\.([\w-]+)=(.*)", line)
@@ -130,12 +136,14 @@ class Build:
         """MiB."""
         measured = ["du", "--summarize", "--one-file-system", "--block-size=1M", str(self.root)]
         return int(
-            subprocess.run(measured, capture_output=True, text=True, check=True).stdout.split()[0]
+            subprocess.run(
+                measured, capture_output=True, text=True, check=True, encoding="utf-8"
+            ).stdout.split()[0]
         )
 
     def owner(self, name: str) -> tuple[int, int]:
         """User and group id of a name, or number, that the root knows."""
-        for line in (self.root / "etc/passwd").read_text().splitlines():
+        for line in (self.root / "etc/passwd").read_text(encoding="utf-8").splitlines():
             user, _, uid, gid, *_ = line.split(":")
             if name in (user, uid):
                 return int(uid), int(gid)
@@ -182,7 +190,11 @@ class Build:
 
     def give_up(self, reason: str) -> NoReturn:
         """End with the log's last lines."""
-        fail("\n".join([*self.log.read_text(errors="replace").splitlines()[-40:], reason]))
+        fail(
+            "\n".join(
+                [*self.log.read_text(errors="replace", encoding="utf-8").splitlines()[-40:], reason]
+            )
+        )
 
     def carry_out(self, instruction: Instruction) -> None:
         """One instruction."""
@@ -231,7 +243,7 @@ class Build:
         )
         asked = self.within(["python", "--version"])
         version = subprocess.run(
-            asked, env=self.image.env, capture_output=True, text=True, check=True
+            asked, env=self.image.env, capture_output=True, text=True, check=True, encoding="utf-8"
         ).stdout.strip()
         print(f"A clean root of {suite} with {version} stands in for {named}.", flush=True)
 
@@ -241,7 +253,7 @@ def first(process: subprocess.Popen[bytes]) -> list[int]:
     once it is over."""
     listed = Path(f"/proc/{process.pid}/task/{process.pid}/children")
     return (
-        [int(pid) for pid in listed.read_text().split()]
+        [int(pid) for pid in listed.read_text(encoding="utf-8").split()]
         if process.poll() is None and listed.exists()
         else []
     )

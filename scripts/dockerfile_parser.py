@@ -173,7 +173,12 @@ def ignored(path: str, patterns: Sequence[str]) -> bool:
 def context() -> list[str]:
     """The files that a build gets to see: git's, less .dockerignore's."""
     listed = subprocess.run(
-        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
+        ["git", "ls-files", "-z"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+        encoding="utf-8",
     ).stdout.split("\0")
-    patterns = (ROOT / ".dockerignore").read_text().splitlines()
+    patterns = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
     return [name for name in listed if (ROOT / name).is_file() and not ignored(name, patterns)]

@@ -54,6 +54,7 @@ def versions(fresh: Path) -> str:
         capture_output=True,
         text=True,
         check=True,
+        encoding="utf-8",
     )
     found = {one["name"]: one["version"] for one in json.loads(listed.stdout)}
     return ", ".join(f"{name} {found[name]}" for name in SHOWN)
@@ -67,7 +68,7 @@ def serve(fresh: Path, page: Sequence[str] = APP, folder: Path = ROOT) -> None:
     """
     port = free_port()
     bare = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    with tempfile.TemporaryFile("w+") as log:
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as log:
         process = subprocess.Popen(
             [str(fresh), *page, "--port", str(port)], cwd=folder, env=bare, stdout=log, stderr=log
         )

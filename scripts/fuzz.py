@@ -325,7 +325,7 @@ def measure(
     plain = page.ask(few | {"method": "autoregressive"})
     maker = Envelopes(page.config, page.defaults)
     maker.secret = str(log.with_name("secret.txt"))
-    Path(maker.secret).write_text(random.Random().randbytes(16).hex())
+    Path(maker.secret).write_text(random.Random().randbytes(16).hex(), encoding="utf-8")
     process = process_of(url)
     memory = [process.memory_info().rss / 2**20]
     for number in numbers:
@@ -417,7 +417,7 @@ def main() -> int:
     with serving() as (url, log):
         figures = measure(url, log, only or range(arguments.payloads), arguments.seed, told=True)
     if arguments.json:
-        arguments.json.write_text(json.dumps(figures, indent=1) + "\n")
+        arguments.json.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
     print(f"{figures['payloads']} payloads in {figures['seconds']:.0f} s")
     print(
         *(f"  {outcome:<50}{number:>6}" for outcome, number in figures["outcomes"].items()),

@@ -96,7 +96,7 @@ def _peer_texts(peer: report.Row | None) -> str:
 
 @functools.cache
 def _benchmark() -> dict[str, Any]:
-    data: dict[str, Any] = json.loads((assets() / "benchmark.json").read_text())
+    data: dict[str, Any] = json.loads((assets() / "benchmark.json").read_text(encoding="utf-8"))
     return data
 
 

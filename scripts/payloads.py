@@ -216,7 +216,7 @@ class Maker:
         self.gathered: list[int] = max(in_browser, key=len, default=[])
         self.names = [one["api_name"] for one in self.events if one["api_name"]]
         self.serving = [n for n, one in self.components.items() if one["props"].get("server_fns")]
-        self.trace = (assets() / "traces" / "java-speculative.json").read_text()
+        self.trace = (assets() / "traces" / "java-speculative.json").read_text(encoding="utf-8")
 
     def _arguments(self, rng: random.Random) -> dict[str, Any]:
         """Those of a short run that ends well."""

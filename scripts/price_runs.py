@@ -65,7 +65,9 @@ def asked(arguments: argparse.Namespace) -> tuple[Pair, list[Question]]:
     """The pair with the costs that were asked for, and the prompts."""
     pair = options.load_pair(arguments)
     if arguments.costs:
-        pair = replace(pair, costs=read_costs(json.loads(Path(arguments.costs).read_text())))
+        pair = replace(
+            pair, costs=read_costs(json.loads(Path(arguments.costs).read_text(encoding="utf-8")))
+        )
     questions = read(Path(arguments.prompts)) if arguments.prompts else own_prompts()
     return pair, spread(questions, arguments.limit)
 
@@ -104,7 +106,7 @@ def main() -> None:
             f"x (least {least:.2f})"
         )
     if arguments.json:
-        Path(arguments.json).write_text(json.dumps(found, indent=1))
+        Path(arguments.json).write_text(json.dumps(found, indent=1), encoding="utf-8")
 
 
 if __name__ == "__main__":

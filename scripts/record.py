@@ -82,7 +82,7 @@ def folder() -> Path:
 
 
 def plan() -> Facts:
-    found: Facts = json.loads((folder() / "gallery.json").read_text())
+    found: Facts = json.loads((folder() / "gallery.json").read_text(encoding="utf-8"))
     return found
 
 
@@ -380,7 +380,7 @@ def stale(gallery: Facts, name: str) -> bool:
 
 def measured() -> Facts:
     file = folder() / "measured.json"
-    found: Facts = json.loads(file.read_text()) if file.exists() else {}
+    found: Facts = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
     return found
 
 
@@ -390,7 +390,7 @@ def _keep(name: str, found: Facts | None) -> None:
     kept.pop(name, None)
     every = kept | ({name: found} if found else {})
     lines = (f"{json.dumps(key)}: {json.dumps(every[key])}" for key in sorted(every))
-    (folder() / "measured.json").write_text("{\n" + ",\n".join(lines) + "\n}\n")
+    (folder() / "measured.json").write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
 
 
 def _micro(seconds: Seconds) -> list[float]:
@@ -404,7 +404,7 @@ def _micro(seconds: Seconds) -> list[float]:
 def _write(name: str, trace: Trace) -> None:
     steps = (replace(step, seconds=Seconds(*_micro(step.seconds))) for step in trace.steps)
     short = replace(trace, steps=tuple(steps))
-    (folder() / f"{name}.json").write_text(short.to_json() + "\n")
+    (folder() / f"{name}.json").write_text(short.to_json() + "\n", encoding="utf-8")
 
 
 def make(pair: Pair, gallery: Facts, name: str) -> None:

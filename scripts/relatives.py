@@ -105,7 +105,9 @@ def main() -> None:
     arguments = parser.parse_args()
     pair = options.load_pair(arguments)
     if arguments.costs:
-        pair = replace(pair, costs=read_costs(json.loads(Path(arguments.costs).read_text())))
+        pair = replace(
+            pair, costs=read_costs(json.loads(Path(arguments.costs).read_text(encoding="utf-8")))
+        )
     sampling = Sampling(temperature=arguments.temperature)
     settings = methods.get("union").Hyperparameters()
     questions = spread(own_prompts(), arguments.limit)

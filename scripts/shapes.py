@@ -35,7 +35,7 @@ def measure(
     from ouroboros_core.decoding.generation import Generation, Task
 
     assert pair.draft is not None
-    record = json.loads((folder / "training.json").read_text())
+    record = json.loads((folder / "training.json").read_text(encoding="utf-8"))
     kind = methods.get("speculative")
     per_pass: dict[int, float] = {}
     for gamma in GAMMAS:
@@ -98,7 +98,8 @@ def main() -> None:
             "max_new_tokens": options.max_new_tokens,
         }
         options.json.write_text(
-            json.dumps({**content, "drafts": [asdict(row) for row in rows]}, indent=1) + "\n"
+            json.dumps({**content, "drafts": [asdict(row) for row in rows]}, indent=1) + "\n",
+            encoding="utf-8",
         )
     print(table(rows))
 

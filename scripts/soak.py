@@ -373,7 +373,7 @@ def main() -> int:
     arguments = parser.parse_args()
     figures = measure(arguments.clients, arguments.runs, arguments.seed)
     if arguments.json:
-        arguments.json.write_text(json.dumps(figures, indent=1) + "\n")
+        arguments.json.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
     print(
         f"{figures['runs']} runs of {figures['clients']} visitors at once in "
         f"{figures['seconds']:.0f} s"

@@ -66,13 +66,15 @@ def server(
     """
     port = free_port()
     with (
-        log_file.open("w+") if log_file else tempfile.TemporaryFile("w+") as log,
+        log_file.open("w+", encoding="utf-8")
+        if log_file
+        else tempfile.TemporaryFile("w+", encoding="utf-8") as log,
         tempfile.TemporaryDirectory() as folder,
     ):
         main = "app.py"
         if program:
             main = f"{folder}/program.py"
-            Path(main).write_text(program)
+            Path(main).write_text(program, encoding="utf-8")
         command = [
             sys.executable,
             *(["-m", "tests.loopback"] if guard else []),

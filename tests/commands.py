@@ -58,7 +58,9 @@ def running(command: Sequence[str], **more: Any) -> Iterator[subprocess.Popen[st
     """A process of its own, whose output is kept; it ends with the block at the latest, and so does
     what it has started."""
     pipe = subprocess.PIPE
-    process = subprocess.Popen(command, cwd=ROOT, stdout=pipe, stderr=pipe, text=True, **more)
+    process = subprocess.Popen(
+        command, cwd=ROOT, stdout=pipe, stderr=pipe, text=True, **more, encoding="utf-8"
+    )
     try:
         yield process
     finally:

@@ -68,7 +68,7 @@ def chatting_pair(folder: Path) -> tuple[str, ...]:
     for seed, role in enumerate(("target", "draft")):
         save(folder / role, seed=seed, eos_token_id=None)
         template = "{% for m in messages %}{{ m['content'] }}{% endfor %}"
-        (folder / role / "chat_template.jinja").write_text(template)
+        (folder / role / "chat_template.jinja").write_text(template, encoding="utf-8")
         flags += [f"--{role}", str(folder / role)]
     return (*flags, "--dtype", "float32")
 

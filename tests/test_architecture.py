@@ -1,4 +1,4 @@
-"""Who may import whom."""
+"""Who may import whom, and what no file may do."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def statements(path: Path, *, top_level_only: bool = False) -> set[tuple[str, st
                 found.update((child.module or "", alias.name) for alias in child.names)
             visit(child, inside or isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef))
 
-    visit(ast.parse(path.read_text()), False)
+    visit(ast.parse(path.read_text(encoding="utf-8")), False)
     return found
 
 
@@ -179,7 +179,12 @@ def test_only_components_tabs_server_and_what_joins_them_know_gradio(path: Path)
 def test_an_import_loads_only_what_it_needs(module: str, absent: list[str]) -> None:
     code = f"import sys, {module}; print(*[m for m in {absent!r} if m in sys.modules])"
     loaded = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+        encoding="utf-8",
     ).stdout.split()
     assert loaded == []
 
@@ -196,7 +201,7 @@ def test_the_public_names_exist_and_are_typed() -> None:
 def test_nothing_of_a_visitor_is_ever_markup() -> None:
     """The page's scripts write text through textContent alone."""
     for path in sorted((ROOT / "assets" / "js").glob("*.js")):
-        source = path.read_text()
+        source = path.read_text(encoding="utf-8")
         for trap in (
             "innerHTML",
             "outerHTML",
@@ -237,7 +242,107 @@ def test_lines_of_scripts_and_styles_have_100_columns(folder: str) -> None:
     wide = [
         f"{path.name}:{number}"
         for path in sorted((ROOT / "assets" / folder).iterdir())
-        for number, line in enumerate(path.read_text().splitlines(), 1)
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
         if len(line) > 100
     ]
     assert not wide, f"wider than 100 columns: {', '.join(wide)} (npx prettier --print-width 100)"
+
+
+NUMBER_BEFORE = {"read_text": 0, "write_text": 1}
+"""Of a method of Path, how many arguments come before the encoding."""
+FILES = {"open", "fdopen", "NamedTemporaryFile", "TemporaryFile", "SpooledTemporaryFile"}
+BINARY_BY_DEFAULT = {"NamedTemporaryFile", "TemporaryFile", "SpooledTemporaryFile"}
+PROCESSES = {"run", "Popen", "call", "check_call", "check_output"}
+
+
+def leaves_encoding_open(call: ast.Call) -> bool:
+    """Whether a call reads or writes text in the encoding of the machine."""
+    keywords = {keyword.arg: keyword.value for keyword in call.keywords}
+    if "encoding" in keywords:
+        return False
+    name = getattr(call.func, "attr", getattr(call.func, "id", ""))
+    if name in NUMBER_BEFORE:
+        return len(call.args) <= NUMBER_BEFORE[name]
+    if name in PROCESSES:
+        asks = (keywords.get("text"), keywords.get("universal_newlines"))
+        return any(isinstance(value, ast.Constant) and bool(value.value) for value in asks)
+    if name == "TextIOWrapper":
+        return len(call.args) < 2
+    if name not in FILES:
+        return False
+    # The first argument of Path.open is the mode, that of `open` and `fdopen` is the file.
+    is_method = name == "open" and isinstance(call.func, ast.Attribute) and len(call.args) < 2
+    where = 0 if is_method or name in BINARY_BY_DEFAULT else 1
+    mode = keywords.get("mode", call.args[where] if len(call.args) > where else None)
+    if mode is None:
+        return name not in BINARY_BY_DEFAULT
+    return isinstance(mode, ast.Constant) and set(str(mode.value)) <= set("rwxat+")
+
+
+@pytest.mark.parametrize("folder", ["", "ouroboros_core", "visualize", "scripts", "tests"])
+def test_no_file_and_no_output_of_a_process_is_in_the_encoding_of_the_machine(folder: str) -> None:
+    files = modules(folder) if folder else sorted(ROOT.glob("*.py"))
+    assert files
+    unspecified = [
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for path in files
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.Call) and leaves_encoding_open(node)
+    ]
+    assert not unspecified, 'say encoding="utf-8" there'
+
+
+CALLS = """
+open(name).close()
+open(name, "w").close()
+open(name, mode="a").close()
+open(name, "rb").close()
+open(name, "w", encoding="utf-8").close()
+Path(name).open().close()
+Path(name).open("r+").close()
+Path(name).open("rb").close()
+Path(name).open(encoding="utf-8").close()
+Path(name).read_text()
+Path(name).read_text("utf-8")
+Path(name).write_text("a")
+Path(name).write_text("a", "utf-8")
+Path(name).read_bytes()
+os.fdopen(os.open(name, os.O_RDONLY)).close()
+os.fdopen(os.open(name, os.O_RDONLY), "rb").close()
+io.TextIOWrapper(io.BytesIO())
+io.TextIOWrapper(io.BytesIO(), "utf-8")
+tempfile.NamedTemporaryFile().close()
+tempfile.NamedTemporaryFile("w").close()
+tempfile.TemporaryFile(mode="w+").close()
+tempfile.TemporaryFile("w+b").close()
+subprocess.run(["true"], text=True, capture_output=True)
+subprocess.run(["true"], capture_output=True)
+subprocess.run(["true"], text=True, encoding="utf-8", capture_output=True)
+subprocess.check_output(["true"], universal_newlines=True)
+subprocess.Popen(["true"], text=True, stdout=-1).communicate()
+""".strip().splitlines()
+
+
+def test_python_itself_warns_of_the_calls_that_are_found_and_of_no_others(tmp_path: Path) -> None:
+    """The oracle is `python -X warn_default_encoding`."""
+    program = (
+        "import io, os, subprocess, sys, tempfile, warnings\n"
+        "from pathlib import Path\n"
+        "name = sys.argv[1]\n"
+        "Path(name).touch()\n"
+        "for line in sys.argv[2:]:\n"
+        "    with warnings.catch_warnings(record=True) as caught:\n"
+        "        warnings.simplefilter('ignore')\n"
+        "        warnings.simplefilter('always', EncodingWarning)\n"
+        "        exec(line)\n"
+        "    print(bool(caught))\n"
+    )
+    command = [sys.executable, "-X", "warn_default_encoding", "-c", program, str(tmp_path / "file")]
+    warned = subprocess.run(
+        [*command, *CALLS], capture_output=True, text=True, check=True, encoding="utf-8"
+    ).stdout.split()
+    found = [
+        any(leaves_encoding_open(n) for n in ast.walk(ast.parse(c)) if isinstance(n, ast.Call))
+        for c in CALLS
+    ]
+    assert dict(zip(CALLS, map(str, found), strict=True)) == dict(zip(CALLS, warned, strict=True))

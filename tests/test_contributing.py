@@ -11,6 +11,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -94,7 +95,9 @@ def method_files() -> dict[str, str]:
 def files() -> list[str]:
     """What git tracks or would track, as it stands in the working tree."""
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    listed = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, check=True, encoding="utf-8"
+    ).stdout
     return [name for name in listed.split("\0") if name and (ROOT / name).is_file()]
 
 
@@ -294,9 +297,9 @@ def test_every_command_names_what_there_is(command: str) -> None:
     program, *arguments = shlex.split(command)
     if program == "make":
         for target in arguments:
-            assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE), (
-                f"make {target}"
-            )
+            assert re.search(
+                rf"^{target}:", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE
+            ), f"make {target}"
         return
     assert program == PYTHON and arguments[0] == "-m", "a command is make, or Python with a module"
     assert importlib.util.find_spec(arguments[1])
@@ -320,7 +323,7 @@ def test_what_the_guide_links_to_and_names_is_there() -> None:
     words = json.loads((ROOT / "assets" / "words" / "en.json").read_text(encoding="utf-8"))
     for key in re.findall(r'`say\("(.+?)"\)`', PROSE):
         assert key in words, key
-    assert re.search(r"^BENCHED :=", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert re.search(r"^BENCHED :=", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
 
 
 def test_the_table_of_packages_is_that_of_the_imports_that_are_checked() -> None:
@@ -344,3 +347,49 @@ def test_the_guide_is_short() -> None:
     """Two examples of methods apart, it is a page."""
     examples = sum(len(content.splitlines()) for content in method_files().values())
     assert len(GUIDE.splitlines()) - examples <= 125
+
+
+OLDER = """#!{python}
+import sys
+sys.version_info = {version}
+assert sys.argv.pop(1) == "-c", "nothing else is asked of it"
+sys.path.insert(0, "")
+exec(sys.argv[1])
+"""
+"""An interpreter that says it has another version."""
+
+
+@pytest.mark.parametrize("version", [(2, 7, 18), (3, 6, 15), (3, 10, 99), "the one before"])
+def test_an_older_python_is_refused_in_a_sentence_before_anything_is_installed(
+    version: tuple[int, int, int] | str, tmp_path: Path
+) -> None:
+    """`requires-python` in pyproject.toml is the oracle."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    major, minor = map(int, project["requires-python"].removeprefix(">=").split("."))
+    version = (major, minor - 1, 0) if isinstance(version, str) else version
+    for name in ("app.py", "Makefile", "requirements.txt"):
+        shutil.copy(ROOT / name, tmp_path)
+    old = tmp_path / "python"
+    old.write_text(OLDER.format(python=sys.executable, version=version), encoding="utf-8")
+    old.chmod(0o755)
+    result = subprocess.run(
+        ["make", "--silent", "setup", f"BASE_PYTHON={old}"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        check=False,
+    )
+    assert result.returncode
+    sentence, *others = result.stderr.splitlines()
+    assert f"needs Python {major}.{minor} or newer, but" in sentence
+    assert sentence.count(f" is {'.'.join(map(str, version))}: install a newer one") == 1
+    assert all(line.startswith("make: ***") for line in others)
+    assert not (tmp_path / ".venv").exists()
+
+
+def test_the_oldest_python_that_is_allowed_is_let_in() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    oldest = (*map(int, project["requires-python"].removeprefix(">=").split(".")), 0)
+    program = f"import sys; sys.version_info = {oldest}; import app"
+    subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True)

@@ -58,10 +58,11 @@ def test_a_stale_part_is_found_and_written_anew(tmp_path: Path) -> None:
     assert documents.stale(tmp_path) == []
     readme = tmp_path / "README.md"
     readme.write_text(
-        re.sub(r"^\| text and corpora .*\n", "", made["README.md"], flags=re.MULTILINE)
+        re.sub(r"^\| text and corpora .*\n", "", made["README.md"], flags=re.MULTILINE),
+        encoding="utf-8",
     )
     (tmp_path / "docs/methods/cape.md").unlink()
-    (tmp_path / "docs/methods/sam.svg").write_text("<svg/>")
+    (tmp_path / "docs/methods/sam.svg").write_text("<svg/>", encoding="utf-8")
     changed = {"README.md", "docs/methods/cape.md", "docs/methods/sam.svg"}
     assert set(documents.stale(tmp_path)) == changed
     anew = documents.documents(tmp_path)
@@ -104,7 +105,9 @@ def test_the_page_says_what_speculation_earns_with_the_numbers_of_the_documentat
 
 
 def test_every_page_is_in_the_navigation() -> None:
-    nav = set(re.findall(r": (\S+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE))
+    nav = set(
+        re.findall(r": (\S+\.md)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE)
+    )
     assert nav == {path.relative_to(DOCS).as_posix() for path in PAGES}
 
 
@@ -114,7 +117,9 @@ def test_its_commands_are_understood(name: str) -> None:
         program, *arguments = words
         if program == "make":
             target = arguments[0]
-            found = re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
+            found = re.search(
+                rf"^{target}:", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE
+            )
             assert found, f"make {target}"
         elif program == PYTHON and arguments[0] == "app.py":
             build_parser().parse_args(["serve", *arguments[1:]])
@@ -130,9 +135,9 @@ def test_its_commands_are_understood(name: str) -> None:
             known = ("python3", ".venv/bin/pip", "docker", "hf", "rm", "elsewhere/bin/pip")
             assert program in known, words
     for target in re.findall(r"`make ([\w-]+)", TEXTS[name]):
-        assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE), (
-            f"make {target}"
-        )
+        assert re.search(
+            rf"^{target}:", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE
+        ), f"make {target}"
 
 
 def test_there_are_commands() -> None:
@@ -193,7 +198,7 @@ def test_what_was_measured_says_of_which_version_it_is(name: str) -> None:
 
 
 def test_the_benchmark_is_whole_and_of_todays_prompts() -> None:
-    data = json.loads((ROOT / "assets" / "benchmark.json").read_text())
+    data = json.loads((ROOT / "assets" / "benchmark.json").read_text(encoding="utf-8"))
     assert data["complete"]
     groups = {row["group"] for row in data["rows"]}
     measured = [q for q in prompts.own_prompts() if q.group in groups]
@@ -226,14 +231,14 @@ def test_a_method_that_was_not_measured_has_dashes_in_the_benchmarks_table(
 def test_another_pair_gets_a_section_and_no_file_gives_none(tmp_path: Path) -> None:
     """The oracle is the table of the embedded pair's own file under another name."""
     assert measured_tables.pairs_section(tmp_path) == ""
-    data = json.loads((ROOT / "assets" / "benchmark.json").read_text())
+    data = json.loads((ROOT / "assets" / "benchmark.json").read_text(encoding="utf-8"))
     data["settings"] |= {"target": "big", "draft": "small", "max_new_tokens": 128}
     data["rows"] = [row for row in data["rows"] if row["method"] in ("autoregressive", "union")]
     for row in data["rows"]:
         row["cut"] = 2
     data |= {"shorter": {"32": data["rows"]}, "remarks": ["llama.cpp: built so"]}
     data["environment"]["processor"] = "Intel(R) Xeon(R) Processor (amx_bf16)"
-    (tmp_path / "benchmark-big.json").write_text(json.dumps(data))
+    (tmp_path / "benchmark-big.json").write_text(json.dumps(data), encoding="utf-8")
     section = measured_tables.pairs_section(tmp_path)
     said = f"Version {data['environment']['ouroboros']}, "
     assert section.startswith(f"\n## big with small, bfloat16, Intel Xeon\n\n{said}")
@@ -307,7 +312,9 @@ class _Loaded(HTMLParser):
 @pytest.mark.slow
 def test_the_site_is_built_strictly_and_fetches_nothing_from_elsewhere(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)]
-    built = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    built = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, check=False, encoding="utf-8"
+    )
     assert built.returncode == 0, built.stderr[-3000:]
     pages = sorted(tmp_path.rglob("*.html"))
     assert len(pages) >= len(PAGES)

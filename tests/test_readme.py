@@ -50,9 +50,9 @@ def test_the_commands_of_the_readme_are_understood() -> None:
     targets = re.findall(r"(?:`|\$ )make ([\w-]+)", README)
     assert {"run", "test", "docs"} <= set(targets)
     for target in targets:
-        assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE), (
-            f"make {target}"
-        )
+        assert re.search(
+            rf"^{target}:", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE
+        ), f"make {target}"
 
 
 def test_what_the_readme_links_to_and_shows_is_there() -> None:
@@ -95,11 +95,11 @@ def test_every_file_is_small_enough_for_a_space() -> None:
 def test_everybody_gets_the_same_versions_but_of_torch_and_each_is_one_the_package_allows() -> None:
     lines = [
         line
-        for line in (ROOT / "requirements.txt").read_text().splitlines()
+        for line in (ROOT / "requirements.txt").read_text(encoding="utf-8").splitlines()
         if not line.startswith("#")
     ]
     pinned = {requirement.name: requirement.specifier for requirement in map(Requirement, lines)}
-    project = tomllib.loads(Path(ROOT / "pyproject.toml").read_text())
+    project = tomllib.loads(Path(ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     ranges = project["project"]["dependencies"]
     allowed = {requirement.name: requirement.specifier for requirement in map(Requirement, ranges)}
     assert pinned.keys() == allowed.keys()

@@ -51,7 +51,7 @@ def measured() -> dict[str, Any]:
 
 
 def _read(name: str) -> Any:
-    return json.loads((assets() / "traces" / name).read_text())
+    return json.loads((assets() / "traces" / name).read_text(encoding="utf-8"))
 
 
 @cache

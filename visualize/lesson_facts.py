@@ -138,7 +138,9 @@ def part_facts(trace: Trace) -> dict[str, int]:
 
 @cache
 def _bench() -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = json.loads((assets() / "benchmark.json").read_text())["rows"]
+    rows: list[dict[str, Any]] = json.loads(
+        (assets() / "benchmark.json").read_text(encoding="utf-8")
+    )["rows"]
     return rows
 
 

@@ -57,4 +57,6 @@ def table(rows: Sequence[Measured]) -> str:
 
 def read(path: Path) -> list[Measured]:
     """What an earlier run measured."""
-    return TypeAdapter(list[Measured]).validate_python(json.loads(path.read_text())["drafts"])
+    return TypeAdapter(list[Measured]).validate_python(
+        json.loads(path.read_text(encoding="utf-8"))["drafts"]
+    )

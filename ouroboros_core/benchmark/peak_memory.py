@@ -26,7 +26,7 @@ class MemoryPeak:
                 torch.cuda.reset_peak_memory_stats(number)
         else:
             with contextlib.suppress(OSError):
-                Path("/proc/self/clear_refs").write_text("5")
+                Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")
 
     def megabytes(self) -> float:
         """The peak since the last reset, in MB (10**6 bytes)."""
@@ -38,7 +38,7 @@ class MemoryPeak:
                 / 1e6
             )
         with contextlib.suppress(OSError, StopIteration):
-            lines = Path("/proc/self/status").read_text().splitlines()
+            lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
             return (
                 int(next(line for line in lines if line.startswith("VmHWM")).split()[1])
                 * 1024

@@ -221,7 +221,7 @@ class Store(Generic[R]):
         if self.path is None:
             return
         scratch = self.path.with_name(self.path.name + ".writing")
-        scratch.write_text(self.text(report))
+        scratch.write_text(self.text(report), encoding="utf-8")
         scratch.replace(self.path)
 
     def text(self, report: dict[str, Any]) -> str:
@@ -247,7 +247,7 @@ class Store(Generic[R]):
         if path is None or not path.exists():
             return store
         try:
-            state = json.loads(path.read_text())
+            state = json.loads(path.read_text(encoding="utf-8"))
             if state["version"] != VERSION:
                 raise InvalidInput(
                     f"{path} has version {state['version']}, this program reads {VERSION}: name "
@@ -417,7 +417,7 @@ def _finished(path: Path) -> tuple[int, int] | None:
     """The version of a file that holds a finished measurement; None where it does not."""
     version = _version_of(path)
     with contextlib.suppress(FileNotFoundError, ValueError, KeyError, TypeError):
-        if json.loads(path.read_text())["complete"]:
+        if json.loads(path.read_text(encoding="utf-8"))["complete"]:
             return version
     return None
 

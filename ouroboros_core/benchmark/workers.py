@@ -81,7 +81,7 @@ class Workers:
     def _write(self, **change: Any) -> None:
         self.me = replace(self.me, **change)
         scratch = self.folder / f"{self.me.token}.writing"
-        scratch.write_text(json.dumps(asdict(self.me)))
+        scratch.write_text(json.dumps(asdict(self.me)), encoding="utf-8")
         scratch.replace(self._file(self.me.rank))
 
     def _beat(self) -> None:
@@ -112,7 +112,10 @@ class Workers:
     def _read(self, rank: int) -> tuple[Worker, float] | None:
         """A process's file and its time; None where there is none. Opened anew each time, so that a
         network file system asks its server."""
-        with contextlib.suppress(FileNotFoundError), self._file(rank).open() as file:
+        with (
+            contextlib.suppress(FileNotFoundError),
+            self._file(rank).open(encoding="utf-8") as file,
+        ):
             return Worker(**json.load(file)), os.fstat(file.fileno()).st_mtime
         return None
 
@@ -174,7 +177,7 @@ class Workers:
 
     def _make(self, path: Path) -> bool:
         try:
-            with path.open("x") as file:
+            with path.open("x", encoding="utf-8") as file:
                 file.write(self.me.token)
         except (FileExistsError, FileNotFoundError):  # another's, or all is done and cleared away
             return False
@@ -197,7 +200,7 @@ class Workers:
         the file and writing into it; and when that was, as the file system writes it. Raises
         FileNotFoundError where all is cleared away."""
         while True:
-            owner = path.read_text()
+            owner = path.read_text(encoding="utf-8")
             later = self.folder / f"{number}.after-{owner}"
             if not later.exists():
                 return owner, path.stat().st_mtime
@@ -238,7 +241,7 @@ class Workers:
 
 def _place() -> str:
     try:
-        booted = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        booted = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
         return f"{socket.gethostname()} {booted} {Path('/proc/self/ns/pid').stat().st_ino}"
     except OSError:
         return ""

@@ -12,6 +12,8 @@ from typing import NoReturn
 
 import ouroboros_core
 from ouroboros_core.errors import OuroborosError
+from ouroboros_core.locations import as_utf8
+from ouroboros_core.progress import accept_any_text
 
 HELPERS = ("console", "display", "measuring", "options", "skipping", "training_options")
 
@@ -50,8 +52,9 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; 0 if all went well, 1 if the work failed, 2 for bad input, 130 when
     interrupted."""
+    accept_any_text()
     arguments = build_parser().parse_args(argv)
-    arguments.argv = list(sys.argv[1:] if argv is None else argv)
+    arguments.argv = [as_utf8(word) for word in (sys.argv[1:] if argv is None else argv)]
     try:
         return int(arguments.run(arguments) or 0)
     except OuroborosError as error:

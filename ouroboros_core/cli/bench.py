@@ -151,7 +151,7 @@ def _finish(
     known = {**header, **told, **({"shorter": short} if short else {})}
     measuring.save(store, mine, known, complete)
     if arguments.csv:
-        arguments.csv.write_text(report.to_csv(table))
+        arguments.csv.write_text(report.to_csv(table), encoding="utf-8")
     if arguments.figure:
         from visualize import record_figures
 

@@ -216,7 +216,8 @@ def _pause(console: Console) -> None:
 
 def _spoken(session: Session, trace: Trace) -> str:
     """The answer without its stop token, as the next turn's template needs it."""
-    from ouroboros_core.decoding.text import decode_all
+    from ouroboros_core.decoding.text import split_text
 
     ended = trace.tokens[-1] in session.pair.stop_tokens
-    return decode_all(session.pair.tokenizer, trace.tokens[:-1] if ended else trace.tokens)
+    tokens = trace.tokens[:-1] if ended else trace.tokens
+    return "".join(split_text(session.pair.tokenizer, tokens))

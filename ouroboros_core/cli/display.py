@@ -159,8 +159,8 @@ def _styled(
 
 
 def step_line(generation: Generation, step: Step, *, coloured: bool) -> Text:
-    """What was proposed and what became of it: accepted in the colours of their sources, rejected
-    struck through.
+    """What was proposed in the last step and what became of it: accepted in the colours of their
+    sources, rejected struck through.
 
     Without colours, what was rejected stands in [- -].
     """
@@ -168,15 +168,16 @@ def step_line(generation: Generation, step: Step, *, coloured: bool) -> Text:
         f"{step.index + 1:>4}  {len(step.tree) - 1:>2} proposed, {len(step.tokens):>2} emitted  ",
         style="dim",
     )
-    for node in step.path:
+    emitted = generation.texts[-len(step.tokens) :]
+    for node, text in zip(step.path, emitted, strict=False):
         colour = LOOKS[key_of(step.tree.provenance[node].source)].colour
-        line.append(_written(generation.piece(step.tree.tokens[node])), style=f"not dim {colour}")
+        line.append(_written(text), style=f"not dim {colour}")
     lost = "".join(_written(generation.piece(step.tree.tokens[node])) for node in rejected(step))
     if lost:
         line.append(lost if coloured else f"[-{lost}-]", style="strike")
     if step.target_token is not None:
         colour = LOOKS[key_of(step.writer, step.kind)].colour
-        line.append(_written(generation.piece(step.target_token)), style=f"not dim bold {colour}")
+        line.append(_written(emitted[-1]), style=f"not dim bold {colour}")
     return line
 
 

@@ -51,7 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
             _show(finding, found[-1].section if found else "", console, markdown=arguments.gpu)
         found.append(finding)
     if arguments.json:
-        print(json.dumps([asdict(one) for one in found], indent=1, ensure_ascii=False))
+        print(json.dumps([asdict(one) for one in found], indent=1))
     else:
         states = Counter(one.state for one in found)
         worth, broken = counted(states["note"], "thing"), counted(states["broken"], "thing")

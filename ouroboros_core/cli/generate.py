@@ -35,6 +35,7 @@ METHOD = 1
 def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--prompt",
+        type=options.text,
         required=True,
         metavar="TEXT|-",
         help="the prompt; - reads it from standard input",
@@ -153,7 +154,7 @@ def run(arguments: argparse.Namespace) -> None:
     finally:
         trace = generation.trace()
         if speaks and arguments.json and trace.steps:
-            arguments.json.write_text(trace.to_json())
+            arguments.json.write_text(trace.to_json(), encoding="utf-8")
         if speaks and arguments.memory and memory is not None and trace.steps:
             memory.save(arguments.memory)
     notes.print()

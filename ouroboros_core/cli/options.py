@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ouroboros_core import methods
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.hyperparameters import Hyperparameters, Setting
+from ouroboros_core.locations import as_utf8
 from ouroboros_core.sampling import Sampling
 
 if TYPE_CHECKING:
@@ -196,6 +197,18 @@ def whole_number(text: str, name: str, low: int) -> int:
     if value < low:
         raise InvalidInput(f"{name} must be a whole number of at least {low}, got {text}")
     return value
+
+
+def text(value: str) -> str:
+    """The type of an argument that is text, also where the locale's encoding is ASCII."""
+    decoded = as_utf8(value)
+    if decoded.count("\ufffd") > value.count("\ufffd"):
+        wrong = next(ord(one) - 0xDC00 for one in value if "\udc80" <= one <= "\udcff")
+        raise argparse.ArgumentTypeError(
+            f"the text has bytes that are no UTF-8, the first of them 0x{wrong:02X}: set the "
+            "terminal to UTF-8 and write it again"
+        )
+    return decoded
 
 
 def read_utf8(path: Path) -> str:

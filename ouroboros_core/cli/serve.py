@@ -23,12 +23,11 @@ MAX_QUEUE = 20
 def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--host",
-        default=os.environ.get("GRADIO_SERVER_NAME", "127.0.0.1"),
+        default=os.environ.get("GRADIO_SERVER_NAME") or "127.0.0.1",
         help="default: 127.0.0.1",
     )
-    parser.add_argument(
-        "--port", type=int, default=os.environ.get("PORT", "7860"), help="default: 7860"
-    )
+    port = os.environ.get("GRADIO_SERVER_PORT") or os.environ.get("PORT") or "7860"
+    parser.add_argument("--port", type=int, default=port, help="default: 7860")
     public = (
         "pairs from a list only, and an hour's budget for every visitor (default: where SPACE_ID "
         "is set)"

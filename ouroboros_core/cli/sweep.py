@@ -108,7 +108,7 @@ def _finish(
     }
     measuring.save(sweep.store, mine, report, complete)
     if arguments.csv:
-        arguments.csv.write_text(cells.to_csv(rows, grid.axes))
+        arguments.csv.write_text(cells.to_csv(rows, grid.axes), encoding="utf-8")
     if arguments.figure:
         from visualize import record_figures, sweep_figures
 

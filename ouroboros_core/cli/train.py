@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ouroboros_core.cli import options, skipping, training_options
 from ouroboros_core.errors import InvalidInput
+from ouroboros_core.locations import as_utf8
 
 if TYPE_CHECKING:
     import torch
@@ -140,7 +141,9 @@ def _train(arguments: argparse.Namespace) -> None:
             f"{target.vocabulary - 1}: they were written with another tokenizer"
         )
     work = arguments.work or Path(f"{arguments.out}.work")
-    names = (*sorted({path.resolve().name for path in (*arguments.data, *arguments.texts)}),)
+    names = (
+        *sorted({as_utf8(path.resolve().name) for path in (*arguments.data, *arguments.texts)}),
+    )
     recipe = training_options.recipe(arguments, target.name, names, data.digest, target.layers)
     student = make_student(
         target.model, sources, recipe, arguments.teacher or work / "teacher", accelerator

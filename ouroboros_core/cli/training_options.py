@@ -132,7 +132,9 @@ def _add_training(sub: argparse.ArgumentParser) -> None:
     sub.add_argument(
         "--held-out", metavar="N", help="conversations kept for measuring (default: 64)"
     )
-    sub.add_argument("--note", metavar="TEXT", help="what the texts are, for the card")
+    sub.add_argument(
+        "--note", type=options.text, metavar="TEXT", help="what the texts are, for the card"
+    )
     sub.add_argument(
         "--license",
         metavar="NAME",

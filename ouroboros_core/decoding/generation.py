@@ -191,11 +191,13 @@ class Generation:
             self.steps.append(step)
             # What each token adds to the text: nothing where it ends inside a character.
             self.texts += [self._stream.push(token) for token in step.tokens]
+            stopped = step.tokens[-1] in pair.stop_tokens
+            if stopped or len(self.texts) == task.max_new_tokens:
+                # Before the last step is shown, because nobody looks at the texts again after it.
+                self.texts[-1] += self._stream.finish()
             yield step
         stopped = bool(self.steps) and self.steps[-1].tokens[-1] in pair.stop_tokens
         self._ending = "stop token" if stopped else "budget"
-        if self.texts:
-            self.texts[-1] += self._stream.finish()
 
     def run(self) -> Trace:
         """Run to the end."""

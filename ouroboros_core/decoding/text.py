@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Sequence
 from typing import Protocol
 
 UNFINISHED = "\ufffd"
-BYTE_TOKEN = re.compile("<0x[0-9A-F]{2}>")
+BYTE_TOKEN = re.compile("<0x([0-9A-Fa-f]{2})>")
+INVALID_BYTE = re.compile("[\udc80-\udcff]")
+"""A byte that belongs to no character, as Python's `surrogateescape` decodes it."""
+LONGEST = 4
+"""Bytes of the longest UTF-8 character, and so the most tokens that one character needs."""
+PRINTABLE = (*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100))
+"""Bytes that a byte-level vocabulary (GPT-2, Llama 3, Qwen) spells as the character of that code;
+it spells all other bytes as the characters from U+0100 on."""
+BYTE_OF = {chr(byte): byte for byte in PRINTABLE} | {
+    chr(0x100 + rank): byte for rank, byte in enumerate(sorted({*range(256)} - {*PRINTABLE}))
+}
 
 
 class Decoder(Protocol):
@@ -26,42 +37,113 @@ def decode_all(tokenizer: Decoder, tokens: Sequence[int]) -> str:
 
 
 class TextStream:
-    """Turns a growing list of tokens into text; the pieces together are exactly `decode_all` of the
-    list.
+    """Turns a growing list of tokens into text, in linear time; at most one character waits.
 
-    A token that ends inside a character adds nothing until the character is complete; nor does a
-    byte token (`<0x0A>`, as in Llama 2), because the bytes after it decide whether the whole run of
-    bytes is text or not. Only a short tail is decoded again each time: the tokens since the last
-    piece, and those of the piece before as their context.
+    A token that ends inside a character adds what comes before that character. The token with its
+    last byte adds the character. Bytes that turn out to be no character become U+FFFD, and come
+    with the token that shows it. (A first byte waits for the next token, a lone continuation byte
+    does not wait.)
+
+    The pieces together are `decode_all` of the tokens, with one exception. A vocabulary with byte
+    fallback (`<0x0A>`, as in Llama 2 and Mistral) has a token for each byte, and its decoder turns
+    a whole run of such tokens into U+FFFD if one byte of the run is wrong. The pieces keep the
+    whole characters of the run, and have U+FFFD for each wrong byte alone.
     """
 
     def __init__(self, tokenizer: Decoder) -> None:
         self._tokenizer = tokenizer
-        self._tokens: list[int] = []
-        self._start = self._done = 0
-        self._known = ""
+        self._utf8 = codecs.getincrementaldecoder("utf-8")("surrogateescape")
+        # The tokens that are decoded anew with the next one: those of an unfinished character, and
+        # one before them, because a tokenizer leaves out the space before the first word.
+        self._window: list[int] = []
+        self._shown = ""  # what of the window's text was returned
+        self._waiting = 0  # tokens since the unfinished character began
+        self._in_bytes = False  # the last token was a byte token
+        self._begun = False  # some token is complete
+        self._alone: dict[int, str] = {}
 
     def push(self, token: int) -> str:
         """The text that this token completes, possibly none."""
-        self._tokens.append(token)
-        text = decode_all(self._tokenizer, self._tokens[self._start :])
-        may_change = text.endswith(UNFINISHED) or BYTE_TOKEN.fullmatch(
-            self._tokenizer.convert_ids_to_tokens(token) or ""
-        )
-        if may_change or not text.startswith(self._known):
-            return ""
-        piece = text[len(self._known) :]
-        self._start, self._done = self._done, len(self._tokens)
-        self._known = decode_all(self._tokenizer, self._tokens[self._start :])
-        return piece
+        name = self._tokenizer.convert_ids_to_tokens(token)
+        byte = BYTE_TOKEN.fullmatch(name) if isinstance(name, str) else None
+        if byte and self._text_of(token) != name:
+            return self._push_byte(token, int(byte[1], 16))
+        settled = self.finish() if self._in_bytes else ""
+        self._begun = True
+        self._window.append(token)
+        text = decode_all(self._tokenizer, self._window)
+        open_end = self._ends_inside_character(token, name, text)
+        piece = self._added(text.removesuffix(UNFINISHED) if open_end else text)
+        self._waiting = 0 if not open_end else 1 if piece else self._waiting + 1
+        if piece:
+            self._restart([token], open_end)
+        elif len(self._window) > LONGEST:
+            self._restart(self._window[-LONGEST:], open_end)
+        return settled + piece
 
     def finish(self) -> str:
-        """The rest: the text of tokens that never formed a complete character."""
-        if self._done == len(self._tokens):
-            return ""
-        text = decode_all(self._tokenizer, self._tokens[self._start :])
-        self._done = len(self._tokens)
-        return text[len(self._known) :]
+        """The rest: U+FFFD for a character that is not complete, otherwise nothing."""
+        if self._in_bytes:
+            self._in_bytes = False
+            rest = self._utf8.decode(b"", final=True)
+            self._restart(self._window[-1:])
+            return INVALID_BYTE.sub(UNFINISHED, rest)
+        waiting, self._waiting = self._waiting, 0
+        return self._added(decode_all(self._tokenizer, self._window)) if waiting else ""
+
+    def _push_byte(self, token: int, byte: int) -> str:
+        """The characters that a byte token completes. The tokenizer is not asked, because one wrong
+        byte would spoil the whole run, except at the beginning, where it leaves out a space."""
+        settled = ""
+        if not self._in_bytes:
+            settled, self._in_bytes = self.finish(), True
+            self._utf8.reset()
+        self._window.append(token)
+        text = self._utf8.decode(bytes([byte]))
+        if text:
+            if not self._begun and not INVALID_BYTE.search(text):
+                text = decode_all(self._tokenizer, self._window)
+            self._begun = True
+            self._restart([token])
+        return settled + INVALID_BYTE.sub(UNFINISHED, text)
+
+    def _added(self, text: str) -> str:
+        """What the window's text has more than was returned of it."""
+        before, self._shown = self._shown, text
+        differs = (n for n, (a, b) in enumerate(zip(before, text, strict=False)) if a != b)
+        return text[next(differs, len(before)) :]
+
+    def _restart(self, window: list[int], open_end: bool = False) -> None:
+        """Begin a new window with tokens whose text was returned, but for an open end."""
+        self._window = window
+        text = self._text_of(*window)
+        self._shown = text.removesuffix(UNFINISHED) if open_end else text
+
+    def _text_of(self, *tokens: int) -> str:
+        """The text of tokens without those before them; that of a single one is remembered."""
+        if len(tokens) > 1:
+            return decode_all(self._tokenizer, tokens)
+        (token,) = tokens
+        if token not in self._alone:
+            self._alone[token] = decode_all(self._tokenizer, tokens)
+        return self._alone[token]
+
+    def _ends_inside_character(self, token: int, name: object, text: str) -> bool:
+        """Whether more bytes can complete the last character of the text."""
+        alone = self._text_of(token)
+        if UNFINISHED not in alone:
+            self._utf8.reset()
+            return False
+        if isinstance(name, str) and all(letter in BYTE_OF for letter in name):
+            spelled = bytes(BYTE_OF[letter] for letter in name)
+            if spelled.decode(errors="replace") == alone:
+                self._utf8.decode(spelled)
+                return bool(self._utf8.getstate()[0])
+        self._utf8.reset()
+        if getattr(self._tokenizer, "is_fast", False):
+            return False  # its names are what it says: U+FFFD itself
+        # Nobody says which bytes these are: they wait as long as those of a character may.
+        return text.endswith(UNFINISHED) and self._waiting < LONGEST - 1
 
 
 def split_text(tokenizer: Decoder, tokens: Sequence[int]) -> list[str]:

@@ -192,8 +192,8 @@ class Prompt:
 class Trace:
     """A run.
 
-    texts   the text each emitted token added; together exactly the tokenizer's decoding of all of
-            them (of a cancelled run: of those that were whole characters)
+    texts   the text each emitted token added; together the tokenizer's decoding of all of them, see
+            `TextStream` (of a cancelled run: of those that were whole characters)
     pieces  the text of every token id that occurs in a tree, on its own: for pictures, where a
             token may be half a character
     prediction   the text that was expected, where one was given

@@ -99,10 +99,15 @@ def free_memory(device: torch.device, limits: Path = Path("/sys/fs/cgroup")) -> 
         ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes", "total_inactive_file"),
     ):
         try:
-            most, taken = (int((limits / file).read_text()) for file in (limit, used))
+            most, taken = (
+                int((limits / file).read_text(encoding="utf-8")) for file in (limit, used)
+            )
             facts = dict(
                 line.split()
-                for line in (limits / used).with_name("memory.stat").read_text().splitlines()
+                for line in (limits / used)
+                .with_name("memory.stat")
+                .read_text(encoding="utf-8")
+                .splitlines()
             )
             free = min(free, most - taken + int(facts.get(caches, 0)))
         except (OSError, ValueError):  # no such file, or 'max': no limit

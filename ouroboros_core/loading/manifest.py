@@ -31,7 +31,7 @@ def write(folder: Path) -> None:
     )
     listed = {file.name: {"size": file.stat().st_size, "sha256": digest(file)} for file in files}
     part = folder / f".{NAME}-{os.getpid()}"
-    part.write_text(json.dumps(listed, indent=1) + "\n")
+    part.write_text(json.dumps(listed, indent=1) + "\n", encoding="utf-8")
     part.replace(folder / NAME)
 
 
@@ -52,7 +52,7 @@ def fault(folder: Path) -> str | None:
     try:
         listed = {
             name: (int(file["size"]), str(file["sha256"]))
-            for name, file in json.loads(manifest.read_text()).items()
+            for name, file in json.loads(manifest.read_text(encoding="utf-8")).items()
         }
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return f"{NAME} cannot be read"

@@ -57,7 +57,7 @@ def keep(target: CausalLM, found: Search) -> Path:
         "seconds": round(found.seconds, 1),
     }
     scratch = file.with_suffix(".tmp")
-    scratch.write_text(json.dumps(data, indent=1) + "\n")
+    scratch.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
     scratch.replace(file)
     return file
 
@@ -67,7 +67,7 @@ def kept(target: CausalLM) -> Skips | None:
     damaged."""
     file = skips_file(target)
     try:
-        data = json.loads(file.read_text())
+        data = json.loads(file.read_text(encoding="utf-8"))
         found = Skips(frozenset(data["attention"]), frozenset(data["mlp"]))
         if not all(n in range(target.layers) for n in found.attention | found.mlp):
             raise ValueError(f"there are {target.layers} layers")

@@ -31,7 +31,7 @@ NONE = "none"
 def kind_of(folder: Path) -> str:
     """The kind that a folder says it holds; an EAGLE head where it says none."""
     try:
-        kind = json.loads((folder / ABOUT).read_text())["kind"]
+        kind = json.loads((folder / ABOUT).read_text(encoding="utf-8"))["kind"]
     except (OSError, ValueError, KeyError, TypeError):
         return EAGLE
     return kind if kind in KINDS else EAGLE

@@ -92,7 +92,7 @@ class Memory(ABC):
     def save(self, path: Path) -> None:
         """Write as JSON, atomically."""
         scratch = path.with_name(path.name + ".tmp")
-        scratch.write_text(self.to_json())
+        scratch.write_text(self.to_json(), encoding="utf-8")
         scratch.replace(path)
 
     @classmethod
@@ -106,7 +106,7 @@ M = TypeVar("M", bound=Memory)
 def read_text(path: Path, what: str) -> str:
     """The text of a file that is to hold `what`; raises InvalidInput."""
     try:
-        return path.read_text()
+        return path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise InvalidInput(f"{path} is not a {what}: {error}") from None
 

@@ -200,7 +200,7 @@ class EagleHead(nn.Module):
         folder.mkdir(parents=True, exist_ok=True)
         rounding.write(self.parts, folder / FILE, bits)
         (folder / "head.json").write_text(
-            json.dumps({"kind": "eagle", **asdict(self.config)}, indent=2) + "\n"
+            json.dumps({"kind": "eagle", **asdict(self.config)}, indent=2) + "\n", encoding="utf-8"
         )
 
     @classmethod
@@ -211,7 +211,7 @@ class EagleHead(nn.Module):
         Raises WeightsUnavailable where there is none, VocabularyMismatch for another target.
         """
         try:
-            data: dict[str, Any] = json.loads((folder / "head.json").read_text())
+            data: dict[str, Any] = json.loads((folder / "head.json").read_text(encoding="utf-8"))
             if data.pop("kind") != "eagle":
                 raise ValueError("it is no EAGLE head")
             data |= {name: tuple(data.get(name, ())) for name in ("signature", "depths")}

@@ -64,7 +64,7 @@ class TrainedHead(nn.Module):
         folder.mkdir(parents=True, exist_ok=True)
         rounding.write(self.parts, folder / WEIGHTS, bits)
         about = {"kind": self.kind, **asdict(self.config)}
-        (folder / ABOUT).write_text(json.dumps(about, indent=2) + "\n")
+        (folder / ABOUT).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
 
     @classmethod
     def load(cls, folder: Path, target: PreTrainedModel, signature: Sequence[float]) -> Self:
@@ -74,7 +74,7 @@ class TrainedHead(nn.Module):
         VocabularyMismatch for another target.
         """
         try:
-            data: dict[str, Any] = json.loads((folder / ABOUT).read_text())
+            data: dict[str, Any] = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
             if data.pop("kind") != cls.kind:
                 raise ValueError("it is of another kind")
             config = cls.Config(**{name: _frozen(value) for name, value in data.items()})

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from ouroboros_core.loading.drafts import OUTPUTS, SHARED
+from ouroboros_core.locations import as_utf8
 from ouroboros_core.training.draft import DraftStudent
 from ouroboros_core.training.loop import HeadStudent, Progress, Recipe
 from ouroboros_core.training.record import agreement_of
@@ -51,7 +52,7 @@ def earlier(folder: Path | None) -> dict[str, Any]:
     """The record of a finished draft; empty where there is none."""
     if folder is None or not (folder / RECORD).exists():
         return {}
-    record: dict[str, Any] = json.loads((folder / RECORD).read_text())
+    record: dict[str, Any] = json.loads((folder / RECORD).read_text(encoding="utf-8"))
     return record
 
 
@@ -107,8 +108,8 @@ def save(
         "earlier": before[-1]["tokens"] if before else 0,
         "curve": joined_curve(before, progress.curve),
     }
-    (out / RECORD).write_text(json.dumps(record, indent=1) + "\n")
-    (out / "README.md").write_text(card(out.name, record))
+    (out / RECORD).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    (out / "README.md").write_text(card(as_utf8(out.name), record), encoding="utf-8")
 
 
 def _save_draft(student: DraftStudent, out: Path) -> str:
@@ -122,7 +123,9 @@ def _save_draft(student: DraftStudent, out: Path) -> str:
         "architectures": [type(model).__name__],
     }
     config.pop("_name_or_path", None)
-    (out / "config.json").write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")
+    (out / "config.json").write_text(
+        json.dumps(config, indent=2, sort_keys=True) + "\n", encoding="utf-8"
+    )
     count = model.config.num_hidden_layers
     shape = (
         f"{count} {'layer' if count == 1 else 'layers'} of width {model.config.hidden_size}, "
@@ -147,7 +150,9 @@ def _save_draft(student: DraftStudent, out: Path) -> str:
         where |= dict.fromkeys(part, name)
         save_file(part, out / name, metadata={"format": "pt"})
     index = {"metadata": {"embeddings": SHARED}, "weight_map": where}
-    (out / "model.safetensors.index.json").write_text(json.dumps(index, indent=1) + "\n")
+    (out / "model.safetensors.index.json").write_text(
+        json.dumps(index, indent=1) + "\n", encoding="utf-8"
+    )
     return f"{shape}; embeddings and output matrix are the target's"
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,6 +14,7 @@ import transformers
 
 from ouroboros_core import progress
 from ouroboros_core.loading import embedded
+from tests import ROOT
 
 
 @pytest.fixture
@@ -59,3 +62,19 @@ def test_the_embedded_models_first_use_shows_a_bar_in_a_notebook_too(
     doing = [bar.doing for bar in shown]
     assert doing == ["getting ready", "tokenizer", "weights", "saving", "done"]
     assert (shown[0].what, shown[-1]._repr_html_()) == ("Converting SmolLM2-135M-Instruct", "")
+
+
+def test_scripts_and_programs_print_what_the_encoding_of_the_output_lacks_as_escapes() -> None:
+    """The oracle is Python's own `backslashreplace`; standard input in ASCII is read as UTF-8."""
+    text = "☃ é 🙂"
+    for begin in ("import scripts", "from ouroboros_core import cli; cli.main(['methods'])"):
+        program = f"{begin}; print(input())"
+        result = subprocess.run(
+            [sys.executable, "-c", program],
+            cwd=ROOT,
+            env=os.environ | {"PYTHONIOENCODING": "ascii"},
+            input=text.encode(),
+            capture_output=True,
+            check=True,
+        )
+        assert result.stdout.splitlines()[-1] == text.encode("ascii", "backslashreplace")

@@ -44,7 +44,7 @@ def test_a_language_may_be_a_file_and_what_it_lacks_is_english(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "xx.json"
-    file.write_text(json.dumps({"learn.guess.title": "Raten"}))
+    file.write_text(json.dumps({"learn.guess.title": "Raten"}), encoding="utf-8")
     monkeypatch.setenv("OUROBOROS_LANGUAGE", str(file))
     words.table.cache_clear()
     try:

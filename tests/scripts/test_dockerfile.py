@@ -70,7 +70,7 @@ def settled(source: str, **given: str) -> Image:
 
 @pytest.fixture
 def dockerfile() -> str:
-    return (ROOT / "Dockerfile").read_text()
+    return (ROOT / "Dockerfile").read_text(encoding="utf-8")
 
 
 def test_a_small_dockerfile_is_read_as_written_out() -> None:
@@ -161,7 +161,7 @@ def test_copy_puts_files_where_docker_would(
     files = ["one.txt", "room/two.txt", "room/inner/three.txt", "rooms.txt"]
     for name in files:
         (project / name).parent.mkdir(parents=True, exist_ok=True)
-        (project / name).write_text(name)
+        (project / name).write_text(name, encoding="utf-8")
     (project / "one.txt").chmod(0o750)
     root.mkdir()
     monkeypatch.setattr(dockerfile_build, "ROOT", project)
@@ -171,7 +171,9 @@ def test_copy_puts_files_where_docker_would(
     copy(files, ["one.txt", "rooms.txt"], root, "/both/", me)
     copy(files, ["."], root, "/everything/../../all", me)
     found = {
-        str(path.relative_to(root)): path.read_text() for path in root.rglob("*") if path.is_file()
+        str(path.relative_to(root)): path.read_text(encoding="utf-8")
+        for path in root.rglob("*")
+        if path.is_file()
     }
     assert found == {
         "one.txt": "one.txt",
@@ -227,7 +229,7 @@ def test_torch_comes_from_the_default_index_unless_another_is_named(dockerfile: 
     )
     named = [
         line
-        for line in (ROOT / "requirements.txt").read_text().splitlines()
+        for line in (ROOT / "requirements.txt").read_text(encoding="utf-8").splitlines()
         if line.startswith("torch")
     ]
     assert len(named) == 1, "the Dockerfile asks for the line that begins with torch"
@@ -266,7 +268,12 @@ def test_what_is_copied_before_the_weights_step_can_be_imported(
             copy(files, sources, tmp_path, f"/{target}", (os.getuid(), os.getgid()))
     code = "import ouroboros_core.loading.embedded as e; print(e.__file__)"
     ran = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+        encoding="utf-8",
     )
     assert Path(ran.stdout.strip()).is_relative_to(tmp_path)
 
@@ -288,10 +295,11 @@ def test_the_build_gets_what_runs_and_no_more() -> None:
 
 
 @pytest.mark.parametrize(
-    "line", [line for line in (ROOT / ".gitignore").read_text().splitlines() if line]
+    "line",
+    [line for line in (ROOT / ".gitignore").read_text(encoding="utf-8").splitlines() if line],
 )
 def test_what_git_ignores_no_build_gets(line: str) -> None:
     example = line.strip("/").replace("**", "a").replace("*", "x") + (
         "/file" if line.endswith("/") else ""
     )
-    assert ignored(example, (ROOT / ".dockerignore").read_text().splitlines())
+    assert ignored(example, (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines())

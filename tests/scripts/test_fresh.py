@@ -38,9 +38,9 @@ def test_a_new_environment_with_the_wheel_alone_serves_the_page(tmp_path: Path) 
 
 def test_the_wheel_asks_for_what_the_requirements_name_and_their_versions_fit() -> None:
     """So that one environment can stand for both."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     ranges = {(one := Requirement(text)).name: one.specifier for text in project["dependencies"]}
-    lines = (ROOT / "requirements.txt").read_text().splitlines()
+    lines = (ROOT / "requirements.txt").read_text(encoding="utf-8").splitlines()
     named = [Requirement(line) for line in lines if not line.startswith("#")]
     assert {one.name for one in named} == set(ranges)
     for one in named:

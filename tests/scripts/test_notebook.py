@@ -30,7 +30,9 @@ def test_the_notebook_is_stored_without_outputs_and_names_only_what_there_is() -
     for path in re.findall(r"`((?:docs|scripts)/[\w./]+)`", text):
         assert (ROOT / path).exists(), path
     for target in re.findall(r"`make (\w+)`", text):
-        assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE), target
+        assert re.search(
+            rf"^{target}:", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE
+        ), target
 
 
 def test_a_page_shows_words_code_text_and_figures_and_nothing_of_them_is_a_script() -> None:

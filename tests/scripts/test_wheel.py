@@ -33,7 +33,7 @@ def sources(*folders: str) -> list[str]:
     """What is in git or could be: all but what is ignored."""
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--"]
     found = subprocess.run(
-        [*command, *folders], cwd=ROOT, capture_output=True, text=True, check=True
+        [*command, *folders], cwd=ROOT, capture_output=True, text=True, check=True, encoding="utf-8"
     )
     return [name for name in found.stdout.split("\0") if (ROOT / name).is_file()]
 
@@ -97,7 +97,7 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     subprocess.run([*pip, "install", "--quiet", "--no-deps", str(wheel)], check=True, timeout=120)
     home = next(folder.glob("lib/*/site-packages"))
     beside = [one for one in sys.path if one.endswith("site-packages")]
-    (home / "beside.pth").write_text("\n".join(beside))
+    (home / "beside.pth").write_text("\n".join(beside), encoding="utf-8")
     return folder / "bin"
 
 
@@ -114,6 +114,7 @@ def ask(
         text=True,
         timeout=600,
         check=False,
+        encoding="utf-8",
     )
 
 

@@ -345,7 +345,10 @@ def test_a_saved_run_keeps_the_plain_run_it_was_compared_with(page: Any, tmp_pat
     page.locator("#token-view .ouro-badge", has_text="recorded with").wait_for()
     assert {label: tile(page, label) for label in shown} == shown
     assert chart(page, "speedup").locator(".js-line").count() > 0
-    file.write_text(json.dumps(json.loads(file.read_text()) | {"baseline": {"method": 3}}))
+    file.write_text(
+        json.dumps(json.loads(file.read_text(encoding="utf-8")) | {"baseline": {"method": 3}}),
+        encoding="utf-8",
+    )
     open_tab(page, "Recorded runs")
     open_file(page, file)
     page.get_by_text("run.json: baseline: this is not a trace").wait_for()

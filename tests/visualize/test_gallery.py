@@ -43,7 +43,9 @@ def beyond(name: str, speedup: float) -> bool:
 def test_all_that_is_planned_is_recorded_and_nothing_else() -> None:
     files = {file.stem for file in (assets() / "traces").glob("*.json")}
     assert files == {*gallery.plan()["runs"], "gallery", "measured"}
-    assert set(json.loads((assets() / "traces" / "measured.json").read_text())) == set(METHODS)
+    assert set(
+        json.loads((assets() / "traces" / "measured.json").read_text(encoding="utf-8"))
+    ) == set(METHODS)
 
 
 @pytest.mark.parametrize("name", RUNS)

@@ -31,7 +31,9 @@ FORMULAS = {
 
 def raw(name: str) -> dict[str, Any]:
     """The file of a run as it lies there: none of the project's own reading of it."""
-    found: dict[str, Any] = json.loads((assets() / "traces" / f"{name}.json").read_text())
+    found: dict[str, Any] = json.loads(
+        (assets() / "traces" / f"{name}.json").read_text(encoding="utf-8")
+    )
     return found
 
 
@@ -39,7 +41,7 @@ def beside(name: str) -> dict[str, Any]:
     """The plain run that a run is compared with: the text of its prompt's plain run, the seconds of
     the one that was made just before it."""
     files = assets() / "traces"
-    seconds = json.loads((files / "measured.json").read_text())[name]["plain"]
+    seconds = json.loads((files / "measured.json").read_text(encoding="utf-8"))[name]["plain"]
     plain = raw(f"{name.split('-', maxsplit=1)[0]}-autoregressive")
     for step, taken in zip(plain["steps"], seconds, strict=True):
         step["seconds"] = dict(
@@ -193,7 +195,7 @@ def oracle(chapter: dict[str, Any]) -> dict[str, Any]:
             "cold_draft_passes": sum(s["draft_passes"] for s in cold["steps"]),
             "cold_speedup": whole("java-ouroboros")["speedup"],
         }
-        measured = json.loads((assets() / "traces" / "measured.json").read_text())
+        measured = json.loads((assets() / "traces" / "measured.json").read_text(encoding="utf-8"))
         for prefix, run_name in (("", name), ("cold_", "java-ouroboros")):
             speeds = measured[run_name]["speedups"]
             others |= {f"{prefix}slowest": min(speeds), f"{prefix}fastest": max(speeds)}
@@ -283,7 +285,7 @@ def _copying(chapter: dict[str, Any], run: dict[str, Any]) -> dict[str, Any]:
     full = [s["index"] for s in run["steps"] if len(s["path"]) == 5]
     assert opened < full[0] < full[-1] and closed > opened
     parts = {"talk": run["steps"][:opened], "code": run["steps"][opened : full[-1] + 1]}
-    rows = json.loads((assets() / "benchmark.json").read_text())["runs"]
+    rows = json.loads((assets() / "benchmark.json").read_text(encoding="utf-8"))["runs"]
     groups = {"summaries": "summarization", "rag": "rag", "chat": "mt_bench", "questions": "qa"}
     facts: dict[str, Any] = of_step(whole) | {
         "match": _matched(run, whole),
@@ -493,7 +495,7 @@ def test_the_worked_example_comes_out_as_the_target_wants_it() -> None:
 def test_the_draft_is_as_large_as_the_lesson_says() -> None:
     """The oracle is what ships: its layers, and the rows of the output matrix that it computes."""
     folder = assets() / "models" / "smollm2-draft"
-    config = json.loads((folder / "config.json").read_text())
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     weights = 0
     for file in folder.glob("model-*.safetensors"):
         with safe_open(file, "np") as tensors:

@@ -47,7 +47,9 @@ def test_the_automaton_in_the_browser_finds_what_the_one_in_python_finds(browser
     dice = random.Random(5)
     cases = [[], [1], [1] * 200, [1, 2] * 60, [1, 2, 3, 1, 2, 4, 1, 2, 3, 1, 2]]
     cases += [[dice.randrange(letters) for _ in range(90)] for letters in (2, 3, 5) for _ in "abcd"]
-    module = "data:text/javascript," + quote((assets() / "js" / "automaton.js").read_text())
+    module = "data:text/javascript," + quote(
+        (assets() / "js" / "automaton.js").read_text(encoding="utf-8")
+    )
     page = browser.new_page()
     found, fresh = page.evaluate(READ, [module, cases])
     page.close()

@@ -61,7 +61,9 @@ def saved(page: Any, kind: str) -> tuple[str, str]:
     """Name and text of the file that a button hands over."""
     with page.expect_download() as download:
         page.locator(f'#save-view [data-kind="{kind}"]').click()
-    return download.value.suggested_filename, Path(download.value.path()).read_text()
+    return download.value.suggested_filename, Path(download.value.path()).read_text(
+        encoding="utf-8"
+    )
 
 
 def read_chapter(page: Any, number: int) -> None:
@@ -267,7 +269,7 @@ def test_a_trace_that_was_saved_comes_back_equal_after_the_page_was_reloaded(
     page.wait_for_selector("#token-view .ouro-token")
     open_tab(page, "Recorded runs")
     file = tmp_path / "mine.json"
-    file.write_text(text)
+    file.write_text(text, encoding="utf-8")
     open_file(page, file)
     page.locator("#token-view .ouro-badge", has_text="recorded with").wait_for()
     page.wait_for_function(
@@ -280,12 +282,12 @@ def test_a_trace_that_was_saved_comes_back_equal_after_the_page_was_reloaded(
 def test_a_file_that_is_no_trace_is_refused_and_the_page_goes_on(page: Any, tmp_path: Path) -> None:
     open_tab(page, "Recorded runs")
     file = tmp_path / "bad.json"
-    file.write_text(json.dumps({"method": HOSTILE}))
+    file.write_text(json.dumps({"method": HOSTILE}), encoding="utf-8")
     open_file(page, file)
     page.get_by_text("bad.json: this is not a trace").wait_for()
     good = json.loads(gallery.trace("java-speculative").to_json())
     good["texts"][0] = good["prompt"]["text"] = HOSTILE
-    file.write_text(json.dumps(good))
+    file.write_text(json.dumps(good), encoding="utf-8")
     open_file(page, file)
     page.wait_for_function(
         "h => document.querySelector('#token-view .ouro-prompt').textContent.trimEnd() === h",
@@ -372,7 +374,7 @@ def test_a_replay_opens_from_disk_without_a_network(
     text = saved(page, "html")[1]
     run = gallery.trace(RECORDED)
     file = tmp_path / "replay.html"
-    file.write_text(text)
+    file.write_text(text, encoding="utf-8")
     offline.goto(file.as_uri())
     shown = offline.eval_on_selector_all(
         ".ouro-token", "nodes => nodes.map(n => n.textContent).join('')"
@@ -422,7 +424,7 @@ def test_the_static_gallery_works_from_disk_without_a_network(offline: Any, site
 
 
 def test_the_static_gallery_never_replaces_other_files(tmp_path: Path) -> None:
-    (tmp_path / "thesis.txt").write_text("years of work")
+    (tmp_path / "thesis.txt").write_text("years of work", encoding="utf-8")
     with pytest.raises(InvalidInput, match="holds other files"):
         standalone.write_gallery(tmp_path)
     assert (tmp_path / "thesis.txt").exists()
@@ -432,9 +434,9 @@ def test_the_static_gallery_is_made_of_the_pages_own_scripts(site: Path) -> None
     """Not of copies: what is in assets/js is in it word for word, but for imports and exports."""
     from ouroboros_core.locations import assets
 
-    bundle = (site / "site.js").read_text()
+    bundle = (site / "site.js").read_text(encoding="utf-8")
     for name in ("token_view", "learn_view", "theory_view", "tree_view", "plot"):
-        source = (assets() / "js" / f"{name}.js").read_text()
+        source = (assets() / "js" / f"{name}.js").read_text(encoding="utf-8")
         own = re.sub(r"^import .*\n|^export ", "", source, flags=re.MULTILINE)
         assert own.strip() in re.sub(r"^const \{.*\} = module_\w+;\n", "", bundle, flags=re.M)
     assert all(file.stat().st_size < 10_000_000 for file in site.rglob("*"))

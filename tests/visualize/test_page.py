@@ -295,13 +295,14 @@ def test_the_guard_of_these_tests_refuses_what_leaves_this_machine() -> None:
     code = "import socket; socket.create_connection(('192.0.2.1', 80), 1)"
     script = ROOT / ".pytest_cache" / "leave.py"
     script.parent.mkdir(exist_ok=True)
-    script.write_text(code)
+    script.write_text(code, encoding="utf-8")
     result = subprocess.run(
         [sys.executable, "-m", "tests.loopback", str(script)],
         cwd=ROOT,
         capture_output=True,
         text=True,
         check=False,
+        encoding="utf-8",
     )
     assert result.returncode != 0
     assert "refused: a connection to" in result.stderr

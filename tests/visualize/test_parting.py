@@ -79,7 +79,7 @@ def test_a_saved_replay_marks_the_tie_in_its_text_and_the_card_says_why(
 ) -> None:
     run, plain, tie = parted()
     file = tmp_path / "replay.html"
-    file.write_text(replay_html(run, plain, tie))
+    file.write_text(replay_html(run, plain, tie), encoding="utf-8")
     page = browser.new_page(reduced_motion="reduce")
     faults, _ = watch(page)
     page.goto(file.as_uri())

@@ -45,7 +45,9 @@ def broken() -> Trace:
 def replay(broken: Trace, tmp_path_factory: pytest.TempPathFactory) -> str:
     """The address of a saved replay."""
     file = tmp_path_factory.mktemp("replay") / "replay.html"
-    file.write_text(standalone.replay_html(broken, gallery.baseline("fibonacci-speculative")))
+    file.write_text(
+        standalone.replay_html(broken, gallery.baseline("fibonacci-speculative")), encoding="utf-8"
+    )
     return file.as_uri()
 
 
@@ -82,7 +84,7 @@ def open_run(page: Any, url: str, trace: Trace, folder: Path) -> None:
     page.wait_for_selector("#token-view .ouro-token")
     open_tab(page, "Recorded runs")
     file = folder / "run.json"
-    file.write_text(trace.to_json())
+    file.write_text(trace.to_json(), encoding="utf-8")
     open_file(page, file)
     page.wait_for_function(
         "n => document.querySelectorAll('#token-view .ouro-token').length === n",

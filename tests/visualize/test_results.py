@@ -293,7 +293,7 @@ def test_a_file_that_is_still_being_measured_is_read_from_its_runs(
 ) -> None:
     path = tmp_path / "half.json"
     write(path, complete=False)
-    assert "rows" not in json.loads(path.read_text())
+    assert "rows" not in json.loads(path.read_text(encoding="utf-8"))
     assert Benchmark.read(path).rows == measured[0].rows
 
 

@@ -58,7 +58,7 @@ def test_a_frame_shows_one_chapter_and_tells_its_height(
     browser: Any, site: Path, width: int
 ) -> None:
     """The page around it gives the frame that height, and nothing of it is cut."""
-    (site / "around.html").write_text(AROUND.replace('"1200"', f'"{width}"'))
+    (site / "around.html").write_text(AROUND.replace('"1200"', f'"{width}"'), encoding="utf-8")
     page = browser.new_page(viewport={"width": 1300, "height": 1000})
     page.goto((site / "around.html").as_uri())
     page.wait_for_function("document.title === 'reject'")

@@ -20,7 +20,7 @@ def test_what_is_said_of_all_buttons_of_a_place_gives_way_to_what_is_said_of_one
     found = {
         (sheet.name, selector)
         for sheet in (assets() / "css").glob("*.css")
-        for selector in BROAD.findall(sheet.read_text())
+        for selector in BROAD.findall(sheet.read_text(encoding="utf-8"))
     }
     assert not found
 
@@ -29,7 +29,9 @@ def test_there_is_one_scale_of_sizes() -> None:
     """But for what a notebook shows, in a page of which nothing is known."""
     sheets = [one for one in (assets() / "css").glob("*.css") if one.name != "notebook.css"]
     found = {
-        size for sheet in sheets for size in re.findall(r"font-size:\s*([^;]+);", sheet.read_text())
+        size
+        for sheet in sheets
+        for size in re.findall(r"font-size:\s*([^;]+);", sheet.read_text(encoding="utf-8"))
     }
     assert len(sheets) > 5
     assert found <= {*SCALE, HIDDEN}, sorted(found)

@@ -22,6 +22,7 @@ from ouroboros_core.errors import InvalidInput
 from ouroboros_core.locations import assets
 from ouroboros_core.methods.base import Method
 from ouroboros_core.methods.needs import ASSISTED, Need
+from ouroboros_core.progress import accept_any_text
 from visualize.deploy.static_site import make_way
 
 MARK = "custom_generate"
@@ -130,6 +131,7 @@ def _possible(kind: type[Method]) -> bool:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
+    accept_any_text()
     parser = argparse.ArgumentParser(description="Write the folder of a Hub repository.")
     parser.add_argument("folder", type=Path, help="an empty folder, or one that this wrote")
     parser.add_argument("--package", default=PACKAGE, help="what `pip install` is to be given")

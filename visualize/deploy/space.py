@@ -25,6 +25,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.loading.allowed import PairChoice, read_pairs
 from ouroboros_core.locations import assets
+from ouroboros_core.progress import accept_any_text
 from visualize.deploy.static_site import make_way
 
 PARTS = ("app.py", "LICENSE", "ouroboros_core", "visualize", "assets")
@@ -408,6 +409,7 @@ def _attributes(root: Path, files: Sequence[str]) -> str:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """The command; a refusal ends it with its message and status 1."""
+    accept_any_text()
     parser = argparse.ArgumentParser(
         prog="python -m visualize.deploy.space",
         description="Write a folder to push.",

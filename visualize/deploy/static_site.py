@@ -18,6 +18,7 @@ from ouroboros_core.decoding.equality import Divergence
 from ouroboros_core.decoding.trace import Trace
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.locations import assets
+from ouroboros_core.progress import accept_any_text
 from visualize import gallery, learn, palette, spoken, views
 from visualize.deploy.bundle import bundle
 from visualize.markup import (
@@ -101,7 +102,9 @@ def _facts(value: Any) -> str:
 
 
 def _css() -> str:
-    return (assets() / "css" / "standalone.css").read_text() + "\n" + palette.style()
+    return (
+        (assets() / "css" / "standalone.css").read_text(encoding="utf-8") + "\n" + palette.style()
+    )
 
 
 def _page(title: str, body: str, head: str) -> str:
@@ -186,6 +189,7 @@ def _site_page(name: str, element: str, view: Markup) -> str:
 
 
 if __name__ == "__main__":
+    accept_any_text()
     if len(sys.argv) != 2:
         sys.exit("usage: python -m visualize.deploy.static_site FOLDER")
     try:

@@ -142,7 +142,7 @@ class Compute:
         """A round of "Be the draft" behind a context, which is the beginning's where it is
         empty."""
         from ouroboros_core.decoding import guessing
-        from ouroboros_core.decoding.text import decode_all, split_text
+        from ouroboros_core.decoding.text import TextStream, decode_all
 
         here = self._models.loaded(pair)
         context = context or tuple(here.encode(beginning, chat=False))
@@ -154,7 +154,9 @@ class Compute:
             player: tuple(decode_all(decoder, [token]) for token in guess.tokens)
             for player, guess in guesses.items()
         }
-        texts = tuple(split_text(decoder, context + own.emitted)[len(context) :])
+        # A character that the round leaves unfinished comes with the next one.
+        stream = TextStream(decoder)
+        texts = tuple([stream.push(token) for token in context + own.emitted][len(context) :])
         wanted = "" if own.target_token is None else decode_all(decoder, [own.target_token])
         ended = own.emitted[-1] in here.stop_tokens
         how = play.spelling(written, own)

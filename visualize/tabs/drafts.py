@@ -19,7 +19,7 @@ from visualize.components.plot_view import PlotView
 def records() -> dict[str, dict[str, Any]]:
     """The recorded training runs of the drafts that ship with the project, by folder name."""
     files = sorted((assets() / "models").glob("*/training.json"))
-    return {file.parent.name: json.loads(file.read_text()) for file in files}
+    return {file.parent.name: json.loads(file.read_text(encoding="utf-8")) for file in files}
 
 
 def _facts(name: str, record: dict[str, Any]) -> str:

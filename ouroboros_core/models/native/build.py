@@ -55,7 +55,7 @@ def compilers() -> list[list[str]]:
 def _processor() -> str:
     """What says which instructions there are."""
     try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
         return platform.processor()
     return next((line for line in lines if line.startswith(("flags", "Features"))), "")
@@ -157,7 +157,7 @@ def _compile(source: Path, file: Path) -> None:
 def openmp() -> ctypes.CDLL | None:
     """The OpenMP library that torch computes with; a second one would spin against it."""
     try:
-        lines = Path("/proc/self/maps").read_text().splitlines()
+        lines = Path("/proc/self/maps").read_text(encoding="utf-8").splitlines()
     except OSError:
         return None
     names = {line.split()[-1] for line in lines if "omp" in Path(line.split()[-1]).name}

@@ -39,7 +39,7 @@ def kind() -> str:
 def refused() -> bool:
     """Whether Linux has large pages and is told never to grant them."""
     try:
-        return "[never]" in ENABLED.read_text()
+        return "[never]" in ENABLED.read_text(encoding="utf-8")
     except OSError:
         return False
 

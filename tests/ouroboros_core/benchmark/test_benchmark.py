@@ -81,7 +81,7 @@ def write_prompts(path: Path, count: int = 6) -> Path:
         }
         for n in range(count)
     ]
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     return path
 
 
@@ -129,7 +129,7 @@ def test_only_who_can_use_an_expected_text_is_given_it(pair: Pair, tmp_path: Pat
     """The oracle is the trace: what it says was expected, and copied from there, at the first turn
     alone."""
     line = {"turns": ["the cat", "and"], "prediction": "the mat and the mat"}
-    (tmp_path / "p.jsonl").write_text(json.dumps(line) + "\n")
+    (tmp_path / "p.jsonl").write_text(json.dumps(line) + "\n", encoding="utf-8")
     (question,) = prompts.read(tmp_path / "p.jsonl")
     assert question.prediction == line["prediction"]
     without_history(pair)
@@ -225,7 +225,7 @@ def test_files_of_known_benchmarks_are_understood(
 def test_a_file_without_prompts_is_refused(
     content: str, field: str | None, message: str, tmp_path: Path
 ) -> None:
-    (tmp_path / "p.jsonl").write_text(content)
+    (tmp_path / "p.jsonl").write_text(content, encoding="utf-8")
     with pytest.raises(InvalidInput, match=message):
         prompts.read(tmp_path / "p.jsonl", field)
     with pytest.raises(InvalidInput, match="there is no file"):
@@ -337,7 +337,7 @@ def test_a_resumed_benchmark_has_the_counts_of_an_uninterrupted_one(
     for done, _ in enumerate(first.run(), 1):
         if done == 5:
             break
-    assert len(json.loads(path.read_text())["units"]) == 5
+    assert len(json.loads(path.read_text(encoding="utf-8"))["units"]) == 5
     second = make_runner(pair, path, tmp_path, resume=True)
     assert len(second.left) == 7
     assert len(list(second.run())) == 7
@@ -371,7 +371,7 @@ def test_every_kind_of_memory_is_kept_over_an_interruption(
     whole, path = runner(None), tmp_path / "out.json"
     assert len(list(whole.run())) == 4
     next(iter(runner(path).run()))
-    assert json.loads(path.read_text())["memories"].keys() == {*warm}
+    assert json.loads(path.read_text(encoding="utf-8"))["memories"].keys() == {*warm}
     resumed = runner(path, resume=True)
     assert len(list(resumed.run())) == 3
     assert counts(resumed.store) == counts(whole.store)
@@ -538,11 +538,11 @@ def test_nothing_is_lost_or_mixed(pair: Pair, tmp_path: Path) -> None:
     store.complete = True
     store.save({"rows": []})
     assert Store.open(make_settings(), path, resume=False).units == []
-    path.write_text('{"version": 2}')
+    path.write_text('{"version": 2}', encoding="utf-8")
     with pytest.raises(InvalidInput, match="has version 2, this program reads 1"):
         Store.open(make_settings(), path, resume=True)
     for wrong in ("{}", "not JSON", '{"version": 1, "complete": false, "settings": {}}'):
-        path.write_text(wrong)
+        path.write_text(wrong, encoding="utf-8")
         with pytest.raises(InvalidInput, match="is not a benchmark's JSON"):
             Store.open(make_settings(), path, resume=True)
 
@@ -752,7 +752,13 @@ def free_port() -> int:
 
 def result_of(command: list[str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False
+        command,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+        encoding="utf-8",
     )
 
 
@@ -773,7 +779,7 @@ def facts(path: Path) -> Any:
         "ci95",
         "setting",
     }
-    data = json.loads(path.read_text())
+    data = json.loads(path.read_text(encoding="utf-8"))
     rows = [{k: v for k, v in row.items() if k not in timed} for row in data["rows"]]
     runs = [{k: v for k, v in run.items() if k not in timed - {"setting"}} for run in data["runs"]]
     return rows, sorted(runs, key=str)
@@ -794,7 +800,7 @@ def test_the_command_measures_methods_and_peers(
     alone = ouroboros(*options(folders, *common, *files))
     assert alone.returncode == 0, alone.stderr
     assert "ouroboros[gamma=3,top_k_suffixes=2]" in alone.stdout
-    data = json.loads((tmp_path / "a.json").read_text())
+    data = json.loads((tmp_path / "a.json").read_text(encoding="utf-8"))
     names = ["autoregressive", "speculative", "ouroboros[gamma=3,top_k_suffixes=2]", "draft_only"]
     names += ["hf-greedy", "hf-assisted", "hf-prompt-lookup"]
     assert [(row["method"], row["group"]) for row in data["rows"]] == [
@@ -809,10 +815,10 @@ def test_the_command_measures_methods_and_peers(
     assert overall["hf-assisted"]["draft_passes_per_token"] > 0
     assert overall["autoregressive"]["tokens"] == overall["hf-greedy"]["tokens"]
     assert data["environment"]["dtype"] == "float32"
-    assert len(list(csv.DictReader(io.StringIO((tmp_path / "a.csv").read_text())))) == len(
-        data["rows"]
-    )
-    assert "plotly" in (tmp_path / "a.html").read_text()
+    assert len(
+        list(csv.DictReader(io.StringIO((tmp_path / "a.csv").read_text(encoding="utf-8"))))
+    ) == len(data["rows"])
+    assert "plotly" in (tmp_path / "a.html").read_text(encoding="utf-8")
 
 
 def test_two_limits_have_a_table_each_of_the_same_runs(
@@ -829,7 +835,7 @@ def test_two_limits_have_a_table_each_of_the_same_runs(
         assert asked.returncode == 0, asked.stderr
         titles = [f"overall, {n} new tokens at most" for n in limits[0].split(",")]
         assert all(title in asked.stdout for title in titles)
-        found[limits] = json.loads(out.read_text())
+        found[limits] = json.loads(out.read_text(encoding="utf-8"))
     twice, alone = found[both], found[one]
     assert (twice["settings"]["max_new_tokens"], twice["settings"]["shorter"]) == (24, [8])
     counted_ = [
@@ -838,7 +844,7 @@ def test_two_limits_have_a_table_each_of_the_same_runs(
     ]
     assert counted_[0] == counted_[1]
     del alone["settings"]["shorter"]
-    out.write_text(json.dumps(alone))
+    out.write_text(json.dumps(alone), encoding="utf-8")
     more = ("--max-new-tokens", "8", "--json", str(out), "--resume")
     again = ouroboros(*options(folders, "--prompts", path, *methods_, *more))
     assert again.returncode == 0 and "nothing is measured again" in again.stderr
@@ -871,7 +877,10 @@ def test_two_processes_measure_what_one_does(
     )
     both = result_of(bench(folders, *common, "--json", str(tmp_path / "b.json"), launch=launch))
     assert both.returncode == 0, both.stderr
-    assert json.loads((tmp_path / "b.json").read_text())["environment"]["processes"] == 2
+    assert (
+        json.loads((tmp_path / "b.json").read_text(encoding="utf-8"))["environment"]["processes"]
+        == 2
+    )
     assert facts(tmp_path / "b.json")[1] == facts(tmp_path / "a.json")[1]
     assert not list(tmp_path.glob("*.part*"))
 
@@ -902,7 +911,7 @@ def test_ctrl_c_keeps_what_is_done_and_resume_goes_on(
         process.send_signal(signal.SIGINT)
         stdout, stderr = process.communicate(timeout=60)
     assert process.returncode == 130, stderr
-    done = len(json.loads((tmp_path / "a.json").read_text())["units"])
+    done = len(json.loads((tmp_path / "a.json").read_text(encoding="utf-8"))["units"])
     assert 0 < done < 12
     assert f"stopped after {done} of 12 questions" in stderr
     assert "speculative" in stdout
@@ -926,7 +935,7 @@ def test_without_a_draft_the_methods_that_need_none_run(
     more = ("--prompts", path, "--limit", "2", "--draft", "none", "--json", str(out))
     result = ouroboros(*options(folders, *more))
     assert result.returncode == 0, result.stderr
-    data = json.loads(out.read_text())
+    data = json.loads(out.read_text(encoding="utf-8"))
     assert {row["method"] for row in data["rows"]} == {
         m.id
         for m in methods.available().values()

@@ -199,7 +199,7 @@ def test_an_interrupted_sweep_goes_on_and_has_the_counts_of_an_uninterrupted_one
     first = Sweep(pair, grid, QUESTIONS, 1, 10, path)
     for _ in islice(first.run(), 13):
         pass
-    assert (first.done, len(json.loads(path.read_text())["points"])) == (13, 13)
+    assert (first.done, len(json.loads(path.read_text(encoding="utf-8"))["points"])) == (13, 13)
     second = Sweep(pair, grid, QUESTIONS, 1, 10, path, resume=True)
     assert (second.done, second.total) == (13, 27)
     assert len(list(second.run())) == 27 - 13
@@ -226,7 +226,9 @@ def test_nothing_is_lost_or_mixed(pair: Pair, tmp_path: Path) -> None:
         Sweep(pair, grid_of("gamma=2,1"), QUESTIONS, 1, 8, path, resume=True)
     begun.store.complete = True
     begun.store.save({})
-    path.write_text(path.read_text().replace('"points"', '"runs"'))
+    path.write_text(
+        path.read_text(encoding="utf-8").replace('"points"', '"runs"'), encoding="utf-8"
+    )
     with pytest.raises(InvalidInput, match="is not a sweep's JSON"):
         Sweep(pair, grid, QUESTIONS, 1, 8, path)
 
@@ -682,7 +684,7 @@ def test_the_command_prints_writes_and_resumes(
     assert main(command(folders, *mine, *files, "--resume")) == 0
     out = capsys.readouterr()
     assert "going on after 4 of 12 runs" in out.err
-    data = json.loads(paths["json"].read_text())
+    data = json.loads(paths["json"].read_text(encoding="utf-8"))
     assert (data["complete"], len(data["points"]), data["settings"]["grid"]) == (
         True,
         12,
@@ -709,12 +711,12 @@ def test_the_command_prints_writes_and_resumes(
     assert f"* {best.speedup:.2f}x {best.acceptance_length:.2f}" in out.out
     assert f"Measured best: {grid.describe(best.coordinates)}, {best.speedup:.2f}×" in out.out
     assert "By theory, at seed=1 (alpha 1.00" in out.out
-    assert len(list(csv.DictReader(io.StringIO(paths["csv"].read_text())))) == 4
-    assert "parcoords" in paths["html"].read_text()
-    before = paths["json"].read_text()
+    assert len(list(csv.DictReader(io.StringIO(paths["csv"].read_text(encoding="utf-8"))))) == 4
+    assert "parcoords" in paths["html"].read_text(encoding="utf-8")
+    before = paths["json"].read_text(encoding="utf-8")
     assert main(command(folders, *mine, *files, "--resume")) == 0
     assert f"{paths['json']} is complete: nothing is measured again" in capsys.readouterr().err
-    assert paths["json"].read_text() == before
+    assert paths["json"].read_text(encoding="utf-8") == before
 
 
 def test_one_axis_is_a_list_and_without_prompts_six_of_the_own_are_read(
@@ -822,9 +824,10 @@ def test_two_launched_processes_measure_what_one_does(
         text=True,
         timeout=300,
         check=False,
+        encoding="utf-8",
     )
     assert result.returncode == 0, result.stderr
-    data = json.loads((tmp_path / "out.json").read_text())
+    data = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))
     assert data["environment"]["processes"] == 2
     pair = load_pair(folders["target"], folders["copy"], device="cpu", dtype="float32")
     whole = Sweep(pair, grid_of("gamma=1,4"), read(prompts), 1, 8)

@@ -51,7 +51,9 @@ def pair_on_disk(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
 def changed(folder: Path, rank: int, silent: float, **facts: Any) -> None:
     """A process's file as that of another machine, which was silent for so many seconds."""
     file = folder / f"process-{rank}.json"
-    file.write_text(json.dumps({**json.loads(file.read_text()), **facts}))
+    file.write_text(
+        json.dumps({**json.loads(file.read_text(encoding="utf-8")), **facts}), encoding="utf-8"
+    )
     now = time.time()
     os.utime(file, (now - silent, now - silent))
 
@@ -183,7 +185,7 @@ def finish(path: Path, mine: Share, kept: Store, work: Any = (), then: Any = Non
 
 
 def questions(path: Path) -> list[int]:
-    data = json.loads(path.read_text())
+    data = json.loads(path.read_text(encoding="utf-8"))
     assert data["complete"]
     return sorted(run["question"] for run in data["runs"])
 
@@ -276,7 +278,7 @@ def until(there: Any, process: subprocess.Popen[str]) -> None:
 
 def units(path: Path) -> int:
     """Of a store that is being written."""
-    return len(json.loads(path.read_text())["units"]) if path.exists() else 0
+    return len(json.loads(path.read_text(encoding="utf-8"))["units"]) if path.exists() else 0
 
 
 @pytest.mark.slow
@@ -310,7 +312,7 @@ def test_where_one_of_two_processes_is_killed_the_other_one_does_the_rest(
     alone = ouroboros(*options(pair_on_disk, *common, "--json", str(tmp_path / "a.json")))
     assert alone.returncode == 0, alone.stderr
     assert facts(path)[1] == facts(tmp_path / "a.json")[1]
-    data = json.loads(path.read_text())
+    data = json.loads(path.read_text(encoding="utf-8"))
     keys = [(run["method"], run["question"]) for run in data["runs"]]
     assert len(keys) == len(set(keys)) == 2 * QUESTIONS
     assert (
@@ -331,7 +333,7 @@ def test_a_launched_sweep_that_lost_a_process_is_resumed(
     config = yaml.safe_load(re.findall(r"^```yaml\n(.*?)^```$", manual, re.M | re.S)[0])
     config |= {"num_machines": 1, "num_processes": 2, "main_process_port": free_port()}
     (tmp_path / "accelerate.yaml").write_text(
-        yaml.safe_dump(config | {"main_process_ip": "127.0.0.1"})
+        yaml.safe_dump(config | {"main_process_ip": "127.0.0.1"}), encoding="utf-8"
     )
     path = tmp_path / "b.json"
     asked = ["--target", pair_on_disk[0], "--draft", pair_on_disk[1], "--dtype", "float32"]
@@ -343,10 +345,12 @@ def test_a_launched_sweep_that_lost_a_process_is_resumed(
     launch += ["--json", str(path)]
     with running(launch) as first:
         until(lambda: units(path) > 1 and units(tmp_path / "b.json.part1") > 1, first)
-        other = json.loads((tmp_path / "b.json.shared" / "process-1.json").read_text())
+        other = json.loads(
+            (tmp_path / "b.json.shared" / "process-1.json").read_text(encoding="utf-8")
+        )
         os.kill(other["pid"], signal.SIGKILL)
         first.communicate(timeout=120)
-    assert first.returncode != 0 and not json.loads(path.read_text())["complete"]
+    assert first.returncode != 0 and not json.loads(path.read_text(encoding="utf-8"))["complete"]
     with running([*launch, "--resume"]) as again:
         _, said = again.communicate(timeout=200)
         assert again.returncode == 0, said
@@ -356,7 +360,7 @@ def test_a_launched_sweep_that_lost_a_process_is_resumed(
     found, wanted = (
         [
             {name: value for name, value in point.items() if name not in timed}
-            for point in json.loads(one.read_text())["points"]
+            for point in json.loads(one.read_text(encoding="utf-8"))["points"]
         ]
         for one in (path, tmp_path / "a.json")
     )

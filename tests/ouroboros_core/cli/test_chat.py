@@ -292,6 +292,7 @@ def test_piped_it_answers_every_line_and_goes_on_after_a_mistake(
         text=True,
         timeout=300,
         check=False,
+        encoding="utf-8",
     )
     assert result.returncode == 0, result.stderr
     assert "Traceback" not in result.stderr
@@ -317,7 +318,7 @@ def test_piped_it_answers_every_line_and_goes_on_after_a_mistake(
         "the steps are notes"
     )
     written = sorted(tmp_path.glob("my trace*.json"))
-    assert [json.loads(path.read_text())["method"] for path in written] == [
+    assert [json.loads(path.read_text(encoding="utf-8"))["method"] for path in written] == [
         "sam",
         "speculative",
         "autoregressive",
@@ -402,9 +403,9 @@ def test_in_a_terminal_lines_are_edited_and_tokens_have_colours(
         "the speed, while it runs"
     )
     assert re.search(r"speculative: 12 tokens in", terminal.seen)
-    assert "Tell me a story." in (tmp_path / "ouroboros" / "chat-history").read_text(), (
-        "as it was sent, not as it was typed"
-    )
+    assert "Tell me a story." in (tmp_path / "ouroboros" / "chat-history").read_text(
+        encoding="utf-8"
+    ), "as it was sent, not as it was typed"
     terminal.type("\x1b[A\r")  # the line before, again
     terminal.wait_for(r"identical to plain decoding|a tie")
     terminal.type("/step\r")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import io
 import json
+import os
 import re
 import subprocess
 import sys
@@ -16,24 +17,32 @@ import pytest
 from rich.console import Console
 
 from ouroboros_core import methods
-from ouroboros_core.cli import generate, main, serve
+from ouroboros_core.cli import build_parser, generate, main, serve
 from ouroboros_core.decoding import generation, metrics
 from ouroboros_core.decoding.trace import Trace
 from ouroboros_core.decoding.trace_io import read_trace
+from ouroboros_core.loading import pairs
 from ouroboros_core.loading.pairs import Pair
 from ouroboros_core.lookup.corpus import Corpus
 from ouroboros_core.lookup.phrase_pool import PhrasePool
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Learned
 from tests import ROOT
-from tests.commands import Answer, Ask
+from tests.commands import Answer, Ask, load_once
+from tests.folders import save
 from tests.traces import typed_trace
 
 
 def process(*arguments: str) -> Answer:
     command = [sys.executable, "-m", "ouroboros_core", *arguments]
     return subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False
+        command,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+        encoding="utf-8",
     )
 
 
@@ -269,8 +278,8 @@ def test_ctrl_c_while_it_is_measured_again_keeps_the_rounds_that_ended(
 @pytest.mark.embedded
 def test_a_corpus_is_built_used_and_refused(ouroboros: Ask, tmp_path: Path) -> None:
     text, lines, corpus = tmp_path / "a.txt", tmp_path / "b.jsonl", tmp_path / "corpus.npz"
-    text.write_text("The quick brown fox jumps over the lazy dog. " * 3)
-    lines.write_text('{"prompt": "one document"}\n{"prompt": "and another"}\n')
+    text.write_text("The quick brown fox jumps over the lazy dog. " * 3, encoding="utf-8")
+    lines.write_text('{"prompt": "one document"}\n{"prompt": "and another"}\n', encoding="utf-8")
     built = ouroboros("sam", "build", str(text), str(lines), "--out", str(corpus))
     assert built.returncode == 0, built.stderr
     assert built.stdout.startswith("documents: 3, tokens: ")
@@ -308,7 +317,8 @@ def test_the_target_answers_prompts_for_a_corpus(
 ) -> None:
     prompts, corpus = tmp_path / "prompts.jsonl", tmp_path / "corpus.npz"
     prompts.write_text(
-        '{"prompt": "Name a colour."}\n{"prompt": "What is a heap in computer science?"}\n'
+        '{"prompt": "Name a colour."}\n{"prompt": "What is a heap in computer science?"}\n',
+        encoding="utf-8",
     )
     result = ouroboros(
         "sam", "corpus", "--prompts", str(prompts), "--out", str(corpus), "--max-new-tokens", "8"
@@ -336,14 +346,14 @@ def test_an_expected_text_is_copied_and_refused_where_it_is_of_no_use(
         "float32",
     ]
     first = ouroboros("generate", *options, "--method", "autoregressive")
-    expected.write_text(first.stdout.rstrip("\n"))
+    expected.write_text(first.stdout.rstrip("\n"), encoding="utf-8")
     options += ["--prediction", str(expected)]
     again = ouroboros("generate", *options, "--method", "sam", "--json", str(trace_file))
     assert again.returncode == 0, again.stderr
     assert again.stdout == first.stdout
     trace = read_trace(trace_file.read_bytes())
     assert len(trace.steps) <= 6
-    assert trace.prediction == expected.read_text()
+    assert trace.prediction == expected.read_text(encoding="utf-8")
     refused = ouroboros("generate", *options, "--method", "ouroboros")
     assert refused.returncode == 2
     assert (
@@ -352,9 +362,110 @@ def test_an_expected_text_is_copied_and_refused_where_it_is_of_no_use(
     )
 
 
+@pytest.mark.parametrize(
+    ("variables", "flags", "place"),
+    [
+        ({}, [], ("127.0.0.1", 7860)),
+        ({"PORT": "7001"}, [], ("127.0.0.1", 7001)),
+        ({"PORT": "7001", "GRADIO_SERVER_PORT": "7002"}, [], ("127.0.0.1", 7002)),
+        ({"PORT": "7001", "GRADIO_SERVER_PORT": ""}, [], ("127.0.0.1", 7001)),
+        ({"PORT": "", "GRADIO_SERVER_PORT": ""}, [], ("127.0.0.1", 7860)),
+        ({"GRADIO_SERVER_PORT": "7002"}, ["--port", "7003"], ("127.0.0.1", 7003)),
+        ({"GRADIO_SERVER_NAME": "::1"}, [], ("::1", 7860)),
+        ({"GRADIO_SERVER_NAME": ""}, [], ("127.0.0.1", 7860)),
+        ({"GRADIO_SERVER_NAME": "::1"}, ["--host", "0.0.0.0"], ("0.0.0.0", 7860)),
+    ],
+)
+def test_a_flag_wins_over_gradios_variable_and_that_over_port_and_an_empty_one_is_none(
+    variables: dict[str, str],
+    flags: list[str],
+    place: tuple[str, int],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("PORT", "GRADIO_SERVER_PORT", "GRADIO_SERVER_NAME"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    arguments = build_parser().parse_args(["serve", *flags])
+    assert (arguments.host, arguments.port) == place
+
+
 def test_a_pair_with_long_names_is_served_under_their_beginning() -> None:
     """200 letters are what a pair's name may have; the folders stay whole."""
     named = {"target": "t" * 150, "draft": "d" * 150, "head": None, "corpus": None}
     (one,) = serve.offered(argparse.Namespace(**named, pairs=None))
     assert one.name == ("t" * 150 + " + " + "d" * 150)[:200]
     assert (one.target, one.draft) == (named["target"], named["draft"])
+
+
+@pytest.fixture(scope="module")
+def tiny_target(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return save(tmp_path_factory.mktemp("models") / "target", eos_token_id=None)
+
+
+def printed(arguments: list[str], encoding: str, patch: pytest.MonkeyPatch) -> bytes:
+    """What a command that succeeds writes to a standard output of such an encoding."""
+    out = io.TextIOWrapper(io.BytesIO(), encoding=encoding, errors="strict")
+    patch.setattr(sys, "stdout", out)
+    assert main(arguments) == 0
+    out.flush()
+    assert isinstance(out.buffer, io.BytesIO)
+    return out.buffer.getvalue()
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "cp437", "ascii", "cp932", "koi8-r"])
+def test_a_run_prints_the_same_text_in_every_encoding_and_escapes_what_that_lacks(
+    encoding: str, tiny_target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pairs, "load_pair", load_once)
+    command = ["generate", "--target", tiny_target, "--prompt", "你好 €", "--raw"]
+    command += ["--max-new-tokens", "24", "--dtype", "float32", "--method", "autoregressive"]
+    whole = printed(command, "utf-8", monkeypatch).decode()
+    assert not whole.isascii()
+    assert printed(command, encoding, monkeypatch) == whole.encode(encoding, "backslashreplace")
+
+
+@pytest.mark.parametrize("encoding", ["cp437", "ascii"])
+def test_a_table_and_a_file_outlive_an_encoding_that_lacks_their_signs(
+    encoding: str, tiny_target: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(pairs, "load_pair", load_once)
+    prompts, table = tmp_path / "prompts.jsonl", tmp_path / "table.csv"
+    prompts.write_text('{"category": "Übung ≥ 2", "turns": ["the cat"]}\n', encoding="utf-8")
+    command = ["bench", "--target", tiny_target, "--prompts", str(prompts), "--dtype", "float32"]
+    command += ["--methods", "autoregressive,prompt_lookup", "--max-new-tokens", "4"]
+    command += ["--repeats", "1", "--csv", str(table)]
+    shown = printed(command, encoding, monkeypatch).decode(encoding)
+    assert "prompt_lookup" in shown or "Prompt lookup" in shown
+    assert "Übung ≥ 2" in table.read_text(encoding="utf-8")
+
+
+def test_a_locale_that_knows_ascii_alone_loses_neither_prompt_nor_trace(
+    tiny_target: str, tmp_path: Path
+) -> None:
+    """A process of its own, because Python asks the locale when it starts."""
+    file = tmp_path / "ö.json"
+    command = [sys.executable, "-m", "ouroboros_core", "generate", "--target", tiny_target]
+    command += ["--raw", "--prompt", "grün — 你好", "--max-new-tokens", "9", "--json", str(file)]
+    ascii_alone = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONIOENCODING"}
+    result = subprocess.run(
+        command,
+        cwd=ROOT,
+        env=environment | ascii_alone,
+        capture_output=True,
+        text=True,
+        encoding="ascii",
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    trace = read_trace(file.read_bytes())
+    assert trace.prompt.text == "grün — 你好"
+    assert result.stdout == f"{trace.text}\n".encode("ascii", "backslashreplace").decode()
+
+
+def test_bytes_of_another_encoding_in_a_prompt_are_refused_with_the_reason(ouroboros: Ask) -> None:
+    """What Python makes of an argument in Latin-1 where the locale is UTF-8."""
+    result = ouroboros("generate", "--prompt", b"gr\xfcn".decode(errors="surrogateescape"))
+    assert result.returncode == 2
+    assert "bytes that are no UTF-8, the first of them 0xFC: set the terminal to" in result.stderr

@@ -89,7 +89,7 @@ def test_large_pages_that_are_refused_are_noted_with_the_remedy(
     monkeypatch.setattr(checkup, "_why_not_native", lambda _: None)
     monkeypatch.setattr(pages, "ENABLED", tmp_path / "enabled")
     if said is not None:
-        pages.ENABLED.write_text(said)
+        pages.ENABLED.write_text(said, encoding="utf-8")
     found = facts(ask)["native"]
     assert found["state"] == state and found["fact"].endswith(fact)
     assert ("madvise" in found["remedy"]) == (state == "note")

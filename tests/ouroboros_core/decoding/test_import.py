@@ -63,7 +63,9 @@ def recorded(method: str, rule: str) -> Trace:
 
 def java(name: str, steps: int) -> dict[str, Any]:
     """The first steps of a run that the page shows."""
-    data: dict[str, Any] = json.loads((assets() / "traces" / f"java-{name}.json").read_text())
+    data: dict[str, Any] = json.loads(
+        (assets() / "traces" / f"java-{name}.json").read_text(encoding="utf-8")
+    )
     whole = read_trace(json.dumps(data))
     data["steps"] = data["steps"][:steps]
     data["texts"] = data["texts"][: sum(len(step.tokens) for step in whole.steps[:steps])]

@@ -28,7 +28,7 @@ def test_costs_are_measured_once_and_a_damaged_file_anew(
     made = model.made
     assert costs_of(ENVIRONMENT, model, None, None, "x") == first and model.made == made
     (file,) = (tmp_path / "ouroboros" / "costs").glob("*.json")
-    whole = json.loads(file.read_text())
+    whole = json.loads(file.read_text(encoding="utf-8"))
     target = whole["target"]
     damaged = (
         target | {"rows": [], "seconds": []},
@@ -39,7 +39,7 @@ def test_costs_are_measured_once_and_a_damaged_file_anew(
         None,
     )
     for damage in ("{", "[1]", *(json.dumps(whole | {"target": part}) for part in damaged)):
-        file.write_text(damage)
+        file.write_text(damage, encoding="utf-8")
         assert costs_of(ENVIRONMENT, model, None, None, "x").target.rows == first.target.rows
         assert model.made > made
         made = model.made

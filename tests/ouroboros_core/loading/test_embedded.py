@@ -229,7 +229,7 @@ def test_a_recorded_run_of_the_gallery_repeats(recorded_pair: Pair, name: str) -
     tokens."""
     kept = gallery.trace(name)
     assert kept.environment.dtype == recorded_pair.environment.dtype
-    plan = json.loads((record.folder() / "gallery.json").read_text())
+    plan = json.loads((record.folder() / "gallery.json").read_text(encoding="utf-8"))
     again = record.record(recorded_pair, plan, plan["runs"][name])
     assert [step.tokens for step in again.steps] == [step.tokens for step in kept.steps]
     assert [step.tree for step in again.steps] == [step.tree for step in kept.steps]

@@ -242,7 +242,7 @@ def write(
 ) -> str:
     """The checkpoint; without the weights whose names begin with `leave`."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
     state = {k: v.contiguous() for k, v in head.state_dict().items() if not k.startswith(leave)}
     if kind == "bin":
         torch.save(state, folder / "pytorch_model.bin")
@@ -377,7 +377,7 @@ def test_a_hub_id_is_resolved_like_a_models(
     store, commit = tmp_path / "models--someone--EAGLE-tiny", "0" * 40
     write(store / "snapshots" / commit, head, config)
     (store / "refs").mkdir()
-    (store / "refs" / "main").write_text(commit)
+    (store / "refs" / "main").write_text(commit, encoding="utf-8")
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
     monkeypatch.setattr("transformers.utils.hub.TRANSFORMERS_CACHE", str(tmp_path), raising=False)
     check_equal("someone/EAGLE-tiny", head, model)
@@ -455,7 +455,7 @@ def test_what_does_not_fit_is_refused_with_the_reason(case: str, tmp_path: Path)
 
 def test_what_is_no_head_at_all_says_what_is_there_and_what_is_expected(tmp_path: Path) -> None:
     wrapper = CausalLM(tiny.target("llama"), "small")
-    (tmp_path / "notes.txt").write_text("nothing")
+    (tmp_path / "notes.txt").write_text("nothing", encoding="utf-8")
     with pytest.raises(
         WeightsUnavailable, match=r"Found: notes\.txt; a head is what `train eagle`"
     ):

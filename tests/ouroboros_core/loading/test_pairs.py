@@ -93,7 +93,7 @@ def test_another_local_pair_runs_by_the_same_command_and_is_tuned_for_itself(
         )
         == 0
     )
-    result = json.loads((tmp_path / "out.json").read_text())
+    result = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))
     assert result["environment"]["passes"] == "compact", "Qwen2 is of the family"
     assert all(row["differences"] == 0 for row in result["rows"])
     mine, theirs = load_pair(target, draft, dtype="float32").costs, embedded_pair.costs
@@ -123,7 +123,7 @@ def test_threads_are_those_of_the_containers_limit(
     """None: as many as there are processors."""
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(text)
+        (tmp_path / name).write_text(text, encoding="utf-8")
     assert available_threads(tmp_path) == (threads or available_threads(tmp_path / "nothing"))
 
 
@@ -216,20 +216,20 @@ def test_what_cannot_be_loaded_says_why(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match=r"there is no model folder or GGUF file \./nowhere"):
         load_pair("./nowhere", device="cpu")
     unknown = Path(save(tmp_path / "unknown"))
-    (unknown / "config.json").write_text(json.dumps({"model_type": "oracle"}))
+    (unknown / "config.json").write_text(json.dumps({"model_type": "oracle"}), encoding="utf-8")
     with pytest.raises((UnsupportedModel, WeightsUnavailable), match="oracle"):
         load_pair(str(unknown), device="cpu")
 
 
 def test_code_out_of_a_model_folder_is_never_run(tmp_path: Path) -> None:
     folder = Path(save(tmp_path / "code"))
-    config = json.loads((folder / "config.json").read_text())
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     config |= {
         "model_type": "mine",
         "auto_map": {"AutoConfig": "mine.Config", "AutoModelForCausalLM": "mine.Model"},
     }
-    (folder / "config.json").write_text(json.dumps(config))
-    (folder / "mine.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
+    (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    (folder / "mine.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')", encoding="utf-8")
     with pytest.raises((UnsupportedModel, WeightsUnavailable)):
         load_pair(str(folder), device="cpu")
     assert not (tmp_path / "ran").exists()

@@ -56,6 +56,7 @@ def test_two_processes_that_share_a_target_write_its_text_and_one_of_them_speaks
         text=True,
         timeout=900,
         check=False,
+        encoding="utf-8",
     )
     assert done.returncode == 0, done.stderr[-3000:]
     trace = read_trace((tmp_path / "trace.json").read_bytes())

@@ -57,7 +57,9 @@ def start(cache: Path, program: str = START, **variables: str) -> subprocess.Pop
     environment = {**os.environ, "XDG_CACHE_HOME": str(cache), "HF_HUB_OFFLINE": "", **variables}
     command = [sys.executable, "-c", program]
     pipe = subprocess.PIPE
-    return subprocess.Popen(command, cwd=ROOT, env=environment, stdout=pipe, stderr=pipe, text=True)
+    return subprocess.Popen(
+        command, cwd=ROOT, env=environment, stdout=pipe, stderr=pipe, text=True, encoding="utf-8"
+    )
 
 
 def end(process: subprocess.Popen[str]) -> tuple[int, str, str]:
@@ -108,8 +110,8 @@ def kill(process: subprocess.Popen[str]) -> None:
 def write_target(folder: Path) -> None:
     """A very small target: what a conversion leaves."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "config.json").write_text('{"model_type": "llama"}')
-    (folder / "tokenizer.json").write_text('{"version": "1.0"}')
+    (folder / "config.json").write_text('{"model_type": "llama"}', encoding="utf-8")
+    (folder / "tokenizer.json").write_text('{"version": "1.0"}', encoding="utf-8")
     save_file(
         {"weight": torch.arange(64, dtype=torch.bfloat16)},
         folder / "model.safetensors",
@@ -213,7 +215,7 @@ def test_a_start_killed_at_the_end_of_its_conversion_leaves_nothing_that_counts(
     assert embedded.FOLDER not in left(tmp_path)
     status, written, said = end(start(tmp_path, program.format(body=whole.format(number=2))))
     assert status == 0, said
-    assert (Path(written) / "config.json").read_text() == "2"
+    assert (Path(written) / "config.json").read_text(encoding="utf-8") == "2"
     assert left(tmp_path) == [embedded.FOLDER]
 
 
@@ -314,7 +316,7 @@ def file_in_its_place(folder: Path) -> None:
 
 
 def empty_manifest(folder: Path) -> None:
-    (folder / manifest.NAME).write_text("{}")
+    (folder / manifest.NAME).write_text("{}", encoding="utf-8")
 
 
 @pytest.mark.parametrize(
@@ -335,7 +337,10 @@ def empty_manifest(folder: Path) -> None:
         (drop_weights, "model.safetensors cannot be read: No such file or directory"),
         (lambda folder: cut(folder / manifest.NAME), "manifest.json cannot be read"),
         (empty_manifest, "manifest.json does not list config.json"),
-        (lambda folder: (folder / manifest.NAME).write_text("[]"), "manifest.json cannot be read"),
+        (
+            lambda folder: (folder / manifest.NAME).write_text("[]", encoding="utf-8"),
+            "manifest.json cannot be read",
+        ),
         (file_in_its_place, "config.json cannot be read: Not a directory"),
     ],
     ids=[

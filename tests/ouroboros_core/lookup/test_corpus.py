@@ -169,7 +169,7 @@ def test_a_file_that_is_no_corpus_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "corpus.npz"
     with pytest.raises(InvalidInput, match=r"there is no corpus .*sam build"):
         Corpus.load(path)
-    path.write_text("hello")
+    path.write_text("hello", encoding="utf-8")
     with pytest.raises(InvalidInput, match="is not a corpus"):
         Corpus.load(path)
     np.savez(path, tokens=np.array([1]))

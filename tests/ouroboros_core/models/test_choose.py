@@ -98,7 +98,7 @@ def test_the_heap_is_one_to_a_strict_standard_library(tmp_path: Path) -> None:
     """libstdc++'s own checks end the program where a heap is asked for and there is none. The
     oracle of what is found is partial_sort, which torch.topk is; the orders are compared where
     that is libstdc++'s."""
-    (tmp_path / "main.cpp").write_text(CHECKED)
+    (tmp_path / "main.cpp").write_text(CHECKED, encoding="utf-8")
     header = Path(build.__file__).parent
     command = [*build.compilers()[0], "-std=c++20", "-march=native", "-D_GLIBCXX_DEBUG"]
     command += [f"-I{header}", str(tmp_path / "main.cpp"), "-o", str(tmp_path / "main")]

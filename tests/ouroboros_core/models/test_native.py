@@ -432,7 +432,9 @@ def test_nothing_is_read_or_written_beyond_its_end(tmp_path: Path, flags: tuple[
         pytest.skip("there is no AMX")
     (compiler, *_) = build.compilers()
     asked = [*compiler, "-print-file-name=libasan.so"]
-    preload = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
+    preload = subprocess.run(
+        asked, capture_output=True, text=True, check=True, encoding="utf-8"
+    ).stdout.strip()
     environment = {
         **os.environ,
         "LD_PRELOAD": preload,
@@ -448,5 +450,6 @@ def test_nothing_is_read_or_written_beyond_its_end(tmp_path: Path, flags: tuple[
         text=True,
         check=False,
         timeout=280,
+        encoding="utf-8",
     )
     assert done.stdout.strip() == "clean", done.stderr[-3000:]

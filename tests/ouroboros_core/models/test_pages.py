@@ -21,7 +21,9 @@ asks = pytest.mark.skipif(
 
 def flags_of(address: int) -> list[str]:
     """What holds for the memory at an address; nothing where there is none."""
-    for area in re.split(r"^(?=[0-9a-f]+-[0-9a-f]+ )", SMAPS.read_text(), flags=re.M)[1:]:
+    for area in re.split(
+        r"^(?=[0-9a-f]+-[0-9a-f]+ )", SMAPS.read_text(encoding="utf-8"), flags=re.M
+    )[1:]:
         begin, end = (int(one, 16) for one in area.split(" ")[0].split("-"))
         if begin <= address < end:
             return area.split("VmFlags:")[1].split("\n")[0].split()

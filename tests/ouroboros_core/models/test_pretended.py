@@ -33,7 +33,13 @@ def pretended(*arguments: str) -> Any:
     """In a process of its own, because a backend of torch is renamed for good."""
     command = [sys.executable, "-m", "tests.pretended", *arguments]
     done = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, timeout=280, check=False
+        command,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+        encoding="utf-8",
     )
     assert done.returncode == 0, done.stderr[:3000]
     return json.loads(done.stdout)

@@ -176,7 +176,7 @@ def test_of_each_kind_one_folder_is_taken_and_a_named_one_replaces_what_is_shipp
 ) -> None:
     for name, kind in (("a", "medusa"), ("b", "medusa"), ("c", "eagle")):
         (tmp_path / name).mkdir()
-        (tmp_path / name / "head.json").write_text(f'{{"kind": "{kind}"}}')
+        (tmp_path / name / "head.json").write_text(f'{{"kind": "{kind}"}}', encoding="utf-8")
     a, b, c = (str(tmp_path / name) for name in "abc")
     assert chosen_folders([a, c], shipped=False) == {"medusa": a, "eagle": c}
     assert chosen_folders(None, shipped=False) == chosen_folders("none", shipped=True) == {}

@@ -69,9 +69,9 @@ def test_what_was_found_is_what_the_pair_drafts_with(
     again = replace(pair).self_draft
     assert again is not None and again.skips == chosen
     assert again.name.endswith(" without 1 attentions and 1 MLPs")
-    assert json.loads(file.read_text())["tokens_per_second"] == 2.0
+    assert json.loads(file.read_text(encoding="utf-8"))["tokens_per_second"] == 2.0
     for damaged in ("", "[]", '{"attention": [2], "mlp": []}', '{"attention": "a", "mlp": []}'):
-        file.write_text(damaged)
+        file.write_text(damaged, encoding="utf-8")
         fallen_back = replace(pair).self_draft
         assert fallen_back is not None and fallen_back.skips == generic(2)
         assert "is not used, and can be removed" in caplog.text
@@ -88,7 +88,7 @@ def test_the_command_writes_where_the_method_looks(
     ticks = count()
     monkeypatch.setattr(time, "monotonic", lambda: float(next(ticks)))
     lines = [json.dumps({"prompt": text}) for text in ("the cat", "on the mat")]
-    (tmp_path / "prompts.jsonl").write_text("\n".join(lines))
+    (tmp_path / "prompts.jsonl").write_text("\n".join(lines), encoding="utf-8")
     words = ["--prompts", str(tmp_path / "prompts.jsonl"), "--max-new-tokens", "4"]
     assert cli.main(["train", "skip", "--seconds", "5", *words]) == 0
     said = capsys.readouterr().out

@@ -161,8 +161,8 @@ def test_articles_and_sentences_are_taken_from_the_texts_that_are_given(
 ) -> None:
     book, foreign, out = tmp_path / "book.txt", tmp_path / "german.txt", tmp_path / "out"
     paragraphs = [f"the cat number {n} sat on the mat. it was late" for n in range(20)]
-    book.write_text("\n\n".join(paragraphs))
-    foreign.write_text("Grüße von der Katze\n\nDie Matte ist nass")
+    book.write_text("\n\n".join(paragraphs), encoding="utf-8")
+    foreign.write_text("Grüße von der Katze\n\nDie Matte ist nass", encoding="utf-8")
     texts = (
         "--passages",
         str(book),
@@ -234,17 +234,19 @@ def test_training_goes_from_nothing_to_something_that_drafts(
         == 0
     )
     assert "held-out agreement" in capsys.readouterr().out
-    record = json.loads((out / "training.json").read_text())
+    record = json.loads((out / "training.json").read_text(encoding="utf-8"))
     assert record["kind"] == kind and record["recipe"]["seed"] == 3
     curve = record["curve"]
     assert curve[-1]["tokens"] >= 12000
     assert curve[-1]["loss"] < curve[0]["loss"]
-    card = (out / "README.md").read_text()
+    card = (out / "README.md").read_text(encoding="utf-8")
     assert all(
         part in card
         for part in ("24 output tokens", "held-out", "seed 3", "| tokens |", f"train {kind}")
     )
-    assert str(tmp_path) not in card + (out / "training.json").read_text(), "no path of a machine"
+    assert str(tmp_path) not in card + (out / "training.json").read_text(encoding="utf-8"), (
+        "no path of a machine"
+    )
     named: dict[str, Any] = {"draft" if kind == "draft" else "head": str(out)}
     pair = load_pair(target, device="cpu", dtype="float32", **named)
     method = methods.get(METHOD[kind])
@@ -290,7 +292,7 @@ def test_an_interrupted_training_ends_with_the_weights_of_an_unbroken_one(
     assert all(torch.equal(whole[name], resumed[name]) for name in whole)
     assert any(not torch.equal(whole[name], part[name]) for name in whole)
     curves = [
-        json.loads((tmp_path / name / "training.json").read_text())["curve"]
+        json.loads((tmp_path / name / "training.json").read_text(encoding="utf-8"))["curve"]
         for name in ("whole", "broken")
     ]
     assert [(p["tokens"], p["loss"], p["agreement"]) for p in curves[0]] == [
@@ -354,7 +356,7 @@ def test_a_parallel_drafter_that_begins_as_an_eagle_head_guesses_the_next_token_
     still = ("--tokens", "500", "--learning-rate", "1e-12", "--start", str(eagle))
     assert train("parallel", *common, *still, "--bits", "8", "--out", str(parallel)) == 0
     assert weights(parallel)["query.weight"].dtype == torch.int8
-    assert "stored in 8 bits a weight" in (parallel / "README.md").read_text()
+    assert "stored in 8 bits a weight" in (parallel / "README.md").read_text(encoding="utf-8")
     pair = load_pair(target, "none", [str(eagle), str(parallel)], device="cpu", dtype="float32")
     head, drafter = pair.head, pair.heads["parallel"]
     assert head is not None
@@ -379,11 +381,12 @@ def test_training_can_go_on_from_a_finished_one(
     before, after = weights(first), weights(second)
     assert all(torch.equal(before[name], after[name]) for name in before)
     curves = [
-        json.loads((folder / "training.json").read_text())["curve"] for folder in (first, second)
+        json.loads((folder / "training.json").read_text(encoding="utf-8"))["curve"]
+        for folder in (first, second)
     ]
     assert curves[1][: len(curves[0])] == curves[0]
     assert curves[1][-1]["tokens"] > curves[0][-1]["tokens"]
-    card = (second / "README.md").read_text()
+    card = (second / "README.md").read_text(encoding="utf-8")
     assert "earlier run" in card and "(tales of dogs; in the earlier runs: tales of cats)" in card
     other = "eagle" if kind == "draft" else "draft"
     assert train(other, *common[1:], "--out", str(tmp_path / "x"), "--start", str(first)) == 2
@@ -597,7 +600,9 @@ def test_two_processes_share_the_batches(
         "float32",
     ]
     command = [*start, "-m", "ouroboros_core", *arguments, "--out", str(tmp_path / "two")]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
+    result = subprocess.run(
+        command, capture_output=True, text=True, timeout=200, check=False, encoding="utf-8"
+    )
     assert result.returncode == 0, result.stderr
     assert cli.main([*arguments, "--out", str(tmp_path / "one")]) == 0
     files = [tmp_path / f"{name}.work" / "checkpoint.pt" for name in ("two", "one")]

@@ -85,7 +85,7 @@ def mounted(page: Any, view: markup.Markup, props: dict[str, Any], more: str = "
 
 def written(folder: Path, **sources: str) -> Path:
     for name, source in sources.items():
-        (folder / f"{name}.js").write_text(source)
+        (folder / f"{name}.js").write_text(source, encoding="utf-8")
     return folder
 
 
@@ -129,7 +129,9 @@ def test_names_of_two_modules_never_meet_in_a_bundle(browser: Any, tmp_path: Pat
         two='const secret = "two";\nexport const name = secret;\n'
         "export class Box {\n  get name() {\n    return secret;\n  }\n}",
     )
-    (tmp_path / "page.html").write_text(f"<script>{bundle('one', tmp_path)}</script>")
+    (tmp_path / "page.html").write_text(
+        f"<script>{bundle('one', tmp_path)}</script>", encoding="utf-8"
+    )
     page = browser.new_page()
     page.goto(f"file://{tmp_path}/page.html")
     assert page.title() == "one,two,two"
@@ -148,7 +150,10 @@ def test_every_view_runs_as_one_script_that_is_opened_from_disk(
         facts = '{"value": null, "looks": []}'
         run = f'<div id="run">{markup.TOKEN_VIEW.template}</div>'
         facts = f'<script type="application/json" id="facts">{facts}</script>'
-        file.write_text(f"<meta charset=utf-8><body>{run}{facts}<script>{bundle(name)}</script>")
+        file.write_text(
+            f"<meta charset=utf-8><body>{run}{facts}<script>{bundle(name)}</script>",
+            encoding="utf-8",
+        )
         page.goto(f"file://{file}")
         assert faults == [], name
     assert all(address.startswith("file:") for address in asked)
@@ -214,7 +219,7 @@ def test_the_page_gets_every_module_once_and_nothing_else_of_the_folder(
     with httpx.Client(base_url=url, timeout=30) as client:
         for name, source in modules().items():
             answer = client.get(f"/{modules_path()}/{name}")
-            assert answer.text == source == (assets() / "js" / name).read_text()
+            assert answer.text == source == (assets() / "js" / name).read_text(encoding="utf-8")
             assert answer.headers["content-type"].startswith("text/javascript")
             assert "immutable" in answer.headers["cache-control"]
         for name in ("none.js", "..%2Fcss%2Fpage.css", "%2Fetc%2Fpasswd", "dom.js%00", "dom"):

@@ -64,7 +64,9 @@ def test_a_run_is_shown_as_trace_file_text_and_object_alike(tmp_path: Path) -> N
     trace, plain = trapped(), typed_trace()
     text = trace.to_json()
     file = tmp_path / "run.json"
-    file.write_text(json.dumps(json.loads(text) | {"baseline": json.loads(plain.to_json())}))
+    file.write_text(
+        json.dumps(json.loads(text) | {"baseline": json.loads(plain.to_json())}), encoding="utf-8"
+    )
     ways: list[Given] = [trace, (trace, plain), file, str(file), text, json.loads(text)]
     views = [json.loads(OuroborosView(way).value) for way in ways]
     for view in views:
@@ -103,7 +105,7 @@ def test_what_is_no_run_is_refused_with_a_sentence(given: Any, said: str) -> Non
 def test_a_text_of_a_visitor_opens_no_file(tmp_path: Path) -> None:
     """In an event a string is JSON, even where it names a file with a trace in it."""
     file = tmp_path / "run.json"
-    file.write_text(trapped().to_json())
+    file.write_text(trapped().to_json(), encoding="utf-8")
     view = OuroborosView(str(file))
     with pytest.raises(gr.Error, match="must be JSON"):
         view.postprocess(str(file))
@@ -162,7 +164,7 @@ def test_three_lines_in_an_app_of_its_own_show_a_run_that_is_stepped_by_keyboard
     lines = re.findall(r"^```python\n(.*?)^```$", manual, re.MULTILINE | re.DOTALL)[0]
     assert len([line for line in lines.splitlines() if line]) == 4, "what imports gradio, and three"
     trace = trapped()
-    (tmp_path / "trace.json").write_text(trace.to_json())
+    (tmp_path / "trace.json").write_text(trace.to_json(), encoding="utf-8")
     program = lines.replace("trace.json", str(tmp_path / "trace.json"))
     port = "import sys\ndemo.launch(server_port=int(sys.argv[2]))\n"
     with server(program=program + port, environment=QUIET) as url:
@@ -195,8 +197,8 @@ def test_in_the_demo_events_reach_python_and_another_run_the_view(
 ) -> None:
     """With server-side rendering, as on Spaces. The oracle are the recorded runs."""
     program = "from visualize.components import demo\ndemo.main()\n"
-    (tmp_path / "bad.json").write_text('{"version": 1, "method": 3}')
-    (tmp_path / "own.json").write_text(trapped().to_json())
+    (tmp_path / "bad.json").write_text('{"version": 1, "method": 3}', encoding="utf-8")
+    (tmp_path / "own.json").write_text(trapped().to_json(), encoding="utf-8")
     with server(program=program, environment={**QUIET, "GRADIO_SSR_MODE": "true"}) as url:
         page = browser.new_page(viewport={"width": 1440, "height": 1000}, reduced_motion="reduce")
         faults, _ = watch(page)

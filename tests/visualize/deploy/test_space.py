@@ -65,7 +65,7 @@ def checkout(tmp_path: Path) -> Path:
     root = tmp_path / "checkout"
     for name, text in files.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_text(text)
+        (root / name).write_text(text, encoding="utf-8")
     return root
 
 
@@ -75,9 +75,10 @@ def names(folder: Path) -> set[str]:
 
 def test_the_front_matter_of_every_space_is_valid(folder: Path, hardware: str) -> None:
     space.check_front_matter(
-        (folder / "README.md").read_text(), (folder / "requirements.txt").read_text()
+        (folder / "README.md").read_text(encoding="utf-8"),
+        (folder / "requirements.txt").read_text(encoding="utf-8"),
     )
-    front = space.read_front_matter((folder / "README.md").read_text())
+    front = space.read_front_matter((folder / "README.md").read_text(encoding="utf-8"))
     assert front.items() >= space.SPACES[hardware].items()
     assert front["suggested_hardware"] in {
         kind.value for kind in SpaceHardware if hardware in kind.value
@@ -88,13 +89,15 @@ def test_the_front_matter_of_every_space_is_valid(folder: Path, hardware: str) -
         "models": front["models"],
     }
     assert front["sdk_version"] == version("gradio"), "the one that is tested here"
-    assert f"gradio=={front['sdk_version']}\n" in (ROOT / "requirements.txt").read_text()
+    assert f"gradio=={front['sdk_version']}\n" in (ROOT / "requirements.txt").read_text(
+        encoding="utf-8"
+    )
 
 
 def test_the_readme_of_the_repository_has_no_front_matter_and_that_of_a_space_one(
     folder: Path,
 ) -> None:
-    ours, theirs = ((one / "README.md").read_text() for one in (ROOT, folder))
+    ours, theirs = ((one / "README.md").read_text(encoding="utf-8") for one in (ROOT, folder))
     assert ours.startswith("# Ouroboros\n")
     _, front, body = theirs.split("---\n", 2)
     assert "sdk: gradio\n" in front
@@ -257,7 +260,9 @@ def test_every_file_fits_and_none_is_a_by_product(folder: Path) -> None:
         "ouroboros_core/models/native/amx.h",
         "ouroboros_core/models/native/vectors.h",
     } <= found
-    assert (folder / "packages.txt").read_text() == "g++\n", "what compiles the native pass"
+    assert (folder / "packages.txt").read_text(encoding="utf-8") == "g++\n", (
+        "what compiles the native pass"
+    )
     assert not {name.split("/")[0] for name in found} & {
         "tests",
         ".git",
@@ -270,22 +275,25 @@ def test_every_file_fits_and_none_is_a_by_product(folder: Path) -> None:
     assert max((folder / name).stat().st_size for name in found) <= 10_000_000
     shown = {
         link
-        for link in space.links((folder / "README.md").read_text())
+        for link in space.links((folder / "README.md").read_text(encoding="utf-8"))
         if link.startswith("assets/screenshots/")
     }
     assert {name for name in found if name.startswith("assets/screenshots/")} == shown
     for kind in ("safetensors", "npz", "gif", "woff2"):
-        assert f"*.{kind} filter=lfs" in (folder / ".gitattributes").read_text()
+        assert f"*.{kind} filter=lfs" in (folder / ".gitattributes").read_text(encoding="utf-8")
 
 
 def test_every_link_of_the_readme_leads_somewhere(folder: Path) -> None:
-    linked = space.links((folder / "README.md").read_text())
+    linked = space.links((folder / "README.md").read_text(encoding="utf-8"))
     assert "LICENSE" in linked
     assert [link for link in linked if not (folder / link).exists()] == []
 
 
 def test_torch_is_what_zerogpu_supports_and_the_rest_is_as_it_was(folder: Path) -> None:
-    ours, theirs = ((one / "requirements.txt").read_text().splitlines() for one in (ROOT, folder))
+    ours, theirs = (
+        (one / "requirements.txt").read_text(encoding="utf-8").splitlines()
+        for one in (ROOT, folder)
+    )
     assert [line for line in ours if not line.startswith("torch>")] == [
         line for line in theirs if not line.startswith("torch>")
     ]
@@ -303,14 +311,14 @@ def test_torch_is_what_zerogpu_supports_and_the_rest_is_as_it_was(folder: Path) 
 
 
 def test_the_pairs_on_offer_are_the_models_that_are_preloaded(folder: Path, hardware: str) -> None:
-    assert (folder / "pairs.json").read_text() == (
+    assert (folder / "pairs.json").read_text(encoding="utf-8") == (
         ROOT / "assets" / "pairs" / f"{hardware}.json"
-    ).read_text()
+    ).read_text(encoding="utf-8")
     pairs = read_pairs(folder / "pairs.json")
     ids = {
         name for pair in pairs for name in (pair.target, pair.draft) if name not in (None, "none")
     }
-    front = space.read_front_matter((folder / "README.md").read_text())
+    front = space.read_front_matter((folder / "README.md").read_text(encoding="utf-8"))
     assert {entry.split()[0] for entry in front["preload_from_hub"]} == ids
     assert ids and ids <= set(front["models"])
     files = [
@@ -328,7 +336,13 @@ def test_the_page_of_the_folder_starts_without_the_repository(folders: dict[str,
     plain = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     command = [sys.executable, "-B", "app.py", "--help"]
     ended = subprocess.run(
-        command, cwd=folders["cpu"], env=plain, capture_output=True, text=True, check=False
+        command,
+        cwd=folders["cpu"],
+        env=plain,
+        capture_output=True,
+        text=True,
+        check=False,
+        encoding="utf-8",
     )
     assert ended.returncode == 0, ended.stderr
     assert "--port" in ended.stdout
@@ -345,7 +359,7 @@ def test_a_file_beyond_ten_megabytes_is_refused_by_name_and_nothing_is_written(
 
 
 def test_a_link_to_what_is_not_copied_is_refused(checkout: Path, tmp_path: Path) -> None:
-    with (checkout / "README.md").open("a") as file:
+    with (checkout / "README.md").open("a", encoding="utf-8") as file:
         file.write("[tests](tests/visualize/deploy/test_space.py)")
     with pytest.raises(InvalidInput, match=r"tests/visualize/deploy/test_space\.py"):
         space.write_space(tmp_path / "out", source=checkout)
@@ -360,7 +374,7 @@ def test_without_git_all_but_by_products_is_copied(checkout: Path, tmp_path: Pat
         "notes.txt",
     ):
         (checkout / name).parent.mkdir(parents=True, exist_ok=True)
-        (checkout / name).write_text("left")
+        (checkout / name).write_text("left", encoding="utf-8")
     space.write_space(tmp_path / "out", source=checkout)
     made = {"README.md", "requirements.txt", "packages.txt", "pairs.json", ".gitattributes"}
     assert (
@@ -372,7 +386,7 @@ def test_without_git_all_but_by_products_is_copied(checkout: Path, tmp_path: Pat
 def test_what_git_does_not_track_stays_behind(checkout: Path, tmp_path: Path) -> None:
     subprocess.run(["git", "init", "-q", str(checkout)], check=True)
     subprocess.run(["git", "-C", str(checkout), "add", "."], check=True)
-    (checkout / "assets" / "private.txt").write_text("mine")
+    (checkout / "assets" / "private.txt").write_text("mine", encoding="utf-8")
     (checkout / "visualize" / "__init__.py").unlink()
     space.write_space(tmp_path / "out", source=checkout)
     assert {"app.py", "assets/data.json"} <= names(tmp_path / "out")
@@ -384,24 +398,24 @@ def test_an_earlier_space_is_replaced_and_other_files_never_are(
 ) -> None:
     out = tmp_path / "out"
     space.write_space(out, source=checkout)
-    (out / "assets" / "old.txt").write_text("of an earlier version")
+    (out / "assets" / "old.txt").write_text("of an earlier version", encoding="utf-8")
     space.write_space(out, source=checkout)
     assert "assets/old.txt" not in names(out)
     (out / ".git").mkdir()
     with pytest.raises(InvalidInput, match="holds other files"):
         space.write_space(out, source=checkout)
     (tmp_path / "thesis").mkdir()
-    (tmp_path / "thesis" / "thesis.txt").write_text("years of work")
+    (tmp_path / "thesis" / "thesis.txt").write_text("years of work", encoding="utf-8")
     with pytest.raises(InvalidInput, match="holds other files"):
         space.write_space(tmp_path / "thesis", source=checkout)
     with pytest.raises(InvalidInput, match="is a file"):
         space.write_space(tmp_path / "thesis" / "thesis.txt", source=checkout)
-    assert (tmp_path / "thesis" / "thesis.txt").read_text() == "years of work"
+    assert (tmp_path / "thesis" / "thesis.txt").read_text(encoding="utf-8") == "years of work"
 
 
 @pytest.mark.parametrize("folder", [".", "..", "assets", "visualize/space"])
 def test_a_space_is_never_written_over_what_it_is_copied_from(checkout: Path, folder: str) -> None:
-    (checkout / "pairs.json").write_text("[]")
+    (checkout / "pairs.json").write_text("[]", encoding="utf-8")
     before = names(checkout)
     with pytest.raises(InvalidInput, match="holds what is copied"):
         space.write_space(checkout / folder, source=checkout)
@@ -414,10 +428,15 @@ def test_a_space_is_written_from_a_space(
     """Who duplicates one has what it takes to write another."""
     space.write_space(tmp_path / "again", hardware, source=folder)
     assert names(tmp_path / "again") == names(folder)
-    assert (tmp_path / "again" / "README.md").read_text() == (folder / "README.md").read_text()
+    assert (tmp_path / "again" / "README.md").read_text(encoding="utf-8") == (
+        folder / "README.md"
+    ).read_text(encoding="utf-8")
     space.write_space(tmp_path / "other", hardware, source=folders["zero"])
-    front = space.read_front_matter((tmp_path / "other" / "README.md").read_text())
-    assert front.keys() == space.read_front_matter((folder / "README.md").read_text()).keys()
+    front = space.read_front_matter((tmp_path / "other" / "README.md").read_text(encoding="utf-8"))
+    assert (
+        front.keys()
+        == space.read_front_matter((folder / "README.md").read_text(encoding="utf-8")).keys()
+    )
 
 
 @pytest.mark.parametrize(
@@ -434,7 +453,7 @@ def test_a_checkout_that_cannot_be_a_space_is_refused(
     checkout: Path, tmp_path: Path, change: dict[str, str], said: str
 ) -> None:
     for name, text in change.items():
-        (checkout / name).write_text(text)
+        (checkout / name).write_text(text, encoding="utf-8")
     with pytest.raises(InvalidInput, match=said):
         space.write_space(tmp_path / "out", source=checkout)
     assert not (tmp_path / "out").exists()
@@ -445,9 +464,9 @@ def test_a_pair_of_one_gguf_file_preloads_that_file_alone(checkout: Path, tmp_pa
         {"name": "a", "target": "owner/model:q4.gguf", "draft": "none"},
         {"name": "b", "target": "owner/other"},
     ]
-    (checkout / "assets" / "pairs" / "cpu.json").write_text(json.dumps(pairs))
+    (checkout / "assets" / "pairs" / "cpu.json").write_text(json.dumps(pairs), encoding="utf-8")
     space.write_space(tmp_path / "out", source=checkout)
-    front = space.read_front_matter((tmp_path / "out" / "README.md").read_text())
+    front = space.read_front_matter((tmp_path / "out" / "README.md").read_text(encoding="utf-8"))
     assert front["preload_from_hub"] == ["owner/model q4.gguf", "owner/other"]
     assert front["models"] == [*space.FRONT["models"], "owner/model", "owner/other"]
 
@@ -457,6 +476,6 @@ def test_the_command_says_what_it_wrote_and_ends_with_a_message(
 ) -> None:
     space.main([str(tmp_path / "out"), "--hardware", "zero"])
     assert "MB, in" in capsys.readouterr().out
-    (tmp_path / "file").write_text("mine")
+    (tmp_path / "file").write_text("mine", encoding="utf-8")
     with pytest.raises(SystemExit, match=r"error: .*is a file"):
         space.main([str(tmp_path / "file")])

@@ -61,7 +61,11 @@ def generate(url: str, method: str = "union", **more: Any) -> Any:
 
 
 def lines(log: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in log.read_text().splitlines() if line.startswith("{")]
+    return [
+        json.loads(line)
+        for line in log.read_text(encoding="utf-8").splitlines()
+        if line.startswith("{")
+    ]
 
 
 def test_an_exception_in_a_method_and_a_full_memory_are_said_and_the_next_run_works(
@@ -84,7 +88,7 @@ def test_an_exception_in_a_method_and_a_full_memory_are_said_and_the_next_run_wo
     new = lines(log)[earlier:]
     assert [line["ending"] for line in new] == ["budget", "failed", "budget", "failed", "budget"]
     assert [line.get("error") for line in new][1::2] == ["KeyError", "RuntimeError"]
-    written = log.read_text()
+    written = log.read_text(encoding="utf-8")
     assert "in wrong" in written, "the place of the fault is in the log"
     assert SECRET not in written
 
@@ -95,7 +99,7 @@ def test_a_run_writes_one_line_and_nothing_that_the_visitor_wrote(url: str, log:
     with pytest.raises(Exception, match="method"):
         generate(url, SECRET)
     (line,) = lines(log)[earlier:]
-    assert SECRET not in log.read_text()
+    assert SECRET not in log.read_text(encoding="utf-8")
     trace = answer["trace"]
     assert line["tokens"] == len(trace["texts"])
     assert line["steps"] == len(trace["steps"])

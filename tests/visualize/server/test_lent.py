@@ -51,7 +51,7 @@ def test_a_run_is_carried_out_by_a_worker_and_comes_back_whole(url: str, log: Pa
     assert answer["text"] == plain["text"]
     assert answer["identical"] is True
     assert answer["trace"]["environment"]["passes"] == "transformers"
-    served = [line.split() for line in log.read_text().splitlines()]
+    served = [line.split() for line in log.read_text(encoding="utf-8").splitlines()]
     assert len(served) == 2
     assert all(parent != worker for parent, _, worker, *_ in served)
     assert [float(line[-1]) for line in served] == [pytest.approx(24.6), pytest.approx(18.2)], (
@@ -80,7 +80,9 @@ def test_phrases_a_stopped_run_and_a_race_cross_the_border(url: str) -> None:
             generate(page)
             with page.expect_download() as download:
                 page.locator('#save-view [data-kind="json"]').click()
-            traces.append(json.dumps(json.loads(Path(download.value.path()).read_text())))
+            traces.append(
+                json.dumps(json.loads(Path(download.value.path()).read_text(encoding="utf-8")))
+            )
         assert ['"history"' in trace for trace in traces] == [False, True], (
             "the pool came back from the first worker"
         )
@@ -95,7 +97,7 @@ def test_phrases_a_stopped_run_and_a_race_cross_the_border(url: str) -> None:
         page.get_by_text("Stopped").first.wait_for(timeout=120_000)
         with page.expect_download() as download:
             page.locator('#save-view [data-kind="json"]').click()
-        stopped = json.loads(Path(download.value.path()).read_text())
+        stopped = json.loads(Path(download.value.path()).read_text(encoding="utf-8"))
         assert stopped["ending"] == "cancelled"
         assert 5 < len(stopped["texts"]) < 256
         open_tab(page, "Sweep")

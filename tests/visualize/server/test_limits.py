@@ -91,7 +91,8 @@ def test_a_visitor_is_a_hash_of_an_address_and_of_the_proxys_word_only_where_the
 def test_a_list_of_pairs_is_read_and_the_first_is_the_default(tmp_path: Path) -> None:
     file = tmp_path / "pairs.json"
     file.write_text(
-        json.dumps([{"name": "own"}, {"name": "other", "target": "models/t", "draft": "none"}])
+        json.dumps([{"name": "own"}, {"name": "other", "target": "models/t", "draft": "none"}]),
+        encoding="utf-8",
     )
     pairs = read_pairs(file)
     assert pairs == (
@@ -119,7 +120,7 @@ def test_a_list_of_pairs_is_read_and_the_first_is_the_default(tmp_path: Path) ->
     ],
 )
 def test_a_list_of_pairs_that_is_none_is_refused(tmp_path: Path, text: str, message: str) -> None:
-    (tmp_path / "pairs.json").write_text(text)
+    (tmp_path / "pairs.json").write_text(text, encoding="utf-8")
     with pytest.raises(InvalidInput, match=message):
         read_pairs(tmp_path / "pairs.json")
     with pytest.raises(InvalidInput, match="No such file"):
@@ -234,11 +235,11 @@ def test_what_does_not_fit_into_memory_is_refused_before_it_begins() -> None:
 def test_free_memory_is_what_the_container_leaves(tmp_path: Path) -> None:
     here = capacity.free_memory(torch.device("cpu"), tmp_path)
     assert here is not None and here > 2**20
-    (tmp_path / "memory.max").write_text(f"{2**20}\n")
-    (tmp_path / "memory.current").write_text(f"{2**19}\n")
-    (tmp_path / "memory.stat").write_text("anon 5\ninactive_file 4096\n")
+    (tmp_path / "memory.max").write_text(f"{2**20}\n", encoding="utf-8")
+    (tmp_path / "memory.current").write_text(f"{2**19}\n", encoding="utf-8")
+    (tmp_path / "memory.stat").write_text("anon 5\ninactive_file 4096\n", encoding="utf-8")
     assert capacity.free_memory(torch.device("cpu"), tmp_path) == 2**19 + 4096
-    (tmp_path / "memory.max").write_text("max\n")
+    (tmp_path / "memory.max").write_text("max\n", encoding="utf-8")
     assert (capacity.free_memory(torch.device("cpu"), tmp_path) or 0) > 2**20
 
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.request
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -74,15 +75,18 @@ def test_a_full_queue_is_said_and_those_in_it_are_served() -> None:
 
 
 def test_the_end_of_the_process_is_orderly(tmp_path: Path) -> None:
+    """The port is named by Gradio's own variable, and so is the path below which it is served."""
     port = free_port()
-    command = [sys.executable, "app.py", "--port", str(port), *chatting_pair(tmp_path)]
+    command = [sys.executable, "app.py", *chatting_pair(tmp_path)]
+    variables = {"GRADIO_SERVER_PORT": str(port), "PORT": "", "GRADIO_ROOT_PATH": "/demo"}
     process = subprocess.Popen(
         command,
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        env={**os.environ},
+        env=os.environ | variables,
+        encoding="utf-8",
     )
     try:
         for _ in range(200):
@@ -94,6 +98,8 @@ def test_the_end_of_the_process_is_orderly(tmp_path: Path) -> None:
             time.sleep(0.2)
         else:
             pytest.fail("the models were never ready")
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=10) as page:
+            assert f'"root":"http://127.0.0.1:{port}/demo"' in page.read().decode()
         process.send_signal(signal.SIGTERM)
         out, _ = process.communicate(timeout=30)
         assert process.returncode == 0, out
@@ -105,7 +111,7 @@ def test_the_end_of_the_process_is_orderly(tmp_path: Path) -> None:
 def test_a_queue_without_room_is_refused() -> None:
     command = [sys.executable, "app.py", "--max-queue", "0"]
     result = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+        command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False, encoding="utf-8"
     )
     assert result.returncode == 2
     assert "max_queue must be a whole number of at least 1, got 0" in result.stderr
@@ -123,10 +129,15 @@ def test_offline_nobody_is_asked_for_anything(tmp_path: Path, offline: bool) -> 
         server(*flags, one_round=False, log_file=log) as url,
     ):
         for _ in range(300):
-            if asked in log.read_text() or health(url) == (503, {"status": "failed"}):
+            if asked in log.read_text(encoding="utf-8") or health(url) == (
+                503,
+                {"status": "failed"},
+            ):
                 break
             time.sleep(0.2)
         if offline:
             assert health(url) == (503, {"status": "failed"})
-    assert (asked in log.read_text()) is not offline
-    assert ("nobody/no-such-model could not be loaded" in log.read_text()) is offline
+    assert (asked in log.read_text(encoding="utf-8")) is not offline
+    assert (
+        "nobody/no-such-model could not be loaded" in log.read_text(encoding="utf-8")
+    ) is offline

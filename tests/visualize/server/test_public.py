@@ -40,14 +40,14 @@ def url(folder: Path) -> Iterator[str]:
     save(folder / "target")
     save(folder / "draft")
     tiny = {"name": "tiny", "target": str(folder / "target"), "draft": str(folder / "draft")}
-    (folder / "pairs.json").write_text(json.dumps([{"name": "small"}, tiny]))
+    (folder / "pairs.json").write_text(json.dumps([{"name": "small"}, tiny]), encoding="utf-8")
     (folder / "files").mkdir()
     homes = {"TMPDIR": str(folder / "files"), "GRADIO_TEMP_DIR": str(folder / "files" / "gradio")}
     flags = "--dtype", "float32", "--public", "--pairs", str(folder / "pairs.json")
     with server(*flags, program=FEW, environment=homes, log_file=folder / "log") as address:
         wait_until_ready(address)
         yield address
-    assert "Traceback" not in (folder / "log").read_text()
+    assert "Traceback" not in (folder / "log").read_text(encoding="utf-8")
 
 
 def refused(url: str, **more: Any) -> str:
@@ -68,7 +68,7 @@ def run(page: Any, prompt: str) -> dict[str, Any]:
     generate(page)
     with page.expect_download() as download:
         page.locator('#save-view [data-kind="json"]').click()
-    text = Path(download.value.path()).read_text()
+    text = Path(download.value.path()).read_text(encoding="utf-8")
     trace: dict[str, Any] = json.loads(text)
     return trace
 
@@ -117,7 +117,7 @@ def test_nothing_of_one_visitor_reaches_another_a_log_or_a_file(url: str, folder
         assert len(stamps) == 2, "of this visitor's own runs, and no others"
         for page in pages:
             page.close()
-    written = (folder / "log").read_text()
+    written = (folder / "log").read_text(encoding="utf-8")
     assert written.count('"method": "ouroboros"') == 4
     assert all(secret not in written for secret in SECRETS)
     kept = [path for path in (folder / "files").rglob("*") if path.is_file()]

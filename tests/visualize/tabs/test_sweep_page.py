@@ -148,7 +148,7 @@ def test_what_was_measured_is_saved_as_json_and_as_csv(page: Any) -> None:
     for kind in ("json", "csv"):
         with page.expect_download() as download:
             page.locator(f'#sweep-save [data-kind="{kind}"]').click()
-        files[kind] = Path(download.value.path()).read_text()
+        files[kind] = Path(download.value.path()).read_text(encoding="utf-8")
     data = json.loads(files["json"])
     rows = list(csv.DictReader(io.StringIO(files["csv"])))
     assert [row["gamma"] for row in rows] == ["1", "3"]
