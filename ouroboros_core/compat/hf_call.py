@@ -11,13 +11,17 @@ import numpy.typing as npt
 import torch
 from transformers import (
     GenerationConfig,
+    LogitsProcessor,
     LogitsProcessorList,
+    PrefixConstrainedLogitsProcessor,
     PreTrainedModel,
     PreTrainedTokenizerBase,
     StopStringCriteria,
+    SynthIDTextWatermarkLogitsProcessor,
     TemperatureLogitsWarper,
     TopKLogitsWarper,
     TopPLogitsWarper,
+    UnbatchedClassifierFreeGuidanceLogitsProcessor,
 )
 from transformers.generation import (
     GenerationMode,
@@ -29,8 +33,13 @@ from ouroboros_core.sampling import Sampling
 TAKEN = {"attention_mask", "position_ids", "past_key_values", "use_cache", "logits_to_keep"}
 """What `generate` prepares for a text model's pass."""
 
-STATEFUL = ("UnbatchedClassifierFreeGuidanceLogitsProcessor", "SynthIDTextWatermarkLogitsProcessor")
-"""Processors whose scores depend on earlier calls."""
+STATEFUL = (
+    UnbatchedClassifierFreeGuidanceLogitsProcessor,
+    SynthIDTextWatermarkLogitsProcessor,
+    PrefixConstrainedLogitsProcessor,
+)
+"""Processors of transformers whose scores depend on earlier calls, or on a function of the
+caller's."""
 
 WARPERS: dict[str, type] = {
     "top_p": TopPLogitsWarper,
@@ -77,7 +86,6 @@ def refuse(
         "output_attentions": config.output_attentions,
         "output_hidden_states": config.output_hidden_states,
         "assistant_ensemble_weight": config.assistant_ensemble_weight is not None,
-        "guidance_scale": config.guidance_scale not in (None, 1),
     }
     refused = [name for name, is_set in wrong.items() if is_set]
     refused += [n for n, value in model_kwargs.items() if n not in TAKEN and value is not None]
@@ -124,15 +132,29 @@ def sampling_of(config: GenerationConfig, processors: list[Any]) -> Sampling:
     return made
 
 
+def stateless(processor: Any) -> bool:
+    """Whether the scores of a processor depend on its arguments alone: transformers' own do, but
+    for a few. Anybody else's may have a state - in itself, in its class, in a closure - which no
+    copy is sure to keep apart and no trial leaves as it was."""
+    kind = type(processor)
+    return kind.__module__ == LogitsProcessor.__module__ and kind not in STATEFUL
+
+
 def rules_of(
-    processors: Sequence[Any], padding: Sequence[int], device: torch.device
+    processors: Sequence[Any], ids: torch.Tensor, padding: int, stops: frozenset[int]
 ) -> Callable[[Sequence[int], npt.NDArray[np.floating]], npt.NDArray[np.floating]]:
-    """transformers' processors as rules of a model, see `models.processed`; they see the padding,
-    too."""
-    applied = LogitsProcessorList(processors)
+    """transformers' processors as rules of a model, see `models.processed`.
+
+    They see the padding of the prompt `ids` [1, tokens], too, and as in `generate` no text that a
+    stop token has ended.
+    """
+    applied, device = LogitsProcessorList(processors), ids.device
+    before, prompt = ids[0, :padding].tolist(), ids.shape[1] - padding
 
     def rules(text: Sequence[int], logits: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
-        ids = torch.tensor([[*padding, *text]], device=device)
+        if not stops.isdisjoint(text[prompt:]):
+            return logits
+        ids = torch.tensor([[*before, *text]], device=device)
         scores = torch.tensor(logits, dtype=torch.float32, device=device)[None]
         found: npt.NDArray[np.floating] = applied(ids, scores)[0].cpu().numpy()
         return found

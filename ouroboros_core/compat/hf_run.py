@@ -23,7 +23,7 @@ from transformers.generation import (
 from ouroboros_core import methods
 from ouroboros_core.adaptive.controller import controlled
 from ouroboros_core.compat.common import wrap
-from ouroboros_core.compat.hf_call import STATEFUL, rules_of, sampling_of
+from ouroboros_core.compat.hf_call import rules_of, sampling_of, stateless
 from ouroboros_core.decoding import metrics
 from ouroboros_core.decoding.loop import decode
 from ouroboros_core.decoding.recorder import Recorder
@@ -99,13 +99,6 @@ class Request:
     candidate_generator: CandidateGenerator | None
 
     def __post_init__(self) -> None:
-        stateful = [type(one).__name__ for one in self.processors]
-        stateful = [name for name in stateful if name in STATEFUL]
-        if stateful:
-            raise InvalidInput(
-                f"{stateful[0]} is not possible here, because its scores depend on earlier calls: "
-                "leave it out"
-            )
         if self.keep_trace and (self.tokenizer is None or not self.config.return_dict_in_generate):
             raise InvalidInput(
                 "trace=True needs tokenizer=... and return_dict_in_generate=True: the trace is a "
@@ -177,19 +170,9 @@ class Request:
         )
         self.sampling = sampling_of(self.config, [] if kept else processors)
         sampler = Sampler(self.sampling, pair.target.vocabulary)
-        target, draft = pair.target, pair.draft
-        model: LanguageModel = target
-        helper: LanguageModel | None = draft
-        if processors or kept:
-            padding = self.input_ids[0, : self.padding].tolist()
-            rules = rules_of(processors, padding, self.input_ids.device)
-            model = ProcessedModel(target, rules)
-            if processors and draft is not None and draft.vocabulary == target.vocabulary:
-                helper = ProcessedModel(draft, rules)
+        model, helper = self._obeying(pair, kind, processors, bool(kept))
         made = controlled(self._made(kind, pair, helper, sampler), pair.costs)
         self.drafter = made.drafter.name if made.drafter is not None else None
-        if kind.writer is not Source.TARGET and helper is not None:
-            model = helper
         self.writer = model.name
         room = int(self.config.max_length) - self.input_ids.shape[1]
         stops = pair.stop_tokens
@@ -218,6 +201,29 @@ class Request:
                     return
             self.steps.append(step)
             yield step
+
+    def _obeying(
+        self, pair: Pair, kind: type[Method], processors: list[Any], kept: bool
+    ) -> tuple[LanguageModel, LanguageModel | None]:
+        """The model that writes and the draft model, with the processors as their rules.
+
+        A processor that may have a state hears of the text alone, in its order. What the draft
+        model does not obey makes its guesses worse, and never changes the text.
+        """
+        target, draft = pair.target, pair.draft
+        alone = kind.writer is not Source.TARGET and draft is not None
+        writer: LanguageModel = draft if alone and draft is not None else target
+        helper: LanguageModel | None = draft
+        known = [one for one in processors if stateless(one)]
+        given = self.input_ids, self.padding, pair.stop_tokens
+        if processors or kept:
+            in_turn = len(known) < len(processors)
+            writer = ProcessedModel(writer, rules_of(processors, *given), in_turn=in_turn)
+        if alone:
+            return writer, writer
+        if known and draft is not None and draft.vocabulary == target.vocabulary:
+            helper = ProcessedModel(draft, rules_of(known, *given))
+        return writer, helper
 
     def _end(self, stopped: bool, full: bool) -> None:
         self.ending = "stop token" if stopped else "budget" if full else "cancelled"
