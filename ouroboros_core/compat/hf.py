@@ -92,24 +92,24 @@ def generate(
     criteria = StoppingCriteriaList(stopping_criteria or ())
     if stop_strings:
         criteria.append(stopping_at(given["tokenizer"], stop_strings))
-    refuse(model, input_ids, generation_config, given["assistant_model"], model_kwargs)
     if synced_gpus:
         raise InvalidInput("synced_gpus is not possible here: each process needs the whole model")
     chosen = _chosen(method, candidate_generator, given["assistant_tokenizer"])
-    request = Request(
-        model,
-        input_ids,
-        padding_of(input_ids, model_kwargs),
-        LogitsProcessorList(logits_processor or ()),
-        criteria,
-        generation_config,
-        chosen,
-        settings or {},
-        trace,
-        candidate_generator=candidate_generator,
-        **given,
-    )
     with _evaluated(model, given["assistant_model"]):
+        refuse(model, input_ids, generation_config, given["assistant_model"], model_kwargs)
+        request = Request(
+            model,
+            input_ids,
+            padding_of(model, input_ids, model_kwargs),
+            LogitsProcessorList(logits_processor or ()),
+            criteria,
+            generation_config,
+            chosen,
+            settings or {},
+            trace,
+            candidate_generator=candidate_generator,
+            **given,
+        )
         return request.run()
 
 

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import torch
 from torch.nn import functional as F
 
-from ouroboros_core.models.kv_cache import TreeCache
+from ouroboros_core.models.kv_cache import TreeCache, attention_shape
 from ouroboros_core.models.skips import NOTHING, Skips
 
 FAMILY = {"llama", "mistral", "qwen2", "qwen3"}
@@ -40,6 +40,7 @@ def fits(model: Any) -> bool:
     rope = getattr(config, "rope_parameters", None) or {}
     return (
         config.model_type in FAMILY
+        and not getattr(config, "is_heterogeneous", False)
         and getattr(config, "hidden_act", None) == "silu"
         and not getattr(config, "sliding_window", None)
         and rope.get("rope_type", "default") in ("default", "linear", "llama3")
@@ -201,8 +202,7 @@ class FusedDecoder:
         """body: the transformers base model (`model.base_model`); its weights are read once, later
         changes do not show."""
         config: Any = body.config
-        heads, shared = config.num_attention_heads, config.num_key_value_heads
-        width = getattr(config, "head_dim", None) or config.hidden_size // heads
+        heads, shared, width = attention_shape(config)
         self.layers = [_Layer(layer, heads, shared, width) for layer in body.layers]
         self.groups = heads // shared
         self.shared = shared

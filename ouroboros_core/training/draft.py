@@ -21,6 +21,7 @@ from transformers import AutoModelForCausalLM, PreTrainedModel
 
 from ouroboros_core.errors import InvalidInput, UnsupportedModel
 from ouroboros_core.models.fused import FAMILY
+from ouroboros_core.models.kv_cache import attention_shape
 from ouroboros_core.training.corpus import Ids
 from ouroboros_core.training.loop import (
     Columns,
@@ -75,10 +76,10 @@ def make_student(
 ) -> PreTrainedModel:
     """The untrained student, in float32; raises UnsupportedModel outside the Llama family."""
     config = target.config
-    if config.model_type not in FAMILY:
+    if config.model_type not in FAMILY or getattr(config, "is_heterogeneous", False):
         raise UnsupportedModel(
-            f"drafts are trained for targets of the types {', '.join(sorted(FAMILY))}, this one is "
-            f"{config.model_type}; "
+            f"drafts are trained for targets of the types {', '.join(sorted(FAMILY))} whose layers "
+            f"are alike, this one is {config.model_type}; "
             f"an EAGLE head can be trained for it: train eagle"
         )
     changed: dict[str, Any] = {"num_hidden_layers": len(layers), "dtype": "float32"}
@@ -105,7 +106,7 @@ def _narrow_student(
     target: PreTrainedModel, changed: dict[str, Any], hidden: int
 ) -> PreTrainedModel:
     config = target.config
-    width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    width = attention_shape(config).width
     if hidden % width or not width <= hidden < config.hidden_size:
         raise InvalidInput(
             f"hidden must be a multiple of the target's head width {width}, from {width} to "

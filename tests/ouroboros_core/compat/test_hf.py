@@ -256,6 +256,43 @@ def test_left_padding_changes_nothing() -> None:
     assert found.equal(target.generate(padded, **options))
 
 
+@pytest.mark.parametrize("architecture", tiny.READERS)
+def test_a_model_of_pictures_and_text_writes_its_text(architecture: str) -> None:
+    """For text alone transformers hands on empty arguments, zeros, and positions in several rows;
+    padding moves these."""
+    model, loop = tiny.reader(architecture), ouroboros_core.generate
+    nothing: dict[str, Any] = {}
+    if architecture == "gemma3":
+        nothing["token_type_ids"] = torch.zeros(1, 3 + PROMPT.shape[1], dtype=torch.long)
+    padded = torch.cat([torch.zeros(1, 3, dtype=torch.long), PROMPT], -1)
+    mask = (torch.arange(padded.shape[1]) >= 3).long()[None]
+    given: dict[str, Any] = {"attention_mask": mask, **PLAIN, **nothing}
+    found = model.generate(padded, custom_generate=loop, method="prompt_lookup", **given)
+    assert found.equal(model.generate(padded, **given))
+
+
+def test_an_argument_is_left_out_only_where_the_model_says_that_it_changes_nothing() -> None:
+    """Positions from seven on are the same to a Llama and not to an OPT; zeros in token_type_ids
+    are a word's embedding to a GPT-2."""
+    loop: Any = ouroboros_core.generate
+    later = torch.arange(PROMPT.shape[1])[None] + 7
+    llama, opt = (tiny.target(name, "sdpa", torch.float32) for name in ("llama", "opt"))
+    given: dict[str, Any] = {"attention_mask": torch.ones_like(PROMPT), **PLAIN}
+    found = llama.generate(PROMPT, custom_generate=loop, position_ids=later, **given)
+    assert found.equal(llama.generate(PROMPT, position_ids=later, **given))
+    for positions, model in ((later, opt), (later.flip(1), llama)):
+        with pytest.raises(InvalidInput, match="position_ids must count the tokens from 0"):
+            model.generate(PROMPT, custom_generate=loop, position_ids=positions, **given)
+    picture: Any = {"pixel_values": torch.zeros(1, 3, 16, 16)}
+    with pytest.raises(InvalidInput, match="mm_encoder_outputs: not possible here"):
+        loop(tiny.reader("llava"), PROMPT, **given, **picture)
+    types = torch.zeros_like(PROMPT)
+    with pytest.raises(InvalidInput, match="token_type_ids: not possible here"):
+        tiny.target("gpt2", "sdpa", torch.float32).generate(
+            PROMPT, custom_generate=loop, token_type_ids=types, **given
+        )
+
+
 def test_the_output_class_is_theirs_with_statistics_scores_and_a_trace() -> None:
     options: dict[str, Any] = {
         "return_dict_in_generate": True,
