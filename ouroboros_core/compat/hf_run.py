@@ -115,8 +115,6 @@ class Request:
         pair = self._pair()
         prompt = tuple(self.input_ids[0, self.padding :].tolist())
         new = [token for step in self._steps(pair, prompt) for token in step.tokens]
-        if self.streamer is not None:
-            self.streamer.end()
         sequences = torch.cat([self.input_ids, self.input_ids.new_tensor([new])], -1)
         if not self.config.return_dict_in_generate:
             return sequences

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import copy
 import itertools
 import math
 import re
@@ -244,6 +246,69 @@ def test_a_streamer_hears_the_prompt_then_token_by_token() -> None:
     ours("ouroboros", streamer=mine)
     theirs(streamer=expected)
     assert mine.given == expected.given
+
+
+class Broken(LogitsProcessor):  # type: ignore[misc]
+    """Somebody's own: it fails at the fifth new token."""
+
+    def __call__(self, input_ids: Any, scores: Any) -> Any:
+        if input_ids.shape[1] == PROMPT.shape[1] + 5:
+            raise KeyboardInterrupt
+        return scores
+
+
+class BrokenCriterion(StoppingCriteria):  # type: ignore[misc]
+    """The same as a criterion."""
+
+    def __call__(self, input_ids: Any, scores: Any, **_: Any) -> Any:
+        Broken()(input_ids, scores)
+        return torch.tensor([False])
+
+
+class Gone(Heard):
+    """A streamer whose reader has left."""
+
+    def put(self, value: Any) -> None:
+        super().put(value)
+        if len(self.given) == 4:
+            raise BrokenPipeError
+
+
+WAYS_OUT: dict[str, tuple[dict[str, Any], type[BaseException] | None]] = {
+    "the end": ({}, None),
+    "a method that lacks a head": ({"method": "medusa"}, InvalidInput),
+    "no room": ({"max_new_tokens": 1000}, InvalidInput),
+    "a setting": ({"settings": {"gamma": 0}}, InvalidInput),
+    "a strange argument": ({"position_ids": PROMPT}, InvalidInput),
+    "stop strings": ({"stop_strings": "x"}, InvalidInput),
+    "a processor": ({"logits_processor": LogitsProcessorList([Broken()])}, KeyboardInterrupt),
+    "a criterion": (
+        {"stopping_criteria": StoppingCriteriaList([BrokenCriterion()])},
+        KeyboardInterrupt,
+    ),
+    "the streamer": ({"streamer": Gone()}, BrokenPipeError),
+    "transformers": ({"no_such_argument": 1}, ValueError),
+}
+
+
+@pytest.mark.parametrize("direct", [False, True])
+@pytest.mark.parametrize("way", WAYS_OUT)
+def test_a_streamer_is_ended_once_whatever_ends_the_call(way: str, direct: bool) -> None:
+    """Also where this loop is called by itself, and transformers refuses before it begins."""
+    options, error = WAYS_OUT[way]
+    heard = copy.copy(options.get("streamer", Heard()))
+    heard.given = []
+    given: dict[str, Any] = {"method": "speculative", **PLAIN, **options, "streamer": heard}
+    given |= {"attention_mask": torch.ones_like(PROMPT), "assistant_model": models()[1]}
+    loop: Any = ouroboros_core.generate
+    with contextlib.nullcontext() if error is None else pytest.raises(error):
+        if direct:
+            loop(models()[0], PROMPT, **given)
+        else:
+            models()[0].generate(PROMPT, custom_generate=loop, **given)
+    begun = direct or way != "transformers"
+    assert heard.given.count("end") == begun
+    assert not begun or heard.given[-1] == "end"
 
 
 def test_left_padding_changes_nothing() -> None:

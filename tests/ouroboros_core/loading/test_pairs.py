@@ -224,7 +224,7 @@ def test_a_folder_of_a_model_of_pictures_and_text_writes_its_text(
     pair = load_pair(str(tmp_path), str(tmp_path), dtype="float32", device="cpu")
     text = "".join(tiny.LETTERS[token] for token in tiny.prompt())
     kind = methods.get("speculative")
-    settings = kind.Hyperparameters(gamma=3)
+    settings = kind.Hyperparameters.parse({"gamma": 3})
     task = Task(text, kind.id, settings, max_new_tokens=24, chat=False)
     trace = Generation(pair, task).run()
     ids = torch.tensor([trace.prompt.tokens])
