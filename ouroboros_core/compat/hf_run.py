@@ -57,6 +57,8 @@ class Statistics:
     acceptance_length  tokens a step emitted, the target's own included
     acceptance_rate    accepted / proposed; None where nothing was proposed
     seconds            of the loop, prefill included
+    draft_failures     steps that were plain because a candidate generator of transformers failed,
+                       or its draft model cannot read the text
     sources            emitted tokens by who proposed them
     """
 
@@ -68,6 +70,7 @@ class Statistics:
     acceptance_rate: float | None
     seconds: float
     sources: Mapping[str, int]
+    draft_failures: int = 0
 
 
 @dataclass
@@ -124,7 +127,7 @@ class Request:
             sequences=sequences,
             scores=tuple(self.scores) if config.output_scores else None,
             logits=tuple(self.logits) if config.output_logits else None,
-            statistics=_statistics(trace),
+            statistics=_statistics(trace, getattr(self.made, "failures", 0)),
             trace=trace if self.keep_trace else None,
         )
 
@@ -170,6 +173,7 @@ class Request:
         sampler = Sampler(self.sampling, pair.target.vocabulary)
         model, helper = self._obeying(pair, kind, processors, bool(kept))
         made = controlled(self._made(kind, pair, helper, sampler), pair.costs)
+        self.made = made
         self.drafter = made.drafter.name if made.drafter is not None else None
         self.writer = model.name
         room = int(self.config.max_length) - self.input_ids.shape[1]
@@ -293,8 +297,8 @@ def _first_tokens(step: Step, count: int) -> Step:
     return replace(step, path=path, target_token=None, judged=step.judged[:count])
 
 
-def _statistics(trace: Trace) -> Statistics:
-    """Derived from the trace."""
+def _statistics(trace: Trace, draft_failures: int) -> Statistics:
+    """Derived from the trace, but for the failures of a candidate generator."""
     sources: dict[str, int] = {}
     for source in metrics.token_sources(trace):
         sources[source.value] = sources.get(source.value, 0) + 1
@@ -307,4 +311,5 @@ def _statistics(trace: Trace) -> Statistics:
         acceptance_rate=metrics.proposal_acceptance_rate(trace.steps),
         seconds=metrics.total_seconds(trace),
         sources=sources,
+        draft_failures=draft_failures,
     )
