@@ -40,7 +40,6 @@ def fits(model: Any) -> bool:
     rope = getattr(config, "rope_parameters", None) or {}
     return (
         config.model_type in FAMILY
-        and not getattr(config, "is_heterogeneous", False)
         and getattr(config, "hidden_act", None) == "silu"
         and not getattr(config, "sliding_window", None)
         and rope.get("rope_type", "default") in ("default", "linear", "llama3")

@@ -76,10 +76,10 @@ def make_student(
 ) -> PreTrainedModel:
     """The untrained student, in float32; raises UnsupportedModel outside the Llama family."""
     config = target.config
-    if config.model_type not in FAMILY or getattr(config, "is_heterogeneous", False):
+    if config.model_type not in FAMILY:
         raise UnsupportedModel(
-            f"drafts are trained for targets of the types {', '.join(sorted(FAMILY))} whose layers "
-            f"are alike, this one is {config.model_type}; "
+            f"drafts are trained for targets of the types {', '.join(sorted(FAMILY))}, this one is "
+            f"{config.model_type}; "
             f"an EAGLE head can be trained for it: train eagle"
         )
     changed: dict[str, Any] = {"num_hidden_layers": len(layers), "dtype": "float32"}
