@@ -140,6 +140,9 @@ class CandidateGenerator(MakesPasses, Protocol):
     """Something that writes candidates for the next tokens and keeps its own account of the
     text, such as a candidate generator of transformers."""
 
+    failures: int
+    """Steps of this text for which it could write none, because it failed or cannot read it."""
+
     def start(
         self,
         prompt: Sequence[int],

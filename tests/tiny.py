@@ -118,12 +118,82 @@ def target(
 
 def _peak(model: PreTrainedModel) -> None:
     """Scale the output layer so that the logits of a random text spread by about three."""
-    ids = torch.arange(VOCABULARY)[None]
+    ids = torch.arange(VOCABULARY)[None]  # below those that stand for pictures
     with torch.no_grad():
         spread = model(ids).logits.std()
         model.get_output_embeddings().weight.mul_(3.0 / spread)
         if model.get_output_embeddings().bias is not None:
             model.get_output_embeddings().bias.zero_()
+
+
+_SEEING: dict[str, Any] = {
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+    "image_size": 16,
+    "patch_size": 8,
+}
+_TURNED: dict[str, Any] = {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [2, 1, 1]}
+_VL: dict[str, Any] = {"depth": 1, "num_heads": 2, "out_hidden_size": 32, "spatial_merge_size": 1}
+READING = 60
+READERS: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
+    "llava": ({"model_type": "llama"}, {"model_type": "clip_vision_model"}, {}),
+    "mistral3": (
+        {"model_type": "mistral", "head_dim": 8, "sliding_window": None},
+        {"model_type": "pixtral", "head_dim": 16},
+        {"image_token_index": 35},
+    ),
+    "qwen3_vl": (
+        {"head_dim": 8, "rope_parameters": {**_TURNED, "mrope_interleaved": True}},
+        {**_VL, "num_position_embeddings": 16, "deepstack_visual_indexes": [0]},
+        {"video_token_id": 36, "vision_start_token_id": 37, "vision_end_token_id": 38},
+    ),
+    "qwen2_5_vl": (
+        {"rope_parameters": _TURNED},
+        _VL,
+        {"video_token_id": 36, "vision_start_token_id": 37, "vision_end_token_id": 38},
+    ),
+    "internvl": (
+        {"model_type": "qwen2"},
+        {"model_type": "internvl_vision", "image_size": [16, 16], "patch_size": [8, 8]},
+        {},
+    ),
+    "smolvlm": ({"model_type": "llama"}, {}, {"scale_factor": 2}),
+    "gemma3": (CONFIGS["gemma3_text"], {}, {"boi_token_index": 36, "eoi_token_index": 37}),
+    "gemma4": (
+        {
+            "head_dim": 8,
+            "global_head_dim": 16,
+            "sliding_window": 9,
+            "layer_types": ["sliding_attention", "full_attention"],
+            "vocab_size_per_layer_input": READING,
+            "hidden_size_per_layer_input": 8,
+        },
+        {},
+        {"vision_config": None, "audio_config": None},
+    ),
+}
+"""Models that read pictures and text, by what differs of their text part and their eyes, and the
+rest of their configuration. Ids beyond the usual ones stand for pictures."""
+
+
+@cache
+def reader(architecture: str) -> PreTrainedModel:
+    """A random model of pictures and text, in single precision."""
+    text, eyes, more = READERS[architecture]
+    sizes = {**_SIZES, "vocab_size": READING, **text}
+    parts = {"text_config": sizes, "vision_config": {**_SEEING, **eyes}, "image_token_id": 35}
+    config = transformers.AutoConfig.for_model(architecture, **{**parts, **more})
+    torch.manual_seed(0)
+    model: PreTrainedModel = transformers.AutoModelForImageTextToText.from_config(config).eval()
+    with torch.no_grad():
+        for weight in model.parameters():
+            if weight.dim() > 1:
+                weight.normal_(0, 0.2)
+    _peak(model)
+    model.generation_config.eos_token_id = None
+    return model
 
 
 @cache

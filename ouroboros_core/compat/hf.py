@@ -84,33 +84,63 @@ def generate(
             model_kwargs["inputs"] = input_ids
         rules = {"logits_processor": logits_processor, "stopping_criteria": stopping_criteria}
         prepared = {"generation_config": generation_config, "stop_strings": stop_strings}
-        return _by_generate(model, {**extras, **given}, {**rules, **prepared, **model_kwargs})
+        with _streamed(given):
+            return _by_generate(model, {**extras, **given}, {**rules, **prepared, **model_kwargs})
     assert input_ids is not None
     assert generation_config is not None
     held = dict(zip(HANDED_ON, _held_back(), strict=True))
     given = {name: held[name] if value is None else value for name, value in given.items()}
-    criteria = StoppingCriteriaList(stopping_criteria or ())
-    if stop_strings:
-        criteria.append(stopping_at(given["tokenizer"], stop_strings))
-    refuse(model, input_ids, generation_config, given["assistant_model"], model_kwargs)
-    if synced_gpus:
-        raise InvalidInput("synced_gpus is not possible here: each process needs the whole model")
-    chosen = _chosen(method, candidate_generator, given["assistant_tokenizer"])
-    request = Request(
-        model,
-        input_ids,
-        padding_of(input_ids, model_kwargs),
-        LogitsProcessorList(logits_processor or ()),
-        criteria,
-        generation_config,
-        chosen,
-        settings or {},
-        trace,
-        candidate_generator=candidate_generator,
-        **given,
-    )
-    with _evaluated(model, given["assistant_model"]):
+    with _streamed(given), _evaluated(model, given["assistant_model"]):
+        criteria = StoppingCriteriaList(stopping_criteria or ())
+        if stop_strings:
+            criteria.append(stopping_at(given["tokenizer"], stop_strings))
+        if synced_gpus:
+            raise InvalidInput(
+                "synced_gpus is not possible here: each process needs the whole model"
+            )
+        chosen = _chosen(method, candidate_generator, given["assistant_tokenizer"])
+        refuse(model, input_ids, generation_config, given["assistant_model"], model_kwargs)
+        request = Request(
+            model,
+            input_ids,
+            padding_of(model, input_ids, model_kwargs),
+            LogitsProcessorList(logits_processor or ()),
+            criteria,
+            generation_config,
+            chosen,
+            settings or {},
+            trace,
+            candidate_generator=candidate_generator,
+            **given,
+        )
         return request.run()
+
+
+class _EndsOnce:
+    """A streamer that can be ended again."""
+
+    def __init__(self, streamer: Any) -> None:
+        self.put, self._streamer, self._ended = streamer.put, streamer, False
+
+    def end(self) -> None:
+        if not self._ended:
+            self._ended = True
+            self._streamer.end()
+
+
+@contextlib.contextmanager
+def _streamed(given: dict[str, Any]) -> Iterator[None]:
+    """End the streamer with the call, whatever ends that: somebody may be waiting for it in another
+    thread."""
+    if given["streamer"] is None:
+        yield
+        return
+    if not isinstance(given["streamer"], _EndsOnce):
+        given["streamer"] = _EndsOnce(given["streamer"])
+    try:
+        yield
+    finally:
+        given["streamer"].end()
 
 
 def _chosen(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Sized
 from typing import Any
 
 import numpy as np
@@ -11,13 +11,17 @@ import numpy.typing as npt
 import torch
 from transformers import (
     GenerationConfig,
+    LogitsProcessor,
     LogitsProcessorList,
+    PrefixConstrainedLogitsProcessor,
     PreTrainedModel,
     PreTrainedTokenizerBase,
     StopStringCriteria,
+    SynthIDTextWatermarkLogitsProcessor,
     TemperatureLogitsWarper,
     TopKLogitsWarper,
     TopPLogitsWarper,
+    UnbatchedClassifierFreeGuidanceLogitsProcessor,
 )
 from transformers.generation import (
     GenerationMode,
@@ -29,8 +33,16 @@ from ouroboros_core.sampling import Sampling
 TAKEN = {"attention_mask", "position_ids", "past_key_values", "use_cache", "logits_to_keep"}
 """What `generate` prepares for a text model's pass."""
 
-STATEFUL = ("UnbatchedClassifierFreeGuidanceLogitsProcessor", "SynthIDTextWatermarkLogitsProcessor")
-"""Processors whose scores depend on earlier calls."""
+COMPARED = 16
+"""Tokens of the prompt over which the model is asked whether an argument changes anything."""
+
+STATEFUL = (
+    UnbatchedClassifierFreeGuidanceLogitsProcessor,
+    SynthIDTextWatermarkLogitsProcessor,
+    PrefixConstrainedLogitsProcessor,
+)
+"""Processors of transformers whose scores depend on earlier calls, or on a function of the
+caller's."""
 
 WARPERS: dict[str, type] = {
     "top_p": TopPLogitsWarper,
@@ -77,10 +89,13 @@ def refuse(
         "output_attentions": config.output_attentions,
         "output_hidden_states": config.output_hidden_states,
         "assistant_ensemble_weight": config.assistant_ensemble_weight is not None,
-        "guidance_scale": config.guidance_scale not in (None, 1),
     }
     refused = [name for name, is_set in wrong.items() if is_set]
-    refused += [n for n, value in model_kwargs.items() if n not in TAKEN and value is not None]
+    refused += [
+        name
+        for name, value in model_kwargs.items()
+        if name not in TAKEN and not _says_nothing(model, input_ids, name, value)
+    ]
     cache = model_kwargs.get("past_key_values")
     if cache is not None and cache.get_seq_length():
         refused.append("past_key_values that hold tokens")
@@ -90,19 +105,53 @@ def refuse(
         )
 
 
-def padding_of(input_ids: torch.Tensor, model_kwargs: Mapping[str, Any]) -> int:
+def _says_nothing(model: PreTrainedModel, ids: torch.Tensor, name: str, value: Any) -> bool:
+    """Whether an argument of the pass is empty, or marks no token, as zeros in `token_type_ids` do
+    in most models: in GPT-2 they are a word's embedding, so the model is asked."""
+    if isinstance(value, torch.Tensor) and value.numel():
+        unmarked = value.shape == ids.shape and not value.is_floating_point() and not value.any()
+        return unmarked and _changes_nothing(model, ids, name, value)
+    return value is None or (isinstance(value, Sized) and not len(value))
+
+
+def _changes_nothing(
+    model: PreTrainedModel, ids: torch.Tensor, name: str, value: torch.Tensor
+) -> bool:
+    """Whether the model's pass over the last tokens gives the same with this argument, but for
+    rounding."""
+    ids, value = ids[:, -COMPARED:], value[..., -COMPARED:]
+    with torch.inference_mode():
+        plain = model(input_ids=ids, use_cache=False).logits
+        other = model(input_ids=ids, use_cache=False, **{name: value}).logits
+    return bool((other - plain).abs().max() <= torch.finfo(plain.dtype).eps ** 0.5 * plain.std())
+
+
+def padding_of(
+    model: PreTrainedModel, input_ids: torch.Tensor, model_kwargs: Mapping[str, Any]
+) -> int:
     """How many tokens at the left of the prompt are padding; raises InvalidInput for a mask or for
     positions that say more."""
     count = input_ids.shape[1]
     mask = model_kwargs.get("attention_mask")
     padding = 0 if mask is None else int(count - mask.sum())
     positions = model_kwargs.get("position_ids")
-    plain = torch.arange(count - padding)
     if mask is not None and (mask.shape != input_ids.shape or not mask[0, padding:].all()):
         raise InvalidInput("attention_mask may leave out tokens at the left end only")
-    if positions is not None and not positions[0, padding:].cpu().equal(plain):
+    if positions is not None and not _count(model, input_ids[:, padding:], positions):
         raise InvalidInput("position_ids must count the tokens from 0; leave them out")
     return padding
+
+
+def _count(model: PreTrainedModel, ids: torch.Tensor, positions: torch.Tensor) -> bool:
+    """Whether positions - also several for a token, as models of pictures have them - count the
+    tokens: from 0, or from where it is the same to the model."""
+    rows = positions.reshape(-1, positions.shape[-1])[:, -ids.shape[1] :]
+    plain = torch.arange(ids.shape[1], device=rows.device).expand_as(rows)
+    if rows.equal(plain):
+        return True
+    return rows.equal(plain + rows[0, 0]) and _changes_nothing(
+        model, ids, "position_ids", positions
+    )
 
 
 def sampling_of(config: GenerationConfig, processors: list[Any]) -> Sampling:
@@ -124,15 +173,29 @@ def sampling_of(config: GenerationConfig, processors: list[Any]) -> Sampling:
     return made
 
 
+def stateless(processor: Any) -> bool:
+    """Whether the scores of a processor depend on its arguments alone: transformers' own do, but
+    for a few. Anybody else's may have a state - in itself, in its class, in a closure - which no
+    copy is sure to keep apart and no trial leaves as it was."""
+    kind = type(processor)
+    return kind.__module__ == LogitsProcessor.__module__ and kind not in STATEFUL
+
+
 def rules_of(
-    processors: Sequence[Any], padding: Sequence[int], device: torch.device
+    processors: Sequence[Any], ids: torch.Tensor, padding: int, stops: frozenset[int]
 ) -> Callable[[Sequence[int], npt.NDArray[np.floating]], npt.NDArray[np.floating]]:
-    """transformers' processors as rules of a model, see `models.processed`; they see the padding,
-    too."""
-    applied = LogitsProcessorList(processors)
+    """transformers' processors as rules of a model, see `models.processed`.
+
+    They see the padding of the prompt `ids` [1, tokens], too, and as in `generate` no text that a
+    stop token has ended.
+    """
+    applied, device = LogitsProcessorList(processors), ids.device
+    before, prompt = ids[0, :padding].tolist(), ids.shape[1] - padding
 
     def rules(text: Sequence[int], logits: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
-        ids = torch.tensor([[*padding, *text]], device=device)
+        if not stops.isdisjoint(text[prompt:]):
+            return logits
+        ids = torch.tensor([[*before, *text]], device=device)
         scores = torch.tensor(logits, dtype=torch.float32, device=device)[None]
         found: npt.NDArray[np.floating] = applied(ids, scores)[0].cpu().numpy()
         return found

@@ -23,7 +23,7 @@ from transformers.generation import (
 from ouroboros_core import methods
 from ouroboros_core.adaptive.controller import controlled
 from ouroboros_core.compat.common import wrap
-from ouroboros_core.compat.hf_call import STATEFUL, rules_of, sampling_of
+from ouroboros_core.compat.hf_call import rules_of, sampling_of, stateless
 from ouroboros_core.decoding import metrics
 from ouroboros_core.decoding.loop import decode
 from ouroboros_core.decoding.recorder import Recorder
@@ -58,6 +58,8 @@ class Statistics:
     acceptance_length  tokens a step emitted, the target's own included
     acceptance_rate    accepted / proposed; None where nothing was proposed
     seconds            of the loop, prefill included
+    draft_failures     steps that were plain because a candidate generator of transformers failed,
+                       or its draft model cannot read the text
     sources            emitted tokens by who proposed them
     """
 
@@ -69,6 +71,7 @@ class Statistics:
     acceptance_rate: float | None
     seconds: float
     sources: Mapping[str, int]
+    draft_failures: int = 0
 
 
 @dataclass
@@ -100,13 +103,6 @@ class Request:
     candidate_generator: CandidateGenerator | None
 
     def __post_init__(self) -> None:
-        stateful = [type(one).__name__ for one in self.processors]
-        stateful = [name for name in stateful if name in STATEFUL]
-        if stateful:
-            raise InvalidInput(
-                f"{stateful[0]} is not possible here, because its scores depend on earlier calls: "
-                "leave it out"
-            )
         if self.keep_trace and (self.tokenizer is None or not self.config.return_dict_in_generate):
             raise InvalidInput(
                 "trace=True needs tokenizer=... and return_dict_in_generate=True: the trace is a "
@@ -123,8 +119,6 @@ class Request:
         pair = self._pair()
         prompt = tuple(self.input_ids[0, self.padding :].tolist())
         new = [token for step in self._steps(pair, prompt) for token in step.tokens]
-        if self.streamer is not None:
-            self.streamer.end()
         sequences = torch.cat([self.input_ids, self.input_ids.new_tensor([new])], -1)
         if not self.config.return_dict_in_generate:
             return sequences
@@ -134,7 +128,7 @@ class Request:
             sequences=sequences,
             scores=tuple(self.scores) if config.output_scores else None,
             logits=tuple(self.logits) if config.output_logits else None,
-            statistics=_statistics(trace),
+            statistics=_statistics(trace, getattr(self.made, "failures", 0)),
             trace=trace if self.keep_trace else None,
         )
 
@@ -180,19 +174,10 @@ class Request:
         )
         self.sampling = sampling_of(self.config, [] if kept else processors)
         sampler = Sampler(self.sampling, pair.target.vocabulary)
-        target, draft = pair.target, pair.draft
-        model: LanguageModel = target
-        helper: LanguageModel | None = draft
-        if processors or kept:
-            padding = self.input_ids[0, : self.padding].tolist()
-            rules = rules_of(processors, padding, self.input_ids.device)
-            model = ProcessedModel(target, rules)
-            if processors and draft is not None and draft.vocabulary == target.vocabulary:
-                helper = ProcessedModel(draft, rules)
+        model, helper = self._obeying(pair, kind, processors, bool(kept))
         made = controlled(self._made(kind, pair, helper, sampler), pair.costs)
+        self.made = made
         self.drafter = made.drafter.name if made.drafter is not None else None
-        if kind.writer is not Source.TARGET and helper is not None:
-            model = helper
         self.writer = model.name
         room = int(self.config.max_length) - self.input_ids.shape[1]
         stops = pair.stop_tokens
@@ -221,6 +206,29 @@ class Request:
                     return
             self.steps.append(step)
             yield step
+
+    def _obeying(
+        self, pair: Pair, kind: type[Method], processors: list[Any], kept: bool
+    ) -> tuple[LanguageModel, LanguageModel | None]:
+        """The model that writes and the draft model, with the processors as their rules.
+
+        A processor that may have a state hears of the text alone, in its order. What the draft
+        model does not obey makes its guesses worse, and never changes the text.
+        """
+        target, draft = pair.target, pair.draft
+        alone = kind.writer is not Source.TARGET and draft is not None
+        writer: LanguageModel = draft if alone and draft is not None else target
+        helper: LanguageModel | None = draft
+        known = [one for one in processors if stateless(one)]
+        given = self.input_ids, self.padding, pair.stop_tokens
+        if processors or kept:
+            in_turn = len(known) < len(processors)
+            writer = ProcessedModel(writer, rules_of(processors, *given), in_turn=in_turn)
+        if alone:
+            return writer, writer
+        if known and draft is not None and draft.vocabulary == target.vocabulary:
+            helper = ProcessedModel(draft, rules_of(known, *given))
+        return writer, helper
 
     def _end(self, stopped: bool, full: bool) -> None:
         self.ending = "stop token" if stopped else "budget" if full else "cancelled"
@@ -292,8 +300,8 @@ def _first_tokens(step: Step, count: int) -> Step:
     return replace(step, path=path, target_token=None, judged=step.judged[:count])
 
 
-def _statistics(trace: Trace) -> Statistics:
-    """Derived from the trace."""
+def _statistics(trace: Trace, draft_failures: int) -> Statistics:
+    """Derived from the trace, but for the failures of a candidate generator."""
     sources: dict[str, int] = {}
     for source in metrics.token_sources(trace):
         sources[source.value] = sources.get(source.value, 0) + 1
@@ -306,4 +314,5 @@ def _statistics(trace: Trace) -> Statistics:
         acceptance_rate=metrics.proposal_acceptance_rate(trace.steps),
         seconds=metrics.total_seconds(trace),
         sources=sources,
+        draft_failures=draft_failures,
     )

@@ -12,6 +12,7 @@ from ouroboros_core.decoding.trace import Seconds, Step
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.interfaces import Evaluation, LanguageModel
 from ouroboros_core.methods.base import Context, Method, TokenizedPrompt, VerificationResult
+from ouroboros_core.models.processed import ProcessedEvaluation
 from ouroboros_core.sampling import Sampler
 from ouroboros_core.tree import TokenTree
 from ouroboros_core.verify import SAMPLED_RULES, truncate, verify
@@ -79,6 +80,8 @@ def decode(
         _check_proposal(tree, context, model)
         evaluation = model.evaluate(tokens, tree)  # one forward pass, see CausalLM.evaluate
         path, target_token = _judge(tree, evaluation, sampler, len(tokens))
+        if isinstance(evaluation, ProcessedEvaluation):
+            evaluation.close()
         verified, drawn_verifying = clock(), sampler.drawing.seconds
         kept, last = truncate(tree, path, target_token, stop_tokens, context.remaining)
         learning = clock()

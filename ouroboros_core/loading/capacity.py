@@ -14,6 +14,7 @@ import torch
 from transformers import PreTrainedTokenizerBase
 
 from ouroboros_core.errors import InvalidInput
+from ouroboros_core.models.kv_cache import attention_shape, layer_configs
 
 if TYPE_CHECKING:
     from ouroboros_core.models.causal_lm import CausalLM
@@ -56,10 +57,10 @@ def check_text(text: str) -> None:
 
 def cache_bytes(model: CausalLM, tokens: int) -> int:
     """Bytes of keys and values of so many tokens."""
-    config = model.model.config.get_text_config(decoder=True)
-    heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
-    width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-    return tokens * model.layers * 2 * int(heads) * int(width) * model.dtype.itemsize
+    layers = layer_configs(model.model.config.get_text_config(decoder=True))
+    shapes = [attention_shape(layer) for layer in layers]
+    row = sum(2 * shape.key_value_heads * shape.width for shape in shapes)
+    return tokens * row * model.dtype.itemsize
 
 
 def check_memory(models: Sequence[CausalLM], tokens: int, free: int | None = None) -> None:

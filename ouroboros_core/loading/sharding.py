@@ -14,7 +14,6 @@ from typing import Any, TypeVar
 
 import torch
 import transformers
-from transformers import AutoModelForCausalLM
 
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.loading.capacity import SPARE, free_memory
@@ -86,17 +85,20 @@ def agreed(value: T) -> T:
     return box[0]
 
 
-def spread(source: dict[str, Any], dtype: torch.dtype, device: torch.device) -> str | None:
+def spread(
+    source: dict[str, Any], kind: Any, dtype: torch.dtype, device: torch.device
+) -> str | None:
     """The device map of a model that does not fit on a GPU: the others take layers, then the
     processor. None where it fits.
 
     source  arguments of from_pretrained that say where it is
+    kind    the auto class that loads it
     """
     free = free_memory(device) if device.type == "cuda" else None
     if free is None:
         return None
     config = transformers.AutoConfig.from_pretrained(**source, trust_remote_code=False)
     with torch.device("meta"):
-        model = AutoModelForCausalLM.from_config(config, trust_remote_code=False)
+        model = kind.from_config(config, trust_remote_code=False)
     needed = model.num_parameters() * dtype.itemsize
     return "auto" if needed + SPARE > free else None

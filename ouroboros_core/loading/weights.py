@@ -11,7 +11,9 @@ from typing import Any, Literal
 import torch
 import transformers
 from transformers import (
+    AutoConfig,
     AutoModelForCausalLM,
+    AutoModelForImageTextToText,
     AutoTokenizer,
     PreTrainedModel,
     PreTrainedTokenizerBase,
@@ -93,18 +95,40 @@ def load_model(
         source["device_map"] = device_map
     transformers.utils.logging.disable_progress_bar()
     try:
-        if may_spread and not device_map and (device_map := spread(_source(name), dtype, device)):
-            source["device_map"] = device_map
-        model: PreTrainedModel = AutoModelForCausalLM.from_pretrained(
+        kind = AutoModelForCausalLM if "gguf_file" in source else _auto_class(name)
+        if may_spread and not device_map:
+            device_map = spread(_source(name), kind, dtype, device)
+            source |= {"device_map": device_map} if device_map else {}
+        model: PreTrainedModel = kind.from_pretrained(
             **source, dtype=dtype, trust_remote_code=False
         )
+    except UnsupportedModel:
+        raise
     except Exception as error:  # a foreign file can fail in any way; what it says is the reason
         if "not recogni" in str(error) or "Unrecognized" in str(error):
+            reason = str(error).split(". ")[0].strip()  # then come hundreds of names, or how to pip
             raise UnsupportedModel(
-                f"{name} is not a causal language model that transformers knows: {error}"
+                f"{name} is not a causal language model that transformers knows: {reason}"
             ) from None
         raise WeightsUnavailable(f"{name} could not be loaded: {error}") from None
     return model if device_map else model.to(device)
+
+
+def _auto_class(name: str) -> Any:
+    """The class of transformers that loads a model: one of pictures and text serves for its text.
+
+    Raises UnsupportedModel where it is neither that nor a causal language model.
+    """
+    config = AutoConfig.from_pretrained(**_source(name), trust_remote_code=False)
+    if type(config) in transformers.MODEL_FOR_CAUSAL_LM_MAPPING:
+        return AutoModelForCausalLM
+    readers = transformers.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING
+    if type(config) in readers and not config.is_encoder_decoder:
+        return AutoModelForImageTextToText
+    raise UnsupportedModel(
+        f"{name} is a model of the type {config.model_type}, which is not a causal language model "
+        "in transformers: name a decoder-only model, such as Llama, Qwen3 or Gemma"
+    )
 
 
 def gguf_file(name: str) -> Path | None:

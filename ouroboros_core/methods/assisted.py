@@ -52,6 +52,11 @@ class Assisted(Method):
     def drafter(self) -> CandidateGenerator | None:
         return self.generator if self.source is Source.DRAFT else None
 
+    @property
+    def failures(self) -> int:
+        """Steps of this text that were plain because the generator could write nothing."""
+        return self.generator.failures
+
     def start(self, prompt: TokenizedPrompt, max_new_tokens: int) -> None:
         stops = sorted(self.resources.stop_tokens)
         self.generator.start(prompt.tokens, max_new_tokens, stops, **self._settings)
@@ -63,7 +68,7 @@ class Assisted(Method):
         self._proposed = len(found)
         nodes = []
         for token, share in found:
-            if token >= self.resources.sampler.vocabulary:
+            if not 0 <= token < self.resources.sampler.vocabulary:
                 break
             sure = None if share is None else round(share, 2)
             nodes.append((token, Provenance(self.source, step=context.step, confidence=sure)))

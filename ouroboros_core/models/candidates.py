@@ -2,12 +2,14 @@
 lookup, early exit - and anybody's, as a method asks them. What is run is their code; only what
 checks the candidates is ours.
 
-Candidates are written greedily, whatever the target does.
+Candidates are written greedily, whatever the target does. Where their code fails, or would read
+what its model has no rows or positions for, there are none: a plain step, which is counted.
 """
 
 from __future__ import annotations
 
 import inspect
+import logging as python_logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -24,8 +26,54 @@ from transformers.generation.candidate_generator import (
 )
 from transformers.utils import logging
 
+log = python_logging.getLogger(__name__)
+
+WANT_OF_MEMORY = (MemoryError, torch.OutOfMemoryError)
+
 Make = Callable[..., Any]
 """From the prompt [1, tokens], a generation config and the settings to a candidate generator."""
+
+
+class Unreadable(Exception):
+    """A text that a draft model cannot read; the message says why.
+
+    for_good  whether no longer text can be read either
+    """
+
+    def __init__(self, reason: str, *, for_good: bool = True) -> None:
+        super().__init__(reason)
+        self.for_good = for_good
+
+
+def check_readable(model: PreTrainedModel, ids: torch.Tensor) -> int:
+    """How many tokens the model can write behind ids [1, tokens], because it has a position for
+    each but the last; raises Unreadable where there is none, no id, or an id without a row."""
+    count, rows = ids.shape[-1], model.get_input_embeddings().weight.shape[0]
+    config = model.config.get_text_config(decoder=True)
+    positions = getattr(config, "max_position_embeddings", None) or 2**20
+    if not count:
+        raise Unreadable("its tokenizer makes no token of the text", for_good=False)
+    if int(ids.max()) >= rows:
+        raise Unreadable(f"token id {int(ids.max())} has none of its {rows} rows")
+    if count > positions:
+        raise Unreadable(f"the text has {count} tokens, and it has {positions} positions")
+    return int(positions - count + 1)
+
+
+class _Translating(AssistedCandidateGeneratorDifferentTokenizers):  # type: ignore[misc]
+    """transformers' generator, but for texts that the draft model cannot read."""
+
+    def _prepare_assistant_input_ids(self, input_ids: torch.Tensor) -> tuple[torch.Tensor, int]:
+        ids, removed = super()._prepare_assistant_input_ids(input_ids)
+        self.room = check_readable(self.assistant_model, ids)
+        return ids, removed
+
+    def _prepare_generation_args(
+        self, input_ids: torch.Tensor, min_new_tokens: int, max_new_tokens: int
+    ) -> dict[str, Any]:
+        counts = min(min_new_tokens, self.room), min(max_new_tokens, self.room)
+        arguments: dict[str, Any] = super()._prepare_generation_args(input_ids, *counts)
+        return arguments
 
 
 class TransformersCandidates:
@@ -35,7 +83,7 @@ class TransformersCandidates:
         self, name: str, make: Make, device: torch.device, model: PreTrainedModel | None = None
     ) -> None:
         """model: whose passes are counted while candidates are written."""
-        self.name, self.passes, self.rows = name, 0, 0
+        self.name, self.passes, self.rows, self.failures = name, 0, 0, 0
         self._make, self._device, self._model = make, device, model
         self._generator: Any = None
         self._begin: Callable[[Sequence[int]], Any] | None = None
@@ -44,6 +92,10 @@ class TransformersCandidates:
         self.translates = False
         """Whether it keeps a text of its own, aligned with the target's; where that goes wrong, as
         in a window of a sliding attention that cannot go back, it begins anew."""
+        self.reads_ids = False
+        """Whether its model reads the target's own token ids."""
+        self._over = False
+        """Whether the text can no longer be read."""
 
     def start(
         self,
@@ -60,32 +112,65 @@ class TransformersCandidates:
             do_sample=False,
         )
         self._begin = lambda text: self._make(self._ids(text), config, **settings)
-        self._anew(prompt)
-
-    def _anew(self, text: Sequence[int]) -> None:
-        assert self._begin is not None
-        self._generator, self._reads = self._begin(text), True
+        self._generator, self._over, self.failures = None, False, 0
 
     def candidates(self, text: Sequence[int]) -> list[tuple[int, float | None]]:
+        """None where the generator fails, in whatever way: it then begins anew with the next text.
+
+        Only for want of memory its error is raised.
+        """
+        if self._over:
+            self.failures += 1
+            return []
         with self._counted(), _unwarned():
-            try:
-                found, logits = self._generator.get_candidates(self._ids(text))
-            except RuntimeError as error:
-                full = isinstance(error, torch.OutOfMemoryError)
-                if full or not self.translates or self._begin is None:
-                    raise
-                self._anew(text)
-                found, logits = self._generator.get_candidates(self._ids(text))
+            return self._tried(text)
+
+    def _tried(self, text: Sequence[int]) -> list[tuple[int, float | None]]:
+        begun = self._generator is not None
+        try:
+            return self._asked(text)
+        except WANT_OF_MEMORY:
+            raise
+        except Exception as error:  # a foreign generator can fail in any way
+            if self.translates and begun:
+                self._generator = None
+                return self._tried(text)
+            self._fail(error)
+            return []
+
+    def _asked(self, text: Sequence[int]) -> list[tuple[int, float | None]]:
+        ids = self._ids(text)
+        room = check_readable(self._model, ids) if self.reads_ids and self._model else None
+        if self._generator is None:
+            assert self._begin is not None
+            self._generator, self._reads = self._begin(text), True
+        with _at_most(self._generator, room):
+            found, logits = self._generator.get_candidates(ids)
         tokens: list[int] = found[0, len(text) :].tolist()
         if logits is None:
             return [(token, None) for token in tokens]
         shares = logits[0].float().softmax(-1)
         return [(token, float(shares[n, token])) for n, token in enumerate(tokens)]
 
+    def _fail(self, error: Exception) -> None:
+        """Count a plain step; the first one of a text is mentioned."""
+        if not self.failures:
+            kind = "" if isinstance(error, Unreadable) else f"{type(error).__name__}: "
+            log.warning("%s drafts nothing in some steps: %s%s", self.name, kind, error)
+        self.failures += 1
+        self._generator = None
+        self._over = isinstance(error, Unreadable) and error.for_good
+
     def told(self, text: Sequence[int], proposed: int, accepted: int) -> None:
         tell = getattr(self._generator, "update_candidate_strategy", None)
-        if tell is not None:
+        if tell is None:
+            return
+        try:
             tell(self._ids(text), torch.empty(1, proposed + 1, 0), accepted)
+        except WANT_OF_MEMORY:
+            raise
+        except Exception as error:  # as above
+            self._fail(error)
 
     def _ids(self, tokens: Sequence[int]) -> torch.Tensor:
         return torch.tensor([list(tokens)], device=self._device)
@@ -109,6 +194,20 @@ class TransformersCandidates:
             hook.remove()
             if layers is not None:  # early exit lowers it, and an error leaves it so
                 config.num_hidden_layers = layers
+
+
+@contextmanager
+def _at_most(generator: Any, room: int | None) -> Iterator[None]:
+    """While it lasts the generator writes so many tokens at most."""
+    if room is None:
+        yield
+        return
+    count = generator.num_assistant_tokens
+    generator.num_assistant_tokens = min(count, room)
+    try:
+        yield
+    finally:
+        generator.num_assistant_tokens = count
 
 
 @contextmanager
@@ -144,7 +243,9 @@ def assisted(model: PreTrainedModel, name: str) -> TransformersCandidates:
         given = {"attention_mask": torch.ones_like(ids)}
         return _scheduled(AssistedCandidateGenerator(ids, model, config, given), **settings)
 
-    return TransformersCandidates(name, make, model.get_input_embeddings().weight.device, model)
+    found = TransformersCandidates(name, make, model.get_input_embeddings().weight.device, model)
+    found.reads_ids = True
+    return found
 
 
 def ends_early(model: PreTrainedModel) -> bool:
@@ -174,9 +275,7 @@ def universal(
 
     def make(ids: torch.Tensor, config: Any, **settings: Any) -> Any:
         given = {"attention_mask": torch.ones_like(ids)}
-        made = AssistedCandidateGeneratorDifferentTokenizers(
-            ids, model, target_tokenizer, tokenizer, config, given
-        )
+        made = _Translating(ids, model, target_tokenizer, tokenizer, config, given)
         return _scheduled(made, **settings)
 
     device = model.get_input_embeddings().weight.device

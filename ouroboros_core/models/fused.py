@@ -17,7 +17,7 @@ import numpy.typing as npt
 import torch
 from torch.nn import functional as F
 
-from ouroboros_core.models.kv_cache import TreeCache
+from ouroboros_core.models.kv_cache import TreeCache, attention_shape
 from ouroboros_core.models.reach import longest_text, windows_of
 from ouroboros_core.models.skips import NOTHING, Skips
 
@@ -201,8 +201,7 @@ class FusedDecoder:
         """body: the transformers base model (`model.base_model`); its weights are read once, later
         changes do not show."""
         config: Any = body.config
-        heads, shared = config.num_attention_heads, config.num_key_value_heads
-        width = getattr(config, "head_dim", None) or config.hidden_size // heads
+        heads, shared, width = attention_shape(config)
         self.layers = [_Layer(layer, heads, shared, width) for layer in body.layers]
         self.groups = heads // shared
         self.shared = shared

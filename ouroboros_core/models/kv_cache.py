@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from ctypes import c_int64
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from transformers.cache_utils import Cache, CacheLayerMixin
@@ -18,6 +18,30 @@ from ouroboros_core.models.native import build
 
 GRAIN = 256
 """Capacity grows in multiples of this many rows."""
+
+
+class AttentionShape(NamedTuple):
+    """Query heads of a layer, its heads of keys and values, and the width of a head."""
+
+    heads: int
+    key_value_heads: int
+    width: int
+
+
+def layer_configs(config: Any) -> list[Any]:
+    """The configuration of each layer of a text model: that of the model, unless layers differ in
+    an attribute, as those of Gemma 4 do in the width of a head."""
+    if getattr(config, "is_heterogeneous", False):
+        return list(config.per_layer_config)
+    return [config] * int(config.num_hidden_layers)
+
+
+def attention_shape(layer: Any) -> AttentionShape:
+    """The shape of a layer, from its configuration."""
+    heads = int(layer.num_attention_heads)
+    shared = int(getattr(layer, "num_key_value_heads", None) or heads)
+    width = int(getattr(layer, "head_dim", None) or layer.hidden_size // heads)
+    return AttentionShape(heads, shared, width)
 
 
 class TreeCacheLayer(CacheLayerMixin):

@@ -26,7 +26,8 @@ from ouroboros_core.tree import TokenTree
 
 Rules = Callable[[Sequence[int], npt.NDArray[np.floating]], npt.NDArray[np.floating]]
 """From a text, token ids, and the logits [vocabulary] after it, to the scores [vocabulary] by which
-the next token is chosen. It must depend on nothing else, and not write into the logits."""
+the next token is chosen. It must not write into the logits. It depends on nothing else, or is asked
+`in_turn`."""
 
 
 class ProcessedEvaluation:
@@ -37,12 +38,23 @@ class ProcessedEvaluation:
     """
 
     def __init__(
-        self, evaluation: Evaluation, context: tuple[int, ...], tree: TokenTree, rules: Rules
+        self,
+        evaluation: Evaluation,
+        context: tuple[int, ...],
+        tree: TokenTree,
+        rules: Rules,
+        in_turn: bool = False,
     ) -> None:
         self.plain = evaluation
         self.likeliest, self.scored = evaluation.likeliest, evaluation.scored
         self.context, self._tree, self._rules = context, tree, rules
+        self._in_turn, self._judged = in_turn, False
         self._rows: dict[int, npt.NDArray[np.floating]] = {}
+
+    def close(self) -> None:
+        """The tree is judged. Nodes that are asked for from now on are no part of the text: rules
+        with a state do not hear of them, and the scores are the model's own."""
+        self._judged = True
 
     def argmax(self) -> Sequence[int]:
         return _Choices(self, self._tree)
@@ -59,6 +71,8 @@ class ProcessedEvaluation:
 
     def logits(self, node: int) -> npt.NDArray[np.floating]:
         if node not in self._rows:
+            if self._in_turn and self._judged:
+                return self.plain.logits(node)
             written = (self._tree.tokens[one] for one in self._tree.path_to(node))
             text = (*self.context, *written)
             self._rows[node] = self._rules(text, self.plain.logits(node))
@@ -92,9 +106,11 @@ class _Choices(Sequence[int]):
 class ProcessedModel:
     """A LanguageModel with rules (see the module); everything else is the model's."""
 
-    def __init__(self, model: LanguageModel, rules: Rules) -> None:
+    def __init__(self, model: LanguageModel, rules: Rules, *, in_turn: bool = False) -> None:
+        """in_turn: the rules may have a state, so they are asked once behind each token of the
+        text, in its order; only for the model that writes, and judged by `verify.verify`."""
         self.model = model
-        self.rules = rules
+        self.rules, self.in_turn = rules, in_turn
         self.name, self.max_length = model.name, model.max_length
         self.forget, self.reserve = model.forget, model.reserve
         self.last: ProcessedEvaluation | None = None
@@ -128,13 +144,13 @@ class ProcessedModel:
 
     def evaluate(self, context: Sequence[int], tree: TokenTree) -> ProcessedEvaluation:
         found = self.model.evaluate(context, tree)
-        self.last = ProcessedEvaluation(found, tuple(context), tree, self.rules)
+        self.last = ProcessedEvaluation(found, tuple(context), tree, self.rules, self.in_turn)
         return self.last
 
     def extend(self, evaluation: Evaluation, tree: TokenTree) -> ProcessedEvaluation:
         assert isinstance(evaluation, ProcessedEvaluation)
         found = self.model.extend(evaluation.plain, tree)
-        self.last = ProcessedEvaluation(found, evaluation.context, tree, self.rules)
+        self.last = ProcessedEvaluation(found, evaluation.context, tree, self.rules, self.in_turn)
         return self.last
 
     def superpose(self, evaluation: Evaluation, mixture: Mixture) -> Evaluation:

@@ -21,6 +21,7 @@ from transformers import AutoModelForCausalLM, PreTrainedModel
 
 from ouroboros_core.errors import InvalidInput, UnsupportedModel
 from ouroboros_core.models.fused import FAMILY
+from ouroboros_core.models.kv_cache import attention_shape
 from ouroboros_core.training.corpus import Ids
 from ouroboros_core.training.loop import (
     Columns,
@@ -105,7 +106,7 @@ def _narrow_student(
     target: PreTrainedModel, changed: dict[str, Any], hidden: int
 ) -> PreTrainedModel:
     config = target.config
-    width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    width = attention_shape(config).width
     if hidden % width or not width <= hidden < config.hidden_size:
         raise InvalidInput(
             f"hidden must be a multiple of the target's head width {width}, from {width} to "

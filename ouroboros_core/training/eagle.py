@@ -25,6 +25,7 @@ from transformers import DynamicCache, PreTrainedModel
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.models import rounding
 from ouroboros_core.models.eagle import FILE, EagleHead, HeadConfig, head_input, signature
+from ouroboros_core.models.kv_cache import attention_shape, layer_configs
 from ouroboros_core.training.corpus import Ids
 from ouroboros_core.training.loop import (
     Columns,
@@ -72,15 +73,17 @@ def make_head(
     """An untrained head; where the target is of type llama and its layers are alike, it begins as
     the target's last layer."""
     config = target.config.get_text_config(decoder=True)
-    width, heads = config.hidden_size, config.num_attention_heads
+    width = config.hidden_size
+    layer = layer_configs(config)[-1]
+    heads, shared, _ = attention_shape(layer)
     rope = getattr(config, "rope_parameters", None) or {}
     head = EagleHead(
         HeadConfig(
             width=width,
             embedding=target.get_input_embeddings().weight.shape[1],
-            intermediate=getattr(config, "intermediate_size", None) or 4 * width,
+            intermediate=getattr(layer, "intermediate_size", None) or 4 * width,
             heads=heads,
-            key_value_heads=getattr(config, "num_key_value_heads", None) or heads,
+            key_value_heads=shared,
             target=name,
             signature=signature(target),
             rope_theta=float(rope.get("rope_theta") or 10_000.0),

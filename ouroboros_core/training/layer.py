@@ -9,21 +9,23 @@ import torch
 from transformers import PreTrainedModel
 
 from ouroboros_core.models.eagle import signature
+from ouroboros_core.models.kv_cache import attention_shape, layer_configs
 from ouroboros_core.models.layer import OneLayer
 
 
 def layer_of(target: PreTrainedModel) -> dict[str, Any]:
     """The fields of a `LayerConfig`, but for the target's name."""
     config = target.config.get_text_config(decoder=True)
-    width, heads = target.get_output_embeddings().weight.shape[1], config.num_attention_heads
+    width = target.get_output_embeddings().weight.shape[1]
+    layer = layer_configs(config)[-1]
+    heads, shared, _ = attention_shape(layer)
     rope = getattr(config, "rope_parameters", None) or {}
     heads = next(n for n in range(heads, 0, -1) if width % (2 * n) == 0)
-    shared = getattr(config, "num_key_value_heads", None) or heads
     return {
         "signature": signature(target),
         "width": width,
         "embedding": target.get_input_embeddings().weight.shape[1],
-        "intermediate": getattr(config, "intermediate_size", None) or 4 * width,
+        "intermediate": getattr(layer, "intermediate_size", None) or 4 * width,
         "heads": heads,
         "key_value_heads": shared if heads % shared == 0 else heads,
         "rope_theta": float(rope.get("rope_theta") or 10_000.0),

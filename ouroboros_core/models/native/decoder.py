@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from ouroboros_core.models.kv_cache import TreeCache
+from ouroboros_core.models.kv_cache import TreeCache, attention_shape
 from ouroboros_core.models.native import build, pages, threads
 from ouroboros_core.models.native.blocks import INPUTS, KINDS, PANEL, Blocks, BlocksOf, joined
 from ouroboros_core.models.skips import NOTHING, Skips
@@ -146,7 +146,7 @@ class NativeProduct:
 def fits(body: Any) -> bool:
     """Whether a model's layers have the sizes and the weights that the native pass computes."""
     config: Any = body.config
-    head = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    head = attention_shape(config).width
     sizes = config.hidden_size % 16 == 0 and config.intermediate_size % 16 == 0 and head % 32 == 0
     weights = [p for p in body.layers.parameters() if p.dim() == 2]
     qkv = body.layers[0].self_attn.q_proj.in_features
@@ -164,8 +164,7 @@ class NativeDecoder:
     def __init__(self, body: Any) -> None:
         """body: the transformers base model, which `fits`; its weights are read once."""
         config: Any = body.config
-        heads, shared = config.num_attention_heads, config.num_key_value_heads
-        self.head = getattr(config, "head_dim", None) or config.hidden_size // heads
+        heads, shared, self.head = attention_shape(config)
         self.shared = shared
         self._held: list[Any] = []
         self._products: list[NativeProduct] = []

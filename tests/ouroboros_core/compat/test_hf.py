@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import copy
 import itertools
 import math
 import re
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -15,8 +18,10 @@ from transformers import (
     GenerationConfig,
     LogitsProcessor,
     LogitsProcessorList,
+    RepetitionPenaltyLogitsProcessor,
     StoppingCriteria,
     StoppingCriteriaList,
+    SynthIDTextWatermarkingConfig,
 )
 from transformers.generation import GenerateDecoderOnlyOutput
 
@@ -133,6 +138,93 @@ def test_a_penalised_draft_is_right_as_often_as_a_free_one() -> None:
     assert ours(settings={"gamma": 3}, **rules).statistics.acceptance_rate > 0.6
 
 
+class Diary(LogitsProcessor):  # type: ignore[misc]
+    """Somebody's own, with a state in the class: no copy keeps it apart. It keeps the texts that it
+    hears of, and bans a token that depends on how many these are."""
+
+    heard: ClassVar[list[list[int]]] = []
+
+    def __call__(self, input_ids: Any, scores: Any) -> Any:
+        self.heard.append(input_ids[0].tolist())
+        banned = scores.topk(2).indices[0, len(self.heard) % 2]
+        return scores.index_fill(1, banned, -math.inf)
+
+
+class Quieter(RepetitionPenaltyLogitsProcessor):  # type: ignore[misc]
+    """A subclass of one without a state, whose penalty fades with every call."""
+
+    penalty: float
+
+    def __call__(self, input_ids: Any, scores: Any) -> Any:
+        self.penalty = 1 + (self.penalty - 1) * 0.9
+        return super().__call__(input_ids, scores)
+
+
+class Noisy(LogitsProcessor):  # type: ignore[misc]
+    """It draws from torch's generator."""
+
+    def __call__(self, input_ids: Any, scores: Any) -> Any:
+        return scores + torch.randn(scores.shape)
+
+
+def every_other() -> Any:
+    """A function of the caller's with a state in its closure."""
+    calls = itertools.count()
+    return lambda _, ids: [n for n in range(tiny.VOCABULARY) if (n + next(calls)) % 3]
+
+
+WITH_STATE: dict[str, Callable[[], dict[str, Any]]] = {
+    "in a class": lambda: {"logits_processor": LogitsProcessorList([Diary()])},
+    "in a subclass": lambda: {"logits_processor": LogitsProcessorList([Quieter(4.0)])},
+    "in torch": lambda: {"logits_processor": LogitsProcessorList([Noisy()])},
+    "in a closure": lambda: {"prefix_allowed_tokens_fn": every_other()},
+    "in a cache of keys": lambda: {
+        "guidance_scale": 1.7,
+        "negative_prompt_ids": torch.tensor([[3, 4, 9]]),
+    },
+    "in a watermark": lambda: {
+        "watermarking_config": SynthIDTextWatermarkingConfig(keys=[3, 5, 7], ngram_len=4)
+    },
+}
+
+
+@pytest.mark.parametrize("kind", WITH_STATE)
+def test_a_processor_with_a_state_writes_what_it_writes_in_generate(kind: str) -> None:
+    """A draft, a window or a record of the run that asked it, too, would lead to another text."""
+    texts, made = [], WITH_STATE[kind]
+    runs: list[dict[str, Any]] = [
+        {"method": name, "assistant_model": models()[1], "custom_generate": ouroboros_core.generate}
+        for name in ("speculative", "union", "lookahead[published]", "ouroboros[published]")
+    ]
+    runs[0] |= {"return_dict_in_generate": True, "trace": True, "tokenizer": tokenizer()}
+    for more in ({}, *runs):
+        torch.manual_seed(4)
+        Diary.heard.clear()
+        found = theirs(repetition_penalty=1.1, **made(), **more)
+        texts.append(found if isinstance(found, torch.Tensor) else found.sequences)
+    assert all(text.equal(texts[0]) for text in texts[1:])
+    assert not texts[0].equal(theirs(repetition_penalty=1.1)), "it changes this text"
+
+
+@pytest.mark.parametrize("method", ["speculative", "lookahead[published]", "draft_only"])
+def test_a_processor_of_ones_own_hears_what_it_hears_in_generate(method: str) -> None:
+    """Each text once, in order, and none behind a stop token, which a grammar would not survive;
+    the oracle is what it hears there."""
+    heard = []
+    writer, draft = models()
+    writer = draft if method == "draft_only" else writer
+    end = writer.generate(PROMPT, attention_mask=torch.ones_like(PROMPT), **PLAIN)[0, -5].item()
+    for more in ({}, {"custom_generate": ouroboros_core.generate, "method": method}):
+        Diary.heard = []
+        rules = LogitsProcessorList([Diary()])
+        model = writer if not more else models()[0]
+        helper = {"assistant_model": draft} if more else {}
+        given: dict[str, Any] = {**PLAIN, "logits_processor": rules, "eos_token_id": end}
+        model.generate(PROMPT, attention_mask=torch.ones_like(PROMPT), **given, **more, **helper)
+        heard.append(Diary.heard)
+    assert heard[0] == heard[1]
+
+
 @pytest.mark.parametrize("strings", ["l", ["zz", "0c", "w"]])
 def test_a_stop_string_ends_the_text_where_generate_ends_it(strings: Any) -> None:
     written = tokenizer().decode(theirs()[0, PROMPT.shape[1] :])
@@ -156,6 +248,69 @@ def test_a_streamer_hears_the_prompt_then_token_by_token() -> None:
     assert mine.given == expected.given
 
 
+class Broken(LogitsProcessor):  # type: ignore[misc]
+    """Somebody's own: it fails at the fifth new token."""
+
+    def __call__(self, input_ids: Any, scores: Any) -> Any:
+        if input_ids.shape[1] == PROMPT.shape[1] + 5:
+            raise KeyboardInterrupt
+        return scores
+
+
+class BrokenCriterion(StoppingCriteria):  # type: ignore[misc]
+    """The same as a criterion."""
+
+    def __call__(self, input_ids: Any, scores: Any, **_: Any) -> Any:
+        Broken()(input_ids, scores)
+        return torch.tensor([False])
+
+
+class Gone(Heard):
+    """A streamer whose reader has left."""
+
+    def put(self, value: Any) -> None:
+        super().put(value)
+        if len(self.given) == 4:
+            raise BrokenPipeError
+
+
+WAYS_OUT: dict[str, tuple[dict[str, Any], type[BaseException] | None]] = {
+    "the end": ({}, None),
+    "a method that lacks a head": ({"method": "medusa"}, InvalidInput),
+    "no room": ({"max_new_tokens": 1000}, InvalidInput),
+    "a setting": ({"settings": {"gamma": 0}}, InvalidInput),
+    "a strange argument": ({"position_ids": PROMPT}, InvalidInput),
+    "stop strings": ({"stop_strings": "x"}, InvalidInput),
+    "a processor": ({"logits_processor": LogitsProcessorList([Broken()])}, KeyboardInterrupt),
+    "a criterion": (
+        {"stopping_criteria": StoppingCriteriaList([BrokenCriterion()])},
+        KeyboardInterrupt,
+    ),
+    "the streamer": ({"streamer": Gone()}, BrokenPipeError),
+    "transformers": ({"no_such_argument": 1}, ValueError),
+}
+
+
+@pytest.mark.parametrize("direct", [False, True])
+@pytest.mark.parametrize("way", WAYS_OUT)
+def test_a_streamer_is_ended_once_whatever_ends_the_call(way: str, direct: bool) -> None:
+    """Also where this loop is called by itself, and transformers refuses before it begins."""
+    options, error = WAYS_OUT[way]
+    heard = copy.copy(options.get("streamer", Heard()))
+    heard.given = []
+    given: dict[str, Any] = {"method": "speculative", **PLAIN, **options, "streamer": heard}
+    given |= {"attention_mask": torch.ones_like(PROMPT), "assistant_model": models()[1]}
+    loop: Any = ouroboros_core.generate
+    with contextlib.nullcontext() if error is None else pytest.raises(error):
+        if direct:
+            loop(models()[0], PROMPT, **given)
+        else:
+            models()[0].generate(PROMPT, custom_generate=loop, **given)
+    begun = direct or way != "transformers"
+    assert heard.given.count("end") == begun
+    assert not begun or heard.given[-1] == "end"
+
+
 def test_left_padding_changes_nothing() -> None:
     target, _ = models()
     padded = torch.cat([torch.zeros(1, 3, dtype=torch.long), PROMPT], -1)
@@ -164,6 +319,43 @@ def test_left_padding_changes_nothing() -> None:
     loop = ouroboros_core.generate
     found = target.generate(padded, custom_generate=loop, method="lookahead", **options)
     assert found.equal(target.generate(padded, **options))
+
+
+@pytest.mark.parametrize("architecture", tiny.READERS)
+def test_a_model_of_pictures_and_text_writes_its_text(architecture: str) -> None:
+    """For text alone transformers hands on empty arguments, zeros, and positions in several rows;
+    padding moves these."""
+    model, loop = tiny.reader(architecture), ouroboros_core.generate
+    nothing: dict[str, Any] = {}
+    if architecture == "gemma3":
+        nothing["token_type_ids"] = torch.zeros(1, 3 + PROMPT.shape[1], dtype=torch.long)
+    padded = torch.cat([torch.zeros(1, 3, dtype=torch.long), PROMPT], -1)
+    mask = (torch.arange(padded.shape[1]) >= 3).long()[None]
+    given: dict[str, Any] = {"attention_mask": mask, **PLAIN, **nothing}
+    found = model.generate(padded, custom_generate=loop, method="prompt_lookup", **given)
+    assert found.equal(model.generate(padded, **given))
+
+
+def test_an_argument_is_left_out_only_where_the_model_says_that_it_changes_nothing() -> None:
+    """Positions from seven on are the same to a Llama and not to an OPT; zeros in token_type_ids
+    are a word's embedding to a GPT-2."""
+    loop: Any = ouroboros_core.generate
+    later = torch.arange(PROMPT.shape[1])[None] + 7
+    llama, opt = (tiny.target(name, "sdpa", torch.float32) for name in ("llama", "opt"))
+    given: dict[str, Any] = {"attention_mask": torch.ones_like(PROMPT), **PLAIN}
+    found = llama.generate(PROMPT, custom_generate=loop, position_ids=later, **given)
+    assert found.equal(llama.generate(PROMPT, position_ids=later, **given))
+    for positions, model in ((later, opt), (later.flip(1), llama)):
+        with pytest.raises(InvalidInput, match="position_ids must count the tokens from 0"):
+            model.generate(PROMPT, custom_generate=loop, position_ids=positions, **given)
+    picture: Any = {"pixel_values": torch.zeros(1, 3, 16, 16)}
+    with pytest.raises(InvalidInput, match="mm_encoder_outputs: not possible here"):
+        loop(tiny.reader("llava"), PROMPT, **given, **picture)
+    types = torch.zeros_like(PROMPT)
+    with pytest.raises(InvalidInput, match="token_type_ids: not possible here"):
+        tiny.target("gpt2", "sdpa", torch.float32).generate(
+            PROMPT, custom_generate=loop, token_type_ids=types, **given
+        )
 
 
 def test_the_output_class_is_theirs_with_statistics_scores_and_a_trace() -> None:
@@ -242,7 +434,7 @@ def test_the_callers_model_is_left_as_it_was() -> None:
     ("options", "message"),
     [
         ({"num_beams": 2}, "beam search is not possible here, only greedy"),
-        ({"guidance_scale": 1.5}, "guidance_scale: not possible here"),
+        ({"return_dict_in_generate": True, "output_hidden_states": True}, "output_hidden_states:"),
         ({"return_dict_in_generate": True, "output_attentions": True}, "output_attentions: not"),
         ({"method": "telepathy"}, "method must be one of autoregressive"),
         ({"settings": {"gamma": 99}}, "gamma must be auto, or between 1 and 32, got 99"),

@@ -7,6 +7,7 @@ import io
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -22,7 +23,7 @@ from ouroboros_core.errors import (
     VocabularyMismatch,
     WeightsUnavailable,
 )
-from ouroboros_core.loading import embedded
+from ouroboros_core.loading import capacity, embedded
 from ouroboros_core.loading.machine import available_threads
 from ouroboros_core.loading.pairs import Pair, fingerprint, load_pair, with_draft
 from tests import tiny
@@ -204,7 +205,42 @@ def test_a_draft_made_for_another_target_is_refused(tmp_path: Path) -> None:
         )
 
 
+@pytest.mark.parametrize(
+    "architecture",
+    [
+        pytest.param(name, marks=[] if name in ("llava", "gemma4") else pytest.mark.slow)
+        for name in tiny.READERS
+    ],
+)
+def test_a_folder_of_a_model_of_pictures_and_text_writes_its_text(
+    architecture: str, tmp_path: Path
+) -> None:
+    """Also where it is no causal language model to transformers, or its layers differ; the oracle
+    is its own `generate`. Its keys and values take what is foreseen of them."""
+    model = tiny.reader(architecture)
+    letters = tiny.letters(tiny.LETTERS + "56789ABCDEFGHIJKLMNOPQRSTUVWXYZ"[: tiny.READING - 31])
+    model.save_pretrained(tmp_path)
+    letters.save_pretrained(tmp_path)
+    pair = load_pair(str(tmp_path), str(tmp_path), dtype="float32", device="cpu")
+    text = "".join(tiny.LETTERS[token] for token in tiny.prompt())
+    kind = methods.get("speculative")
+    settings = kind.Hyperparameters.parse({"gamma": 3})
+    task = Task(text, kind.id, settings, max_new_tokens=24, chat=False)
+    trace = Generation(pair, task).run()
+    ids = torch.tensor([trace.prompt.tokens])
+    options: dict[str, Any] = {"do_sample": False, "pad_token_id": 0, "max_new_tokens": 24}
+    expected = model.generate(ids, attention_mask=torch.ones_like(ids), **options)
+    assert list(trace.tokens) == expected[0, ids.shape[1] :].tolist()
+    assert len(trace.steps) == 6, "the draft is the target itself"
+    room = pair.target.cache.capacity
+    assert capacity.cache_bytes(pair.target, room) == pair.target.cache.bytes
+
+
 def test_what_cannot_be_loaded_says_why(tmp_path: Path) -> None:
+    words = transformers.T5Config(d_model=32, num_layers=1, num_heads=2, d_ff=32, vocab_size=40)
+    words.save_pretrained(tmp_path / "two")
+    with pytest.raises(UnsupportedModel, match=r"two is a model of the type t5, .* Gemma$"):
+        load_pair(str(tmp_path / "two"), device="cpu")
     empty = tmp_path / "empty"
     empty.mkdir()
     with pytest.raises(UnsupportedModel, match="empty is not a causal language model"):
@@ -217,8 +253,9 @@ def test_what_cannot_be_loaded_says_why(tmp_path: Path) -> None:
         load_pair("./nowhere", device="cpu")
     unknown = Path(save(tmp_path / "unknown"))
     (unknown / "config.json").write_text(json.dumps({"model_type": "oracle"}), encoding="utf-8")
-    with pytest.raises((UnsupportedModel, WeightsUnavailable), match="oracle"):
+    with pytest.raises((UnsupportedModel, WeightsUnavailable), match="oracle") as told:
         load_pair(str(unknown), device="cpu")
+    assert len(str(told.value)) < 300, "a sentence, no list of what there is"
 
 
 def test_code_out_of_a_model_folder_is_never_run(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import torch
+import transformers
 
 from ouroboros_core import methods
 from ouroboros_core.cli import main
@@ -96,7 +97,8 @@ def test_a_target_is_spread_where_it_does_not_fit_on_a_gpu(
     monkeypatch.setattr(sharding, "free_memory", lambda _: free)
     source = {"pretrained_model_name_or_path": save(tmp_path / "target")}
     device = torch.device("cpu" if free is None else "cuda")
-    assert sharding.spread(source, torch.float32, device) == device_map
+    kind = transformers.AutoModelForCausalLM
+    assert sharding.spread(source, kind, torch.float32, device) == device_map
 
 
 def test_processes_share_what_they_can_and_say_what_they_cannot(

@@ -12,7 +12,8 @@ import torch
 import transformers
 from tokenizers import Tokenizer
 from tokenizers.decoders import Fuse
-from tokenizers.models import BPE
+from tokenizers.models import BPE, WordLevel
+from tokenizers.pre_tokenizers import Split
 from transformers.generation import candidate_generator
 
 import ouroboros_core
@@ -82,7 +83,8 @@ def words() -> Any:
 
 
 def foreign_model() -> Any:
-    sizes = {**tiny._SIZES, "vocab_size": 60}
+    """It has positions enough: transformers' translation may grow to several times the text."""
+    sizes = {**tiny._SIZES, "vocab_size": 60, "max_position_embeddings": 1024}
     torch.manual_seed(3)
     return transformers.AutoModelForCausalLM.from_config(transformers.LlamaConfig(**sizes)).eval()
 
@@ -294,23 +296,156 @@ def test_a_pair_without_a_draft_has_all_but_assisted_generation() -> None:
         )
 
 
-@pytest.mark.parametrize(("error", "begun"), [(RuntimeError, 2), (torch.OutOfMemoryError, 1)])
-def test_a_translated_draft_begins_anew_but_not_for_want_of_memory(
-    error: type[Exception], begun: int
-) -> None:
-    made = []
+class Failing:
+    """It writes a token for one text, and fails for others."""
 
-    class Failing:
-        def get_candidates(self, _: Any) -> Any:
-            raise error
+    def __init__(self, error: type[BaseException]) -> None:
+        self.error, self.asked = error, 0
+
+    def get_candidates(self, ids: torch.Tensor) -> Any:
+        self.asked += 1
+        if self.asked > 1:
+            raise self.error("of its own")
+        return torch.cat([ids, ids[:, :1]], -1), None
+
+    def update_candidate_strategy(self, *_: Any) -> None:
+        if self.asked > 1:
+            raise self.error
+
+
+@pytest.mark.parametrize("error", [RuntimeError, IndexError, StopIteration, AssertionError])
+@pytest.mark.parametrize("translates", [True, False])
+def test_a_generator_that_fails_begins_anew_and_costs_its_steps(
+    error: type[Exception], translates: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A translated one at once, for the same text; every other with the next one. It is counted,
+    and mentioned once in a text."""
+    made: list[Failing] = []
 
     def make(*_: Any, **__: Any) -> Any:
-        made.append(Failing())
+        made.append(Failing(error))
         return made[-1]
 
-    one = candidates.TransformersCandidates("translated", make, torch.device("cpu"))
-    one.translates = True
+    one = candidates.TransformersCandidates("theirs", make, torch.device("cpu"))
+    one.translates = translates
+    for _ in range(2):
+        one.start(PROMPT, 8, [])
+        counts = [len(one.candidates(PROMPT)) for _ in range(4)]
+        assert (counts, one.failures) == (([1] * 4, 0) if translates else ([1, 0, 1, 0], 2))
+    assert len(made) == (8 if translates else 4)
+    assert len(caplog.records) == (0 if translates else 2)
+    one.candidates(PROMPT)
+    made[-1].asked = 2
+    one.told(PROMPT, 1, 1)
+    assert one.failures == (1 if translates else 3)
+
+
+@pytest.mark.parametrize("error", [torch.OutOfMemoryError, MemoryError, KeyboardInterrupt])
+@pytest.mark.parametrize("translates", [True, False])
+def test_want_of_memory_and_an_interrupt_are_no_plain_step(
+    error: type[BaseException], translates: bool
+) -> None:
+    made = Failing(error)
+    one = candidates.TransformersCandidates("theirs", lambda *_: made, torch.device("cpu"))
+    one.translates = translates
     one.start(PROMPT, 8, [])
-    with pytest.raises(error):
-        one.candidates(PROMPT)
-    assert len(made) == begun
+    one.candidates(PROMPT)
+    for call in (lambda: one.candidates(PROMPT), lambda: one.told(PROMPT, 1, 1)):
+        with pytest.raises(error):
+            call()
+    assert made.asked == 2
+
+
+def short(architecture: str, positions: int = 64, vocabulary: int = tiny.VOCABULARY) -> Any:
+    """A draft with fewer positions, and perhaps fewer rows, than the target."""
+    sizes = {**tiny._SIZES, **tiny.CONFIGS[architecture], "vocab_size": vocabulary}
+    sizes["max_position_embeddings"] = positions
+    if architecture == "gpt2":
+        sizes["n_positions"] = positions
+    torch.manual_seed(5)
+    config = transformers.AutoConfig.for_model(architecture, **sizes)
+    return transformers.AutoModelForCausalLM.from_config(config).eval()
+
+
+@pytest.mark.parametrize(
+    ("architecture", "length"), [("gpt2", 50), ("gpt2", 63), ("opt", 64), ("llama", 80)]
+)
+def test_a_text_beyond_the_positions_of_the_draft_goes_on_in_plain_steps(
+    architecture: str, length: int
+) -> None:
+    """Up to them it is drafted for, also where fewer than asked for are left; the oracle is the
+    text of `generate` without a draft."""
+    target, draft = tiny.target(architecture, "sdpa", torch.float32), short(architecture)
+    ids = torch.tensor([tiny.prompt(length)])
+    given: dict[str, Any] = {"attention_mask": torch.ones_like(ids), "pad_token_id": 0}
+    given |= {"max_new_tokens": 24, "do_sample": False}
+    expected = target.generate(ids, **given)
+    seen = {"return_dict_in_generate": True, "trace": True, "tokenizer": tiny.letters()}
+    seen |= {"settings": {"confidence": 0.0, "num_tokens": 5}, "method": "hf_assisted"}
+    loop: Any = ouroboros_core.generate
+    ours = target.generate(ids, **given, custom_generate=loop, assistant_model=draft, **seen)
+    assert ours.sequences.equal(expected)
+    text, beyond = length, 0
+    for step in ours.trace.steps:
+        assert len(step.tree) - 1 == max(0, min(5, length + 23 - text, 65 - text))
+        beyond += text > 64
+        text += len(step.tokens)
+    assert ours.statistics.draft_failures == beyond > 0
+
+
+@pytest.mark.parametrize(
+    ("architecture", "method"),
+    [("gpt2", "speculative"), ("llama", "speculative"), ("gpt2", "union"), ("opt", "cascade")],
+)
+def test_our_own_methods_write_the_targets_text_beyond_the_positions_of_the_draft(
+    architecture: str, method: str
+) -> None:
+    target, draft = tiny.target(architecture, "sdpa", torch.float32), short(architecture)
+    loop: Any = ouroboros_core.generate
+    for length, count in ((50, 30), (80, 20)):
+        ids = torch.tensor([tiny.prompt(length)])
+        given: dict[str, Any] = {"attention_mask": torch.ones_like(ids), "pad_token_id": 0}
+        given |= {"max_new_tokens": count, "do_sample": False}
+        ours = target.generate(
+            ids, **given, custom_generate=loop, assistant_model=draft, method=method
+        )
+        assert ours.equal(target.generate(ids, **given))
+
+
+def spaced(first: str) -> Any:
+    """A tokenizer of words in which `first` and "<|mark|>" are special tokens: a translation drops
+    these."""
+    words = [*("abcdefghij"), first, "<|mark|>"]
+    model = Tokenizer(WordLevel({word: n for n, word in enumerate(words)}, unk_token="a"))
+    model.pre_tokenizer = Split(" ", "removed")
+    made = transformers.PreTrainedTokenizerFast(tokenizer_object=model, unk_token="a")
+    made.add_special_tokens({"additional_special_tokens": [first, "<|mark|>"]})
+    return made
+
+
+FAR: dict[str, tuple[str, Any, str]] = {
+    "nothing to translate": ("<|one|> <|mark|>", {}, "makes no token of the text"),
+    "a word without a row": ("b h c", {"vocabulary": 7}, "token id 7 has none of its 7 rows"),
+    "no position": (" ".join("bcd" * 9), {"positions": 24}, "27 tokens, and it has 24 positions"),
+}
+
+
+@pytest.mark.parametrize("case", FAR)
+def test_a_text_that_a_translated_draft_cannot_read_goes_on_in_plain_steps(
+    case: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """From the command line such a text ended in a traceback of torch."""
+    text, changes, reason = FAR[case]
+    mine, theirs = spaced("<|one|>"), spaced("<|two|>")
+    target = tiny.target("llama", "sdpa", torch.float32)
+    draft = short("gpt2", **{"positions": 200, **changes})
+    ids = torch.tensor([mine(text).input_ids])
+    given: dict[str, Any] = {"attention_mask": torch.ones_like(ids), "pad_token_id": 0}
+    given |= {"max_new_tokens": 8, "do_sample": False}
+    loop: Any = ouroboros_core.generate
+    more = {"tokenizer": mine, "assistant_tokenizer": theirs, "assistant_model": draft}
+    more |= {"method": "hf_universal", "return_dict_in_generate": True}
+    ours = target.generate(ids, **given, custom_generate=loop, **more)
+    assert ours.sequences.equal(target.generate(ids, **given))
+    assert ours.statistics.draft_failures > 0
+    assert [reason in record.getMessage() for record in caplog.records] == [True]
