@@ -26,6 +26,8 @@ from transformers.generation.candidate_generator import (
 )
 from transformers.utils import logging
 
+from ouroboros_core.models.reach import longest_text
+
 log = python_logging.getLogger(__name__)
 
 WANT_OF_MEMORY = (MemoryError, torch.OutOfMemoryError)
@@ -49,15 +51,14 @@ def check_readable(model: PreTrainedModel, ids: torch.Tensor) -> int:
     """How many tokens the model can write behind ids [1, tokens], because it has a position for
     each but the last; raises Unreadable where there is none, no id, or an id without a row."""
     count, rows = ids.shape[-1], model.get_input_embeddings().weight.shape[0]
-    config = model.config.get_text_config(decoder=True)
-    positions = getattr(config, "max_position_embeddings", None) or 2**20
+    positions = longest_text(model)
     if not count:
         raise Unreadable("its tokenizer makes no token of the text", for_good=False)
     if int(ids.max()) >= rows:
         raise Unreadable(f"token id {int(ids.max())} has none of its {rows} rows")
     if count > positions:
         raise Unreadable(f"the text has {count} tokens, and it has {positions} positions")
-    return int(positions - count + 1)
+    return positions - count + 1
 
 
 class _Translating(AssistedCandidateGeneratorDifferentTokenizers):  # type: ignore[misc]
