@@ -28,6 +28,7 @@ from transformers.generation import (
 )
 
 from ouroboros_core.errors import InvalidInput
+from ouroboros_core.loading.check import check_kind
 from ouroboros_core.sampling import Sampling
 
 TAKEN = {"attention_mask", "position_ids", "past_key_values", "use_cache", "logits_to_keep"}
@@ -67,7 +68,9 @@ def refuse(
     draft: PreTrainedModel | None,
     model_kwargs: Mapping[str, Any],
 ) -> None:
-    """Raise InvalidInput for what this loop cannot do."""
+    """Raise InvalidInput for what this loop cannot do, UnsupportedModel for a model that
+    cannot read a token tree."""
+    check_kind(model, str(model.name_or_path or type(model).__name__))
     mode = config.get_generation_mode(draft)
     possible = (
         GenerationMode.GREEDY_SEARCH,

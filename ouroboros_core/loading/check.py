@@ -107,15 +107,9 @@ def check_tree_support(model: CausalLM) -> None:
     the cache. Windows that the configuration names are checked by `reach.windows_of`, behind more
     tokens than the longest of them. A check that fails in half precision is repeated in float32.
     """
-    if torch.device("cpu") == model.device and _attention(model.model) == "flex_attention":
-        # On a CPU, torch's flex_attention ends the process when it is given a mask.
-        raise UnsupportedModel(
-            f"{model.name} cannot be decoded speculatively: its attention implementation is "
-            f"flex_attention, which takes no token tree on a CPU. {SDPA}"
-        )
-    obstacle = _known_obstacle(model.model) or _shown_obstacle(model)
-    halved = model.dtype in (torch.float16, torch.bfloat16)
-    if obstacle and halved and not _known_obstacle(model.model):
+    check_kind(model.model, model.name)
+    obstacle = _shown_obstacle(model)
+    if obstacle and model.dtype in (torch.float16, torch.bfloat16):
         with in_float32(model.model) as converted:
             if converted and not _shown_obstacle(CausalLM(model.model, model.name)):
                 obstacle = None
@@ -123,10 +117,23 @@ def check_tree_support(model: CausalLM) -> None:
     model.passes = 0
     if obstacle is not None:
         standard = _attention(model.model) in ("eager", "sdpa")
-        raise UnsupportedModel(
-            f"{model.name} cannot be decoded speculatively: {obstacle}. "
-            f"{REMEDY if standard else SDPA}"
-        )
+        raise UnsupportedModel(_refusal(model.name, obstacle, REMEDY if standard else SDPA))
+
+
+def check_kind(model: PreTrainedModel, name: str) -> None:
+    """Raise UnsupportedModel for a model whose class or configuration shows that it cannot read a
+    tree; computes nothing."""
+    obstacle = _known_obstacle(model)
+    if obstacle is not None:
+        raise UnsupportedModel(_refusal(name, obstacle, REMEDY))
+    if model.device.type == "cpu" and _attention(model) == "flex_attention":
+        # On a CPU, torch's flex_attention ends the process when it is given a mask.
+        obstacle = "its attention implementation flex_attention takes no token tree on a CPU"
+        raise UnsupportedModel(_refusal(name, obstacle, SDPA))
+
+
+def _refusal(name: str, obstacle: str, remedy: str) -> str:
+    return f"{name} cannot be decoded speculatively: {obstacle}. {remedy}"
 
 
 def _attention(model: PreTrainedModel) -> str:
