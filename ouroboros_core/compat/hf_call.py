@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from transformers import (
     GenerationConfig,
-    LogitsProcessorList,
     PreTrainedModel,
     PreTrainedTokenizerBase,
     StopStringCriteria,
@@ -122,19 +120,3 @@ def sampling_of(config: GenerationConfig, processors: list[Any]) -> Sampling:
     made = Sampling.parse(values)
     assert isinstance(made, Sampling)
     return made
-
-
-def rules_of(
-    processors: Sequence[Any], padding: Sequence[int], device: torch.device
-) -> Callable[[Sequence[int], npt.NDArray[np.floating]], npt.NDArray[np.floating]]:
-    """transformers' processors as rules of a model, see `models.processed`; they see the padding,
-    too."""
-    applied = LogitsProcessorList(processors)
-
-    def rules(text: Sequence[int], logits: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
-        ids = torch.tensor([[*padding, *text]], device=device)
-        scores = torch.tensor(logits, dtype=torch.float32, device=device)[None]
-        found: npt.NDArray[np.floating] = applied(ids, scores)[0].cpu().numpy()
-        return found
-
-    return rules

@@ -23,7 +23,7 @@ from transformers.generation import (
 from ouroboros_core import methods
 from ouroboros_core.adaptive.controller import controlled
 from ouroboros_core.compat.common import wrap
-from ouroboros_core.compat.hf_call import STATEFUL, rules_of, sampling_of
+from ouroboros_core.compat.hf_call import STATEFUL, sampling_of
 from ouroboros_core.decoding import metrics
 from ouroboros_core.decoding.loop import decode
 from ouroboros_core.decoding.recorder import Recorder
@@ -44,6 +44,7 @@ from ouroboros_core.methods.needs import Need
 from ouroboros_core.models import candidates
 from ouroboros_core.models.causal_lm import CausalLM
 from ouroboros_core.models.processed import ProcessedModel
+from ouroboros_core.models.rules import rules_of
 from ouroboros_core.sampling import Sampler
 from ouroboros_core.sources import Source
 
@@ -181,8 +182,7 @@ class Request:
         model: LanguageModel = target
         helper: LanguageModel | None = draft
         if processors or kept:
-            padding = self.input_ids[0, : self.padding].tolist()
-            rules = rules_of(processors, padding, self.input_ids.device)
+            rules = rules_of(processors, self.input_ids, self.padding, pair.stop_tokens)
             model = ProcessedModel(target, rules)
             if processors and draft is not None and draft.vocabulary == target.vocabulary:
                 helper = ProcessedModel(draft, rules)
