@@ -195,7 +195,7 @@ class Generation:
         if not self.task.prediction:
             return ()
         check_text(self.task.prediction)
-        ids = tuple(self.pair.tokenizer(self.task.prediction, add_special_tokens=False).input_ids)
+        ids = tuple(self.pair.template.as_text(self.task.prediction))
         outside = next((t for t in ids if t >= self.pair.target.vocabulary), None)
         if outside is not None:
             raise InvalidInput(

@@ -28,6 +28,7 @@ from ouroboros_core.interfaces import HeldDrafter
 from ouroboros_core.loading import embedded
 from ouroboros_core.loading.blocks import Weights, use_blocks
 from ouroboros_core.loading.capacity import check_text, give_back
+from ouroboros_core.loading.chat_template import ChatTemplate
 from ouroboros_core.loading.check import check_tree_support, checked
 from ouroboros_core.loading.costs import costs_of
 from ouroboros_core.loading.drafts import (
@@ -117,10 +118,19 @@ class Pair:
     def stops(self, *, chat: bool) -> frozenset[int]:
         """The token ids that end a text: raw those at which `generate` stops, in chat also those
         that end a turn."""
-        return self.stop_tokens
+        return self.stop_tokens | self.template.ends if chat else self.stop_tokens
+
+    @cached_property
+    def template(self) -> ChatTemplate:
+        """The tokenizer's chat template, where it has one, and its control tokens."""
+        return ChatTemplate(self.tokenizer)
 
     def encode(self, prompt: str, *, chat: bool, history: Sequence[str] = ()) -> list[int]:
         """Token ids of a prompt, with the tokenizer's chat template around it or raw.
+
+        In chat, prompt and history are text: a control token that somebody wrote is none. Raw it is
+        one, as in any call of the tokenizer, but for end tokens that the tokenizer itself adds
+        behind a text: nothing could follow them.
 
         history: earlier turns, user and assistant alternately; needs the chat template.
         """
@@ -133,21 +143,18 @@ class Pair:
         if chat:
             if not self.tokenizer.chat_template:
                 raise InvalidInput(f"{self.target.name} has no chat template: send the prompt raw")
-            roles = ("user", "assistant")
-            turns = [
-                {"role": roles[n % 2], "content": text} for n, text in enumerate((*history, prompt))
-            ]
             try:
-                prompt = str(
-                    self.tokenizer.apply_chat_template(
-                        turns, add_generation_prompt=True, tokenize=False
-                    )
-                )
+                return self.template.ids((*history, prompt))
             except Exception as error:  # the template is a program of the model's author
                 raise InvalidInput(
                     f"the chat template of {self.target.name} fails: {error}. Send the prompt raw"
                 ) from None
-        return list(self.tokenizer(prompt, add_special_tokens=not chat).input_ids)
+        encoded = self.tokenizer(prompt, return_special_tokens_mask=True)
+        ids, added = list(encoded.input_ids), list(encoded.special_tokens_mask)
+        while ids and added[-1] and ids[-1] in self.stops(chat=True):
+            ids.pop()
+            added.pop()
+        return ids
 
     def reset(self) -> None:
         """Forget all texts and return their memory to the system, but for what passes in fixed

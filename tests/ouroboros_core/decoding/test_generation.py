@@ -15,6 +15,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 
 from ouroboros_core import methods
+from ouroboros_core.benchmark import checkup
 from ouroboros_core.cli import main
 from ouroboros_core.decoding.equality import divergence
 from ouroboros_core.decoding.generation import Generation, Task, target_of
@@ -254,3 +255,46 @@ def test_the_command_line_says_and_switches_off_what_a_checkpoint_asks_for(
     assert "generation_config" not in capsys.readouterr().err
     trace: Trace = read_trace(file.read_text(encoding="utf-8"))
     assert list(trace.tokens) == plain_text(folder)
+
+
+def test_benchmarks_leave_them_out_for_methods_and_peers_alike_and_say_so(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The texts of our methods, of transformers' own decoding and of a sweep are those without a
+    penalty; what the checkpoint asks for is named."""
+    write(folder, {"repetition_penalty": 1.5})
+    question = {"question_id": 1, "category": "own", "turns": [PROMPT]}
+    (tmp_path / "one.jsonl").write_text(json.dumps(question), encoding="utf-8")
+    pair = ["--target", str(folder / "target"), "--draft", "none", "--dtype", "float64"]
+    asked = ["--passes", "transformers", "--prompts", str(tmp_path / "one.jsonl")]
+    asked += ["--max-new-tokens", str(LENGTH), "--repeats", "1"]
+    out = tmp_path / "out.json"
+    entrants = ["--methods", "prompt_lookup", "--peers", "hf-greedy,hf-prompt-lookup"]
+    assert main(["bench", *entrants, *pair, *asked, "--json", str(out)]) == 0
+    sentence = "generation_config.json of target (repetition_penalty 1.5) is left out"
+    assert sentence in " ".join(capsys.readouterr().err.split())
+    rows = json.loads(out.read_text(encoding="utf-8"))["rows"]
+    assert {row["method"] for row in rows} >= {"hf-greedy", "hf-prompt-lookup", "prompt_lookup"}
+    assert all(row["differences"] == 0 for row in rows)
+    grid = ["--method", "prompt_lookup", "--grid", "num_tokens=2,3"]
+    with pytest.MonkeyPatch.context() as patch:
+        tasks: list[Task] = []
+        begin = Generation.__init__
+
+        def noting(self: Generation, pair: Pair, task: Task, memory: Any = None) -> None:
+            tasks.append(task)
+            begin(self, pair, task, memory)
+
+        patch.setattr(Generation, "__init__", noting)
+        assert main(["sweep", *grid, *pair, *asked]) == 0
+    assert tasks and not any(task.generation_config for task in tasks)
+    assert sentence in " ".join(capsys.readouterr().err.split())
+
+
+def test_doctor_names_them(folder: Path) -> None:
+    pair = loaded(folder, {"repetition_penalty": 1.5, "suppress_tokens": [7, 8]})
+    facts = {finding.name: finding.fact for finding in checkup.models(pair)}
+    assert facts["its generation_config.json"] == "repetition_penalty 1.5, suppress_tokens [7, 8]"
+    plain = loaded(folder, NEUTRAL)
+    assert "its generation_config.json" not in {one.name for one in checkup.models(plain)}
+    assert checkup.compared(pair, checkup.run_raw(pair, PROMPT, "autoregressive", 12), "union", "")
