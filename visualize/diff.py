@@ -13,7 +13,7 @@ from ouroboros_core.decoding.trace import Trace
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.words import counted
-from visualize.views import View, describe
+from visualize.views import View, title
 
 SHOWN = 10
 """Segments listed of those that saved steps, and of those that lost some."""
@@ -250,6 +250,8 @@ def _parting(difference: Diff) -> str:
         why = "under rejection sampling every setting draws a text of its own"
     elif samplings[0] != samplings[1]:
         why = "the two were sampled in different ways"
+    elif a.generation_config != b.generation_config:
+        why = "the checkpoint's own generation settings held for one of them, or were others"
     elif a.environment.dtype != b.environment.dtype or a.environment.passes != b.environment.passes:
         why = "the two were computed in different ways"
     else:
@@ -266,12 +268,9 @@ def _lane(name: str, trace: Trace, steps: int, seconds: float) -> View:
     if sampling.temperature:
         changed = sampling.model_dump(exclude_defaults=True)
         how = ", ".join(f"{setting} {value}" for setting, value in changed.items())
-    settings = describe(
-        trace.method, trace.hyperparameters, trace.target, trace.draft, trace.corpus
-    )
     return {
         "name": name,
-        "settings": f"{settings}, {how}",
+        "settings": f"{title(trace)}, {how}",
         "steps": steps,
         "seconds": round(seconds, 6),
     }

@@ -16,7 +16,7 @@ from ouroboros_core.sampling import Sampling
 
 FEWEST, MOST = 8, 512
 """New tokens that the page lets a visitor ask for."""
-CHAT = {"1": True, "0": False, "true": True, "false": False}
+SWITCH = {"1": True, "0": False, "true": True, "false": False}
 LONGEST = 4000
 """Characters of a prompt that a link may hold: longer addresses are cut off on their way."""
 
@@ -34,6 +34,7 @@ class Inputs:
     max_new_tokens: int = 128
     settings: dict[str, Any] = field(default_factory=dict)
     sampling: dict[str, Any] = field(default_factory=dict)
+    generation_config: bool = True
 
 
 def of(trace: Trace) -> Inputs | None:
@@ -64,6 +65,7 @@ def query(inputs: Inputs) -> str:
     defaults = {name: setting.default for name, setting in offered.items()}
     given = {**inputs.settings, **inputs.sampling}
     more = {name: value for name, value in given.items() if value != defaults.get(name)}
+    more |= {} if inputs.generation_config else {"generation_config": 0}
     facts = {
         "prompt": inputs.prompt,
         "method": inputs.method,
@@ -106,10 +108,11 @@ def read(parameters: Mapping[str, str], most: int = MOST) -> tuple[Inputs, list[
 
     prompt = one("prompt", _prompt, "")
     method = one("method", methods.get, methods.get(methods.DEFAULT))
-    chat = one("chat", _chat, True)
+    chat = one("chat", partial(_switch, "chat"), True)
+    own = one("generation_config", partial(_switch, "generation_config"), True)
     count = one("tokens", lambda text: _count(text, min(most, MOST)), min(most, 128))
     return Inputs(
-        prompt, method.id, chat, count, values(method.Hyperparameters), values(Sampling)
+        prompt, method.id, chat, count, values(method.Hyperparameters), values(Sampling), own
     ), wrong
 
 
@@ -125,10 +128,10 @@ def _prompt(text: str) -> str:
     return text
 
 
-def _chat(text: str) -> bool:
-    if text not in CHAT:
-        raise InvalidInput(f"chat must be one of {', '.join(CHAT)}, got {text[:40]}")
-    return CHAT[text]
+def _switch(name: str, text: str) -> bool:
+    if text not in SWITCH:
+        raise InvalidInput(f"{name} must be one of {', '.join(SWITCH)}, got {text[:40]}")
+    return SWITCH[text]
 
 
 def _count(text: str, most: int) -> int:

@@ -258,6 +258,18 @@ def describe(method: str, settings: Mapping[str, Any], target: str, *others: str
     return f"{run} with {beside}" if beside else run
 
 
+def title(trace: Trace) -> str:
+    """The line above a run: method, settings and models, and what of the checkpoint's own
+    generation settings held."""
+    described = describe(
+        trace.method, trace.hyperparameters, trace.target, trace.draft, trace.corpus
+    )
+    if not trace.generation_config:
+        return described
+    own = metrics.in_words(trace.generation_config)
+    return f"{described}, under its generation_config.json: {own}"
+
+
 def _identical(
     trace: Trace, baseline: Trace | None, difference: Divergence | None
 ) -> tuple[str, str]:
@@ -328,9 +340,7 @@ def run_view(
         "prompt": trace.prompt.text,
         "chat": trace.prompt.chat,
         "badge": badge_text,
-        "title": describe(
-            trace.method, trace.hyperparameters, trace.target, trace.draft, trace.corpus
-        ),
+        "title": title(trace),
         "tiles": tiles(trace, baseline, difference, rounds),
         "notices": notices(trace, baseline, can_rerun),
         "numbers": numbers.sections(trace, baseline),

@@ -20,8 +20,9 @@ from packaging.requirements import Requirement
 from ouroboros_core import methods
 from ouroboros_core.benchmark.entrants import BASELINE
 from ouroboros_core.benchmark.prompts import own_prompts
+from ouroboros_core.decoding import metrics
 from ouroboros_core.decoding.equality import divergence
-from ouroboros_core.decoding.generation import Generation, Task
+from ouroboros_core.decoding.generation import Generation, Task, target_of
 from ouroboros_core.decoding.trace import Trace
 from ouroboros_core.loading import check, embedded, manifest
 from ouroboros_core.loading.machine import (
@@ -260,6 +261,10 @@ def models(pair: Pair) -> Iterator[Finding]:
             fact = ", ".join(f"{rows}: {1000 * seconds:.1f}" for rows, seconds in times)
             why = f"up to {found.cheap_rows} rows cost about what one does"
             yield Finding("models", f"{role}'s ms by rows", "ok", fact, why)
+    if pair.generation_config:
+        why = "generate, chat and the page apply them, as transformers does; bench and sweep do not"
+        fact = metrics.in_words(pair.generation_config)
+        yield Finding("models", "its generation_config.json", "ok", fact, why)
     others = [one for one in pair.beside if not one.startswith("draft ")]
     yield Finding("models", "beside them", "ok", ", ".join(others) or "nothing")
 
@@ -301,7 +306,7 @@ def compared(pair: Pair, plain: Trace, method: str, name: str) -> Finding:
     """Greedy text by a method beside a run of plain decoding; a difference that rounding explains
     is a note, any other is broken."""
     trace = run_raw(pair, plain.prompt.text, method, plain.max_new_tokens)
-    found = divergence(pair.target, trace, plain)
+    found = divergence(target_of(pair, trace), trace, plain)
     passes = f"{len(trace.tokens)} tokens by {method} in {len(trace.steps)} passes"
     if found is None:
         return Finding("exactness", name, "ok", passes, "equal to plain decoding")

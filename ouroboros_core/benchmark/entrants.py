@@ -14,6 +14,7 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Protocol
 
 from ouroboros_core import methods
+from ouroboros_core.decoding import metrics
 from ouroboros_core.decoding.loop import check_length
 from ouroboros_core.decoding.trace import Seconds, Step, Trace
 from ouroboros_core.errors import InvalidInput
@@ -27,6 +28,18 @@ if TYPE_CHECKING:
     from ouroboros_core.loading.pairs import Pair
 
 BASELINE = "autoregressive"
+
+
+def left_out(pair: Pair) -> str:
+    """A sentence on the checkpoint's own generation settings, which a benchmark leaves out; empty
+    where it has none."""
+    if not pair.generation_config:
+        return ""
+    own = metrics.in_words(pair.generation_config)
+    return (
+        f"the generation_config.json of {pair.target.name} ({own}) is left out, for every method "
+        "and peer alike"
+    )
 
 
 @dataclass(frozen=True)
@@ -221,6 +234,7 @@ class MethodEntrant:
             chat,
             tuple(history),
             prediction if Need.PREDICTED_OUTPUT in methods.get(spec.method).uses else "",
+            generation_config=False,
         )
         return Generation(self._pair, task, self.memory).run()
 

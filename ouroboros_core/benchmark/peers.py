@@ -202,7 +202,7 @@ class Peer:
         """Arguments of `generate`, while both models have a neutral generation config: a
         checkpoint's own may have penalties."""
         sampling, pair = self._sampling, self._pair
-        stops = sorted(pair.stop_tokens)
+        stops = sorted(pair.stops(chat=bool(pair.tokenizer.chat_template)))
         common = {"eos_token_id": stops or None, "pad_token_id": stops[0] if stops else 0}
         options: dict[str, Any] = {"do_sample": sampling.temperature > 0}
         if sampling.temperature > 0:

@@ -9,7 +9,7 @@ fixed, it then has the counts of an uninterrupted one.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Hashable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -198,6 +198,7 @@ class Sweep:
             count,
             chat,
             prediction=question.expected_by(self.grid.kind),
+            generation_config=False,
         )
 
     @property
@@ -273,8 +274,8 @@ class Sweep:
             yield from _steps(
                 Generation(
                     pair,
-                    Task(
-                        "Hello", task.method, task.hyperparameters, task.sampling, count, task.chat
+                    replace(
+                        task, prompt="Hello", max_new_tokens=count, prediction="", record=False
                     ),
                 )
             )

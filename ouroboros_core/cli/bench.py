@@ -96,6 +96,8 @@ def _measure(
     from ouroboros_core.decoding.generation import lacking
 
     pair = options.load_pair(arguments)
+    if remark := entrants.left_out(pair):
+        notes.print(remark, markup=False)
     if arguments.methods is None:
         able = (
             m.id

@@ -37,6 +37,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         ),
     )
     options.add_sampling(parser)
+    options.add_generation_config(parser)
     options.add_pair(parser)
     parser.add_argument(
         "--raw",
@@ -70,6 +71,7 @@ def run(arguments: argparse.Namespace) -> None:
         specs = (read_spec(options.FOREIGN, sampling),)
         notes.print(options.translates(pair))
     session = Session(pair, load, specs, sampling, length, not arguments.raw)
+    session.generation_config = arguments.generation_config
     session.choose(specs)  # says what is lacking before anything is asked
     notes.print(f"{session.do_pair()}. /help lists the commands.", markup=False)
     if isinstance(sys.stdin, io.TextIOWrapper):
@@ -187,7 +189,7 @@ def _run(
     notes."""
     from ouroboros_core.cli import display
 
-    details, ends = session.debug or session.step, session.pair.stop_tokens
+    details, ends = session.debug or session.step, generation.stop_tokens
     if not answer.shown:
         generation.run()
     elif not console.is_terminal:
@@ -218,6 +220,6 @@ def _spoken(session: Session, trace: Trace) -> str:
     """The answer without its stop token, as the next turn's template needs it."""
     from ouroboros_core.decoding.text import split_text
 
-    ended = trace.tokens[-1] in session.pair.stop_tokens
+    ended = trace.ending == "stop token"
     tokens = trace.tokens[:-1] if ended else trace.tokens
     return "".join(split_text(session.pair.tokenizer, tokens))

@@ -56,6 +56,7 @@ class Session:
     target   whether plain decoding answers, too; draft: whether the draft model alone does
     compare  whether each answer is compared with plain decoding, which then runs anyway
     chatty   whether texts go through the chat template, where the target has one
+    generation_config  whether the checkpoint's own generation settings hold
     step     whether to wait after every step; debug: whether to show each step on a line of its own
     history  earlier turns, of which a chat's next answer knows
     traces   those of the last answers
@@ -71,6 +72,7 @@ class Session:
     target: bool = False
     draft: bool = False
     compare: bool = True
+    generation_config: bool = True
     step: bool = False
     debug: bool = False
     history: list[str] = field(default_factory=list)
@@ -103,6 +105,7 @@ class Session:
                     self.length,
                     self.chat,
                     history,
+                    generation_config=self.generation_config,
                 ),
                 shown,
             )

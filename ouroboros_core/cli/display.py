@@ -215,6 +215,10 @@ def report(trace: Trace, notes: Console) -> None:
         parts.append(f"auto: {nodes:.1f} nodes a step, {plain} plain steps")
     if without := metrics.skipped(trace):
         parts.append(without)
+    if trace.generation_config:
+        parts.append(
+            f"under its generation_config.json: {metrics.in_words(trace.generation_config)}"
+        )
     environment = trace.environment
     name = escape(methods.label(trace.method, trace.hyperparameters))
     name += "" if metrics.lossless(trace) else " (not lossless)"
@@ -224,6 +228,8 @@ def report(trace: Trace, notes: Console) -> None:
 def compare(pair: Pair, measured: Measured, notes: Console) -> None:
     """The speedup with its spread, and whether the text is that of plain decoding. measured: rounds
     of plain decoding and one method."""
+    from ouroboros_core.decoding.generation import target_of
+
     baseline, trace = measured.middle().traces
     plain, mine = (f"{metrics.tokens_per_second(run):.1f} tokens/s" for run in (baseline, trace))
     told = f"autoregressive: {plain}; {trace.method}: {mine}, speedup {measured.speedup()}"
@@ -247,7 +253,7 @@ def compare(pair: Pair, measured: Measured, notes: Console) -> None:
             "sampling keeps"
         )
         return
-    found = divergence(pair.target, trace, baseline)
+    found = divergence(target_of(pair, trace), trace, baseline)
     if found is None:
         notes.print("identical to plain decoding, token by token")
     else:

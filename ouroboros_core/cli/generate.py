@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import copy
 import sys
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -42,6 +43,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     options.add_method(parser)
     options.add_sampling(parser)
+    options.add_generation_config(parser)
     options.add_pair(parser)
     form = parser.add_mutually_exclusive_group()
     form.add_argument(
@@ -140,17 +142,18 @@ def run(arguments: argparse.Namespace) -> None:
         chat,
         prediction=prediction,
         record=arguments.record,
+        generation_config=arguments.generation_config,
     )
     memory = _open_memory(arguments.memory, pair, task)
     cold = copy.deepcopy(memory)
     if arguments.compare:
-        warm_up = Task(
-            prompt, task.method, hyperparameters, sampling, min(count, WARM_UP_TOKENS), chat
+        warm_up = replace(
+            task, max_new_tokens=min(count, WARM_UP_TOKENS), prediction="", record=False
         )
         Generation(pair, warm_up).run()
     generation = Generation(pair, task, memory)
     try:
-        display.stream(generation, console, ends=pair.stop_tokens)
+        display.stream(generation, console, ends=generation.stop_tokens)
     finally:
         trace = generation.trace()
         if speaks and arguments.json and trace.steps:

@@ -181,6 +181,18 @@ def add_sampling(parser: argparse.ArgumentParser) -> None:
         _add_setting(group, setting, [], f"default: {setting.default}")
 
 
+def add_generation_config(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--generation-config",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help=(
+            "apply the penalties, bans and lengths of the target's generation_config.json, as "
+            "transformers does (default: yes)"
+        ),
+    )
+
+
 def read_sampling(arguments: argparse.Namespace) -> Sampling:
     given = {name: getattr(arguments, name) for name in Sampling.settings()}
     sampling = Sampling.parse({name: value for name, value in given.items() if value is not None})

@@ -14,11 +14,14 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ouroboros_core.cli import options
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.lookup.corpus import Corpus
+
+if TYPE_CHECKING:
+    from ouroboros_core.loading.chat_template import ChatTemplate
 
 PASSAGES = 1000
 PASSAGE = 32
@@ -111,6 +114,7 @@ def _follow_time(corpus: Corpus) -> float:
 
 def _texts(arguments: argparse.Namespace) -> tuple[list[list[int]], str]:
     from ouroboros_core.loading import embedded
+    from ouroboros_core.loading.chat_template import ChatTemplate
     from ouroboros_core.loading.pairs import fingerprint
     from ouroboros_core.loading.weights import load_tokenizer
 
@@ -118,8 +122,9 @@ def _texts(arguments: argparse.Namespace) -> tuple[list[list[int]], str]:
         if not path.is_file():
             raise InvalidInput(f"there is no file {path}")
     tokenizer = load_tokenizer(arguments.target or str(embedded.ensure_target()))
+    words = ChatTemplate(tokenizer)
     documents = [
-        document for path in arguments.files for document in _read(path, arguments.field, tokenizer)
+        document for path in arguments.files for document in _read(path, arguments.field, words)
     ]
     largest = max((max(document) for document in documents if document), default=0)
     if largest >= len(tokenizer):
@@ -130,8 +135,8 @@ def _texts(arguments: argparse.Namespace) -> tuple[list[list[int]], str]:
     return documents, fingerprint(tokenizer)
 
 
-def _read(path: Path, field: str | None, tokenizer: Any) -> Iterator[list[int]]:
-    """The documents of a file, as token ids."""
+def _read(path: Path, field: str | None, words: ChatTemplate) -> Iterator[list[int]]:
+    """The documents of a file, as token ids; control tokens in them are text."""
     if path.suffix == ".npz":
         from ouroboros_core.training.corpus import Conversations
 
@@ -142,7 +147,7 @@ def _read(path: Path, field: str | None, tokenizer: Any) -> Iterator[list[int]]:
             ].tolist()
         return
     for text in _lines(path, field) if ".jsonl" in path.suffixes else [options.read_utf8(path)]:
-        yield tokenizer(text, add_special_tokens=False).input_ids
+        yield words.as_text(text)
 
 
 def _lines(path: Path, field: str | None) -> Iterator[str]:

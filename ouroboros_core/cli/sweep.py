@@ -62,9 +62,12 @@ def run(arguments: argparse.Namespace) -> None:
     questions, count, repeats = measuring.read(arguments, QUESTIONS)
     mine, notes = measuring.begin(arguments)
 
+    from ouroboros_core.benchmark import entrants
     from ouroboros_core.benchmark.sweep import Sweep
 
     pair = options.load_pair(arguments)
+    if remark := entrants.left_out(pair):
+        notes.print(remark, markup=False)
     sweep = Sweep(
         pair, grid, questions, repeats, count, arguments.json, resume=arguments.resume, mine=mine
     )

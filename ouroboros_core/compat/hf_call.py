@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence, Sized
+from collections.abc import Mapping, Sized
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from transformers import (
     GenerationConfig,
-    LogitsProcessor,
-    LogitsProcessorList,
-    PrefixConstrainedLogitsProcessor,
     PreTrainedModel,
     PreTrainedTokenizerBase,
     StopStringCriteria,
-    SynthIDTextWatermarkLogitsProcessor,
     TemperatureLogitsWarper,
     TopKLogitsWarper,
     TopPLogitsWarper,
-    UnbatchedClassifierFreeGuidanceLogitsProcessor,
 )
 from transformers.generation import (
     GenerationMode,
@@ -36,14 +30,6 @@ TAKEN = {"attention_mask", "position_ids", "past_key_values", "use_cache", "logi
 
 COMPARED = 16
 """Tokens of the prompt over which the model is asked whether an argument changes anything."""
-
-STATEFUL = (
-    UnbatchedClassifierFreeGuidanceLogitsProcessor,
-    SynthIDTextWatermarkLogitsProcessor,
-    PrefixConstrainedLogitsProcessor,
-)
-"""Processors of transformers whose scores depend on earlier calls, or on a function of the
-caller's."""
 
 WARPERS: dict[str, type] = {
     "top_p": TopPLogitsWarper,
@@ -174,33 +160,3 @@ def sampling_of(config: GenerationConfig, processors: list[Any]) -> Sampling:
     made = Sampling.parse(values)
     assert isinstance(made, Sampling)
     return made
-
-
-def stateless(processor: Any) -> bool:
-    """Whether the scores of a processor depend on its arguments alone: transformers' own do, but
-    for a few. Anybody else's may have a state - in itself, in its class, in a closure - which no
-    copy is sure to keep apart and no trial leaves as it was."""
-    kind = type(processor)
-    return kind.__module__ == LogitsProcessor.__module__ and kind not in STATEFUL
-
-
-def rules_of(
-    processors: Sequence[Any], ids: torch.Tensor, padding: int, stops: frozenset[int]
-) -> Callable[[Sequence[int], npt.NDArray[np.floating]], npt.NDArray[np.floating]]:
-    """transformers' processors as rules of a model, see `models.processed`.
-
-    They see the padding of the prompt `ids` [1, tokens], too, and as in `generate` no text that a
-    stop token has ended.
-    """
-    applied, device = LogitsProcessorList(processors), ids.device
-    before, prompt = ids[0, :padding].tolist(), ids.shape[1] - padding
-
-    def rules(text: Sequence[int], logits: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
-        if not stops.isdisjoint(text[prompt:]):
-            return logits
-        ids = torch.tensor([[*before, *text]], device=device)
-        scores = torch.tensor(logits, dtype=torch.float32, device=device)[None]
-        found: npt.NDArray[np.floating] = applied(ids, scores)[0].cpu().numpy()
-        return found
-
-    return rules

@@ -23,7 +23,7 @@ from transformers.generation import (
 from ouroboros_core import methods
 from ouroboros_core.adaptive.controller import controlled
 from ouroboros_core.compat.common import wrap
-from ouroboros_core.compat.hf_call import rules_of, sampling_of, stateless
+from ouroboros_core.compat.hf_call import sampling_of
 from ouroboros_core.decoding import metrics
 from ouroboros_core.decoding.loop import decode
 from ouroboros_core.decoding.recorder import Recorder
@@ -45,6 +45,7 @@ from ouroboros_core.methods.needs import Need
 from ouroboros_core.models import candidates
 from ouroboros_core.models.causal_lm import CausalLM
 from ouroboros_core.models.processed import ProcessedModel
+from ouroboros_core.models.rules import rules_of, stateless
 from ouroboros_core.sampling import Sampler
 from ouroboros_core.sources import Source
 

@@ -67,7 +67,7 @@ class Divergence:
             f"It differs from plain decoding from token {self.position + 1} on: {mine} "
             f"here, {theirs} there"
         )
-        if math.isinf(self.ulps):
+        if self.token is None or self.other is None:
             return (
                 f"{where}. One text ends where the other goes on, which rounding does not explain."
             )
@@ -140,4 +140,5 @@ def _moved(model: LanguageModel, text: Sequence[int], logits: npt.NDArray[np.flo
     the last token."""
     own = model.evaluate(text, TreeBuilder(text[-1]).build()).logits(0)
     best = np.argsort(-logits)[:BEST]
+    best = best[np.isfinite(logits[best])]  # a rule may forbid all but a few
     return float(np.abs(logits[best] - own[best]).max())

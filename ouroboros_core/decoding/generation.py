@@ -20,6 +20,7 @@ from ouroboros_core.loading.pairs import Pair
 from ouroboros_core.lookup.memory import Memory
 from ouroboros_core.methods.base import Method, Resources
 from ouroboros_core.methods.needs import Need
+from ouroboros_core.models.processed import ProcessedModel, Rules
 from ouroboros_core.sampling import Sampler, Sampling
 from ouroboros_core.sources import Source
 
@@ -32,6 +33,9 @@ class Task:
     history          earlier turns of the chat, user and assistant alternately
     prediction       the text that is expected, for a method that can use it
     record           whether to keep what the models thought at each position, and the window
+    generation_config  whether the checkpoint's own generation settings hold, such as a penalty,
+                       as they do in transformers' `generate`; temperature, top_k and top_p are
+                       those of `sampling` in any case
     """
 
     prompt: str
@@ -43,6 +47,7 @@ class Task:
     history: tuple[str, ...] = ()
     prediction: str = ""
     record: bool = False
+    generation_config: bool = True
 
     def plain(self) -> Task:
         """The same text by plain decoding: the baseline."""
@@ -56,15 +61,16 @@ class Task:
             self.max_new_tokens,
             self.chat,
             self.history,
+            generation_config=self.generation_config,
         )
 
 
-def _resources(pair: Pair, *, self_draft: bool) -> Resources:
+def _resources(pair: Pair, *, chat: bool, self_draft: bool) -> Resources:
     """What a pair has for a method. The target with layers skipped is made when it is first asked
     for."""
     return Resources(
         draft_model=pair.draft,
-        stop_tokens=pair.stop_tokens,
+        stop_tokens=pair.stops(chat=chat),
         head=pair.head,
         corpus=pair.corpus,
         sizing=pair.costs.sizing,
@@ -77,17 +83,33 @@ def _resources(pair: Pair, *, self_draft: bool) -> Resources:
 
 def lacking(pair: Pair, kind: type[Method], hyperparameters: Hyperparameters) -> Need | None:
     """What a method needs with these settings and the pair lacks; None if nothing."""
-    there = _resources(pair, self_draft=True)
+    there = _resources(pair, chat=False, self_draft=True)
     return next(
         (need for need in sorted(methods.needed(kind, hyperparameters)) if not there.has(need)),
         None,
     )
 
 
-def _writer(pair: Pair, kind: type[Method]) -> LanguageModel:
-    """The model whose text a method writes."""
-    # A draft model that is missing is said by the method itself.
-    return pair.target if kind.writer is Source.TARGET else pair.draft or pair.target
+def _obeying(pair: Pair, rules: Rules | None) -> tuple[LanguageModel, LanguageModel | None]:
+    """The target and the draft model, both with the rules, so that the draft guesses what the
+    target will choose."""
+    target, draft = pair.target, pair.draft
+    if rules is None:
+        return target, draft
+    helper: LanguageModel | None = draft
+    if draft is not None and draft.vocabulary == target.vocabulary:
+        helper = ProcessedModel(draft, rules)
+    return ProcessedModel(target, rules), helper
+
+
+def target_of(pair: Pair, trace: Trace) -> LanguageModel:
+    """The target under the rules of a run, which judges whether its text is that of plain
+    decoding."""
+    if not trace.generation_config:
+        return pair.target
+    stops = pair.stops(chat=trace.prompt.chat)
+    rules = pair.rules(trace.prompt.tokens, trace.max_new_tokens, stops)
+    return _obeying(pair, rules)[0]
 
 
 def check_kept(memory: Memory, pair: Pair) -> None:
@@ -125,14 +147,21 @@ class Generation:
         # Token ids, with the chat template around the prompt where that is wanted.
         ids = tuple(pair.encode(task.prompt, chat=task.chat, history=task.history))
         self.prompt = Prompt(task.prompt, task.chat, ids)
+        self.stop_tokens = pair.stops(chat=task.chat)
         kind = methods.get(task.method)
         if task.prediction and Need.PREDICTED_OUTPUT not in kind.uses:
             raise InvalidInput(
                 f"{kind.id} has no use for a prediction: leave it out, or choose "
                 f"{methods.able(Need.PREDICTED_OUTPUT)}"
             )
-        self.model = _writer(pair, kind)
-        check_length(self.prompt.tokens, task.max_new_tokens, self.model)
+        # A draft model that is missing is said by the method itself.
+        plain = pair.target if kind.writer is Source.TARGET else pair.draft or pair.target
+        check_length(self.prompt.tokens, task.max_new_tokens, plain)
+        rules = None
+        if task.generation_config:
+            rules = pair.rules(ids, task.max_new_tokens, self.stop_tokens)
+        self.target, draft = _obeying(pair, rules)
+        self.model = self.target if plain is pair.target else draft or self.target
         self.steps: list[Step] = []
         self.texts: list[str] = []
         self.created = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
@@ -142,7 +171,8 @@ class Generation:
             task.sampling, pair.target.vocabulary, run=memory.runs if memory is not None else 0
         )
         resources = replace(
-            _resources(pair, self_draft=Need.SELF_DRAFT in kind.needs),
+            _resources(pair, chat=task.chat, self_draft=Need.SELF_DRAFT in kind.needs),
+            draft_model=draft,
             sampler=self._sampler,
             memory=memory if Need.MEMORY in kind.uses else None,
             prediction=self._prediction(),
@@ -155,17 +185,17 @@ class Generation:
         self.draft_name = drafter.name if drafter and drafter is not self.model else None
         computing = [
             model
-            for model in (pair.target, pair.draft)
-            if model is not None and model in (self.model, drafter)
+            for model, writes in ((pair.target, self.target), (pair.draft, draft))
+            if model is not None and writes in (self.model, drafter)
         ]
         check_memory(computing, len(self.prompt.tokens) + task.max_new_tokens)
 
     def _prediction(self) -> tuple[int, ...]:
-        """The predicted output as token ids, tokenized like the answer."""
+        """The predicted output as token ids: text, as the prompt is."""
         if not self.task.prediction:
             return ()
         check_text(self.task.prediction)
-        ids = tuple(self.pair.tokenizer(self.task.prediction, add_special_tokens=False).input_ids)
+        ids = tuple(self.pair.template.as_text(self.task.prediction))
         outside = next((t for t in ids if t >= self.pair.target.vocabulary), None)
         if outside is not None:
             raise InvalidInput(
@@ -177,26 +207,26 @@ class Generation:
 
     def __iter__(self) -> Iterator[Step]:
         assert not self.steps, "a generation runs once"
-        pair, task = self.pair, self.task
+        task = self.task
         steps = decode(
             self.model,
             self._method,
             self.prompt.tokens,
             max_new_tokens=task.max_new_tokens,
             sampler=self._sampler,
-            stop_tokens=pair.stop_tokens,
+            stop_tokens=self.stop_tokens,
             recorder=Recorder(self._sampler) if task.record else None,
         )
         for step in steps:
             self.steps.append(step)
             # What each token adds to the text: nothing where it ends inside a character.
             self.texts += [self._stream.push(token) for token in step.tokens]
-            stopped = step.tokens[-1] in pair.stop_tokens
+            stopped = step.tokens[-1] in self.stop_tokens
             if stopped or len(self.texts) == task.max_new_tokens:
                 # Before the last step is shown, because nobody looks at the texts again after it.
                 self.texts[-1] += self._stream.finish()
             yield step
-        stopped = bool(self.steps) and self.steps[-1].tokens[-1] in pair.stop_tokens
+        stopped = bool(self.steps) and self.steps[-1].tokens[-1] in self.stop_tokens
         self._ending = "stop token" if stopped else "budget"
 
     def run(self) -> Trace:
@@ -209,7 +239,7 @@ class Generation:
     def repeats_plain_text(self) -> bool:
         """Whether the text must be that of plain decoding: not where the draft writes alone, nor
         under a rule that draws or keeps tokens of its own."""
-        return self.model is self.pair.target and self.task.sampling.repeats_plain_text
+        return self.model is self.target and self.task.sampling.repeats_plain_text
 
     def piece(self, token: int) -> str:
         """The text of one token id on its own."""
@@ -230,6 +260,7 @@ class Generation:
             prompt=self.prompt,
             max_new_tokens=self.task.max_new_tokens,
             prediction=self.task.prediction,
+            generation_config=self.pair.generation_config if self.task.generation_config else {},
             corpus=self.pair.corpus.name
             if self.pair.corpus and Need.CORPUS in kind.needs | kind.uses
             else None,

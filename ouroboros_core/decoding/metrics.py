@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from statistics import median, quantiles
 from typing import TYPE_CHECKING, Literal
@@ -116,6 +116,13 @@ def accepted_by_learned(trace: Trace, source: Source = Source.SUFFIX) -> Counter
     """Accepted tokens of one source by where their phrase was learned."""
     origins = (step.tree.provenance[node] for step in trace.steps for node in step.path)
     return Counter(p.learned for p in origins if p.source is source and p.learned is not None)
+
+
+def in_words(settings: Mapping[str, bool | int | float | str]) -> str:
+    """Settings of a checkpoint's generation config in a line."""
+    return ", ".join(
+        name if value is True else f"{name} {value}" for name, value in settings.items()
+    )
 
 
 def lossless(trace: Trace) -> bool:

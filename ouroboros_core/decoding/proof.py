@@ -65,4 +65,4 @@ def beginning(pair: Pair, task: Task, seed: int, length: int) -> tuple[Text, lis
         if written >= length:
             break
     tokens = [token for step in generation.steps for token in step.tokens]
-    return until_stop(tokens, pair.stop_tokens)[:length], generation.steps
+    return until_stop(tokens, generation.stop_tokens)[:length], generation.steps

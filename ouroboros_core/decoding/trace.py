@@ -198,6 +198,8 @@ class Trace:
             token may be half a character
     prediction   the text that was expected, where one was given
     corpus  the corpus that the method could look into
+    generation_config  the checkpoint's own generation settings that held, such as a penalty; empty
+                       where it has none, or they were switched off
     """
 
     method: str
@@ -215,6 +217,7 @@ class Trace:
     pieces: dict[int, str] = field(default_factory=dict)
     prediction: str = ""
     corpus: str | None = None
+    generation_config: dict[str, bool | int | float | str] = field(default_factory=dict)
     version: int = VERSION
 
     @property

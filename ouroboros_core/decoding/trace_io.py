@@ -54,6 +54,12 @@ def read_run(text: str | bytes) -> tuple[Trace, Trace | None]:
             BASELINE,
             "must be a run of the same prompt: speeds on different prompts cannot be compared",
         )
+    if baseline.generation_config != trace.generation_config:
+        raise refusal(
+            BASELINE,
+            "must be a run with the same generation_config: other settings of the checkpoint make "
+            "another text",
+        )
     return trace, baseline
 
 
@@ -104,6 +110,7 @@ def _object(found: Any) -> dict[str, Any]:
         ("pieces", MAX_TOKENS),
         ("hyperparameters", MAX_SETTINGS),
         ("sampling", MAX_SETTINGS),
+        ("generation_config", MAX_SETTINGS),
     ):
         if isinstance(found.get(name), dict):
             at_most(len(found[name]), name, most)
@@ -186,6 +193,7 @@ def check(trace: Trace) -> None:
     _check_strings(trace)
     _check_settings("hyperparameters", trace.hyperparameters)
     _check_settings("sampling", trace.sampling)
+    _check_settings("generation_config", trace.generation_config)
     try:
         Sampling.parse(trace.sampling)
     except InvalidInput as error:

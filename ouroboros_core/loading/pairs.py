@@ -14,8 +14,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
+import numpy as np
 import torch
 import transformers
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -27,6 +28,7 @@ from ouroboros_core.interfaces import HeldDrafter
 from ouroboros_core.loading import embedded
 from ouroboros_core.loading.blocks import Weights, use_blocks
 from ouroboros_core.loading.capacity import check_text, give_back
+from ouroboros_core.loading.chat_template import ChatTemplate
 from ouroboros_core.loading.check import check_tree_support, checked
 from ouroboros_core.loading.costs import costs_of
 from ouroboros_core.loading.drafts import (
@@ -63,6 +65,8 @@ from ouroboros_core.models.causal_lm import CausalLM
 from ouroboros_core.models.eagle import EagleDrafter
 from ouroboros_core.models.fused import FAMILY
 from ouroboros_core.models.native import build, pages
+from ouroboros_core.models.processed import Rules
+from ouroboros_core.models.rules import own_processors, own_settings, rules_of, stateless
 from ouroboros_core.models.self_draft import SelfDraft
 from ouroboros_core.version import VERSION
 
@@ -113,8 +117,22 @@ class Pair:
             said.insert(0, f"draft {self.foreign_draft.name} of another tokenizer (hf_universal)")
         return said
 
+    def stops(self, *, chat: bool) -> frozenset[int]:
+        """The token ids that end a text: raw those at which `generate` stops, in chat also those
+        that end a turn."""
+        return self.stop_tokens | self.template.ends if chat else self.stop_tokens
+
+    @cached_property
+    def template(self) -> ChatTemplate:
+        """The tokenizer's chat template, where it has one, and its control tokens."""
+        return ChatTemplate(self.tokenizer)
+
     def encode(self, prompt: str, *, chat: bool, history: Sequence[str] = ()) -> list[int]:
         """Token ids of a prompt, with the tokenizer's chat template around it or raw.
+
+        In chat, prompt and history are text: a control token that somebody wrote is none. Raw it is
+        one, as in any call of the tokenizer, but for end tokens that the tokenizer itself adds
+        behind a text: nothing could follow them.
 
         history: earlier turns, user and assistant alternately; needs the chat template.
         """
@@ -127,21 +145,18 @@ class Pair:
         if chat:
             if not self.tokenizer.chat_template:
                 raise InvalidInput(f"{self.target.name} has no chat template: send the prompt raw")
-            roles = ("user", "assistant")
-            turns = [
-                {"role": roles[n % 2], "content": text} for n, text in enumerate((*history, prompt))
-            ]
             try:
-                prompt = str(
-                    self.tokenizer.apply_chat_template(
-                        turns, add_generation_prompt=True, tokenize=False
-                    )
-                )
+                return self.template.ids((*history, prompt))
             except Exception as error:  # the template is a program of the model's author
                 raise InvalidInput(
                     f"the chat template of {self.target.name} fails: {error}. Send the prompt raw"
                 ) from None
-        return list(self.tokenizer(prompt, add_special_tokens=not chat).input_ids)
+        encoded = self.tokenizer(prompt, return_special_tokens_mask=True)
+        ids, added = list(encoded.input_ids), list(encoded.special_tokens_mask)
+        while ids and added[-1] and ids[-1] in self.stops(chat=True):
+            ids.pop()
+            added.pop()
+        return ids
 
     def reset(self) -> None:
         """Forget all texts and return their memory to the system, but for what passes in fixed
@@ -177,6 +192,39 @@ class Pair:
         return found
 
     @cached_property
+    def generation_config(self) -> dict[str, bool | int | float | str]:
+        """The checkpoint's own generation settings that change which token is chosen, such as a
+        penalty, a ban or a shortest length; what is no number as JSON text, or as how many entries
+        it has."""
+        settings = own_settings(self.target.model, self.stop_tokens)
+        return {name: _short(value) for name, value in settings.items()}
+
+    def rules(
+        self, prompt: Sequence[int], max_new_tokens: int, stops: frozenset[int]
+    ) -> Rules | None:
+        """The checkpoint's own generation settings as rules for one text; None where it has none.
+
+        Raises InvalidInput where `generate` refuses them, or where they depend on earlier calls.
+        """
+        if not self.generation_config:
+            return None
+        target = self.target
+        ids = torch.tensor([list(prompt)], device=target.device)
+        try:
+            processors = own_processors(target.model, ids, max_new_tokens, stops)
+            if states := [one for one in processors if not stateless(one)]:
+                name = type(states[0]).__name__
+                raise InvalidInput(f"scores of {name} depend on earlier calls")
+            rules = rules_of(processors, ids, 0, stops)
+            rules(prompt, np.zeros(target.vocabulary, np.float32))
+        except Exception as error:  # a checkpoint can say anything
+            raise InvalidInput(
+                f"the generation_config.json of {target.name} cannot be applied: {error}. Switch "
+                "it off (--no-generation-config)"
+            ) from None
+        return rules
+
+    @cached_property
     def fingerprint(self) -> str:
         """A fingerprint of the tokenizer: equal if and only if token ids mean the same."""
         return fingerprint(self.tokenizer)
@@ -197,6 +245,18 @@ class Pair:
             passes=self.target.engine,
             weights=self.target.weights,
         )
+
+
+SHOWN = 60
+"""Characters of a setting that are shown as they are."""
+
+
+def _short(value: Any) -> bool | int | float | str:
+    """A value of a generation config as it may stand in a line."""
+    if isinstance(value, bool | int | float | str):
+        return value
+    text = json.dumps(value, default=str)
+    return text if len(text) <= SHOWN else f"{len(value)} entries"
 
 
 def fingerprint(tokenizer: PreTrainedTokenizerBase) -> str:

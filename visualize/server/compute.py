@@ -171,10 +171,11 @@ class Compute:
         from ouroboros_core.decoding.proof import likely_texts
 
         here, until = self._models.loaded(pair), time.monotonic() + seconds
-        prompt = Generation(here, task).prompt.tokens  # what cannot run is said before anything
+        asked = Generation(here, task)  # what cannot run is said before anything
         yield Counted(name, None, "Computing the target's own probabilities …")
         least = LEAST / seeds
-        how = (here.target, prompt, task.sampling, length, least, here.stop_tokens)
+        prompt, stops = asked.prompt.tokens, asked.stop_tokens
+        how = (asked.target, prompt, task.sampling, length, least, stops)
         chances, passes = yield from searching(likely_texts(*how), name, until)
         if chances is None:
             tally = proof.Tally((), (), (), 0, seeds, late=True)
@@ -195,9 +196,7 @@ class Live:
 
     def started(self, memory: Memory | None) -> Started:
         begun, task = self.generation.trace(), self.generation.task
-        title = views.describe(
-            begun.method, begun.hyperparameters, begun.target, begun.draft, begun.corpus
-        )
+        title = views.title(begun)
         view = {
             "run": self._name,
             "badge": views.LIVE,

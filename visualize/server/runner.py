@@ -61,6 +61,7 @@ def make_task(
     prediction: str = "",
     record: bool = False,
     most: int = Limits.new_tokens,
+    generation_config: bool = True,
 ) -> Task:
     """What is asked for, checked; raises InvalidInput. most: tokens of an answer."""
     import_core()
@@ -83,6 +84,7 @@ def make_task(
         "chat": flag("chat", chat),
         "prediction": prediction,
         "record": flag("record", record),
+        "generation_config": flag("generation_config", generation_config),
     }
     return Task(
         prompt,

@@ -148,11 +148,7 @@ def judge(generation: Generation, trace: Trace, baseline: Trace) -> Divergence |
     """The first difference from plain decoding, where the two ought to be equal."""
     from ouroboros_core.decoding.equality import divergence
 
-    return (
-        divergence(generation.pair.target, trace, baseline)
-        if generation.repeats_plain_text
-        else None
-    )
+    return divergence(generation.target, trace, baseline) if generation.repeats_plain_text else None
 
 
 def growing(steps: Sequence[Step]) -> Charts:

@@ -148,6 +148,12 @@ class RunInputs:
         self.chat = gr.Checkbox(
             self.first.prompt.chat, label="Chat template", info=CHAT_TEMPLATE, elem_id="chat"
         )
+        self.generation_config = gr.Checkbox(
+            True,
+            label="Checkpoint's settings",
+            info="Apply the penalties, bans and lengths of the model's generation_config.json.",
+            elem_id="generation-config",
+        )
         self.record = gr.Checkbox(
             True,
             label="Record probabilities",
@@ -170,7 +176,7 @@ class RunInputs:
     @property
     def components(self) -> list[Any]:
         """What a link describes, in this order."""
-        first = [self.prompt, self.method, self.chat, self.count]
+        first = [self.prompt, self.method, self.chat, self.generation_config, self.count]
         return [*first, *self.sampling.values(), self.settings]
 
     @property
@@ -229,7 +235,7 @@ class RunInputs:
         return self._task(values, record), flag("warm", warm)
 
     def _task(self, values: Sequence[Any], record: bool) -> Task:
-        prompt, method, chat, count, *sampling, settings = values
+        prompt, method, chat, own, count, *sampling, settings = values
         # A setting that is 'auto', as most are until a visitor fixes them, stays so.
         asked = method_choice(settings, methods.get(method))
         return make_task(
@@ -242,6 +248,7 @@ class RunInputs:
             asked.predicted,
             record,
             self.most,
+            own,
         )
 
     def follow(self, view: Any, showing: gr.events.Dependency) -> None:
@@ -255,7 +262,8 @@ class RunInputs:
         """Updates of the inputs, in their order, that make them those of a link; what it does not
         name keeps its value."""
         updates: list[Any] = [gr.update(value=inputs.prompt) if inputs.prompt else gr.skip()]
-        updates += [gr.update(value=value) for value in (inputs.method, inputs.chat)]
+        chosen = (inputs.method, inputs.chat, inputs.generation_config)
+        updates += [gr.update(value=value) for value in chosen]
         updates.append(
             gr.skip()
             if inputs.max_new_tokens > self.most

@@ -51,7 +51,13 @@ class Saving:
     def _link(task: Task) -> dict[str, Any]:
         settings, sampling = task.hyperparameters.model_dump(), task.sampling.model_dump()
         inputs = permalink.Inputs(
-            task.prompt, task.method, task.chat, task.max_new_tokens, settings, sampling
+            task.prompt,
+            task.method,
+            task.chat,
+            task.max_new_tokens,
+            settings,
+            sampling,
+            task.generation_config,
         )
         return {"link": permalink.query(inputs)}
 

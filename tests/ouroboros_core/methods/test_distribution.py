@@ -40,7 +40,7 @@ pytestmark = pytest.mark.slow
 class Written:
     """A candidate generator that always writes the draft's two likeliest tokens."""
 
-    name, passes, rows = "written", 0, 0
+    name, passes, rows, failures = "written", 0, 0, 0
 
     def start(self, *_: Any, **settings: Any) -> None: ...
 

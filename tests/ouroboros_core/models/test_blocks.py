@@ -123,7 +123,7 @@ def test_a_pass_over_blocks_has_the_bits_of_one_over_bfloat16(dtype: torch.dtype
         branch = [*context[:40], *(tree.tokens[n] for n in tree.path_to(len(tree) - 1))]
         plain.forget()
         assert np.array_equal(one_by_one(mixed, branch), one_by_one(plain, branch))
-    padded = wrapper(model, 20)
+    padded = CausalLM(model, "padded", 20, engine="native")
     padded.add_blocks(blocks)
     padded.read_blocks(EVERY_ROW)
     found = padded.evaluate(context, tree)

@@ -1,0 +1,137 @@
+"""transformers' logits processors as rules of a model, see `models.processed`: those that a caller
+passes, and those that `generate` makes of a checkpoint's own generation settings."""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from transformers import (
+    GenerationConfig,
+    LogitsProcessor,
+    LogitsProcessorList,
+    PrefixConstrainedLogitsProcessor,
+    PreTrainedModel,
+    SynthIDTextWatermarkLogitsProcessor,
+    UnbatchedClassifierFreeGuidanceLogitsProcessor,
+)
+from transformers.utils import logging
+
+from ouroboros_core.models.processed import Rules
+
+STATEFUL = (
+    UnbatchedClassifierFreeGuidanceLogitsProcessor,
+    SynthIDTextWatermarkLogitsProcessor,
+    PrefixConstrainedLogitsProcessor,
+)
+"""Processors of transformers whose scores depend on earlier calls, or on a function of the
+caller's."""
+
+GREEDY: dict[str, Any] = {
+    "do_sample": False,
+    "num_beams": 1,
+    "num_return_sequences": 1,
+    "penalty_alpha": None,
+    "dola_layers": None,
+    "stop_strings": None,
+    "token_healing": False,
+    "use_cache": False,
+}
+"""What makes `generate` prepare one greedy text and nothing else, whatever a checkpoint says."""
+
+
+def stateless(processor: Any) -> bool:
+    """Whether the scores of a processor depend on its arguments alone: transformers' own do, but
+    for a few. Anybody else's may have a state - in itself, in its class, in a closure - which no
+    copy is sure to keep apart and no trial leaves as it was."""
+    kind = type(processor)
+    return kind.__module__ == LogitsProcessor.__module__ and kind not in STATEFUL
+
+
+def rules_of(
+    processors: Sequence[Any], ids: torch.Tensor, padding: int, stops: frozenset[int]
+) -> Rules:
+    """transformers' processors as rules of a model.
+
+    They see the padding of the prompt `ids` [1, tokens], too, and as in `generate` no text that a
+    stop token has ended.
+    """
+    applied, device = LogitsProcessorList(processors), ids.device
+    before, prompt = ids[0, :padding].tolist(), ids.shape[1] - padding
+
+    def rules(text: Sequence[int], logits: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
+        if not stops.isdisjoint(text[prompt:]):
+            return logits
+        ids = torch.tensor([[*before, *text]], device=device)
+        scores = torch.tensor(logits, dtype=torch.float32, device=device)[None]
+        found: npt.NDArray[np.floating] = applied(ids, scores)[0].cpu().numpy()
+        return found
+
+    return rules
+
+
+def own_processors(
+    model: PreTrainedModel, ids: torch.Tensor, max_new_tokens: int, stops: frozenset[int]
+) -> list[Any]:
+    """The processors that `generate` makes of the model's generation config for one greedy text
+    behind the prompt `ids` [1, tokens]. `generate` itself makes them; no pass is computed."""
+    found: list[Any] = []
+
+    def keep(*_: Any, logits_processor: LogitsProcessorList, **__: Any) -> torch.Tensor:
+        found.extend(logits_processor)
+        return ids
+
+    ends = {"eos_token_id": sorted(stops) or None, "pad_token_id": min(stops, default=0)}
+    call: Any = model.generate
+    with _quiet():
+        call(
+            ids,
+            attention_mask=torch.ones_like(ids),
+            max_new_tokens=max(1, max_new_tokens),
+            custom_generate=keep,
+            **ends,
+            **GREEDY,
+        )
+    return found
+
+
+def own_settings(model: PreTrainedModel, stops: frozenset[int]) -> dict[str, Any]:
+    """The settings of the model's generation config that make processors, by name: each is tried
+    alone."""
+    ids = torch.zeros(1, 1, dtype=torch.long, device=model.device)
+    config = model.generation_config
+
+    def any_processors(trial: GenerationConfig) -> bool:
+        model.generation_config = trial
+        try:
+            return bool(own_processors(model, ids, 1, stops))
+        except Exception:  # one that `generate` refuses: said when a text is asked for
+            return True
+        finally:
+            model.generation_config = config
+
+    if not any_processors(config):
+        return {}
+    with _quiet():
+        given = {name: value for name, value in config.to_diff_dict().items() if value is not None}
+        trials = {name: GenerationConfig(**{name: value}) for name, value in given.items()}
+    return {name: value for name, value in given.items() if any_processors(trials[name])}
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """`generate` warns of settings that exclude each other; which of them hold is its own
+    decision."""
+    before = logging.get_verbosity()
+    logging.set_verbosity_error()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.set_verbosity(before)
