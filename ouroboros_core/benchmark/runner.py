@@ -117,11 +117,11 @@ class Runner:
             if (repeat, question.id) not in done
         ]
 
-    def warm_up(self) -> None:
+    def warm_up(self, prompt: str) -> None:
         """Generates a few tokens with each entrant, so that first calls are not timed; warm
-        memories are restored afterwards."""
+        memories are restored afterwards. prompt: one whose characters the tokenizer knows."""
         for entrant in self.entrants:
-            entrant.run("Hello", (), min(WARM_UP_TOKENS, self.settings.max_new_tokens))
+            entrant.run(prompt, (), min(WARM_UP_TOKENS, self.settings.max_new_tokens))
             if isinstance(entrant, MethodEntrant):
                 entrant.reset()
                 if entrant.memory is not None and entrant.label in self.store.memories:
@@ -132,7 +132,7 @@ class Runner:
         every run."""
         if self.left:
             progress("warming up")
-            self.warm_up()
+            self.warm_up(self.left[0][2].turns[0])
         mine = self.mine.take(self.store, lambda: self.left, lambda unit: unit[0])
         for number, repeat, question in mine:
             measured = self._unit(number, repeat, question, progress)

@@ -9,7 +9,7 @@ fixed, it then has the counts of an uninterrupted one.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Hashable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -274,14 +274,7 @@ class Sweep:
         are not timed."""
         if what not in self._warm:
             count = min(WARM_UP_TOKENS, task.max_new_tokens)
-            yield from _steps(
-                Generation(
-                    pair,
-                    Task(
-                        "Hello", task.method, task.hyperparameters, task.sampling, count, task.chat
-                    ),
-                )
-            )
+            yield from _steps(Generation(pair, replace(task, max_new_tokens=count)))
             self._warm.add(what)
         return (yield from _steps(Generation(pair, task)))
 

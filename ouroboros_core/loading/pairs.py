@@ -26,7 +26,7 @@ from ouroboros_core.errors import InvalidInput, UnsupportedModel
 from ouroboros_core.interfaces import HeldDrafter
 from ouroboros_core.loading import embedded
 from ouroboros_core.loading.blocks import Weights, use_blocks
-from ouroboros_core.loading.capacity import check_text, give_back
+from ouroboros_core.loading.capacity import check_characters, check_text, give_back
 from ouroboros_core.loading.check import check_tree_support, checked
 from ouroboros_core.loading.costs import costs_of
 from ouroboros_core.loading.drafts import (
@@ -139,7 +139,16 @@ class Pair:
                 raise InvalidInput(
                     f"the chat template of {self.target.name} fails: {error}. Send the prompt raw"
                 ) from None
-        return list(self.tokenizer(prompt, add_special_tokens=not chat).input_ids)
+        check_characters(prompt, self.tokenizer, self.target.max_length, self.target.name)
+        try:
+            return list(self.tokenizer(prompt, add_special_tokens=not chat).input_ids)
+        except (
+            Exception
+        ) as error:  # of characters that it has no token for, not even an unknown one
+            raise InvalidInput(
+                f"the tokenizer of {self.target.name} cannot read the prompt: {error}. Write it in "
+                "characters that its vocabulary has"
+            ) from None
 
     def reset(self) -> None:
         """Forget all texts and return their memory to the system, but for what passes in fixed

@@ -938,6 +938,34 @@ def test_without_a_draft_the_methods_that_need_none_run(
     )
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("alphabet", ["ACGT-NRYKMSW", "ACDEFGHIKLMNPQRSTVWY.-XBZUO<>?*"])
+def test_a_vocabulary_of_a_few_letters_runs_with_every_method_that_needs_no_training(
+    ouroboros: Ask, tmp_path: Path, alphabet: str
+) -> None:
+    """DNA and proteins. The oracle is transformers' greedy generation; of a few letters there are
+    fewer than `top_k`, than the columns of a tree and than the rows of a timed pass."""
+    pair = [save(tmp_path / name, alphabet=alphabet, eos_token_id=None) for name in ("t", "d")]
+    text, corpus, out = (str(tmp_path / name) for name in ("text.txt", "corpus.npz", "a.json"))
+    prompt = "GATTACACATTAG"
+    Path(text).write_text(prompt * 20)
+    built = ouroboros("sam", "build", text, "--target", pair[0], "--out", corpus)
+    assert built.returncode == 0, built.stderr
+    (tmp_path / "p.jsonl").write_text(json.dumps({"turns": [prompt]}))
+    more = ("--prompts", str(tmp_path / "p.jsonl"), "--corpus", corpus, "--max-new-tokens", "9")
+    result = ouroboros(*options((pair[0], pair[1]), *more, "--peers", "hf-greedy", "--json", out))
+    assert result.returncode == 0, result.stderr
+    rows = {row["method"]: row for row in json.loads(Path(out).read_text())["rows"]}
+    trained = {"eagle2", "medusa", "glide", "parallel_spec", "hf_candidates"}
+    assert rows.keys() == {*methods.available(), "hf-greedy"} - trained
+    assert {row["tokens"] for row in rows.values()} == {9}
+    assert {rows[name]["differences"] for name in rows if name != "draft_only"} == {0}
+    sampled = ("--temperature", "1.2", "--top-k", "50", "--max-new-tokens", "9")
+    told = ("--target", pair[0], "--draft", pair[1], "--raw", "--prompt", prompt, *sampled)
+    result = ouroboros("generate", *told, "--method", "multi_candidate", "--compare")
+    assert result.returncode == 0 and "identical to plain decoding" in result.stderr, result
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
