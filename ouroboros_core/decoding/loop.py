@@ -62,6 +62,7 @@ def decode(
     end = len(tokens) + max_new_tokens
     if len(tokens) == end:
         return
+    sampler.begin(tokens)
     clock = time.perf_counter
     began = clock()
     _begin(model, method, tokens, max_new_tokens)

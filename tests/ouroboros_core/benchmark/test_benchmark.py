@@ -1040,6 +1040,17 @@ def test_peers_write_what_transformers_writes_and_count_its_passes(embedded_pair
     assert replace(outcome.seconds, host=0) != Seconds()
 
 
+def test_transformers_own_sampling_has_a_seed_for_each_prompt(pair: Pair) -> None:
+    without_history(pair)
+    (peer,) = peers.peers(["hf-greedy"], pair, Sampling(temperature=1.0, seed=3))
+    texts, seeds = [], []
+    for prompt in ("the cat", "the mat", "the cat"):
+        texts.append(peer.run(prompt, (), 8).tokens)
+        seeds.append(torch.initial_seed())
+    assert (texts[0], seeds[0]) == (texts[2], seeds[2])
+    assert seeds[0] != seeds[1]
+
+
 def test_what_could_be_copied_is_counted_by_hand() -> None:
     """The worked example, and a text of one repeated token."""
     assert copies.copyable([1, 2, 3], [1, 2, 3], 2) == 1
