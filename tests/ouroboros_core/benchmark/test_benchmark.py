@@ -12,7 +12,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -24,7 +24,7 @@ import torch
 from ouroboros_core import methods
 from ouroboros_core.adaptive.cost_model import Costs, PassCosts
 from ouroboros_core.benchmark import entrants, peers, prompts, report, store
-from ouroboros_core.benchmark.entrants import MethodEntrant
+from ouroboros_core.benchmark.entrants import MethodEntrant, Outcome
 from ouroboros_core.benchmark.runner import Runner, stretch
 from ouroboros_core.benchmark.store import Measurement, Settings, Share, Store
 from ouroboros_core.decoding import metrics
@@ -514,6 +514,94 @@ def test_a_question_that_cannot_run_is_named_before_any_work(pair: Pair, tmp_pat
             Share(),
         )
     pair.tokenizer.chat_template = template
+
+
+class Choosy:
+    """A method that cannot run some prompts."""
+
+    setting, repeats_plain_text, lossless, memory = "", True, True, None
+
+    def __init__(self, inner: MethodEntrant, refuses: str) -> None:
+        self.label, self._inner, self._refuses = f"choosy {refuses}", inner, refuses
+
+    def run(self, prompt: str, history: Sequence[str], count: int, prediction: str = "") -> Outcome:
+        if self._refuses in (prompt, *history):
+            raise InvalidInput("it cannot read this")
+        return self._inner.run(prompt, history, count, prediction)
+
+
+def test_what_one_method_cannot_run_is_left_out_for_all_and_stays_out(
+    pair: Pair, tmp_path: Path
+) -> None:
+    """The oracle of the table is a benchmark of the turns alone that all can run."""
+    without_history(pair)
+    plain, other = (MethodEntrant(pair, spec) for spec in entrants.parse("ngram", Sampling()))
+    turns = {"a": ("x", "y"), "b": ("bad", "y"), "c": ("z", "worse", "y"), "d": ("w " * 900, "y")}
+    asked = [prompts.Question(n, "qa", text) for n, text in turns.items()]
+    field: list[Any] = [plain, other, Choosy(other, "bad"), Choosy(other, "worse")]
+    path, settings = tmp_path / "a.json", make_settings(repeats=2, max_new_tokens=3)
+    measured = Store(settings, path)
+    first = Runner(pair, field, asked, measured, Share())
+    list(first.run())
+    assert [(one.question, one.turn) for one in measured.left_out] == [("d", 0), ("b", 0), ("c", 1)]
+    assert measured.lines[0].startswith("3 questions were left out, or the later turns")
+    assert "question b, turn 1, choosy bad: it cannot read this" in measured.lines
+    assert "question c, turn 2, choosy worse: it cannot read this" in measured.lines
+    able = {("a", 0), ("a", 1), ("c", 0)}
+    for label in (one.label for one in field):
+        runs = [run for run in measured.fair if run.method == label]
+        assert {(run.question, run.turn) for run in runs} == able and len(runs) == 6
+    alone = Store(make_settings(repeats=2, max_new_tokens=3))
+    fit = [prompts.Question("a", "qa", ("x", "y")), prompts.Question("c", "qa", ("z",))]
+    list(Runner(pair, [plain, other], fit, alone, Share()).run())
+    both = [
+        {(row.method, row.group): (row.questions, row.tokens) for row in report.rows(runs)}
+        for runs in (measured.fair, alone.measurements)
+    ]
+    assert both[1].items() <= both[0].items()
+    for complete in (False, True):
+        measured.complete = complete
+        measured.save({})
+        again = Store.open(settings, path, resume=True)
+        assert again.left_out == measured.left_out
+        assert Runner(pair, field, asked, again, Share()).left == []
+    taken = Store(settings)
+    taken.adopt(again)
+    assert taken.left_out == measured.left_out and len(taken.fair) == len(measured.fair)
+
+
+@pytest.mark.parametrize("why", ["too long", "the template refuses"])
+def test_a_benchmark_of_several_turns_survives_one_that_cannot_run(
+    ouroboros: Ask, tmp_path: Path, why: str
+) -> None:
+    folder = save(tmp_path / "t", eos_token_id=None)
+    template = "{% for m in messages %}<{{ m.content }}>{% endfor %}"
+    if why == "the template refuses":
+        template = "{% if messages|length > 1 and 'dog' in messages[0].content %}" + (
+            "{{ raise_exception('no empty answers') }}{% endif %}" + template
+        )
+    (tmp_path / "t" / "chat_template.jinja").write_text(template)
+    later = "the cat " * (900 if why == "too long" else 1)
+    lines = [["the cat", "sat"], ["the dog", later], ["a mat", "sat"]]
+    path, out = tmp_path / "p.jsonl", tmp_path / "a.json"
+    path.write_text("".join(json.dumps({"turns": turns}) + "\n" for turns in lines))
+    asked = ["bench", "--target", folder, "--dtype", "float32", "--device", "cpu", "--turns"]
+    asked += ["--prompts", str(path), "--methods", "ngram", "--max-new-tokens", "5"]
+    reasons = {"too long": "has room for 256", "the template refuses": "no empty answers"}
+    for more in ((), ("--resume",)):
+        told = ouroboros(*asked, "--json", str(out), *more)
+        assert told.returncode == 3, told.stderr
+        *_, header, reason = told.stdout.splitlines()
+        assert header.startswith("1 question was left out, or the later turns, for every method")
+        assert reason.startswith("question 2, turn 2: ") and reasons[why] in reason
+        data = json.loads(out.read_text())
+        assert data["complete"] and [one["turn"] for one in data["left_out"]] == [1]
+        overall = [row for row in data["rows"] if row["group"] == "overall"]
+        assert {row["method"]: row["questions"] for row in overall} == {
+            "autoregressive": 5,
+            "ngram": 5,
+        }
+    assert "nothing is measured again" in told.stderr
 
 
 def test_the_baseline_matches_whatever_the_others_do() -> None:
