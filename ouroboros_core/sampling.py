@@ -1,13 +1,14 @@
 """Choosing a token: greedy, or exact sampling with noise keyed by absolute position.
 
 A token is chosen at text position n by `argmax(log p / T + g_n)`, where g_n is Gumbel noise drawn
-for (seed, n) alone (the Gumbel-max trick). The choice then depends on the position and on the
-target's distribution, never on how the position was reached: under the rule `match` every method
-writes the text of plain sampling with the same seed, token for token. A draft model that chooses
-with the same noise agrees with a probability of at least (1 - TV) / (1 + TV), where TV is the total
-variation distance of p and q; rejection sampling accepts 1 - TV, which is the most that is possible
-(Daliri et al., "Coupling without communication and drafter-invariant speculative decoding", arXiv
-2408.07978).
+for (seed, prompt, n) alone (the Gumbel-max trick). The choice then depends on the position and on
+the target's distribution, never on how the position was reached: under the rule `match` every
+method writes the text of plain sampling with the same seed, token for token. Two prompts have
+different noise under one seed, so that samples of several prompts are independent. A draft model
+that chooses with the same noise agrees with a probability of at least (1 - TV) / (1 + TV), where TV
+is the total variation distance of p and q; rejection sampling accepts 1 - TV, which is the most
+that is possible (Daliri et al., "Coupling without communication and drafter-invariant speculative
+decoding", arXiv 2408.07978).
 
 All arithmetic is numpy in float64 on the rows that the walk visits: the same logits mean the same
 choice on every device.
@@ -16,8 +17,9 @@ choice on every device.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from hashlib import blake2b
 from typing import Literal
 from weakref import ReferenceType, ref
 
@@ -170,20 +172,32 @@ def without(q: Probabilities, token: int) -> Probabilities:
     return rest / total if total > 0 else rest
 
 
+def question_of(prompt: Sequence[int]) -> int:
+    """A number of 63 bits that stands for a prompt, given as token ids."""
+    ids = np.array(prompt, dtype="<i8").tobytes()
+    return int.from_bytes(blake2b(ids, digest_size=8).digest(), "little") >> 1
+
+
 def generator(
-    seed: int, position: int, stream: int = 0, run: int = 0, draw: int = 0
+    seed: int, position: int, stream: int = 0, run: int = 0, draw: int = 0, question: int = 0
 ) -> np.random.Generator:
-    """Randomness as a function of (seed, position, stream, run, draw), from a counter-based
-    generator."""
+    """Randomness as a function of (seed, position, stream, run, draw, question), from a
+    counter-based generator.
+
+    stream    0 or 1
+    question  of a prompt, see `question_of`; 0 where there is none
+    """
     key = np.array([seed, position], dtype=np.uint64)
-    return np.random.Generator(np.random.Philox(key=key, counter=[0, draw, run, stream]))
+    counter = np.array([0, draw, run, question << 1 | stream], dtype=np.uint64)
+    return np.random.Generator(np.random.Philox(key=key, counter=counter))
 
 
-def gumbel(seed: int, position: int, size: int, run: int = 0, draw: int = 0) -> Scores:
+def gumbel(
+    seed: int, position: int, size: int, run: int = 0, draw: int = 0, question: int = 0
+) -> Scores:
     """Gumbel noise [size] for one text position."""
-    noise: Scores = -np.log(
-        generator(seed, position, run=run, draw=draw).standard_exponential(size)
-    )
+    random = generator(seed, position, run=run, draw=draw, question=question)
+    noise: Scores = -np.log(random.standard_exponential(size))
     return noise
 
 
@@ -234,12 +248,18 @@ class Sampler:
         self.sampling = sampling
         self.vocabulary = vocabulary
         self._run = run if sampling.rejects else 0
+        self._question = 0
         self.drawing = Stopwatch()
         """Runs while something is drawn at random, but not while a model computes."""
         self._noise: dict[tuple[int, int], Scores] = {}
         self._latest: tuple[ReferenceType[Evaluation], int, Scores] | None = None
         """The node whose scores were asked for last: who draws a token under `rejection` asks for
         its probabilities, too."""
+
+    def begin(self, prompt: Sequence[int]) -> None:
+        """Draw for a text that begins with this prompt (token ids) from now on."""
+        self._question = question_of(prompt)
+        self._noise.clear()
 
     def noise(self, position: int, draw: int = 0) -> Scores:
         """The noise of a position; the last few are kept, because draft and target ask for the
@@ -249,7 +269,7 @@ class Sampler:
             if len(self._noise) >= 64:
                 self._noise.pop(next(iter(self._noise)))
             self._noise[key] = gumbel(
-                self.sampling.seed, position, self.vocabulary, self._run, draw
+                self.sampling.seed, position, self.vocabulary, self._run, draw, self._question
             )
         return self._noise[key]
 
@@ -273,7 +293,9 @@ class Sampler:
 
     def generator(self, position: int) -> np.random.Generator:
         """Randomness for judging drafts at a text position, independent of its noise."""
-        return generator(self.sampling.seed, position, stream=1, run=self._run)
+        return generator(
+            self.sampling.seed, position, stream=1, run=self._run, question=self._question
+        )
 
     def chooser(
         self, evaluation: Evaluation, tree: TokenTree, root_position: int, draw: int = 0

@@ -42,3 +42,11 @@ def say(key: str, **facts: Any) -> str:
 def counted(n: int, noun: str) -> str:
     """A number of things: '1 token', '2 tokens'."""
     return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
+
+
+def allowed(least: int, most: int, none: str) -> str:
+    """A range of whole numbers, 'between 1 and 3' or '1'; `none`, which says what is lacking, where
+    no number lies in it."""
+    if least > most:
+        return none
+    return str(least) if least == most else f"between {least} and {most}"

@@ -49,10 +49,16 @@ def tokenizer(kind: str) -> PreTrainedTokenizerFast:
 
 
 def save(
-    folder: Path, kind: str = "bytes", seed: int = 0, family: str = "llama", **changes: object
+    folder: Path,
+    kind: str = "bytes",
+    seed: int = 0,
+    family: str = "llama",
+    alphabet: str = "",
+    **changes: object,
 ) -> str:
-    """A tiny random model with a real tokenizer, as a folder."""
-    words: PreTrainedTokenizerFast = tokenizer(kind)
+    """A tiny random model with a real tokenizer, as a folder; with an alphabet each of its letters
+    is a token, and there are no others."""
+    words: PreTrainedTokenizerFast = tiny.letters(alphabet) if alphabet else tokenizer(kind)
     settings = {**tiny._SIZES, "vocab_size": len(words), "eos_token_id": [3, 4], **changes}
     torch.manual_seed(seed)
     config = transformers.AutoConfig.for_model(family, **settings)

@@ -351,7 +351,7 @@ def plain(
     found: list[int] = []
     while len(found) < count and not (found and found[-1] in stop):
         if len(found) == len(known):
-            known.append(_next(model, [*text, *known], sampling))
+            known.append(_next(model, text, known, sampling))
         found.append(known[len(found)])
     return found
 
@@ -361,13 +361,17 @@ _written: WeakKeyDictionary[PreTrainedModel, _Texts] = WeakKeyDictionary()
 """Of each model, what plain decoding writes behind a text."""
 
 
-def _next(model: PreTrainedModel, ids: list[int], sampling: Sampling) -> int:
-    """The token that plain decoding writes behind a text."""
+def _next(
+    model: PreTrainedModel, text: Sequence[int], written: Sequence[int], sampling: Sampling
+) -> int:
+    """The token that plain decoding writes behind a prompt and what it has written already."""
+    ids = [*text, *written]
     logits = model(input_ids=torch.tensor([ids]), use_cache=False).logits[0, -1]
     if sampling.temperature == 0:
         return int(logits.argmax())
-    noise = Sampler(sampling, model.config.vocab_size).noise(len(ids))
-    return int((process(logits.numpy(), sampling) + noise).argmax())
+    sampler = Sampler(sampling, model.config.vocab_size)
+    sampler.begin(text)
+    return int((process(logits.numpy(), sampling) + sampler.noise(len(ids))).argmax())
 
 
 @torch.inference_mode()

@@ -11,7 +11,7 @@ from typing import Any
 from ouroboros_core.adaptive.cost_model import CONTEXT, Costs, PassCosts
 from ouroboros_core.interfaces import Drafter, LanguageModel
 from ouroboros_core.sources import Source
-from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder, chain
+from ouroboros_core.tree import ROOT, Provenance, TokenTree, TreeBuilder, chain
 
 Timer = Callable[[], float]
 """Does something, and says how many seconds it took."""
@@ -48,9 +48,15 @@ def tree_of(rows: int, root: int) -> TokenTree:
     return chain(root, [root] * (rows - 1), Provenance(Source.DRAFT))
 
 
+def siblings_of(rows: int, root: int, vocabulary: int) -> TokenTree:
+    """So many rows below a root; a vocabulary that has fewer tokens is gone through again."""
+    tokens = (root, *(row % vocabulary for row in range(rows)))
+    return TokenTree(tokens, (-1, *[0] * rows), (ROOT, *[Provenance(Source.DRAFT)] * rows))
+
+
 def pass_of(model: LanguageModel, rows: int, length: int) -> Timer:
     """Times a pass over a chain of so many rows, behind a context of so many tokens."""
-    context = _text(length)
+    context = _text(length, model.vocabulary)
     tree = tree_of(rows, context[-1])
 
     def timed() -> float:
@@ -71,11 +77,8 @@ def pass_seconds(models: Sequence[tuple[LanguageModel, int]], repeats: int = 24)
 def level_of(head: Drafter, rows: int, length: int) -> Timer:
     """Times a pass of a head over so many rows, siblings below the root; one row: the pass that
     reads the last token."""
-    context = _text(length)
-    siblings = TreeBuilder(context[-1])
-    for token in range(rows):
-        siblings.add(token, 0, Provenance(Source.DRAFT))
-    root, tree = TreeBuilder(context[-1]).build(), siblings.build()
+    context = _text(length, head.vocabulary)
+    root, tree = TreeBuilder(context[-1]).build(), siblings_of(rows, context[-1], head.vocabulary)
 
     def timed() -> float:
         begun = time.perf_counter()
@@ -146,5 +149,6 @@ def _behind(first: Timer, timed: Timer) -> Timer:
     return both
 
 
-def _text(length: int) -> list[int]:
-    return [7 + n % 50 for n in range(length)]
+def _text(length: int, vocabulary: int) -> list[int]:
+    """So many token ids of a vocabulary, which may be smaller than the 50 that alternate else."""
+    return [(7 + n % 50) % vocabulary for n in range(length)]

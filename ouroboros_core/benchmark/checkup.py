@@ -24,6 +24,7 @@ from ouroboros_core.decoding import metrics
 from ouroboros_core.decoding.equality import divergence
 from ouroboros_core.decoding.generation import Generation, Task, target_of
 from ouroboros_core.decoding.trace import Trace
+from ouroboros_core.errors import InvalidInput
 from ouroboros_core.loading import check, embedded, manifest
 from ouroboros_core.loading.machine import (
     DType,
@@ -276,8 +277,12 @@ def self_test(
     tree equal those of passes over one token, to the bit."""
     begun = time.perf_counter()
     for number, prompt in enumerate(prompts, 1):
-        plain = run_raw(pair, prompt, BASELINE, tokens)
-        yield compared(pair, plain, "union", f"text {number}")
+        try:
+            plain = run_raw(pair, prompt, BASELINE, tokens)
+        except InvalidInput as error:  # a vocabulary without these letters
+            yield Finding("exactness", f"text {number}", "note", "not run", str(error))
+        else:
+            yield compared(pair, plain, "union", f"text {number}")
     if pair.target.engine == "native":
         same = check.invariant(pair.target)
         pair.target.reset()

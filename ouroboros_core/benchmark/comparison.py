@@ -138,7 +138,7 @@ def compare(
         pair = load_pair()
     lanes = [entrants.MethodEntrant(pair, spec) for spec in specs]
     for lane in lanes:
-        lane.run("Hello", (), min(WARM_UP_TOKENS, max_new_tokens))
+        lane.run(prompt, (), min(WARM_UP_TOKENS, max_new_tokens))
     measured = _follow(lanes, prompt, max_new_tokens, rounds)
     found = tuple(_lane(pair, lane, n, measured) for n, lane in enumerate(lanes))
     return Comparison(prompt, pair.target.name, pair.environment, found)

@@ -27,13 +27,15 @@ if TYPE_CHECKING:
 class SweepResult:
     """What `sweep` measured; a notebook shows it as a table with bars, two settings as a grid.
 
-    points  every run, with the plain run that it is compared with
+    points    every run, with the plain run that it is compared with
+    left_out  in sentences, which prompts not every combination could run
     """
 
     grid: Grid
     target: str
     environment: Environment
     points: tuple[Point, ...]
+    left_out: tuple[str, ...] = ()
 
     @property
     def axes(self) -> tuple[Axis, ...]:
@@ -58,7 +60,7 @@ class SweepResult:
     @property
     def conclusions(self) -> list[str]:
         """The best setting in words: as it was measured, and by theory."""
-        return cells.conclusions(self.rows, self.ideals, self.grid)
+        return [*cells.conclusions(self.rows, self.ideals, self.grid), *self.left_out]
 
     def _repr_html_(self) -> str:
         return notebook.sweep_html(self)
@@ -106,7 +108,8 @@ def sweep(
         for _ in work.run(lambda doing: tell(len(work.points), doing)):
             pass
         tell(work.total, "done")
-    return SweepResult(grid, pair.target.name, pair.environment, tuple(work.points))
+    left_out = tuple(work.store.lines)
+    return SweepResult(grid, pair.target.name, pair.environment, tuple(work.points), left_out)
 
 
 def _questions(prompts: Sequence[str] | str | None) -> list[Question]:

@@ -20,6 +20,7 @@ from ouroboros_core.benchmark import llama_cpp
 from ouroboros_core.benchmark.entrants import Entrant, Outcome, Spent, prompt_ids
 from ouroboros_core.decoding.trace import Seconds
 from ouroboros_core.errors import InvalidInput
+from ouroboros_core.sampling import question_of
 
 if TYPE_CHECKING:
     from ouroboros_core.loading.pairs import Pair
@@ -180,7 +181,7 @@ class Peer:
         ids = torch.tensor([tokens], device=pair.target.device)
         target = Passes(pair.target.model)
         draft = Passes(pair.draft.model) if pair.draft and self.label == "hf-assisted" else None
-        torch.manual_seed(self._sampling.seed)
+        torch.manual_seed(self._sampling.seed ^ question_of(tokens))
         with contextlib.ExitStack() as stack:
             stack.enter_context(target.watch())
             if draft:

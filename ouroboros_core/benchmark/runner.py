@@ -33,13 +33,18 @@ if TYPE_CHECKING:
 WARM_UP_TOKENS = 8
 
 
+Ran = tuple[Entrant, Outcome, float]
+"""An entrant, its run, and the megabytes that it needed at most."""
+
+
 @contextlib.contextmanager
-def naming(question: Question, turn: int = 0) -> Iterator[None]:
-    """Adds the question's id to the message of bad input."""
+def naming(question: Question, turn: int = 0, who: str = "") -> Iterator[None]:
+    """Adds the question's id, and who runs it, to the message of bad input."""
     try:
         yield
     except InvalidInput as error:
-        raise InvalidInput(f"question {question.id}, turn {turn + 1}: {error}") from None
+        place = ", ".join(filter(None, (f"question {question.id}, turn {turn + 1}", who)))
+        raise InvalidInput(f"{place}: {error}") from None
 
 
 def stretch(outcome: Outcome, plain: Sequence[int], limit: int) -> Stretch:
@@ -85,43 +90,60 @@ class Runner:
         self.store = store
         self.settings = store.settings
         self.memory = MemoryPeak(pair.target.device.type)
-        self._check(questions)
+        able = self._check(questions)
         repeats = range(self.settings.repeats)
         work = [(repeat, question) for repeat in repeats for question in questions]
         self.mine = mine
-        self.work = [(n, *unit) for n, unit in enumerate(work) if mine.may(n)]
+        self.work = [
+            (n, *unit) for n, unit in enumerate(work) if mine.may(n) and unit[1].id in able
+        ]
 
-    def _check(self, questions: Sequence[Question]) -> None:
-        """Raise InvalidInput, before any work, for a question that could not run."""
+    def _check(self, questions: Sequence[Question]) -> set[int | str]:
+        """The ids of the questions whose first turn can run; the others are left out before any
+        work. Raises InvalidInput where there are no others."""
         chat = bool(self.pair.tokenizer.chat_template)
+        able = set()
         for question in questions:
             if self.settings.turns and len(question.turns) > 1 and not chat:
                 raise InvalidInput(
                     f"{self.pair.target.name} has no chat template, which later turns need: leave "
                     "--turns out"
                 )
-            with naming(question):
-                check_length(
-                    self.pair.encode(question.turns[0], chat=chat),
-                    self.settings.max_new_tokens,
-                    self.pair.target,
-                )
+            try:
+                with naming(question):
+                    self._encoded(question.turns[0], ())
+            except InvalidInput as error:
+                self.store.leave_out(question.id, 0, str(error))
+            else:
+                able.add(question.id)
+        if questions and not able:
+            raise InvalidInput(self.store.left_out[0].reason)
+        return able
+
+    def _encoded(self, prompt: str, history: Sequence[str]) -> list[int]:
+        """The token ids of a turn; raises InvalidInput where it and an answer do not fit."""
+        chat = bool(self.pair.tokenizer.chat_template)
+        ids = self.pair.encode(prompt, chat=chat, history=history)
+        check_length(ids, self.settings.max_new_tokens, self.pair.target)
+        return ids
 
     @property
     def left(self) -> list[tuple[int, int, Question]]:
         """Units not yet done: number, repeat, question."""
         done = {*self.store.units, *self.store.elsewhere}
+        barred = {one.question for one in self.store.left_out if one.turn == 0}
         return [
             (n, repeat, question)
             for n, repeat, question in self.work
-            if (repeat, question.id) not in done
+            if (repeat, question.id) not in done and question.id not in barred
         ]
 
-    def warm_up(self) -> None:
+    def warm_up(self, prompt: str) -> None:
         """Generates a few tokens with each entrant, so that first calls are not timed; warm
-        memories are restored afterwards."""
+        memories are restored afterwards. prompt: one whose characters the tokenizer knows."""
         for entrant in self.entrants:
-            entrant.run("Hello", (), min(WARM_UP_TOKENS, self.settings.max_new_tokens))
+            with contextlib.suppress(InvalidInput):  # the question is then left out
+                entrant.run(prompt, (), min(WARM_UP_TOKENS, self.settings.max_new_tokens))
             if isinstance(entrant, MethodEntrant):
                 entrant.reset()
                 if entrant.memory is not None and entrant.label in self.store.memories:
@@ -132,7 +154,7 @@ class Runner:
         every run."""
         if self.left:
             progress("warming up")
-            self.warm_up()
+            self.warm_up(self.left[0][2].turns[0])
         mine = self.mine.take(self.store, lambda: self.left, lambda unit: unit[0])
         for number, repeat, question in mine:
             measured = self._unit(number, repeat, question, progress)
@@ -147,63 +169,85 @@ class Runner:
     def _unit(
         self, number: int, repeat: int, question: Question, progress: Callable[[str], None]
     ) -> list[Measurement]:
+        """All turns that every entrant can run. Where one of them cannot, this turn and the later
+        ones are left out for all."""
         order = _mixed(self.entrants, number)
         history: list[str] = []
         measured: list[Measurement] = []
         for turn, prompt in enumerate(
             question.turns if self.settings.turns else question.turns[:1]
         ):
-            runs: list[tuple[Entrant, Outcome, float]] = []
-            for entrant in order:
-                progress(
-                    f"question {question.id}, "
-                    f"{' '.join(filter(None, (entrant.label, entrant.setting)))}"
-                )
-                self.memory.reset()
+            try:
                 with naming(question, turn):
-                    outcome = entrant.run(
-                        prompt,
-                        history,
-                        self.settings.max_new_tokens,
-                        "" if turn else question.prediction,
-                    )
-                runs.append((entrant, outcome, self.memory.megabytes()))
+                    encoded = self._encoded(prompt, history)
+                runs = [self._run(entrant, question, turn, history, progress) for entrant in order]
+            except InvalidInput as error:
+                self.store.leave_out(question.id, turn, str(error))
+                return measured
             plain = next(
                 outcome.tokens for entrant, outcome, _ in runs if entrant.label == BASELINE
             )
-            limits = self.settings.max_new_tokens, *self.settings.shorter
-            encoded = self.pair.encode(
-                prompt, chat=bool(self.pair.tokenizer.chat_template), history=history
-            )
-            for entrant, outcome, peak in runs:
-                difference = (
-                    self._difference(encoded, outcome, plain)
-                    if entrant.repeats_plain_text
-                    else None
-                )
-                whole, *shorter = (stretch(outcome, plain, limit) for limit in limits)
-                counted = {name: value for name, value in vars(whole).items() if name != "limit"}
-                run = Measurement(
-                    **counted,
-                    method=entrant.label,
-                    setting=entrant.setting,
-                    repeat=repeat,
-                    question=question.id,
-                    turn=turn,
-                    group=question.group,
-                    peak_memory_mb=round(peak, 1),
-                    compared=entrant.repeats_plain_text,
-                    difference=difference,
-                    explanation=None
-                    if difference is None
-                    else difference.sentence(self._pieces(difference)),
-                    host=self.mine.host,
-                    shorter=tuple(shorter),
-                    lossless=entrant.lossless,
-                )
-                measured.append(run)
+            measured += [
+                self._measurement(run, plain, encoded, repeat, question, turn) for run in runs
+            ]
             history += [prompt, self.pair.tokenizer.decode(list(plain), skip_special_tokens=True)]
         return measured
+
+    def _run(
+        self,
+        entrant: Entrant,
+        question: Question,
+        turn: int,
+        history: Sequence[str],
+        progress: Callable[[str], None],
+    ) -> Ran:
+        name = " ".join(filter(None, (entrant.label, entrant.setting)))
+        progress(f"question {question.id}, {name}")
+        self.memory.reset()
+        with naming(question, turn, name):
+            outcome = entrant.run(
+                question.turns[turn],
+                history,
+                self.settings.max_new_tokens,
+                "" if turn else question.prediction,
+            )
+        return entrant, outcome, self.memory.megabytes()
+
+    def _measurement(
+        self,
+        run: Ran,
+        plain: Sequence[int],
+        encoded: Sequence[int],
+        repeat: int,
+        question: Question,
+        turn: int,
+    ) -> Measurement:
+        """What is kept of a run. plain: the baseline's tokens; encoded: those of the prompt."""
+        entrant, outcome, peak = run
+        limits = self.settings.max_new_tokens, *self.settings.shorter
+        difference = (
+            self._difference(encoded, outcome, plain) if entrant.repeats_plain_text else None
+        )
+        whole, *shorter = (stretch(outcome, plain, limit) for limit in limits)
+        counted = {name: value for name, value in vars(whole).items() if name != "limit"}
+        return Measurement(
+            **counted,
+            method=entrant.label,
+            setting=entrant.setting,
+            repeat=repeat,
+            question=question.id,
+            turn=turn,
+            group=question.group,
+            peak_memory_mb=round(peak, 1),
+            compared=entrant.repeats_plain_text,
+            difference=difference,
+            explanation=None
+            if difference is None
+            else difference.sentence(self._pieces(difference)),
+            host=self.mine.host,
+            shorter=tuple(shorter),
+            lossless=entrant.lossless,
+        )
 
     def _difference(
         self, prompt: Sequence[int], outcome: Outcome, plain: Sequence[int]

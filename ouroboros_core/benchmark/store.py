@@ -25,6 +25,7 @@ from ouroboros_core.benchmark.workers import BEAT_S, POLL_S, Workers
 from ouroboros_core.decoding.equality import Divergence
 from ouroboros_core.decoding.trace import Seconds
 from ouroboros_core.errors import InvalidInput
+from ouroboros_core.words import counted
 
 VERSION = 1
 SIZES = ("WORLD_SIZE", "PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE")
@@ -126,6 +127,20 @@ class Measurement:
         return self.method, self.setting, self.repeat, self.question, self.turn
 
 
+@dataclass(frozen=True)
+class LeftOut:
+    """A question that not every method could run. It counts for none of them, so that all rows of
+    a table are of the same questions.
+
+    turn    the first one that is left out; those before it count
+    reason  why, in words that name question, turn and who could not run it
+    """
+
+    question: int | str
+    turn: int
+    reason: str
+
+
 R = TypeVar("R", bound=Record, default=Measurement)
 
 
@@ -179,6 +194,7 @@ class Store(Generic[R]):
     units: list[Unit] = field(default_factory=list)
     measurements: list[R] = field(default_factory=list)
     memories: dict[str, str] = field(default_factory=dict)
+    left_out: list[LeftOut] = field(default_factory=list)
     elsewhere: set[Unit] = field(default_factory=set)
     """Units that other processes have done."""
     complete: bool = False
@@ -186,6 +202,36 @@ class Store(Generic[R]):
     """Where the main process's store lies, beside which the others' are."""
     replaced: tuple[int, int] | None = None
     """Inode and time of the finished file at `base` that this measurement replaces."""
+
+    @property
+    def fair(self) -> list[R]:
+        """The records of what every method could run."""
+        first: dict[int | str, int] = {}
+        for one in self.left_out:
+            first[one.question] = min(one.turn, first.get(one.question, one.turn))
+        return [
+            run
+            for run in self.measurements
+            if (question := run.unit[1]) not in first or getattr(run, "turn", 0) < first[question]
+        ]
+
+    @property
+    def lines(self) -> list[str]:
+        """What was left out, in sentences; empty if nothing was."""
+        if not self.left_out:
+            return []
+        count = len({one.question for one in self.left_out})
+        verb = "was" if count == 1 else "were"
+        return [
+            f"{counted(count, 'question')} {verb} left out, or the later turns, for every method "
+            "alike:",
+            *(one.reason for one in self.left_out),
+        ]
+
+    def leave_out(self, question: int | str, turn: int, reason: str) -> None:
+        """Note that a question cannot be run from a turn on; what is known already stays."""
+        if (question, turn) not in {(one.question, one.turn) for one in self.left_out}:
+            self.left_out.append(LeftOut(question, turn, reason))
 
     def others(self) -> Iterator[Store[R]]:
         """What the other processes' files hold now; the earlier measurement that is to be replaced
@@ -207,6 +253,8 @@ class Store(Generic[R]):
         new = [unit for unit in other.units if unit not in self.units]
         self.units += new
         self.measurements += [run for run in other.measurements if run.unit in new]
+        for one in other.left_out:
+            self.leave_out(one.question, one.turn, one.reason)
 
     def add(
         self, unit: Unit, measured: Sequence[R], memories: dict[str, str] | None = None
@@ -232,7 +280,9 @@ class Store(Generic[R]):
             "settings": asdict(self.settings),
             **report,
         }
-        if not self.complete:
+        if self.left_out:
+            state |= {"left_out": [asdict(one) for one in self.left_out]}
+        if self.left_out or not self.complete:
             state |= {"units": self.units, "memories": self.memories}
         text = json.dumps(state, indent=1)
         written = (asdict(run) for run in self.measurements)
@@ -281,6 +331,7 @@ class Store(Generic[R]):
             store.units = [tuple(unit) for unit in done]
             # An earlier version wrote phrase pools alone.
             store.memories = state.get("memories", state.get("pools", {}))
+            store.left_out = TypeAdapter(list[LeftOut]).validate_python(state.get("left_out", []))
             store.complete = state["complete"]
         except (ValueError, KeyError, TypeError, ValidationError) as error:
             if isinstance(error, InvalidInput):

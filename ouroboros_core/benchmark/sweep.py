@@ -112,7 +112,10 @@ def plain_runs(grid: Grid) -> int:
 
 
 def _run_seconds(pair: Pair, question: Question, max_new_tokens: int) -> float:
-    prompt = len(pair.encode(question.turns[0], chat=bool(pair.tokenizer.chat_template)))
+    try:
+        prompt = len(pair.encode(question.turns[0], chat=bool(pair.tokenizer.chat_template)))
+    except InvalidInput:  # it will be left out
+        return 0.0
     costs = pair.costs.target
     return costs.of(prompt) + max_new_tokens * costs.of(1)
 
@@ -163,30 +166,49 @@ class Sweep:
         )
         self.store = mine.open(self.settings, path, resume=resume)
         self._pairs = self._load_drafts()
-        self._check(questions)
+        able = self._check(questions)
         self._warm: set[Hashable] = set()
         visits = [(repeat, question) for repeat in range(repeats) for question in questions]
-        self._visits = [(n, *visit) for n, visit in enumerate(visits) if mine.may(n)]
+        self._visits = [
+            (n, *visit) for n, visit in enumerate(visits) if mine.may(n) and visit[1].id in able
+        ]
 
     def _load_drafts(self) -> dict[str | None, Pair]:
         names = dict.fromkeys(cell.draft for cell in self.grid.cells)
         return {name: self.pair if name is None else with_draft(self.pair, name) for name in names}
 
-    def _check(self, questions: Sequence[Question]) -> None:
-        """Set up, without running, every cell on the first question and every question with the
-        first cell."""
+    def _check(self, questions: Sequence[Question]) -> set[int | str]:
+        """The ids of the questions that plain decoding can run; the others are left out before any
+        work. Nothing is run: raises InvalidInput where there are no others, and for a cell that can
+        run none of them."""
         if not questions:
             raise InvalidInput("there is no prompt to measure on: name at least one")
-        for cell in self.grid.cells:
-            try:
-                Generation(self._pairs[cell.draft], self._task(cell, questions[0]))
-            except InvalidInput as error:
-                raise InvalidInput(f"{self.grid.describe(cell.coordinates)}: {error}") from None
+        able = []
         for question in questions:
-            with naming(question):
-                task = self._task(self.grid.cells[0], question)
-                Generation(self.pair, task.plain())
-                Generation(self._pairs[self.grid.cells[0].draft], task)
+            try:
+                with naming(question):
+                    Generation(self.pair, self._task(self.grid.cells[0], question).plain())
+            except InvalidInput as error:
+                self.store.leave_out(question.id, 0, str(error))
+            else:
+                able.append(question)
+        if not able:
+            raise InvalidInput(self.store.left_out[0].reason)
+        for cell in self.grid.cells:
+            self._check_cell(cell, able)
+        return {question.id for question in able}
+
+    def _check_cell(self, cell: Cell, questions: Sequence[Question]) -> None:
+        """Raise InvalidInput for a cell that can run none of the questions."""
+        refused: InvalidInput | None = None
+        for question in questions:
+            try:
+                Generation(self._pairs[cell.draft], self._task(cell, question))
+            except InvalidInput as error:
+                refused = refused or error
+            else:
+                return
+        raise InvalidInput(f"{self.grid.describe(cell.coordinates)}: {refused}") from None
 
     def _task(self, cell: Cell, question: Question) -> Task:
         chat, count = bool(self.pair.tokenizer.chat_template), self.max_new_tokens
@@ -212,8 +234,9 @@ class Sweep:
 
     @property
     def points(self) -> list[Point]:
-        """What was measured so far, in earlier runs of the program, too."""
-        return self.store.measurements
+        """What was measured so far, in earlier runs of the program, too; of the questions that
+        every cell can run."""
+        return self.store.fair
 
     @property
     def seconds_left(self) -> float:
@@ -228,7 +251,10 @@ class Sweep:
         """Number, repeat, question and the cells not yet done there, rotated so that none always
         comes first."""
         finished, cells, found = {*self.store.units, *self.store.elsewhere}, self.grid.cells, []
+        barred = {one.question for one in self.store.left_out}
         for number, repeat, question in self._visits:
+            if question.id in barred:
+                continue
             start = number % len(cells)
             left = [
                 cell
@@ -251,17 +277,27 @@ class Sweep:
         """Like `run`, but also yields None between the steps of a run, so that a caller can stop
         there; nothing is timed meanwhile."""
         mine = self.mine.take(self.store, self._left, lambda visit: visit[0])
+        barred = {one.question for one in self.store.left_out}
         for _, repeat, question, cells in mine:
+            if question.id in barred:
+                continue
             plain: dict[str, Trace] = {}
             for cell in cells:
-                task = self._task(cell, question)
+                name, task = self.grid.describe(cell.coordinates), self._task(cell, question)
                 if _plain(cell) not in plain:
                     progress(f"question {question.id}, plain decoding")
                     plain[_plain(cell)] = yield from self._generate(
                         BASELINE, self.pair, task.plain()
                     )
-                progress(f"question {question.id}, {self.grid.describe(cell.coordinates)}")
-                trace = yield from self._generate(cell.index, self._pairs[cell.draft], task)
+                progress(f"question {question.id}, {name}")
+                try:
+                    with naming(question, who=name):
+                        trace = yield from self._generate(cell.index, self._pairs[cell.draft], task)
+                except InvalidInput as error:
+                    self.store.leave_out(question.id, 0, str(error))
+                    self.store.save({})
+                    barred.add(question.id)
+                    break
                 point = self._point(cell, question, repeat, trace, plain[_plain(cell)])
                 self.store.add(point.unit, [point])
                 yield point, trace, plain[_plain(cell)]
@@ -271,14 +307,7 @@ class Sweep:
         are not timed."""
         if what not in self._warm:
             count = min(WARM_UP_TOKENS, task.max_new_tokens)
-            yield from _steps(
-                Generation(
-                    pair,
-                    replace(
-                        task, prompt="Hello", max_new_tokens=count, prediction="", record=False
-                    ),
-                )
-            )
+            yield from _steps(Generation(pair, replace(task, max_new_tokens=count)))
             self._warm.add(what)
         return (yield from _steps(Generation(pair, task)))
 

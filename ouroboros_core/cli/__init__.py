@@ -50,8 +50,8 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command; 0 if all went well, 1 if the work failed, 2 for bad input, 130 when
-    interrupted."""
+    """Run a command; 0 if all went well, 1 if the work failed, 2 for bad input, 3 if `bench` or
+    `sweep` left questions out, 130 when interrupted."""
     accept_any_text()
     arguments = build_parser().parse_args(argv)
     arguments.argv = [as_utf8(word) for word in (sys.argv[1:] if argv is None else argv)]

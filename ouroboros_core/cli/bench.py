@@ -68,14 +68,14 @@ def add(parser: argparse.ArgumentParser) -> None:
     options.add_pair(parser)
 
 
-def run(arguments: argparse.Namespace) -> None:
+def run(arguments: argparse.Namespace) -> int:
     from ouroboros_core.benchmark import entrants
 
     sampling = options.read_sampling(arguments)
     specs = entrants.parse(arguments.methods or "", sampling)
     limits = measuring.limits(arguments)
     questions, _, repeats = measuring.read(arguments)
-    _measure(arguments, sampling, specs, questions, limits, repeats)
+    return _measure(arguments, sampling, specs, questions, limits, repeats)
 
 
 def _measure(
@@ -85,8 +85,9 @@ def _measure(
     questions: list[Question],
     limits: list[int],
     repeats: int,
-) -> None:
-    """Load the models, resume from what is stored, and report; the input has been checked."""
+) -> int:
+    """Load the models, resume from what is stored, and report; the input has been checked. Returns
+    the exit code."""
     mine, notes = measuring.begin(arguments)
 
     from ouroboros_core.benchmark import entrants, peers
@@ -122,7 +123,7 @@ def _measure(
     remarks = [str(rival.remark) for rival in rivals if hasattr(rival, "remark")]
     header |= {"remarks": remarks} if remarks else {}
     steps = len(work.work), len(work.work) - len(work.left), work.run
-    measuring.measure(
+    return measuring.measure(
         arguments,
         store,
         mine,
@@ -142,7 +143,7 @@ def _finish(
     """Table on standard output, and the files asked for."""
     from ouroboros_core.benchmark import report
 
-    runs = store.measurements
+    runs = store.fair
     table = report.rows(runs)
     tables = {
         limit: report.rows([run.within(limit) for run in runs])
@@ -152,6 +153,7 @@ def _finish(
     short = {str(n): [asdict(row) for row in rows] for n, rows in tables.items()}
     known = {**header, **told, **({"shorter": short} if short else {})}
     measuring.save(store, mine, known, complete)
+    measuring.check_rest(store)
     if arguments.csv:
         arguments.csv.write_text(report.to_csv(table), encoding="utf-8")
     if arguments.figure:
@@ -163,7 +165,7 @@ def _finish(
     most = getattr(store.settings, "max_new_tokens", 0)
     for limit, rows in sorted({**tables, most: table}.items()):
         _print(rows, limit)
-    for line in (*header.get("remarks", ()), *report.explanations(runs)):
+    for line in (*header.get("remarks", ()), *report.explanations(runs), *store.lines):
         print(line)
 
 

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from ouroboros_core.benchmark.store import R, Share, Store
 
 
+LEFT_OUT = 3
+"""The exit code of a measurement that is complete but for questions that could not run."""
+
+
 def add(
     parser: argparse.ArgumentParser,
     what: str,
@@ -133,9 +137,10 @@ def measure(
     work: tuple[int, int, Callable[[Callable[[str], None]], Iterator[Any]]],
     finish: Callable[[bool], None],
     notes: Console,
-) -> None:
+) -> int:
     """Do what is left, then `finish`, told whether all is there; when interrupted, keep what is
-    done and say how to go on.
+    done and say how to go on. Returns the exit code: LEFT_OUT where a single process left something
+    out; of several, a launcher would take that for a failure.
 
     work: units in all, units done, and what does the others one by one, telling a function what it
     is at
@@ -167,6 +172,16 @@ def measure(
         raise
     finally:
         mine.leave(done=whole)
+    return LEFT_OUT if store.left_out and mine.count == 1 else 0
+
+
+def check_rest(store: Store[R]) -> None:
+    """Raise InvalidInput where there is no question that every method could run."""
+    if store.left_out and not store.fair:
+        raise InvalidInput(
+            f"no question is left that all can run. {' '.join(store.lines)}. Leave out the method "
+            "or the setting that cannot run them"
+        )
 
 
 def _follow(

@@ -56,7 +56,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     options.add_pair(parser)
 
 
-def run(arguments: argparse.Namespace) -> None:
+def run(arguments: argparse.Namespace) -> int:
     axes = tuple(read_axis(text) for text in arguments.grid)
     grid = Grid.read(arguments.method, axes, arguments.knobs, options.read_sampling(arguments))
     questions, count, repeats = measuring.read(arguments, QUESTIONS)
@@ -82,7 +82,7 @@ def run(arguments: argparse.Namespace) -> None:
             "decoding"
         )
     steps = sweep.total, sweep.done, sweep.run
-    measuring.measure(
+    return measuring.measure(
         arguments,
         sweep.store,
         mine,
@@ -110,6 +110,7 @@ def _finish(
         "ideal": [asdict(found) for found in ideals],
     }
     measuring.save(sweep.store, mine, report, complete)
+    measuring.check_rest(sweep.store)
     if arguments.csv:
         arguments.csv.write_text(cells.to_csv(rows, grid.axes), encoding="utf-8")
     if arguments.figure:
@@ -123,7 +124,7 @@ def _finish(
         _print_grid(rows, grid)
     else:
         _print_list(rows, grid)
-    for line in cells.conclusions(rows, ideals, grid):
+    for line in (*cells.conclusions(rows, ideals, grid), *sweep.store.lines):
         print(line)
 
 

@@ -140,6 +140,11 @@ def _train(arguments: argparse.Namespace) -> None:
             f"{target.name}, 0 to "
             f"{target.vocabulary - 1}: they were written with another tokenizer"
         )
+    if data.idle and accelerator.is_main_process:
+        print(
+            f"there is nothing to learn: {data.idle}; train on longer or other answers",
+            file=sys.stderr,
+        )
     work = arguments.work or Path(f"{arguments.out}.work")
     names = (
         *sorted({as_utf8(path.resolve().name) for path in (*arguments.data, *arguments.texts)}),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ouroboros_core.cli import options, skipping
 from ouroboros_core.errors import InvalidInput
+from ouroboros_core.words import allowed
 
 if TYPE_CHECKING:
     from ouroboros_core.training.loop import Recipe
@@ -316,8 +317,9 @@ def _depths(text: str, layers: int) -> tuple[int, ...]:
     parts = [part.strip() for part in text.split(",")]
     numbers = {int(part) for part in parts if part.isdecimal()}
     if len(numbers) < len(parts) or not all(0 < number < layers for number in numbers):
+        numbers_of = allowed(1, layers - 1, "left out, because the target has a single layer")
         raise InvalidInput(
-            f"depths must be different numbers of layers, 1 to {layers - 1}, with commas between "
-            f"them, got {text}"
+            f"depths, different numbers of layers with commas between them, must be {numbers_of}, "
+            f"got {text}"
         )
     return tuple(sorted(numbers))

@@ -118,8 +118,9 @@ def compare(
     logits = model.plain(text).astype(np.float64)
     scores, scale = logits, 1.0
     if sampling.temperature > 0:
-        noise = Sampler(sampling, model.vocabulary).noise(len(text))
-        scores = process(logits, sampling) + noise
+        sampler = Sampler(sampling, model.vocabulary)
+        sampler.begin(prompt)
+        scores = process(logits, sampling) + sampler.noise(len(text))
         scale = sampling.temperature
     best = int(scores.argmax())
     gap = float(scores[best] - scores[token]) * scale

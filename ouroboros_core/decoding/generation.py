@@ -15,7 +15,7 @@ from ouroboros_core.decoding.trace import Ending, Prompt, Step, Trace
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.hyperparameters import Hyperparameters
 from ouroboros_core.interfaces import LanguageModel
-from ouroboros_core.loading.capacity import check_characters, check_memory, check_text
+from ouroboros_core.loading.capacity import check_memory, check_text
 from ouroboros_core.loading.pairs import Pair
 from ouroboros_core.lookup.memory import Memory
 from ouroboros_core.methods.base import Method, Resources
@@ -138,12 +138,6 @@ class Generation:
             check_kept(memory, pair)
         self.pair = pair
         self.task = task
-        check_characters(
-            "".join((*task.history, task.prompt)),
-            pair.tokenizer,
-            pair.target.max_length,
-            pair.target.name,
-        )
         # Token ids, with the chat template around the prompt where that is wanted.
         ids = tuple(pair.encode(task.prompt, chat=task.chat, history=task.history))
         self.prompt = Prompt(task.prompt, task.chat, ids)

@@ -24,12 +24,12 @@ def check_length(prompt: Sequence[int], max_new_tokens: int, model: LanguageMode
         raise InvalidInput("the prompt has no tokens; write at least one character")
     if max_new_tokens < 0:
         raise InvalidInput(f"max_new_tokens must be at least 0, got {max_new_tokens}")
-    if len(prompt) + max_new_tokens > model.max_length:
+    room = model.max_length - len(prompt)
+    if room < max_new_tokens:
         raise InvalidInput(
             f"the prompt has {len(prompt)} tokens and {max_new_tokens} are to follow, but "
-            f"{model.name} has room for "
-            f"{model.max_length}: shorten the prompt or ask for at most "
-            f"{max(0, model.max_length - len(prompt))}"
+            f"{model.name} has room for {model.max_length}: shorten the prompt"
+            + (f" or ask for at most {room}" if room > 0 else "")
         )
     outside = next((t for t in prompt if not 0 <= t < model.vocabulary), None)
     if outside is not None:
@@ -63,6 +63,7 @@ def decode(
     end = len(tokens) + max_new_tokens
     if len(tokens) == end:
         return
+    sampler.begin(tokens)
     clock = time.perf_counter
     began = clock()
     _begin(model, method, tokens, max_new_tokens)

@@ -22,7 +22,7 @@ from ouroboros_core.errors import InvalidInput
 from ouroboros_core.locations import assets
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.sources import LOOKS, key_of
-from ouroboros_core.words import counted
+from ouroboros_core.words import allowed, counted
 
 if TYPE_CHECKING:
     from ouroboros_core.decoding.trace import Judged, Step, Trace
@@ -226,7 +226,7 @@ def _drawn(found: TreePicture) -> str:
 def tree(trace: Trace, number: int) -> TreePicture:
     """The token tree of a step, counted from 1; raises InvalidInput for one that the run lacks."""
     if not 1 <= number <= len(trace.steps):
-        steps = f"between 1 and {len(trace.steps)}" if trace.steps else "absent: there is no step"
+        steps = allowed(1, len(trace.steps), "absent: there is no step")
         raise InvalidInput(f"the number of a step must be {steps}, got {number}")
     step = trace.steps[number - 1]
     reasons = _reasons(trace, step)

@@ -4,13 +4,15 @@ computed."""
 from __future__ import annotations
 
 import ctypes
+import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import psutil
 import torch
+from tokenizers.pre_tokenizers import ByteLevel
 from transformers import PreTrainedTokenizerBase
 
 from ouroboros_core.errors import InvalidInput
@@ -27,20 +29,41 @@ run."""
 def check_characters(
     text: str, tokenizer: PreTrainedTokenizerBase, max_length: int, name: str
 ) -> None:
-    """Raise InvalidInput for a text that cannot fit however it is tokenized, before time is spent
-    on it.
+    """Raise InvalidInput for a text that cannot fit, before time is spent on tokenizing it.
 
-    No token stands for more characters than the longest entry of the vocabulary has.
+    text  what the tokenizer is given, with the chat template around it
     """
     if len(text) <= max_length:
         return
     longest = max(map(len, tokenizer.get_vocab()))
-    if len(text) > max_length * longest:
+    if len(text) > max_length * longest and _counts_bytes(tokenizer):
         raise InvalidInput(
             f"the prompt has {len(text):,} characters, at least {-(-len(text) // longest):,} "
             f"tokens, but {name} has room for "
             f"{max_length:,}: shorten the prompt"
         )
+
+
+def _counts_bytes(tokenizer: PreTrainedTokenizerBase) -> bool:
+    """Whether no token stands for more characters than its vocabulary entry has.
+
+    It is so where an entry has a character for each byte of the text and no byte is dropped. Other
+    tokenizers compose characters, drop them, or read a word of any length as one unknown token.
+    """
+    backend: Any = getattr(tokenizer, "backend_tokenizer", None)
+    if backend is None or backend.normalizer is not None or backend.pre_tokenizer is None:
+        return False
+    outer = json.loads(backend.pre_tokenizer.__getstate__())
+    steps = outer["pretokenizers"] if outer["type"] == "Sequence" else [outer]
+    return (
+        steps[-1]["type"] == "ByteLevel"
+        and all(step["type"] in ("ByteLevel", "Digits", "Split") for step in steps)
+        and all(step.get("behavior") != "Removed" for step in steps)
+        and tokenizer.get_vocab().keys() >= set(ByteLevel.alphabet())
+        and not any(
+            added.lstrip or added.rstrip for added in tokenizer.added_tokens_decoder.values()
+        )
+    )
 
 
 def check_text(text: str) -> None:

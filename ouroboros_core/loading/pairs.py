@@ -27,7 +27,7 @@ from ouroboros_core.errors import InvalidInput, UnsupportedModel
 from ouroboros_core.interfaces import HeldDrafter
 from ouroboros_core.loading import embedded
 from ouroboros_core.loading.blocks import Weights, use_blocks
-from ouroboros_core.loading.capacity import check_text, give_back
+from ouroboros_core.loading.capacity import check_characters, check_text, give_back
 from ouroboros_core.loading.chat_template import ChatTemplate
 from ouroboros_core.loading.check import check_tree_support, checked
 from ouroboros_core.loading.costs import costs_of
@@ -136,7 +136,9 @@ class Pair:
 
         history: earlier turns, user and assistant alternately; needs the chat template.
         """
-        check_text("".join((*history, prompt)))
+        text = "".join((*history, prompt))
+        check_text(text)
+        check_characters(text, self.tokenizer, self.target.max_length, self.target.name)
         if history and not chat:
             raise InvalidInput(
                 "earlier turns need the chat template: leave them out, or do not send the prompt "
@@ -151,7 +153,13 @@ class Pair:
                 raise InvalidInput(
                     f"the chat template of {self.target.name} fails: {error}. Send the prompt raw"
                 ) from None
-        encoded = self.tokenizer(prompt, return_special_tokens_mask=True)
+        try:
+            encoded = self.tokenizer(prompt, return_special_tokens_mask=True)
+        except Exception as error:  # of characters without a token, where none stands for them
+            raise InvalidInput(
+                f"the tokenizer of {self.target.name} cannot read the prompt: {error}. Write it in "
+                "characters that its vocabulary has"
+            ) from None
         ids, added = list(encoded.input_ids), list(encoded.special_tokens_mask)
         while ids and added[-1] and ids[-1] in self.stops(chat=True):
             ids.pop()

@@ -104,7 +104,9 @@ def signature(target: PreTrainedModel) -> tuple[float, ...]:
     rounding."""
     matrices = [p for p in target.parameters() if p.dim() == 2]
     chosen = [matrices[round(n * (len(matrices) - 1) / 7)] for n in range(8)]
-    places = [(m[len(m) // 3 + n, (5 * n + 3) % m.shape[1]]) for m in chosen for n in range(8)]
+    places = [
+        m[(len(m) // 3 + n) % len(m), (5 * n + 3) % m.shape[1]] for m in chosen for n in range(8)
+    ]
     return tuple(round(float(value.detach()), 7) for value in places)
 
 

@@ -13,6 +13,7 @@ import numpy.typing as npt
 import torch
 
 from ouroboros_core.errors import InvalidInput
+from ouroboros_core.words import allowed, counted
 
 Ids = npt.NDArray[np.int64]
 
@@ -93,12 +94,25 @@ class Conversations:
             inside[self.offsets[index] + start : self.offsets[index + 1]] = True
         return inside
 
+    @property
+    def idle(self) -> str:
+        """Why a draft gains nothing by these answers, in words; '' where it can."""
+        answers = self.tokens[self.written]
+        if len(answers) <= len(self):
+            return "every answer has a single token, behind which nothing is drafted"
+        if len(np.unique(answers)) == 1:
+            return f"all answers repeat one token, id {answers[0]}"
+        return ""
+
     def split(self, held_out: int, seed: int) -> tuple[Ids, Ids]:
         """Indices to train on and held out, the same for the same data and seed."""
         if not 0 < held_out < len(self):
+            most = allowed(1, len(self) - 1, "below the number of conversations")
+            fewer = ", or hold out fewer" if len(self) > 1 else ""
             raise InvalidInput(
-                f"held_out must be between 1 and {len(self) - 1}, the conversations but one, got "
-                f"{held_out}"
+                f"held_out must be {most}, got {held_out}: the texts make "
+                f"{counted(len(self), 'conversation')}, add more until there are at least "
+                f"{max(1, held_out) + 1}{fewer}"
             )
         order = np.random.default_rng([seed, 1]).permutation(len(self))
         return order[held_out:], order[:held_out]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 import time
 from typing import Any
 
@@ -14,9 +16,11 @@ from transformers import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWa
 
 from ouroboros_core import sampling
 from ouroboros_core.errors import InvalidInput
+from ouroboros_core.models.causal_lm import CausalLM
 from ouroboros_core.sampling import Sampler, Sampling, gumbel, process, softmax
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Provenance, chain
+from tests import tiny
 
 
 @given(
@@ -104,6 +108,83 @@ def test_noise_is_a_function_of_seed_and_position() -> None:
     sampler = Sampler(Sampling(temperature=1, seed=4), 50)
     for position in (*range(100), 0):
         np.testing.assert_array_equal(sampler.noise(position), gumbel(4, position, 50))
+
+
+def agreement(texts: list[list[int]]) -> list[int]:
+    """At each place of texts of equal length, how many pairs of them have the same token."""
+    return [
+        sum(one == other for one, other in itertools.combinations(column, 2))
+        for column in zip(*texts, strict=True)
+    ]
+
+
+@pytest.mark.parametrize("draw", ["noise", "judging"])
+def test_equal_chances_agree_for_two_prompts_under_one_seed_as_often_as_by_chance(
+    draw: str,
+) -> None:
+    """Twelve prompts that differ in one token, eight equally likely tokens: two agree with
+    probability 1/8, and the 66 pairs of a place are uncorrelated. 4.42 standard deviations are
+    exceeded by chance once in 100,000 times. Deterministic under the seed."""
+    places, texts = 500, []
+    for last in range(12):
+        sampler = Sampler(Sampling(temperature=1, seed=3, acceptance="rejection"), 8)
+        sampler.begin([5, 6, last])
+        texts.append(
+            [
+                int(sampler.noise(n).argmax())
+                if draw == "noise"
+                else int(sampler.generator(n).integers(8))
+                for n in range(3, 3 + places)
+            ]
+        )
+    count = 66 * places
+    deviation = abs(sum(agreement(texts)) - count / 8) / math.sqrt(count / 8 * 7 / 8)
+    assert deviation < 4.42
+
+
+def test_samples_of_prompts_under_one_seed_agree_as_those_of_many_seeds_do() -> None:
+    """Twelve prompts of one length at temperature 2: how often two texts agree at a place, under
+    one seed and with a seed each, by Welch's test over the places (a false alarm in 100,000)."""
+    places, found, model = 16, {}, tiny.pair("llama")[0]
+    prompts = [tiny.prompt(9, seed=seed) for seed in range(12)]
+    for name, seeds in (("one", [4] * 12), ("many", [*range(20, 32)])):
+        texts = [
+            written("autoregressive", prompt, places, Sampling(temperature=2.0, seed=seed), model)
+            for prompt, seed in zip(prompts, seeds, strict=True)
+        ]
+        found[name] = np.array(agreement(texts))
+    one, many = found["one"], found["many"]
+    error = math.sqrt(one.var(ddof=1) / places + many.var(ddof=1) / places)
+    assert abs(one.mean() - many.mean()) < 4.42 * error
+
+
+@pytest.mark.parametrize("method", ["speculative", "ngram", "spectr"])
+def test_methods_draw_the_noise_of_the_prompt_as_plain_sampling_does(method: str) -> None:
+    """Oracle: plain forward passes. The same seed behind two prompts, and one within the other."""
+    model = tiny.pair("llama")[0]
+    for prompt in (tiny.prompt(9, seed=1), tiny.prompt(9, seed=2), tiny.prompt(9, seed=2)[:5]):
+        sampling = Sampling(temperature=1.5, seed=4)
+        plain = tiny.plain(tiny.target("llama"), prompt, 10, sampling)
+        assert written(method, prompt, 10, sampling, model) == plain
+
+
+def written(
+    method: str, prompt: list[int], count: int, sampling: Sampling, model: CausalLM
+) -> list[int]:
+    return tiny.emitted(
+        tiny.run((model, tiny.pair("llama")[1]), method, prompt, count, sampling, retrieve=False)
+    )
+
+
+def test_the_same_prompt_has_the_same_noise_in_every_run() -> None:
+    sampling = Sampling(temperature=1, seed=4)
+    first, second = Sampler(sampling, 50), Sampler(sampling, 50)
+    first.begin([1, 2, 3])
+    alone = first.noise(7)
+    first.begin([1, 2])
+    assert not np.allclose(first.noise(7), alone), "nothing is kept of the text before"
+    second.begin((1, 2, 3))
+    np.testing.assert_array_equal(second.noise(7), alone)
 
 
 @pytest.mark.parametrize(

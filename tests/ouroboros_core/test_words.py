@@ -54,6 +54,11 @@ def test_a_language_may_be_a_file_and_what_it_lacks_is_english(
         words.table.cache_clear()
 
 
+def test_a_range_of_numbers_is_never_an_empty_one() -> None:
+    told = [words.allowed(1, most, "absent") for most in (3, 2, 1, 0, -4)]
+    assert told == ["between 1 and 3", "between 1 and 2", "1", "absent", "absent"]
+
+
 def test_a_number_of_things_is_told_in_words() -> None:
     assert [words.counted(n, "token") for n in (0, 1, 2)] == ["0 tokens", "1 token", "2 tokens"]
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ouroboros_core.benchmark.protocol import Measured, measure
+from ouroboros_core.errors import InvalidInput
 from ouroboros_core.words import counted
 from visualize import figures, play, proof, views
 from visualize.chi_square import LEAST
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from ouroboros_core.decoding.equality import Divergence
     from ouroboros_core.decoding.generation import Generation, Task
     from ouroboros_core.decoding.trace import Step, Trace
+    from ouroboros_core.loading.pairs import Pair
     from ouroboros_core.lookup.memory import Memory
 
 CHART_PAUSE = 0.12
@@ -120,20 +122,16 @@ class Compute:
         self, pair: str, tasks: Sequence[tuple[str, Task]], name: str, seconds: float
     ) -> Generator[RaceUpdate, None, None]:
         """Named tasks in turn, the first of them plain decoding, in rounds of which the first is
-        shown while it goes on. seconds: in which rounds must end, see `protocol.measure`."""
-        from ouroboros_core.decoding.generation import Generation
-
+        shown while it goes on. One that cannot run is left out and named, as long as another one
+        can. seconds: in which rounds must end, see `protocol.measure`."""
         here = self._models.loaded(pair)
         title = f"{here.target.name}, on {here.environment.where}"
-        names = [lane for lane, _ in tasks]
+        able, refused = _able(here, tasks)
         length = max(task.max_new_tokens for _, task in tasks)
         view: View = {"race": name, "badge": views.LIVE, "title": title}
-        view |= {"names": names, "length": length, "done": False}
-        generations = [
-            Generation(here, task) for _, task in tasks
-        ]  # what cannot run is said before anything does
-        racing = Race(view, generations)
-        for update in measure(len(tasks), racing.run, seconds=seconds):
+        view |= {"names": list(able), "length": length, "done": False}
+        racing = Race(view, [*able.values()], refused)
+        for update in measure(len(able), racing.run, seconds=seconds):
             yield racing.measured(update) if isinstance(update, Measured) else update
 
     def play(
@@ -185,6 +183,27 @@ class Compute:
         counting = Counting(here, chances, seeds)
         for update in counting.run(task, length, name, until):
             yield replace(update, passes=passes)
+
+
+def _able(
+    pair: Pair, tasks: Sequence[tuple[str, Task]]
+) -> tuple[dict[str, Generation], dict[str, str]]:
+    """The lanes of a race that can run, set up, and why the others cannot, by name. Raises
+    InvalidInput where plain decoding cannot, or nothing beside it."""
+    from ouroboros_core.decoding.generation import Generation
+
+    able: dict[str, Generation] = {}
+    refused: dict[str, str] = {}
+    for name, task in tasks:
+        try:
+            able[name] = Generation(pair, task)
+        except InvalidInput as error:
+            if not able:
+                raise
+            refused[name] = str(error)
+    if len(able) == 1 and refused:
+        raise InvalidInput(next(iter(refused.values())))
+    return able, refused
 
 
 class Live:

@@ -4,6 +4,7 @@ wanted."""
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import importlib
 import logging
 import threading
@@ -187,12 +188,13 @@ def import_core() -> None:
 
 
 def _warm_up(pair: Pair) -> None:
-    """A few tokens, so that the first visitor's clock measures no first calls."""
+    """A few tokens, so that the first visitor's clock measures no first calls; none with a
+    tokenizer that cannot read the word."""
     from ouroboros_core.decoding.generation import Generation, Task, lacking
 
     for method in methods.available().values():
         settings = method.Hyperparameters()
         if lacking(pair, method, settings) is None:
-            Generation(
-                pair, Task("Hello", method.id, settings, Sampling(), WARM_UP_TOKENS, chat=False)
-            ).run()
+            task = Task("Hello", method.id, settings, Sampling(), WARM_UP_TOKENS, chat=False)
+            with contextlib.suppress(InvalidInput):
+                Generation(pair, task).run()

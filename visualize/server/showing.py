@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ouroboros_core.benchmark.protocol import Measured
@@ -86,8 +86,11 @@ class Race:
     """Makes the updates of a race: of a lane while it runs in the first round, and of all behind
     every round."""
 
-    def __init__(self, view: View, generations: Sequence[Generation]) -> None:
-        self._view, self._generations = view, generations
+    def __init__(
+        self, view: View, generations: Sequence[Generation], refused: Mapping[str, str]
+    ) -> None:
+        """refused: by name, why a lane could not run."""
+        self._view, self._generations, self._refused = view, generations, refused
         self._traces: list[Trace] = []
         self._differences: list[Divergence | None] = []
 
@@ -119,6 +122,9 @@ class Race:
             )
         else:
             status = "All lanes have run; this is the replay."
+        if not found.more:
+            for name, reason in self._refused.items():
+                status += f" Left out: {name} ({reason})."
         over = {"done": not found.more, "play": not found.more}
         return RaceProgress(self._view | lanes | over | {"status": status})
 

@@ -30,7 +30,7 @@ def measured(swept: Swept) -> View:
         "done": sweep.done,
         "total": sweep.total,
         "left": sweep.seconds_left,
-        "lines": cells.conclusions(rows, ideals, grid),
+        "lines": [*cells.conclusions(rows, ideals, grid), *sweep.store.lines],
         "head": [*(spoken.named(axis.name) for axis in grid.axes), *HEAD],
         "rows": [_row(row, grid, row is fastest) for row in rows],
         "finished": sweep.done == sweep.total,

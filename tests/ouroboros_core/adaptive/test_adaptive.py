@@ -3,6 +3,7 @@ them."""
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -618,6 +619,25 @@ def test_a_heads_pass_is_timed_without_the_targets() -> None:
         before = head.passes
         timed()
         assert not made and head.passes > before
+
+
+@pytest.mark.parametrize("vocabulary", [5, 12, 33, 100])
+def test_passes_are_timed_with_ids_that_a_vocabulary_has(vocabulary: int) -> None:
+    """Also those of a head over more rows than there are tokens."""
+    ids: list[int] = []
+
+    def noted(context: list[int], tree: TokenTree) -> Any:
+        ids.extend((*context, *tree.tokens))
+        return SimpleNamespace(scored=lambda *_: [], argmax=list)
+
+    model: Any = SimpleNamespace(
+        vocabulary=vocabulary, evaluate=noted, extend=lambda _, tree: noted([], tree)
+    )
+    for timed, rows in ((profiler.pass_of, 32), (profiler.level_of, 8)):
+        timed(model, rows, 70)()
+    assert set(ids) <= set(range(vocabulary))
+    assert len(set(ids)) == min(vocabulary, 57 if vocabulary == 100 else 50)
+    assert profiler.siblings_of(8, 3, vocabulary).parents == (-1, *[0] * 8)
 
 
 def test_a_drafters_pass_is_timed_behind_the_first_one_of_a_step(

@@ -12,7 +12,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -24,7 +24,7 @@ import torch
 from ouroboros_core import methods
 from ouroboros_core.adaptive.cost_model import Costs, PassCosts
 from ouroboros_core.benchmark import entrants, peers, prompts, report, store
-from ouroboros_core.benchmark.entrants import MethodEntrant
+from ouroboros_core.benchmark.entrants import MethodEntrant, Outcome
 from ouroboros_core.benchmark.runner import Runner, stretch
 from ouroboros_core.benchmark.store import Measurement, Settings, Share, Store
 from ouroboros_core.decoding import metrics
@@ -516,6 +516,94 @@ def test_a_question_that_cannot_run_is_named_before_any_work(pair: Pair, tmp_pat
     pair.tokenizer.chat_template = template
 
 
+class Choosy:
+    """A method that cannot run some prompts."""
+
+    setting, repeats_plain_text, lossless, memory = "", True, True, None
+
+    def __init__(self, inner: MethodEntrant, refuses: str) -> None:
+        self.label, self._inner, self._refuses = f"choosy {refuses}", inner, refuses
+
+    def run(self, prompt: str, history: Sequence[str], count: int, prediction: str = "") -> Outcome:
+        if self._refuses in (prompt, *history):
+            raise InvalidInput("it cannot read this")
+        return self._inner.run(prompt, history, count, prediction)
+
+
+def test_what_one_method_cannot_run_is_left_out_for_all_and_stays_out(
+    pair: Pair, tmp_path: Path
+) -> None:
+    """The oracle of the table is a benchmark of the turns alone that all can run."""
+    without_history(pair)
+    plain, other = (MethodEntrant(pair, spec) for spec in entrants.parse("ngram", Sampling()))
+    turns = {"a": ("x", "y"), "b": ("bad", "y"), "c": ("z", "worse", "y"), "d": ("w " * 900, "y")}
+    asked = [prompts.Question(n, "qa", text) for n, text in turns.items()]
+    field: list[Any] = [plain, other, Choosy(other, "bad"), Choosy(other, "worse")]
+    path, settings = tmp_path / "a.json", make_settings(repeats=2, max_new_tokens=3)
+    measured = Store(settings, path)
+    first = Runner(pair, field, asked, measured, Share())
+    list(first.run())
+    assert [(one.question, one.turn) for one in measured.left_out] == [("d", 0), ("b", 0), ("c", 1)]
+    assert measured.lines[0].startswith("3 questions were left out, or the later turns")
+    assert "question b, turn 1, choosy bad: it cannot read this" in measured.lines
+    assert "question c, turn 2, choosy worse: it cannot read this" in measured.lines
+    able = {("a", 0), ("a", 1), ("c", 0)}
+    for label in (one.label for one in field):
+        runs = [run for run in measured.fair if run.method == label]
+        assert {(run.question, run.turn) for run in runs} == able and len(runs) == 6
+    alone = Store(make_settings(repeats=2, max_new_tokens=3))
+    fit = [prompts.Question("a", "qa", ("x", "y")), prompts.Question("c", "qa", ("z",))]
+    list(Runner(pair, [plain, other], fit, alone, Share()).run())
+    both = [
+        {(row.method, row.group): (row.questions, row.tokens) for row in report.rows(runs)}
+        for runs in (measured.fair, alone.measurements)
+    ]
+    assert both[1].items() <= both[0].items()
+    for complete in (False, True):
+        measured.complete = complete
+        measured.save({})
+        again = Store.open(settings, path, resume=True)
+        assert again.left_out == measured.left_out
+        assert Runner(pair, field, asked, again, Share()).left == []
+    taken = Store(settings)
+    taken.adopt(again)
+    assert taken.left_out == measured.left_out and len(taken.fair) == len(measured.fair)
+
+
+@pytest.mark.parametrize("why", ["too long", "the template refuses"])
+def test_a_benchmark_of_several_turns_survives_one_that_cannot_run(
+    ouroboros: Ask, tmp_path: Path, why: str
+) -> None:
+    folder = save(tmp_path / "t", eos_token_id=None)
+    template = "{% for m in messages %}<{{ m.content }}>{% endfor %}"
+    if why == "the template refuses":
+        template = "{% if messages|length > 1 and 'dog' in messages[0].content %}" + (
+            "{{ raise_exception('no empty answers') }}{% endif %}" + template
+        )
+    (tmp_path / "t" / "chat_template.jinja").write_text(template)
+    later = "the cat " * (900 if why == "too long" else 1)
+    lines = [["the cat", "sat"], ["the dog", later], ["a mat", "sat"]]
+    path, out = tmp_path / "p.jsonl", tmp_path / "a.json"
+    path.write_text("".join(json.dumps({"turns": turns}) + "\n" for turns in lines))
+    asked = ["bench", "--target", folder, "--dtype", "float32", "--device", "cpu", "--turns"]
+    asked += ["--prompts", str(path), "--methods", "ngram", "--max-new-tokens", "5"]
+    reasons = {"too long": "has room for 256", "the template refuses": "no empty answers"}
+    for more in ((), ("--resume",)):
+        told = ouroboros(*asked, "--json", str(out), *more)
+        assert told.returncode == 3, told.stderr
+        *_, header, reason = told.stdout.splitlines()
+        assert header.startswith("1 question was left out, or the later turns, for every method")
+        assert reason.startswith("question 2, turn 2: ") and reasons[why] in reason
+        data = json.loads(out.read_text())
+        assert data["complete"] and [one["turn"] for one in data["left_out"]] == [1]
+        overall = [row for row in data["rows"] if row["group"] == "overall"]
+        assert {row["method"]: row["questions"] for row in overall} == {
+            "autoregressive": 5,
+            "ngram": 5,
+        }
+    assert "nothing is measured again" in told.stderr
+
+
 def test_the_baseline_matches_whatever_the_others_do() -> None:
     specs = entrants.parse(
         "speculative,autoregressive", Sampling(temperature=0.7, acceptance="rejection")
@@ -947,6 +1035,34 @@ def test_without_a_draft_the_methods_that_need_none_run(
     )
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("alphabet", ["ACGT-NRYKMSW", "ACDEFGHIKLMNPQRSTVWY.-XBZUO<>?*"])
+def test_a_vocabulary_of_a_few_letters_runs_with_every_method_that_needs_no_training(
+    ouroboros: Ask, tmp_path: Path, alphabet: str
+) -> None:
+    """DNA and proteins. The oracle is transformers' greedy generation; of a few letters there are
+    fewer than `top_k`, than the columns of a tree and than the rows of a timed pass."""
+    pair = [save(tmp_path / name, alphabet=alphabet, eos_token_id=None) for name in ("t", "d")]
+    text, corpus, out = (str(tmp_path / name) for name in ("text.txt", "corpus.npz", "a.json"))
+    prompt = "GATTACACATTAG"
+    Path(text).write_text(prompt * 20)
+    built = ouroboros("sam", "build", text, "--target", pair[0], "--out", corpus)
+    assert built.returncode == 0, built.stderr
+    (tmp_path / "p.jsonl").write_text(json.dumps({"turns": [prompt]}))
+    more = ("--prompts", str(tmp_path / "p.jsonl"), "--corpus", corpus, "--max-new-tokens", "9")
+    result = ouroboros(*options((pair[0], pair[1]), *more, "--peers", "hf-greedy", "--json", out))
+    assert result.returncode == 0, result.stderr
+    rows = {row["method"]: row for row in json.loads(Path(out).read_text())["rows"]}
+    trained = {"eagle2", "medusa", "glide", "parallel_spec", "hf_candidates"}
+    assert rows.keys() == {*methods.available(), "hf-greedy"} - trained
+    assert {row["tokens"] for row in rows.values()} == {9}
+    assert {rows[name]["differences"] for name in rows if name != "draft_only"} == {0}
+    sampled = ("--temperature", "1.2", "--top-k", "50", "--max-new-tokens", "9")
+    told = ("--target", pair[0], "--draft", pair[1], "--raw", "--prompt", prompt, *sampled)
+    result = ouroboros("generate", *told, "--method", "multi_candidate", "--compare")
+    assert result.returncode == 0 and "identical to plain decoding" in result.stderr, result
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -1019,6 +1135,17 @@ def test_peers_write_what_transformers_writes_and_count_its_passes(embedded_pair
     assert outcome.seconds.prefill > 0
     assert outcome.seconds.verify > 0
     assert replace(outcome.seconds, host=0) != Seconds()
+
+
+def test_transformers_own_sampling_has_a_seed_for_each_prompt(pair: Pair) -> None:
+    without_history(pair)
+    (peer,) = peers.peers(["hf-greedy"], pair, Sampling(temperature=1.0, seed=3))
+    texts, seeds = [], []
+    for prompt in ("the cat", "the mat", "the cat"):
+        texts.append(peer.run(prompt, (), 8).tokens)
+        seeds.append(torch.initial_seed())
+    assert (texts[0], seeds[0]) == (texts[2], seeds[2])
+    assert seeds[0] != seeds[1]
 
 
 def test_what_could_be_copied_is_counted_by_hand() -> None:

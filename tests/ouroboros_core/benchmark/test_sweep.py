@@ -34,6 +34,7 @@ from ouroboros_core.hyperparameters import Value
 from ouroboros_core.loading.pairs import Pair, load_pair, with_draft
 from ouroboros_core.sampling import Sampling
 from tests import ROOT, tiny
+from tests.commands import Ask
 from tests.folders import save
 from tests.ouroboros_core.benchmark.test_benchmark import write_prompts
 from visualize import sweep_figures
@@ -233,6 +234,41 @@ def test_nothing_is_lost_or_mixed(pair: Pair, tmp_path: Path) -> None:
         Sweep(pair, grid, QUESTIONS, 1, 8, path)
 
 
+def test_a_prompt_that_one_cell_cannot_run_counts_for_none(
+    pair: Pair, folders: dict[str, str], tmp_path: Path
+) -> None:
+    """A draft with few positions writes alone; the oracle is a sweep of the other prompts."""
+    short = save(tmp_path / "short", max_position_embeddings=40)
+    grid = grid_of(f"draft={folders['copy']},{short}", method="draft_only")
+    long = Question("long", "qa", ("the cat sat on " * 20,))
+    beyond = Question("beyond", "qa", ("the cat sat on " * 900,))
+    path = tmp_path / "out.json"
+    swept = Sweep(pair, grid, [QUESTIONS[0], long, beyond, QUESTIONS[1]], 2, 8, path)
+    assert [one.question for one in swept.store.left_out] == ["beyond"]
+    list(swept.run())
+    assert [one.question for one in swept.store.left_out] == ["beyond", "long"]
+    assert f"draft={short}: the prompt has" in swept.store.lines[2]
+    alone = Sweep(pair, grid, QUESTIONS[:2], 2, 8)
+    list(alone.run())
+    assert facts(swept.points) == facts(alone.points)
+    again = Sweep(pair, grid, [QUESTIONS[0], long, beyond, QUESTIONS[1]], 2, 8, path, resume=True)
+    assert again.seconds_left == 0 and again.points == swept.points
+
+
+def test_the_command_writes_the_table_without_what_cannot_run(
+    ouroboros: Ask, folders: dict[str, str], tmp_path: Path
+) -> None:
+    path, out = tmp_path / "p.jsonl", tmp_path / "a.json"
+    texts = ["the cat", "the dog " * 900]
+    path.write_text("".join(json.dumps({"turns": [text]}) + "\n" for text in texts))
+    asked = ("sweep", "--target", folders["target"], "--method", "ngram", "--grid", "gamma=1,2")
+    more = ("--prompts", str(path), "--max-new-tokens", "5", "--dtype", "float32", "--repeats", "1")
+    told = ouroboros(*asked, *more, "--device", "cpu", "--json", str(out))
+    assert told.returncode == 3, told.stderr
+    assert "question 2, turn 1: the prompt has" in told.stdout.splitlines()[-1]
+    assert [row["runs"] for row in json.loads(out.read_text())["rows"]] == [1, 1]
+
+
 def test_points_are_the_sums_of_their_traces(pair: Pair, folders: dict[str, str]) -> None:
     """The oracles are the functions of `metrics` on the same trace."""
     for point, trace, _ in Sweep(
@@ -326,7 +362,7 @@ def test_what_cannot_run_is_named_before_anything_runs(pair: Pair) -> None:
         InvalidInput, match="draft=none: speculative needs a draft model: name one with --draft"
     ):
         Sweep(pair, grid_of("draft=copy,none"), QUESTIONS)
-    long = [*QUESTIONS, Question("x", "qa", ("the cat " * 200,))]
+    long = [Question("x", "qa", ("the cat " * 200,))]
     with pytest.raises(InvalidInput, match=r"question x, turn 1: the prompt has \d+ tokens"):
         Sweep(pair, grid_of("gamma=1"), long)
     with pytest.raises(InvalidInput, match="there is no prompt to measure on"):

@@ -30,7 +30,7 @@ from ouroboros_core import methods, read_trace
 from ouroboros_core.compat import hf
 from ouroboros_core.errors import InvalidInput, VocabularyMismatch
 from ouroboros_core.methods.needs import Need
-from ouroboros_core.sampling import gumbel
+from ouroboros_core.sampling import gumbel, question_of
 from tests import ROOT, tiny
 from visualize.deploy import hub
 
@@ -403,7 +403,7 @@ def test_a_sampled_token_is_the_largest_of_generates_scores_with_our_noise() -> 
         mask = torch.ones_like(ids)
         one |= {"attention_mask": mask, "return_dict_in_generate": True}
         scores = target.generate(ids, **one, **rules).scores[0][0].double().numpy()
-        noise = gumbel(seed, end, tiny.VOCABULARY)
+        noise = gumbel(seed, end, tiny.VOCABULARY, question=question_of(PROMPT[0].tolist()))
         assert int((scores + noise).argmax()) == int(text[0, end])
 
 

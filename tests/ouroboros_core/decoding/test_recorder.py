@@ -137,8 +137,10 @@ def test_with_keyed_noise_the_largest_sum_was_chosen() -> None:
     steps = run(
         tiny.pair("llama", "sdpa"), "speculative", prompt(), 40, RULES["match"], record=True
     )
+    sampler = Sampler(RULES["match"], tiny.VOCABULARY)
+    sampler.begin(prompt())
     for _, judged, text, chosen in judged_in(prompt(), steps):
-        noise = Sampler(RULES["match"], tiny.VOCABULARY).noise(len(text))
+        noise = sampler.noise(len(text))
         assert judged.noise == pytest.approx([noise[token] for token in judged.tokens], abs=1e-4)
         sums = np.log(np.maximum(judged.target, 1e-300)) + judged.noise
         assert judged.tokens[int(np.argmax(sums))] == chosen

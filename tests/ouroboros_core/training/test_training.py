@@ -545,7 +545,10 @@ def test_a_head_refuses_another_target(target: str, written: Path, tmp_path: Pat
             ["eagle", "--data", "DATA", "--noise", "-1"],
             "noise must be a number from 0 to 100, got -1",
         ),
-        (["eagle", "--data", "DATA", "--depths", "1,99"], "depths must be different numbers of"),
+        (
+            ["eagle", "--data", "DATA", "--depths", "1,99"],
+            "depths, different numbers of layers with commas between them, must be",
+        ),
         (["eagle", "--data", "DATA", "--held-out", "99999"], "held_out must be between 1 and"),
         (["eagle", "--data", "DATA", "--start", "nowhere"], "nowhere holds no head"),
         (
@@ -695,11 +698,47 @@ def test_a_training_is_over_when_its_tokens_or_its_minutes_are() -> None:
     assert [spent(by_time, 250, 90.0), spent(by_time, 500, 30.0)] == [0.75, 0.5]
 
 
-def test_somebody_must_be_left_to_train_on() -> None:
-    with pytest.raises(
-        InvalidInput, match="held_out must be between 1 and 1, the conversations but one, got 2"
-    ):
-        plain_texts([[1, 2, 3, 4, 5, 6]], 3).split(2, 0)
+@pytest.mark.parametrize(
+    ("count", "held_out", "message"),
+    [
+        (
+            3,
+            3,
+            "between 1 and 2, got 3: the texts make 3 conversations, add .* at least 4, or hold",
+        ),
+        (2, 2, "1, got 2: the texts make 2 conversations, add .* at least 3, or hold out fewer"),
+        (1, 8, "below the number of conversations, got 8: the texts make 1 conversation, .* 9$"),
+    ],
+)
+def test_somebody_must_be_left_to_train_on(count: int, held_out: int, message: str) -> None:
+    with pytest.raises(InvalidInput, match=f"held_out must be {message}"):
+        plain_texts([[1, 2, 3] * count], 3).split(held_out, 0)
+
+
+@pytest.mark.parametrize(
+    ("texts", "length", "reason"),
+    [
+        ([[1, 2], [3, 4], [5, 6]], 2, "every answer has a single token"),
+        ([[1, 7, 7, 7], [2, 7, 7]], 4, "all answers repeat one token, id 7"),
+        ([[1, 2, 3], [4, 5]], 3, ""),
+    ],
+)
+def test_answers_by_which_nothing_can_be_gained_are_known(
+    texts: list[list[int]], length: int, reason: str
+) -> None:
+    idle = plain_texts(texts, length).idle
+    assert idle.startswith(reason) and bool(idle) == bool(reason)
+
+
+def test_a_training_says_that_there_is_nothing_to_learn(
+    target: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    few = Conversations(np.arange(5, 35), np.arange(0, 31, 3), np.full(10, 2))
+    few.save(tmp_path / "few.npz")
+    given = ("--target", target, "--data", str(tmp_path / "few.npz"), "--out", str(tmp_path / "o"))
+    more = ("--tokens", "20", "--batch-tokens", "64", "--held-out", "2", "--outputs", "24")
+    assert train("draft", *given, *more) == 0
+    assert "there is nothing to learn: every answer has a single token" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])

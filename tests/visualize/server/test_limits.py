@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,6 +14,8 @@ from typing import Any
 import httpx
 import pytest
 import torch
+from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers
+from transformers import PreTrainedTokenizerFast
 
 from ouroboros_core import methods
 from ouroboros_core.decoding.generation import Generation, Task
@@ -21,7 +23,7 @@ from ouroboros_core.errors import InvalidInput
 from ouroboros_core.loading import capacity
 from ouroboros_core.loading.allowed import PairChoice, read_pairs, typed
 from ouroboros_core.loading.pairs import Pair
-from tests.folders import small_pair
+from tests.folders import small_pair, tokenizer
 from visualize.server.limits import VISITORS, WINDOW, Budget, flag, who, whole
 from visualize.server.models import Models
 from visualize.server.service import Gate
@@ -186,7 +188,7 @@ def test_a_prompt_that_cannot_fit_is_refused_before_it_is_tokenized(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pair = small_pair()
-    monkeypatch.setattr(Pair, "encode", lambda *_, **__: pytest.fail("tokenized"))
+    monkeypatch.setattr(type(pair.tokenizer), "__call__", lambda *_, **__: pytest.fail("tokenized"))
     with pytest.raises(
         InvalidInput,
         match=r"the prompt has 100,000 characters, at least [\d,]+ tokens, but .* has room for 256",
@@ -204,6 +206,54 @@ def test_no_prompt_that_fits_is_refused_for_its_characters() -> None:
     capacity.check_characters(
         longest * pair.target.max_length, pair.tokenizer, pair.target.max_length, "x"
     )
+
+
+def composing(raw: Tokenizer) -> str:
+    raw.normalizer = normalizers.Replace("hahahahahahahahahahaha", "h")
+    return "ha" * 1100
+
+
+def collapsing(raw: Tokenizer) -> str:
+    raw.normalizer = normalizers.Replace(Regex(r"\s+"), " ")
+    return "a" + " " * 9000 + "b"
+
+
+def dropping(raw: Tokenizer) -> str:
+    raw.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.Split(" ", "removed"), pre_tokenizers.ByteLevel(add_prefix_space=False)]
+    )
+    return " " * 9000 + "a"
+
+
+def without_unknown(raw: Tokenizer) -> str:
+    raw.model, raw.pre_tokenizer = models.BPE(vocab={"a": 0}, merges=[]), pre_tokenizers.ByteLevel()
+    return "a" + "b" * 9000
+
+
+def stripping(raw: Tokenizer) -> str:
+    raw.add_tokens([AddedToken("<mask>", lstrip=True)])
+    return " " * 9000 + "<mask>"
+
+
+def whole_words(raw: Tokenizer) -> str:
+    raw.model = models.WordLevel({"?": 0, "a": 1}, unk_token="?")
+    raw.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    return ("b" * 50 + "  ") * 150
+
+
+@pytest.mark.parametrize(
+    "make", [composing, collapsing, dropping, without_unknown, stripping, whole_words]
+)
+def test_a_text_whose_characters_the_tokenizer_drops_or_joins_is_not_refused_if_it_fits(
+    make: Callable[[Tokenizer], str],
+) -> None:
+    """Oracle: the tokenizer's own count."""
+    raw = Tokenizer.from_str(tokenizer("bytes").backend_tokenizer.to_str())
+    text = make(raw)
+    words = PreTrainedTokenizerFast(tokenizer_object=raw)
+    count = len(words(text).input_ids)
+    assert len(text) > count * max(map(len, words.get_vocab()))
+    capacity.check_characters(text, words, count, "x")
 
 
 def test_keys_and_values_take_the_bytes_that_are_foreseen() -> None:

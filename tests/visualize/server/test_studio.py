@@ -350,6 +350,17 @@ def test_a_race_ends_with_each_lane_and_shows_all_of_them(runner: Runner) -> Non
     assert done == [False] * (len(done) - 1) + [True]
 
 
+def test_a_race_goes_on_without_the_lane_that_cannot_run_and_names_it(runner: Runner) -> None:
+    """A Medusa lane, where there are no heads. Where no other lane is left, the race is refused."""
+    tasks = [(name, make_task(method=name)) for name in ("autoregressive", "medusa", "speculative")]
+    *_, last = runner.race(tasks)
+    assert isinstance(last, RaceProgress) and last.view["done"]
+    assert [lane["name"] for lane in last.view["lanes"]] == ["autoregressive", "speculative"]
+    assert "Left out: medusa (medusa needs" in last.view["status"]
+    with pytest.raises(InvalidInput, match="medusa needs"):
+        list(runner.race(tasks[:2]))
+
+
 @pytest.mark.usefixtures("never_busy")
 def test_a_race_ends_with_the_medians_of_three_rounds_in_changing_order(
     runner: Runner, begun: list[Generation]
