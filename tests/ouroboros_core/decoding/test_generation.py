@@ -73,7 +73,8 @@ def generated(folder: Path, settings: dict[str, Any]) -> list[int]:
     ids = AutoTokenizer.from_pretrained(name)(PROMPT, return_tensors="pt").input_ids
     mask, options = torch.ones_like(ids), {"do_sample": False, "pad_token_id": 0}
     output = model.generate(ids, attention_mask=mask, max_new_tokens=LENGTH, **options)
-    return output[0, ids.shape[1] :].tolist()
+    tokens: list[int] = output[0, ids.shape[1] :].tolist()
+    return tokens
 
 
 def loaded(folder: Path, settings: dict[str, Any]) -> Pair:
@@ -161,7 +162,7 @@ def test_a_draft_guesses_under_the_settings_too(folder: Path) -> None:
     write(folder, {"repetition_penalty": 1.4})
     name = str(folder / "target")
     pair = load_pair(name, name, device="cpu", dtype="float64", checks=False)
-    settings = methods.get("speculative").Hyperparameters(gamma=4)
+    settings = methods.get("speculative").Hyperparameters.parse({"gamma": 4})
     steps = Generation(pair, replace(task("speculative"), hyperparameters=settings)).run().steps
     assert steps and all(step.kind != "correction" for step in steps)
 
@@ -172,7 +173,7 @@ def test_sampled_text_obeys_them(folder: Path, acceptance: str) -> None:
     banned = sorted(set(plain_text(folder)))[:6]
     pair = loaded(folder, {"suppress_tokens": banned})
     for seed in range(3):
-        sampling = Sampling(temperature=1.2, seed=seed, acceptance=acceptance)  # type: ignore[arg-type]
+        sampling = Sampling(temperature=1.2, seed=seed, acceptance=acceptance)
         asked = replace(task("speculative"), sampling=sampling)
         tokens = Generation(pair, asked).run().tokens
         assert not set(banned) & set(tokens)
