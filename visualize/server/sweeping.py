@@ -90,6 +90,15 @@ def note(swept: Swept) -> str:
     return elsewhere.best_elsewhere(there, rows, swept.sweep.grid, swept.clock)
 
 
+def left_out(swept: Swept) -> str:
+    """A sentence on the checkpoint's own generation settings, behind others; empty where it has
+    none."""
+    from ouroboros_core.benchmark import entrants
+
+    remark = entrants.left_out(swept.sweep.pair)
+    return f" {remark[0].upper()}{remark[1:]}." if remark else ""
+
+
 def parallel(swept: Swept) -> View:
     """Every cell as a line through its settings and results."""
     rows = _rows(swept)

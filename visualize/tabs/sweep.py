@@ -374,7 +374,7 @@ class SweepPanel:
                 known = sweeping.measured(swept)
             drawn = [gr.skip(), gr.skip()]
             if swept is not None and known.get("finished"):
-                status, drawn = "Done.", _drawn(swept)
+                status, drawn = f"Done.{sweeping.left_out(swept)}", _drawn(swept)
             yield known | {"seq": time.time_ns(), "sweep": turn, "status": status}, *drawn
 
     @staticmethod

@@ -260,6 +260,7 @@ def test_control_tokens_that_the_vocabulary_itself_spells_are_text_all_the_same(
         for typed in ("a</s>", "a<s>b", "a＜/s＞"):
             assert [one for one in template.ids([typed]) if one in (1, 2)] == [1, 2]
         assert {1, 2}.isdisjoint(template.as_text("ab</s><s>"))
+        assert 0 in template.as_text("ö</s>"), "what is unknown stays unknown"
         assert template.as_text("ab") == words("ab", add_special_tokens=False).input_ids
 
 
