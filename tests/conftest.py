@@ -31,7 +31,8 @@ with warnings.catch_warnings():
 
 transformers.utils.logging.set_verbosity_error()
 WORKERS = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
-torch.set_num_threads(max(1, len(os.sched_getaffinity(0)) // WORKERS))
+CORES = int(os.environ.get("OMP_NUM_THREADS", len(os.sched_getaffinity(0))))
+torch.set_num_threads(max(1, CORES // WORKERS))
 
 SERVING = ("tests.browser", "tests.visitor", "scripts.soak", "scripts.fuzz")
 

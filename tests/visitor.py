@@ -60,6 +60,21 @@ def client(url: str) -> Any:
     return Client(url, verbose=False)
 
 
+def point_at(page: Any, node: Any) -> None:
+    """Move the mouse to the middle of a node, also of a mark: it has no content, by which
+    playwright's own `hover` looks for a place."""
+    node.scroll_into_view_if_needed()
+    box = node.bounding_box()
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+
+
+def press_at(page: Any, node: Any) -> None:
+    """Click there."""
+    point_at(page, node)
+    page.mouse.down()
+    page.mouse.up()
+
+
 def tile(page: Any, label: str) -> str:
     return str(page.locator(".ouro-tile", has_text=label).locator("dd").first.inner_text())
 

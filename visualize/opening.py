@@ -74,13 +74,15 @@ def opening(trace: Trace) -> str:
     )
     prompt = safe(trace.prompt.text)
     apart = "\n\n" if trace.prompt.chat else ""
+    foreign = 'dir="auto" translate="no"'
     style = (assets() / "css" / "opening.css").read_text("utf-8") + palette.css()
     script = SCRIPT.replace("KEY", f'"{KEY}"').replace("LONGEST", str(LONGEST_MS))
     return (
         f'<div id="ouro-opening" aria-hidden="true" inert><style>{style}</style>'
         f"<header>{LOGO}<b>Ouroboros</b></header><main><p>{safe(MOTTO)}</p>"
-        f"<section><blockquote>{prompt}</blockquote><b>Generate</b></section><hr><hr><article>"
+        f"<section><blockquote {foreign}>{prompt}</blockquote><b>Generate</b></section><hr><hr>"
+        "<article>"
         f"<div><small>{safe(views.badge(trace))}</small></div>"
-        f"<pre><s>{prompt}{apart}</s>{written}</pre></article></main></div>"
+        f"<pre {foreign}><s>{prompt}{apart}</s>{written}</pre></article></main></div>"
         f"<script>{script}</script>"
     )

@@ -31,6 +31,9 @@ CARDS, TREES, NODES, LABEL, LIKELIEST = 400, 24, 48, 24, 4
 """At most so many tokens with a card, trees, boxes in a tree, letters in a box, and probabilities
 in a card."""
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+QUOTED = re.compile("‘\u2068?(.*?)\u2069?’(?=[\\s.,;:)]|$)")
+QUOTE = r'‘<bdi translate="no">\1</bdi>’'
+"""A text that a sentence quotes; in HTML it has a direction of its own and is not translated."""
 QUIET = "tex2jax_ignore mathjax_ignore"
 """Classes that keep MathJax from taking two dollar signs for a formula."""
 
@@ -109,7 +112,8 @@ def trace_html(trace: Trace) -> str:
     text = "".join(_text(trace))
     parts = [
         f'<p class="ouro-nb-head">{safe(summary(trace))}</p>',
-        f'<div class="ouro-nb-text" role="group" aria-label="Text of the run">{text}</div>',
+        '<div class="ouro-nb-text" dir="auto" translate="no" role="group" '
+        f'aria-label="Text of the run">{text}</div>',
         f"<p>{cut}</p>" if cut else "",
         legend(trace),
         _trees(trace),
@@ -219,8 +223,8 @@ def _fold(trace: Trace, step: Step, *, is_open: bool = False) -> str:
 
 def _drawn(found: TreePicture) -> str:
     """The picture, and below it a reason for each proposed token."""
-    told = "".join(f"<li>{safe(one)}</li>" for one in found.reasons)
-    return f'<div class="ouro-nb-tree">{found.svg}</div><ol>{told}</ol>'
+    told = "".join(f"<li>{QUOTED.sub(QUOTE, safe(one))}</li>" for one in found.reasons)
+    return f'<div class="ouro-nb-tree" translate="no">{found.svg}</div><ol>{told}</ol>'
 
 
 def tree(trace: Trace, number: int) -> TreePicture:
