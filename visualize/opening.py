@@ -4,7 +4,7 @@ its text growing at the pace at which it was written.
 Gradio's page is empty until then, for a second or two. The opening stands in the page's own HTML;
 when the run behind it is there, it goes away, and the run plays on from the same moment. There is
 none where the page begins with something else: at the address of another place or of a run, and
-where a page that is loaded anew brings back what it had.
+where a page that is reloaded or gone back to brings back what it had.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SCRIPT = """
   const [loaded] = performance.getEntriesByType("navigation"), begun = performance.now();
   let kept = false;
   try {
-    kept = loaded?.type === "reload" && sessionStorage.getItem(KEY) !== null;
+    kept = loaded?.type !== "navigate" && sessionStorage.getItem(KEY) !== null;
   } catch {} // storage is forbidden
   const first = ["", "#watch"].includes(location.hash) && !query.has("prompt");
   if (kept || !first) return opening.remove();

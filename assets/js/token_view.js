@@ -1,6 +1,6 @@
 // The view of a run: what the server sends of it, and what a visitor may press. Triggers `select`,
 // `step` and `run_again`.
-import { bring, fill, tell } from "./dom.js";
+import { bring, counted, fill, tell } from "./dom.js";
 import { dress } from "./part.js";
 import { remember } from "./runs.js";
 import { TokenStage } from "./token_stage.js";
@@ -32,7 +32,7 @@ export function mount(element, props, watch, trigger) {
   let left = null; // the run that was stopped
   let asking = false; // a run of this visitor is under way
   let played = null; // the recorded run that has played by itself
-  let kept = {}; // for a page that is loaded anew: the run as far as it has come
+  let kept = {}; // for a page that is left: the run as far as it has come
   if (props.styles) dress(element, props.styles);
 
   function paint(json) {
@@ -114,8 +114,8 @@ export function mount(element, props, watch, trigger) {
       if (String(kept.run).startsWith("recorded") || !steps.length) return;
       const last = over
         ? status.words
-        : `Stopped by a reload after ${tokens} tokens. What was written stays; Generate ` +
-          `starts anew.`;
+        : `Stopped after ${counted(tokens, "token")}, when the page was left. What was written ` +
+          `stays; Generate starts anew.`;
       detail.view = {
         ...kept,
         run: "kept",
@@ -123,7 +123,7 @@ export function mount(element, props, watch, trigger) {
         steps,
         done: true,
         status: last,
-        badge: "from before the reload",
+        badge: "from before the page was left",
         unsaved: true,
       };
     });
