@@ -61,11 +61,16 @@ def client(url: str) -> Any:
 
 
 def point_at(page: Any, node: Any) -> None:
-    """Move the mouse to the middle of a node, also of a mark: it has no content, by which
-    playwright's own `hover` looks for a place."""
+    """Move the mouse to the middle of a node's first piece, also of a mark: it has no content, by
+    which playwright's own `hover` looks for a place."""
     node.scroll_into_view_if_needed()
-    box = node.bounding_box()
-    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    middle = node.evaluate(
+        """(node) => {
+          const box = [...node.getClientRects()].find(({width}) => width);
+          return [box.x + box.width / 2, box.y + box.height / 2];
+        }"""
+    )
+    page.mouse.move(*middle)
 
 
 def press_at(page: Any, node: Any) -> None:

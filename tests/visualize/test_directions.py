@@ -19,7 +19,7 @@ from ouroboros_core.decoding.trace import Judged, Prompt, Seconds, Step, Trace
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Provenance, chain
 from tests.traces import make_trace
-from tests.visitor import watch
+from tests.visitor import point_at, watch
 from visualize import views
 from visualize.deploy.bundle import exported
 from visualize.deploy.static_site import replay_html
@@ -380,6 +380,11 @@ def test_a_notebook_shows_the_order_of_the_text_and_of_its_sentences(
     text = reader.locator(".ouro-nb-text")
     assert (order(text, "span"), direction(text)) == plain(text, trace.text)
     assert text.locator("b").first.is_visible(), "a mark"
+    wanted = order(text, "span")
+    for node in text.locator("span, b").all():
+        point_at(reader, node)
+        assert node.evaluate("node => node.matches(':hover') && (node.dataset.card || node.title)")
+        assert order(text, "span") == wanted
     reader.locator("details").evaluate_all("nodes => nodes.forEach((n) => { n.open = true; })")
     assert all(assert_in_order(one) for one in reader.locator("li:not([data-look])").all())
     cards = text.locator("[data-card]").evaluate_all("nodes => nodes.map((n) => n.dataset.card)")
