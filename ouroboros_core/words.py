@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import unicodedata
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ from typing import Any
 from ouroboros_core.locations import assets
 
 ENGLISH = "en"
+MIRRORED = {"R", "AL", "AN", "RLE", "RLO", "RLI", "LRE", "LRO", "LRI", "FSI"}
+"""Classes of Unicode: letters from right to left, their digits, and what changes a direction."""
 
 
 @cache
@@ -37,6 +40,14 @@ def _read(file: Path) -> dict[str, str]:
 def say(key: str, **facts: Any) -> str:
     """The text of a key, its facts filled in."""
     return table()[key].format(**facts)
+
+
+def isolated(text: str) -> str:
+    """Return a text for a place inside a sentence: one with letters that run from right to left
+    stands between two characters of Unicode, so that the words around it keep their order."""
+    if {unicodedata.bidirectional(letter) for letter in text}.isdisjoint(MIRRORED):
+        return text
+    return f"\u2068{text}\u2069"
 
 
 def counted(n: int, noun: str) -> str:

@@ -60,6 +60,26 @@ def client(url: str) -> Any:
     return Client(url, verbose=False)
 
 
+def point_at(page: Any, node: Any) -> None:
+    """Move the mouse to the middle of a node's first piece, also of a mark: it has no content, by
+    which playwright's own `hover` looks for a place."""
+    node.scroll_into_view_if_needed()
+    middle = node.evaluate(
+        """(node) => {
+          const box = [...node.getClientRects()].find(({width}) => width);
+          return [box.x + box.width / 2, box.y + box.height / 2];
+        }"""
+    )
+    page.mouse.move(*middle)
+
+
+def press_at(page: Any, node: Any) -> None:
+    """Click there."""
+    point_at(page, node)
+    page.mouse.down()
+    page.mouse.up()
+
+
 def tile(page: Any, label: str) -> str:
     return str(page.locator(".ouro-tile", has_text=label).locator("dd").first.inner_text())
 

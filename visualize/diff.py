@@ -12,7 +12,7 @@ from ouroboros_core.decoding import metrics
 from ouroboros_core.decoding.trace import Trace
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.sampling import Sampling
-from ouroboros_core.words import counted
+from ouroboros_core.words import counted, isolated
 from visualize.views import View, title
 
 SHOWN = 10
@@ -56,7 +56,7 @@ class Segment:
     def quoted(self) -> str:
         """Its text in one line, cut, its line ends to be seen."""
         text = self.text if len(self.text) <= QUOTED else self.text[: QUOTED - 1] + "…"
-        return f"‘{text}’".replace("\n", "↵").replace("\t", "⇥")
+        return f"‘{isolated(text)}’".replace("\n", "↵").replace("\t", "⇥")
 
 
 @dataclass(frozen=True)

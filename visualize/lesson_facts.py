@@ -13,6 +13,7 @@ from ouroboros_core.decoding import metrics
 from ouroboros_core.decoding.trace import Judged, Step, Trace
 from ouroboros_core.locations import assets
 from ouroboros_core.sources import Source
+from ouroboros_core.words import isolated
 from visualize import gallery, numbers
 
 SIZES = {"M": "million", "B": "billion"}
@@ -63,7 +64,7 @@ def step_facts(step: Step) -> dict[str, Any]:
 
 def quoted(text: str) -> str:
     """A token's text, its line ends and tabs to be seen."""
-    return "‘" + text.replace("\n", "↵").replace("\t", "⇥") + "’"
+    return "‘" + isolated(text.replace("\n", "↵").replace("\t", "⇥")) + "’"
 
 
 def refusal_facts(trace: Trace, step: Step, refused: int) -> dict[str, Any]:

@@ -50,7 +50,7 @@ TOKEN_VIEW = Markup(
         <button type="button" class="ouro-toggle ouro-guesses" aria-pressed="false">show guesses</button>
         <button type="button" class="ouro-toggle ouro-palette" aria-pressed="false" title="Blue, red and black, as in the paper on Ouroboros"><span class="ouro-more">Ouroboros </span>paper's colours</button>
       </header>
-      <div class="ouro-text" role="group" aria-label="Tokens; arrow keys move from one to the next"></div>
+      <div class="ouro-text" dir="auto" translate="no" role="group" aria-label="Tokens; arrow keys move from one to the next"></div>
       <ul class="ouro-legend" aria-label="Who wrote the tokens up to the step shown"></ul>
     </div>
     <div class="ouro-aside">
@@ -58,10 +58,10 @@ TOKEN_VIEW = Markup(
         <summary>This step</summary>
         <p class="ouro-tree-note"></p>
         <button type="button" class="ouro-toggle ouro-windowed" aria-pressed="false" hidden>with the lookahead window</button>
-        <div class="ouro-tree" tabindex="0" role="group" aria-label="Token tree; arrow keys move between its tokens"></div>
+        <div class="ouro-tree" translate="no" tabindex="0" role="group" aria-label="Token tree; arrow keys move between its tokens"></div>
       </details>
       <p class="ouro-hint">Point at a token to see who wrote it and why.</p>
-      <div class="ouro-card" role="tooltip" hidden></div>
+      <div class="ouro-card" dir="auto" role="tooltip" hidden></div>
     </div>
   </div>
   <div class="ouro-timeline" role="group" aria-label="Timeline: Space plays, arrow keys step, Home and End jump"></div>
@@ -100,7 +100,7 @@ RACE_VIEW = Markup(
 def plot_view(label: str, height: int, *, scrolls: bool = False) -> Markup:
     """A chart with a caption, so many pixels high; one that scrolls stays as wide as it needs to be,
     in a box of its own."""
-    plot = f'<div class="ouro-plot" role="group" {_chart(label)} style="height:{height}px"></div>'
+    plot = f'<div class="ouro-plot" translate="no" role="group" {_chart(label)} style="height:{height}px"></div>'
     box = f'<div class="ouro-scroll" tabindex="0" role="group" aria-label="{safe(label)}">{plot}</div>'
     return Markup(
         f'<figure class="ouro-figure"><figcaption>{safe(label)}</figcaption>{box if scrolls else plot}</figure>',
@@ -115,8 +115,8 @@ THEORY_VIEW = Markup(
   <div class="ouro-theory-sliders"></div>
   <p class="ouro-theory-said" role="status"></p>
   <div class="ouro-pair">
-    <div class="ouro-plot ouro-theory-tokens" role="group" {_chart("Tokens a step yields")}></div>
-    <div class="ouro-plot ouro-theory-speedup" role="group" {_chart("Speedup")}></div>
+    <div class="ouro-plot ouro-theory-tokens" translate="no" role="group" {_chart("Tokens a step yields")}></div>
+    <div class="ouro-plot ouro-theory-speedup" translate="no" role="group" {_chart("Speedup")}></div>
   </div>
   <p class="ouro-theory-runs ouro-small"></p>
 </section>
@@ -188,7 +188,7 @@ PLAY_VIEW = Markup(
     """
 <section class="ouro-run ouro-play" aria-label="Be the draft">
   <p class="ouro-play-status" role="status"></p>
-  <div class="ouro-text ouro-play-text" tabindex="0" role="group" aria-label="The text so far"></div>
+  <div class="ouro-text ouro-play-text" dir="auto" translate="no" tabindex="0" role="group" aria-label="The text so far"></div>
   <ul class="ouro-play-key"></ul>
   <p class="ouro-play-said" role="status"></p>
 </section>
@@ -261,8 +261,8 @@ ELSEWHERE_VIEW = Markup(
   <p class="ouro-elsewhere-said" role="status" aria-live="polite"></p>
   <ul class="ouro-elsewhere-notes ouro-small"></ul>
   <div class="ouro-pair ouro-elsewhere-charts">
-    <div class="ouro-plot ouro-elsewhere-time" role="group" {_chart("Tokens over modelled seconds")}></div>
-    <div class="ouro-plot ouro-elsewhere-batch" role="group" {_chart("Modelled speedup by batch")}></div>
+    <div class="ouro-plot ouro-elsewhere-time" translate="no" role="group" {_chart("Tokens over modelled seconds")}></div>
+    <div class="ouro-plot ouro-elsewhere-batch" translate="no" role="group" {_chart("Modelled speedup by batch")}></div>
   </div>
   <div class="ouro-scroll" tabindex="0" role="group" aria-label="Modelled seconds by part"><table class="ouro-table"></table></div>
   <details class="ouro-elsewhere-fold"><summary>Every number, to be changed</summary><div class="ouro-elsewhere-numbers"></div></details>
@@ -300,7 +300,7 @@ DIFF_VIEW = Markup(
     <p class="ouro-diff-status"></p>
     <div class="ouro-diff-lines"></div>
     <ul class="ouro-diff-lanes"></ul>
-    <div class="ouro-text ouro-diff-text" tabindex="0" role="group" aria-label="The text that both share"></div>
+    <div class="ouro-text ouro-diff-text" dir="auto" translate="no" tabindex="0" role="group" aria-label="The text that both share"></div>
     <p class="ouro-diff-key ouro-note"></p>
     <div class="ouro-scroll"><table class="ouro-table ouro-diff-table"></table></div>
   </div>

@@ -13,7 +13,7 @@ from ouroboros_core.decoding.reasons import LEARNED
 from ouroboros_core.decoding.trace import Step, Trace
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Learned
-from ouroboros_core.words import counted
+from ouroboros_core.words import counted, isolated
 
 Section = dict[str, Any]
 
@@ -157,7 +157,8 @@ def phrase_pool(trace: Trace) -> Section | None:
     best = Counter(text for _, _, text in paid).most_common(PAID_SHOWN)
     if best:
         listed = ", ".join(
-            f"‘{text}’" + (f" ({times} times)" if times > 1 else "") for text, times in best
+            f"‘{isolated(text)}’" + (f" ({times} times)" if times > 1 else "")
+            for text, times in best
         )
         lines.append(f"Phrases that paid off: {listed}.")
     rows = [[LEARNED[learned], count, kept[learned]] for learned, count in offered.most_common()]

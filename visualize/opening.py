@@ -4,7 +4,7 @@ its text growing at the pace at which it was written.
 Gradio's page is empty until then, for a second or two. The opening stands in the page's own HTML;
 when the run behind it is there, it goes away, and the run plays on from the same moment. There is
 none where the page begins with something else: at the address of another place or of a run, and
-where a page that is loaded anew brings back what it had.
+where a page that is reloaded or gone back to brings back what it had.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SCRIPT = """
   const [loaded] = performance.getEntriesByType("navigation"), begun = performance.now();
   let kept = false;
   try {
-    kept = loaded?.type === "reload" && sessionStorage.getItem(KEY) !== null;
+    kept = loaded?.type !== "navigate" && sessionStorage.getItem(KEY) !== null;
   } catch {} // storage is forbidden
   const first = ["", "#watch"].includes(location.hash) && !query.has("prompt");
   if (kept || !first) return opening.remove();
@@ -74,13 +74,15 @@ def opening(trace: Trace) -> str:
     )
     prompt = safe(trace.prompt.text)
     apart = "\n\n" if trace.prompt.chat else ""
+    foreign = 'dir="auto" translate="no"'
     style = (assets() / "css" / "opening.css").read_text("utf-8") + palette.css()
     script = SCRIPT.replace("KEY", f'"{KEY}"').replace("LONGEST", str(LONGEST_MS))
     return (
         f'<div id="ouro-opening" aria-hidden="true" inert><style>{style}</style>'
         f"<header>{LOGO}<b>Ouroboros</b></header><main><p>{safe(MOTTO)}</p>"
-        f"<section><blockquote>{prompt}</blockquote><b>Generate</b></section><hr><hr><article>"
+        f"<section><blockquote {foreign}>{prompt}</blockquote><b>Generate</b></section><hr><hr>"
+        "<article>"
         f"<div><small>{safe(views.badge(trace))}</small></div>"
-        f"<pre><s>{prompt}{apart}</s>{written}</pre></article></main></div>"
+        f"<pre {foreign}><s>{prompt}{apart}</s>{written}</pre></article></main></div>"
         f"<script>{script}</script>"
     )

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ouroboros_core.words import counted
+from ouroboros_core.words import counted, isolated
 
 if TYPE_CHECKING:
     from ouroboros_core.decoding.guessing import Guess
@@ -105,7 +105,7 @@ class Game:
 
 def quoted(text: str) -> str:
     """A piece of text in a sentence, its breaks made visible."""
-    return f"“{text}”".replace("\n", "↵")
+    return f"“{isolated(text)}”".replace("\n", "↵")
 
 
 def told(one: Round) -> str:

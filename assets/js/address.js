@@ -1,8 +1,10 @@
 // The page's address: each place has its own, behind the #, and so has each page of a place that
 // has pages, so that Back and Forward go through them. And what a visitor would lose when the page
-// is loaded anew is kept in the browser until then: the inputs, and what the views hand over.
+// is left is kept in the browser for a reload, or for the way back: the inputs, and what the views
+// hand over.
 // Triggers `go` where the address names something else.
-import { tell } from "./dom.js";
+import { foreign, tell } from "./dom.js";
+import { store } from "./kept.js";
 
 // led: tabs that the history leads to, not yet open
 const page = { inputs: null, tab: "", led: [], told: () => {} };
@@ -47,12 +49,14 @@ export function mount(element, props, watch, trigger) {
     trigger("go", {});
   });
   addEventListener("pagehide", () => {
-    const kept = { inputs: page.inputs };
-    tell("ouro:leave", kept);
-    try {
-      sessionStorage.setItem(props.store, JSON.stringify(kept));
-    } catch {
-      sessionStorage.removeItem(props.store); // too large, or forbidden
-    }
+    const left = { inputs: page.inputs, query: location.search };
+    tell("ouro:leave", left);
+    store(props.store, left);
   });
+  // A page that the browser has put aside whole has lost its line to the server.
+  addEventListener("pageshow", ({ persisted }) => persisted && location.reload());
+  const fields = 'textarea[dir="ltr"], input[dir="ltr"]'; // as Gradio makes them
+  const free = () => document.querySelectorAll(fields).forEach(foreign);
+  free();
+  new MutationObserver(free).observe(document.body, { childList: true, subtree: true });
 }

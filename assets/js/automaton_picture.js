@@ -1,7 +1,7 @@
 // A suffix automaton over a text of the reader's own: at each place the longest earlier match and
 // what would be copied light up.
 import { SuffixAutomaton } from "./automaton.js";
-import { counted, make } from "./dom.js";
+import { counted, fill, foreign, make } from "./dom.js";
 import { stepper } from "./stepper.js";
 
 const LONGEST = 400;
@@ -25,9 +25,9 @@ export function readAlong(tokens) {
 
 export function mount(element, { value }) {
   const { text } = JSON.parse(value);
-  const box = make("textarea", "ouro-copy-input"),
+  const box = foreign(make("textarea", "ouro-copy-input")),
     label = make("label", "ouro-copy-label"),
-    shown = make("p", "ouro-copy-text");
+    shown = foreign(make("p", "ouro-copy-text"));
   const said = make("p", "ouro-copy-said");
   box.value = text;
   box.maxLength = LONGEST;
@@ -67,8 +67,8 @@ export function mount(element, { value }) {
       }),
     );
     const kept = right(at);
-    const quoted = (low, high) => "“" + tokens.slice(low, high).join("") + "”";
-    said.textContent = !match
+    const quoted = (low, high) => "“\u2068" + tokens.slice(low, high).join("") + "\u2069”";
+    const words = !match
       ? `${counted(at, "token")} read, ${counted(states, "state")}. The last token stood ` +
         `nowhere before: nothing is copied.`
       : `${counted(at, "token")} read, ${counted(states, "state")}. ` +
@@ -77,6 +77,7 @@ export function mount(element, { value }) {
         (at < tokens.length
           ? `; your text goes on with ${kept} of these ${counted(end - match.end, "token")}.`
           : ".");
+    fill(said, words);
   }
 
   function read() {

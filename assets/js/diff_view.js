@@ -1,6 +1,6 @@
 // Two runs of one prompt: the text they share, cut where both end a step, and where one of them
 // needed fewer; or why they cannot be compared.
-import { bring, counted, make } from "./dom.js";
+import { bring, counted, fill, make, mirrored, numberGoesOn } from "./dom.js";
 
 export function mount(element, props, watch) {
   const root = element.querySelector(".ouro-diff");
@@ -19,16 +19,21 @@ export function mount(element, props, watch) {
     part("title").textContent = value.title;
     part("status").textContent = value.status;
     part("lanes").replaceChildren(...value.lanes.map((lane) => make("li", "", described(lane))));
-    part("lines").replaceChildren(...value.lines.map((line) => make("p", "", line)));
+    part("lines").replaceChildren(...value.lines.map((line) => fill(make("p"), line)));
     const most = Math.max(...value.segments.map(share));
-    for (const segment of value.segments) part("text").append(span(segment, most));
+    const turned = mirrored(value.segments.map(({ text }) => text).join(""));
+    value.segments.forEach((segment, n) => {
+      const next = value.segments[n + 1]?.text || "",
+        inside = turned && numberGoesOn(segment.text, next);
+      part("text").append(span(segment, most, inside));
+    });
     part("key").append(...key(value.segments));
     const head = make("tr");
     for (const name of value.head) head.append(make("th", "", name));
     part("table").append(head);
     for (const row of value.rows) {
       const line = make("tr");
-      for (const cell of row) line.append(make("td", "", String(cell)));
+      for (const cell of row) line.append(fill(make("td"), String(cell)));
       part("table").append(line);
     }
   }
@@ -54,14 +59,17 @@ export function mount(element, props, watch) {
     return words;
   }
 
-  function span(segment, most) {
+  // inside: whether it ends inside a number, where no words may stand.
+  function span(segment, most, inside) {
     const node = make("span", "ouro-segment", segment.text);
     node.title = `${segment.tokens} tokens: ${segment.a} steps in A, ${segment.b} in B`;
     if (!segment.saved) return node;
     looks(node, segment.saved, share(segment) / most);
+    if (inside) return node;
     node.append(
       make("small", "", (segment.saved > 0 ? "−" : "+") + counted(Math.abs(segment.saved), "step")),
     );
+    node.lastChild.dir = "ltr";
     return node;
   }
 

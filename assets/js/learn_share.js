@@ -43,6 +43,7 @@ export class Share {
     fold.append(make("summary", "", "Link or embed this chapter"), box);
     this.full = make("button", "ouro-share-full", "Full screen");
     this.full.type = "button";
+    this.full.hidden = document.fullscreenEnabled === false;
     this.full.addEventListener("click", () => this.toggle());
     this.whole = make("a", "ouro-share-whole", "All lessons");
     this.whole.target = "_blank";
@@ -113,6 +114,7 @@ export class Share {
     document.documentElement.toggleAttribute("data-ouro-alone", yes);
     document.documentElement.toggleAttribute("data-ouro-embed", this.embedded);
     const full = yes && !(this.embedded && !document.fullscreenElement);
+    this.filled = full;
     this.full.textContent = full ? "Leave full screen" : "Full screen";
     this.whole.hidden = !this.embedded;
   }
@@ -125,7 +127,7 @@ export class Share {
   // Where the browser refuses full screen, as phones and some frames do, the lessons fill the
   // window.
   async toggle() {
-    if (this.full.textContent !== "Full screen") return this.leave();
+    if (this.filled) return this.leave();
     const page = document.documentElement;
     await (page.requestFullscreen ? page.requestFullscreen().catch(() => {}) : null);
     this.alone(true);

@@ -2,7 +2,7 @@
 // what the words are about.
 // `props.load` or `server.run` brings a run.
 import { mount as mountDice } from "./dice_view.js";
-import { counted, make, paragraph, percent, tell, visible } from "./dom.js";
+import { counted, foreign, make, paragraph, percent, quote, tell, visible } from "./dom.js";
 import { drawFigure } from "./learn_figures.js";
 import { Rail } from "./learn_rail.js";
 import { seenTokens } from "./seen.js";
@@ -299,7 +299,7 @@ export function mount(element, props, watch, trigger, server) {
     await point(moment("draft"));
     // the reader has gone on meanwhile
     if (chapter().question !== question || state.stop !== lastStop()) return undefined;
-    const guesses = make("p", "ouro-learn-guesses");
+    const guesses = foreign(make("p", "ouro-learn-guesses"));
     round.tokens.forEach((text, n) =>
       guesses.append(
         make("span", "ouro-learn-guess", visible(text)),
@@ -363,7 +363,8 @@ export function mount(element, props, watch, trigger, server) {
     table.append(head);
     for (const row of data.rows) {
       const line = make("tr");
-      line.append(make("th", "", visible(row.text)));
+      line.append(make("th"));
+      line.lastChild.append(quote(visible(row.text)));
       for (const [name, look] of [
         ["draft", "draft"],
         ["target", "correction"],

@@ -1,6 +1,6 @@
 // Which rows a row sees: a proposal as a tree, and beside it the attention mask. Who points at a
 // node sees its ancestors light up.
-import { draw, make, visible } from "./dom.js";
+import { draw, fill, make, visible } from "./dom.js";
 
 export function mount(element, { value }) {
   const { step, tokens, parents, looks } = JSON.parse(value);
@@ -17,6 +17,7 @@ export function mount(element, { value }) {
   tree.setAttribute("aria-label", "Rows of the pass; arrow keys move");
   const items = tokens.map((text, n) => {
     const item = make("li", "ouro-mask-node", visible(text));
+    item.translate = false;
     item.id = `ouro-mask-${n}`;
     item.setAttribute("role", "option");
     item.style.marginLeft = depth[n] * 14 + "px";
@@ -78,10 +79,11 @@ export function mount(element, { value }) {
     if (focus && document.activeElement !== items[n]) items[n].focus({ preventScroll: true });
     const seen = [...ancestors[n]].reverse().map((m) => visible(tokens[m]));
     const hidden = tokens.length - seen.length;
-    said.textContent =
+    const words =
       `Row ${n + 1}, “${visible(tokens[n])}”, sees the whole text before ` +
       `it, and ${seen.length} of these rows: ${seen.join(" ")}. It does not see the other ` +
       `${hidden}.`;
+    fill(said, words);
   }
 
   box.append(tree, picture);

@@ -1,5 +1,5 @@
 // "Be the draft": the text so far by who wrote it, and what became of the last guess.
-import { inline, make } from "./dom.js";
+import { fill, inline, make, mirrored, numberGoesOn } from "./dom.js";
 
 export function mount(element, props, watch) {
   const root = element.querySelector(".ouro-play");
@@ -10,6 +10,30 @@ export function mount(element, props, watch) {
     correction: "corrected by the target",
     bonus: "added by the target",
   };
+
+  // Behind each other, what was rejected is one text; inside a number it is a mark.
+  function written(tokens) {
+    const nodes = [],
+      turned = mirrored(tokens.map(({ text }) => text).join(""));
+    let before = "";
+    for (const one of tokens) {
+      const last = nodes.at(-1),
+        guess = last?.tagName === "BDI" && last;
+      if (one.look !== "struck") {
+        if (guess && turned && numberGoesOn(before, one.text)) {
+          guess.classList.add("ouro-mark-inside");
+          guess.title = `${KEY.struck}: ${guess.textContent}`;
+        }
+        nodes.push(token(one));
+        before = one.text;
+      } else if (guess) guess.append(token(one));
+      else {
+        nodes.push(make("bdi", "ouro-play-struck"));
+        nodes.at(-1).append(token(one));
+      }
+    }
+    return nodes;
+  }
 
   function token({ text, look }) {
     if (look === "given") return make("span", "ouro-prompt", text);
@@ -38,9 +62,9 @@ export function mount(element, props, watch) {
     if (!value) return;
     root.dataset.done = String(value.done);
     root.dataset.rounds = String(value.round);
-    part("status").textContent = value.status;
-    part("said").textContent = value.said;
-    part("text").replaceChildren(...value.text.map(token));
+    fill(part("status"), value.status);
+    fill(part("said"), value.said);
+    part("text").replaceChildren(...written(value.text));
     part("text").scrollTop = part("text").scrollHeight;
   }
 

@@ -19,6 +19,7 @@ export function mount(element, { value }) {
   scroll.tabIndex = 0;
   scroll.setAttribute("role", "group");
   scroll.setAttribute("aria-label", "Phrases by their first token");
+  list.translate = false;
   scroll.append(list);
   const steps = stepper("After step", (at) => paint(at));
 

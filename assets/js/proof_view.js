@@ -1,6 +1,6 @@
 // The proof: how often each text was drawn beside the target's own probability, while the seeds go
 // on.
-import { bring, make, visible } from "./dom.js";
+import { bring, foreign, make, visible } from "./dom.js";
 
 export function mount(element, props, watch) {
   const root = element.querySelector(".ouro-proof");
@@ -24,6 +24,7 @@ export function mount(element, props, watch) {
       one.text === null ? "ouro-proof-other" : "ouro-proof-text",
       one.text === null ? "all others" : visible(one.text),
     );
+    if (one.text !== null) foreign(name);
     name.title = name.textContent;
     line.append(
       name,

@@ -1,5 +1,5 @@
 // A race: lanes that run in turn, each growing while it runs, then replayed together on one clock.
-import { bring, counted, make } from "./dom.js";
+import { bring, counted, fill, make, quote } from "./dom.js";
 import { Player } from "./player.js";
 import { Lane, ordinal, passes } from "./race_lane.js";
 import { drawKeys, drawMark } from "./token_summary.js";
@@ -200,8 +200,9 @@ export function mount(element, props, watch, trigger, server) {
     grow(value);
     if (value.badge !== undefined) part("badge").textContent = value.badge;
     if (value.title !== undefined) part("title").textContent = value.title;
+    if (value.prompt !== undefined) part("title").replaceChildren("Prompt: ", quote(value.prompt));
     if (value.lanes && value.lanes.length) table(value.lanes, value.caption);
-    if (value.status !== undefined) part("status").textContent = value.status;
+    if (value.status !== undefined) fill(part("status"), value.status);
     const told = value.lanes || value.stopped;
     if (value.status !== undefined && told) part("said").textContent = value.status;
     root.dataset.done = value.recorded ? "recorded" : String(Boolean(value.done || value.stopped));

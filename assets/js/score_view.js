@@ -1,5 +1,5 @@
 // The score of "Be the draft": all players on the same positions, each with the last guess.
-import { make, visible } from "./dom.js";
+import { foreign, make, visible } from "./dom.js";
 
 export function mount(element, props, watch) {
   const root = element.querySelector(".ouro-play-score"),
@@ -7,7 +7,8 @@ export function mount(element, props, watch) {
 
   function guess({ pieces, accepted }) {
     const cell = make("td", "ouro-play-guess");
-    if (!pieces.length) cell.append(make("span", "ouro-small", "nothing"));
+    if (pieces.length) foreign(cell);
+    else cell.append(make("span", "ouro-small", "nothing"));
     pieces.forEach((text, n) => {
       const node = make("span", n < accepted ? "ouro-token" : "ouro-play-struck", visible(text));
       if (n < accepted) node.dataset.look = "draft";

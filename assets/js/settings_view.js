@@ -1,6 +1,6 @@
 // The settings of the chosen method: presets first, then each by itself. What a visitor changes is
 // kept for every method, in the component's value.
-import { make } from "./dom.js";
+import { foreign, make } from "./dom.js";
 
 export function mount(element, props, watch, trigger, server, keep) {
   const root = element.querySelector(".ouro-method-settings");
@@ -103,7 +103,7 @@ export function mount(element, props, watch, trigger, server, keep) {
 
   function prediction(id) {
     const node = make("label", "ouro-setting ouro-predicted"),
-      text = make("textarea"),
+      text = foreign(make("textarea")),
       label = "Predicted output",
       help =
         "Yesterday's version, an outline: copied where the output follows it. It never changes " +

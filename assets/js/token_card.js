@@ -1,5 +1,5 @@
 // What is known of one token: who wrote it, why it stands there, and what both models thought.
-import { make, percent, visible } from "./dom.js";
+import { fill, make, percent, quote, visible } from "./dom.js";
 
 const FAINT = 0.001; // a probability of which lessons do not speak
 
@@ -43,16 +43,20 @@ export class TokenCard {
     const head = make("p", "ouro-card-head");
     const name = facts.rejected ? "rejected: " + look.label : look.label;
     head.append(
-      make("b", "ouro-quote", visible(facts.text)),
+      quote(visible(facts.text), "ouro-quote"),
       make("span", "ouro-glyph", look.glyph),
       make("span", "", name),
     );
     const parts = [head, make("p", "ouro-facts", facts.where)];
     if (facts.origin) parts.push(make("p", "ouro-origin", facts.origin));
-    if (facts.why) parts.push(make("p", "ouro-why", facts.why));
+    if (facts.why) parts.push(fill(make("p", "ouro-why"), facts.why));
     if (facts.parts) parts.push(this.parting(facts.parts));
     if (facts.odds) parts.push(this.odds(facts));
-    if (facts.phrase) parts.push(make("p", "ouro-phrase", "The phrase: " + facts.phrase));
+    if (facts.phrase) {
+      const phrase = make("p", "ouro-phrase", "The phrase: ");
+      phrase.append(quote(facts.phrase));
+      parts.push(phrase);
+    }
     this.card.replaceChildren(...parts);
     this.card.dataset.look = facts.look;
     this.card.hidden = false;
@@ -129,7 +133,7 @@ export class TokenCard {
   // Why the text differs from plain decoding's from this token on; where there are lessons, one
   // explains it.
   parting(words) {
-    const told = make("p", "ouro-parting", words);
+    const told = fill(make("p", "ouro-parting"), words);
     if (!this.lesson) return told;
     const link = make("a", "", "Why texts can part");
     link.href = this.lesson;
@@ -167,7 +171,9 @@ export class TokenCard {
         return cell;
       };
       if (drafted) line.append(bar(row[3], "draft"));
-      line.append(make("th", "", visible(row[1])), bar(row[2], "target"));
+      const token = make("th");
+      token.append(quote(visible(row[1])));
+      line.append(token, bar(row[2], "target"));
       if (noisy) line.append(make("td", "ouro-number", row[4].toFixed(2)));
       if (left) line.append(bar(row[5], "left"));
       const faint = !named(row) && row[2] < FAINT && !(row[3] >= FAINT);

@@ -4,6 +4,36 @@
 const tokenAt = (event) =>
   event.target.closest && event.target.closest(".ouro-token, .ouro-rejected");
 
+// Of a token, where it begins: [from the left, from the top, height].
+function middle(node) {
+  const boxes = [...node.getClientRects()],
+    box = boxes.find(({ width }) => width) || boxes[0] || node.getBoundingClientRect();
+  return [(box.left + box.right) / 2, (box.top + box.bottom) / 2, box.height];
+}
+
+// The line of a token: numbers of its first and its last, and all as they stand from left to right.
+function lineOf(tokens, number) {
+  const [, top, high] = middle(tokens[number]);
+  const beside = (n) => tokens[n] && Math.abs(middle(tokens[n])[1] - top) < high / 2;
+  let first = number,
+    last = number;
+  while (beside(first - 1)) first -= 1;
+  while (beside(last + 1)) last += 1;
+  const left = new Map();
+  for (let n = first; n <= last; n++) left.set(n, middle(tokens[n])[0]);
+  return { first, last, order: [...left.keys()].sort((a, b) => left.get(a) - left.get(b)) };
+}
+
+// The number of the token beside one on the screen; behind the edge of a line, of the one on the
+// line that the text goes on with there. mirrored: whether its lines begin at the right.
+function besideOf(tokens, number, right, mirrored) {
+  const { first, last, order } = lineOf(tokens, number),
+    next = order[order.indexOf(number) + (right ? 1 : -1)];
+  if (next !== undefined) return next;
+  const onward = right === mirrored ? first - 1 : last + 1;
+  return tokens[onward] && lineOf(tokens, onward).order.at(right ? 0 : -1);
+}
+
 export class TokenHands {
   // root: of the view; container: of the text; point(node) and lock(node) are called where a token
   // is pointed at and where it is chosen; listen: see dom.js.
@@ -91,9 +121,13 @@ export class TokenHands {
     if (event.key === "Enter") return this.lock(node);
     const all = this.seen(),
       index = all.indexOf(node);
-    const target = { ArrowRight: index + 1, ArrowLeft: index - 1, Home: 0, End: all.length - 1 }[
-      event.key
-    ];
+    const mirrored = getComputedStyle(this.container).direction === "rtl";
+    const target = {
+      ArrowRight: () => besideOf(all, index, true, mirrored),
+      ArrowLeft: () => besideOf(all, index, false, mirrored),
+      Home: () => 0,
+      End: () => all.length - 1,
+    }[event.key]?.();
     if (target === undefined || !all[target]) return;
     event.preventDefault();
     this.rove(all[target]);

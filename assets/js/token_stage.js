@@ -1,6 +1,6 @@
 // A run at a moment: the timeline moves the text, the tree and the charts' cursor together, and a
 // token's card stands before them.
-import { listening, tell } from "./dom.js";
+import { fill, listening, tell } from "./dom.js";
 import { markSeen } from "./seen.js";
 import { Timeline } from "./timeline.js";
 import { TokenCard } from "./token_card.js";
@@ -14,8 +14,8 @@ const ASIDE_EVERY_MS = 250;
 let stages = 0; // there may be several on a page
 
 export class TokenStage {
-  // root: of the view; looks: by their keys; status: a TokenStatus; chosen(node) is called where a
-  // token of the text is chosen.
+  // root: of the view; looks: by their keys; status: a TokenStatus; chosen(node, facts) is called
+  // where a token of the text is chosen.
   constructor(root, looks, status, chosen) {
     Object.assign(this, {
       root,
@@ -59,14 +59,15 @@ export class TokenStage {
     return this.root.querySelector(".ouro-" + name);
   }
 
-  start(run, prompt) {
+  // apart: whether the prompt is a question, not the beginning of the text.
+  start(run, prompt, apart) {
     Object.assign(this, { run, asked: prompt, atEnd: true });
     this.hands.stop = null;
     this.text.clear();
     this.timeline.clear();
     for (const name of ["legend", "tree", "tree-note"]) this.part(name).replaceChildren();
     this.card.hide();
-    if (prompt) this.text.prompt(prompt);
+    if (prompt) this.text.prompt(prompt, apart);
   }
 
   // Called once the text has these steps: timeline, tree and legend follow.
@@ -102,7 +103,10 @@ export class TokenStage {
   finish(steps, ended) {
     const last = steps.length && steps[steps.length - 1].tokens.slice(-1)[0],
       shown = [...this.container.querySelectorAll(".ouro-token")].pop();
-    if (last && shown && shown.textContent !== last.text) shown.textContent = last.text;
+    if (last && shown && shown.textContent !== last.text) {
+      shown.textContent = last.text;
+      this.text.steps.at(-1).tokens.at(-1).text = last.text;
+    }
     if (ended && shown) shown.dataset.end = "";
     this.aside();
   }
@@ -158,7 +162,7 @@ export class TokenStage {
     // somebody is looking at this one
     if (this.root.dataset.done !== "true" && this.part("tree").querySelector("svg :focus")) return;
     this.tree.show(step, phase);
-    this.part("tree-note").textContent = this.words(number, phase);
+    fill(this.part("tree-note"), this.words(number, phase));
     this.part("windowed").hidden = !step.window && !this.text.steps.some((one) => one.window);
   }
 
@@ -187,9 +191,10 @@ export class TokenStage {
   lock(node) {
     const step = this.stepOf(node);
     this.point(step, this.timeline.ends[step + 1]);
-    this.card.show(this.facts.of(node), node, true);
+    const facts = this.facts.of(node);
+    this.card.show(facts, node, true);
     this.card.uncover();
-    if (node.dataset.index !== undefined) this.chosen(node);
+    if (node.dataset.index !== undefined) this.chosen(node, facts);
   }
 
   // The tree of the step that a token is of, the token in it marked.

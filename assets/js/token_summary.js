@@ -1,6 +1,6 @@
 // What stands around the text of a run: tiles, notices, legend, numbers, the meaning of the looks,
 // a step in words.
-import { counted, make, visible } from "./dom.js";
+import { counted, fill, make, visible } from "./dom.js";
 
 // all: the tokens of each look in the whole run; sofar: those up to the step that is shown.
 // Those that are to come have their place already: nothing moves while a run plays.
@@ -62,7 +62,7 @@ export function drawTiles(container, list) {
 export function drawNotices(container, list, again) {
   container.replaceChildren();
   for (const notice of list) {
-    const box = make("p", "ouro-notice", notice.words);
+    const box = fill(make("p", "ouro-notice"), notice.words);
     if (notice.act) {
       const button = make("button", "ouro-toggle ouro-again", notice.label);
       button.type = "button";
@@ -78,7 +78,7 @@ export function drawNumbers(container, sections) {
   for (const section of sections) {
     const box = make("section", "ouro-section");
     box.append(make("h2", "", section.title));
-    for (const line of section.lines) box.append(make("p", "", line));
+    for (const line of section.lines) box.append(fill(make("p"), line));
     if (section.rows) box.append(table(section));
     container.append(box);
   }
@@ -117,7 +117,7 @@ export function describeStep(step, judged = true) {
 
 // The last token of a step, which nobody proposed.
 function added({ source, kind, text }) {
-  const quoted = `‘${visible(text)}’`;
+  const quoted = `‘\u2068${visible(text)}\u2069’`;
   if (source === "draft") return `the draft model writes ${quoted}`;
   return `the target adds ${quoted}` + (kind ? `, a ${kind}` : "");
 }

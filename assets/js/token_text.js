@@ -1,11 +1,11 @@
 // The text of one run, each token in the look of who wrote it, as it stood at any moment.
 // A moment is (step, phase): phase 1..depth shows so many proposed tokens of the step, then comes
 // the verdict, then the commit.
-import { inline, make } from "./dom.js";
+import { foreign, inline, make, mirrored, numberGoesOn } from "./dom.js";
 
 export class TokenText {
   constructor(container) {
-    this.container = container;
+    this.container = foreign(container);
     this.clear();
   }
 
@@ -18,6 +18,8 @@ export class TokenText {
     this.marked = false; // whether a guess was rejected
     this.shown = 0; // steps that are not hidden
     this.current = -1;
+    this.written = ""; // the last text that is not empty
+    this.mirrored = false; // whether letters run from right to left
     this.parts = null; // where it differs from plain decoding's text: {index, mark, words}
     this.container.replaceChildren();
   }
@@ -47,10 +49,18 @@ export class TokenText {
     this.container.scrollTop = this.bottom(line);
   }
 
-  prompt(text) {
+  // apart: whether it stands before the text by itself, with its own direction.
+  prompt(text, apart) {
     const span = make("span", "ouro-prompt", text);
+    if (apart) foreign(span);
+    else this.reads(text);
     span.dataset.source = "context";
     this.container.append(span);
+  }
+
+  reads(text) {
+    if (text) this.written = text;
+    this.mirrored ||= mirrored(text);
   }
 
   // What was proposed along the line that is shown: the accepted path, and behind it the first
@@ -83,7 +93,7 @@ export class TokenText {
       const own = step.tokens.filter((token) => token.node === undefined);
       for (const token of step.tokens)
         if (token.node !== undefined) span.append(this.token(token, step));
-      for (const node of rejected) span.append(this.rejected(node, step));
+      if (rejected.length) span.append(this.guess(rejected, step, own[0]));
       this.marked ||= rejected.length > 0;
       for (const token of own) span.append(this.token(token, step));
       this.steps.push(step);
@@ -105,6 +115,8 @@ export class TokenText {
     this.describe(span, facts, step);
     if (facts.kind) span.dataset.kind = facts.kind;
     span.tabIndex = -1;
+    if (this.within(token)) span.dataset.within = "";
+    this.reads(token.text);
     this.tokens += 1;
     this.counts.set(facts.look, (this.counts.get(facts.look) || 0) + 1);
     return span;
@@ -122,10 +134,25 @@ export class TokenText {
     return counts;
   }
 
+  // Whether this token begins inside a number that must not be torn apart.
+  within(token) {
+    return Boolean(this.mirrored && token && numberGoesOn(this.written, token.text));
+  }
+
+  // The rejected tokens before a step's own one: a text by itself inside the text that was kept,
+  // which has its letters and digits as if nothing stood there.
+  guess(numbers, step, own) {
+    const node = make("bdi", "ouro-guess");
+    if (this.within(own)) node.dataset.within = "";
+    node.append(...numbers.map((number) => this.rejected(number, step)));
+    return node;
+  }
+
   // It stays in its line, so that the text that was kept has its own lines.
   rejected(number, step) {
     const facts = step.nodes[number - 1];
-    const node = make("del", "ouro-rejected", inline(facts.text));
+    const node = make("del", "ouro-rejected");
+    node.append(make("span", "", inline(facts.text)));
     node.dataset.text = facts.text;
     node.tabIndex = -1;
     node.dataset.node = String(number);
@@ -169,17 +196,22 @@ export class TokenText {
     const stage = phase > depth + 1 ? "commit" : phase > depth ? "verify" : "draft";
     span.dataset.stage = stage;
     let number = 0;
-    for (const child of span.children) {
+    for (const child of TokenText.written(span)) {
       const proposed = child.dataset.node !== undefined;
       if (proposed) number += 1;
       child.toggleAttribute("data-later", proposed ? number > phase : stage !== "commit");
     }
   }
 
+  // What a step shows, in its order.
+  static written(span) {
+    return span.querySelectorAll(".ouro-token, .ouro-rejected");
+  }
+
   settle(step) {
     const span = this.spans[step];
     delete span.dataset.stage;
-    for (const child of span.children) child.removeAttribute("data-later");
+    for (const child of TokenText.written(span)) child.removeAttribute("data-later");
   }
 
   // The whole text, as it is while it is being written.

@@ -1,6 +1,6 @@
 // The view of a run: what the server sends of it, and what a visitor may press. Triggers `select`,
 // `step` and `run_again`.
-import { bring, tell } from "./dom.js";
+import { bring, counted, fill, tell } from "./dom.js";
 import { dress } from "./part.js";
 import { remember } from "./runs.js";
 import { TokenStage } from "./token_stage.js";
@@ -12,12 +12,12 @@ const still = matchMedia("(prefers-reduced-motion: reduce)");
 const REST_MS = 150;
 
 // What the server is told of a token.
-const told = ({ dataset, textContent }) => ({
+const told = ({ dataset }, { text }) => ({
   index: Number(dataset.index),
   step: Number(dataset.step),
   source: dataset.source,
   kind: dataset.kind || null,
-  text: textContent,
+  text,
 });
 
 export function mount(element, props, watch, trigger) {
@@ -25,12 +25,14 @@ export function mount(element, props, watch, trigger) {
     part = (name) => root.querySelector(".ouro-" + name);
   const looks = new Map(props.looks.map((look) => [look.look, look]));
   const status = new TokenStatus(root);
-  const stage = new TokenStage(root, looks, status, (node) => trigger("select", told(node)));
+  const stage = new TokenStage(root, looks, status, (node, facts) =>
+    trigger("select", told(node, facts)),
+  );
   if (props.asks) stage.card.lesson = "#learn/guess";
   let left = null; // the run that was stopped
   let asking = false; // a run of this visitor is under way
   let played = null; // the recorded run that has played by itself
-  let kept = {}; // for a page that is loaded anew: the run as far as it has come
+  let kept = {}; // for a page that is left: the run as far as it has come
   if (props.styles) dress(element, props.styles);
 
   function paint(json) {
@@ -54,7 +56,7 @@ export function mount(element, props, watch, trigger) {
     status.show(value);
     if (value.tiles) drawTiles(part("tiles"), value.tiles);
     if (value.notices) drawNotices(part("notices"), value.notices, again);
-    if (value.sentence !== undefined) part("sentence").textContent = value.sentence;
+    if (value.sentence !== undefined) fill(part("sentence"), value.sentence);
     if (value.numbers) {
       drawNumbers(part("numbers"), value.numbers);
       part("why-fast").hidden = !value.numbers.length;
@@ -81,7 +83,8 @@ export function mount(element, props, watch, trigger) {
     if (stage.run !== null && !value.done) bring(root);
     for (const name of ["numbers", "notices", "title", "sentence"]) part(name).replaceChildren();
     status.spoken = 0;
-    stage.start(value.run, value.prompt && value.chat ? value.prompt + "\n\n" : value.prompt);
+    const apart = Boolean(value.prompt && value.chat);
+    stage.start(value.run, apart ? value.prompt + "\n\n" : value.prompt, apart);
     if (props.asks && !value.done) tell("ouro:begun", { run: value.run });
   }
 
@@ -110,9 +113,9 @@ export function mount(element, props, watch, trigger) {
         over = root.dataset.done === "true";
       if (String(kept.run).startsWith("recorded") || !steps.length) return;
       const last = over
-        ? part("status").textContent
-        : `Stopped by a reload after ${tokens} tokens. What was written stays; Generate ` +
-          `starts anew.`;
+        ? status.words
+        : `Stopped after ${counted(tokens, "token")}, when the page was left. What was written ` +
+          `stays; Generate starts anew.`;
       detail.view = {
         ...kept,
         run: "kept",
@@ -120,7 +123,7 @@ export function mount(element, props, watch, trigger) {
         steps,
         done: true,
         status: last,
-        badge: "from before the reload",
+        badge: "from before the page was left",
         unsaved: true,
       };
     });

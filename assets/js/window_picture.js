@@ -26,6 +26,7 @@ export function mount(element, { value }) {
       wide = Math.max(...levels.map((level) => level.length));
     const cell = (text, look, n) => {
       const made = make("td", "", text === undefined ? "" : visible(text));
+      made.translate = false;
       if (text !== undefined) made.dataset.look = look;
       if (whole.includes(n)) made.dataset.whole = "";
       return made;

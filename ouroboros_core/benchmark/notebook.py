@@ -108,7 +108,7 @@ def _lane(lane: Lane) -> str:
     cut = f"<p>The first {TOKENS} tokens.</p>" if len(trace.tokens) > TOKENS else ""
     return (
         f"<p><strong>{safe(lane.name)}</strong>, {metrics.total_seconds(trace):.2f} s</p>"
-        f'<div class="ouro-nb-lane">{texts}</div>{cut}'
+        f'<div class="ouro-nb-lane" dir="auto" translate="no">{texts}</div>{cut}'
     )
 
 

@@ -18,6 +18,7 @@ from ouroboros_core.decoding.trace import Trace
 from ouroboros_core.interfaces import LanguageModel
 from ouroboros_core.sampling import Sampler, Sampling, process
 from ouroboros_core.tree import TreeBuilder
+from ouroboros_core.words import isolated
 
 MANTISSA_BITS = {"bfloat16": 7, "float16": 10, "float32": 23, "float64": 52}
 TIE_ULPS = 2.0
@@ -26,6 +27,12 @@ TIE_ULPS = 2.0
 BEST = 10
 """How many of the best tokens are compared to measure the difference of two passes over the same
 text."""
+
+
+def _quoted(text: str) -> str:
+    """Return a token's text between quotation marks, its line ends and blanks to be seen."""
+    shown = repr(text)
+    return f"{shown[0]}{isolated(shown[1:-1])}{shown[-1]}"
 
 
 @dataclass(frozen=True)
@@ -60,7 +67,7 @@ class Divergence:
         """Where, which two tokens, how far apart, and what that means. `pieces` has the text of the
         two."""
         mine, theirs = (
-            repr(pieces.get(t, str(t))) if t is not None else "the end"
+            _quoted(pieces.get(t, str(t))) if t is not None else "the end"
             for t in (self.token, self.other)
         )
         where = (

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from html import escape
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from ouroboros_core import methods
@@ -22,7 +23,7 @@ from ouroboros_core.errors import InvalidInput
 from ouroboros_core.locations import assets
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.sources import LOOKS, key_of
-from ouroboros_core.words import allowed, counted
+from ouroboros_core.words import allowed, counted, isolated
 
 if TYPE_CHECKING:
     from ouroboros_core.decoding.trace import Judged, Step, Trace
@@ -31,6 +32,12 @@ CARDS, TREES, NODES, LABEL, LIKELIEST = 400, 24, 48, 24, 4
 """At most so many tokens with a card, trees, boxes in a tree, letters in a box, and probabilities
 in a card."""
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+NUMBER_BEFORE, NUMBER_BEHIND = re.compile(r"\d[.,:/٫٬-]?$"), re.compile(r"[.,:/٫٬-]?\d|[%٪]")
+"""A number goes on behind such an end of a text with such a beginning; assets/js/dom.js has them,
+too."""
+QUOTED = re.compile("‘\u2068?(.*?)\u2069?’(?=[\\s.,;:)]|$)")
+QUOTE = r'‘<bdi translate="no">\1</bdi>’'
+"""A text that a sentence quotes; in HTML it has a direction of its own and is not translated."""
 QUIET = "tex2jax_ignore mathjax_ignore"
 """Classes that keep MathJax from taking two dollar signs for a formula."""
 
@@ -109,7 +116,8 @@ def trace_html(trace: Trace) -> str:
     text = "".join(_text(trace))
     parts = [
         f'<p class="ouro-nb-head">{safe(summary(trace))}</p>',
-        f'<div class="ouro-nb-text" role="group" aria-label="Text of the run">{text}</div>',
+        '<div class="ouro-nb-text" dir="auto" translate="no" role="group" '
+        f'aria-label="Text of the run">{text}</div>',
         f"<p>{cut}</p>" if cut else "",
         legend(trace),
         _trees(trace),
@@ -129,17 +137,30 @@ def trace_text(trace: Trace) -> str:
 
 
 def _text(trace: Trace) -> Iterator[str]:
-    """Every token, and before the target's own a mark for what was rejected."""
-    done = 0
+    """Every token, and before the target's own a mark for what was rejected.
+
+    A card that opens takes a place behind its token in the browser's order of letters. Inside a
+    number among letters from right to left, what is said is a title, which takes none.
+    """
+    done, cards = 0, [*_cards(trace)]
     for step in trace.steps:
         reasons = _reasons(trace, step) if done < CARDS else None
         looks = looks_of(step)
         for index, look in enumerate(looks):
             if reasons and index == len(step.path) and step.kind == "correction":
-                yield _rejected(step, reasons)
-            card = f' data-card="{safe(_card(step, index, look, reasons))}"' if reasons else ""
+                yield _rejected(step, reasons, cards[done + index])
+            name = cards[done + index + 1]
+            card = f' {name}="{safe(_card(step, index, look, reasons))}"' if reasons else ""
             yield f'<span data-look="{look}"{card}>{safe(trace.texts[done + index])}</span>'
         done += len(looks)
+
+
+def _cards(trace: Trace) -> Iterator[str]:
+    """Return the attribute for what is said of something before each token, and behind the last."""
+    turned = isolated(trace.text) != trace.text
+    for before, behind in pairwise(["", *trace.texts, ""]):
+        inside = turned and NUMBER_BEFORE.search(before) and NUMBER_BEHIND.match(behind)
+        yield "title" if inside else "data-card"
 
 
 def _reasons(trace: Trace, step: Step) -> Reasons:
@@ -173,11 +194,11 @@ def _likeliest(judged: Judged, column: Sequence[float], reasons: Reasons) -> str
     return "  ".join(f"{reasons.quoted(token)} {share(chance)}" for chance, token in rows)
 
 
-def _rejected(step: Step, reasons: Reasons) -> str:
-    """A mark that holds nothing but its card."""
+def _rejected(step: Step, reasons: Reasons, name: str) -> str:
+    """A mark that holds nothing but its card, in the attribute `name`."""
     below = step.tree.children(step.path[-1] if step.path else 0)
     said = "\n".join(reasons.of_node(node) for node in below[:LIKELIEST])
-    return f'<b data-card="{safe(said)}"></b>'
+    return f'<b {name}="{safe(said)}"></b>'
 
 
 def legend(*traces: Trace) -> str:
@@ -219,8 +240,8 @@ def _fold(trace: Trace, step: Step, *, is_open: bool = False) -> str:
 
 def _drawn(found: TreePicture) -> str:
     """The picture, and below it a reason for each proposed token."""
-    told = "".join(f"<li>{safe(one)}</li>" for one in found.reasons)
-    return f'<div class="ouro-nb-tree">{found.svg}</div><ol>{told}</ol>'
+    told = "".join(f"<li>{QUOTED.sub(QUOTE, safe(one))}</li>" for one in found.reasons)
+    return f'<div class="ouro-nb-tree" translate="no">{found.svg}</div><ol>{told}</ol>'
 
 
 def tree(trace: Trace, number: int) -> TreePicture:

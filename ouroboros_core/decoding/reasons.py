@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.sources import LOOKS, Source, key_of
 from ouroboros_core.tree import Learned, Provenance
-from ouroboros_core.words import counted
+from ouroboros_core.words import counted, isolated
 
 if TYPE_CHECKING:
     from ouroboros_core.decoding.trace import Judged, Step, Trial
@@ -80,7 +80,7 @@ class Reasons:
     def quoted(self, token: int) -> str:
         """A token's text, its spaces and line ends to be seen."""
         text = self._piece(token).replace("\n", "↵").replace("\t", "⇥")
-        return f"‘{text}’"
+        return f"‘{isolated(text)}’"
 
     def of_token(self, index: int) -> str:
         """Why the token at an index of this step, 0 being the first, is what it is."""

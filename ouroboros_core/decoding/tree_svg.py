@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from html import escape
 
 from ouroboros_core.sources import LOOKS
+from ouroboros_core.words import isolated
 
 HEIGHT, GAP_X, GAP_Y, MARGIN = 26, 26, 10, 8
 ROOT = "root"
@@ -30,7 +31,8 @@ class Node:
 
     @property
     def text(self) -> str:
-        return self.label if self.kind == ROOT else f"{LOOKS[self.kind].glyph} {self.label}"
+        label = isolated(self.label)
+        return label if self.kind == ROOT else f"{LOOKS[self.kind].glyph} {label}"
 
     @property
     def width(self) -> float:
@@ -47,8 +49,10 @@ class Node:
 
 
 def columns(text: str) -> int:
-    """Columns that a text takes in a font of one width; letters of East Asia take two."""
-    return sum(1 + (unicodedata.east_asian_width(letter) in "WF") for letter in text)
+    """Columns that a text takes in a font of one width; letters of East Asia take two, accents and
+    signs that are not seen none."""
+    seen = (letter for letter in text if unicodedata.category(letter) not in ("Mn", "Cf"))
+    return sum(1 + (unicodedata.east_asian_width(letter) in "WF") for letter in seen)
 
 
 def picture(root: Node, title: str) -> str:

@@ -63,6 +63,16 @@ def test_a_number_of_things_is_told_in_words() -> None:
     assert [words.counted(n, "token") for n in (0, 1, 2)] == ["0 tokens", "1 token", "2 tokens"]
 
 
+@pytest.mark.parametrize("text", ["كتاب", " ספר 25", "٢٥", "a ש b", "\u202eabc"])
+def test_a_text_from_right_to_left_is_isolated_in_a_sentence(text: str) -> None:
+    assert words.isolated(text) == f"\u2068{text}\u2069"
+
+
+@pytest.mark.parametrize("text", ["", "word", "25%", "漢字", "été", "(”’", "😀"])
+def test_any_other_text_stands_in_a_sentence_as_it_is(text: str) -> None:
+    assert words.isolated(text) == text
+
+
 def asked_in(source: str) -> Iterator[str]:
     """Patterns of the keys that a module asks for: what an f-string fills in may be anything."""
     for call in ast.walk(ast.parse(source)):

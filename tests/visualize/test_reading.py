@@ -16,7 +16,7 @@ import pytest
 
 from ouroboros_core.decoding.trace import Trace
 from ouroboros_core.decoding.trace_io import read_trace
-from tests.visitor import fade, open_file, open_settings, open_tab, settle, watch
+from tests.visitor import fade, open_file, open_settings, open_tab, point_at, settle, watch
 from visualize import gallery, learn
 from visualize.deploy import static_site as standalone
 
@@ -129,7 +129,7 @@ def test_the_kept_text_has_its_own_lines_whatever_was_rejected(
     assert reader.evaluate("navigator.clipboard.readText()").rstrip("\n") == before.rstrip("\n"), (
         "what is copied is the text"
     )
-    rejected.first.hover()
+    point_at(reader, rejected.first)
     assert (
         reader.locator(".ouro-card .ouro-quote").first.inner_text() == rejected.first.text_content()
     )

@@ -15,7 +15,18 @@ from ouroboros_core.decoding.trace import Trace
 from ouroboros_core.decoding.trace_io import read_trace
 from ouroboros_core.lookup.memories import load_memory
 from tests.browser import server
-from tests.visitor import ask, chart, choose, client, generate, has, open_tab, visit
+from tests.visitor import (
+    ask,
+    chart,
+    choose,
+    client,
+    generate,
+    has,
+    open_tab,
+    point_at,
+    press_at,
+    visit,
+)
 
 pytestmark = [pytest.mark.browser, pytest.mark.embedded, pytest.mark.slow]
 
@@ -144,7 +155,7 @@ def test_draft_tokens_appear_one_by_one_then_the_verdict_then_the_commit(
 
     def state() -> list[tuple[str, bool]]:
         nodes = page.eval_on_selector_all(
-            part + " > *",
+            part + " :is(.ouro-token, .ouro-rejected)",
             "nodes => nodes.map(n => [n.className, n.checkVisibility({visibilityProperty: true})])",
         )
         return [tuple(node) for node in nodes]
@@ -174,10 +185,10 @@ def test_a_click_locks_the_card_which_says_why_a_token_was_rejected(page: Any, u
     number, step = next((n, s) for n, s in enumerate(trace.steps) if s.kind == "correction")
     assert step.target_token is not None
     rejected = page.locator(f'#token-view .ouro-step[data-step="{number}"] .ouro-rejected').first
-    rejected.hover()
+    point_at(page, rejected)
     card = page.locator("#token-view .ouro-card")
     assert "rejected" in card.inner_text() and "ouro-locked" not in card.get_attribute("class")
-    rejected.click()
+    press_at(page, rejected)
     assert "ouro-locked" in card.get_attribute("class")
     page.locator("#token-view .ouro-title").hover()
     text = card.inner_text()
@@ -191,7 +202,7 @@ def test_a_click_locks_the_card_which_says_why_a_token_was_rejected(page: Any, u
     has(page.locator("#token-view .ouro-chosen"), 1)
     page.keyboard.press("Escape")
     assert card.is_hidden()
-    rejected.click()
+    press_at(page, rejected)
     page.get_by_role("button", name="Close").click()
     assert card.is_hidden()
     first = page.locator('#token-view .ouro-token[tabindex="0"]')

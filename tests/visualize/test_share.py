@@ -101,10 +101,24 @@ def test_full_screen_shows_the_lessons_alone_and_escape_leaves_it(browser: Any, 
     page.close()
 
 
+def test_where_a_frame_may_not_fill_the_screen_no_button_says_so(browser: Any, site: Path) -> None:
+    frame = '<iframe allow="fullscreen \'none\'" width="1200" height="800" src="index.html?embed">'
+    (site / "framed.html").write_text(frame)
+    page = browser.new_page(viewport={"width": 1300, "height": 1000})
+    page.goto((site / "framed.html").as_uri())
+    frame = page.frames[1]
+    frame.wait_for_selector(".ouro-learn[data-at]")
+    assert frame.evaluate("document.fullscreenEnabled") is False
+    assert frame.is_hidden(".ouro-share-full") and frame.is_visible(".ouro-share-whole")
+    page.close()
+
+
 def test_full_screen_is_the_browsers_own_where_it_has_one(browser: Any, site: Path) -> None:
     page = opened(browser, (site / "index.html").as_uri())
     page.click(".ouro-share-full")
     page.get_by_role("button", name="Leave full screen").wait_for()
+    translated = "n => { n.innerHTML = '<font><font>Vollbild verlassen</font></font>'; }"
+    page.locator(".ouro-share-full").evaluate(translated)
     assert page.evaluate("document.fullscreenElement !== null")
     page.click(".ouro-share-full")
     page.get_by_role("button", name="Full screen", exact=True).wait_for()

@@ -7,8 +7,8 @@ the links that hold a run's inputs (`visualize.permalink`), and both go together
 of no address, so the script writes one into the browser's history when a tab is opened, and opens
 the tab when the history is gone through.
 
-What a visitor has written is kept in the browser's session storage while the page is reloaded;
-nothing of it is sent.
+What a visitor has written is kept in the browser's session storage for a reload of the page and for
+the way back to it; nothing of it is sent.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def changed() -> str:
 
 
 def kept(inputs: int, charts: int, blank: dict[str, Any]) -> str:
-    """For a page that was reloaded: a function in the browser that gives what was kept to
-    inputs, view and charts."""
+    """For a page that was reloaded or gone back to: a function in the browser that gives what was
+    kept to inputs, view and charts."""
     facts = {"key": KEY, "inputs": inputs, "charts": charts, "blank": blank}
     return f"async () => (await {imported('kept')}).kept({json.dumps(facts)})"

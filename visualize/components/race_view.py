@@ -35,7 +35,7 @@ def _recorded() -> str:
         "length": len(first.tokens),
         "lanes": lanes,
         "badge": views.badge(first),
-        "title": f"Prompt: {first.prompt.text}",
+        "prompt": first.prompt.text,
         "caption": (
             f"Measured on {first.environment.where}, {first.created[:10]}, each lane beside a "
             "plain run that scales its seconds"
@@ -57,9 +57,10 @@ def recorded(_: Any) -> str:
 
 
 class RaceView(JsonHTML):
-    """Value: {seq, race, names, length, status, badge, title, done}, with {lane, from, steps} while
-    a lane runs and {lanes: [{name, steps, row, modelled}], play?} when one has ended; lanes run in
-    turn. modelled: by clock the seconds at the end of each step, see `elsewhere.clocks`."""
+    """Value: {seq, race, names, length, status, badge, title or prompt, done}, with {lane, from,
+    steps} while a lane runs and {lanes: [{name, steps, row, modelled}], play?} when one has ended;
+    lanes run in turn. modelled: by clock the seconds at the end of each step, see
+    `elsewhere.clocks`."""
 
     def __init__(self, value: dict[str, Any] | None = None, **more: Any) -> None:
         super().__init__(

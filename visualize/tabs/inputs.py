@@ -279,7 +279,8 @@ class RunInputs:
         """When the page is opened, take over the inputs of a link, whose run nobody has made yet:
         it is offered, not begun.
 
-        When it is reloaded, what was kept in the browser comes back, in the browser.
+        When it is reloaded or gone back to, what was kept in the browser comes back, in the
+        browser.
         """
         private: dict[str, Any] = {**PRIVATE, "queue": False}
 
@@ -294,7 +295,7 @@ class RunInputs:
         blank = {
             "seq": 1,
             "run": "",
-            "figure": figures.empty("Charts are not kept when the page is reloaded."),
+            "figure": figures.empty("Charts are not kept when the page is left."),
         }
         back = kept(len(settings), len(charts), blank)
         loaded.then(None, js=back, outputs=[*settings, *shown, self.link, self.note], **private)

@@ -146,6 +146,7 @@ def test_a_text_that_differs_says_where_or_why() -> None:
         "It differs from plain decoding from token 6 on: ' x' here, ' y' there. The two tie (0.125 "
         "logits, 2 ulp of bfloat16)"
     )
+    assert "on: '\u2068 كتاب\u2069' here, ' \\n' there." in tie.sentence({7: " كتاب", 8: " \n"})
     assert views.tiles(trace, other, error)[-1]["value"] == "no, from token 6 on"
     assert (
         "0.25 logits, 4 ulp of bfloat16 below the best: more than rounding explains"

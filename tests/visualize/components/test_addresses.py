@@ -177,8 +177,9 @@ def test_each_tab_has_an_address_and_back_and_forward_go_through_the_tabs(
     assert [fault for fault in faults if left not in fault] == []
 
 
-def test_a_reload_in_mid_run_keeps_prompt_settings_and_what_was_written(
-    browser: Any, url: str
+@pytest.mark.parametrize("way", ["reload", "back"])
+def test_leaving_in_mid_run_keeps_prompt_settings_and_what_was_written(
+    browser: Any, url: str, way: str
 ) -> None:
     visitor, _ = opened(browser, f"{url}/?prompt=Hi&tokens=8")
     visitor.get_by_role("button", name="Run this").wait_for()
@@ -199,15 +200,19 @@ def test_a_reload_in_mid_run_keeps_prompt_settings_and_what_was_written(
     sent: list[str] = []
     visitor.on("request", lambda request: sent.append(request.post_data or ""))
     written = "".join(token["text"] for token in tokens(visitor))
-    visitor.reload()
+    if way == "reload":
+        visitor.reload()
+    else:
+        visitor.goto("about:blank")
+        visitor.go_back()
     visitor.wait_for_selector(
         '#token-view .ouro-run[data-unsaved="true"] .ouro-token', state="attached"
     )
     back = "".join(token["text"] for token in tokens(visitor))
     assert back.startswith(written)
     assert visitor.locator("#token-view .ouro-status").inner_text() == (
-        f"Stopped by a reload after {len(tokens(visitor))} tokens. What was written stays; "
-        "Generate starts anew."
+        f"Stopped after {len(tokens(visitor))} tokens, when the page was left. What was written "
+        "stays; Generate starts anew."
     )
     assert (
         visitor.locator("#prompt textarea")
@@ -230,7 +235,9 @@ def test_a_reload_in_mid_run_keeps_prompt_settings_and_what_was_written(
         == "256"
     )
     assert visitor.locator(".ouro-link").is_hidden()
-    assert visitor.locator("#token-view .ouro-badge").inner_text() == "from before the reload"
+    assert (
+        visitor.locator("#token-view .ouro-badge").inner_text() == "from before the page was left"
+    )
     assert visitor.locator("#save-view").is_hidden()
     assert not [body for body in sent if "bread" in body], (
         "it was kept in the browser, and nobody was told"
