@@ -103,7 +103,7 @@ def test_full_screen_shows_the_lessons_alone_and_escape_leaves_it(browser: Any, 
 
 def test_where_a_frame_may_not_fill_the_screen_no_button_says_so(browser: Any, site: Path) -> None:
     frame = '<iframe allow="fullscreen \'none\'" width="1200" height="800" src="index.html?embed">'
-    (site / "framed.html").write_text(frame)
+    (site / "framed.html").write_text(frame, encoding="utf-8")
     page = browser.new_page(viewport={"width": 1300, "height": 1000})
     page.goto((site / "framed.html").as_uri())
     frame = page.frames[1]

@@ -9,6 +9,8 @@ from ouroboros_core.locations import assets
 SCALE = ["0.75rem", "0.85rem", "0.9rem", "1rem", "1.1rem", "1.3rem"]
 HIDDEN = "0"
 """Of an element of which only a picture is to be seen."""
+MARK = "0.6em"
+"""Of a mark without letters in a line of text: the height of its bar."""
 
 
 BROAD = re.compile(r":(?:is|where)\([^()]*,[^()]*\) (?:button|input|select|textarea|a)\b")
@@ -34,4 +36,4 @@ def test_there_is_one_scale_of_sizes() -> None:
         for size in re.findall(r"font-size:\s*([^;]+);", sheet.read_text(encoding="utf-8"))
     }
     assert len(sheets) > 5
-    assert found <= {*SCALE, HIDDEN}, sorted(found)
+    assert found <= {*SCALE, HIDDEN, MARK}, sorted(found)

@@ -580,11 +580,13 @@ def test_a_benchmark_of_several_turns_survives_one_that_cannot_run(
         template = "{% if messages|length > 1 and 'dog' in messages[0].content %}" + (
             "{{ raise_exception('no empty answers') }}{% endif %}" + template
         )
-    (tmp_path / "t" / "chat_template.jinja").write_text(template)
+    (tmp_path / "t" / "chat_template.jinja").write_text(template, encoding="utf-8")
     later = "the cat " * (900 if why == "too long" else 1)
     lines = [["the cat", "sat"], ["the dog", later], ["a mat", "sat"]]
     path, out = tmp_path / "p.jsonl", tmp_path / "a.json"
-    path.write_text("".join(json.dumps({"turns": turns}) + "\n" for turns in lines))
+    path.write_text(
+        "".join(json.dumps({"turns": turns}) + "\n" for turns in lines), encoding="utf-8"
+    )
     asked = ["bench", "--target", folder, "--dtype", "float32", "--device", "cpu", "--turns"]
     asked += ["--prompts", str(path), "--methods", "ngram", "--max-new-tokens", "5"]
     reasons = {"too long": "has room for 256", "the template refuses": "no empty answers"}
@@ -594,7 +596,7 @@ def test_a_benchmark_of_several_turns_survives_one_that_cannot_run(
         *_, header, reason = told.stdout.splitlines()
         assert header.startswith("1 question was left out, or the later turns, for every method")
         assert reason.startswith("question 2, turn 2: ") and reasons[why] in reason
-        data = json.loads(out.read_text())
+        data = json.loads(out.read_text("utf-8"))
         assert data["complete"] and [one["turn"] for one in data["left_out"]] == [1]
         overall = [row for row in data["rows"] if row["group"] == "overall"]
         assert {row["method"]: row["questions"] for row in overall} == {
@@ -1045,14 +1047,14 @@ def test_a_vocabulary_of_a_few_letters_runs_with_every_method_that_needs_no_trai
     pair = [save(tmp_path / name, alphabet=alphabet, eos_token_id=None) for name in ("t", "d")]
     text, corpus, out = (str(tmp_path / name) for name in ("text.txt", "corpus.npz", "a.json"))
     prompt = "GATTACACATTAG"
-    Path(text).write_text(prompt * 20)
+    Path(text).write_text(prompt * 20, encoding="utf-8")
     built = ouroboros("sam", "build", text, "--target", pair[0], "--out", corpus)
     assert built.returncode == 0, built.stderr
-    (tmp_path / "p.jsonl").write_text(json.dumps({"turns": [prompt]}))
+    (tmp_path / "p.jsonl").write_text(json.dumps({"turns": [prompt]}), encoding="utf-8")
     more = ("--prompts", str(tmp_path / "p.jsonl"), "--corpus", corpus, "--max-new-tokens", "9")
     result = ouroboros(*options((pair[0], pair[1]), *more, "--peers", "hf-greedy", "--json", out))
     assert result.returncode == 0, result.stderr
-    rows = {row["method"]: row for row in json.loads(Path(out).read_text())["rows"]}
+    rows = {row["method"]: row for row in json.loads(Path(out).read_text("utf-8"))["rows"]}
     trained = {"eagle2", "medusa", "glide", "parallel_spec", "hf_candidates"}
     assert rows.keys() == {*methods.available(), "hf-greedy"} - trained
     assert {row["tokens"] for row in rows.values()} == {9}

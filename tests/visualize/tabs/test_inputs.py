@@ -38,6 +38,6 @@ for value in (True, False):
 def test_a_link_switches_the_checkpoints_own_settings_off_as_the_page_does() -> None:
     """A round trip: the box on the page, the task, the link, and the box again."""
     command = [sys.executable, "-c", ROUND_TRIPS]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, encoding="utf-8", check=False)
     assert done.returncode == 0, done.stderr
     assert [json.loads(line) for line in done.stdout.splitlines()] == [[True] * 5, [False] * 5]
