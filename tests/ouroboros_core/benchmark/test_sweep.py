@@ -260,13 +260,15 @@ def test_the_command_writes_the_table_without_what_cannot_run(
 ) -> None:
     path, out = tmp_path / "p.jsonl", tmp_path / "a.json"
     texts = ["the cat", "the dog " * 900]
-    path.write_text("".join(json.dumps({"turns": [text]}) + "\n" for text in texts))
+    path.write_text(
+        "".join(json.dumps({"turns": [text]}) + "\n" for text in texts), encoding="utf-8"
+    )
     asked = ("sweep", "--target", folders["target"], "--method", "ngram", "--grid", "gamma=1,2")
     more = ("--prompts", str(path), "--max-new-tokens", "5", "--dtype", "float32", "--repeats", "1")
     told = ouroboros(*asked, *more, "--device", "cpu", "--json", str(out))
     assert told.returncode == 3, told.stderr
     assert "question 2, turn 1: the prompt has" in told.stdout.splitlines()[-1]
-    assert [row["runs"] for row in json.loads(out.read_text())["rows"]] == [1, 1]
+    assert [row["runs"] for row in json.loads(out.read_text("utf-8"))["rows"]] == [1, 1]
 
 
 def test_points_are_the_sums_of_their_traces(pair: Pair, folders: dict[str, str]) -> None:
