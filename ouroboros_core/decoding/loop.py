@@ -63,7 +63,9 @@ def decode(
     end = len(tokens) + max_new_tokens
     if len(tokens) == end:
         return
-    sampler.begin(tokens)
+    # A method may have been made with a sampler of its own: its draft draws the same noise.
+    for drawing in (sampler, method.resources.sampler):
+        drawing.begin(tokens)
     clock = time.perf_counter
     began = clock()
     _begin(model, method, tokens, max_new_tokens)
