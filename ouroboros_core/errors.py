@@ -13,6 +13,10 @@ class InvalidInput(OuroborosError, ValueError):
     """A prompt, a setting or a file that cannot be used as it is."""
 
 
+class WantOfMemory(InvalidInput):
+    """A text for which there is too little free memory at the time."""
+
+
 class UnsupportedModel(OuroborosError):
     """A model whose attention or state cannot be verified over a tree of tokens."""
 

@@ -23,7 +23,7 @@ from ouroboros_core.decoding import metrics
 from ouroboros_core.decoding.equality import Divergence, compare
 from ouroboros_core.decoding.loop import check_length
 from ouroboros_core.decoding.text import decode_all
-from ouroboros_core.errors import InvalidInput
+from ouroboros_core.errors import InvalidInput, WantOfMemory
 from ouroboros_core.lookup.memories import read_memory
 from ouroboros_core.sampling import Sampling
 
@@ -44,7 +44,7 @@ def naming(question: Question, turn: int = 0, who: str = "") -> Iterator[None]:
         yield
     except InvalidInput as error:
         place = ", ".join(filter(None, (f"question {question.id}, turn {turn + 1}", who)))
-        raise InvalidInput(f"{place}: {error}") from None
+        raise type(error)(f"{place}: {error}") from None
 
 
 def stretch(outcome: Outcome, plain: Sequence[int], limit: int) -> Stretch:
@@ -181,6 +181,8 @@ class Runner:
                 with naming(question, turn):
                     encoded = self._encoded(prompt, history)
                 runs = [self._run(entrant, question, turn, history, progress) for entrant in order]
+            except WantOfMemory:  # another time there may be enough
+                raise
             except InvalidInput as error:
                 self.store.leave_out(question.id, turn, str(error))
                 return measured

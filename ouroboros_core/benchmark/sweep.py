@@ -22,7 +22,7 @@ from ouroboros_core.benchmark.store import Kind, Share, Unit
 from ouroboros_core.decoding.equality import Divergence, divergence
 from ouroboros_core.decoding.generation import Generation, Task
 from ouroboros_core.decoding.trace import Seconds, Trace
-from ouroboros_core.errors import InvalidInput
+from ouroboros_core.errors import InvalidInput, WantOfMemory
 from ouroboros_core.loading.pairs import Pair, with_draft
 from ouroboros_core.sources import Source
 
@@ -188,6 +188,8 @@ class Sweep:
             try:
                 with naming(question):
                     Generation(self.pair, self._task(self.grid.cells[0], question).plain())
+            except WantOfMemory:  # another time there may be enough
+                raise
             except InvalidInput as error:
                 self.store.leave_out(question.id, 0, str(error))
             else:
@@ -293,6 +295,8 @@ class Sweep:
                 try:
                     with naming(question, who=name):
                         trace = yield from self._generate(cell.index, self._pairs[cell.draft], task)
+                except WantOfMemory:
+                    raise
                 except InvalidInput as error:
                     self.store.leave_out(question.id, 0, str(error))
                     self.store.save({})

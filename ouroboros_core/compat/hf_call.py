@@ -100,6 +100,8 @@ def _says_nothing(model: PreTrainedModel, ids: torch.Tensor, name: str, value: A
     if isinstance(value, torch.Tensor) and value.numel():
         unmarked = value.shape == ids.shape and not value.is_floating_point() and not value.any()
         return unmarked and _changes_nothing(model, ids, name, value)
+    if isinstance(value, torch.Tensor):
+        return True
     return value is None or (isinstance(value, Sized) and not len(value))
 
 

@@ -45,7 +45,7 @@ from ouroboros_core.methods.needs import Need
 from ouroboros_core.models import candidates
 from ouroboros_core.models.causal_lm import CausalLM
 from ouroboros_core.models.processed import ProcessedModel
-from ouroboros_core.models.rules import rules_of, stateless
+from ouroboros_core.models.rules import for_vocabulary, rules_of, stateless
 from ouroboros_core.sampling import Sampler
 from ouroboros_core.sources import Source
 
@@ -224,11 +224,13 @@ class Request:
         given = self.input_ids, self.padding, pair.stop_tokens
         if processors or kept:
             in_turn = len(known) < len(processors)
-            writer = ProcessedModel(writer, rules_of(processors, *given), in_turn=in_turn)
+            rules = for_vocabulary(rules_of(processors, *given), target.vocabulary)
+            writer = ProcessedModel(writer, rules, in_turn=in_turn)
         if alone:
             return writer, writer
-        if known and draft is not None and draft.vocabulary == target.vocabulary:
-            helper = ProcessedModel(draft, rules_of(known, *given))
+        if known and draft is not None:
+            rules = for_vocabulary(rules_of(known, *given), target.vocabulary)
+            helper = ProcessedModel(draft, rules)
         return writer, helper
 
     def _end(self, stopped: bool, full: bool) -> None:

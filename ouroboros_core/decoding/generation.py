@@ -21,6 +21,7 @@ from ouroboros_core.lookup.memory import Memory
 from ouroboros_core.methods.base import Method, Resources
 from ouroboros_core.methods.needs import Need
 from ouroboros_core.models.processed import ProcessedModel, Rules
+from ouroboros_core.models.rules import for_vocabulary
 from ouroboros_core.sampling import Sampler, Sampling
 from ouroboros_core.sources import Source
 
@@ -96,9 +97,9 @@ def _obeying(pair: Pair, rules: Rules | None) -> tuple[LanguageModel, LanguageMo
     target, draft = pair.target, pair.draft
     if rules is None:
         return target, draft
-    helper: LanguageModel | None = draft
-    if draft is not None and draft.vocabulary == target.vocabulary:
-        helper = ProcessedModel(draft, rules)
+    helper: LanguageModel | None = None
+    if draft is not None:
+        helper = ProcessedModel(draft, for_vocabulary(rules, target.vocabulary))
     return ProcessedModel(target, rules), helper
 
 

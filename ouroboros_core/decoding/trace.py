@@ -199,7 +199,7 @@ class Trace:
     prediction   the text that was expected, where one was given
     corpus  the corpus that the method could look into
     generation_config  the checkpoint's own generation settings that held, such as a penalty; empty
-                       where it has none, or they were switched off
+                       where it has none, they were switched off, or `custom_generate` applied them
     """
 
     method: str

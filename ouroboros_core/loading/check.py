@@ -76,14 +76,14 @@ def checked(
     that no other check is needed then.
     """
     general = CausalLM(model, name, vocabulary)
-    if _known_obstacle(model) is None:
-        quickest = _quick_engines(model)
-        if first is not None and quickest:
-            quickest = [first, *quickest]
-        for engine in quickest:
-            quick = computed_by(engine, model, name, general.vocabulary, outputs, unshared)
-            if quick is not None:
-                return quick
+    check_kind(model, name)
+    quickest = _quick_engines(model)
+    if first is not None and quickest:
+        quickest = [first, *quickest]
+    for engine in quickest:
+        quick = computed_by(engine, model, name, general.vocabulary, outputs, unshared)
+        if quick is not None:
+            return quick
     check_tree_support(general)
     if outputs is None and not unshared:
         return general
@@ -279,6 +279,7 @@ def _differences(model: CausalLM) -> list[float]:
 def _plain(model: CausalLM, texts: Sequence[Sequence[int]]) -> list[torch.Tensor]:
     """The logits of shape (vocabulary) behind each text, by transformers' own pass without a cache:
     one over all of them, the shorter ones filled up behind their end, which no token looks at."""
+    texts = [model.forward_pass.readable(text) for text in texts]
     longest = max(map(len, texts))
     ids = torch.tensor([[*text, *[text[-1]] * (longest - len(text))] for text in texts])
     kept = longest + 1 - min(map(len, texts))

@@ -161,7 +161,7 @@ class Pair:
                 "characters that its vocabulary has"
             ) from None
         ids, added = list(encoded.input_ids), list(encoded.special_tokens_mask)
-        while ids and added[-1] and ids[-1] in self.stops(chat=True):
+        while len(ids) > 1 and added[-1] and ids[-1] in self.stops(chat=True):
             ids.pop()
             added.pop()
         return ids

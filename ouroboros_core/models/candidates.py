@@ -51,7 +51,9 @@ def check_readable(model: PreTrainedModel, ids: torch.Tensor) -> int:
     """How many tokens the model can write behind ids [1, tokens], because it has a position for
     each but the last; raises Unreadable where there is none, no id, or an id without a row."""
     count, rows = ids.shape[-1], model.get_input_embeddings().weight.shape[0]
-    positions = longest_text(model)
+    positions: int = getattr(model.config.get_text_config(), "max_position_embeddings", 0) or 2**20
+    if count > positions // 2:  # rope scaling may give more
+        positions = longest_text(model)
     if not count:
         raise Unreadable("its tokenizer makes no token of the text", for_good=False)
     if int(ids.max()) >= rows:

@@ -239,7 +239,7 @@ class CausalLM:
     @torch.inference_mode()
     def plain(self, context: Sequence[int]) -> npt.NDArray[np.floating]:
         """By transformers' own pass, whatever computes otherwise, and without any cache."""
-        ids = torch.tensor([list(context)], device=self.device)
+        ids = torch.tensor([self.forward_pass.readable(context)], device=self.device)
         found = self.model(input_ids=ids, use_cache=False, logits_to_keep=1).logits[:, -1]
         return self._evaluation(
             self.forward_pass.scored(found), [0], TreeBuilder(context[-1]).build()

@@ -113,7 +113,7 @@ class ForwardPass:
             if isinstance(part, NativeDecoder | NativeProduct):
                 part.block_rows = rows
 
-    def _readable(self, tokens: Sequence[int]) -> list[int]:
+    def readable(self, tokens: Sequence[int]) -> list[int]:
         """The tokens, STAND_IN in the place of those that the model does not share."""
         return [
             token if token < self.embedded and token not in self.unshared else STAND_IN
@@ -169,7 +169,7 @@ class ForwardPass:
         self.cache.reserve(past + len(tokens))
         known = [min(position, self.max_length - 1) for position in positions]
         ids, places = torch.tensor(
-            [self._readable(tokens), known], device=device
+            [self.readable(tokens), known], device=device
         )  # one way to the device
         columns = torch.tensor(above, device=device) if above else None
         if self.decoder is not None:

@@ -83,7 +83,12 @@ def _ask(model: PreTrainedModel, sizes: tuple[int, ...], max_length: int) -> Win
     claims = [Windows(size, mixed=True) for size in sizes if mixed]
     claims += [*(Windows(size) for size in sizes), Windows()]
     past = max(0, min(sizes[-1] + MARGIN, max_length - ROWS - 1))
-    own = _rows_behind(model, sizes, past, None)
+    try:
+        own = _rows_behind(model, sizes, past, None)
+    except Exception as error:  # a foreign model can fail in any way
+        raise UnsupportedModel(
+            f"the pass of {type(model).__name__} over a long cache fails ({type(error).__name__})"
+        ) from error
     for windows in claims:
         masks = Masks(model.dtype, windows)
         try:
@@ -193,8 +198,9 @@ def longest_text(model: PreTrainedModel) -> int:
     """Return the number of positions that a model has.
 
     A model with rotary positions has those that its declared scaling gives (yarn, linear, llama3):
-    the factor times the original number. Beyond the original number, dynamic scaling and longrope
-    rotate all rows otherwise, and cached rows would not fit.
+    the factor times the original number, unless the configuration names the product. Beyond the
+    original number, dynamic scaling and longrope rotate all rows otherwise, and cached rows would
+    not fit.
     """
     config = model.config.get_text_config(decoder=True)
     named = getattr(config, "max_position_embeddings", None) or UNLIMITED
@@ -213,6 +219,6 @@ def _scaled(config: Any, rope: Mapping[str, Any], named: int) -> int:
     kind = rope.get("rope_type", "default")
     if kind in ("dynamic", "longrope"):
         return int(min(named, original or named))
-    if kind in ("yarn", "linear", "llama3"):
-        return int(max(named, rope.get("factor", 1.0) * (original or named)))
+    if kind in ("yarn", "linear", "llama3") and original and original >= named:
+        return int(rope.get("factor", 1.0) * original)
     return int(named)

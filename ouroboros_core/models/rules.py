@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -75,6 +75,19 @@ def rules_of(
     return rules
 
 
+def for_vocabulary(rules: Rules, size: int) -> Rules:
+    """Rules of a target with `size` token ids for a draft that may have fewer: those that it lacks
+    have no chance."""
+
+    def applied(text: Sequence[int], logits: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
+        missing = size - len(logits)
+        if not missing:
+            return rules(text, logits)
+        return rules(text, np.pad(logits, (0, missing), constant_values=-np.inf))[: len(logits)]
+
+    return applied
+
+
 def own_processors(
     model: PreTrainedModel, ids: torch.Tensor, max_new_tokens: int, stops: frozenset[int]
 ) -> list[Any]:
@@ -106,21 +119,27 @@ def own_settings(model: PreTrainedModel, stops: frozenset[int]) -> dict[str, Any
     ids = torch.zeros(1, 1, dtype=torch.long, device=model.device)
     config = model.generation_config
 
-    def any_processors(trial: GenerationConfig) -> bool:
-        model.generation_config = trial
+    def any_processors(settings: Mapping[str, Any]) -> bool:
+        trial = GenerationConfig()
+        for name, value in settings.items():  # one by one: no check of how they go together
+            setattr(trial, name, value)
         try:
+            model.generation_config = trial
             return bool(own_processors(model, ids, 1, stops))
         except Exception:  # one that `generate` refuses: said when a text is asked for
             return True
         finally:
             model.generation_config = config
 
-    if not any_processors(config):
-        return {}
     with _quiet():
-        given = {name: value for name, value in config.to_diff_dict().items() if value is not None}
-        trials = {name: GenerationConfig(**{name: value}) for name, value in given.items()}
-    return {name: value for name, value in given.items() if any_processors(trials[name])}
+        settings = {
+            name: value
+            for name, value in config.to_diff_dict().items()
+            if value is not None and name not in GREEDY
+        }
+    if not any_processors(settings):
+        return {}
+    return {name: value for name, value in settings.items() if any_processors({name: value})}
 
 
 @contextlib.contextmanager

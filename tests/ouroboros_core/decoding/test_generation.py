@@ -157,6 +157,22 @@ def test_without_such_settings_the_models_are_asked_as_they_are(folder: Path) ->
     assert list(generation.run().tokens) == plain_text(folder)
 
 
+@pytest.mark.parametrize(
+    "more",
+    [{"do_sample": True, "num_return_sequences": 2}, {"num_beams": 2, "num_return_sequences": 2}],
+    ids=["sampled", "beams"],
+)
+def test_settings_that_need_others_beside_them_do_not_end_a_run(
+    folder: Path, more: dict[str, Any]
+) -> None:
+    """Each is wrong alone, and none of them changes a greedy text; the penalty does."""
+    penalty = {"repetition_penalty": 1.7}
+    expected = generated(folder, penalty)
+    pair = loaded(folder, penalty | more)
+    assert pair.generation_config == penalty
+    assert list(Generation(pair, task("speculative")).run().tokens) == expected
+
+
 def test_a_draft_guesses_under_the_settings_too(folder: Path) -> None:
     """The same model drafts: all of its guesses are accepted, with a penalty as without."""
     write(folder, {"repetition_penalty": 1.4})

@@ -165,6 +165,15 @@ def test_a_draft_gives_no_chance_to_ids_that_it_does_not_share_and_reads_another
     assert unknown[SIZE] == -float("inf") and (unknown == known).all()
 
 
+def test_a_draft_that_shares_a_part_is_checked_by_what_it_reads() -> None:
+    """The check's own tokens may be ones that the draft does not share."""
+    draft = tiny.draft("llama", "sdpa", torch.float32)
+    unshared = frozenset(range(20, tiny.VOCABULARY))
+    model = checked(draft, "draft", unshared=unshared)
+    assert model.unshared == unshared
+    assert model.engine == checked(draft, "draft").engine != "transformers"
+
+
 def test_exchanged_words_are_another_vocabulary(tmp_path: Path) -> None:
     target = saved(tmp_path / "target", {"<a>": SIZE, "<b>": SIZE + 1}, SIZE + 2)
     draft = saved(tmp_path / "draft", {"<b>": SIZE, "<a>": SIZE + 1}, SIZE + 2)

@@ -89,6 +89,7 @@ def test_a_window_that_no_mask_gives_is_refused_with_its_size() -> None:
 
 
 ORIGINAL = {"original_max_position_embeddings": 64}
+EARLIER = {"original_max_position_embeddings": 32}  # the configuration names the product
 BANDS = {"low_freq_factor": 1.0, "high_freq_factor": 4.0}
 
 
@@ -97,8 +98,10 @@ BANDS = {"low_freq_factor": 1.0, "high_freq_factor": 4.0}
     [
         ("llama", {"rope_type": "yarn", "factor": 3.0, **ORIGINAL}, 192),
         ("qwen2", {"rope_type": "yarn", "factor": 2.0, **ORIGINAL}, 128),
-        ("mistral", {"rope_type": "linear", "factor": 3.0}, 192),
+        ("mistral", {"rope_type": "linear", "factor": 3.0, **ORIGINAL}, 192),
+        ("mistral", {"rope_type": "linear", "factor": 3.0}, 64),
         ("llama", {"rope_type": "llama3", "factor": 4.0, **ORIGINAL, **BANDS}, 256),
+        ("llama", {"rope_type": "llama3", "factor": 4.0, **EARLIER, **BANDS}, 64),
         ("llama", {"rope_type": "dynamic", "factor": 4.0}, 64),
         ("llama", {"rope_type": "default"}, 64),
     ],
