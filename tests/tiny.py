@@ -281,6 +281,14 @@ def head(architecture: str, depths: tuple[int, ...] = (), kind: str = "eagle") -
     return student.head.eval()
 
 
+@cache
+def head_in(
+    dtype: torch.dtype, architecture: str, depths: tuple[int, ...] = (), kind: str = "eagle"
+) -> Any:
+    """The same in a dtype; not to be changed, because all drafters read it."""
+    return copy.deepcopy(head(architecture, depths, kind)).to(dtype)
+
+
 TRAINING = {"eagle": 24_000, "medusa": 20_000, "glide": 24_000, "parallel": 24_000}
 """Answer tokens that a head is trained on, by kind."""
 
@@ -295,7 +303,7 @@ def corpus(architecture: str) -> Corpus:
 
 def drafter(model: CausalLM, depths: tuple[int, ...] = ()) -> EagleDrafter:
     """The trained head of a target that is named after its architecture, in the target's dtype."""
-    return EagleDrafter(copy.deepcopy(head(model.name, depths)).to(model.dtype), model)
+    return EagleDrafter(head_in(model.dtype, model.name, depths), model)
 
 
 def self_draft(model: CausalLM) -> SelfDraft:
@@ -326,8 +334,7 @@ def candidate_generators(models: tuple[CausalLM, CausalLM]) -> dict[str, Any]:
 def drafters(model: CausalLM, kinds: Iterable[str]) -> dict[str, Any]:
     """Heads of other kinds of such a target, trained and in its dtype."""
     return {
-        kind: KINDS[kind][1](copy.deepcopy(head(model.name, kind=kind)).to(model.dtype), model)
-        for kind in kinds
+        kind: KINDS[kind][1](head_in(model.dtype, model.name, kind=kind), model) for kind in kinds
     }
 
 

@@ -6,9 +6,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import socket
-import subprocess
-import sys
 from dataclasses import replace
 from itertools import islice, product
 from pathlib import Path
@@ -33,7 +30,7 @@ from ouroboros_core.errors import InvalidInput
 from ouroboros_core.hyperparameters import Value
 from ouroboros_core.loading.pairs import Pair, load_pair, with_draft
 from ouroboros_core.sampling import Sampling
-from tests import ROOT, tiny
+from tests import tiny
 from tests.commands import Ask
 from tests.folders import save
 from tests.ouroboros_core.benchmark.test_benchmark import write_prompts
@@ -816,75 +813,3 @@ def test_bad_input_is_refused_before_anything_runs(
     assert main(command(folders, "--method", "ouroboros", *arguments)) == 2
     out = capsys.readouterr()
     assert (out.out, message in out.err) == ("", True), out.err
-
-
-@pytest.mark.slow
-def test_two_launched_processes_measure_what_one_does(
-    folders: dict[str, str], tmp_path: Path
-) -> None:
-    """The real launcher; the oracle is a sweep in this process."""
-    prompts = write_prompts(tmp_path / "p.jsonl", 3)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    launch = [
-        "-m",
-        "accelerate.commands.launch",
-        "--multi_gpu",
-        "--num_processes",
-        "2",
-        "--num_machines",
-        "1",
-    ]
-    launch += [
-        "--mixed_precision",
-        "no",
-        "--dynamo_backend",
-        "no",
-        "--main_process_port",
-        str(port),
-        "-m",
-        "ouroboros_core",
-    ]
-    mine = [
-        "--method",
-        "speculative",
-        "--grid",
-        "gamma=1,4",
-        "--prompts",
-        str(prompts),
-        "--json",
-        str(tmp_path / "out.json"),
-    ]
-    result = subprocess.run(
-        [sys.executable, *launch, *command(folders, *mine)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-        encoding="utf-8",
-    )
-    assert result.returncode == 0, result.stderr
-    data = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))
-    assert data["environment"]["processes"] == 2
-    pair = load_pair(folders["target"], folders["copy"], device="cpu", dtype="float32")
-    whole = Sweep(pair, grid_of("gamma=1,4"), read(prompts), 1, 8)
-    list(whole.run())
-    counts = (
-        "cell",
-        "question",
-        "repeat",
-        "tokens",
-        "passes",
-        "draft_passes",
-        "accepted",
-        "tested",
-        "depth_sum",
-        "plain_tokens",
-    )
-    launched = sorted(tuple(point[name] for name in counts) for point in data["points"])
-    assert launched == sorted(
-        tuple(getattr(point, name) for name in counts) for point in whole.points
-    )
-    assert not list(tmp_path.glob("*.part*"))

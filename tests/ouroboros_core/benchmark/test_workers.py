@@ -356,6 +356,7 @@ def test_a_launched_sweep_that_lost_a_process_is_resumed(
         assert again.returncode == 0, said
     alone = ouroboros("sweep", *asked, "--json", str(tmp_path / "a.json"))
     assert alone.returncode == 0, alone.stderr
+    assert json.loads(path.read_text(encoding="utf-8"))["environment"]["processes"] == 2
     timed = {"seconds", "plain_seconds", "host"}
     found, wanted = (
         [

@@ -4,6 +4,7 @@ browser reads it."""
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from html.parser import HTMLParser
 
@@ -56,10 +57,11 @@ def hostile() -> Trace:
     return replace(trace, texts=tuple(TRAP for _ in trace.texts), pieces=pieces, target=TRAP)
 
 
-@pytest.mark.parametrize("trace", [typed_trace(), real_trace()], ids=["by hand", "of models"])
+@pytest.mark.parametrize("make", [typed_trace, real_trace], ids=["by hand", "of models"])
 def test_the_text_is_that_of_the_run_and_every_token_has_its_look_and_its_card(
-    trace: Trace,
+    make: Callable[[], Trace],
 ) -> None:
+    trace = make()
     shown = Read(trace._repr_html_())
     assert trace.text in "".join(shown.told)
     looks = [look for step in trace.steps for look in notebook.looks_of(step)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -24,8 +25,9 @@ from tests.traces import make_trace, real_trace, typed_trace
 from visualize import figures, views
 
 
-@pytest.mark.parametrize("trace", [typed_trace(), real_trace()], ids=["typed", "real"])
-def test_a_trace_survives_json_with_its_types(trace: Trace) -> None:
+@pytest.mark.parametrize("make", [typed_trace, real_trace], ids=["typed", "real"])
+def test_a_trace_survives_json_with_its_types(make: Callable[[], Trace]) -> None:
+    trace = make()
     again = read_trace(trace.to_json())
     assert again == trace
     assert [type(v) for v in again.hyperparameters.values()] == [int, bool]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import shutil
 import subprocess
@@ -36,7 +37,7 @@ from ouroboros_core.training.loop import (
 from ouroboros_core.training.session import RECIPES
 from ouroboros_core.training.session import make_student as begin
 from ouroboros_core.tree import Provenance, TreeBuilder
-from tests import tiny
+from tests import ROOT, tiny
 from tests.folders import save
 
 pytestmark = pytest.mark.slow
@@ -575,43 +576,38 @@ def test_bad_input_is_refused_with_what_is_allowed(
     assert message in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("kind", ["draft", "eagle"])
-def test_two_processes_share_the_batches(
-    kind: str, target: str, written: Path, tmp_path: Path
-) -> None:
+TOGETHER = """
+import json, sys
+from ouroboros_core.cli import main
+sys.exit(max(main(arguments) for arguments in json.loads(sys.argv[1])))
+"""
+"""Runs several commands in the processes that were launched."""
+
+
+def test_two_processes_share_the_batches(target: str, written: Path, tmp_path: Path) -> None:
     """As many tokens as one process sees in about half as many steps."""
-    start = [
-        sys.executable,
-        "-m",
-        "torch.distributed.run",
-        "--nproc_per_node",
-        "2",
-        "--master_port",
-        "29517",
-    ]
-    arguments = [
-        "train",
-        kind,
-        "--target",
-        target,
-        "--data",
-        str(written),
-        *COMMON,
-        "--device",
-        "cpu",
-        "--dtype",
-        "float32",
-    ]
-    command = [*start, "-m", "ouroboros_core", *arguments, "--out", str(tmp_path / "two")]
+    start = (sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2")
+    (program := tmp_path / "together.py").write_text(TOGETHER, encoding="utf-8")
+    common = ["--target", target, "--data", str(written), *COMMON]
+    common += ["--device", "cpu", "--dtype", "float32", "--out"]
+    kinds = ("draft", "eagle")
+    asked = [["train", kind, *common, str(tmp_path / f"{kind}-two")] for kind in kinds]
     result = subprocess.run(
-        command, capture_output=True, text=True, timeout=200, check=False, encoding="utf-8"
+        [*start, "--master_port", "29517", str(program), json.dumps(asked)],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+        encoding="utf-8",
     )
     assert result.returncode == 0, result.stderr
-    assert cli.main([*arguments, "--out", str(tmp_path / "one")]) == 0
-    files = [tmp_path / f"{name}.work" / "checkpoint.pt" for name in ("two", "one")]
-    two, one = (torch.load(file, weights_only=True)["progress"] for file in files)
-    assert min(two["tokens"], one["tokens"]) >= 3000
-    assert 0.35 < two["step"] / one["step"] < 0.7
+    for kind in kinds:
+        assert cli.main(["train", kind, *common, str(tmp_path / f"{kind}-one")]) == 0
+        files = [tmp_path / f"{kind}-{name}.work" / "checkpoint.pt" for name in ("two", "one")]
+        two, one = (torch.load(file, weights_only=True)["progress"] for file in files)
+        assert min(two["tokens"], one["tokens"]) >= 3000
+        assert 0.35 < two["step"] / one["step"] < 0.7, kind
 
 
 def test_a_draft_is_only_made_for_the_llama_family() -> None:
