@@ -10,7 +10,7 @@ import pytest
 
 from ouroboros_core import methods
 from ouroboros_core.decoding.trace_io import read_trace
-from tests.visitor import DONE, ask, choose, generate, has, tokens
+from tests.visitor import DONE, ask, choose, generate, has, point_at, tokens
 from visualize import gallery, views
 from visualize.tabs.examples import EXAMPLES
 from visualize.tabs.watch import CHARTS, has_charts
@@ -20,7 +20,12 @@ pytestmark = [pytest.mark.browser, pytest.mark.embedded]
 PLAYING = "document.querySelector('#token-view .ouro-step-button[title^=Pause]')"
 CUT = """(box) => {
   const top = box.getBoundingClientRect().top;
-  const rects = [...box.querySelectorAll('span')].flatMap((one) => [...one.getClientRects()]);
+  const lines = (one) => {  // the prompt is a block: its box is no line
+    const range = document.createRange();
+    range.selectNodeContents(one);
+    return [...(getComputedStyle(one).display === 'block' ? range : one).getClientRects()];
+  };
+  const rects = [...box.querySelectorAll('span')].flatMap(lines);
   const cut = rects.filter((one) => one.top < top - 3 && one.bottom + 4 > top);
   return box.scrollTop ? cut.length : 0;
 }"""
@@ -292,7 +297,7 @@ def test_a_rejected_guess_is_a_mark_until_all_guesses_are_shown(page: Any) -> No
     )
     assert mark.bounding_box()["width"] < 8
     assert key.inner_text() == "rejected guesses"
-    mark.hover()
+    point_at(page, mark)
     assert "rejected" in page.locator("#token-view .ouro-card").inner_text()
     page.get_by_role("button", name="show guesses").first.click()
     assert mark.bounding_box()["width"] > 8

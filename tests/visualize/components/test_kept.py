@@ -69,6 +69,8 @@ def test_a_prompt_and_a_run_come_back_after_a_reload_and_on_the_way_back_alone(
     else:  # another link was followed meanwhile, and left
         visitor.goto(f"{address}?prompt=two")
         visitor.go_back()
+    if comes_back:  # a busy browser hands storage over a moment later
+        visitor.wait_for_function(f"{ASK}[0] !== undefined")
     there = ["שלום 25", 7, '{"run":"r"}', "{}", None, ""]
     found = visitor.evaluate(f"{ASK}.map((one) => one === undefined ? 'absent' : one)")
     assert found == (there if comes_back else ["absent"] * 6)
