@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+# Under `make check` a `make` that a test starts would report as a part of it: "make[2]: ***".
+for name in ("MAKELEVEL", "MAKEFLAGS", "MFLAGS"):
+    os.environ.pop(name, None)
 
 import pytest
 from hypothesis import HealthCheck, settings
