@@ -38,7 +38,7 @@ lint: .venv/ready-dev
 	$(PYTHON) -m ruff format --check .
 
 types: .venv/ready-dev
-	rm -f visualize/components/*.pyi
+	find visualize -name '*.pyi' -delete
 	$(PYTHON) -m mypy
 
 # First what needs neither server nor browser, one process a core, then the page, which needs all cores. Tests that are slow by nature -

@@ -24,9 +24,9 @@ _HOMES = {
     "load_pair": "loading.pairs",
     "make_pair": "loading.pairs",
     "decode": "decoding.loop",
-    "Step": "decoding.trace",
-    "Trace": "decoding.trace",
-    "read_trace": "decoding.trace_io",
+    "Step": "trace.trace",
+    "Trace": "trace.trace",
+    "read_trace": "trace.file",
     "Sampling": "sampling",
     "Sampler": "sampling",
     "PhrasePool": "lookup.phrase_pool",
@@ -36,12 +36,12 @@ _HOMES = {
     "TreeBuilder": "tree",
     "verify": "verify",
     "OuroborosError": "errors",
-    "generate": "compat.hf",
+    "generate": "integrations.transformers.generate",
     "Comparison": "benchmark.comparison",
     "Lane": "benchmark.comparison",
     "compare": "benchmark.comparison",
-    "SweepResult": "benchmark.exploring",
-    "sweep": "benchmark.exploring",
+    "SweepResult": "sweeps.call",
+    "sweep": "sweeps.call",
 }
 __all__ = [*sorted(_HOMES), "__version__"]  # noqa: PLE0604
 
@@ -49,16 +49,11 @@ if TYPE_CHECKING:
     from ouroboros_core.benchmark.comparison import Comparison as Comparison
     from ouroboros_core.benchmark.comparison import Lane as Lane
     from ouroboros_core.benchmark.comparison import compare as compare
-    from ouroboros_core.benchmark.exploring import SweepResult as SweepResult
-    from ouroboros_core.benchmark.exploring import sweep as sweep
-    from ouroboros_core.compat.hf import generate as generate
     from ouroboros_core.decoding.generation import Generation as Generation
     from ouroboros_core.decoding.generation import Task as Task
     from ouroboros_core.decoding.loop import decode as decode
-    from ouroboros_core.decoding.trace import Step as Step
-    from ouroboros_core.decoding.trace import Trace as Trace
-    from ouroboros_core.decoding.trace_io import read_trace as read_trace
     from ouroboros_core.errors import OuroborosError as OuroborosError
+    from ouroboros_core.integrations.transformers.generate import generate as generate
     from ouroboros_core.loading.pairs import Pair as Pair
     from ouroboros_core.loading.pairs import load_pair as load_pair
     from ouroboros_core.loading.pairs import make_pair as make_pair
@@ -66,6 +61,11 @@ if TYPE_CHECKING:
     from ouroboros_core.sampling import Sampler as Sampler
     from ouroboros_core.sampling import Sampling as Sampling
     from ouroboros_core.sources import Source as Source
+    from ouroboros_core.sweeps.call import SweepResult as SweepResult
+    from ouroboros_core.sweeps.call import sweep as sweep
+    from ouroboros_core.trace.file import read_trace as read_trace
+    from ouroboros_core.trace.trace import Step as Step
+    from ouroboros_core.trace.trace import Trace as Trace
     from ouroboros_core.tree import Provenance as Provenance
     from ouroboros_core.tree import TokenTree as TokenTree
     from ouroboros_core.tree import TreeBuilder as TreeBuilder

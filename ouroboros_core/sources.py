@@ -16,7 +16,7 @@ class Look:
 
     key        what `data-look` carries in the page: a source, or `correction` and `bonus` for the
                target's own; in CSS, `[data-look="key"]` has the colour as `--tone` (made of
-               this in `visualize/palette.py`)
+               this in `visualize/kit/palette.py`)
     glyph      one of its own, because colour is never the only sign
     colour     hex. The first are those of Okabe and Ito (2008), which people with colour-vision
                deficiency can tell apart; those after them had to be chosen beside
@@ -137,5 +137,5 @@ LOOKS: dict[str, Look] = {look.key: look for look in _looks()}
 
 def key_of(source: Source, kind: str | None = None) -> str:
     """The look of an emitted token: its source, or for a target token whether it is a correction, a
-    bonus, or neither. The page gives each its colour in visualize/palette.py."""
+    bonus, or neither. The page gives each its colour in visualize/kit/palette.py."""
     return (kind or "target") if source is Source.TARGET else source.value

@@ -17,17 +17,18 @@ from dataclasses import dataclass
 from statistics import median
 
 from ouroboros_core.adaptive.cost_model import PassCosts
-from ouroboros_core.decoding import machines, metrics
-from ouroboros_core.decoding.trace import Step, Trace
-from ouroboros_core.decoding.what_if import (
+from ouroboros_core.errors import InvalidInput
+from ouroboros_core.trace import metrics
+from ouroboros_core.trace.trace import Step, Trace
+from ouroboros_core.what_if import machines
+from ouroboros_core.what_if.estimate import (
     Measured,
     price,
     skipping,
 )
-from ouroboros_core.errors import InvalidInput
 from scripts import published_prices
 from scripts.record import PassesBeside
-from visualize import gallery
+from visualize.gallery import runs as gallery
 
 GOAL = 0.10
 

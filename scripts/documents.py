@@ -23,15 +23,15 @@ from ouroboros_core import methods
 from ouroboros_core.benchmark import draft_shapes
 from ouroboros_core.cli import build_parser
 from ouroboros_core.cli.methods import describe
-from ouroboros_core.decoding import machines
-from ouroboros_core.decoding.trace import adapter
 from ouroboros_core.locations import assets
-from ouroboros_core.methods.base import Guesser
+from ouroboros_core.methods.parts.base import Guesser
 from ouroboros_core.sources import LOOKS
+from ouroboros_core.trace.trace import adapter
 from ouroboros_core.training.record import agreement_of
+from ouroboros_core.what_if import machines
 from scripts import check_prices, measured_tables, published_prices, tree_picture
-from visualize import learn
-from visualize.tabs.drafts import records
+from visualize.drafts.tab import records
+from visualize.learn import lessons as learn
 
 ROOT = assets().parent
 COMMAND = "python -m scripts.documents"

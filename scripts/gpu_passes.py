@@ -20,10 +20,10 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from ouroboros_core.adaptive.profiler import in_turn, pass_of, tree_of
-from ouroboros_core.decoding import machines
-from ouroboros_core.decoding.what_if import Roofline
 from ouroboros_core.models.causal_lm import CausalLM
-from ouroboros_core.models.passes import Engine
+from ouroboros_core.models.engines.passes import Engine
+from ouroboros_core.what_if import machines
+from ouroboros_core.what_if.estimate import Roofline
 
 ENGINES: tuple[Engine, ...] = ("transformers", "compact", "static")
 ROWS = (1, 2, 4, 8, 16, 32, 64, 128, 256)

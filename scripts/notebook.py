@@ -24,7 +24,7 @@ from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
 
 from ouroboros_core.locations import assets
-from visualize.markup import PLOTLY_JS
+from visualize.kit.markup import PLOTLY_JS
 
 ROOT = assets().parent
 NOTEBOOK = ROOT / "docs" / "notebooks" / "speculative_decoding.ipynb"

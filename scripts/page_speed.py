@@ -17,8 +17,8 @@ PROGRAM = f"""
 import runpy, time
 from dataclasses import replace
 from itertools import accumulate
-from ouroboros_core.decoding.trace import Trace
-from ouroboros_core.decoding.trace_io import read_trace
+from ouroboros_core.trace.trace import Trace
+from ouroboros_core.trace.file import read_trace
 from ouroboros_core.locations import assets
 from visualize import views
 from visualize.server import showing

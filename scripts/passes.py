@@ -20,8 +20,8 @@ from ouroboros_core.adaptive.profiler import SHORT, pass_seconds, tree_of
 from ouroboros_core.errors import OuroborosError
 from ouroboros_core.loading.pairs import Pair, load_pair
 from ouroboros_core.models.causal_lm import CausalLM
+from ouroboros_core.models.engines.native import build, pages
 from ouroboros_core.models.forward import EVERY_ROW
-from ouroboros_core.models.native import build, pages
 
 ROWS = (1, 2, 4, 8, 16, 32)
 PROMPT = 512

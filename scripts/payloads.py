@@ -17,7 +17,7 @@ from ouroboros_core import methods
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.locations import assets
 from ouroboros_core.sampling import Sampling
-from visualize.components.settings_view import declaration
+from visualize.kit.settings_view import declaration
 
 API = "/gradio_api"
 JSON = {"Content-Type": "application/json"}

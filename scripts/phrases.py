@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 from ouroboros_core import methods
 from ouroboros_core.benchmark.prompts import Question, own_prompts
-from ouroboros_core.decoding import metrics
 from ouroboros_core.decoding.generation import Generation, Task
 from ouroboros_core.lookup.phrase_pool import PhrasePool
 from ouroboros_core.sources import Source
+from ouroboros_core.trace import metrics
 from ouroboros_core.tree import Learned
 
 if TYPE_CHECKING:

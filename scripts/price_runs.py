@@ -22,11 +22,11 @@ from ouroboros_core import methods
 from ouroboros_core.benchmark.entrants import BASELINE, MethodEntrant, parse
 from ouroboros_core.benchmark.prompts import Question, own_prompts, read, spread
 from ouroboros_core.cli import options
-from ouroboros_core.decoding.trace import Trace
 from ouroboros_core.loading.costs import read_costs
 from ouroboros_core.loading.pairs import Pair
-from ouroboros_core.methods.needs import TRAINED, Need
+from ouroboros_core.methods.parts.needs import TRAINED, Need
 from ouroboros_core.sampling import Sampling
+from ouroboros_core.trace.trace import Trace
 
 
 def seconds(pair: Pair, trace: Trace) -> float:

@@ -6,8 +6,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from statistics import median
 
-from ouroboros_core.decoding import machines, metrics
-from ouroboros_core.decoding.what_if import ModelSize, Roofline, Work, price_work
+from ouroboros_core.trace import metrics
+from ouroboros_core.what_if import machines
+from ouroboros_core.what_if.estimate import ModelSize, Roofline, Work, price_work
 
 EAGER = 0.98e-3
 """Fixed seconds of a layer where Python launches every kernel: gpt-fast's authors report 25.5

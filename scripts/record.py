@@ -33,15 +33,16 @@ from ouroboros_core.adaptive.cost_model import PassCosts
 from ouroboros_core.adaptive.profiler import in_turn, level_of, pass_of, pass_seconds
 from ouroboros_core.benchmark import protocol
 from ouroboros_core.benchmark.protocol import Round, Speedup
-from ouroboros_core.decoding import metrics, what_if
 from ouroboros_core.decoding.generation import Generation, Task
-from ouroboros_core.decoding.trace import Seconds, Step, Trace
-from ouroboros_core.decoding.trace_io import read_trace
 from ouroboros_core.loading.pairs import Pair, load_pair
 from ouroboros_core.locations import assets
 from ouroboros_core.lookup.phrase_pool import PhrasePool
-from ouroboros_core.methods.needs import TRAINED
+from ouroboros_core.methods.parts.needs import TRAINED
 from ouroboros_core.sampling import Sampling
+from ouroboros_core.trace import metrics
+from ouroboros_core.trace.file import read_trace
+from ouroboros_core.trace.trace import Seconds, Step, Trace
+from ouroboros_core.what_if import estimate as what_if
 
 PLAIN = "autoregressive"
 WARM_UP_TOKENS = 8

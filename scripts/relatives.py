@@ -24,9 +24,9 @@ from ouroboros_core.benchmark.prompts import own_prompts, spread
 from ouroboros_core.cli import options
 from ouroboros_core.decoding.generation import Generation, Task
 from ouroboros_core.loading.costs import read_costs
-from ouroboros_core.methods.base import Context, Method, Resources
-from ouroboros_core.methods.combine import Combination
 from ouroboros_core.methods.ouroboros import Ouroboros
+from ouroboros_core.methods.parts.base import Context, Method, Resources
+from ouroboros_core.methods.parts.combine import Combination
 from ouroboros_core.methods.union import Union
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.sources import Source

@@ -18,13 +18,15 @@ import numpy as np
 import plotly.graph_objects as go
 from PIL import Image
 
-from ouroboros_core.decoding import metrics
 from ouroboros_core.locations import assets
+from ouroboros_core.trace import metrics
 from tests.browser import chromium, server
 from tests.visitor import open_tab
-from visualize import gallery, record_figures, result_figures
-from visualize.results import Benchmark, Family, Over
-from visualize.tabs.watch import RECORDED
+from visualize.drafts import figures as record_figures
+from visualize.gallery import runs as gallery
+from visualize.results import figures as result_figures
+from visualize.results.data import Benchmark, Family, Over
+from visualize.watch.tab import RECORDED
 
 PICTURES = ((1440, 900, "light"), (1440, 900, "dark"), (390, 844, "light"))
 """Width, height and colour scheme of each set of pictures."""

@@ -30,7 +30,7 @@ from typing import Any
 import psutil
 
 from ouroboros_core import methods
-from ouroboros_core.methods.needs import Need
+from ouroboros_core.methods.parts.needs import Need
 from scripts.payloads import API, PROMPTS, SAMPLINGS, follow, opened, settings_of
 from tests import ROOT
 from tests.browser import server

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 
-from ouroboros_core.decoding.tree_svg import ROOT, Node, picture
+from ouroboros_core.integrations.tree_svg import ROOT, Node, picture
 from ouroboros_core.sources import LOOKS
 
 WORD = re.compile(r"([a-z]+)(\+?):([^\s()]+)|([()])|\s+")

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 
 from ouroboros_core import cli
-from ouroboros_core.models.native import build
+from ouroboros_core.models.engines.native import build
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -15,9 +15,6 @@ if TYPE_CHECKING:
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-# Under `make check` a `make` that a test starts would report as a part of it: "make[2]: ***".
-for name in ("MAKELEVEL", "MAKEFLAGS", "MFLAGS"):
-    os.environ.pop(name, None)
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -26,6 +23,10 @@ settings.register_profile(
     "project", deadline=None, suppress_health_check=list(HealthCheck), derandomize=True
 )
 settings.load_profile("project")
+
+# Under `make check` a `make` that a test starts would report as a part of it: "make[2]: ***".
+for name in ("MAKELEVEL", "MAKEFLAGS", "MFLAGS"):
+    os.environ.pop(name, None)
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")

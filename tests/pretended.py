@@ -24,11 +24,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
 from ouroboros_core import methods
-from ouroboros_core.decoding.trace import Step
 from ouroboros_core.loading.trained import KINDS
 from ouroboros_core.models.causal_lm import CausalLM
-from ouroboros_core.models.eagle import EagleDrafter
+from ouroboros_core.models.heads.eagle import EagleDrafter
 from ouroboros_core.sampling import Sampling
+from ouroboros_core.trace.trace import Step
 from tests import tiny
 
 NAME = "gpu"

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests import ROOT
-from visualize.deploy import bundle
+from visualize.kit import bundle
 
 GROUND = {
     "interfaces",
@@ -27,33 +27,28 @@ GROUND = {
     "words",
     "version",
 }
-STEP = {"methods.base", "methods.adjustable"}
-"""What a method is, and what it is told."""
-HELD = STEP | {
-    "methods.needs",
-    "methods.assisted",
-    "methods.combine",
-    "methods.copying",
-    "methods.drafting",
-}
-"""What several methods hold or are made of."""
-_DECODING = GROUND | {"lookup", "methods", "adaptive", "models", "loading", "decoding"}
+STEP = {"methods.parts.base", "methods.parts.adjustable"}
+"""The interface between a method and the controller around it."""
+_DECODING = GROUND | {"lookup", "methods", "adaptive", "models", "loading", "decoding", "trace"}
 MAY_USE = {
     "lookup": GROUND | {"lookup"},
     "models": GROUND | {"models"},
-    "methods": GROUND | {"lookup"} | HELD,
+    "methods": GROUND | {"lookup", "methods.parts"},
     "adaptive": GROUND | STEP | {"adaptive"},
     "loading": GROUND | {"lookup", "models", "adaptive", "loading"},
+    "trace": GROUND | {"lookup", "methods", "loading", "trace", "integrations.notebook"},
     "decoding": _DECODING,
-    "benchmark": _DECODING | {"benchmark"},
+    "benchmark": _DECODING | {"benchmark", "integrations.notebook_tables"},
+    "sweeps": _DECODING | {"benchmark", "sweeps", "integrations.notebook_tables"},
+    "what_if": _DECODING | {"what_if"},
     "training": GROUND | {"models", "loading", "training"},
-    "compat": _DECODING | {"compat"},
-    "cli": _DECODING | {"benchmark", "training", "cli"},
+    "integrations": _DECODING | {"benchmark", "sweeps", "integrations"},
+    "cli": _DECODING | {"benchmark", "sweeps", "what_if", "training", "cli"},
 }
 """Package of ouroboros_core -> what it may import of it; a package includes what is in it."""
 
-TORCH_PACKAGES = {"models", "loading", "training", "benchmark", "compat"}
-"""Where torch may be imported at the top of a file ."""
+TORCH_PACKAGES = {"models", "loading", "training", "benchmark", "integrations"}
+"""Packages that may import torch at the top of a file."""
 
 
 def modules(folder: str) -> list[Path]:
@@ -135,7 +130,7 @@ def test_no_module_of_the_core_reaches_itself_by_its_imports_lazy_ones_included(
 
     paths = {name(path): path for path in modules("ouroboros_core")}
     graph = {one: imported_modules(path, paths.keys() - {one}) for one, path in paths.items()}
-    assert "ouroboros_core.decoding.notebook" in graph["ouroboros_core.decoding.trace"], "lazily"
+    assert "ouroboros_core.integrations.notebook" in graph["ouroboros_core.trace.trace"], "lazily"
     assert circles(graph) == set()
     assert circles({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": set()}) == {"b", "c"}
 
@@ -153,11 +148,16 @@ def test_torch_stays_in_its_packages(path: Path) -> None:
         assert parts[-1] != "__init__"
 
 
+GRADIO = {"run/ouroboros_view.py", "run/demo.py", "run/saving.py", "watch/warm_start.py"}
+"""Files that are neither tabs nor kit and may import gradio."""
+
+
 @pytest.mark.parametrize("path", modules("visualize"), ids=lambda p: str(p.relative_to(ROOT)))
-def test_only_components_tabs_server_and_what_joins_them_know_gradio(path: Path) -> None:
-    parts = path.relative_to(ROOT / "visualize").parts
+def test_only_tabs_the_kit_and_what_serves_the_page_know_gradio(path: Path) -> None:
+    name = path.relative_to(ROOT / "visualize").as_posix()
     names = imports(path)
-    if parts[0] not in ("components", "tabs", "server", "page.py"):
+    folder = name.split("/")[0]
+    if not (folder in ("kit", "server", "page.py") or name.endswith("/tab.py") or name in GRADIO):
         assert not {n for n in names if within(n, {"gradio", "torch", "transformers"})}
 
 
@@ -172,8 +172,8 @@ def test_only_components_tabs_server_and_what_joins_them_know_gradio(path: Path)
         ("ouroboros_core.decoding.loop", ["torch", "transformers", "gradio"]),
         ("ouroboros_core.cli", ["torch", "transformers", "gradio", "plotly", "visualize"]),
         ("visualize", ["torch", "transformers", "gradio"]),
-        ("visualize.figures", ["torch", "transformers", "gradio"]),
-        ("visualize.views", ["torch", "transformers", "gradio"]),
+        ("visualize.run.figures", ["torch", "transformers", "gradio"]),
+        ("visualize.run.view", ["torch", "transformers", "gradio"]),
     ],
 )
 def test_an_import_loads_only_what_it_needs(module: str, absent: list[str]) -> None:
@@ -200,7 +200,7 @@ def test_the_public_names_exist_and_are_typed() -> None:
 
 def test_nothing_of_a_visitor_is_ever_markup() -> None:
     """The page's scripts write text through textContent alone."""
-    for path in sorted((ROOT / "assets" / "js").glob("*.js")):
+    for path in sorted((ROOT / "visualize").glob("*/*.js")):
         source = path.read_text(encoding="utf-8")
         for trap in (
             "innerHTML",
@@ -213,7 +213,7 @@ def test_nothing_of_a_visitor_is_ever_markup() -> None:
             assert trap not in source, f"{path.name} uses {trap}"
 
 
-SCRIPTS = {path.stem: path.read_text("utf-8") for path in (ROOT / "assets" / "js").glob("*.js")}
+SCRIPTS = {path.stem: path.read_text("utf-8") for path in (ROOT / "visualize").glob("*/*.js")}
 WRITTEN = re.compile(r"//[^\n]*|\"(?:[^\"\\\n]|\\.)*\"|^import .*$", re.MULTILINE)
 """Of a script: comments, texts, and what it imports."""
 
@@ -241,7 +241,7 @@ def test_a_script_uses_of_the_others_what_it_imports_and_leaves_nothing_on_windo
 def test_lines_of_scripts_and_styles_have_100_columns(folder: str) -> None:
     wide = [
         f"{path.name}:{number}"
-        for path in sorted((ROOT / "assets" / folder).iterdir())
+        for path in sorted((ROOT / "visualize").glob(f"*/*.{folder}"))
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
         if len(line) > 100
     ]

@@ -56,8 +56,8 @@ PAGE = """
 import gradio, json
 from ouroboros_core import methods
 from visualize import gallery
-from visualize.components.settings_view import declaration
-from visualize.tabs.inputs import RunInputs
+from visualize.kit.settings_view import declaration
+from visualize.kit.inputs import RunInputs
 with gradio.Blocks():
     inputs = RunInputs(256, gallery.trace("stack-union"))
     inputs.build_method()

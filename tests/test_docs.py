@@ -24,7 +24,7 @@ from ouroboros_core.cli import build_parser
 from ouroboros_core.words import say
 from scripts import documents, measured_tables, mkdocs_hooks, tree_picture
 from tests import ROOT
-from visualize import learn
+from visualize.learn import lessons as learn
 
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))

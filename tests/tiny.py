@@ -26,20 +26,20 @@ from ouroboros_core.adaptive.controller import controlled
 from ouroboros_core.adaptive.cost_model import TYPICAL, Costs
 from ouroboros_core.decoding.loop import decode
 from ouroboros_core.decoding.recorder import Recorder
-from ouroboros_core.decoding.trace import Step
 from ouroboros_core.loading.pairs import Pair
 from ouroboros_core.loading.trained import KINDS
 from ouroboros_core.lookup.corpus import Corpus
 from ouroboros_core.lookup.memory import Memory
-from ouroboros_core.methods.base import Resources
-from ouroboros_core.methods.needs import ASSISTED, TRAINED, Need
+from ouroboros_core.methods.parts.base import Resources
+from ouroboros_core.methods.parts.needs import ASSISTED, TRAINED, Need
 from ouroboros_core.models import candidates
 from ouroboros_core.models.causal_lm import CausalLM
-from ouroboros_core.models.eagle import EagleDrafter
+from ouroboros_core.models.heads.eagle import EagleDrafter
 from ouroboros_core.models.self_draft import SelfDraft
 from ouroboros_core.models.skips import Skips
 from ouroboros_core.sampling import Sampler, Sampling, process
 from ouroboros_core.sources import Source
+from ouroboros_core.trace.trace import Step
 
 VOCABULARY = 31
 LETTERS = "abcdefghijklmnopqrstuvwxyz01234"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from functools import cache
 
-from ouroboros_core.decoding.trace import Prompt, Seconds, Step, Trace
 from ouroboros_core.environment import Environment
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.sources import Source
+from ouroboros_core.trace.trace import Prompt, Seconds, Step, Trace
 from ouroboros_core.tree import Learned, Provenance, TreeBuilder, chain
 from tests import tiny
 

@@ -18,7 +18,8 @@ PAUSE = 0.05
 
 def serve() -> None:
     """Run app.py."""
-    from visualize.server import compute, showing
+    from visualize.race import job as showing
+    from visualize.server import compute
     from visualize.server.updates import Comparing
 
     progress, silently = compute.Live.progress, showing.silently

@@ -9,8 +9,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from visualize.server import lent  # before torch  # isort: skip
-
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
@@ -18,9 +16,10 @@ from starlette.middleware import Middleware
 
 from ouroboros_core.loading.allowed import PairChoice
 from visualize import page
-from visualize.components.fonts import FONTS_PATH, font
-from visualize.components.modules import module, modules_path
-from visualize.components.plot_view import PLOTLY, library
+from visualize.kit.fonts import FONTS_PATH, font
+from visualize.kit.modules import module, modules_path
+from visualize.kit.plot_view import PLOTLY, library
+from visualize.server import zero_gpu as lent
 from visualize.server.limits import PUBLIC, Limits
 from visualize.server.models import Models
 from visualize.server.runner import Runner
@@ -77,7 +76,7 @@ def _launch(blocks: Any, runner: Runner, host: str, port: int, max_queue: int) -
     routes = [
         APIRoute("/healthz", partial(health, runner)),
         APIRoute(f"/{PLOTLY}", library),
-        APIRoute(f"/{modules_path()}/{{name}}", module),
+        APIRoute(f"/{modules_path()}/{{name:path}}", module),
         APIRoute(f"/{FONTS_PATH}/{{name}}", font),
     ]  # there from the first answer on
     between = [

@@ -7,24 +7,25 @@ from typing import Any
 
 import gradio as gr
 
-from visualize import gallery, palette
-from visualize.components.address import Addresses, PageHeader
-from visualize.components.fonts import faces
-from visualize.components.modules import preloaded
-from visualize.events import PRIVATE
-from visualize.opening import opening as written
+from visualize.draft_game.tab import PlayPanel
+from visualize.drafts.tab import DraftsPanel
+from visualize.gallery import runs as gallery
+from visualize.gallery.tab import WATCH, TracesPanel
+from visualize.kit import palette
+from visualize.kit.address import Addresses, PageHeader
+from visualize.kit.events import PRIVATE
+from visualize.kit.fonts import faces
+from visualize.kit.modules import preloaded
+from visualize.learn.tab import LearnPanel
+from visualize.proof.tab import ProofPanel
+from visualize.race.tab import RacePanel
+from visualize.results.tab import ResultsPanel
 from visualize.server.endpoint import add_endpoint
 from visualize.server.models import Models
 from visualize.server.runner import Runner
-from visualize.tabs.drafts import DraftsPanel
-from visualize.tabs.learn import LearnPanel
-from visualize.tabs.play import PlayPanel
-from visualize.tabs.proof import ProofPanel
-from visualize.tabs.race import RacePanel
-from visualize.tabs.results import ResultsPanel
-from visualize.tabs.sweep import SweepPanel
-from visualize.tabs.traces import WATCH, TracesPanel
-from visualize.tabs.watch import RECORDED, WatchPanel
+from visualize.sweep.tab import SweepPanel
+from visualize.watch.opening import opening as written
+from visualize.watch.tab import RECORDED, WatchPanel
 
 PLACES = {WATCH: "Watch", "race": "Race", "learn": "Learn", "lab": "Lab"}
 """The labels of the places by their ids, which their addresses name, in their order."""
@@ -153,7 +154,7 @@ def head() -> str:
 
 
 def opening() -> str:
-    """What is painted until the page is built, see `visualize.opening`."""
+    """What is painted until the page is built, see `visualize.watch.opening`."""
     return written(gallery.trace(RECORDED))
 
 

@@ -17,8 +17,8 @@ from itertools import accumulate
 from ouroboros_core.adaptive.acceptance import Acceptance
 from ouroboros_core.adaptive.cost_model import Costs, PassCosts
 from ouroboros_core.interfaces import MakesPasses
-from ouroboros_core.methods.adjustable import Adjustable, Decision, Reason
-from ouroboros_core.methods.base import (
+from ouroboros_core.methods.parts.adjustable import Adjustable, Decision, Reason
+from ouroboros_core.methods.parts.base import (
     Context,
     Method,
     StepBudget,

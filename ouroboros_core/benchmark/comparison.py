@@ -8,16 +8,17 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from ouroboros_core.benchmark import entrants, notebook, protocol
+from ouroboros_core.benchmark import entrants, protocol
 from ouroboros_core.benchmark.protocol import ROUNDS, Measured, Speedup
 from ouroboros_core.benchmark.runner import WARM_UP_TOKENS
-from ouroboros_core.decoding import metrics
-from ouroboros_core.decoding.equality import divergence
-from ouroboros_core.decoding.trace import Trace
 from ouroboros_core.environment import Environment
 from ouroboros_core.errors import InvalidInput
+from ouroboros_core.integrations import notebook_tables as notebook
 from ouroboros_core.progress import following
 from ouroboros_core.sampling import Sampling
+from ouroboros_core.trace import metrics
+from ouroboros_core.trace.equality import divergence
+from ouroboros_core.trace.trace import Trace
 
 if TYPE_CHECKING:
     from ouroboros_core.loading.pairs import Pair

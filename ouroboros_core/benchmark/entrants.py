@@ -14,15 +14,15 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Protocol
 
 from ouroboros_core import methods
-from ouroboros_core.decoding import metrics
 from ouroboros_core.decoding.loop import check_length
-from ouroboros_core.decoding.trace import Seconds, Step, Trace
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.hyperparameters import Hyperparameters
 from ouroboros_core.lookup.memory import Memory
-from ouroboros_core.methods.needs import Need
+from ouroboros_core.methods.parts.needs import Need
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.sources import Source
+from ouroboros_core.trace import metrics
+from ouroboros_core.trace.trace import Seconds, Step, Trace
 
 if TYPE_CHECKING:
     from ouroboros_core.loading.pairs import Pair

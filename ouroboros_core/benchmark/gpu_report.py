@@ -11,8 +11,8 @@ import torch
 
 from ouroboros_core import methods
 from ouroboros_core.adaptive.profiler import pass_seconds
-from ouroboros_core.benchmark import checkup
-from ouroboros_core.benchmark.checkup import Finding
+from ouroboros_core.benchmark import doctor as checkup
+from ouroboros_core.benchmark.doctor import Finding
 from ouroboros_core.benchmark.entrants import BASELINE, Entrant, MethodEntrant, Outcome, parse
 from ouroboros_core.benchmark.peak_memory import MemoryPeak
 from ouroboros_core.benchmark.peers import peers

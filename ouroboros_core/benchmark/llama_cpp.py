@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ouroboros_core.benchmark.entrants import Outcome, Spent, prompt_ids
-from ouroboros_core.decoding.trace import Seconds
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.loading import embedded
+from ouroboros_core.trace.trace import Seconds
 
 if TYPE_CHECKING:
     from ouroboros_core.loading.pairs import Pair

@@ -18,9 +18,9 @@ from transformers import GenerationConfig, PreTrainedModel
 
 from ouroboros_core.benchmark import llama_cpp
 from ouroboros_core.benchmark.entrants import Entrant, Outcome, Spent, prompt_ids
-from ouroboros_core.decoding.trace import Seconds
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.sampling import question_of
+from ouroboros_core.trace.trace import Seconds
 
 if TYPE_CHECKING:
     from ouroboros_core.loading.pairs import Pair

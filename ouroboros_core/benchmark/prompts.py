@@ -20,8 +20,8 @@ from typing import Any
 
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.locations import assets
-from ouroboros_core.methods.base import Method
-from ouroboros_core.methods.needs import Need
+from ouroboros_core.methods.parts.base import Method
+from ouroboros_core.methods.parts.needs import Need
 
 MT_BENCH = (
     "writing",

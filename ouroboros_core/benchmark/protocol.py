@@ -16,8 +16,8 @@ from math import inf
 from statistics import median_low
 from typing import TypeVar
 
-from ouroboros_core.decoding import metrics
-from ouroboros_core.decoding.trace import Trace
+from ouroboros_core.trace import metrics
+from ouroboros_core.trace.trace import Trace
 from ouroboros_core.words import counted
 
 ROUNDS, AGAIN = 3, 2

@@ -20,8 +20,8 @@ from ouroboros_core.benchmark import llama_cpp
 from ouroboros_core.benchmark.entrants import BASELINE, split
 from ouroboros_core.benchmark.prompts import GROUPS
 from ouroboros_core.benchmark.store import Measurement
-from ouroboros_core.decoding import metrics
-from ouroboros_core.decoding.trace import Seconds
+from ouroboros_core.trace import metrics
+from ouroboros_core.trace.trace import Seconds
 from ouroboros_core.words import counted
 
 OVERALL = "overall"

@@ -19,13 +19,13 @@ from ouroboros_core.benchmark.entrants import BASELINE, Entrant, MethodEntrant, 
 from ouroboros_core.benchmark.peak_memory import MemoryPeak
 from ouroboros_core.benchmark.prompts import Question
 from ouroboros_core.benchmark.store import Measurement, Settings, Share, Store, Stretch, Unit
-from ouroboros_core.decoding import metrics
-from ouroboros_core.decoding.equality import Divergence, compare
 from ouroboros_core.decoding.loop import check_length
 from ouroboros_core.decoding.text import decode_all
 from ouroboros_core.errors import InvalidInput, WantOfMemory
 from ouroboros_core.lookup.memories import read_memory
 from ouroboros_core.sampling import Sampling
+from ouroboros_core.trace import metrics
+from ouroboros_core.trace.equality import Divergence, compare
 
 if TYPE_CHECKING:
     from ouroboros_core.loading.pairs import Pair

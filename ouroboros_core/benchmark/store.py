@@ -22,9 +22,9 @@ from typing_extensions import TypeVar
 
 from ouroboros_core.benchmark.conditions import Conditions
 from ouroboros_core.benchmark.workers import BEAT_S, POLL_S, Workers
-from ouroboros_core.decoding.equality import Divergence
-from ouroboros_core.decoding.trace import Seconds
 from ouroboros_core.errors import InvalidInput
+from ouroboros_core.trace.equality import Divergence
+from ouroboros_core.trace.trace import Seconds
 from ouroboros_core.words import counted
 
 VERSION = 1

@@ -157,7 +157,7 @@ def _finish(
     if arguments.csv:
         arguments.csv.write_text(report.to_csv(table), encoding="utf-8")
     if arguments.figure:
-        from visualize import record_figures
+        from visualize.drafts import figures as record_figures
 
         record_figures.write_page(
             record_figures.speedups_by_group(table, measuring.machine(header)), arguments.figure

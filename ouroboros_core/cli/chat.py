@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from ouroboros_core.cli.console import Answer, Session
     from ouroboros_core.decoding.generation import Generation
-    from ouroboros_core.decoding.trace import Trace
+    from ouroboros_core.trace.trace import Trace
 
 WARM_UP_TOKENS = 4
 

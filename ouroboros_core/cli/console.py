@@ -18,8 +18,8 @@ from ouroboros_core.sampling import Sampling
 
 if TYPE_CHECKING:
     from ouroboros_core.decoding.generation import Task
-    from ouroboros_core.decoding.trace import Trace
     from ouroboros_core.loading.pairs import Pair
+    from ouroboros_core.trace.trace import Trace
 
 DRAFT_ALONE = "draft_only"
 FALLBACK = "prompt_lookup"

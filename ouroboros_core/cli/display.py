@@ -17,16 +17,16 @@ from rich.style import Style
 from rich.text import Text
 
 from ouroboros_core import methods
-from ouroboros_core.decoding import metrics
-from ouroboros_core.decoding.equality import divergence
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.sources import LOOKS, Source, key_of
+from ouroboros_core.trace import metrics
+from ouroboros_core.trace.equality import divergence
 
 if TYPE_CHECKING:
     from ouroboros_core.benchmark.protocol import Measured
     from ouroboros_core.decoding.generation import Generation
-    from ouroboros_core.decoding.trace import Step, Trace
     from ouroboros_core.loading.pairs import Pair
+    from ouroboros_core.trace.trace import Step, Trace
 
 REFRESH = 12
 """Times a second that the live line is drawn."""

@@ -19,7 +19,7 @@ from ouroboros_core.words import counted
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ouroboros_core.benchmark.checkup import Finding
+    from ouroboros_core.benchmark.doctor import Finding
 
 MARKS = {"ok": ("✓", "green"), "note": ("!", "yellow"), "broken": ("✗", "red")}
 
@@ -67,7 +67,8 @@ def _check(arguments: argparse.Namespace) -> None:
 
 
 def _findings(arguments: argparse.Namespace) -> Iterator[Finding]:
-    from ouroboros_core.benchmark import checkup, gpu_report
+    from ouroboros_core.benchmark import doctor as checkup
+    from ouroboros_core.benchmark import gpu_report
     from ouroboros_core.loading.machine import choose_device
 
     if arguments.gpu and arguments.device == "auto" and choose_device("auto").type == "cpu":

@@ -17,16 +17,16 @@ from ouroboros_core import methods
 from ouroboros_core.benchmark.protocol import ROUNDS
 from ouroboros_core.cli import options
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.methods.needs import Need
+from ouroboros_core.methods.parts.needs import Need
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from ouroboros_core.benchmark.protocol import Measured
     from ouroboros_core.decoding.generation import Task
-    from ouroboros_core.decoding.trace import Trace
     from ouroboros_core.loading.pairs import Pair
     from ouroboros_core.lookup.memory import Memory
+    from ouroboros_core.trace.trace import Trace
 
 WARM_UP_TOKENS = 8
 METHOD = 1

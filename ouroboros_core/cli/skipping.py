@@ -86,7 +86,7 @@ def speed(pair: Pair, texts: Sequence[Sequence[int]], count: int, skips: Skips |
     of plain decoding where `skips` is None."""
     from ouroboros_core import methods
     from ouroboros_core.decoding.loop import decode
-    from ouroboros_core.methods.base import Resources
+    from ouroboros_core.methods.parts.base import Resources
     from ouroboros_core.models.self_draft import SelfDraft
     from ouroboros_core.sampling import Sampler, Sampling
 

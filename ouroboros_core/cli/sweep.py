@@ -13,14 +13,14 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from ouroboros_core import methods
-from ouroboros_core.benchmark.grid import QUESTIONS, TOKENS, Grid, read_axis, show
 from ouroboros_core.benchmark.protocol import ROUNDS
 from ouroboros_core.cli import measuring, options
+from ouroboros_core.sweeps.grid import QUESTIONS, TOKENS, Grid, read_axis, show
 
 if TYPE_CHECKING:
-    from ouroboros_core.benchmark.cells import CellRow
     from ouroboros_core.benchmark.store import Share
-    from ouroboros_core.benchmark.sweep import Sweep
+    from ouroboros_core.sweeps.cells import CellRow
+    from ouroboros_core.sweeps.sweep import Sweep
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -63,7 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
     mine, notes = measuring.begin(arguments)
 
     from ouroboros_core.benchmark import entrants
-    from ouroboros_core.benchmark.sweep import Sweep
+    from ouroboros_core.sweeps.sweep import Sweep
 
     pair = options.load_pair(arguments)
     if remark := entrants.left_out(pair):
@@ -100,7 +100,7 @@ def _finish(
     complete: bool,
 ) -> None:
     """Tables and conclusions on standard output, and the files asked for."""
-    from ouroboros_core.benchmark import cells
+    from ouroboros_core.sweeps import cells
 
     grid = sweep.grid
     rows, ideals = cells.summary(sweep.points, grid), cells.ideal(sweep.points, grid)
@@ -114,7 +114,8 @@ def _finish(
     if arguments.csv:
         arguments.csv.write_text(cells.to_csv(rows, grid.axes), encoding="utf-8")
     if arguments.figure:
-        from visualize import record_figures, sweep_figures
+        from visualize.drafts import figures as record_figures
+        from visualize.sweep import figures as sweep_figures
 
         page = sweep_figures.page(
             rows, grid.axes, ideals, f"{grid.label}: {measuring.machine(header)}"
@@ -131,8 +132,8 @@ def _finish(
 def _print_list(rows: list[CellRow], grid: Grid) -> None:
     from rich.table import Table
 
-    from ouroboros_core.benchmark import cells
     from ouroboros_core.benchmark.report import equality
+    from ouroboros_core.sweeps import cells
 
     table = Table(title=measuring.literal(grid.label))
     table.add_column(grid.axes[0].name)
@@ -161,7 +162,7 @@ def _print_grid(rows: list[CellRow], grid: Grid) -> None:
     text says so."""
     from rich.table import Table
 
-    from ouroboros_core.benchmark import cells
+    from ouroboros_core.sweeps import cells
 
     down, across = grid.axes
     fastest, by_coordinates = cells.best(rows), {row.coordinates: row for row in rows}

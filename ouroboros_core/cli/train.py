@@ -29,7 +29,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    from ouroboros_core.models.static import plan_no_attention
+    from ouroboros_core.models.engines.static import plan_no_attention
 
     plan_no_attention()  # a step took six times as long with it, see docs/training.md
     others = {"data": _data, "skip": skipping.run, "export": _export}

@@ -11,11 +11,11 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ouroboros_core.decoding.trace_io import read_trace
 from ouroboros_core.errors import InvalidInput
+from ouroboros_core.trace.file import read_trace
 
 if TYPE_CHECKING:
-    from ouroboros_core.decoding.machines import Quoted
+    from ouroboros_core.what_if.machines import Quoted
 
 NUMBERS = ("bandwidth", "layer_seconds", "target.bytes_per_parameter", "draft.layers")
 """Some of the numbers that can be set: of the machine, or behind `target.` or `draft.`; all of them
@@ -54,7 +54,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    from ouroboros_core.decoding import machines
+    from ouroboros_core.what_if import machines
 
     trace = read_trace(arguments.trace.read_bytes())
     changed = _numbers(arguments.set)

@@ -16,12 +16,12 @@ from ouroboros_core.interfaces import LanguageModel
 from ouroboros_core.loading import embedded
 from ouroboros_core.loading.check import invariant
 from ouroboros_core.loading.gguf import TYPES, read_blocks
-from ouroboros_core.loading.kept import kept
+from ouroboros_core.loading.measured import kept
 from ouroboros_core.loading.weights import gguf_file
 from ouroboros_core.models.causal_lm import CausalLM
+from ouroboros_core.models.engines.native import pages
+from ouroboros_core.models.engines.native.blocks import BlocksOf
 from ouroboros_core.models.forward import EVERY_ROW
-from ouroboros_core.models.native import pages
-from ouroboros_core.models.native.blocks import BlocksOf
 
 log = logging.getLogger(__name__)
 

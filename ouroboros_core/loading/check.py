@@ -18,7 +18,7 @@ from ouroboros_core.errors import UnsupportedModel
 from ouroboros_core.loading import speed
 from ouroboros_core.loading.capacity import SPARE, free_memory
 from ouroboros_core.models.causal_lm import CausalLM
-from ouroboros_core.models.passes import Engine, engines
+from ouroboros_core.models.engines.passes import Engine, engines
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder
 

@@ -15,7 +15,7 @@ from ouroboros_core.adaptive.cost_model import Costs
 from ouroboros_core.adaptive.profiler import measure
 from ouroboros_core.environment import Environment
 from ouroboros_core.interfaces import Drafter, LanguageModel
-from ouroboros_core.loading.kept import alone, file_of, keep, read
+from ouroboros_core.loading.measured import alone, file_of, keep, read
 
 LATER, QUICKER = 600.0, 0.75
 """Costs were timed on a busy machine if, at a load so many seconds later, a model's pass over few

@@ -19,7 +19,7 @@ from ouroboros_core.loading.check import checked
 from ouroboros_core.loading.sharding import processes
 from ouroboros_core.loading.weights import load_model, load_tokenizer, short_name
 from ouroboros_core.models.causal_lm import CausalLM
-from ouroboros_core.models.passes import Engine
+from ouroboros_core.models.engines.passes import Engine
 
 SHARED = "shared with the target"
 OUTPUTS = "outputs.safetensors"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 
 from ouroboros_core.loading import embedded
-from ouroboros_core.models.native import build
+from ouroboros_core.models.engines.native import build
 
 
 def main() -> int:

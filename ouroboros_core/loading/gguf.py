@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ouroboros_core.errors import WeightsUnavailable
-from ouroboros_core.models.native.blocks import BYTES, INPUTS, Blocks
+from ouroboros_core.models.engines.native.blocks import BYTES, INPUTS, Blocks
 
 TYPES = {3: "Q4_1", 8: "Q8_0"}
 """The formats that the native pass reads, by their numbers in a file."""

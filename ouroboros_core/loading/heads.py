@@ -24,7 +24,7 @@ import torch
 from ouroboros_core.errors import InvalidInput, VocabularyMismatch, WeightsUnavailable
 from ouroboros_core.loading.weights import fetched, short_name
 from ouroboros_core.models.causal_lm import CausalLM
-from ouroboros_core.models.eagle import FILE, EagleDrafter, EagleHead, HeadConfig, Layout
+from ouroboros_core.models.heads.eagle import FILE, EagleDrafter, EagleHead, HeadConfig, Layout
 
 WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 EXPECTED = (

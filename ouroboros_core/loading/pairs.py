@@ -62,9 +62,9 @@ from ouroboros_core.lookup.corpus import Corpus
 from ouroboros_core.models import candidates
 from ouroboros_core.models.candidates import TransformersCandidates
 from ouroboros_core.models.causal_lm import CausalLM
-from ouroboros_core.models.eagle import EagleDrafter
-from ouroboros_core.models.fused import FAMILY
-from ouroboros_core.models.native import build, pages
+from ouroboros_core.models.engines.compact import FAMILY
+from ouroboros_core.models.engines.native import build, pages
+from ouroboros_core.models.heads.eagle import EagleDrafter
 from ouroboros_core.models.processed import Rules
 from ouroboros_core.models.rules import own_processors, own_settings, rules_of, stateless
 from ouroboros_core.models.self_draft import SelfDraft

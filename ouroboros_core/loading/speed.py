@@ -12,11 +12,11 @@ from typing import Any
 import torch
 
 from ouroboros_core.adaptive.profiler import in_turn
-from ouroboros_core.loading.kept import kept
+from ouroboros_core.loading.measured import kept
 from ouroboros_core.models.causal_lm import CausalLM
+from ouroboros_core.models.engines.native import pages
+from ouroboros_core.models.engines.passes import Engine, decoder
 from ouroboros_core.models.kv_cache import TreeCache
-from ouroboros_core.models.native import pages
-from ouroboros_core.models.passes import Engine, decoder
 
 log = logging.getLogger(__name__)
 

@@ -11,11 +11,11 @@ from ouroboros_core.errors import InvalidInput
 from ouroboros_core.interfaces import HeldDrafter
 from ouroboros_core.loading import embedded
 from ouroboros_core.models.causal_lm import CausalLM
-from ouroboros_core.models.eagle import signature
-from ouroboros_core.models.glide import GlideDraft, GlideDrafter
-from ouroboros_core.models.medusa import MedusaDrafter, MedusaHeads
-from ouroboros_core.models.parallel import ParallelDrafter, ParallelHead
-from ouroboros_core.models.trained import ABOUT
+from ouroboros_core.models.heads.eagle import signature
+from ouroboros_core.models.heads.glide import GlideDraft, GlideDrafter
+from ouroboros_core.models.heads.medusa import MedusaDrafter, MedusaHeads
+from ouroboros_core.models.heads.parallel import ParallelDrafter, ParallelHead
+from ouroboros_core.models.heads.trained import ABOUT
 
 EAGLE = "eagle"
 KINDS: dict[str, tuple[Any, Any]] = {

@@ -14,8 +14,8 @@ from ouroboros_core.errors import InvalidInput
 from ouroboros_core.hyperparameters import read_settings as read_given
 from ouroboros_core.lookup.memories import Memories
 from ouroboros_core.lookup.memory import Memory
-from ouroboros_core.methods.base import Method, Resources
-from ouroboros_core.methods.needs import REMEDIES, SHARING, Need
+from ouroboros_core.methods.parts.base import Method, Resources
+from ouroboros_core.methods.parts.needs import REMEDIES, SHARING, Need
 
 DEFAULT = "union"
 

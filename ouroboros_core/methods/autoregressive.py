@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ouroboros_core import hyperparameters
-from ouroboros_core.methods.base import Context, Method
+from ouroboros_core.methods.parts.base import Context, Method
 from ouroboros_core.tree import TokenTree, TreeBuilder
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ouroboros_core import hyperparameters
-from ouroboros_core.methods.base import Context, Method
-from ouroboros_core.methods.needs import Need
+from ouroboros_core.methods.parts.base import Context, Method
+from ouroboros_core.methods.parts.needs import Need
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import TokenTree, TreeBuilder
 

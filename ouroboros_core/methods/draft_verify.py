@@ -15,8 +15,8 @@ from pydantic import Field
 
 from ouroboros_core import hyperparameters
 from ouroboros_core.hyperparameters import AUTO, Auto, fixed_values, upto
-from ouroboros_core.methods.adjustable import Adjustable
-from ouroboros_core.methods.base import (
+from ouroboros_core.methods.parts.adjustable import Adjustable
+from ouroboros_core.methods.parts.base import (
     Context,
     Guesser,
     Method,
@@ -25,8 +25,8 @@ from ouroboros_core.methods.base import (
     TokenizedPrompt,
     VerificationResult,
 )
-from ouroboros_core.methods.drafting import drafted_chain
-from ouroboros_core.methods.needs import Need
+from ouroboros_core.methods.parts.drafting import drafted_chain
+from ouroboros_core.methods.parts.needs import Need
 from ouroboros_core.tree import TokenTree
 
 LONGEST = 12

@@ -13,9 +13,16 @@ from pydantic import Field
 from ouroboros_core import hyperparameters
 from ouroboros_core.hyperparameters import AUTO, Auto, fixed_values, upto
 from ouroboros_core.interfaces import Evaluation
-from ouroboros_core.methods.adjustable import Adjustable
-from ouroboros_core.methods.base import Context, Guesser, Method, Resources, Shape, TokenizedPrompt
-from ouroboros_core.methods.needs import Need
+from ouroboros_core.methods.parts.adjustable import Adjustable
+from ouroboros_core.methods.parts.base import (
+    Context,
+    Guesser,
+    Method,
+    Resources,
+    Shape,
+    TokenizedPrompt,
+)
+from ouroboros_core.methods.parts.needs import Need
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ouroboros_core.hyperparameters import fixed_values
-from ouroboros_core.methods.assisted import Assisted, DraftSettings
-from ouroboros_core.methods.base import Guesser, Shape
-from ouroboros_core.methods.needs import Need
+from ouroboros_core.methods.parts.assisted import Assisted, DraftSettings
+from ouroboros_core.methods.parts.base import Guesser, Shape
+from ouroboros_core.methods.parts.needs import Need
 
 
 class HfAssisted(Assisted):

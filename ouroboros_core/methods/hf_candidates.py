@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ouroboros_core import hyperparameters
-from ouroboros_core.methods.assisted import Assisted
-from ouroboros_core.methods.base import Guesser, Shape
-from ouroboros_core.methods.needs import Need
+from ouroboros_core.methods.parts.assisted import Assisted
+from ouroboros_core.methods.parts.base import Guesser, Shape
+from ouroboros_core.methods.parts.needs import Need
 
 
 class HfCandidates(Assisted):

@@ -7,9 +7,9 @@ from pydantic import Field
 
 from ouroboros_core import hyperparameters
 from ouroboros_core.hyperparameters import fixed_values
-from ouroboros_core.methods.assisted import Assisted
-from ouroboros_core.methods.base import Guesser, Shape
-from ouroboros_core.methods.needs import Need
+from ouroboros_core.methods.parts.assisted import Assisted
+from ouroboros_core.methods.parts.base import Guesser, Shape
+from ouroboros_core.methods.parts.needs import Need
 from ouroboros_core.sources import Source
 
 

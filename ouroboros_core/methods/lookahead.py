@@ -15,8 +15,8 @@ from ouroboros_core import hyperparameters
 from ouroboros_core.hyperparameters import AUTO, Auto, fixed_values
 from ouroboros_core.lookup.lookahead_window import LookaheadWindow, columns_within
 from ouroboros_core.lookup.phrase_pool import PhrasePool, open_pool
-from ouroboros_core.methods.adjustable import Adjustable
-from ouroboros_core.methods.base import (
+from ouroboros_core.methods.parts.adjustable import Adjustable
+from ouroboros_core.methods.parts.base import (
     Context,
     Guesser,
     Method,
@@ -25,7 +25,7 @@ from ouroboros_core.methods.base import (
     TokenizedPrompt,
     VerificationResult,
 )
-from ouroboros_core.methods.needs import Need
+from ouroboros_core.methods.parts.needs import Need
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Learned, TokenTree, TreeBuilder
 

@@ -17,8 +17,8 @@ from pydantic import Field
 from ouroboros_core import hyperparameters
 from ouroboros_core.hyperparameters import AUTO, Auto, upto
 from ouroboros_core.lookup.ngrams import Counts
-from ouroboros_core.methods.adjustable import Adjustable
-from ouroboros_core.methods.base import (
+from ouroboros_core.methods.parts.adjustable import Adjustable
+from ouroboros_core.methods.parts.base import (
     Context,
     Guesser,
     Method,

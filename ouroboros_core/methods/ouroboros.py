@@ -24,8 +24,8 @@ from ouroboros_core.hyperparameters import AUTO, Auto, fixed_values, upto
 from ouroboros_core.interfaces import Output
 from ouroboros_core.lookup.lookahead_window import LookaheadWindow, columns_within
 from ouroboros_core.lookup.phrase_pool import PhrasePool, open_pool
-from ouroboros_core.methods.adjustable import Adjustable
-from ouroboros_core.methods.base import (
+from ouroboros_core.methods.parts.adjustable import Adjustable
+from ouroboros_core.methods.parts.base import (
     Context,
     Guesser,
     Method,
@@ -34,8 +34,8 @@ from ouroboros_core.methods.base import (
     TokenizedPrompt,
     VerificationResult,
 )
-from ouroboros_core.methods.drafting import DraftModel
-from ouroboros_core.methods.needs import Need
+from ouroboros_core.methods.parts.drafting import DraftModel
+from ouroboros_core.methods.parts.needs import Need
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Learned, Probabilities, Provenance, TokenTree, TreeBuilder
 from ouroboros_core.verify import verify

@@ -17,8 +17,8 @@ from ouroboros_core.hyperparameters import AUTO, Auto, fixed_values, upto
 from ouroboros_core.lookup.memory import of_kind
 from ouroboros_core.lookup.ngrams import Occurrences
 from ouroboros_core.lookup.session_text import SessionText
-from ouroboros_core.methods.adjustable import Adjustable
-from ouroboros_core.methods.base import (
+from ouroboros_core.methods.parts.adjustable import Adjustable
+from ouroboros_core.methods.parts.base import (
     Context,
     Guesser,
     Method,
@@ -27,8 +27,8 @@ from ouroboros_core.methods.base import (
     TokenizedPrompt,
     VerificationResult,
 )
-from ouroboros_core.methods.copying import copy_of
-from ouroboros_core.methods.needs import Need
+from ouroboros_core.methods.parts.copying import copy_of
+from ouroboros_core.methods.parts.needs import Need
 from ouroboros_core.tree import TokenTree, TreeBuilder
 
 LONGEST = 10

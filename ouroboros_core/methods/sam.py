@@ -17,11 +17,11 @@ from pydantic import Field
 
 from ouroboros_core import hyperparameters
 from ouroboros_core.hyperparameters import AUTO, Auto, fixed_values, upto
-from ouroboros_core.methods.adjustable import Adjustable
-from ouroboros_core.methods.base import Guesser, Method, Resources, Shape
-from ouroboros_core.methods.combine import Combination
-from ouroboros_core.methods.copying import Copying
-from ouroboros_core.methods.needs import Need
+from ouroboros_core.methods.parts.adjustable import Adjustable
+from ouroboros_core.methods.parts.base import Guesser, Method, Resources, Shape
+from ouroboros_core.methods.parts.combine import Combination
+from ouroboros_core.methods.parts.copying import Copying
+from ouroboros_core.methods.parts.needs import Need
 from ouroboros_core.sources import Source
 
 LONGEST = 24

@@ -12,8 +12,8 @@ from ouroboros_core import hyperparameters
 from ouroboros_core.hyperparameters import AUTO, Auto, fixed_values, upto
 from ouroboros_core.lookup.memory import of_kind
 from ouroboros_core.lookup.successors import Successors, by_children, grow, template
-from ouroboros_core.methods.adjustable import Adjustable
-from ouroboros_core.methods.base import (
+from ouroboros_core.methods.parts.adjustable import Adjustable
+from ouroboros_core.methods.parts.base import (
     Context,
     Guesser,
     Method,
@@ -22,7 +22,7 @@ from ouroboros_core.methods.base import (
     TokenizedPrompt,
     VerificationResult,
 )
-from ouroboros_core.methods.needs import Need
+from ouroboros_core.methods.parts.needs import Need
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Learned, Provenance, TokenTree, TreeBuilder
 

@@ -19,11 +19,11 @@ from pydantic import Field
 from ouroboros_core import hyperparameters
 from ouroboros_core.hyperparameters import AUTO, Auto
 from ouroboros_core.lookup.lookahead_window import columns_within
-from ouroboros_core.methods.adjustable import Adjustable
-from ouroboros_core.methods.base import Method, Resources, TokenizedPrompt
-from ouroboros_core.methods.combine import Combination
-from ouroboros_core.methods.copying import Copying
-from ouroboros_core.methods.needs import Need
+from ouroboros_core.methods.parts.adjustable import Adjustable
+from ouroboros_core.methods.parts.base import Method, Resources, TokenizedPrompt
+from ouroboros_core.methods.parts.combine import Combination
+from ouroboros_core.methods.parts.copying import Copying
+from ouroboros_core.methods.parts.needs import Need
 
 NGRAM_SIZE = 5
 GUESS_SET_SIZE = 7

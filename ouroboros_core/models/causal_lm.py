@@ -18,14 +18,14 @@ from transformers import PreTrainedModel
 
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.interfaces import MIXED, Candidates, Evaluation, Mixture
+from ouroboros_core.models.engines.native.blocks import BlocksOf
+from ouroboros_core.models.engines.passes import Engine
+from ouroboros_core.models.engines.static import plan_no_attention
 from ouroboros_core.models.evaluation import TorchEvaluation, candidates_of
 from ouroboros_core.models.forward import EVERY_ROW, ForwardPass
 from ouroboros_core.models.kv_cache import TreeCache
-from ouroboros_core.models.native.blocks import BlocksOf
-from ouroboros_core.models.passes import Engine
 from ouroboros_core.models.reach import longest_text
 from ouroboros_core.models.skips import Skips
-from ouroboros_core.models.static import plan_no_attention
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder
 

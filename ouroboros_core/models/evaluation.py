@@ -12,7 +12,7 @@ import numpy.typing as npt
 import torch
 
 from ouroboros_core.interfaces import Mixture
-from ouroboros_core.models.native.choose import LogitRows, logit_rows
+from ouroboros_core.models.engines.native.choose import LogitRows, logit_rows
 from ouroboros_core.tree import TokenTree
 
 BLOCK = 128

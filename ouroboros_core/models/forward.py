@@ -14,10 +14,10 @@ import numpy.typing as npt
 import torch
 from transformers import PreTrainedModel
 
+from ouroboros_core.models.engines.native.blocks import BlocksOf
+from ouroboros_core.models.engines.native.decoder import NativeDecoder, NativeProduct
+from ouroboros_core.models.engines.passes import Decoder, Engine, Product, decoder, product
 from ouroboros_core.models.kv_cache import TreeCache
-from ouroboros_core.models.native.blocks import BlocksOf
-from ouroboros_core.models.native.decoder import NativeDecoder, NativeProduct
-from ouroboros_core.models.passes import Decoder, Engine, Product, decoder, product
 from ouroboros_core.models.reach import Masks, windows_of
 from ouroboros_core.models.skips import NOTHING, Skips
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import torch
 from transformers.cache_utils import Cache, CacheLayerMixin
 
-from ouroboros_core.models.native import build
+from ouroboros_core.models.engines.native import build
 
 GRAIN = 256
 """Capacity grows in multiples of this many rows."""

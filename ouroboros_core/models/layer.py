@@ -11,9 +11,9 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from ouroboros_core.models.fused import norm
-from ouroboros_core.models.passes import Engine, Product, product
-from ouroboros_core.models.trained import TrainedConfig, TrainedHead
+from ouroboros_core.models.engines.compact import norm
+from ouroboros_core.models.engines.passes import Engine, Product, product
+from ouroboros_core.models.heads.trained import TrainedConfig, TrainedHead
 
 Rows = tuple[torch.Tensor, torch.Tensor]
 """Keys and values [..., heads, rows, width of a head]."""

@@ -20,7 +20,7 @@ from safetensors import SafetensorError
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
 from ouroboros_core.errors import InvalidInput, UnsupportedModel
-from ouroboros_core.models.fused import FAMILY
+from ouroboros_core.models.engines.compact import FAMILY
 from ouroboros_core.models.kv_cache import attention_shape
 from ouroboros_core.training.corpus import Ids
 from ouroboros_core.training.loop import (

@@ -24,7 +24,7 @@ from transformers import DynamicCache, PreTrainedModel
 
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.models import rounding
-from ouroboros_core.models.eagle import FILE, EagleHead, HeadConfig, head_input, signature
+from ouroboros_core.models.heads.eagle import FILE, EagleHead, HeadConfig, head_input, signature
 from ouroboros_core.models.kv_cache import attention_shape, layer_configs
 from ouroboros_core.training.corpus import Ids
 from ouroboros_core.training.loop import (

@@ -19,7 +19,7 @@ import torch
 from torch.nn import functional as F
 from transformers import PreTrainedModel
 
-from ouroboros_core.models.glide import GlideConfig, GlideDraft, glance
+from ouroboros_core.models.heads.glide import GlideConfig, GlideDraft, glance
 from ouroboros_core.models.layer import Rows, own_rows, split, states
 from ouroboros_core.training.corpus import Ids
 from ouroboros_core.training.layer import begin_as, layer_of, take

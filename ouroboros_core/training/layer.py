@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from transformers import PreTrainedModel
 
-from ouroboros_core.models.eagle import signature
+from ouroboros_core.models.heads.eagle import signature
 from ouroboros_core.models.kv_cache import attention_shape, layer_configs
 from ouroboros_core.models.layer import OneLayer
 

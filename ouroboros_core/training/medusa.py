@@ -18,8 +18,8 @@ import torch
 from torch.nn import functional as F
 from transformers import PreTrainedModel
 
-from ouroboros_core.models.eagle import signature
-from ouroboros_core.models.medusa import RANKS, MedusaConfig, MedusaHeads
+from ouroboros_core.models.heads.eagle import signature
+from ouroboros_core.models.heads.medusa import RANKS, MedusaConfig, MedusaHeads
 from ouroboros_core.training.corpus import Ids
 from ouroboros_core.training.loop import (
     Columns,

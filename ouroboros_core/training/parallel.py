@@ -18,8 +18,8 @@ import torch
 from torch.nn import functional as F
 from transformers import PreTrainedModel
 
+from ouroboros_core.models.heads.parallel import ParallelConfig, ParallelHead
 from ouroboros_core.models.layer import own_rows, states
-from ouroboros_core.models.parallel import ParallelConfig, ParallelHead
 from ouroboros_core.training.corpus import Ids
 from ouroboros_core.training.eagle import linear_guess
 from ouroboros_core.training.layer import begin_as, layer_of

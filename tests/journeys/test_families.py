@@ -17,8 +17,8 @@ from transformers import PreTrainedModel
 
 import ouroboros_core
 from ouroboros_core.cli import main
-from ouroboros_core.decoding.trace_io import read_trace
 from ouroboros_core.errors import UnsupportedModel
+from ouroboros_core.trace.file import read_trace
 from tests import families, tiny
 
 LETTERS = (string.ascii_letters + string.digits)[: families.VOCABULARY]

@@ -12,7 +12,7 @@ import pytest
 
 from ouroboros_core import methods
 from ouroboros_core.decoding.loop import decode
-from ouroboros_core.methods.base import Resources
+from ouroboros_core.methods.parts.base import Resources
 from ouroboros_core.sampling import Sampler, Sampling
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Probabilities, Provenance, TokenTree, TreeBuilder

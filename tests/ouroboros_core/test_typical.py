@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 from ouroboros_core import methods
-from ouroboros_core.decoding import metrics
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.sources import Source
+from ouroboros_core.trace import metrics
 from ouroboros_core.tree import Probabilities, Provenance, TokenTree, TreeBuilder
 from ouroboros_core.verify import DELTA, EPSILON, typical_acceptance, typical_threshold
 from tests import tiny, traces
-from visualize.views import run_view, sentence
+from visualize.run.view import run_view, sentence
 
 TYPICAL = Sampling(temperature=1.0, seed=3, acceptance="typical")
 SIZE, DEPTH = 4, 3
@@ -95,7 +95,7 @@ def test_a_run_is_marked_on_the_page_and_draft_only_alike() -> None:
 
 
 def test_help_and_method_list_say_so() -> None:
-    from visualize.field import field_map
+    from visualize.learn.method_map import field_map
 
     assert "typical, which is not lossless" in Sampling.settings()["acceptance"].help
     assert "Not lossless: whatever" in field_map()

@@ -29,7 +29,7 @@ PYTHON = [
         for path in sorted((ROOT / package).rglob("*.py"))
     ),
 ]
-SCRIPTS = sorted((ROOT / "assets" / "js").glob("*.js"))
+SCRIPTS = sorted((ROOT / "visualize").glob("*/*.js"))
 BUILT = ("gallery.", "learn.", "questions.")
 """Keys that are put together where lessons and gallery are made."""
 NO_PROSE = re.compile(r"learn\..*\.answer|questions\..*\.where")

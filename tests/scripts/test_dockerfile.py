@@ -284,7 +284,7 @@ def test_the_build_gets_what_runs_and_no_more() -> None:
         "app.py",
         "requirements.txt",
         "LICENSE",
-        "assets/css/page.css",
+        "visualize/kit/page.css",
         "assets/words/en.json",
     } <= set(files)
     assert not [

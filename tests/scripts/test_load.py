@@ -52,7 +52,7 @@ def test_tracebacks_of_this_project_are_told_from_gradios() -> None:
     frame = '  File "{}", line 7, in work\n    work()\n'
     gradio, ours = (
         frame.format(path)
-        for path in ("/x/site-packages/gradio/queueing.py", ROOT / "visualize/views.py")
+        for path in ("/x/site-packages/gradio/queueing.py", ROOT / "visualize/run/view.py")
     )
     chain = "\nDuring handling of the above exception, another exception occurred:\n\n"
     above = '  |   File "/x/site-packages/anyio/a.py", line 1, in b\n  | G: 1\n'
@@ -71,5 +71,5 @@ def test_tracebacks_of_this_project_are_told_from_gradios() -> None:
     found = fuzz.faults(log.encode())
     assert [fault.ours for fault in found] == [False, True, True, True, False]
     assert found[0].kind == "ValueError in gradio/queueing.py work"
-    assert found[1].kind == "TypeError in visualize/views.py:7:work"
-    assert found[3].kind == "MemoryError in visualize/views.py:7:work"
+    assert found[1].kind == "TypeError in visualize/run/view.py:7:work"
+    assert found[3].kind == "MemoryError in visualize/run/view.py:7:work"

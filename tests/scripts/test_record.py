@@ -11,8 +11,8 @@ import pytest
 from ouroboros_core import methods
 from ouroboros_core.benchmark.protocol import Round
 from ouroboros_core.decoding.generation import Generation, Task
-from ouroboros_core.decoding.trace import Seconds, Trace
 from ouroboros_core.loading.pairs import Pair
+from ouroboros_core.trace.trace import Seconds, Trace
 from scripts.record import (
     PassClock,
     PassesBeside,

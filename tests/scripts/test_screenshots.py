@@ -8,8 +8,8 @@ from PIL import Image
 
 from ouroboros_core.locations import assets
 from scripts.screenshots import FRAME, MOST_BYTES
-from visualize import gallery
-from visualize.tabs.watch import RECORDED
+from visualize.gallery import runs as gallery
+from visualize.watch.tab import RECORDED
 
 PICTURE = assets() / "screenshots" / "watch.gif"
 

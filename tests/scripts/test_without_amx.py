@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ouroboros_core import cli
-from ouroboros_core.models.native import build
+from ouroboros_core.models.engines.native import build
 from scripts import without_amx
 
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from ouroboros_core import methods
-from ouroboros_core.decoding.trace_io import read_trace
 from ouroboros_core.sources import LOOKS
+from ouroboros_core.trace.file import read_trace
 from ouroboros_core.training.record import agreement_of
 from tests import ROOT
 from tests.browser import server
@@ -30,10 +30,11 @@ from tests.visitor import (
     tokens,
 )
 from tests.waiting import LONG_ANSWER
-from visualize import gallery, views
-from visualize.tabs.drafts import records
-from visualize.tabs.examples import EXAMPLES
-from visualize.tabs.watch import RECORDED
+from visualize.drafts.tab import records
+from visualize.gallery import runs as gallery
+from visualize.run import view as views
+from visualize.watch.examples import EXAMPLES
+from visualize.watch.tab import RECORDED
 
 pytestmark = [pytest.mark.browser, pytest.mark.embedded]
 

@@ -20,8 +20,8 @@ from packaging.requirements import Requirement
 from ouroboros_core import methods
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.locations import assets
-from ouroboros_core.methods.base import Method
-from ouroboros_core.methods.needs import ASSISTED, Need
+from ouroboros_core.methods.parts.base import Method
+from ouroboros_core.methods.parts.needs import ASSISTED, Need
 from ouroboros_core.progress import accept_any_text
 from visualize.deploy.static_site import make_way
 

@@ -14,14 +14,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ouroboros_core.decoding.equality import Divergence
-from ouroboros_core.decoding.trace import Trace
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.locations import assets
 from ouroboros_core.progress import accept_any_text
-from visualize import gallery, learn, palette, spoken, views
-from visualize.deploy.bundle import bundle
-from visualize.markup import (
+from ouroboros_core.trace.equality import Divergence
+from ouroboros_core.trace.trace import Trace
+from visualize.gallery import runs as gallery
+from visualize.kit import labels as spoken
+from visualize.kit import palette
+from visualize.kit.bundle import bundle
+from visualize.kit.markup import (
     ADDRESS,
     GALLERY_VIEW,
     LEARN_VIEW,
@@ -30,6 +31,8 @@ from visualize.markup import (
     TOKEN_VIEW,
     Markup,
 )
+from visualize.learn import lessons as learn
+from visualize.run import view as views
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
 """Of a replay: it may ask nobody for anything."""
@@ -103,7 +106,9 @@ def _facts(value: Any) -> str:
 
 def _css() -> str:
     return (
-        (assets() / "css" / "standalone.css").read_text(encoding="utf-8") + "\n" + palette.style()
+        Path(__file__).with_name("standalone.css").read_text(encoding="utf-8")
+        + "\n"
+        + palette.style()
     )
 
 

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 from ouroboros_core.benchmark.protocol import Measured, measure
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.words import counted
-from visualize import figures, play, proof, views
-from visualize.chi_square import LEAST
-from visualize.server import showing
-from visualize.server.counting import Counting, searching
-from visualize.server.models import Models
-from visualize.server.showing import (
+from visualize.draft_game import game as play
+from visualize.proof import tally as proof
+from visualize.proof.chi_square import LEAST
+from visualize.proof.job import Counting, searching
+from visualize.race import job as showing
+from visualize.race.job import (
     METHOD,
     PLAIN,
     TEXT_INTERVAL,
@@ -29,6 +29,10 @@ from visualize.server.showing import (
     judge,
     same_steps,
 )
+from visualize.run import figures
+from visualize.run import view as views
+from visualize.run.view import View
+from visualize.server.models import Models
 from visualize.server.updates import (
     Charts,
     Compared,
@@ -41,15 +45,14 @@ from visualize.server.updates import (
     Started,
     Written,
 )
-from visualize.views import View
 
 if TYPE_CHECKING:
     from ouroboros_core.benchmark.protocol import RunLane
-    from ouroboros_core.decoding.equality import Divergence
     from ouroboros_core.decoding.generation import Generation, Task
-    from ouroboros_core.decoding.trace import Step, Trace
     from ouroboros_core.loading.pairs import Pair
     from ouroboros_core.lookup.memory import Memory
+    from ouroboros_core.trace.equality import Divergence
+    from ouroboros_core.trace.trace import Step, Trace
 
 CHART_PAUSE = 0.12
 """Behind an update with a chart, see `showing.TEXT_PAUSE`."""
@@ -139,8 +142,8 @@ class Compute:
     ) -> Generator[Played, None, None]:
         """A round of "Be the draft" behind a context, which is the beginning's where it is
         empty."""
-        from ouroboros_core.decoding import guessing
         from ouroboros_core.decoding.text import TextStream, decode_all
+        from visualize.draft_game import guesses as guessing
 
         here = self._models.loaded(pair)
         context = context or tuple(here.encode(beginning, chat=False))
@@ -166,7 +169,7 @@ class Compute:
         """The first `length` tokens of a task with so many seeds from its own on, counted against
         the target's own probabilities; ends early after so many seconds."""
         from ouroboros_core.decoding.generation import Generation
-        from ouroboros_core.decoding.proof import likely_texts
+        from visualize.proof.likely_texts import likely_texts
 
         here, until = self._models.loaded(pair), time.monotonic() + seconds
         asked = Generation(here, task)  # what cannot run is said before anything

@@ -10,7 +10,7 @@ import gradio as gr
 
 from ouroboros_core import methods
 from ouroboros_core.hyperparameters import by_name
-from visualize.server.faults import errors_on_page
+from visualize.server.errors import errors_on_page
 from visualize.server.limits import flag, who
 from visualize.server.runner import Runner, make_task
 from visualize.server.updates import Finished, Progress, RunUpdate
@@ -90,7 +90,7 @@ def _whole_answer(run: Finished, task: Task) -> dict[str, Any]:
     """The last value of the endpoint."""
     import json
 
-    from ouroboros_core.decoding import metrics
+    from ouroboros_core.trace import metrics
 
     trace, baseline, difference = run.trace, run.baseline, run.difference
     answer = {

@@ -16,8 +16,8 @@ from ouroboros_core import methods
 from ouroboros_core.errors import InvalidInput, OuroborosError
 from ouroboros_core.loading.allowed import PairChoice, typed
 from ouroboros_core.sampling import Sampling
-from visualize.server.faults import describe
-from visualize.server.lent import ZERO
+from visualize.server.errors import describe
+from visualize.server.zero_gpu import ZERO
 
 if TYPE_CHECKING:
     from ouroboros_core.loading.pairs import Pair

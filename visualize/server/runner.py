@@ -15,14 +15,13 @@ from ouroboros_core import methods
 from ouroboros_core.benchmark.protocol import ROUNDS
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.sampling import Sampling
-from visualize import play
+from visualize.draft_game import game as play
+from visualize.race.job import STATUS_INTERVAL
 from visualize.server.compute import Compute
-from visualize.server.lent import ZERO, lent
 from visualize.server.limits import Budget, Limits, flag, whole
 from visualize.server.log import Entry, entry
 from visualize.server.models import Models, import_core
 from visualize.server.queue import RunQueue
-from visualize.server.showing import STATUS_INTERVAL
 from visualize.server.updates import (
     PlayUpdate,
     ProofUpdate,
@@ -34,12 +33,13 @@ from visualize.server.updates import (
     Update,
     Waiting,
 )
+from visualize.server.zero_gpu import ZERO, lent
 
 if TYPE_CHECKING:
-    from ouroboros_core.benchmark.sweep import Sweep
     from ouroboros_core.decoding.generation import Task
     from ouroboros_core.loading.pairs import Pair
     from ouroboros_core.lookup.memory import Memory
+    from ouroboros_core.sweeps.sweep import Sweep
 
 U = TypeVar("U", bound=Update)
 LOADING = "Waiting for the models to load …"

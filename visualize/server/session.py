@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from ouroboros_core import methods
-from ouroboros_core.decoding.trace import Trace
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.lookup.memory import of_kind
-from visualize import elsewhere, views
+from ouroboros_core.trace.trace import Trace
+from visualize.run import view as views
 from visualize.server.updates import (
     Compared,
     Comparing,
@@ -21,15 +21,16 @@ from visualize.server.updates import (
     Waiting,
     Written,
 )
+from visualize.what_if import view as elsewhere
 
 if TYPE_CHECKING:
     from ouroboros_core.benchmark.protocol import Speedup
-    from ouroboros_core.benchmark.sweep import Run, Sweep
-    from ouroboros_core.decoding.equality import Divergence
     from ouroboros_core.decoding.generation import Task
-    from ouroboros_core.decoding.trace import Step
     from ouroboros_core.loading.pairs import Pair
     from ouroboros_core.lookup.memory import Memory
+    from ouroboros_core.sweeps.sweep import Run, Sweep
+    from ouroboros_core.trace.equality import Divergence
+    from ouroboros_core.trace.trace import Step
 
 KEPT = 8
 """Finished runs that are remembered for comparison."""

@@ -9,16 +9,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from visualize.views import View
+from visualize.run.view import View
 
 if TYPE_CHECKING:
     from ouroboros_core.benchmark.protocol import Speedup
-    from ouroboros_core.benchmark.sweep import Run, Sweep
-    from ouroboros_core.decoding.equality import Divergence
-    from ouroboros_core.decoding.trace import Step, Trace
     from ouroboros_core.lookup.memory import Memory
-    from visualize.play import Round
-    from visualize.proof import Tally
+    from ouroboros_core.sweeps.sweep import Run, Sweep
+    from ouroboros_core.trace.equality import Divergence
+    from ouroboros_core.trace.trace import Step, Trace
+    from visualize.draft_game.game import Round
+    from visualize.proof.tally import Tally
 
 Charts = dict[str, Any]
 """Figures by the name of their chart: those that changed."""

@@ -22,13 +22,13 @@ from ouroboros_core.adaptive.controller import (
     Throughput,
 )
 from ouroboros_core.adaptive.cost_model import TYPICAL, Costs, PassCosts
-from ouroboros_core.decoding import metrics
 from ouroboros_core.decoding.loop import decode
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.hyperparameters import AUTO
 from ouroboros_core.lookup.lookahead_window import WIDEST, columns_within
-from ouroboros_core.methods.adjustable import NO_DRAFT, NO_WINDOW, Adjustable
-from ouroboros_core.methods.base import (
+from ouroboros_core.methods.lookahead import LONG_ENOUGH
+from ouroboros_core.methods.parts.adjustable import NO_DRAFT, NO_WINDOW, Adjustable
+from ouroboros_core.methods.parts.base import (
     Context,
     Method,
     Resources,
@@ -36,12 +36,12 @@ from ouroboros_core.methods.base import (
     TokenizedPrompt,
     VerificationResult,
 )
-from ouroboros_core.methods.drafting import DraftModel
-from ouroboros_core.methods.lookahead import LONG_ENOUGH
+from ouroboros_core.methods.parts.drafting import DraftModel
 from ouroboros_core.methods.union import Union
 from ouroboros_core.models.causal_lm import CausalLM
 from ouroboros_core.sampling import Sampler, Sampling
 from ouroboros_core.sources import Source
+from ouroboros_core.trace import metrics
 from ouroboros_core.tree import AnnotatedTree, Learned, Notes, Provenance, TokenTree, TreeBuilder
 from tests import tiny
 from tests.clocked import Clock, Follower

@@ -13,10 +13,10 @@ from ouroboros_core import methods
 from ouroboros_core.adaptive.controller import controlled
 from ouroboros_core.adaptive.cost_model import Costs, PassCosts
 from ouroboros_core.decoding.loop import decode
-from ouroboros_core.decoding.trace import Step
-from ouroboros_core.methods.base import Resources
+from ouroboros_core.methods.parts.base import Resources
 from ouroboros_core.sampling import Sampler, Sampling
 from ouroboros_core.sources import Source
+from ouroboros_core.trace.trace import Step
 from ouroboros_core.tree import TokenTree
 from tests.tiny import emitted
 

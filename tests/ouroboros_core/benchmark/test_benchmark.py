@@ -27,14 +27,14 @@ from ouroboros_core.benchmark import entrants, peers, prompts, report, store
 from ouroboros_core.benchmark.entrants import MethodEntrant, Outcome
 from ouroboros_core.benchmark.runner import Runner, stretch
 from ouroboros_core.benchmark.store import Measurement, Settings, Share, Store
-from ouroboros_core.decoding import metrics
-from ouroboros_core.decoding.equality import Divergence
 from ouroboros_core.decoding.generation import Generation, Task
-from ouroboros_core.decoding.trace import Seconds, Trace
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.loading.pairs import Pair, load_pair
-from ouroboros_core.methods.needs import Need
+from ouroboros_core.methods.parts.needs import Need
 from ouroboros_core.sampling import Sampling
+from ouroboros_core.trace import metrics
+from ouroboros_core.trace.equality import Divergence
+from ouroboros_core.trace.trace import Seconds, Trace
 from scripts import copies
 from scripts.profile_steps import profile, table
 from tests import ROOT
@@ -799,7 +799,7 @@ def test_the_widest_tie_and_every_difference_are_said_in_words() -> None:
 
 
 def test_the_figure_has_a_bar_for_every_group_and_leaves_out_what_makes_no_target_pass() -> None:
-    from visualize import record_figures
+    from visualize.drafts import figures as record_figures
 
     runs = [
         run_of(method, 1, 2.0, passes=0 if method == "draft_only" else 5)

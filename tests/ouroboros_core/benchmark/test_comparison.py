@@ -15,15 +15,15 @@ import pytest
 from ouroboros_core import compare, sweep
 from ouroboros_core.benchmark import entrants
 from ouroboros_core.benchmark.comparison import Comparison
-from ouroboros_core.decoding import metrics
 from ouroboros_core.decoding.generation import Generation, Task
-from ouroboros_core.decoding.notebook import safe
 from ouroboros_core.errors import InvalidInput
+from ouroboros_core.integrations.notebook import safe
 from ouroboros_core.loading.pairs import Pair, load_pair
 from ouroboros_core.methods import get
 from ouroboros_core.sampling import Sampling
+from ouroboros_core.trace import metrics
 from tests.folders import save
-from tests.ouroboros_core.decoding.test_notebook import Read
+from tests.ouroboros_core.integrations.test_notebook import Read
 
 PROMPT = "the cat sat on the mat"
 METHODS = ("speculative[gamma=2]", "prompt_lookup")

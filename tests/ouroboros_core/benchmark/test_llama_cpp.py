@@ -13,10 +13,10 @@ import pytest
 
 from ouroboros_core.benchmark import llama_cpp, peers
 from ouroboros_core.benchmark.entrants import Spent
-from ouroboros_core.decoding.trace import Seconds
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.loading.pairs import Pair, load_pair
 from ouroboros_core.sampling import Sampling
+from ouroboros_core.trace.trace import Seconds
 from tests.folders import save
 
 

@@ -10,8 +10,8 @@ import pytest
 
 from ouroboros_core.benchmark import protocol
 from ouroboros_core.benchmark.protocol import Measured, Round, Speedup, at_once, last, measure
-from ouroboros_core.decoding import metrics
-from ouroboros_core.decoding.trace import Seconds, Trace
+from ouroboros_core.trace import metrics
+from ouroboros_core.trace.trace import Seconds, Trace
 from tests.traces import typed_trace
 
 

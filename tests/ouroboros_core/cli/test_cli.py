@@ -18,14 +18,15 @@ from rich.console import Console
 
 from ouroboros_core import methods
 from ouroboros_core.cli import build_parser, generate, main, serve
-from ouroboros_core.decoding import generation, metrics
-from ouroboros_core.decoding.trace import Trace
-from ouroboros_core.decoding.trace_io import read_trace
+from ouroboros_core.decoding import generation
 from ouroboros_core.loading import pairs
 from ouroboros_core.loading.pairs import Pair
 from ouroboros_core.lookup.corpus import Corpus
 from ouroboros_core.lookup.phrase_pool import PhrasePool
 from ouroboros_core.sources import Source
+from ouroboros_core.trace import metrics
+from ouroboros_core.trace.file import read_trace
+from ouroboros_core.trace.trace import Trace
 from ouroboros_core.tree import Learned
 from tests import ROOT
 from tests.commands import Answer, Ask, load_once

@@ -11,14 +11,15 @@ from typing import Any
 import pytest
 import torch
 
-from ouroboros_core.benchmark import checkup, gpu_report, peers
-from ouroboros_core.decoding.equality import Divergence
+from ouroboros_core.benchmark import doctor as checkup
+from ouroboros_core.benchmark import gpu_report, peers
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.loading import check, embedded, pairs
 from ouroboros_core.loading.drafts import ForeignDraft
 from ouroboros_core.loading.pairs import Pair
-from ouroboros_core.models.native import build, decoder, pages
+from ouroboros_core.models.engines.native import build, decoder, pages
 from ouroboros_core.sampling import Sampling
+from ouroboros_core.trace.equality import Divergence
 from tests import tiny
 from tests.commands import Ask, asking
 

@@ -15,18 +15,18 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 
 from ouroboros_core import methods
-from ouroboros_core.benchmark import checkup
+from ouroboros_core.benchmark import doctor as checkup
 from ouroboros_core.cli import main
-from ouroboros_core.decoding.equality import divergence
 from ouroboros_core.decoding.generation import Generation, Task, target_of
-from ouroboros_core.decoding.trace import Trace
-from ouroboros_core.decoding.trace_io import read_run, read_trace
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.loading.pairs import Pair, load_pair
 from ouroboros_core.models.processed import ProcessedModel
 from ouroboros_core.sampling import Sampling
+from ouroboros_core.trace.equality import divergence
+from ouroboros_core.trace.file import read_run, read_trace
+from ouroboros_core.trace.trace import Trace
 from tests.folders import save
-from visualize import views
+from visualize.run import view as views
 
 PROMPT = "the cat sat on the mat. the cat"
 LENGTH = 24

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from ouroboros_core.decoding.metrics import LOOP_ROUNDS, LOOP_TOKENS, loop_start
+from ouroboros_core.trace.metrics import LOOP_ROUNDS, LOOP_TOKENS, loop_start
 
 
 @pytest.mark.parametrize(

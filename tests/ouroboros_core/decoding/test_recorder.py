@@ -11,12 +11,12 @@ import torch
 
 from ouroboros_core import methods
 from ouroboros_core.decoding.recorder import TOP, Recorder
-from ouroboros_core.decoding.trace import Judged, Step
-from ouroboros_core.methods.needs import TRAINED, Need
+from ouroboros_core.methods.parts.needs import TRAINED, Need
 from ouroboros_core.models.causal_lm import CausalLM
 from ouroboros_core.models.skips import without
 from ouroboros_core.sampling import Sampler, Sampling, process, softmax
 from ouroboros_core.sources import Source
+from ouroboros_core.trace.trace import Judged, Step
 from tests import tiny
 from tests.tiny import emitted, prompt, run, writer
 

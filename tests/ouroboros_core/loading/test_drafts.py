@@ -14,15 +14,15 @@ from transformers import PreTrainedModel
 
 import ouroboros_core
 from ouroboros_core import methods
-from ouroboros_core.compat import speculative_generate
 from ouroboros_core.decoding.generation import Generation, Task
-from ouroboros_core.decoding.trace import Trace
 from ouroboros_core.errors import VocabularyMismatch
+from ouroboros_core.integrations import speculative_generate
 from ouroboros_core.loading.check import checked
 from ouroboros_core.loading.drafts import check_vocabulary, join_draft
 from ouroboros_core.loading.pairs import Pair, load_pair, make_pair, with_draft
-from ouroboros_core.methods.needs import Need
+from ouroboros_core.methods.parts.needs import Need
 from ouroboros_core.sampling import Sampling
+from ouroboros_core.trace.trace import Trace
 from ouroboros_core.tree import TreeBuilder
 from tests import folders, tiny
 

@@ -13,22 +13,22 @@ import torch
 
 from ouroboros_core import methods
 from ouroboros_core.benchmark.prompts import own_prompts
-from ouroboros_core.decoding import metrics
 from ouroboros_core.decoding.generation import Generation, Task
-from ouroboros_core.decoding.trace import Step
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.loading import embedded
 from ouroboros_core.loading.pairs import Pair, load_pair
 from ouroboros_core.lookup.phrase_pool import PhrasePool
-from ouroboros_core.methods.needs import TRAINED, Need
+from ouroboros_core.methods.parts.needs import TRAINED, Need
 from ouroboros_core.models.causal_lm import CausalLM
-from ouroboros_core.models.native import build
+from ouroboros_core.models.engines.native import build
 from ouroboros_core.sampling import Sampler, Sampling
 from ouroboros_core.sources import Source
+from ouroboros_core.trace import metrics
+from ouroboros_core.trace.trace import Step
 from ouroboros_core.tree import Learned
 from scripts import phrases, record
 from tests import tiny
-from visualize import gallery
+from visualize.gallery import runs as gallery
 
 pytestmark = [pytest.mark.embedded, pytest.mark.slow]
 
@@ -182,7 +182,7 @@ def test_the_papers_example_shows_all_three_origins(fast_pair: Pair) -> None:
 
 
 def test_in_half_precision_a_difference_from_plain_decoding_is_a_tie(fast_pair: Pair) -> None:
-    from ouroboros_core.decoding.equality import divergence
+    from ouroboros_core.trace.equality import divergence
 
     kind = methods.get("ouroboros")
     for text in TEXTS[:4]:

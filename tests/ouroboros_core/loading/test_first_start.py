@@ -8,7 +8,7 @@ import time
 import pytest
 
 from ouroboros_core.loading import embedded, first_start
-from ouroboros_core.models.native import build
+from ouroboros_core.models.engines.native import build
 
 
 @pytest.mark.parametrize("failed", [0, 2, 130])

@@ -28,7 +28,7 @@ from ouroboros_core.errors import (
     WeightsUnavailable,
 )
 from ouroboros_core.loading.heads import load_head
-from ouroboros_core.methods.base import Resources
+from ouroboros_core.methods.parts.base import Resources
 from ouroboros_core.models.causal_lm import CausalLM
 from ouroboros_core.sampling import Sampler, Sampling
 from ouroboros_core.sources import Source

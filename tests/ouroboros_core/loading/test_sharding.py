@@ -16,13 +16,13 @@ import transformers
 from ouroboros_core import methods
 from ouroboros_core.cli import main
 from ouroboros_core.decoding.generation import Generation, Task
-from ouroboros_core.decoding.trace_io import read_trace
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.loading import sharding, weights
 from ouroboros_core.loading.pairs import load_pair
 from ouroboros_core.loading.weights import load_model
-from ouroboros_core.models.native import build
+from ouroboros_core.models.engines.native import build
 from ouroboros_core.sampling import Sampling
+from ouroboros_core.trace.file import read_trace
 from tests import ROOT, tiny
 from tests.folders import save
 

@@ -11,8 +11,8 @@ import torch
 from ouroboros_core.loading import check, speed
 from ouroboros_core.loading.speed import LAYERS, PAST, FirstLayers, slowness
 from ouroboros_core.models.causal_lm import CausalLM
-from ouroboros_core.models.native import build
-from tests.ouroboros_core.models.test_native import made
+from ouroboros_core.models.engines.native import build
+from tests.ouroboros_core.models.engines.native.test_decoder import made
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from safetensors.torch import load_file, save_file
 from ouroboros_core.errors import WeightsUnavailable
 from ouroboros_core.loading import embedded, manifest
 from ouroboros_core.loading.pairs import load_pair
-from ouroboros_core.models.native import build
+from ouroboros_core.models.engines.native import build
 from tests import ROOT
 
 pytestmark = pytest.mark.slow

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from ouroboros_core import methods
-from ouroboros_core.methods.base import Context, Resources, TokenizedPrompt
 from ouroboros_core.methods.cape import BINS, PUBLISHED, candidates
+from ouroboros_core.methods.parts.base import Context, Resources, TokenizedPrompt
 from ouroboros_core.sampling import Sampler, Sampling, softmax
 from tests.told import ToldModel
 

@@ -25,8 +25,8 @@ from ouroboros_core.lookup.memories import Memories
 from ouroboros_core.lookup.memory import Memory
 from ouroboros_core.lookup.phrase_pool import PhrasePool
 from ouroboros_core.lookup.successors import Successors
-from ouroboros_core.methods.base import Context, Resources, TokenizedPrompt
-from ouroboros_core.methods.needs import ASSISTED, TRAINED, Need
+from ouroboros_core.methods.parts.base import Context, Resources, TokenizedPrompt
+from ouroboros_core.methods.parts.needs import ASSISTED, TRAINED, Need
 from ouroboros_core.models.causal_lm import CausalLM
 from ouroboros_core.sampling import Sampler, Sampling, process, softmax
 from ouroboros_core.sources import Source

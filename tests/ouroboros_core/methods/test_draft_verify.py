@@ -12,8 +12,8 @@ from ouroboros_core.adaptive.cost_model import TYPICAL
 from ouroboros_core.decoding.generation import Generation, Task, lacking
 from ouroboros_core.decoding.loop import decode
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.methods.base import Context, Resources, StepBudget, TokenizedPrompt
-from ouroboros_core.methods.needs import Need
+from ouroboros_core.methods.parts.base import Context, Resources, StepBudget, TokenizedPrompt
+from ouroboros_core.methods.parts.needs import Need
 from ouroboros_core.sampling import Sampler, Sampling, softmax
 from tests import tiny
 from tests.folders import small_pair

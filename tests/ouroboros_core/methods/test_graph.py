@@ -13,10 +13,10 @@ import pytest
 
 from ouroboros_core import methods
 from ouroboros_core.decoding.loop import decode
-from ouroboros_core.decoding.trace_io import read_trace
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.methods.base import Context, Resources, TokenizedPrompt
+from ouroboros_core.methods.parts.base import Context, Resources, TokenizedPrompt
 from ouroboros_core.sampling import Sampler, Sampling, likely, softmax, without
+from ouroboros_core.trace.file import read_trace
 from ouroboros_core.tree import TokenTree
 from tests import tiny
 from tests.told import CHI_SQUARE, ToldModel, chi_square

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from ouroboros_core import methods
-from ouroboros_core.methods.base import Context, Resources, TokenizedPrompt
 from ouroboros_core.methods.medusa import Ranks, sparse_tree
+from ouroboros_core.methods.parts.base import Context, Resources, TokenizedPrompt
 from ouroboros_core.sampling import Sampler, Sampling
 from tests.told import ToldHeads, check_places
 

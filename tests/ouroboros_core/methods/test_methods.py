@@ -19,13 +19,13 @@ from ouroboros_core import hyperparameters, methods
 from ouroboros_core.adaptive.controller import controlled
 from ouroboros_core.adaptive.cost_model import TYPICAL
 from ouroboros_core.decoding.loop import decode
-from ouroboros_core.decoding.trace import Step
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.loading.trained import KINDS
 from ouroboros_core.lookup.phrase_pool import PhrasePool
-from ouroboros_core.methods.base import Context, Method, Resources, VerificationResult
+from ouroboros_core.methods.parts.base import Context, Method, Resources, VerificationResult
 from ouroboros_core.sampling import Sampler, Sampling
 from ouroboros_core.sources import Source
+from ouroboros_core.trace.trace import Step
 from ouroboros_core.tree import ROOT, WINDOW, Provenance, TokenTree, TreeBuilder
 from tests import tiny
 from tests.tiny import emitted, plain, prompt, run, writer

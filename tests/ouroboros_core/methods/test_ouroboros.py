@@ -11,9 +11,8 @@ from ouroboros_core import methods
 from ouroboros_core.adaptive.controller import controlled
 from ouroboros_core.adaptive.cost_model import TYPICAL
 from ouroboros_core.decoding.loop import decode
-from ouroboros_core.decoding.trace import Step
 from ouroboros_core.lookup.phrase_pool import PhrasePool
-from ouroboros_core.methods.base import (
+from ouroboros_core.methods.parts.base import (
     Context,
     Resources,
     StepBudget,
@@ -22,6 +21,7 @@ from ouroboros_core.methods.base import (
 )
 from ouroboros_core.sampling import Sampler, Sampling
 from ouroboros_core.sources import Source
+from ouroboros_core.trace.trace import Step
 from ouroboros_core.tree import Learned, Provenance, TokenTree, TreeBuilder, chain
 from tests import tiny
 from tests.ouroboros_core.test_tree import picture

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ouroboros_core import methods
-from ouroboros_core.methods.base import Context, Resources, TokenizedPrompt
+from ouroboros_core.methods.parts.base import Context, Resources, TokenizedPrompt
 from ouroboros_core.sampling import Sampler, Sampling, process, softmax
 from tests.told import ToldHeads, check_places
 

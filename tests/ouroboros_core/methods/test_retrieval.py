@@ -14,16 +14,21 @@ import torch
 
 from ouroboros_core import methods
 from ouroboros_core.decoding.loop import decode
-from ouroboros_core.decoding.trace import Step
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.lookup.corpus import Corpus
 from ouroboros_core.lookup.ngrams import Counts, Occurrences
 from ouroboros_core.lookup.successors import Successors
 from ouroboros_core.lookup.suffix_automaton import SuffixAutomaton
 from ouroboros_core.methods import token_recycling
-from ouroboros_core.methods.base import Context, Resources, TokenizedPrompt, VerificationResult
+from ouroboros_core.methods.parts.base import (
+    Context,
+    Resources,
+    TokenizedPrompt,
+    VerificationResult,
+)
 from ouroboros_core.sampling import Sampler, Sampling
 from ouroboros_core.sources import Source
+from ouroboros_core.trace.trace import Step
 from ouroboros_core.tree import Learned, Provenance, TokenTree, chain
 from tests import tiny
 from tests.tiny import emitted, plain, prompt

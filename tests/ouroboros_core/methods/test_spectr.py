@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ouroboros_core import methods
-from ouroboros_core.methods.base import Context, Resources, TokenizedPrompt
+from ouroboros_core.methods.parts.base import Context, Resources, TokenizedPrompt
 from ouroboros_core.sampling import Sampler, Sampling
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Notes, Provenance, TokenTree, TreeBuilder

@@ -11,7 +11,7 @@ import pytest
 from ouroboros_core import methods
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.lookup.interpolation import Interpolation
-from ouroboros_core.methods.base import Context, Resources, TokenizedPrompt
+from ouroboros_core.methods.parts.base import Context, Resources, TokenizedPrompt
 from ouroboros_core.methods.superposed import WEIGHTS
 from ouroboros_core.sampling import Sampler, Sampling, softmax
 from ouroboros_core.tree import TokenTree

@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 
 from ouroboros_core import methods
-from ouroboros_core.decoding.trace import Step
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.lookup.memories import Memories, read_memory
 from ouroboros_core.lookup.memory import Memory
 from ouroboros_core.lookup.phrase_pool import PhrasePool
 from ouroboros_core.lookup.session_text import SessionText
 from ouroboros_core.lookup.successors import Successors
-from ouroboros_core.methods.needs import Need
+from ouroboros_core.methods.parts.needs import Need
 from ouroboros_core.sources import Source
+from ouroboros_core.trace.trace import Step
 from ouroboros_core.tree import Learned
 from tests import tiny
 

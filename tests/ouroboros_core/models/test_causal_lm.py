@@ -20,7 +20,7 @@ from ouroboros_core import methods
 from ouroboros_core.decoding.loop import decode
 from ouroboros_core.errors import InvalidInput, UnsupportedModel
 from ouroboros_core.loading.check import check_tree_support
-from ouroboros_core.methods.base import Resources
+from ouroboros_core.methods.parts.base import Resources
 from ouroboros_core.models.causal_lm import PACKED_CONTEXT, PREFILL_CHUNK, TREE_ROOM, CausalLM
 from ouroboros_core.sampling import Sampler, Sampling
 from ouroboros_core.sources import Source

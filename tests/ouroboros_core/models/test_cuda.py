@@ -14,12 +14,12 @@ import torch
 
 from ouroboros_core import methods
 from ouroboros_core.models.causal_lm import PREFILL_CHUNK, CausalLM
-from ouroboros_core.models.passes import Engine
-from ouroboros_core.models.static import BUCKETS, StaticDecoder
+from ouroboros_core.models.engines.passes import Engine
+from ouroboros_core.models.engines.static import BUCKETS, StaticDecoder
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder
 from tests import pretended, tiny
-from tests.ouroboros_core.models.test_fused import model
+from tests.ouroboros_core.models.engines.test_compact import model
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
 

@@ -251,14 +251,14 @@ def test_every_file_fits_and_none_is_a_by_product(folder: Path) -> None:
         "README.md",
         "LICENSE",
         "pairs.json",
-        "assets/js/dom.js",
-        "ouroboros_core/models/native/blocks.h",
-        "ouroboros_core/models/native/decoder.cpp",
-        "ouroboros_core/models/native/choose.h",
-        "ouroboros_core/models/native/rows.h",
-        "ouroboros_core/models/native/threads.h",
-        "ouroboros_core/models/native/amx.h",
-        "ouroboros_core/models/native/vectors.h",
+        "visualize/kit/dom.js",
+        "ouroboros_core/models/engines/native/blocks.h",
+        "ouroboros_core/models/engines/native/decoder.cpp",
+        "ouroboros_core/models/engines/native/choose.h",
+        "ouroboros_core/models/engines/native/rows.h",
+        "ouroboros_core/models/engines/native/threads.h",
+        "ouroboros_core/models/engines/native/amx.h",
+        "ouroboros_core/models/engines/native/vectors.h",
     } <= found
     assert (folder / "packages.txt").read_text(encoding="utf-8") == "g++\n", (
         "what compiles the native pass"

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from ouroboros_core.decoding.trace import Trace
-from tests.visualize.server.test_games import PROMPT, pair
+from ouroboros_core.trace.trace import Trace
+from tests.visualize.draft_game.test_job import PROMPT, pair
 from visualize.server.compute import Compute, Live
 from visualize.server.models import Models
 from visualize.server.runner import make_task

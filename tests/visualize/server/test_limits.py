@@ -353,7 +353,7 @@ def test_what_the_page_itself_asks_for_passes_the_gate() -> None:
         "/",
         "/gradio_api/queue/join",
         "/gradio_api/call/generate",
-        "/gradio_api/file=assets/js/dom.js",
+        "/gradio_api/file=visualize/kit/dom.js",
         "/healthz",
     ):
         assert through_the_gate(b"{}", path=path) == 200

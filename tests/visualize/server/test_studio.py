@@ -14,21 +14,24 @@ import gradio as gr
 import pytest
 
 from ouroboros_core import methods
-from ouroboros_core.benchmark.grid import Axis, Grid
 from ouroboros_core.benchmark.prompts import Question
 from ouroboros_core.benchmark.protocol import AGAIN, ROUNDS
-from ouroboros_core.benchmark.sweep import Sweep
-from ouroboros_core.decoding import metrics
 from ouroboros_core.decoding.generation import Generation, Task
-from ouroboros_core.decoding.trace import Step
-from ouroboros_core.decoding.trace_io import MAX_BYTES
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.loading.pairs import Pair
 from ouroboros_core.lookup.phrase_pool import PhrasePool
 from ouroboros_core.lookup.successors import Successors
 from ouroboros_core.sampling import Sampling
+from ouroboros_core.sweeps.grid import Axis, Grid
+from ouroboros_core.sweeps.sweep import Sweep
+from ouroboros_core.trace import metrics
+from ouroboros_core.trace.file import MAX_BYTES
+from ouroboros_core.trace.trace import Step
 from ouroboros_core.tree import Learned, TokenTree
 from tests.folders import small_pair
+from visualize.gallery.tab import TracesPanel
+from visualize.kit.inputs import learns
+from visualize.race import tab as race
 from visualize.server.limits import Limits
 from visualize.server.models import Models
 from visualize.server.runner import Runner
@@ -48,11 +51,9 @@ from visualize.server.updates import (
     Waiting,
     Written,
 )
-from visualize.tabs import race, sweep
-from visualize.tabs.inputs import learns
-from visualize.tabs.keeping import Keeping
-from visualize.tabs.traces import TracesPanel
-from visualize.tabs.watch import CHARTS, _after_comparing
+from visualize.sweep import tab as sweep
+from visualize.watch.tab import CHARTS, _after_comparing
+from visualize.watch.warm_start import Keeping
 
 
 def make_task(prompt: str = "the cat sat", method: str = "speculative", **more: Any) -> Task:

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from visualize.server import lent
+from visualize.server import zero_gpu as lent
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="GPUs are lent on Linux")

@@ -1,0 +1,325 @@
+"""What this machine has for the project, and whether it works: facts as findings, each with its
+reason and, where something is amiss, the remedy."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, requires, version
+from pathlib import Path
+from typing import Literal
+
+import psutil
+import torch
+from packaging.requirements import Requirement
+
+from ouroboros_core import methods
+from ouroboros_core.benchmark.entrants import BASELINE
+from ouroboros_core.benchmark.prompts import own_prompts
+from ouroboros_core.decoding.generation import Generation, Task, target_of
+from ouroboros_core.errors import InvalidInput
+from ouroboros_core.loading import check, embedded, manifest
+from ouroboros_core.loading.machine import (
+    DType,
+    available_threads,
+    choose_device,
+    choose_dtype,
+    device_name,
+    processor,
+)
+from ouroboros_core.loading.pairs import Pair
+from ouroboros_core.locations import cache_folder
+from ouroboros_core.models.engines.native import build, pages
+from ouroboros_core.models.engines.native import decoder as native
+from ouroboros_core.trace import metrics
+from ouroboros_core.trace.equality import divergence
+from ouroboros_core.trace.trace import Trace
+from ouroboros_core.version import VERSION
+
+State = Literal["ok", "note", "broken"]
+"""note: it works, but slower than it could, or something is worth knowing."""
+
+PACKAGES = ("torch", "transformers", "accelerate", "gradio", "plotly", "numpy")
+WANTED = 2 * 2**30
+"""Bytes of memory that the embedded pair and the page want free."""
+REFUSED = (
+    f"{pages.ENABLED} says never; large pages make passes over few rows faster",
+    f"echo madvise | sudo tee {pages.ENABLED}",
+)
+"""Why weights lie in ordinary pages where Linux has large ones, and the remedy."""
+TEST_PROMPTS = (
+    "The quick brown fox jumps over the lazy dog. The quick brown fox",
+    "def add(a, b):\n    return a + b\n\ndef sub(a, b):\n",
+    "Anna has a cat. Every day Anna",
+)
+"""The prompts of the self-test, sent raw."""
+TEST_TOKENS = 24
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of the report.
+
+    fact    what is there
+    reason  why it counts as this state, or what follows from it
+    remedy  what to do; empty where nothing is amiss
+    """
+
+    section: str
+    name: str
+    state: State
+    fact: str
+    reason: str = ""
+    remedy: str = ""
+
+
+def machine() -> Iterator[Finding]:
+    """Processor, threads, memory and versions."""
+    yield Finding(
+        "machine", "python", "ok", f"{platform.python_version()} on {platform.platform()}"
+    )
+    yield Finding("machine", "processor", "ok", processor())
+    yield _threads()
+    free, total = psutil.virtual_memory().available, psutil.virtual_memory().total
+    enough = free >= WANTED
+    yield Finding(
+        "machine",
+        "memory",
+        "ok" if enough else "note",
+        f"{free / 2**30:.1f} of {total / 2**30:.1f} GiB free",
+        "" if enough else f"the embedded pair and the page want {WANTED / 2**30:.0f} GiB",
+        "" if enough else "end what else runs, or name a smaller target",
+    )
+    yield from _versions()
+
+
+def _threads() -> Finding:
+    mine, all_of_them = available_threads(), os.cpu_count() or 1
+    used = min(torch.get_num_threads(), mine)
+    fact = f"{used} of {all_of_them} processors"
+    limit = os.getenv("OMP_NUM_THREADS")
+    if used < mine:
+        why = f"OMP_NUM_THREADS is {limit}" if limit else f"torch computes with {used}"
+        remedy = f"set OMP_NUM_THREADS to {mine} to use all that this process may"
+        return Finding("machine", "threads", "note", fact, why, remedy)
+    why = "" if mine == all_of_them else "the process or its container may use no more"
+    return Finding("machine", "threads", "ok", fact, why)
+
+
+def _versions() -> Iterator[Finding]:
+    try:
+        needed = {one.name: one for one in map(Requirement, requires("ouroboros-core") or [])}
+        yield Finding("packages", "ouroboros", "ok", f"{VERSION}, installed")
+    except PackageNotFoundError:
+        needed = {}
+        yield Finding("packages", "ouroboros", "ok", f"{VERSION}, a checkout")
+    for name in PACKAGES:
+        try:
+            found = version(name)
+        except PackageNotFoundError:
+            remedy = f"pip install {needed.get(name, name)}"
+            yield Finding("packages", name, "broken", "missing", "it is required", remedy)
+            continue
+        wanted = needed.get(name)
+        fits = wanted is None or wanted.specifier.contains(found, prereleases=True)
+        reason = "" if fits else f"{wanted} is what was tested"
+        remedy = "" if fits else f"pip install '{wanted}'"
+        yield Finding("packages", name, "ok" if fits else "note", found, reason, remedy)
+
+
+def passes(device: str = "auto", kind: DType = "auto") -> Iterator[Finding]:
+    """What computes here, and in what; raises InvalidInput for a device that is not there."""
+    where = choose_device(device)
+    yield _gpu()
+    yield Finding(
+        "passes", "device", "ok", device_name(where), "auto takes CUDA, else MPS, else the CPU"
+    )
+    dtype = choose_dtype(kind, where)
+    name = str(dtype).removeprefix("torch.")
+    if kind != "auto":
+        yield Finding("passes", "dtype", "ok", name, "as --dtype says")
+    elif where.type != "cpu":
+        yield Finding("passes", "dtype", "ok", name, "GPUs compute in it")
+    else:
+        half = dtype == torch.bfloat16
+        why = "the processor multiplies it" if half else "it has neither AMX nor AVX-512 bf16"
+        yield Finding("passes", "dtype", "ok", name, why)
+    if where.type == "cpu":
+        yield _native(dtype)
+
+
+def _native(dtype: torch.dtype) -> Finding:
+    found = _why_not_native(dtype)
+    if found is None:
+        fact = f"compiled for this processor, weights in {pages.kind()}"
+        if pages.refused():
+            return Finding("passes", "native", "note", fact, *REFUSED)
+        return Finding("passes", "native", "ok", fact)
+    return Finding("passes", "native", "note", "torch computes instead", *found)
+
+
+def _why_not_native(dtype: torch.dtype) -> tuple[str, str] | None:
+    """A reason and its remedy; None where the native pass computes in that dtype."""
+    missing = build.missing()
+    if missing:
+        if os.environ.get(build.SWITCH) == "0":
+            return missing, f"unset {build.SWITCH}"
+        return missing, "install a C++ compiler (apt install g++, or pip install ziglang)"
+    name = str(dtype).removeprefix("torch.")
+    if dtype not in native.DTYPES:
+        return f"it does not compute in {name}", "leave --dtype out, or add --dtype float32"
+    if native.available(dtype):
+        return None
+    if not native.available(torch.float32):
+        why = "torch's threads here are those of no OpenMP library that it can share"
+        return f"{why}, and one thread of its own is slower than they are", ""
+    return f"this processor does not multiply {name}", "leave --dtype out, or add --dtype float32"
+
+
+def _gpu() -> Finding:
+    if torch.cuda.is_available():
+        names = [torch.cuda.get_device_name(n) for n in range(torch.cuda.device_count())]
+        free, total = torch.cuda.mem_get_info()
+        fact = f"{', '.join(names)}; {free / 2**30:.1f} of {total / 2**30:.1f} GiB free"
+        return Finding("passes", "gpu", "ok", fact)
+    if torch.backends.mps.is_available():
+        return Finding("passes", "gpu", "ok", "Apple's, by MPS")
+    if shutil.which("nvidia-smi"):
+        return Finding(
+            "passes",
+            "gpu",
+            "note",
+            f"an NVIDIA driver, but torch {torch.__version__} finds no GPU",
+            "it is a build for processors" if torch.version.cuda is None else "see nvidia-smi",
+            "install PyTorch's build for your CUDA: https://pytorch.org/get-started/locally",
+        )
+    return Finding("passes", "gpu", "ok", "none", "the processor computes; no GPU is needed")
+
+
+def weights() -> Iterator[Finding]:
+    """The embedded models and the folder they are kept in. Fetches nothing."""
+    folder = embedded.target_folder()
+    if not folder.exists():
+        why = "it is fetched from the package index on first use (93 MB)"
+        remedy = "unset HF_HUB_OFFLINE" if embedded.is_offline() else ""
+        yield Finding("weights", "target", "note", "not fetched yet", why, remedy)
+    elif fault := manifest.fault(folder):
+        why = "it is converted anew on the next start"
+        yield Finding("weights", "target", "note", f"damaged in {folder}", f"{fault}; {why}")
+    else:
+        yield Finding("weights", "target", "ok", str(folder), "every file is as it was written")
+    shipped = {"draft": embedded.draft_folder(), "EAGLE head": embedded.head_folder()}
+    for name, path in {**shipped, "corpus": embedded.corpus_file()}.items():
+        if path.exists():
+            yield Finding("weights", name, "ok", str(path))
+        else:
+            remedy = "install the wheel again, or fetch the checkout anew"
+            yield Finding("weights", name, "broken", str(path), "it is gone", remedy)
+    yield _cache(cache_folder(), 0 if folder.exists() else embedded.NEEDED_BYTES)
+
+
+def _cache(folder: Path, needed: int) -> Finding:
+    """The cache folder, which needs so many bytes."""
+    lies = next(one for one in (folder, *folder.parents) if one.exists())
+    free, why = shutil.disk_usage(lies).free, ""
+    if not os.access(lies, os.W_OK):
+        why = f"{lies} cannot be written to"
+    elif free < needed:
+        why = f"the target needs {needed / 1e6:.0f} MB"
+    remedy = f"choose another folder with {embedded.ELSEWHERE}" if why else ""
+    fact = f"{folder}, {free / 1e9:.1f} GB free"
+    return Finding("weights", "cache", "broken" if why else "ok", fact, why, remedy)
+
+
+def models(pair: Pair) -> Iterator[Finding]:
+    """What a loaded pair computes with, and what its passes cost here."""
+    roles = {"target": pair.target, "draft": pair.draft}
+    foreign = pair.foreign_draft
+    for role, model in roles.items():
+        if model is None and foreign is not None:
+            why = f"it {foreign.differs}: hf_universal runs, other methods with a draft cannot"
+            yield Finding("models", role, "ok", f"{foreign.name}, of another tokenizer", why)
+            continue
+        if model is None:
+            yield Finding("models", role, "ok", "none", "methods that need it cannot run")
+            continue
+        dtype = str(model.dtype).removeprefix("torch.")
+        why = {
+            "native": "C++ compiled here; a row is the same to the bit whatever is beside it",
+            "compact": "torch, without the time between the matrix products",
+            "static": "the compact pass in fixed shapes, for CUDA graphs",
+            "transformers": "transformers' own code: the general path",
+        }[model.engine]
+        fact = f"{model.name}, {model.engine} passes in {dtype} on {model.device}"
+        yield Finding("models", role, "ok", fact, why)
+        found = pair.costs.target if role == "target" else pair.costs.draft
+        if found is not None:
+            times = zip(found.rows, found.seconds, strict=True)
+            fact = ", ".join(f"{rows}: {1000 * seconds:.1f}" for rows, seconds in times)
+            why = f"up to {found.cheap_rows} rows cost about what one does"
+            yield Finding("models", f"{role}'s ms by rows", "ok", fact, why)
+    if pair.generation_config:
+        why = "generate, chat and the page apply them, as transformers does; bench and sweep do not"
+        fact = metrics.in_words(pair.generation_config)
+        yield Finding("models", "its generation_config.json", "ok", fact, why)
+    others = [one for one in pair.beside if not one.startswith("draft ")]
+    yield Finding("models", "beside them", "ok", ", ".join(others) or "nothing")
+
+
+def self_test(
+    pair: Pair, prompts: Sequence[str] = TEST_PROMPTS, tokens: int = TEST_TOKENS
+) -> Iterator[Finding]:
+    """Whether union writes what plain decoding writes, and on the native pass whether the rows of a
+    tree equal those of passes over one token, to the bit."""
+    begun = time.perf_counter()
+    for number, prompt in enumerate(prompts, 1):
+        try:
+            plain = run_raw(pair, prompt, BASELINE, tokens)
+        except InvalidInput as error:  # a vocabulary without these letters
+            yield Finding("exactness", f"text {number}", "note", "not run", str(error))
+        else:
+            yield compared(pair, plain, "union", f"text {number}")
+    if pair.target.engine == "native":
+        same = check.invariant(pair.target)
+        pair.target.reset()
+        yield Finding(
+            "exactness",
+            "rows",
+            "ok" if same else "broken",
+            "a tree's rows equal those of passes over one token"
+            if same
+            else "rows change one another",
+            "compared to the bit",
+            "" if same else f"set {build.SWITCH}=0, and report it with this output",
+        )
+    seconds = time.perf_counter() - begun
+    yield Finding("exactness", "time", "ok", f"{seconds:.1f} s")
+
+
+def run_raw(pair: Pair, prompt: str, method: str, tokens: int) -> Trace:
+    """A method's greedy text behind a prompt that is sent raw, with its own settings."""
+    settings = methods.get(method).Hyperparameters()
+    task = Task(prompt, method, settings, max_new_tokens=tokens, chat=False)
+    return Generation(pair, task).run()
+
+
+def compared(pair: Pair, plain: Trace, method: str, name: str) -> Finding:
+    """Greedy text by a method beside a run of plain decoding; a difference that rounding explains
+    is a note, any other is broken."""
+    trace = run_raw(pair, plain.prompt.text, method, plain.max_new_tokens)
+    found = divergence(target_of(pair, trace), trace, plain)
+    passes = f"{len(trace.tokens)} tokens by {method} in {len(trace.steps)} passes"
+    if found is None:
+        return Finding("exactness", name, "ok", passes, "equal to plain decoding")
+    sentence = found.sentence(trace.pieces | plain.pieces)
+    remedy = "" if found.tie else "report it with this output; --dtype float32 is exact"
+    return Finding("exactness", name, "note" if found.tie else "broken", passes, sentence, remedy)
+
+
+def own_texts(count: int) -> list[str]:
+    """Prompts of the benchmark, spread over its kinds."""
+    return [question.turns[0] for question in own_prompts(count)]

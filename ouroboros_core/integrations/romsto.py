@@ -1,0 +1,217 @@
+"""romsto/Speculative-Decoding: speculative_generate, autoregressive_generate and the logits
+processors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from ouroboros_core.errors import InvalidInput
+from ouroboros_core.integrations.common import EndTokens, settings_of, steps_of, stops_of
+from ouroboros_core.sampling import Sampling, process, softmax
+from ouroboros_core.trace.trace import Step
+
+UNSET: Any = object()
+"""The default of an argument that has two names."""
+
+
+@dataclass(frozen=True)
+class LogitsProcessor:
+    """How the next token is chosen. Filters are applied in Hugging Face's order: temperature, then
+    top-k, then top-p."""
+
+    temperature: float = 1.0
+
+    def sampling(self, seed: int) -> Sampling:
+        """The same as this project's settings."""
+        values = {
+            name: getattr(self, name)
+            for name in ("temperature", "top_k", "top_p")
+            if hasattr(self, name)
+        }
+        made = Sampling.parse({**values, "seed": seed, "acceptance": "rejection"})
+        assert isinstance(made, Sampling)
+        if made.temperature == 0:
+            raise InvalidInput(
+                "temperature must be above 0 here, got 0: for greedy decoding use GreedyProcessor()"
+            )
+        return made
+
+    def __call__(self, logits: torch.Tensor) -> torch.Tensor:
+        """Probabilities [..., vocabulary] from logits [..., vocabulary]; the logits stay as they
+        are."""
+        rows = logits.detach().double().cpu().reshape(-1, logits.shape[-1])
+        found = [torch.from_numpy(softmax(process(row.numpy(), self.sampling(0)))) for row in rows]
+        return torch.stack(found).reshape(logits.shape).to(logits.device, torch.float32)
+
+    def sample(self, probs: torch.Tensor) -> torch.Tensor:
+        """A token [..., 1] drawn from probabilities [..., vocabulary]."""
+        return torch.multinomial(probs.reshape(-1, probs.shape[-1]), 1).reshape(
+            *probs.shape[:-1], 1
+        )
+
+
+@dataclass(frozen=True)
+class GreedyProcessor(LogitsProcessor):
+    """The most probable token."""
+
+    def sampling(self, seed: int) -> Sampling:
+        return Sampling(seed=seed)
+
+    def __call__(self, logits: torch.Tensor) -> torch.Tensor:
+        return torch.softmax(logits.float() / self.temperature, dim=-1)
+
+    def sample(self, probs: torch.Tensor) -> torch.Tensor:
+        return probs.argmax(-1, keepdim=True)
+
+
+@dataclass(frozen=True)
+class MultinomialProcessor(LogitsProcessor):
+    """Sampling at a temperature."""
+
+
+@dataclass(frozen=True)
+class TopKProcessor(LogitsProcessor):
+    """Sampling among the k most probable tokens."""
+
+    top_k: int = 50
+
+
+@dataclass(frozen=True)
+class NucleusProcessor(LogitsProcessor):
+    """Sampling among the most probable tokens of total mass p."""
+
+    top_p: float = 1.0
+
+
+@dataclass(frozen=True)
+class TopKNucleusProcessor(LogitsProcessor):
+    """Both filters, top-k first."""
+
+    top_k: int = 50
+    top_p: float = 1.0
+
+
+def autoregressive_generate(
+    inputs: Sequence[int],
+    model: PreTrainedModel,
+    max_gen_len: int = 40,
+    logits_processor: LogitsProcessor = GreedyProcessor(),
+    eos_tokens_id: EndTokens = 1,
+    pad_token_id: int = 0,
+    use_cache: bool = False,
+    debug: bool = False,
+    *,
+    end_tokens_id: EndTokens = UNSET,
+) -> list[int]:
+    """Plain decoding of a list of token ids: the new tokens, at most max_gen_len.
+
+    eos_tokens_id, or as the reference's README has it end_tokens_id: where the text ends; it is the
+    last token then. pad_token_id and use_cache are taken and need nothing done: nothing is padded,
+    and there always is a cache. debug prints the ids step by step. Sampling draws its seed from
+    torch's generator: torch.manual_seed makes it repeat.
+    """
+    stops = stops_of(eos_tokens_id if end_tokens_id is UNSET else end_tokens_id)
+    sampling = _sampling(logits_processor)
+    steps = steps_of(
+        "autoregressive",
+        settings_of("autoregressive", {}),
+        model,
+        None,
+        inputs,
+        max_gen_len,
+        sampling,
+        stops,
+        None,
+    )
+    new: list[int] = []
+    for step in steps:
+        new += step.tokens
+        if debug:
+            print(f"step {step.index}: {step.tokens[0]}")
+    return new
+
+
+def speculative_generate(
+    inputs: Sequence[int],
+    drafter: PreTrainedModel,
+    target: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase | None = None,
+    gamma: int = 5,
+    logits_processor: LogitsProcessor = GreedyProcessor(),
+    max_gen_len: int = 40,
+    eos_tokens_id: EndTokens = 1,
+    pad_token_id: int = 0,
+    use_cache: bool = False,
+    skip_sample_adjustment: bool = False,
+    first_target: bool = True,
+    debug: bool = False,
+    *,
+    end_tokens_id: EndTokens = UNSET,
+) -> tuple[list[int], float]:
+    """Speculative decoding with rejection sampling: the new tokens, at most max_gen_len, and the
+    acceptance rate.
+
+    The rate is the reference's: accepted draft tokens / draft tokens, those behind a rejection
+    counted too (`decoding.metrics.proposal_acceptance_rate`); 0 if there were none.
+    Arguments as in `autoregressive_generate`; first_target is taken and changes
+    nothing. skip_sample_adjustment would change the distribution, and is refused. debug prints
+    each step: accepted drafts green, rejected ones red, the target's token blue.
+    """
+    if skip_sample_adjustment:
+        raise InvalidInput(
+            "skip_sample_adjustment=True would change the target's distribution; leave it False"
+        )
+    settings = settings_of("speculative", {}, gamma=gamma)
+    stops = stops_of(eos_tokens_id if end_tokens_id is UNSET else end_tokens_id)
+    new: list[int] = []
+    accepted = drafted = 0
+    for step in steps_of(
+        "speculative",
+        settings,
+        target,
+        drafter,
+        inputs,
+        max_gen_len,
+        _sampling(logits_processor),
+        stops,
+        None,
+    ):
+        new += step.tokens
+        accepted += len(step.path)
+        drafted += len(step.tree) - 1
+        if debug:
+            _print_step(step, tokenizer)
+    return new, accepted / drafted if drafted else 0.0
+
+
+def _print_step(step: Step, tokenizer: PreTrainedTokenizerBase | None) -> None:
+    from rich.console import Console
+    from rich.text import Text
+
+    def word(token: int) -> str:
+        return str(tokenizer.decode([token])) if tokenizer else f"{token} "
+
+    line = Text(f"Step {step.index + 1}: {len(step.tree) - 1} drafts, {len(step.tokens)} tokens: ")
+    for node in range(1, len(step.tree)):
+        line.append(
+            word(step.tree.tokens[node]), style="green" if node in step.path else "red strike"
+        )
+    if step.target_token is not None:
+        line.append(word(step.target_token), style="blue")
+    Console(highlight=False).print(line)
+
+
+def _sampling(processor: LogitsProcessor) -> Sampling:
+    """The settings of a processor, with a seed from torch's generator."""
+    if type(processor).__call__ not in (LogitsProcessor.__call__, GreedyProcessor.__call__):
+        raise InvalidInput(
+            f"{type(processor).__name__} has a __call__ of its own, which cannot be carried over: "
+            "use GreedyProcessor, "
+            f"MultinomialProcessor, TopKProcessor, NucleusProcessor or TopKNucleusProcessor"
+        )
+    return processor.sampling(int(torch.randint(2**32, (1,), dtype=torch.int64)))

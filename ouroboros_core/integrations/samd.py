@@ -1,0 +1,309 @@
+"""hyx1999/SAM-Decoding: load_sam, SamdConfig and what else its inference script imports, and that
+script's samd_generate."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from ouroboros_core import methods
+from ouroboros_core.decoding.loop import decode
+from ouroboros_core.errors import InvalidInput
+from ouroboros_core.integrations.common import EndTokens, settings_of, stops_of, wrap
+from ouroboros_core.loading.heads import load_head
+from ouroboros_core.loading.pairs import fingerprint
+from ouroboros_core.lookup.corpus import Corpus
+from ouroboros_core.methods.parts.base import Resources
+from ouroboros_core.sampling import Sampler, Sampling
+
+TREE_METHODS = {"token_recycle": "token_recycling", "eagle2": "eagle2"}
+"""Their names for the auxiliary method, and ours. Their `eagle` is the static tree of EAGLE-1,
+which is not here."""
+
+
+def load_sam(path: str | Path, fingerprint: str | None = None) -> Corpus:
+    """A corpus made by `python -m ouroboros_core sam build`; the reference's pickle files are
+    refused, because one runs code.
+
+    fingerprint: of the tokenizer, where another's is to be refused.
+    """
+    if Path(path).suffix == ".pkl":
+        raise InvalidInput(
+            f"{path} is a pickle, which can run code when it is loaded: build an .npz with the "
+            "command sam build"
+        )
+    return Corpus.load(Path(path), fingerprint)
+
+
+@dataclass(frozen=True)
+class SamdConfig:
+    """Names, order and defaults as in the reference.
+
+    n_predicts                    tokens copied in a step, whatever the length of the match
+    len_threshold, len_bias       as in the paper
+    tree_method, tree_model_path  what drafts otherwise: token_recycle, or eagle2 with the folder or
+                                  Hub id of a head for the model, trained here or published
+    max_predicts, cache_type, use_last_hidden_states   taken, and nothing needs to be done: there is
+                                                       one cache, and it grows
+    """
+
+    n_predicts: int = 40
+    max_predicts: int = 70
+    len_threshold: int = 5
+    len_bias: int = 5
+    cache_type: str = "static"
+    use_last_hidden_states: bool = False
+    tree_method: str = "token_recycle"
+    tree_model_path: str | Path | None = None
+
+    def __post_init__(self) -> None:
+        if self.tree_method not in TREE_METHODS:
+            raise InvalidInput(
+                f"tree_method must be one of {', '.join(TREE_METHODS)}, got {self.tree_method}"
+            )
+        self.settings()
+
+    def settings(self) -> Any:
+        """The settings of the method sam."""
+        return settings_of(
+            "sam",
+            {"auxiliary": "tree_method"},
+            n_predicts=self.n_predicts,
+            len_threshold=self.len_threshold,
+            len_bias=self.len_bias,
+            alpha=16.0,
+            copy_from="first",
+            auxiliary=TREE_METHODS[self.tree_method],
+            auxiliary_size=60,
+        )
+
+
+@dataclass(frozen=True)
+class SamdGenerationConfig:
+    """Names, order and defaults as in the reference, where top_p 0 keeps everything, too.
+
+    max_steps  target passes at most. Greedy, or with greedy=False sampling: exact here, biased
+               there
+    """
+
+    max_steps: int = 512
+    max_new_tokens: int = 512
+    max_cache_len: int = 2048
+    greedy: bool = True
+    temperature: float = 0.0
+    top_p: float = 0.0
+    top_k: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.greedy and not self.temperature > 0:
+            raise InvalidInput(
+                f"temperature must be above 0 with greedy=False, got {self.temperature}"
+            )
+        self.sampling(0)
+
+    def sampling(self, seed: int) -> Sampling:
+        """The same as this project's settings."""
+        settings = {
+            "temperature": self.temperature,
+            "top_p": self.top_p or 1.0,
+            "top_k": self.top_k,
+        }
+        made = Sampling.parse({"seed": seed, **({} if self.greedy else settings)})
+        assert isinstance(made, Sampling)
+        return made
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """What a run left behind.
+
+    output_ids              [[prompt and new tokens]], as a list in a list
+    decode_steps            target passes behind the one over the prompt
+    decode_tokens           new tokens
+    accept_length_per_step  tokens each of these passes emitted
+    """
+
+    output_ids: list[list[int]]
+    decode_steps: int
+    decode_tokens: int
+    accept_length_per_step: list[int]
+
+    @property
+    def accepet_length_per_step(self) -> list[int]:
+        """The same, as the reference spells it."""
+        return self.accept_length_per_step
+
+
+class DraftModel:
+    """The sources of drafts, put together for `SamdModel`."""
+
+    def __init__(
+        self,
+        config: SamdConfig,
+        sam_dyn: None = None,
+        sam_static: Corpus | None = None,
+        tree_model: None = None,
+        lm: PreTrainedModel | None = None,
+        dtype: torch.dtype | None = None,
+        device: str | torch.device | None = None,
+    ) -> None:
+        """sam_static: from `load_sam`. lm, dtype and device are taken; nothing is made of them
+        before SamdModel has the model.
+
+        The automaton of the text and the model of the tree are made for every run: sam_dyn and
+        tree_model must be None.
+        """
+        for name, value in (("sam_dyn", sam_dyn), ("tree_model", tree_model)):
+            if value is not None:
+                raise InvalidInput(
+                    f"{name} must be None, got a {type(value).__name__}: it is made for every run"
+                )
+        self.config, self.sam_static = config, sam_static
+
+
+class SamdModel:
+    """A transformers model with SAM-Decoding around it; the model itself stays as it is."""
+
+    def __init__(
+        self,
+        samd_config: SamdConfig,
+        lm: PreTrainedModel,
+        draft: DraftModel,
+        eos_token_id: EndTokens,
+        dtype: torch.dtype | None = None,
+        device: str | torch.device | None = None,
+        stop_token_id: int | None = None,
+    ) -> None:
+        """dtype, device: must be the model's own, or None.
+
+        Raises InvalidInput or UnsupportedModel, and for eagle2 WeightsUnavailable or
+        VocabularyMismatch.
+        """
+        if dtype is not None and lm.dtype != dtype:
+            raise InvalidInput(
+                f"the model is in {lm.dtype}, but dtype is {dtype}: load it with dtype={dtype}, or "
+                "leave dtype out"
+            )
+        if device is not None and torch.device(device).type != lm.device.type:
+            raise InvalidInput(
+                f"the model is on {lm.device}, but device is {device}: model.to({str(device)!r})"
+            )
+        self.config, self.draft = samd_config, draft
+        self.stops = stops_of(eos_token_id) | stops_of(stop_token_id)
+        self._target = wrap(lm, "the model")
+        corpus = draft.sam_static
+        if corpus is not None and corpus.largest_token >= self._target.vocabulary:
+            raise InvalidInput(
+                f"the corpus holds token id {corpus.largest_token}, beyond the vocabulary of the "
+                "model"
+            )
+        self._head = None
+        if samd_config.tree_method == "eagle2":
+            if samd_config.tree_model_path is None:
+                raise InvalidInput(
+                    "tree_method eagle2 needs tree_model_path, the folder of a head (train eagle "
+                    "makes one)"
+                )
+            self._head = load_head(str(samd_config.tree_model_path), self._target)
+
+    def eval(self) -> SamdModel:
+        return self
+
+    def generate(
+        self,
+        input_ids: torch.Tensor,
+        attention_mask: torch.Tensor | None = None,
+        generation_config: SamdGenerationConfig | None = None,
+        **_: Any,
+    ) -> Outputs:
+        """Continue ids [1, tokens]; the text is that of the model alone. attention_mask must not
+        hide anything.
+
+        Further arguments, such as token_type_ids, are taken as the tokenizer gives them. It ends at
+        an end token, after max_new_tokens or max_steps, or where max_cache_len or the model's own
+        length is reached.
+        """
+        settings = generation_config or SamdGenerationConfig()
+        if input_ids.dim() != 2 or input_ids.shape[0] != 1:
+            raise InvalidInput(
+                f"input_ids must have the shape [1, tokens], got {list(input_ids.shape)}: one text "
+                "at a time"
+            )
+        if attention_mask is not None and not bool(attention_mask.all()):
+            raise InvalidInput(
+                "attention_mask hides some of the tokens: leave the padding out, one text needs "
+                "none"
+            )
+        prompt = input_ids[0].tolist()
+        count = min(
+            settings.max_new_tokens,
+            settings.max_cache_len - len(prompt),
+            self._target.max_length - len(prompt),
+        )
+        if count < 1:
+            raise InvalidInput(
+                f"the prompt has {len(prompt)} tokens, max_new_tokens is {settings.max_new_tokens} "
+                "and max_cache_len "
+                f"{settings.max_cache_len}, and the model has room for {self._target.max_length}: "
+                "none for a new token"
+            )
+        seed = 0 if settings.greedy else int(torch.randint(2**32, (1,), dtype=torch.int64))
+        sampler = Sampler(settings.sampling(seed), self._target.vocabulary)
+        resources = Resources(sampler, None, self.stops, None, self._head, self.draft.sam_static)
+        method = methods.create(methods.get("sam"), self.config.settings(), resources)
+        steps = decode(
+            self._target,
+            method,
+            prompt,
+            max_new_tokens=count,
+            sampler=sampler,
+            stop_tokens=self.stops,
+        )
+        lengths: list[int] = []
+        new: list[int] = []
+        for step in islice(steps, settings.max_steps):
+            lengths.append(len(step.tokens))
+            new += step.tokens
+        return Outputs([[*prompt, *new]], len(lengths), len(new), lengths)
+
+
+def samd_generate(
+    input_ids: torch.Tensor,
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    *,
+    sam_path: str | Path | None = None,
+    n_predicts: int = 15,
+    tree_method: str = "token_recycle",
+    tree_model_path: str | Path | None = None,
+    max_new_tokens: int = 512,
+    max_cache_len: int = 2048,
+    dtype: torch.dtype | None = None,
+    device: str | torch.device | None = None,
+) -> Outputs:
+    """Continue ids [1, tokens] greedily, copying from text and corpus (SAM-Decoding, arXiv
+    2411.10666).
+
+    sam_path         a corpus made with this tokenizer (`sam build`)
+    tree_method      token_recycle or eagle2, which then needs tree_model_path, the folder or Hub id
+                     of a head for the model
+    dtype, device    the model's own, if given
+    """
+    config = SamdConfig(
+        n_predicts=n_predicts, tree_method=tree_method, tree_model_path=tree_model_path
+    )
+    sam = load_sam(sam_path, fingerprint(tokenizer)) if sam_path is not None else None
+    ends: Sequence[int] | int | None = tokenizer.eos_token_id
+    built = SamdModel(config, model, DraftModel(config, sam_static=sam), ends, dtype, device)
+    return built.generate(
+        input_ids,
+        generation_config=SamdGenerationConfig(
+            max_new_tokens=max_new_tokens, max_cache_len=max_cache_len
+        ),
+    )

@@ -1,0 +1,125 @@
+"""thunlp/Ouroboros: the packages `ourodec` and `dualdec` 0.1.0."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from transformers import PreTrainedModel
+
+from ouroboros_core.errors import InvalidInput
+from ouroboros_core.integrations.common import EndTokens, settings_of, steps_of, stops_of
+from ouroboros_core.lookup.phrase_pool import PhrasePool
+from ouroboros_core.sampling import Sampling
+from ouroboros_core.tree import Learned
+
+_RENAMED = {"ngram_size": "lookahead_level", "top_k_suffixes": "topk"}
+
+
+class CacheEngine:
+    """Phrases that outlive a call: hand one to several calls and each warms up the next (its
+    `history`)."""
+
+    def __init__(self, lookahead_level: int, guess_set_size: int) -> None:
+        """lookahead_level: tokens of a phrase and its key together, which a call must share.
+
+        guess_set_size: phrases kept per key, until a call has its own.
+        """
+        settings_of(
+            "ouroboros", _RENAMED, ngram_size=lookahead_level, guess_set_size=guess_set_size
+        )
+        self.pool = PhrasePool(lookahead_level, guess_set_size)
+
+    def __len__(self) -> int:
+        """Phrases held."""
+        return len(self.pool)
+
+    def has(self, key: int) -> bool:
+        """Whether there is a phrase that follows this token."""
+        return bool(self.pool.newest(key, 1))
+
+    def get_guess_tokens(self, key: int) -> list[tuple[int, ...]]:
+        """The phrases that follow a token, oldest first."""
+        return [phrase.tokens for phrase in self.pool.newest(key, self.pool.guess_set_size)][::-1]
+
+    def insert(self, key: int, tokens: Sequence[int]) -> None:
+        """Add a phrase of lookahead_level - 1 tokens; a known one becomes the newest."""
+        if len(tokens) != self.pool.ngram_size - 1:
+            raise InvalidInput(
+                f"a phrase must have {self.pool.ngram_size - 1} tokens, got {len(tokens)}"
+            )
+        self.pool.insert(key, tuple(tokens), Learned.HISTORY, None)
+
+
+def ouroboros(
+    prefix: torch.Tensor,
+    approx_model: PreTrainedModel,
+    target_model: PreTrainedModel,
+    ngram_cache: CacheEngine | None = None,
+    max_len: int = 512,
+    gamma: int = 4,
+    window_size: int = 20,
+    guess_set_size: int = 20,
+    lookahead_level: int = 7,
+    eos_token_id: EndTokens = 2,
+    topk: int = 3,
+) -> torch.Tensor:
+    """Continue `prefix` as the target would alone, greedily: ids [1, at most prompt + max_len].
+
+    prefix         token ids [1, prompt]
+    approx_model   the draft model; target_model: the target. Any decoder-only transformers models
+                   with one vocabulary
+    ngram_cache    phrases of earlier calls, to start warm; it learns on
+    max_len        new tokens at most
+    gamma, window_size, guess_set_size, lookahead_level, topk   as in the paper: draft length, W, G,
+    N, K; W and G may differ
+    eos_token_id   where the text ends: an id, several, or None
+
+    Raises InvalidInput, VocabularyMismatch or UnsupportedModel. The text that follows a stop token
+    in the reference is not there, and unlike there a fully accepted suffix is followed by the
+    target's bonus token (Ouroboros, arXiv 2402.13720).
+    """
+    if not isinstance(prefix, torch.Tensor):
+        raise InvalidInput(
+            f"prefix must be a tensor of the shape [1, tokens], got a {type(prefix).__name__}: "
+            "torch.tensor([ids])"
+        )
+    if prefix.dim() != 2 or prefix.shape[0] != 1:
+        raise InvalidInput(
+            f"prefix must have the shape [1, tokens], got {list(prefix.shape)}: texts are decoded "
+            "one at a time"
+        )
+    settings = settings_of(
+        "ouroboros",
+        _RENAMED,
+        gamma=gamma,
+        window_size=window_size,
+        guess_set_size=guess_set_size,
+        ngram_size=lookahead_level,
+        top_k_suffixes=topk,
+    )
+    pool = ngram_cache.pool if ngram_cache is not None else None
+    if pool is not None and pool.ngram_size != lookahead_level:
+        raise InvalidInput(
+            f"ngram_cache was made with lookahead_level {pool.ngram_size}, the call has "
+            f"{lookahead_level}: its phrases have "
+            f"another length"
+        )
+    stops = stops_of(eos_token_id)
+    steps = steps_of(
+        "ouroboros",
+        settings,
+        target_model,
+        approx_model,
+        prefix[0].tolist(),
+        max_len,
+        Sampling(),
+        stops,
+        pool,
+    )
+    new = [token for step in steps for token in step.tokens]
+    return torch.cat([prefix, torch.tensor([new], dtype=prefix.dtype, device=prefix.device)], dim=1)
+
+
+dualdec = ouroboros
+"""The earlier name of the same algorithm."""

@@ -1,0 +1,1 @@
+"""Decode inside transformers' own `generate`."""

@@ -1,0 +1,321 @@
+"""The run behind a call of `generate`: the models as they are, the steps, and what comes back."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from transformers import (
+    GenerationConfig,
+    LogitsProcessorList,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+    StoppingCriteriaList,
+)
+from transformers.generation import (
+    CandidateGenerator,
+    GenerateDecoderOnlyOutput,
+)
+
+from ouroboros_core import methods
+from ouroboros_core.adaptive.controller import controlled
+from ouroboros_core.decoding.loop import decode
+from ouroboros_core.decoding.recorder import Recorder
+from ouroboros_core.decoding.text import decode_all, split_text
+from ouroboros_core.errors import InvalidInput
+from ouroboros_core.integrations.common import wrap
+from ouroboros_core.integrations.transformers.call import sampling_of
+from ouroboros_core.interfaces import LanguageModel
+from ouroboros_core.loading.drafts import (
+    ForeignDraft,
+    SharedVocabulary,
+    refuse_draft,
+    shared_vocabulary,
+    vocabulary_size,
+)
+from ouroboros_core.loading.pairs import Pair
+from ouroboros_core.loading.weights import short_name
+from ouroboros_core.methods.parts.base import Method, Resources
+from ouroboros_core.methods.parts.needs import Need
+from ouroboros_core.models import candidates
+from ouroboros_core.models.causal_lm import CausalLM
+from ouroboros_core.models.processed import ProcessedModel
+from ouroboros_core.models.rules import for_vocabulary, rules_of, stateless
+from ouroboros_core.sampling import Sampler
+from ouroboros_core.sources import Source
+from ouroboros_core.trace import metrics
+from ouroboros_core.trace.trace import Ending, Prompt, Step, Trace
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """What a run took.
+
+    steps              target passes, the prefill left out
+    draft_passes       passes of the draft model
+    acceptance_length  tokens a step emitted, the target's own included
+    acceptance_rate    accepted / proposed; None where nothing was proposed
+    seconds            of the loop, prefill included
+    draft_failures     steps that were plain because a candidate generator of transformers failed,
+                       or its draft model cannot read the text
+    sources            emitted tokens by who proposed them
+    """
+
+    method: str
+    new_tokens: int
+    steps: int
+    draft_passes: int
+    acceptance_length: float
+    acceptance_rate: float | None
+    seconds: float
+    sources: Mapping[str, int]
+    draft_failures: int = 0
+
+
+@dataclass
+class Output(GenerateDecoderOnlyOutput):  # type: ignore[misc]
+    """What `generate` returns with `return_dict_in_generate=True`, with the statistics of the run
+    and, on request, its trace. There is no `past_key_values`."""
+
+    statistics: Statistics | None = None
+    trace: Trace | None = None
+
+
+@dataclass
+class Request:
+    """One call, checked."""
+
+    model: PreTrainedModel
+    input_ids: torch.Tensor
+    padding: int
+    processors: LogitsProcessorList
+    criteria: StoppingCriteriaList
+    config: GenerationConfig
+    method: str
+    settings: Mapping[str, Any]
+    keep_trace: bool
+    assistant_model: PreTrainedModel | None
+    streamer: Any
+    tokenizer: PreTrainedTokenizerBase | None
+    assistant_tokenizer: PreTrainedTokenizerBase | None
+    candidate_generator: CandidateGenerator | None
+
+    def __post_init__(self) -> None:
+        if self.keep_trace and (self.tokenizer is None or not self.config.return_dict_in_generate):
+            raise InvalidInput(
+                "trace=True needs tokenizer=... and return_dict_in_generate=True: the trace is a "
+                "part of that output"
+            )
+        self.steps: list[Step] = []
+        self.scores: list[torch.Tensor] = []
+        self.logits: list[torch.Tensor] = []
+        self.ending: Ending = "budget"
+
+    def run(self) -> torch.Tensor | Output:
+        """All of the text, and what was asked for beside it."""
+        created = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+        pair = self._pair()
+        prompt = tuple(self.input_ids[0, self.padding :].tolist())
+        new = [token for step in self._steps(pair, prompt) for token in step.tokens]
+        sequences = torch.cat([self.input_ids, self.input_ids.new_tensor([new])], -1)
+        if not self.config.return_dict_in_generate:
+            return sequences
+        trace = self._trace(pair, prompt, created)
+        config = self.config
+        return Output(
+            sequences=sequences,
+            scores=tuple(self.scores) if config.output_scores else None,
+            logits=tuple(self.logits) if config.output_logits else None,
+            statistics=_statistics(trace, getattr(self.made, "failures", 0)),
+            trace=trace if self.keep_trace else None,
+        )
+
+    def _pair(self) -> Pair:
+        """The models as they are, without a pass that is computed otherwise."""
+        target = wrap(self.model, type(self.model).__name__)
+        target.name = short_name(target.name)
+        draft = foreign = None
+        if self.assistant_model is not None:
+            name, shared = self._draft_name(self.assistant_model), self._shared(target)
+            if shared.differs and self.assistant_tokenizer is not None:
+                words = self.assistant_tokenizer
+                foreign = ForeignDraft(self.assistant_model, name, words, shared.differs)
+            else:
+                refuse_draft(shared, name)
+                draft = wrap(self.assistant_model, name, target.vocabulary, shared.unshared)
+                draft.name, draft.drafts = name, True
+        eos: Any = self.config._eos_token_tensor
+        stops = frozenset() if eos is None else frozenset(eos.flatten().tolist())
+        return Pair(target, draft, self.tokenizer, stops, foreign_draft=foreign)
+
+    def _draft_name(self, model: PreTrainedModel) -> str:
+        return short_name(str(model.name_or_path or type(model).__name__))
+
+    def _shared(self, target: CausalLM) -> SharedVocabulary:
+        """What the draft model's token ids have in common with the target's."""
+        model, words = self.assistant_model, self.assistant_tokenizer
+        assert model is not None
+        if words is not None and self.tokenizer is None:
+            raise InvalidInput(
+                "assistant_tokenizer needs the target's tokenizer: pass tokenizer=... too"
+            )
+        tokenizers = None if words is None else (words, self.tokenizer)
+        return shared_vocabulary(vocabulary_size(model), target, tokenizers)
+
+    def _steps(self, pair: Pair, prompt: tuple[int, ...]) -> Iterator[Step]:
+        """The steps of the run, the last one cut where a criterion ends the text."""
+        kind, preset = methods.with_preset(self.method)
+        self.hyperparameters = kind.Hyperparameters.parse({**preset, **self.settings})
+        processors = list(self.processors)
+        kept = self.config.return_dict_in_generate and (
+            self.config.output_scores or self.config.output_logits
+        )
+        self.sampling = sampling_of(self.config, [] if kept else processors)
+        sampler = Sampler(self.sampling, pair.target.vocabulary)
+        model, helper = self._obeying(pair, kind, processors, bool(kept))
+        made = controlled(self._made(kind, pair, helper, sampler), pair.costs)
+        self.made = made
+        self.drafter = made.drafter.name if made.drafter is not None else None
+        self.writer = model.name
+        room = int(self.config.max_length) - self.input_ids.shape[1]
+        stops = pair.stop_tokens
+        found = decode(
+            model,
+            made,
+            prompt,
+            max_new_tokens=room,
+            sampler=sampler,
+            stop_tokens=stops,
+            recorder=Recorder(sampler) if self.keep_trace else None,
+        )
+        ids = self.input_ids
+        for step in found:
+            count = 0
+            for token in step.tokens:
+                ids, count = torch.cat([ids, ids.new_tensor([[token]])], -1), count + 1
+                if kept and isinstance(model, ProcessedModel):
+                    self._keep_scores(model, (0, *step.path)[count - 1])
+                if self.streamer is not None:
+                    self.streamer.put(torch.tensor([token]))
+                if bool(self.criteria(ids, tuple(self.scores) or None).all()):
+                    self._end(token in stops, ids.shape[1] - self.input_ids.shape[1] == room)
+                    self.steps.append(_first_tokens(step, count))
+                    yield self.steps[-1]
+                    return
+            self.steps.append(step)
+            yield step
+
+    def _obeying(
+        self, pair: Pair, kind: type[Method], processors: list[Any], kept: bool
+    ) -> tuple[LanguageModel, LanguageModel | None]:
+        """The model that writes and the draft model, with the processors as their rules.
+
+        A processor that may have a state hears of the text alone, in its order. What the draft
+        model does not obey makes its guesses worse, and never changes the text.
+        """
+        target, draft = pair.target, pair.draft
+        alone = kind.writer is not Source.TARGET and draft is not None
+        writer: LanguageModel = draft if alone and draft is not None else target
+        helper: LanguageModel | None = draft
+        known = [one for one in processors if stateless(one)]
+        given = self.input_ids, self.padding, pair.stop_tokens
+        if processors or kept:
+            in_turn = len(known) < len(processors)
+            rules = for_vocabulary(rules_of(processors, *given), target.vocabulary)
+            writer = ProcessedModel(writer, rules, in_turn=in_turn)
+        if alone:
+            return writer, writer
+        if known and draft is not None:
+            rules = for_vocabulary(rules_of(known, *given), target.vocabulary)
+            helper = ProcessedModel(draft, rules)
+        return writer, helper
+
+    def _end(self, stopped: bool, full: bool) -> None:
+        self.ending = "stop token" if stopped else "budget" if full else "cancelled"
+
+    def _made(
+        self, kind: type[Method], pair: Pair, draft: LanguageModel | None, sampler: Sampler
+    ) -> Method:
+        generators = pair.candidate_generators
+        if self.candidate_generator is not None:
+            device = self.input_ids.device
+            generators["candidates"] = candidates.anybodys(self.candidate_generator, device)
+        resources = Resources(
+            sampler,
+            draft,
+            pair.stop_tokens,
+            sizing=pair.costs.sizing,
+            self_draft=pair.self_draft if Need.SELF_DRAFT in kind.needs else None,
+            candidate_generators=generators,
+            foreign_draft=pair.foreign,
+        )
+        try:
+            return methods.create(kind, self.hyperparameters, resources)
+        except InvalidInput as error:
+            raise InvalidInput(_in_python(str(error))) from None
+
+    def _keep_scores(self, model: ProcessedModel, node: int) -> None:
+        assert model.last is not None
+        for rows, kept in ((model.last, self.scores), (model.last.plain, self.logits)):
+            row = torch.tensor(rows.logits(node), dtype=torch.float32, device=self.input_ids.device)
+            kept.append(row[None])
+
+    def _trace(self, pair: Pair, prompt: tuple[int, ...], created: str) -> Trace:
+        """The record of the run; without texts where there is no tokenizer."""
+        tokens = [token for step in self.steps for token in step.tokens]
+        told: dict[str, Any] = {"texts": ()}
+        text = ""
+        if self.tokenizer is not None and self.keep_trace:
+            occurring = sorted({token for step in self.steps for token in step.occurring})
+            pieces = {token: decode_all(self.tokenizer, [token]) for token in occurring}
+            told = {"texts": tuple(split_text(self.tokenizer, tokens)), "pieces": pieces}
+            text = decode_all(self.tokenizer, prompt)
+        return Trace(
+            method=methods.with_preset(self.method)[0].id,
+            hyperparameters=self.hyperparameters.model_dump(),
+            sampling=self.sampling.model_dump(),
+            target=self.writer,
+            draft=self.drafter if self.drafter != self.writer else None,
+            environment=pair.environment,
+            created=created,
+            prompt=Prompt(text, False, prompt),
+            max_new_tokens=int(self.config.max_length) - self.input_ids.shape[1],
+            ending=self.ending,
+            steps=tuple(self.steps),
+            **told,
+        )
+
+
+def _in_python(message: str) -> str:
+    """A message of the command line, said to who calls a function."""
+    message = message.replace("name one with --draft", "pass it as assistant_model")
+    return message.replace("name another draft with --draft", "pass another assistant_model")
+
+
+def _first_tokens(step: Step, count: int) -> Step:
+    """The step, its text cut after so many tokens."""
+    if count == len(step.tokens):
+        return step
+    path = step.path[:count]
+    return replace(step, path=path, target_token=None, judged=step.judged[:count])
+
+
+def _statistics(trace: Trace, draft_failures: int) -> Statistics:
+    """Derived from the trace, but for the failures of a candidate generator."""
+    sources: dict[str, int] = {}
+    for source in metrics.token_sources(trace):
+        sources[source.value] = sources.get(source.value, 0) + 1
+    return Statistics(
+        method=trace.method,
+        new_tokens=len(trace.tokens),
+        steps=len(trace.steps),
+        draft_passes=sum(step.draft_passes for step in trace.steps),
+        acceptance_length=metrics.mean_acceptance_length(trace),
+        acceptance_rate=metrics.proposal_acceptance_rate(trace.steps),
+        seconds=metrics.total_seconds(trace),
+        sources=sources,
+        draft_failures=draft_failures,
+    )

@@ -1,0 +1,322 @@
+"""Calls the native pass: the same products and layers as `fused`, over bfloat16 weights."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Mapping, Sequence
+from ctypes import POINTER, byref, c_float, c_int, c_int64, c_uint8, c_void_p
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from ouroboros_core.models.engines.native import build, pages, threads
+from ouroboros_core.models.engines.native.blocks import (
+    INPUTS,
+    KINDS,
+    PANEL,
+    Blocks,
+    BlocksOf,
+    joined,
+)
+from ouroboros_core.models.kv_cache import TreeCache, attention_shape
+from ouroboros_core.models.skips import NOTHING, Skips
+
+DTYPES = (torch.bfloat16, torch.float32)
+
+PARTS = {
+    "qkv": ("attn_q", "attn_k", "attn_v"),
+    "out": ("attn_output",),
+    "gate": ("ffn_gate",),
+    "up": ("ffn_up",),
+    "down": ("ffn_down",),
+}
+"""A layer's products, and of which weights of a GGUF file each consists."""
+
+
+class _Matrix(ctypes.Structure):
+    _fields_ = [
+        ("panels", c_void_p),
+        ("inner", c_int64),
+        ("outer", c_int64),
+        ("bias", c_void_p),
+        ("kind", c_int64),
+    ]
+
+
+class _Layer(ctypes.Structure):
+    _fields_ = [(name, _Matrix) for name in PARTS] + [
+        (name, c_void_p) for name in ("norm_in", "norm_mid", "norm_q", "norm_k")
+    ]
+
+
+class _Decoder(ctypes.Structure):
+    _fields_ = [
+        *((name, c_int64) for name in ("width", "heads", "shared", "head", "middle", "layers")),
+        ("eps", c_float),
+        ("scale", c_float),
+        ("layer", POINTER(_Layer)),
+        ("norm", c_void_p),
+    ]
+
+
+class _Pass(ctypes.Structure):
+    _fields_ = [
+        ("rows", c_int64),
+        ("past", c_int64),
+        *(
+            (name, c_void_p)
+            for name in ("x", "hidden", "positions", "cos", "sin", "keys", "values")
+        ),
+        ("capacity", c_int64),
+        *((name, c_void_p) for name in ("straight", "begin", "slots", "watched", "skipped")),
+    ]
+
+
+def available(dtype: torch.dtype) -> bool:
+    """Whether the native pass computes in that dtype here: float32, or bfloat16 where the processor
+    multiplies it; with as many threads as torch has."""
+    library = build.library()
+    if library is None or dtype not in DTYPES:
+        return False
+    if build.openmp() is None and torch.get_num_threads() > 1:
+        return False
+    return dtype == torch.float32 or bool(library.ouroboros_half())
+
+
+def exact(weight: torch.Tensor) -> bool:
+    """Whether bfloat16 holds a weight without loss."""
+    if weight.dtype == torch.float32 and sys.byteorder == "little":
+        # It keeps the upper half of the bits; looking at the lower one takes a quarter of the time.
+        halves = weight.detach().contiguous().view(torch.int16).view(-1, 2)
+        return not halves[:, 0].any()
+    return weight.dtype == torch.bfloat16 or torch.equal(weight.bfloat16().to(weight.dtype), weight)
+
+
+class NativeProduct:
+    """x [rows, in] -> x @ weight.T + bias [rows, out], the same for a row whatever rows are beside
+    it."""
+
+    def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None = None) -> None:
+        """weight [out, in], `exact`; in is even."""
+        outer, inner = weight.shape
+        padded = weight.new_zeros(-(-outer // PANEL) * PANEL, inner, dtype=torch.bfloat16)
+        padded[:outer] = weight.detach()
+        panels = padded.view(-1, PANEL, inner // 2, 2).transpose(1, 2)
+        self._panels = pages.empty(panels.shape, panels.dtype).copy_(panels)
+        self._bias = None if bias is None else bias.detach().float().contiguous()
+        self.matrix = _Matrix(
+            self._panels.data_ptr(),
+            inner,
+            outer,
+            None if self._bias is None else self._bias.data_ptr(),
+            0,
+        )
+        self._library: Any = build.library()
+        self.in_blocks: _Matrix | None = None
+        self.block_rows = 0
+        """Up to so many rows meet the weight in blocks, where there are any."""
+
+    def add_blocks(self, blocks: Blocks) -> bool:
+        """Keep the weight as blocks, too, if these come to the same bfloat16 numbers, all of
+        them."""
+        outer, groups, _ = blocks.data.shape
+        mine = self.matrix
+        if (outer, INPUTS * groups) != (mine.outer, mine.inner):
+            return False
+        packed = blocks.packed()
+        packed = pages.empty(packed.shape, packed.dtype).copy_(packed)
+        found = _Matrix(packed.data_ptr(), mine.inner, outer, mine.bias, KINDS[blocks.kind])
+        if self._library.ouroboros_differences(byref(found), byref(mine)):
+            return False
+        self._packed, self.in_blocks = packed, found
+        return True
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        x = x.contiguous()
+        out = x.new_empty(len(x), self.matrix.outer)
+        team, half = threads.current(), int(x.dtype == torch.bfloat16)
+        blocks = self.in_blocks if len(x) <= self.block_rows else None
+        self._library.ouroboros_multiply(
+            byref(blocks or self.matrix),
+            c_void_p(x.data_ptr()),
+            c_void_p(out.data_ptr()),
+            c_int64(len(x)),
+            byref(team),
+            c_int(half),
+        )
+        return out
+
+
+def fits(body: Any) -> bool:
+    """Whether a model's layers have the sizes and the weights that the native pass computes."""
+    config: Any = body.config
+    head = attention_shape(config).width
+    sizes = config.hidden_size % 16 == 0 and config.intermediate_size % 16 == 0 and head % 32 == 0
+    weights = [p for p in body.layers.parameters() if p.dim() == 2]
+    qkv = body.layers[0].self_attn.q_proj.in_features
+    return (
+        sizes
+        and qkv == config.hidden_size
+        and body.norm.weight.device.type == "cpu"
+        and all(map(exact, weights))
+    )
+
+
+class NativeDecoder:
+    """The layers and the last norm of a model of the family, as `FusedDecoder`."""
+
+    def __init__(self, body: Any) -> None:
+        """body: the transformers base model, which `fits`; its weights are read once."""
+        config: Any = body.config
+        heads, shared, self.head = attention_shape(config)
+        self.shared = shared
+        self._held: list[Any] = []
+        self._products: list[NativeProduct] = []
+        """Those of PARTS, layer by layer."""
+        self._layers = (_Layer * len(body.layers))(*(self._layer(one) for one in body.layers))
+        self._like: torch.Tensor = body.norm.weight.detach()
+        self._rope: Any = body.rotary_emb
+        self._cos = self._sin = torch.empty(0, self.head)
+        self._decoder = _Decoder(
+            config.hidden_size,
+            heads,
+            shared,
+            self.head,
+            config.intermediate_size,
+            len(body.layers),
+            float(body.norm.variance_epsilon),
+            float(body.layers[0].self_attn.scaling),
+            self._layers,
+            self._floats(body.norm.weight),
+        )
+        self._library: Any = build.library()
+        self._in_blocks = self._decoder
+        self.block_rows = 0
+        """Passes over up to so many rows read the weights in blocks, where there are any."""
+
+    def add_blocks(self, blocks: BlocksOf) -> int:
+        """Keep the weights as blocks, too, where these come to the same bfloat16 numbers; how many
+        products have some."""
+        layers = type(self._layers).from_buffer_copy(self._layers)
+        count = 0
+        for place, product in enumerate(self._products):
+            layer, part = divmod(place, len(PARTS))
+            field, names = [*PARTS.items()][part]
+            found = joined([blocks.get(f"blk.{layer}.{name}") for name in names])
+            if found is not None and product.add_blocks(found):
+                setattr(layers[layer], field, product.in_blocks)
+                count += 1
+        self._in_blocks = _Decoder.from_buffer_copy(self._decoder)
+        self._in_blocks.layer = layers
+        return count
+
+    def _floats(self, weight: torch.Tensor) -> int:
+        """The address of a copy in float32 that lives as long as this does."""
+        held = weight.detach().float().contiguous()
+        self._held.append(held)
+        return held.data_ptr()
+
+    def _product(self, *parts: Any) -> _Matrix:
+        """One product of linear layers whose outputs lie behind one another."""
+        biases = [part.bias for part in parts if part.bias is not None]
+        found = NativeProduct(
+            torch.cat([part.weight for part in parts]), torch.cat(biases) if biases else None
+        )
+        self._products.append(found)
+        return found.matrix
+
+    def _layer(self, layer: Any) -> _Layer:
+        a, m = layer.self_attn, layer.mlp
+        norms = [getattr(a, name, None) for name in ("q_norm", "k_norm")]
+        return _Layer(
+            self._product(a.q_proj, a.k_proj, a.v_proj),
+            self._product(a.o_proj),
+            *(self._product(part) for part in (m.gate_proj, m.up_proj, m.down_proj)),
+            self._floats(layer.input_layernorm.weight),
+            self._floats(layer.post_attention_layernorm.weight),
+            *(None if norm is None else self._floats(norm.weight) for norm in norms),
+        )
+
+    def _turn(self, longest: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """Cosines and sines [positions, head], for at least `longest` positions."""
+        if longest > len(self._cos):
+            every = torch.arange(max(longest, 2 * len(self._cos), 512))
+            cos, sin = self._rope(self._like[None], every[None])
+            self._cos, self._sin = cos[0].float(), sin[0].float()
+        return self._cos, self._sin
+
+    def run(
+        self,
+        x: torch.Tensor,
+        positions: torch.Tensor,
+        longest: int,
+        sees: npt.NDArray[np.bool_] | None,
+        cache: TreeCache,
+        depths: Sequence[int] = (),
+        *,
+        beside: torch.Tensor | None = None,
+        without: Skips = NOTHING,
+    ) -> tuple[torch.Tensor, list[torch.Tensor]]:
+        """As `FusedDecoder.run`; there is nothing `beside`."""
+        assert beside is None
+        rows, layers = len(x), len(self._layers)
+        x = x.detach().clone(memory_format=torch.contiguous_format)
+        hidden = torch.empty_like(x)
+        past = without.rows(cache)
+        held = {
+            n: cache.append(n, rows, self.shared, self.head, x)
+            for n in range(layers)
+            if n not in without.attention
+        }
+        cos, sin = self._turn(longest)
+        positions = positions.contiguous()
+        states = {depth: torch.empty_like(x) for depth in depths}
+        skipped = [(n in without.attention) + 2 * (n in without.mlp) for n in range(layers)]
+        lists = (  # of addresses, alive during the call
+            _pointers(layers, {n: keys for n, (keys, _, _) in held.items()}),
+            _pointers(layers, {n: values for n, (_, values, _) in held.items()}),
+            _pointers(layers, {depth - 1: found for depth, found in states.items()}),
+            (c_uint8 * layers)(*skipped),
+        )
+        places = [ctypes.addressof(one) for one in lists]
+        texts = _texts(rows, past, sees)
+        call = _Pass(
+            rows,
+            past,
+            *(tensor.data_ptr() for tensor in (x, hidden, positions, cos, sin)),
+            *places[:2],
+            cache.capacity,
+            *(array.ctypes.data for array in texts),
+            *places[2:],
+        )
+        team, half = threads.current(), int(x.dtype == torch.bfloat16)
+        decoder = self._in_blocks if rows <= self.block_rows else self._decoder
+        self._library.ouroboros_run(byref(decoder), byref(call), byref(team), c_int(half))
+        return hidden, [states[depth] for depth in depths]
+
+
+def _pointers(count: int, tensors: Mapping[int, torch.Tensor]) -> ctypes.Array[c_void_p]:
+    """Where some of `count` tensors lie; null for the others."""
+    places = (tensors[n].data_ptr() if n in tensors else None for n in range(count))
+    return (c_void_p * count)(*places)
+
+
+def _texts(
+    rows: int, past: int, sees: npt.NDArray[np.bool_] | None
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+    """Where in the cache the text of each row lies: how many of its first tokens lie in order from
+    slot 0, and the slots of the others, those of row r from begin[r] to begin[r + 1]."""
+    if sees is None:
+        straight = np.arange(past + 1, past + rows + 1, dtype=np.int32)
+        return straight, np.zeros(rows + 1, np.int32), np.zeros(1, np.int32)
+    base = past + rows - sees.shape[1]
+    runs = np.logical_and.accumulate(sees, axis=1).sum(1, dtype=np.int32)
+    scattered = sees.copy()
+    scattered[np.arange(sees.shape[1]) < runs[:, None]] = False
+    begin = np.zeros(rows + 1, np.int32)
+    np.cumsum(scattered.sum(1), out=begin[1:])
+    slots = (np.nonzero(scattered)[1] + base).astype(np.int32)
+    return base + runs, begin, slots if len(slots) else np.zeros(1, np.int32)

@@ -1,0 +1,217 @@
+"""The compact pass in fixed shapes, so that a GPU can run it again without launching every kernel.
+
+The rows of a pass are padded to a bucket, and every row reads the whole capacity of the cache
+through a mask. The tensors of a bucket stay where they are from pass to pass, and nothing in
+`StaticDecoder.compute` depends on how many rows or tokens there are. On a GPU a bucket is captured
+as a CUDA graph when it is first needed, and replayed afterwards; elsewhere `compute` itself runs.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from ouroboros_core.models.engines.compact import FusedDecoder
+from ouroboros_core.models.kv_cache import TreeCache
+from ouroboros_core.models.skips import NOTHING, Skips
+
+BUCKETS = (1, 2, 4, 8, 16, 32, 64)
+"""Rows of the passes that are computed in fixed shapes; longer ones are the compact pass's."""
+
+WARM_UPS = 3
+"""Passes before a capture, in which libraries allocate what they need."""
+
+Held = Sequence[tuple[torch.Tensor, torch.Tensor]]
+"""Keys and values [1, heads, capacity, width] of every layer."""
+
+States = tuple[torch.Tensor, list[torch.Tensor]]
+"""What `FusedDecoder.run` gives."""
+
+
+def bucket(rows: int) -> int | None:
+    """The smallest bucket that holds so many rows; None where there is none."""
+    return next((size for size in BUCKETS if size >= rows), None)
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What one bucket computes from; written anew for each pass, in place.
+
+    x         embeddings [size, width]
+    turns     cosines and sines [2, size, heads + 2 shared heads, width of a head]
+    mask      [size, capacity], additive
+    places    [size], the rows of the cache that are written
+    values    how many of the heads, the last ones, hold values, which are turned by nothing
+    """
+
+    x: torch.Tensor
+    turns: torch.Tensor
+    mask: torch.Tensor
+    places: torch.Tensor
+    values: int
+
+    def fill(
+        self,
+        x: torch.Tensor,
+        angles: torch.Tensor,
+        sees: npt.NDArray[np.bool_],
+        past: int,
+    ) -> None:
+        """Arguments are those of `FusedDecoder.run`, behind `past` cached rows; angles [2, rows,
+        width of a head]. The rows of padding hold zeros, are turned somehow, see nothing, and are
+        written behind the others, where nobody looks."""
+        rows = len(x)
+        self.x[:rows] = x
+        self.x[rows:] = 0
+        heads = self.turns.shape[2] - self.values
+        self.turns[:, :rows, :heads] = angles[:, :, None]
+        self.mask.fill_(torch.finfo(self.mask.dtype).min)
+        all_see = past + rows - sees.shape[1]
+        self.mask[:rows, :all_see] = 0
+        seen = torch.from_numpy(sees).to(x.device)
+        self.mask[:rows, all_see : past + rows].masked_fill_(seen, 0)
+        torch.arange(past, past + len(self.places), out=self.places)
+
+
+class StaticDecoder(FusedDecoder):
+    """The layers and the last norm of a model of the family, see the module."""
+
+    def __init__(self, body: Any) -> None:
+        super().__init__(body)
+        self._first: torch.Tensor | None = None
+        self._inputs: dict[int, Inputs] = {}
+        self._graphs: dict[tuple[int, tuple[int, ...]], Callable[[], States]] = {}
+
+    def run(
+        self,
+        x: torch.Tensor,
+        positions: torch.Tensor,
+        longest: int,
+        sees: npt.NDArray[np.bool_] | None,
+        cache: TreeCache,
+        depths: Sequence[int] = (),
+        *,
+        beside: torch.Tensor | None = None,
+        without: Skips = NOTHING,
+    ) -> States:
+        """As the compact pass does, which computes what does not fit a bucket, what is only a part
+        of the model, and what is behind a cache that is not `zeroed`."""
+        rows, size = len(x), bucket(len(x))
+        whole = beside is None and without == NOTHING and cache.zeroed
+        if size is None or not whole:
+            return super().run(
+                x, positions, longest, sees, cache, depths, beside=beside, without=without
+            )
+        past = cache.get_seq_length()
+        cache.reserve(past + size)
+        appended = [
+            cache.append(index, rows, layer.shared, layer.width, x)
+            for index, layer in enumerate(self.layers)
+        ]
+        held = [(keys, values) for keys, values, _ in appended]
+        inputs = self._inputs_of(size, x, held)
+        seen = np.tri(rows, dtype=np.bool_) if sees is None else sees
+        inputs.fill(x, self._angles(positions, longest), seen, past)
+        hidden, states = self._pass_of(size, inputs, held, tuple(depths))()
+        return hidden[:rows], [one[:rows] for one in states]
+
+    def compute(self, inputs: Inputs, held: Held, depths: tuple[int, ...]) -> States:
+        """The pass itself: the same operations on the same tensors, whatever is in them."""
+        x, states = inputs.x, []
+        mask = inputs.mask.repeat(self.groups, 1)[None, None]
+        for number, (layer, (keys, values)) in enumerate(zip(self.layers, held, strict=True), 1):
+            q, k, v = layer.heads_of(x, inputs.turns[0], inputs.turns[1])
+            keys[0].index_copy_(1, inputs.places, k)
+            values[0].index_copy_(1, inputs.places, v)
+            x = layer.feed(layer.mix(x, q, keys, values, mask))
+            states += [x] if number in depths else []
+        return self.norm(x), states
+
+    def _inputs_of(self, size: int, x: torch.Tensor, held: Held) -> Inputs:
+        """The tensors of a bucket; all are made anew where the cache has moved."""
+        keys = held[0][0]
+        if keys is not self._first:
+            self._first = keys
+            self._inputs.clear()
+            self._graphs.clear()
+        if size not in self._inputs:
+            turns = x.new_zeros(2, size, self._heads, self._tables.shape[2])
+            turns[0] = 1
+            mask = x.new_zeros(size, keys.shape[2])
+            places = torch.zeros(size, dtype=torch.long, device=x.device)
+            own = x.new_zeros(size, x.shape[1])
+            self._inputs[size] = Inputs(own, turns, mask, places, self.shared)
+        return self._inputs[size]
+
+    def _pass_of(
+        self, size: int, inputs: Inputs, held: Held, depths: tuple[int, ...]
+    ) -> Callable[[], States]:
+        """What computes a bucket: its graph where there is CUDA."""
+
+        def compute() -> States:
+            return self.compute(inputs, held, depths)
+
+        if not inputs.x.is_cuda:
+            return compute
+        if (size, depths) not in self._graphs:
+            self._graphs[size, depths] = captured(compute, inputs.x.device)
+        return self._graphs[size, depths]
+
+
+def replayed(device: torch.device) -> bool:
+    """Whether buckets are captured there, so that this is the fastest pass."""
+    return device.type == "cuda"
+
+
+_planning = threading.Lock()
+"""Held while the process may plan attention: one capture at a time."""
+
+
+def plan_no_attention() -> None:
+    """From now on no pass of this process is computed by cuDNN's attention, but those that are
+    captured. It plans anew for every number of keys, which took an H200 59 ms each; PyTorch's other
+    kernels plan nothing (docs/gpu.md)."""
+    with _planning:
+        torch.backends.cuda.enable_cudnn_sdp(False)
+
+
+@contextmanager
+def attention_planned() -> Iterator[None]:
+    """Allow cuDNN's attention, the faster one once it has planned: a captured pass has one
+    shape."""
+    with _planning:
+        before = torch.backends.cuda.cudnn_sdp_enabled()  # type: ignore[no-untyped-call]
+        torch.backends.cuda.enable_cudnn_sdp(True)
+        try:
+            yield
+        finally:
+            torch.backends.cuda.enable_cudnn_sdp(before)
+
+
+def captured(compute: Callable[[], States], device: torch.device) -> Callable[[], States]:
+    """A pass as a CUDA graph: what replays it, and gives the tensors that it writes to. Meanwhile
+    other threads may use the GPU; passes of theirs that are not captured may take longer."""
+    with torch.cuda.device(device), attention_planned():
+        stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            for _ in range(WARM_UPS):
+                compute()
+        torch.cuda.current_stream().wait_stream(stream)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):
+            found = compute()
+
+    def replay() -> States:
+        with torch.cuda.device(device):
+            graph.replay()
+        return found
+
+    return replay

@@ -1,0 +1,1 @@
+"""Measure a grid of settings, cell by cell."""

@@ -1,0 +1,120 @@
+"""A sweep by one call, for notebooks and scripts: one or two settings varied, every setting
+measured in turn with plain decoding."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from ouroboros_core.benchmark.prompts import Question, own_prompts
+from ouroboros_core.benchmark.protocol import ROUNDS
+from ouroboros_core.environment import Environment
+from ouroboros_core.errors import InvalidInput
+from ouroboros_core.integrations import notebook_tables as notebook
+from ouroboros_core.progress import following
+from ouroboros_core.sampling import Sampling
+from ouroboros_core.sweeps import cells
+from ouroboros_core.sweeps.grid import QUESTIONS, TOKENS, Axis, Grid, show
+from ouroboros_core.sweeps.sweep import Point, Sweep
+
+if TYPE_CHECKING:
+    from ouroboros_core.hyperparameters import Value
+    from ouroboros_core.loading.pairs import Pair
+
+
+@dataclass(frozen=True)
+class SweepResult:
+    """What `sweep` measured; a notebook shows it as a table with bars, two settings as a grid.
+
+    points    every run, with the plain run that it is compared with
+    left_out  in sentences, which prompts not every combination could run
+    """
+
+    grid: Grid
+    target: str
+    environment: Environment
+    points: tuple[Point, ...]
+    left_out: tuple[str, ...] = ()
+
+    @property
+    def axes(self) -> tuple[Axis, ...]:
+        """What was varied."""
+        return self.grid.axes
+
+    @cached_property
+    def rows(self) -> list[cells.CellRow]:
+        """One for each combination of values, in the order of the grid."""
+        return cells.summary(self.points, self.grid)
+
+    @cached_property
+    def ideals(self) -> list[cells.Ideal]:
+        """The draft lengths that should be fastest by theory."""
+        return cells.ideal(self.points, self.grid)
+
+    @property
+    def best(self) -> cells.CellRow | None:
+        """The fastest."""
+        return cells.best(self.rows)
+
+    @property
+    def conclusions(self) -> list[str]:
+        """The best setting in words: as it was measured, and by theory."""
+        return [*cells.conclusions(self.rows, self.ideals, self.grid), *self.left_out]
+
+    def _repr_html_(self) -> str:
+        return notebook.sweep_html(self)
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(notebook.sweep_text(self))
+
+
+def sweep(
+    method: str,
+    varied: Mapping[str, Sequence[Value]],
+    *,
+    prompts: Sequence[str] | str | None = None,
+    settings: Mapping[str, Value] | None = None,
+    pair: Pair | None = None,
+    max_new_tokens: int = TOKENS,
+    repeats: int = ROUNDS,
+    sampling: Sampling | None = None,
+) -> SweepResult:
+    """Measure a method under every combination of the values of one or two settings.
+
+    It is the loop of `ouroboros sweep`: prompt by prompt plain decoding and then every combination,
+    the order rotated.
+
+    varied    `{"gamma": [1, 2, 4]}`; settings of the method or of the sampling, or `draft`
+    prompts   six of the project's own where they are left out; a single text is one prompt
+    settings  values of settings that are not varied
+    pair      of models; the embedded one where it is left out
+
+    Raises InvalidInput for what is no method, no setting of it, or out of its bounds.
+    """
+    for name, value in (("repeats", repeats), ("max_new_tokens", max_new_tokens)):
+        if value < 1:
+            raise InvalidInput(f"{name} must be at least 1, got {value}")
+    axes = tuple(Axis(name, tuple(map(show, values))) for name, values in varied.items())
+    given = ",".join(f"{name}={show(value)}" for name, value in (settings or {}).items())
+    grid = Grid.read(method, axes, given, sampling)
+    questions = _questions(prompts)
+    if pair is None:
+        from ouroboros_core.loading.pairs import load_pair
+
+        pair = load_pair()
+    work = Sweep(pair, grid, questions, repeats, max_new_tokens)
+    with following("sweep", work.total) as tell:
+        for _ in work.run(lambda doing: tell(len(work.points), doing)):
+            pass
+        tell(work.total, "done")
+    left_out = tuple(work.store.lines)
+    return SweepResult(grid, pair.target.name, pair.environment, tuple(work.points), left_out)
+
+
+def _questions(prompts: Sequence[str] | str | None) -> list[Question]:
+    if prompts is None:
+        return own_prompts(QUESTIONS)
+    texts = [prompts] if isinstance(prompts, str) else prompts
+    return [Question(n, "given", (text,)) for n, text in enumerate(texts, 1)]

@@ -1,0 +1,255 @@
+"""Summarises a sweep's points: one row per cell, the best cell, and the ideal draft length in
+theory."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
+
+from ouroboros_core.benchmark.protocol import Speedup
+from ouroboros_core.benchmark.report import Speeds, confidence, ratio
+from ouroboros_core.sweeps.grid import show
+from ouroboros_core.trace import metrics
+from ouroboros_core.words import counted
+
+if TYPE_CHECKING:
+    from ouroboros_core.hyperparameters import Value
+    from ouroboros_core.sweeps.grid import Axis, Grid
+    from ouroboros_core.sweeps.sweep import Point
+
+GAMMA = "gamma"
+
+
+@dataclass(frozen=True)
+class CellRow:
+    """One cell of a sweep, from all its runs so far. Where a question was repeated, its seconds are
+    the median over the repeats.
+
+    cell, coordinates  index in the grid, and the value on each axis
+    runs               finished
+    tokens_per_second  emitted tokens / seconds, prefill included
+    speedup            that / the same of the plain runs that these runs are compared with
+    ci95               95% confidence interval of speedup, from resampling the questions
+    acceptance_length  emitted tokens / target passes, the target's own tokens included; 0 if the
+                       target made no pass
+    acceptance_rate    accepted / tested tokens; null if nothing was tested
+    draft_length       proposed tokens along the deepest branch, the mean over all target passes
+    draft_cost         c: seconds of a draft pass / seconds of a plain pass; null without draft
+                       passes
+    equal, ties, differences  texts equal to plain decoding's, first differing at a rounding tie,
+                              and beyond; null if the text
+                       need not be equal
+    lossless           whether the texts follow the target's probabilities
+    repeats            the speedup of each repeat over all questions; of those under way none
+    """
+
+    cell: int
+    coordinates: tuple[Value, ...]
+    runs: int
+    tokens: int
+    tokens_per_second: float
+    speedup: float
+    ci95: tuple[float, float]
+    acceptance_length: float
+    acceptance_rate: float | None
+    draft_length: float
+    draft_cost: float | None
+    equal: int | None
+    ties: int | None
+    differences: int | None
+    lossless: bool = True
+    repeats: tuple[float, ...] = ()
+
+    @property
+    def between(self) -> str:
+        """` (least–largest)` of the repeats; empty for a single one, which has no spread."""
+        told = Speedup(self.repeats).between if self.repeats else ""
+        return f" {told}" if told else ""
+
+
+@dataclass(frozen=True)
+class Ideal:
+    """The draft length that should be fastest (Leviathan et al., arXiv 2211.17192, theorem 3.8),
+    and what it follows from.
+
+    others   the values on all axes but that of gamma
+    speedup  over plain decoding, as predicted; below 1 no draft length pays
+    alpha    accepted / tested, over all runs at these values
+    cost     c: seconds of a draft pass / seconds of a plain pass, over the same runs
+    """
+
+    others: tuple[Value, ...]
+    gamma: int
+    speedup: float
+    alpha: float
+    cost: float
+
+
+def summary(points: Iterable[Point], grid: Grid) -> list[CellRow]:
+    """A row for every cell that has points, in the order of the grid."""
+    by_cell: dict[int, list[Point]] = {}
+    for point in points:
+        by_cell.setdefault(point.cell, []).append(point)
+    return [
+        _row(cell.index, cell.coordinates, by_cell[cell.index])
+        for cell in grid.cells
+        if cell.index in by_cell
+    ]
+
+
+def _row(cell: int, coordinates: tuple[Value, ...], points: list[Point]) -> CellRow:
+    speeds = Speeds.of(((p.question, 0), p.tokens, p.seconds) for p in points)
+    plain = Speeds.of(((p.question, 0), p.plain_tokens, p.plain_seconds) for p in points)
+    tokens = sum(p.tokens for p in points)
+    passes = sum(p.passes for p in points)
+    tested = sum(p.tested for p in points)
+    compared = all(p.compared for p in points)
+    differing = [p.difference for p in points if p.difference is not None]
+    ties = sum(difference.tie for difference in differing)
+    return CellRow(
+        cell=cell,
+        coordinates=coordinates,
+        runs=len(points),
+        tokens=tokens,
+        tokens_per_second=speeds.per_second(),
+        speedup=ratio(speeds.per_second(), plain.per_second()),
+        ci95=confidence(speeds, plain),
+        acceptance_length=ratio(tokens, passes),
+        acceptance_rate=sum(p.accepted for p in points) / tested if tested else None,
+        draft_length=ratio(sum(p.depth_sum for p in points), passes),
+        draft_cost=_draft_cost(points),
+        equal=len(points) - len(differing) if compared else None,
+        ties=ties if compared else None,
+        differences=len(differing) - ties if compared else None,
+        lossless=all(p.lossless for p in points),
+        repeats=_repeats(points),
+    )
+
+
+def _repeats(points: Sequence[Point]) -> tuple[float, ...]:
+    """The speedup of each repeat that has as many questions as the first one, so that all are of
+    the same."""
+    by_repeat: dict[int, list[Point]] = {}
+    for point in points:
+        by_repeat.setdefault(point.repeat, []).append(point)
+    most = max(map(len, by_repeat.values()))
+    return tuple(_speedup(runs) for runs in by_repeat.values() if len(runs) == most)
+
+
+def _speedup(points: Sequence[Point]) -> float:
+    speeds = Speeds.of(((p.question, 0), p.tokens, p.seconds) for p in points)
+    plain = Speeds.of(((p.question, 0), p.plain_tokens, p.plain_seconds) for p in points)
+    return ratio(speeds.per_second(), plain.per_second())
+
+
+def _draft_cost(points: Sequence[Point]) -> float | None:
+    """c, as in `metrics.draft_cost`; None if no draft was checked by a target."""
+    passes = sum(p.draft_passes for p in points if p.passes)
+    plain = ratio(sum(p.plain_seconds.decode for p in points), sum(p.plain_tokens for p in points))
+    return (
+        sum(p.seconds.draft for p in points if p.passes) / passes / plain
+        if passes and plain
+        else None
+    )
+
+
+def best(rows: Sequence[CellRow]) -> CellRow | None:
+    """The fastest, of the lossless ones where there are any; None if there is none yet."""
+    return max(rows, key=lambda row: (row.lossless, row.speedup), default=None)
+
+
+def ideal(points: Iterable[Point], grid: Grid) -> list[Ideal]:
+    """The ideal draft length for every combination of values on the axes other than gamma's.
+
+    The theorem is about a chain that the draft model writes token by token; where a method has
+    other proposals, too, they are in alpha, and it is a guide. Empty for a method without gamma or
+    without passes of a draft model.
+    """
+    setting = grid.kind.Hyperparameters.settings().get(GAMMA)
+    if setting is None or setting.high is None:
+        return []
+    alike: dict[tuple[Value, ...], list[Point]] = {}
+    for point in points:
+        coordinates = zip(grid.axes, grid.cells[point.cell].coordinates, strict=True)
+        alike.setdefault(
+            tuple(value for axis, value in coordinates if axis.name != GAMMA), []
+        ).append(point)
+    found = []
+    for others, runs in alike.items():
+        tested = sum(p.tested for p in runs)
+        cost = _draft_cost(runs)
+        if tested and cost is not None:
+            alpha = sum(p.accepted for p in runs) / tested
+            found.append(
+                Ideal(others, *metrics.ideal_gamma(alpha, cost, int(setting.high)), alpha, cost)
+            )
+    return found
+
+
+def interval(row: CellRow) -> str:
+    """` [low, high]`; empty for a single question, which has none."""
+    low, high = row.ci95
+    return f" [{low:.2f}, {high:.2f}]" if low < high else ""
+
+
+def conclusions(rows: Sequence[CellRow], ideals: Sequence[Ideal], grid: Grid) -> list[str]:
+    """The best setting in words: as it was measured, and by theory; and how often that was."""
+    fastest = best(rows)
+    if fastest is None:
+        return []
+    slow = "" if fastest.speedup > 1 else ": nothing here is faster than plain decoding"
+    name, between = grid.describe(fastest.coordinates), interval(fastest)
+    lines = [f"Measured best: {name}, {fastest.speedup:.2f}×{between}{fastest.between}{slow}."]
+    if near := _near(fastest, rows):
+        others = counted(near, "other setting")
+        lines.append(f"It is not clearly the best: {others} came as far in one of its repeats.")
+    rest = [axis.name for axis in grid.axes if axis.name != GAMMA]
+    for found in ideals:
+        where = ", ".join(
+            f"{axis}={show(value)}" for axis, value in zip(rest, found.others, strict=True)
+        )
+        slow = "" if found.speedup > 1 else ", so that none pays"
+        at = f", at {where}" if where else ""
+        measured = f"(alpha {found.alpha:.2f}, c {found.cost:.2f})"
+        ideal = f"gamma {found.gamma}, {found.speedup:.2f}×"
+        lines.append(f"By theory{at} {measured}: {ideal}{slow}.")
+    return [*lines, about_spread(rows)]
+
+
+def _near(fastest: CellRow, rows: Sequence[CellRow]) -> int:
+    """How many other settings were, in some repeat, as fast as the fastest in its slowest one."""
+    if len(fastest.repeats) < 2:
+        return 0
+    least = min(fastest.repeats)
+    return sum(
+        row is not fastest and row.lossless == fastest.lossless and max(row.repeats) >= least
+        for row in rows
+        if row.repeats
+    )
+
+
+def about_spread(rows: Sequence[CellRow]) -> str:
+    """What the round brackets are, or why there are none."""
+    repeats = max(len(row.repeats) for row in rows)
+    if repeats > 1:
+        return f"In round brackets: the least and the largest speedup of {repeats} repeats."
+    return "Every prompt ran once, so no spread is known; use three repeats to see it."
+
+
+def to_csv(rows: Sequence[CellRow], axes: Sequence[Axis]) -> str:
+    """The rows as CSV: a column for each axis, then the numbers; the interval and the spread of the
+    repeats are two columns each."""
+    several = ("cell", "coordinates", "ci95", "repeats")
+    numbers = [f.name for f in fields(CellRow) if f.name not in several]
+    out = io.StringIO()
+    writer = csv.writer(out)
+    bounds = ("ci95_low", "ci95_high", "repeats_low", "repeats_high")
+    writer.writerow([*(axis.name for axis in axes), *numbers, *bounds])
+    for row in rows:
+        found = (getattr(row, name) for name in numbers)
+        spread = Speedup(row.repeats).spread if row.repeats else ("", "")
+        writer.writerow([*row.coordinates, *found, *row.ci95, *spread])
+    return out.getvalue()

@@ -1,0 +1,341 @@
+"""The sweep's loop: prompt by prompt, plain decoding, then every cell of a grid, the order rotated;
+what is done is kept.
+
+Every run is stored as soon as it is finished. A sweep that was interrupted measures the plain runs
+anew that it needs for what is left, in the process that does what is left. Where all amounts are
+fixed, it then has the counts of an uninterrupted one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Hashable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ouroboros_core.benchmark.conditions import Conditions, conditions
+from ouroboros_core.benchmark.entrants import BASELINE, outcome_of
+from ouroboros_core.benchmark.prompts import Question
+from ouroboros_core.benchmark.runner import WARM_UP_TOKENS, naming
+from ouroboros_core.benchmark.store import Kind, Share, Unit
+from ouroboros_core.decoding.generation import Generation, Task
+from ouroboros_core.errors import InvalidInput, WantOfMemory
+from ouroboros_core.loading.pairs import Pair, with_draft
+from ouroboros_core.sources import Source
+from ouroboros_core.sweeps.grid import TOKENS, Cell, Grid
+from ouroboros_core.trace.equality import Divergence, divergence
+from ouroboros_core.trace.trace import Seconds, Trace
+
+
+@dataclass(frozen=True)
+class Point:
+    """One run of one cell on one question, and the plain run that it is compared with.
+
+    passes           of the target, prefill apart
+    accepted, tested as in Step, summed: accepted / tested is the acceptance rate
+    depth_sum        of each step's deepest branch; divided by passes it is the mean draft length
+    plain_tokens     of plain decoding with the same sampling, in the same process and turn; as many
+                     passes
+    compared         whether the text ought to be that of plain decoding; difference: where it is
+                     not
+    host             the machine's name, where there were several processes
+    lossless         whether the text follows the target's probabilities
+    """
+
+    cell: int
+    question: int | str
+    repeat: int
+    tokens: int
+    passes: int
+    draft_passes: int
+    accepted: int
+    tested: int
+    depth_sum: int
+    seconds: Seconds
+    plain_tokens: int
+    plain_seconds: Seconds
+    compared: bool
+    difference: Divergence | None = None
+    host: str = ""
+    lossless: bool = True
+
+    @property
+    def identical(self) -> bool | None:
+        """Whether the text is that of plain decoding; None if it need not be."""
+        return self.difference is None if self.compared else None
+
+    @property
+    def unit(self) -> Unit:
+        return self.repeat, self.question, self.cell
+
+    @property
+    def key(self) -> Hashable:
+        return self.unit
+
+
+@dataclass(kw_only=True)
+class SweepSettings(Conditions):
+    """What decides the numbers of a sweep; a resumed one must have the same. `grid` holds the axes
+    as they are written."""
+
+    method: str
+    grid: list[str]
+    knobs: dict[str, Any]
+
+    @property
+    def kind(self) -> Kind[Point]:
+        return Kind("sweep", "run", "points", Point)
+
+
+def estimate(
+    pair: Pair,
+    grid: Grid,
+    questions: Sequence[Question],
+    repeats: int = 1,
+    max_new_tokens: int = TOKENS,
+) -> float:
+    """Seconds that a sweep will take about, every run counted as if it were plain decoding: a
+    method that works takes less.
+
+    From what the target's passes cost here; a prompt is read in one pass.
+    """
+    runs = len(grid.cells) + plain_runs(grid)
+    return (
+        repeats * runs * sum(_run_seconds(pair, question, max_new_tokens) for question in questions)
+    )
+
+
+def plain_runs(grid: Grid) -> int:
+    """Runs of plain decoding that the cells of a grid are compared with, for each question and
+    repeat."""
+    return len({_plain(cell) for cell in grid.cells})
+
+
+def _run_seconds(pair: Pair, question: Question, max_new_tokens: int) -> float:
+    try:
+        prompt = len(pair.encode(question.turns[0], chat=bool(pair.tokenizer.chat_template)))
+    except InvalidInput:  # it will be left out
+        return 0.0
+    costs = pair.costs.target
+    return costs.of(prompt) + max_new_tokens * costs.of(1)
+
+
+def _plain(cell: Cell) -> str:
+    """The same for all cells that are compared with the same plain run."""
+    return cell.sampling.model_copy(update={"acceptance": "match"}).model_dump_json()
+
+
+def _steps(generation: Generation) -> Generator[None, None, Trace]:
+    for _ in generation:
+        yield
+    return generation.trace()
+
+
+Run = tuple[Point, Trace, Trace]
+"""What was measured, the run, and the plain run that it is compared with."""
+
+
+class Sweep:
+    """What is measured, and what is left of it."""
+
+    def __init__(
+        self,
+        pair: Pair,
+        grid: Grid,
+        questions: Sequence[Question],
+        repeats: int = 1,
+        max_new_tokens: int = TOKENS,
+        path: Path | None = None,
+        *,
+        resume: bool = False,
+        mine: Share | None = None,
+    ) -> None:
+        """Load the drafts of the grid and check that everything can run; raises InvalidInput before
+        any work.
+
+        path, resume  JSON file that keeps every run, and whether to go on with what is in it
+        mine          this process's share of the questions
+        """
+        self.pair, self.grid, self.max_new_tokens = pair, grid, max_new_tokens
+        self.mine = mine = mine or Share()
+        self.settings = SweepSettings(
+            method=grid.method,
+            grid=[str(axis) for axis in grid.axes],
+            knobs=dict(grid.settings),
+            **conditions(pair, questions, grid.sampling, max_new_tokens, repeats),
+        )
+        self.store = mine.open(self.settings, path, resume=resume)
+        self._pairs = self._load_drafts()
+        able = self._check(questions)
+        self._warm: set[Hashable] = set()
+        visits = [(repeat, question) for repeat in range(repeats) for question in questions]
+        self._visits = [
+            (n, *visit) for n, visit in enumerate(visits) if mine.may(n) and visit[1].id in able
+        ]
+
+    def _load_drafts(self) -> dict[str | None, Pair]:
+        names = dict.fromkeys(cell.draft for cell in self.grid.cells)
+        return {name: self.pair if name is None else with_draft(self.pair, name) for name in names}
+
+    def _check(self, questions: Sequence[Question]) -> set[int | str]:
+        """The ids of the questions that plain decoding can run; the others are left out before any
+        work. Nothing is run: raises InvalidInput where there are no others, and for a cell that can
+        run none of them."""
+        if not questions:
+            raise InvalidInput("there is no prompt to measure on: name at least one")
+        able = []
+        for question in questions:
+            try:
+                with naming(question):
+                    Generation(self.pair, self._task(self.grid.cells[0], question).plain())
+            except WantOfMemory:  # another time there may be enough
+                raise
+            except InvalidInput as error:
+                self.store.leave_out(question.id, 0, str(error))
+            else:
+                able.append(question)
+        if not able:
+            raise InvalidInput(self.store.left_out[0].reason)
+        for cell in self.grid.cells:
+            self._check_cell(cell, able)
+        return {question.id for question in able}
+
+    def _check_cell(self, cell: Cell, questions: Sequence[Question]) -> None:
+        """Raise InvalidInput for a cell that can run none of the questions."""
+        refused: InvalidInput | None = None
+        for question in questions:
+            try:
+                Generation(self._pairs[cell.draft], self._task(cell, question))
+            except InvalidInput as error:
+                refused = refused or error
+            else:
+                return
+        raise InvalidInput(f"{self.grid.describe(cell.coordinates)}: {refused}") from None
+
+    def _task(self, cell: Cell, question: Question) -> Task:
+        chat, count = bool(self.pair.tokenizer.chat_template), self.max_new_tokens
+        return Task(
+            question.turns[0],
+            self.grid.method,
+            cell.hyperparameters,
+            cell.sampling,
+            count,
+            chat,
+            prediction=question.expected_by(self.grid.kind),
+            generation_config=False,
+        )
+
+    @property
+    def total(self) -> int:
+        """Runs in this process's share, without those of plain decoding."""
+        return len(self._visits) * len(self.grid.cells)
+
+    @property
+    def done(self) -> int:
+        return self.total - sum(len(cells) for *_, cells in self._left())
+
+    @property
+    def points(self) -> list[Point]:
+        """What was measured so far, in earlier runs of the program, too; of the questions that
+        every cell can run."""
+        return self.store.fair
+
+    @property
+    def seconds_left(self) -> float:
+        """Estimated seconds for what is left, computed like `estimate`."""
+        return sum(
+            _run_seconds(self.pair, question, self.max_new_tokens)
+            * (len(cells) + len({_plain(cell) for cell in cells}))
+            for *_, question, cells in self._left()
+        )
+
+    def _left(self) -> list[tuple[int, int, Question, list[Cell]]]:
+        """Number, repeat, question and the cells not yet done there, rotated so that none always
+        comes first."""
+        finished, cells, found = {*self.store.units, *self.store.elsewhere}, self.grid.cells, []
+        barred = {one.question for one in self.store.left_out}
+        for number, repeat, question in self._visits:
+            if question.id in barred:
+                continue
+            start = number % len(cells)
+            left = [
+                cell
+                for cell in (*cells[start:], *cells[:start])
+                if (repeat, question.id, cell.index) not in finished
+            ]
+            found += [(number, repeat, question, left)] if left else []
+        return found
+
+    def run(self, progress: Callable[[str], None] = lambda _: None) -> Iterator[Run]:
+        """Do what is left, run by run; each is stored before it is yielded, together with the plain
+        run it is compared with.
+
+        progress is told of every run before it begins.
+        Closing the iterator ends the sweep; `run` again goes on.
+        """
+        return (done for done in self.ticks(progress) if done is not None)
+
+    def ticks(self, progress: Callable[[str], None] = lambda _: None) -> Iterator[Run | None]:
+        """Like `run`, but also yields None between the steps of a run, so that a caller can stop
+        there; nothing is timed meanwhile."""
+        mine = self.mine.take(self.store, self._left, lambda visit: visit[0])
+        barred = {one.question for one in self.store.left_out}
+        for _, repeat, question, cells in mine:
+            if question.id in barred:
+                continue
+            plain: dict[str, Trace] = {}
+            for cell in cells:
+                name, task = self.grid.describe(cell.coordinates), self._task(cell, question)
+                if _plain(cell) not in plain:
+                    progress(f"question {question.id}, plain decoding")
+                    plain[_plain(cell)] = yield from self._generate(
+                        BASELINE, self.pair, task.plain()
+                    )
+                progress(f"question {question.id}, {name}")
+                try:
+                    with naming(question, who=name):
+                        trace = yield from self._generate(cell.index, self._pairs[cell.draft], task)
+                except WantOfMemory:
+                    raise
+                except InvalidInput as error:
+                    self.store.leave_out(question.id, 0, str(error))
+                    self.store.save({})
+                    barred.add(question.id)
+                    break
+                point = self._point(cell, question, repeat, trace, plain[_plain(cell)])
+                self.store.add(point.unit, [point])
+                yield point, trace, plain[_plain(cell)]
+
+    def _generate(self, what: Hashable, pair: Pair, task: Task) -> Generator[None, None, Trace]:
+        """One run. Before the first run of its kind a few tokens are generated, so that first calls
+        are not timed."""
+        if what not in self._warm:
+            count = min(WARM_UP_TOKENS, task.max_new_tokens)
+            yield from _steps(Generation(pair, replace(task, max_new_tokens=count)))
+            self._warm.add(what)
+        return (yield from _steps(Generation(pair, task)))
+
+    def _point(
+        self, cell: Cell, question: Question, repeat: int, trace: Trace, plain: Trace
+    ) -> Point:
+        outcome, baseline = outcome_of(trace), outcome_of(plain)
+        checked = self.grid.kind.writer is Source.TARGET
+        compared = checked and cell.sampling.repeats_plain_text
+        return Point(
+            cell=cell.index,
+            question=question.id,
+            repeat=repeat,
+            tokens=outcome.count,
+            passes=outcome.passes,
+            draft_passes=outcome.draft_passes,
+            accepted=sum(len(step.path) for step in trace.steps),
+            tested=sum(step.tested for step in trace.steps),
+            depth_sum=sum(max(step.tree.depths) for step in trace.steps),
+            seconds=outcome.seconds,
+            plain_tokens=baseline.count,
+            plain_seconds=baseline.seconds,
+            compared=compared,
+            difference=divergence(self.pair.target, trace, plain) if compared else None,
+            host=self.mine.host,
+            lossless=checked and cell.sampling.lossless,
+        )

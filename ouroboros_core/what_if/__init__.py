@@ -1,0 +1,1 @@
+"""Estimate a recorded run's time on another machine."""

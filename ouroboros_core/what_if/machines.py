@@ -1,0 +1,329 @@
+"""Machines and models to price a run with: assets/machines.json, every number with its source."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Self, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+
+from ouroboros_core.errors import InvalidInput
+from ouroboros_core.locations import assets
+from ouroboros_core.trace.trace import Trace
+from ouroboros_core.what_if.estimate import (
+    Machine,
+    ModelSize,
+    Priced,
+    Roofline,
+    by_head,
+    price,
+    sized,
+    skipping,
+    too_large,
+    work_of,
+)
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+
+
+class Number(_Strict):
+    """A number and the id of its source."""
+
+    value: float
+    source: str = Field(alias="from")
+
+
+class MachineSheet(_Strict):
+    """A machine; what is absent has the default of `Machine`."""
+
+    name: str
+    bandwidth: Number
+    flops: Number
+    memory: Number | None = None
+    bandwidth_share: Number | None = None
+    flops_share: Number | None = None
+    layer_seconds: Number | None = None
+    pass_seconds: Number | None = None
+
+    @property
+    def numbers(self) -> dict[str, Number]:
+        """What is known, by name."""
+        return {name: one for name, one in self if isinstance(one, Number)}
+
+    @property
+    def machine(self) -> Machine:
+        return Machine(self.name, **{name: one.value for name, one in self.numbers.items()})
+
+
+class ModelSheet(_Strict):
+    """A transformer with gated feed-forward layers, by the numbers of its configuration.
+
+    source  where they stand: a document and its address
+    draft   id of the model that usually drafts for it
+    """
+
+    name: str
+    hidden: int
+    intermediate: int
+    layers: int
+    heads: int
+    kv_heads: int
+    head_size: int
+    vocabulary: int
+    tied: bool = False
+    bytes_per_parameter: float = 2.0
+    draft: str | None = None
+    source: tuple[str, str]
+
+    @property
+    def body(self) -> int:
+        """Parameters of all layers: attention, and a feed-forward part of three matrices; norms
+        and biases, less than a thousandth, left out."""
+        attention = 2 * self.hidden * self.head_size * (self.heads + self.kv_heads)
+        return self.layers * (attention + 3 * self.hidden * self.intermediate)
+
+    @property
+    def total(self) -> int:
+        """Parameters as the model's card counts them, both embeddings included."""
+        return self.body + (1 if self.tied else 2) * self.vocabulary * self.hidden
+
+    @property
+    def size(self) -> ModelSize:
+        output = self.vocabulary * self.hidden
+        return ModelSize(
+            self.name,
+            self.body + output,
+            self.layers,
+            self.kv_heads,
+            self.head_size,
+            output,
+            self.bytes_per_parameter,
+        )
+
+
+class Sheets(_Strict):
+    """All of them, by id; sources: (document, address) by id."""
+
+    sources: dict[str, tuple[str, str]]
+    machines: dict[str, MachineSheet]
+    models: dict[str, ModelSheet]
+
+    @model_validator(mode="after")
+    def _all_named(self) -> Self:
+        used = {number.source for m in self.machines.values() for number in m.numbers.values()}
+        drafts = {model.draft for model in self.models.values() if model.draft}
+        for what, unknown in (
+            ("source", used - set(self.sources)),
+            ("draft", drafts - set(self.models)),
+        ):
+            if unknown:
+                raise ValueError(f"no such {what}: {', '.join(sorted(unknown))}")
+        return self
+
+
+@cache
+def sheets() -> Sheets:
+    """What ships with the project."""
+    return Sheets.model_validate_json((assets() / "machines.json").read_bytes())
+
+
+def machine(name: str) -> Machine:
+    """A machine by its id; raises InvalidInput for an id that is none."""
+    return _one(sheets().machines, name, "machine").machine
+
+
+def model(name: str) -> ModelSize:
+    """A model by its id; raises InvalidInput for an id that is none."""
+    return _one(sheets().models, name, "model").size
+
+
+Sheet = TypeVar("Sheet", MachineSheet, ModelSheet)
+
+
+def _one(known: Mapping[str, Sheet], name: str, what: str) -> Sheet:
+    if name not in known:
+        raise InvalidInput(f"there is no {what} {name[:40]!r}; there are {', '.join(known)}")
+    return known[name]
+
+
+Edited = TypeVar("Edited", Machine, ModelSize)
+
+
+def edited(one: Edited, numbers: Mapping[str, Any]) -> Edited:
+    """A machine or model with some of its numbers replaced, as somebody wrote them; raises
+    InvalidInput for an unknown name and for a number out of bounds."""
+    kind = type(one)
+    try:
+        return TypeAdapter(kind).validate_python({**vars(one), **numbers})
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False)[0]
+        where = ".".join(map(str, first["loc"])) or "this"
+        raise InvalidInput(
+            f"{where} of {one.name}: {first['msg']}, got {str(first['input'])[:40]}"
+        ) from None
+
+
+SIZES = {
+    "smollm2-135m": "smollm2-135m",
+    "qwen2.5-coder-1.5b": "qwen2.5-1.5b",
+    "qwen2.5-coder-0.5b": "qwen2.5-0.5b",
+}
+"""Beginnings of models' names that have the shape of another, and the id of that."""
+
+
+def known_as(name: str | None) -> str | None:
+    """The id of the model that a trace names, where its shape is known."""
+    last = (name or "").rsplit("/", 1)[-1].lower()
+    for start, found in (*SIZES.items(), *((one, one) for one in sheets().models)):
+        if last.startswith(start):
+            return found
+    return None
+
+
+def own(trace: Trace) -> tuple[str | None, str | None]:
+    """Ids of a run's own target and draft, None where their shapes are not known."""
+    return known_as(trace.target), known_as(trace.draft)
+
+
+def kept_share(trace: Trace) -> float:
+    """Of a target that drafts with some of its layers skipped, the share of its layers'
+    parameters that is left; a half where that is not known."""
+    skips = re.search(r"without (\d+) attentions? and (\d+) MLPs?", trace.draft or "")
+    name = known_as(trace.target)
+    if skips is None or name is None:
+        return 0.5
+    sheet = sheets().models[name]
+    attention = 2 * sheet.hidden * sheet.head_size * (sheet.heads + sheet.kv_heads)
+    forward = 3 * sheet.hidden * sheet.intermediate
+    skipped = int(skips[1]) * attention + int(skips[2]) * forward
+    return max(0.1, 1 - skipped / sheet.body)
+
+
+OWN = "own"
+"""In place of a model's id: the one of the run."""
+
+
+@dataclass(frozen=True)
+class Quoted:
+    """A run on a machine with models: modelled seconds, and what must be said of them.
+
+    draft  what drafts, None for a run without draft passes
+    """
+
+    trace: Trace
+    machine: Machine
+    target: ModelSize
+    draft: ModelSize | None
+    priced: Priced
+
+    @property
+    def sentence(self) -> str:
+        """What came out."""
+        priced, draft = self.priced, ""
+        if self.draft is not None:
+            draft = f" and {self.draft.name}"
+        texts = "this run" if priced.batch == 1 else f"a batch of {priced.batch} such texts"
+        return (
+            f"Modelled: on {self.machine.name} with {self.target.name}{draft} {texts} would take "
+            f"{seconds(priced.seconds)}, plain decoding {seconds(priced.plain_seconds)}: "
+            f"{priced.speedup:.2f} times as fast."
+        )
+
+    @property
+    def parts(self) -> dict[str, tuple[float, float]]:
+        """Seconds of the run and of plain decoding, by part."""
+        run, plain = self.priced.steps, self.priced.plain
+        return {
+            "prefill": (self.priced.prefill, self.priced.plain_prefill),
+            "target": (sum(s.target for s in run), sum(s.target for s in plain)),
+            "draft": (sum(s.draft for s in run), 0.0),
+            "host": (sum(s.host for s in run), 0.0),
+            "all": (self.priced.seconds, self.priced.plain_seconds),
+        }
+
+    def at(self, batch: int) -> Quoted:
+        """The same in another batch."""
+        return quote_sizes(self.trace, self.machine, self.target, self.draft, batch)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Sentences on what the model cannot know, none that says nothing here."""
+        found = (
+            "Acceptance is taken to be that of the recorded run.",
+            sized(self.trace),
+            too_large(self.machine, self.target, self.draft),
+        )
+        return tuple(filter(None, found))
+
+
+def seconds(value: float) -> str:
+    """A time as people read it: '12 ms', '3.4 s'."""
+    return f"{1000 * value:.3g} ms" if value < 1 else f"{value:.3g} s"
+
+
+def size_of(name: str, mine: str | None) -> ModelSize:
+    """A model by its id, or the run's own; raises InvalidInput where that one's shape is not
+    known."""
+    if name != OWN:
+        return model(name)
+    if mine is None:
+        raise InvalidInput("the shape of this run's own models is not known: choose a model")
+    return model(mine)
+
+
+def usual_draft(target: str) -> str | None:
+    """The id of the model that usually drafts for a target."""
+    sheet = sheets().models.get(target)
+    return sheet.draft if sheet else None
+
+
+def quote(
+    trace: Trace, machine: Machine, target: str, draft: str | None = None, batch: int = 1
+) -> Quoted:
+    """A run on a machine with models by their ids; without a draft, the one that usually drafts for
+    the target. Raises InvalidInput for an unknown id, a batch beyond 64, and a run that needs
+    a draft where there is none."""
+    return quote_sizes(trace, machine, *sizes(trace, target, draft), batch)
+
+
+def sizes(
+    trace: Trace,
+    target: str,
+    draft: str | None = None,
+    changed: Mapping[str, Any] | None = None,
+) -> tuple[ModelSize, ModelSize | None]:
+    """The target by its id, or the run's own, with some numbers `changed`, and what drafts for it
+    in the run: a head of that target, or part of its layers, where the method asks for that; else
+    the draft by its id, or the model that usually drafts for the target. None for a run without
+    draft passes."""
+    mine, its_draft = own(trace)
+    large = edited(size_of(target, mine), changed or {})
+    chosen = draft or (OWN if target == OWN and its_draft else None)
+    chosen = chosen or usual_draft(mine or "" if target == OWN else target)
+    small = None if chosen in (None, OWN) else model(chosen)
+    if not drafting(trace):
+        return large, None
+    if by_head(trace):
+        return large, large.head
+    if skipping(trace):
+        return large, large.part(kept_share(trace))
+    return large, size_of(OWN, its_draft) if chosen == OWN else small
+
+
+def drafting(trace: Trace) -> bool:
+    """Whether a run has draft passes."""
+    return any(one.draft_passes for one in work_of(trace))
+
+
+def quote_sizes(
+    trace: Trace, machine: Machine, target: ModelSize, draft: ModelSize | None, batch: int
+) -> Quoted:
+    """The same with the sizes of the target and of what drafts, whatever their names."""
+    cost = Roofline(machine, draft) if draft else None
+    priced = price(trace, Roofline(machine, target), cost, batch, machine.host)
+    return Quoted(trace, machine, target, draft, priced)

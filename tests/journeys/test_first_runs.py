@@ -1,0 +1,354 @@
+"""The first minutes of a stranger: the first question of one's own, Stop, a refusal, a busy
+machine, a run that was saved."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ouroboros_core.trace import metrics
+from ouroboros_core.trace.file import read_run
+from tests.browser import server
+from tests.folders import chatting_pair
+from tests.visitor import (
+    DONE,
+    ask,
+    bars,
+    chart,
+    choose,
+    ended,
+    example,
+    finish,
+    generate,
+    open_file,
+    open_tab,
+    set_count,
+    tile,
+    tokens,
+    visit,
+)
+from tests.waiting import LONG_ANSWER, LONG_COMPARISON
+from visualize.watch.examples import EXAMPLES
+
+pytestmark = [pytest.mark.browser, pytest.mark.embedded]
+
+QUESTION = "Why is the sky blue?"
+CHAT = "#chat input"
+LONG = 120_000
+UNDER_WAY = '#token-view .ouro-run[data-done="false"]'
+SLOW = """
+import runpy
+from dataclasses import replace
+from ouroboros_core.decoding import metrics
+from visualize.server import compute, showing
+
+lanes_of_run, measured, judge, compared = compute._lanes_of_run, showing.silently, metrics.busy, []
+
+def noted(*given):
+    compared.append(given)
+    return lanes_of_run(*given)
+
+def slowed(generation):
+    trace = yield from measured(generation)
+    steps = tuple(replace(s, seconds=replace(s.seconds, verify=100 + s.seconds.verify)) for s in trace.steps)
+    slow = trace.method == "autoregressive" and len(compared) == 1
+    return replace(trace, steps=steps) if slow else trace
+
+compute._lanes_of_run, showing.silently = noted, slowed
+metrics.busy = lambda trace, plain: judge(trace, plain) if metrics.plain_step_seconds(plain) > 50 else None
+runpy.run_path("app.py", run_name="__main__")
+"""
+"""In all rounds of the first comparison plain decoding took 100 s a pass; whatever else this
+machine does is not judged."""
+
+
+ENDLESS = """
+import runpy
+import time
+from ouroboros_core.decoding import metrics
+from visualize.server import showing
+
+measured, runs = showing.silently, []
+
+def endless(generation):
+    runs.append(generation)
+    if len(runs) <= 2:
+        return (yield from measured(generation))
+    while True:
+        time.sleep(0.1)
+        yield showing.Comparing()
+
+showing.silently = endless
+metrics.busy = lambda *_: None
+runpy.run_path("app.py", run_name="__main__")
+"""
+"""The first round ends, and the second one does not."""
+
+
+def notice(page: Any) -> Any:
+    return page.locator("#token-view .ouro-notice")
+
+
+def saved(page: Any) -> Any:
+    """The file of the run that is shown, as it was downloaded."""
+    with page.expect_download() as download:
+        page.locator('#save-view [data-kind="json"]').click()
+    return Path(download.value.path()).read_bytes()
+
+
+def drawn(page: Any, name: str) -> str:
+    """What is written in a chart's place."""
+    return str(chart(page, name).inner_text())
+
+
+def test_the_first_question_of_ones_own_is_answered_and_a_raw_prompt_is_a_links_alone(
+    page: Any, url: str
+) -> None:
+    note = page.get_by_text(EXAMPLES[0].note)
+    assert page.locator(CHAT).is_checked()
+    ask(page, QUESTION, 16)
+    assert page.locator(CHAT).is_checked()
+    assert note.count() == 0, "what was said of the example"
+    before = ended(page)
+    page.locator("#prompt textarea").press("Enter")
+    finish(page, before)
+    assert len(tokens(page)) == 16
+    assert notice(page).filter(has_text="The answer is empty").count() == 0
+    example(page, EXAMPLES[0].label)
+    assert note.is_visible()
+    assert page.locator("#prompt textarea").input_value() == EXAMPLES[0].prompt
+    page.wait_for_timeout(500)  # what follows a run is still asked for
+    page.goto(f"{url}?prompt=Tell me&chat=0")
+    page.get_by_text("the settings are those of the link").wait_for()
+    assert not page.locator(CHAT).is_checked()
+    page.locator("#prompt textarea").press_sequentially(" more")
+    page.locator(f"{CHAT}:checked").wait_for(state="attached")
+
+
+def test_an_empty_answer_says_why_and_one_click_mends_it(page: Any) -> None:
+    ask(page, QUESTION, 16)
+    page.locator(CHAT).uncheck()
+    generate(page)
+    assert [token["text"] for token in tokens(page)] == ["<|im_end|>"]
+    assert "end" in tokens(page)[0], "no part of the answer"
+    assert (
+        page.locator("#token-view .ouro-status")
+        .inner_text()
+        .startswith("1 token in 1 step; the last one, <|im_end|>, is")
+    )
+    assert (
+        notice(page)
+        .inner_text()
+        .startswith("The answer is empty. The model got the prompt as it stands")
+    )
+    notice(page).get_by_role("button", name="Run it with the chat template").click()
+    page.wait_for_function(
+        "document.querySelectorAll('#token-view .ouro-token').length > 1", timeout=LONG
+    )
+    page.wait_for_selector(DONE, timeout=LONG)
+    assert len(tokens(page)) == 16
+    assert page.locator("#token-view .ouro-prompt").inner_text().strip() == QUESTION
+    page.locator(f"{CHAT}:checked").wait_for(state="attached")
+    assert notice(page).filter(has_text="The answer is empty").count() == 0
+
+
+def test_from_the_click_on_the_old_run_is_marked_and_one_button_is_generate_or_stop(
+    page: Any,
+) -> None:
+    go = page.locator("#generate")
+    stop = page.locator("#stop")
+    run = page.locator("#token-view .ouro-run")
+    badge = run.locator(".ouro-badge")
+    before, status = badge.inner_text(), run.locator(".ouro-status").inner_text()
+    assert go.is_visible() and not stop.is_visible()
+    where = go.bounding_box()
+    held: list[Any] = []
+    holding = True
+
+    def hold(route: Any) -> None:
+        """The server hears nothing until this is released."""
+        if holding:
+            held.append(route)
+        else:
+            route.continue_()
+
+    page.route("**/queue/join*", hold)
+    ask(page, "word " * 9000, 16)
+    go.click()
+    assert stop.is_visible() and not go.is_visible()
+    assert stop.bounding_box()["x"] == where["x"], "in the same place"
+    assert badge.inner_text() == "the run before"
+    assert run.get_attribute("data-old") == ""
+    assert (
+        float(
+            page.evaluate(
+                "getComputedStyle(document.querySelector('#token-view .ouro-text')).opacity"
+            )
+        )
+        < 0.6
+    )
+    while not held:
+        page.wait_for_timeout(20)
+    holding = False
+    for route in held:
+        route.continue_()
+    page.get_by_text("has room for 8192").wait_for(timeout=LONG)
+    go.wait_for()
+    assert not stop.is_visible(), "also after a refusal"
+    assert (badge.inner_text(), run.locator(".ouro-status").inner_text()) == (before, status), (
+        "nothing took its place"
+    )
+    assert run.get_attribute("data-old") is None
+    assert chart(page, "speedup").locator(".js-line").count() > 0
+    field = page.locator("#prompt textarea")
+    field.fill("")
+    go.click()
+    page.get_by_text("the prompt is empty; write at least one character").wait_for()
+    assert page.evaluate("document.activeElement === document.querySelector('#prompt textarea')")
+    assert go.is_visible()
+    field.press_sequentially("One")
+    field.press("Shift+Enter")
+    field.press_sequentially("two")
+    assert field.input_value() == "One\ntwo"
+    assert page.get_by_text("the prompt is empty").count() == 0
+    set_count(page, 8)
+    before = ended(page)
+    field.press("Enter")
+    assert stop.is_visible()
+    finish(page, before)
+    assert field.input_value() == "One\ntwo"
+    assert not stop.is_visible()
+
+
+def test_the_second_click_of_a_double_click_is_no_wish_to_stop(page: Any) -> None:
+    """Stop stands where Generate stood: the run goes on up to where it waits for Stop."""
+    ask(page, LONG_ANSWER, 256)
+    page.evaluate("['generate', 'stop'].forEach(id => document.getElementById(id).click())")
+    there = f"document.querySelectorAll('{UNDER_WAY} .ouro-token').length"
+    page.wait_for_function(f"{there} > 32", timeout=LONG)
+    page.click("#stop")
+    page.get_by_text("Stopped after").first.wait_for()
+
+
+def test_a_stopped_run_shows_all_that_is_known_of_it(page: Any) -> None:
+    choose(page, "Speculative decoding")
+    page.locator("#auto-speculative input").uncheck()
+    ask(page, LONG_ANSWER, 256)
+    page.click("#generate")
+    there = f"document.querySelectorAll('{UNDER_WAY} .ouro-token').length"
+    page.wait_for_function(f"{there} > 12", timeout=LONG)
+    page.click("#stop")
+    page.get_by_text("Stopped after").first.wait_for()
+    page.locator("#generate").wait_for()
+    trace, baseline = read_run(saved(page))
+    assert (trace.ending, baseline) == ("cancelled", None)
+    written, steps = len(tokens(page)), len(trace.steps)
+    assert 12 < written == metrics.new_tokens(trace) < 256
+    status = page.locator("#token-view .ouro-status").inner_text()
+    assert (
+        status
+        == f"Stopped after {written} tokens in {steps} steps. There is no plain run to compare with."
+    )
+    assert tile(page, "Tokens per pass") == f"{metrics.mean_acceptance_length(trace):.2f}"
+    assert tile(page, "Speedup") == "–"
+    assert "A step takes" in page.locator("#token-view .ouro-numbers").text_content()
+    assert sum(map(sum, bars(page, "acceptance"))) == written
+    for name, mark in (("where", ".bars path"), ("positions", ".bars path"), ("time", ".js-line")):
+        assert chart(page, name).locator(mark).count() > 0
+    assert "There is no plain run to compare with" in drawn(page, "speedup")
+    assert page.get_by_text("Measured when the run has ended").count() == 0
+    ask(page, LONG_COMPARISON, 32)
+    page.click("#generate")
+    page.get_by_text("timed against plain decoding …").first.wait_for(timeout=LONG)
+    page.click("#stop")
+    page.get_by_text("The run is complete:").first.wait_for()
+    trace, baseline = read_run(saved(page))
+    assert (len(trace.tokens), trace.ending, baseline) == (len(tokens(page)), trace.ending, None)
+    assert trace.ending != "cancelled"
+    assert page.get_by_text("Measured when the run has ended").count() == 0
+
+
+@pytest.mark.slow
+def test_a_speedup_is_shown_after_one_round_and_measuring_again_can_be_stopped(
+    browser: Any, tmp_path: Path
+) -> None:
+    with server(*chatting_pair(tmp_path), one_round=False, program=ENDLESS) as url:
+        for page in visit(browser, url):
+            ask(page, "Count from one to ten in words.", 8)
+            page.click("#generate")
+            status = page.locator("#token-view .ouro-status")
+            status.filter(has_text="Measuring again, 2 of 3 …").wait_for(timeout=LONG)
+            shown = page.locator(".ouro-tile", has_text="Speedup")
+            assert shown.locator(".ouro-tile-spread").inner_text() == "1 round"
+            page.click("#stop")
+            stopped = "Measuring again was stopped after 1 round."
+            status.filter(has_text=stopped).wait_for(timeout=LONG)
+            page.locator("#generate").wait_for()
+            assert shown.locator(".ouro-tile-spread").inner_text() == "1 round"
+            trace, baseline = read_run(saved(page))
+            assert baseline is not None
+            assert tile(page, "Speedup") == f"{metrics.speedup(trace, baseline):.2f}×"
+            assert page.get_by_text("Measured when the run has ended").count() == 0
+
+
+@pytest.mark.slow
+def test_a_speedup_measured_on_a_busy_machine_is_marked_and_one_click_measures_it_again(
+    browser: Any, tmp_path: Path
+) -> None:
+    with server(*chatting_pair(tmp_path), program=SLOW) as url:
+        for page in visit(browser, url):
+            ask(page, "Count from one to ten in words.", 16)
+            generate(page)
+            text, wrong = [token["text"] for token in tokens(page)], tile(page, "Speedup")
+            assert float(wrong.rstrip("×")) > 100
+            assert (
+                page.locator(".ouro-tile", has_text="Speedup")
+                .inner_text()
+                .endswith("measured on a busy machine")
+            )
+            assert "busy machine" in page.locator("#token-view .ouro-numbers").text_content()
+            assert (
+                notice(page)
+                .inner_text()
+                .startswith(
+                    "The speedup was measured on a busy machine: passes of plain decoding took"
+                )
+            )
+            again = notice(page).get_by_role("button", name="Measure again")
+            stop = "document.querySelector('#stop').checkVisibility()"
+            assert again.evaluate(f"button => {{ button.click(); return {stop}; }}")
+            page.wait_for_function(
+                "document.querySelector('#token-view .ouro-tile:nth-child(2) "
+                f"dd')?.innerText.length < {len(wrong)}"
+            )
+            page.wait_for_selector(DONE, timeout=LONG)
+            assert float(tile(page, "Speedup").rstrip("×")) < 100
+            assert [token["text"] for token in tokens(page)] == text
+            assert notice(page).count() == 0
+            assert page.get_by_text("measured on a busy machine").count() == 0
+
+
+def test_a_saved_run_keeps_the_plain_run_it_was_compared_with(page: Any, tmp_path: Path) -> None:
+    ask(page, "Count from one to ten in words.", 16)
+    generate(page)
+    shown = {label: tile(page, label) for label in ("Tokens per second", "Speedup", "Identical")}
+    assert shown["Identical"] == "yes"
+    file = tmp_path / "run.json"
+    file.write_bytes(saved(page))
+    baseline = read_run(file.read_bytes())[1]
+    assert baseline is not None and baseline.method == "autoregressive"
+    open_tab(page, "Recorded runs")
+    open_file(page, file)
+    page.locator("#token-view .ouro-badge", has_text="recorded with").wait_for()
+    assert {label: tile(page, label) for label in shown} == shown
+    assert chart(page, "speedup").locator(".js-line").count() > 0
+    file.write_text(
+        json.dumps(json.loads(file.read_text(encoding="utf-8")) | {"baseline": {"method": 3}}),
+        encoding="utf-8",
+    )
+    open_tab(page, "Recorded runs")
+    open_file(page, file)
+    page.get_by_text("run.json: baseline: this is not a trace").wait_for()

@@ -1,0 +1,100 @@
+"""Where the text of a run parts from that of plain decoding: a mark on the first token that
+differs, and why in its card."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ouroboros_core.trace import metrics
+from ouroboros_core.trace.equality import Divergence
+from ouroboros_core.trace.trace import Trace
+from tests.visitor import has, watch
+from visualize.deploy.static_site import replay_html
+from visualize.gallery import runs as gallery
+from visualize.run import view as views
+
+RUN = "fibonacci-speculative"
+MARKED = "#run .ouro-token[data-parts]"
+
+
+def parted() -> tuple[Trace, Trace, Divergence]:
+    """A recorded run beside a plain run that says something else from its thirteenth token on, and
+    the judgement that the two tie."""
+    run, plain = gallery.trace(RUN), gallery.baseline(RUN)
+    assert plain is not None
+    step = plain.steps[12]
+    other = replace(step, target_token=next(t for t in run.pieces if t != step.target_token))
+    plain = replace(plain, steps=(*plain.steps[:12], other, *plain.steps[13:]))
+    position = metrics.first_difference(run.tokens, plain.tokens)
+    assert position == 12
+    token, theirs = run.tokens[position], plain.tokens[position]
+    return run, plain, Divergence(position, token, theirs, 0.01, 0.5, "bfloat16")
+
+
+def view(difference: Divergence | None) -> views.View:
+    run, plain, _ = parted()
+    return views.run_view(run, plain, run="r", seq=1, badge_text="", difference=difference)
+
+
+def test_a_view_names_the_token_where_two_texts_part_and_whether_it_is_a_tie() -> None:
+    run, plain, tie = parted()
+    assert view(tie)["parts"] == {
+        "index": 12,
+        "mark": "tie",
+        "words": tie.sentence(run.pieces | plain.pieces),
+    }
+    wide = view(replace(tie, ulps=50.0))["parts"]
+    assert (wide["index"], wide["mark"]) == (12, "other")
+    assert wide["words"].endswith("more than rounding explains. Please report this.")
+    unjudged = view(None)["parts"]
+    assert (unjudged["index"], unjudged["mark"]) == (12, "other")
+    assert unjudged["words"].endswith("Not judged yet.")
+
+
+def test_where_two_texts_are_equal_or_need_not_be_nothing_is_marked() -> None:
+    run, plain, tie = parted()
+    assert views.parting_view(run, None, None) is None
+    assert views.parting_view(run, gallery.baseline(RUN), None) is None
+    rejected = replace(
+        run, sampling={**run.sampling, "temperature": 1.0, "acceptance": "rejection"}
+    )
+    assert views.parting_view(rejected, plain, None) is None
+    short = replace(run, steps=run.steps[:2])
+    assert views.parting_view(short, replace(plain, steps=plain.steps[:30]), tie) is None
+
+
+def test_a_lane_of_a_race_has_the_same_mark() -> None:
+    run, plain, tie = parted()
+    lane = views.lane_view("Speculative decoding", run, plain, tie)
+    assert lane["parts"] == view(tie)["parts"]
+    assert "parts" not in views.lane_view("Plain decoding", plain, plain, None)
+
+
+@pytest.mark.browser
+def test_a_saved_replay_marks_the_tie_in_its_text_and_the_card_says_why(
+    browser: Any, tmp_path: Path
+) -> None:
+    run, plain, tie = parted()
+    file = tmp_path / "replay.html"
+    file.write_text(replay_html(run, plain, tie), encoding="utf-8")
+    page = browser.new_page(reduced_motion="reduce")
+    faults, _ = watch(page)
+    page.goto(file.as_uri())
+    marked = page.locator(MARKED)
+    has(marked, 1)
+    assert marked.evaluate_all("nodes => nodes.map(n => n.dataset)")[0]["index"] == "12"
+    glyph = "n => getComputedStyle(n, '::before').content"
+    assert marked.evaluate(glyph) == '"≈"'
+    assert marked.inner_text().strip() == run.texts[12].strip(), "the text itself is as it was"
+    marked.click()
+    card = page.locator("#run .ouro-card")
+    assert tie.sentence(run.pieces | plain.pieces) in card.inner_text()
+    page.keyboard.press("Escape")
+    page.locator("#run .ouro-token[data-index='13']").click()
+    assert "plain decoding" not in card.inner_text(), "of that token alone"
+    assert not faults
+    page.close()

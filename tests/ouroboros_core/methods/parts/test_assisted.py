@@ -1,0 +1,451 @@
+"""transformers' own modes as methods: the oracle is what transformers' generators propose in
+`generate` itself."""
+
+from __future__ import annotations
+
+import itertools
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from tokenizers import Tokenizer
+from tokenizers.decoders import Fuse
+from tokenizers.models import BPE, WordLevel
+from tokenizers.pre_tokenizers import Split
+from transformers.generation import candidate_generator
+
+import ouroboros_core
+from ouroboros_core import methods
+from ouroboros_core.errors import InvalidInput
+from ouroboros_core.loading.pairs import Pair
+from ouroboros_core.methods.parts.base import Resources
+from ouroboros_core.models import candidates
+from tests import tiny
+
+PROMPT = [*tiny.prompt(), *tiny.prompt(), *tiny.prompt()[:5]]
+MODES: dict[str, tuple[str, dict[str, Any]]] = {
+    "hf_assisted": ("AssistedCandidateGenerator", {}),
+    "hf_prompt_lookup": ("PromptLookupCandidateGenerator", {"prompt_lookup_num_tokens": 10}),
+    "hf_early_exit": ("EarlyExitCandidateGenerator", {"assistant_early_exit": 1}),
+}
+
+
+@pytest.mark.parametrize("end", [None, 11])
+@pytest.mark.parametrize("method", MODES)
+def test_each_step_proposes_what_generate_proposes(
+    method: str, end: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Candidates of `generate`, step by step; ours end where the text must end, too."""
+    name, options = MODES[method]
+    kind = getattr(candidate_generator, name)
+    plain, proposed = kind.get_candidates, []
+
+    def listen(self: Any, input_ids: Any, **more: Any) -> Any:
+        found = plain(self, input_ids, **more)
+        if type(self) is kind:
+            proposed.append(found[0][0, input_ids.shape[1] :].tolist())
+        return found
+
+    monkeypatch.setattr(kind, "get_candidates", listen)
+    models = tiny.pair("llama", "sdpa", torch.float32)
+    target, draft = (model.model for model in models)
+    if method == "hf_assisted":
+        options = {"assistant_model": draft}
+    ids = torch.tensor([PROMPT])
+    given: dict[str, Any] = {"attention_mask": torch.ones_like(ids), "pad_token_id": 0, **options}
+    given |= {"max_new_tokens": 40, "do_sample": False, "eos_token_id": end}
+    text = target.generate(ids, **given)[0, len(PROMPT) :].tolist()
+    theirs, proposed = proposed, []
+    stop = frozenset() if end is None else frozenset({end})
+    steps = tiny.run(models, method, PROMPT, 40, stop=stop)
+    assert tiny.emitted(steps) == text
+    assert len(steps) == len(theirs)
+    assert any(theirs)
+    left = 40
+    for step, written in zip(steps, theirs, strict=True):
+        mine = list(step.tree.tokens[1:])
+        assert mine == written[: len(mine)]
+        assert len(mine) in (len(written), left - 1) or mine[-1:] == [end]
+        left -= len(step.tokens)
+    if end is None:
+        assert target.config.num_hidden_layers == 2
+
+
+def words() -> Any:
+    """A tokenizer with pairs of letters, which the target's does not have, and other ids."""
+    doubles = {a + b: n for n, (a, b) in enumerate(itertools.product("abcd", repeat=2), 40)}
+    vocabulary = {**{letter: 39 - n for n, letter in enumerate(tiny.LETTERS)}, **doubles}
+    model = Tokenizer(BPE(vocabulary, [(a, b) for a, b in itertools.product("abcd", repeat=2)]))
+    model.decoder = Fuse()
+    return transformers.PreTrainedTokenizerFast(tokenizer_object=model)
+
+
+def foreign_model() -> Any:
+    """It has positions enough: transformers' translation may grow to several times the text."""
+    sizes = {**tiny._SIZES, "vocab_size": 60, "max_position_embeddings": 1024}
+    torch.manual_seed(3)
+    return transformers.AutoModelForCausalLM.from_config(transformers.LlamaConfig(**sizes)).eval()
+
+
+def test_a_foreign_draft_proposes_what_generate_proposes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Really different tokenizers; candidates of `generate`, step by step, and its text."""
+    kind = candidate_generator.AssistedCandidateGeneratorDifferentTokenizers
+    plain, proposed = kind.get_candidates, []
+
+    def listen(self: Any, input_ids: Any, **more: Any) -> Any:
+        found = plain(self, input_ids, **more)
+        proposed.append(found[0][0, input_ids.shape[1] :].tolist())
+        return found
+
+    monkeypatch.setattr(kind, "get_candidates", listen)
+    target, draft = tiny.target("llama", "sdpa", torch.float32), foreign_model()
+    ids = torch.tensor([PROMPT])
+    given: dict[str, Any] = {"attention_mask": torch.ones_like(ids), "pad_token_id": 0}
+    given |= {"max_new_tokens": 24, "do_sample": False, "assistant_model": draft}
+    given |= {"tokenizer": tiny.letters(), "assistant_tokenizer": words()}
+    draft.generation_config.assistant_confidence_threshold = 0.0
+    text = target.generate(ids, **given)
+    theirs, proposed = proposed, []
+    loop: Any = ouroboros_core.generate
+    seen = {"return_dict_in_generate": True, "trace": True, "settings": {"confidence": 0.0}}
+    ours = target.generate(ids, **given, custom_generate=loop, **seen)
+    assert ours.sequences.equal(text)
+    steps = ours.trace.steps
+    assert ours.trace.method == "hf_universal"
+    assert any(theirs)
+    assert len(steps) == len(theirs)
+    left = 24
+    for step, written in zip(steps, theirs, strict=True):
+        assert list(step.tree.tokens[1:]) == written[: left - 1]
+        left -= len(step.tokens)
+    with pytest.raises(InvalidInput, match=r"has 47 tokens, target .* pass another assistant_mo"):
+        target.generate(ids, **given, custom_generate=loop, method="speculative")
+
+
+class Told(candidate_generator.CandidateGenerator):  # type: ignore[misc]
+    """Somebody's own: it proposes three tokens of the text, and keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.given: list[list[int]] = []
+        self.accepted: list[int] = []
+
+    def get_candidates(self, input_ids: Any, **_: Any) -> Any:
+        self.given.append(input_ids[0, 7:10].tolist())
+        return torch.cat([input_ids, input_ids[:, 7:10]], -1), None
+
+    def update_candidate_strategy(self, input_ids: Any, scores: Any, num_matches: int) -> None:
+        assert scores.shape[1] == 4
+        self.accepted.append(num_matches)
+
+
+def test_anybodys_candidates_are_checked_step_by_step() -> None:
+    target, ids, own = tiny.target("llama", "sdpa", torch.float32), torch.tensor([PROMPT]), Told()
+    given: dict[str, Any] = {"attention_mask": torch.ones_like(ids), "pad_token_id": 0}
+    given |= {"max_new_tokens": 24, "do_sample": False}
+    loop: Any = ouroboros_core.generate
+    seen = {"return_dict_in_generate": True, "trace": True, "tokenizer": tiny.letters()}
+    ours = target.generate(ids, **given, **seen, custom_generate=loop, candidate_generator=own)
+    assert ours.sequences.equal(target.generate(ids, **given))
+    assert ours.trace.method == "hf_candidates"
+    assert [len(step.path) for step in ours.trace.steps] == own.accepted
+    assert len(own.given) == len(ours.trace.steps)
+    shown = [list(step.tree.tokens[1:]) for step in ours.trace.steps]
+    assert all(mine == theirs[: len(mine)] for mine, theirs in zip(shown, own.given, strict=True))
+    silent = SimpleNamespace(get_candidates=own.get_candidates)
+    text = target.generate(ids, **given, custom_generate=loop, candidate_generator=silent)
+    assert text.equal(ours.sequences), "it need not want to know what was accepted"
+    for generator, method, message in (
+        (own, "union", "union asks no candidate generator: .* choose hf_candidates"),
+        (3, None, "must be an object with get_candidates, .* got 3"),
+        (NeedsOutputs(), None, "NeedsOutputs needs the outputs of transformers' own passes"),
+    ):
+        with pytest.raises(InvalidInput, match=message):
+            loop(target, ids, **given, candidate_generator=generator, method=method)
+    with pytest.raises(InvalidInput, match=r"give ouroboros_core.generate one as candidate_gen"):
+        loop(target, ids, **given, method="hf_candidates")
+
+
+class NeedsOutputs(Told):
+    requires_model_outputs = True
+
+
+def test_a_draft_grows_with_the_heuristic_schedule() -> None:
+    """transformers' rule: two more after a step that is accepted whole, else one fewer."""
+    models = tiny.pair("llama", "sdpa")
+    settings: dict[str, Any] = {"num_tokens": 3, "schedule": "heuristic", "confidence": 0.0}
+    steps = tiny.run(models, "hf_assisted", tiny.prompt(), 60, **settings)
+    size, left = 3, 60
+    for step in steps:
+        assert len(step.tree) - 1 == min(size, left - 1)
+        left -= len(step.tokens)
+        size = size + 2 if len(step.path) == len(step.tree) - 1 else max(1, size - 1)
+
+
+def test_the_drafts_passes_are_counted() -> None:
+    calls = 0
+    models = tiny.pair("llama", "sdpa")
+
+    def count(*_: Any) -> None:
+        nonlocal calls
+        calls += 1
+
+    hook = models[1].model.register_forward_hook(count)
+    steps = tiny.run(models, "hf_assisted", tiny.prompt(), 30)
+    hook.remove()
+    assert sum(step.draft_passes for step in steps) == calls > 0
+
+
+def test_transformers_does_not_warn_of_its_own_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each step would tell whoever runs the page how transformers calls itself."""
+    warned: list[str] = []
+    transformers.utils.logging.set_verbosity_warning()
+    logger = transformers.utils.logging.get_logger("transformers.generation.utils")
+    kind = candidate_generator.AssistedCandidateGenerator
+    plain = kind.get_candidates
+
+    def and_warn(self: Any, *given: Any, **more: Any) -> Any:
+        logger.warning("of its own call")
+        return plain(self, *given, **more)
+
+    monkeypatch.setattr(kind, "get_candidates", and_warn)
+    monkeypatch.setattr(logger, "handle", lambda record: warned.append(record.getMessage()))
+    tiny.run(tiny.pair("llama", "sdpa"), "hf_assisted", tiny.prompt(), 8)
+    assert not warned
+    logger.warning("of something else")
+    assert warned == ["of something else"]
+
+
+@pytest.mark.parametrize("begun", [1, 2])
+def test_what_a_draft_reads_first_is_prefill_and_no_row(begun: int) -> None:
+    """The oracle is `Counted.rows`: tokens of the context that a pass reads first do not count."""
+    model = tiny.draft("llama", "sdpa", torch.float32)
+    one = candidates.assisted(model, "llama")
+    for _ in range(begun):
+        one.start(PROMPT, 8, [], num_tokens=4, schedule="constant", confidence=0.0)
+        assert len(one.candidates(PROMPT)) == 4
+    assert one.rows == one.passes == 4 * begun
+
+
+def test_a_draft_of_several_parts_needs_no_number_of_layers() -> None:
+    """The configuration of such a model, Gemma 3's, has that number for its text part alone."""
+    model: Any = torch.nn.Identity()
+    model.config = transformers.Gemma3Config()
+    assert not hasattr(model.config, "num_hidden_layers")
+    one = candidates.TransformersCandidates("g", lambda *_: Told(), torch.device("cpu"), model)
+    one.start(PROMPT, 8, [])
+    assert [token for token, _ in one.candidates(PROMPT)] == PROMPT[7:10]
+
+
+def test_a_model_whose_code_cannot_be_read_is_not_ended_early() -> None:
+    """One typed at a prompt, for which `inspect` finds no file, and one in compiled code."""
+    typed: dict[str, Any] = {}
+    exec("def forward(self): return self.config.num_hidden_layers", typed)
+    for forward in (typed["forward"], len):
+        body = type("Mine", (), {"forward": forward})()
+        model: Any = SimpleNamespace(base_model=body, config=tiny.target("llama").config)
+        assert not candidates.ends_early(model)
+
+
+def test_an_error_leaves_the_target_its_layers(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = tiny.target("llama")
+    one = candidates.early_exit(model, "llama")
+    one.start(PROMPT, 8, [], exit_layer=1, num_tokens=4, schedule="constant", confidence=0.0)
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(model, "generate", fail)
+    with pytest.raises(MemoryError):
+        one.candidates(PROMPT)
+    assert model.config.num_hidden_layers == 2
+
+
+@pytest.mark.parametrize("architecture", tiny.EIGHT)
+def test_a_target_whose_passes_cannot_end_early_is_told_apart(architecture: str) -> None:
+    """The oracle is a pass with one layer fewer, which fails for lack of a place in the cache or
+    changes nothing where all are gone through."""
+    model = tiny.target(architecture)
+    text, layers = torch.tensor([PROMPT]), model.config.num_hidden_layers
+    with torch.inference_mode():
+        whole = model(text).logits
+        model.config.num_hidden_layers = layers - 1
+        try:
+            ended = not torch.equal(model(text, use_cache=True).logits, whole)
+        except IndexError:
+            ended = False
+        finally:
+            model.config.num_hidden_layers = layers
+    assert candidates.ends_early(model) == ended
+    resources = Resources(candidate_generators=tiny.candidate_generators(tiny.pair(architecture)))
+    kind = methods.get("hf_early_exit")
+    if not ended:
+        with pytest.raises(InvalidInput, match="needs a target that transformers can end early"):
+            methods.create(kind, kind.Hyperparameters(), resources)
+
+
+def test_a_pair_without_a_draft_has_all_but_assisted_generation() -> None:
+    target, _ = tiny.pair("llama")
+    alone = Pair(target, None, None, frozenset())
+    assert set(alone.candidate_generators) == {"prompt_lookup", "early_exit"}
+    kind = methods.get("hf_assisted")
+    with pytest.raises(InvalidInput, match="needs a draft model in transformers: name one with"):
+        methods.create(
+            kind, kind.Hyperparameters(), Resources(candidate_generators=alone.candidate_generators)
+        )
+
+
+class Failing:
+    """It writes a token for one text, and fails for others."""
+
+    def __init__(self, error: type[BaseException]) -> None:
+        self.error, self.asked = error, 0
+
+    def get_candidates(self, ids: torch.Tensor) -> Any:
+        self.asked += 1
+        if self.asked > 1:
+            raise self.error("of its own")
+        return torch.cat([ids, ids[:, :1]], -1), None
+
+    def update_candidate_strategy(self, *_: Any) -> None:
+        if self.asked > 1:
+            raise self.error
+
+
+@pytest.mark.parametrize("error", [RuntimeError, IndexError, StopIteration, AssertionError])
+@pytest.mark.parametrize("translates", [True, False])
+def test_a_generator_that_fails_begins_anew_and_costs_its_steps(
+    error: type[Exception], translates: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A translated one at once, for the same text; every other with the next one. It is counted,
+    and mentioned once in a text."""
+    made: list[Failing] = []
+
+    def make(*_: Any, **__: Any) -> Any:
+        made.append(Failing(error))
+        return made[-1]
+
+    one = candidates.TransformersCandidates("theirs", make, torch.device("cpu"))
+    one.translates = translates
+    for _ in range(2):
+        one.start(PROMPT, 8, [])
+        counts = [len(one.candidates(PROMPT)) for _ in range(4)]
+        assert (counts, one.failures) == (([1] * 4, 0) if translates else ([1, 0, 1, 0], 2))
+    assert len(made) == (8 if translates else 4)
+    assert len(caplog.records) == (0 if translates else 2)
+    one.candidates(PROMPT)
+    made[-1].asked = 2
+    one.told(PROMPT, 1, 1)
+    assert one.failures == (1 if translates else 3)
+
+
+@pytest.mark.parametrize("error", [torch.OutOfMemoryError, MemoryError, KeyboardInterrupt])
+@pytest.mark.parametrize("translates", [True, False])
+def test_want_of_memory_and_an_interrupt_are_no_plain_step(
+    error: type[BaseException], translates: bool
+) -> None:
+    made = Failing(error)
+    one = candidates.TransformersCandidates("theirs", lambda *_: made, torch.device("cpu"))
+    one.translates = translates
+    one.start(PROMPT, 8, [])
+    one.candidates(PROMPT)
+    for call in (lambda: one.candidates(PROMPT), lambda: one.told(PROMPT, 1, 1)):
+        with pytest.raises(error):
+            call()
+    assert made.asked == 2
+
+
+def short(architecture: str, positions: int = 64, vocabulary: int = tiny.VOCABULARY) -> Any:
+    """A draft with fewer positions, and perhaps fewer rows, than the target."""
+    sizes = {**tiny._SIZES, **tiny.CONFIGS[architecture], "vocab_size": vocabulary}
+    sizes["max_position_embeddings"] = positions
+    if architecture == "gpt2":
+        sizes["n_positions"] = positions
+    torch.manual_seed(5)
+    config = transformers.AutoConfig.for_model(architecture, **sizes)
+    return transformers.AutoModelForCausalLM.from_config(config).eval()
+
+
+@pytest.mark.parametrize(
+    ("architecture", "length"), [("gpt2", 50), ("gpt2", 63), ("opt", 64), ("llama", 80)]
+)
+def test_a_text_beyond_the_positions_of_the_draft_goes_on_in_plain_steps(
+    architecture: str, length: int
+) -> None:
+    """Up to them it is drafted for, also where fewer than asked for are left; the oracle is the
+    text of `generate` without a draft."""
+    target, draft = tiny.target(architecture, "sdpa", torch.float32), short(architecture)
+    ids = torch.tensor([tiny.prompt(length)])
+    given: dict[str, Any] = {"attention_mask": torch.ones_like(ids), "pad_token_id": 0}
+    given |= {"max_new_tokens": 24, "do_sample": False}
+    expected = target.generate(ids, **given)
+    seen = {"return_dict_in_generate": True, "trace": True, "tokenizer": tiny.letters()}
+    seen |= {"settings": {"confidence": 0.0, "num_tokens": 5}, "method": "hf_assisted"}
+    loop: Any = ouroboros_core.generate
+    ours = target.generate(ids, **given, custom_generate=loop, assistant_model=draft, **seen)
+    assert ours.sequences.equal(expected)
+    text, beyond = length, 0
+    for step in ours.trace.steps:
+        assert len(step.tree) - 1 == max(0, min(5, length + 23 - text, 65 - text))
+        beyond += text > 64
+        text += len(step.tokens)
+    assert ours.statistics.draft_failures == beyond > 0
+
+
+@pytest.mark.parametrize(
+    ("architecture", "method"),
+    [("gpt2", "speculative"), ("llama", "speculative"), ("gpt2", "union"), ("opt", "cascade")],
+)
+def test_our_own_methods_write_the_targets_text_beyond_the_positions_of_the_draft(
+    architecture: str, method: str
+) -> None:
+    target, draft = tiny.target(architecture, "sdpa", torch.float32), short(architecture)
+    loop: Any = ouroboros_core.generate
+    for length, count in ((50, 30), (80, 20)):
+        ids = torch.tensor([tiny.prompt(length)])
+        given: dict[str, Any] = {"attention_mask": torch.ones_like(ids), "pad_token_id": 0}
+        given |= {"max_new_tokens": count, "do_sample": False}
+        ours = target.generate(
+            ids, **given, custom_generate=loop, assistant_model=draft, method=method
+        )
+        assert ours.equal(target.generate(ids, **given))
+
+
+def spaced(first: str) -> Any:
+    """A tokenizer of words in which `first` and "<|mark|>" are special tokens: a translation drops
+    these."""
+    words = [*("abcdefghij"), first, "<|mark|>"]
+    model = Tokenizer(WordLevel({word: n for n, word in enumerate(words)}, unk_token="a"))
+    model.pre_tokenizer = Split(" ", "removed")
+    made = transformers.PreTrainedTokenizerFast(tokenizer_object=model, unk_token="a")
+    made.add_special_tokens({"additional_special_tokens": [first, "<|mark|>"]})
+    return made
+
+
+FAR: dict[str, tuple[str, Any, str]] = {
+    "nothing to translate": ("<|one|> <|mark|>", {}, "makes no token of the text"),
+    "a word without a row": ("b h c", {"vocabulary": 7}, "token id 7 has none of its 7 rows"),
+    "no position": (" ".join("bcd" * 9), {"positions": 24}, "27 tokens, and it has 24 positions"),
+}
+
+
+@pytest.mark.parametrize("case", FAR)
+def test_a_text_that_a_translated_draft_cannot_read_goes_on_in_plain_steps(
+    case: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """From the command line such a text ended in a traceback of torch."""
+    text, changes, reason = FAR[case]
+    mine, theirs = spaced("<|one|>"), spaced("<|two|>")
+    target = tiny.target("llama", "sdpa", torch.float32)
+    draft = short("gpt2", **{"positions": 200, **changes})
+    ids = torch.tensor([mine(text).input_ids])
+    given: dict[str, Any] = {"attention_mask": torch.ones_like(ids), "pad_token_id": 0}
+    given |= {"max_new_tokens": 8, "do_sample": False}
+    loop: Any = ouroboros_core.generate
+    more = {"tokenizer": mine, "assistant_tokenizer": theirs, "assistant_model": draft}
+    more |= {"method": "hf_universal", "return_dict_in_generate": True}
+    ours = target.generate(ids, **given, custom_generate=loop, **more)
+    assert ours.sequences.equal(target.generate(ids, **given))
+    assert ours.statistics.draft_failures > 0
+    assert [reason in record.getMessage() for record in caplog.records] == [True]

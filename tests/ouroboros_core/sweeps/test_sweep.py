@@ -1,0 +1,816 @@
+"""The sweep: what it varies, that an interrupted one loses nothing, and that the best setting is
+the one that is named best."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from dataclasses import replace
+from itertools import islice, product
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ouroboros_core import methods
+from ouroboros_core.adaptive.cost_model import Costs, PassCosts
+from ouroboros_core.benchmark import store
+from ouroboros_core.benchmark.prompts import Question, read
+from ouroboros_core.benchmark.report import equality
+from ouroboros_core.benchmark.store import Share
+from ouroboros_core.cli import main
+from ouroboros_core.errors import InvalidInput
+from ouroboros_core.hyperparameters import Value
+from ouroboros_core.loading.pairs import Pair, load_pair, with_draft
+from ouroboros_core.sampling import Sampling
+from ouroboros_core.sweeps import cells
+from ouroboros_core.sweeps.cells import CellRow, Ideal
+from ouroboros_core.sweeps.grid import Axis, Grid, read_axis
+from ouroboros_core.sweeps.sweep import Point, Sweep, estimate
+from ouroboros_core.trace import metrics
+from ouroboros_core.trace.equality import Divergence
+from ouroboros_core.trace.trace import Seconds
+from tests import tiny
+from tests.commands import Ask
+from tests.folders import save
+from tests.ouroboros_core.benchmark.test_benchmark import write_prompts
+from visualize.sweep import figures as sweep_figures
+
+TEXTS = ("the cat", "the cat sat", "def f(x):")
+QUESTIONS = [Question(n, "qa", (text,)) for n, text in enumerate(TEXTS)]
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """A tiny target, a draft that is its copy, and one that is not, on disk."""
+    folder = tmp_path_factory.mktemp("pair")
+    return {
+        name: save(folder / name, seed=seed)
+        for name, seed in (("target", 0), ("copy", 0), ("other", 1))
+    }
+
+
+@pytest.fixture(scope="module")
+def pair(folders: dict[str, str]) -> Pair:
+    return load_pair(folders["target"], folders["copy"], device="cpu", dtype="float32")
+
+
+def grid_of(*axes: str, method: str = "speculative", **more: Any) -> Grid:
+    return Grid(method, tuple(map(read_axis, axes)), **more)
+
+
+# ---------------------------------------------------------------- the grid
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("gamma=2,4,6", (2, 4, 6)),
+        (" gamma = 2 , 4,", (2, 4)),
+        ("gamma=2:5", (2, 3, 4, 5)),
+        ("gamma=2:9:3", (2, 5, 8)),
+        ("gamma=1,8:16:8,auto", (1, 8, 16, "auto")),
+        ("temperature=0:0.3:0.1", (0.0, 0.1, 0.2, 0.3)),
+        ("acceptance=match,rejection", ("match", "rejection")),
+        ("draft=none,owner/name:file.gguf", ("none", "owner/name:file.gguf")),
+        ("draft=12", ("12",)),
+    ],
+)
+def test_an_axis_has_the_values_that_are_written_and_reads_itself_again(
+    text: str, values: tuple[Value, ...]
+) -> None:
+    """The oracle is what a person would write out."""
+    (axis,) = grid_of(text).axes
+    assert axis.values == values
+    assert [type(value) for value in axis.values] == [type(value) for value in values]
+    assert grid_of(str(axis)).axes == (axis,)
+
+
+@pytest.mark.parametrize(
+    ("axes", "more", "message"),
+    [
+        ([], {}, "varies one or two hyperparameters, got 0"),
+        (["gamma=1", "seed=1", "top_k=1"], {}, "varies one or two hyperparameters, got 3"),
+        (["gamma=1", "gamma=2"], {}, "gamma is on both axes"),
+        (["gamma=2,4,02"], {}, "gamma=2,4,02 has a value twice"),
+        (["temperature=0.5,0.50"], {}, "has a value twice"),
+        (
+            ["radius=1"],
+            {},
+            "radius is nothing to vary for speculative; there is gamma, temperature, top_k, top_p, "
+            "seed, acc.*, draft",
+        ),
+        (["gamma=1,99"], {}, "gamma must be auto, or between 1 and 32, got 99"),
+        (["gamma=true"], {}, "gamma must be auto, or between 1 and 32, got true"),
+        (
+            ["temperature=hot"],
+            {},
+            "temperature must be between 0.0 and 2.0, got hot|temperature must be between 0 and 2, "
+            "got hot",
+        ),
+        (["gamma"], {}, "expected name=value,value or name=first:last:step, got gamma"),
+        (["gamma="], {}, "expected name=value"),
+        (["gamma=2:x"], {}, "gamma: expected first:last or first:last:step in numbers, got 2:x"),
+        (["gamma=2:8:0"], {}, "gamma: expected first:last|a step above 0"),
+        (["gamma=8:2"], {}, "gamma: a range goes upwards by a step above 0, got 8:2"),
+        (["seed=1:1000"], {}, "seed: 1:1000 are 1000 values"),
+        (["gamma=1:11", "seed=1:10"], {}, "between 1 and 100 cells, got 110"),
+        (["gamma=1"], {"settings": {"gamma": 2}}, "gamma is varied and has a fixed value, 2"),
+        (["seed=1"], {"settings": {"radius": 2}}, "radius is not a setting here"),
+        (
+            ["min_ngram=1,4"],
+            {"method": "prompt_lookup"},
+            "min_ngram must be at most max_ngram, got 4 and 3",
+        ),
+        (["gamma=1"], {"method": "telepathy"}, "method must be one of .*, got telepathy"),
+    ],
+)
+def test_a_grid_that_cannot_be_is_refused_with_the_remedy(
+    axes: list[str], more: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        grid_of(*axes, **more)
+
+
+def test_cells_are_the_product_of_the_axes_and_everything_else_is_as_given() -> None:
+    """The oracle is itertools.product."""
+    axes = "gamma=2,4,auto", "temperature=0,0.5"
+    grid = grid_of(
+        *axes,
+        method="ouroboros",
+        settings={"top_k_suffixes": "3"},
+        sampling=Sampling(seed=7, temperature=1.5),
+    )
+    assert [cell.coordinates for cell in grid.cells] == list(product((2, 4, "auto"), (0.0, 0.5)))
+    assert [cell.index for cell in grid.cells] == list(range(6))
+    assert grid.settings == {"top_k_suffixes": 3}
+    for cell in grid.cells:
+        settings = cell.hyperparameters.model_dump()
+        assert (settings["gamma"], cell.sampling.temperature) == cell.coordinates
+        assert (
+            settings["top_k_suffixes"],
+            settings["window_size"],
+            cell.sampling.seed,
+            cell.draft,
+        ) == (
+            3,
+            "auto",
+            7,
+            None,
+        )
+    assert grid.describe(grid.cells[1].coordinates) == "gamma=2, temperature=0.5"
+
+
+def test_a_sweep_begins_with_the_settings_of_a_paper_but_for_what_it_varies() -> None:
+    published = dict(methods.get("lookahead").published)
+    axes = (read_axis("window_size=2,4"),)
+    for name, text in (("lookahead[published]", ""), ("lookahead", " published ")):
+        grid = Grid.read(name, axes, text)
+        chosen = [cell.hyperparameters.model_dump() for cell in grid.cells]
+        assert chosen == [published | {"window_size": width} for width in (2, 4)]
+        assert (grid.method, grid.label) == ("lookahead", "lookahead[published]")
+    other = Grid.read("lookahead", axes, "published, ngram_size=4")
+    assert other.cells[0].hyperparameters.model_dump()["ngram_size"] == 4
+    assert other.label == Grid.read("lookahead", axes, "").label == "lookahead"
+    with pytest.raises(InvalidInput, match="window_size is varied and has a fixed value, 3"):
+        Grid.read("lookahead", axes, "published, window_size=3")
+    with pytest.raises(InvalidInput, match="union has no published settings"):
+        Grid.read("union[published]", axes, "")
+
+
+# ---------------------------------------------------------------- running
+
+
+def facts(points: list[Point]) -> list[Point]:
+    """Everything that does not depend on time."""
+    return [replace(point, seconds=Seconds(), plain_seconds=Seconds()) for point in points]
+
+
+def test_an_interrupted_sweep_goes_on_and_has_the_counts_of_an_uninterrupted_one(
+    pair: Pair, tmp_path: Path
+) -> None:
+    """Three by three cells on three prompts; the oracle is a sweep that nobody interrupted."""
+    grid = grid_of("gamma=1,3,5", "top_k_suffixes=0,1,2", method="ouroboros")
+    path = tmp_path / "out.json"
+    whole = Sweep(pair, grid, QUESTIONS, 1, 10)
+    assert len(list(whole.run())) == whole.total == whole.done == 9 * 3
+    first = Sweep(pair, grid, QUESTIONS, 1, 10, path)
+    for _ in islice(first.run(), 13):
+        pass
+    assert (first.done, len(json.loads(path.read_text(encoding="utf-8"))["points"])) == (13, 13)
+    second = Sweep(pair, grid, QUESTIONS, 1, 10, path, resume=True)
+    assert (second.done, second.total) == (13, 27)
+    assert len(list(second.run())) == 27 - 13
+    assert facts(second.points) == facts(whole.points)
+    assert facts(Sweep(pair, grid, QUESTIONS, 1, 10, path, resume=True).points) == facts(
+        whole.points
+    ), "read back from JSON"
+    firsts = [point.cell for point in whole.points][::9]
+    assert firsts == [0, 1, 2], "the order rotates, so that none is always first"
+
+
+def test_nothing_is_lost_or_mixed(pair: Pair, tmp_path: Path) -> None:
+    grid, path = grid_of("gamma=1,2"), tmp_path / "out.json"
+    begun = Sweep(pair, grid, QUESTIONS, 1, 8, path)
+    next(begun.run())
+    with pytest.raises(
+        InvalidInput, match=r"holds an interrupted sweep \(1 runs done\): add --resume"
+    ):
+        Sweep(pair, grid, QUESTIONS, 1, 8, path)
+    with pytest.raises(
+        InvalidInput,
+        match=r"was measured with grid \['gamma=1,2'\], not \['gamma=2,1'\]: resume with the same",
+    ):
+        Sweep(pair, grid_of("gamma=2,1"), QUESTIONS, 1, 8, path, resume=True)
+    begun.store.complete = True
+    begun.store.save({})
+    path.write_text(
+        path.read_text(encoding="utf-8").replace('"points"', '"runs"'), encoding="utf-8"
+    )
+    with pytest.raises(InvalidInput, match="is not a sweep's JSON"):
+        Sweep(pair, grid, QUESTIONS, 1, 8, path)
+
+
+def test_a_prompt_that_one_cell_cannot_run_counts_for_none(
+    pair: Pair, folders: dict[str, str], tmp_path: Path
+) -> None:
+    """A draft with few positions writes alone; the oracle is a sweep of the other prompts."""
+    short = save(tmp_path / "short", max_position_embeddings=40)
+    grid = grid_of(f"draft={folders['copy']},{short}", method="draft_only")
+    long = Question("long", "qa", ("the cat sat on " * 20,))
+    beyond = Question("beyond", "qa", ("the cat sat on " * 900,))
+    path = tmp_path / "out.json"
+    swept = Sweep(pair, grid, [QUESTIONS[0], long, beyond, QUESTIONS[1]], 2, 8, path)
+    assert [one.question for one in swept.store.left_out] == ["beyond"]
+    list(swept.run())
+    assert [one.question for one in swept.store.left_out] == ["beyond", "long"]
+    assert f"draft={short}: the prompt has" in swept.store.lines[2]
+    alone = Sweep(pair, grid, QUESTIONS[:2], 2, 8)
+    list(alone.run())
+    assert facts(swept.points) == facts(alone.points)
+    again = Sweep(pair, grid, [QUESTIONS[0], long, beyond, QUESTIONS[1]], 2, 8, path, resume=True)
+    assert again.seconds_left == 0 and again.points == swept.points
+
+
+def test_the_command_writes_the_table_without_what_cannot_run(
+    ouroboros: Ask, folders: dict[str, str], tmp_path: Path
+) -> None:
+    path, out = tmp_path / "p.jsonl", tmp_path / "a.json"
+    texts = ["the cat", "the dog " * 900]
+    path.write_text(
+        "".join(json.dumps({"turns": [text]}) + "\n" for text in texts), encoding="utf-8"
+    )
+    asked = ("sweep", "--target", folders["target"], "--method", "ngram", "--grid", "gamma=1,2")
+    more = ("--prompts", str(path), "--max-new-tokens", "5", "--dtype", "float32", "--repeats", "1")
+    told = ouroboros(*asked, *more, "--device", "cpu", "--json", str(out))
+    assert told.returncode == 3, told.stderr
+    assert "question 2, turn 1: the prompt has" in told.stdout.splitlines()[-1]
+    assert [row["runs"] for row in json.loads(out.read_text("utf-8"))["rows"]] == [1, 1]
+
+
+def test_points_are_the_sums_of_their_traces(pair: Pair, folders: dict[str, str]) -> None:
+    """The oracles are the functions of `metrics` on the same trace."""
+    for point, trace, _ in Sweep(
+        pair, grid_of("gamma=2,5", f"draft=copy,{folders['other']}"), QUESTIONS, 1, 16
+    ).run():
+        assert (point.tokens, point.passes) == (len(trace.tokens), len(trace.steps))
+        assert point.accepted / point.tested == metrics.draft_acceptance_rate(trace.steps)
+        assert point.depth_sum / point.passes == metrics.proposal_depth(trace)
+        assert point.draft_passes == sum(step.draft_passes for step in trace.steps) > 0
+        assert point.seconds.prefill + point.seconds.decode == pytest.approx(
+            metrics.total_seconds(trace)
+        )
+        assert (point.identical, point.plain_tokens) == (True, point.tokens)
+        assert (point.tested > point.accepted) == (trace.draft == "other")
+        assert (point.passes < point.tokens) == (trace.draft == "copy"), (
+            "a copy of the target is always right"
+        )
+
+
+def test_every_temperature_is_compared_with_its_own_plain_run(pair: Pair) -> None:
+    """The oracle for the text is one token at a time, the whole text anew each time, with the same
+    noise."""
+    for point, trace, _ in Sweep(
+        pair, grid_of("temperature=0,0.7,1.5", "seed=1,2"), QUESTIONS[:2], 1, 12
+    ).run():
+        sampling = Sampling.model_validate(trace.sampling)
+        plain = tiny.plain(pair.target.model, trace.prompt.tokens, 12, sampling, pair.stop_tokens)
+        assert list(trace.tokens) == plain
+        assert (point.identical, point.plain_tokens) == (True, len(plain))
+    rules = [
+        point
+        for point, *_ in Sweep(
+            pair,
+            grid_of("acceptance=match,rejection", sampling=Sampling(temperature=1)),
+            QUESTIONS,
+            1,
+            8,
+        ).run()
+    ]
+    assert {(point.cell, point.identical) for point in rules} == {(0, True), (1, None)}
+
+
+def test_plain_decoding_runs_once_for_all_cells_that_share_it(pair: Pair) -> None:
+    said: list[str] = []
+    list(Sweep(pair, grid_of("gamma=1,2,3", "temperature=0,1"), QUESTIONS, 2, 4).run(said.append))
+    assert sum("plain decoding" in what for what in said) == 3 * 2 * 2
+    assert len(said) == 3 * 2 * (2 + 6)
+    assert "question 1, gamma=2, temperature=1.0" in said
+
+
+def test_two_drafts_run_on_one_target(pair: Pair, folders: dict[str, str]) -> None:
+    """A copy of the target is always right, by construction; another random model hardly ever."""
+    grid = grid_of(f"draft=copy,{folders['other']}", settings={"gamma": 4})
+    runs = list(Sweep(pair, grid, QUESTIONS, 1, 16).run())
+    assert {(point.cell, trace.draft) for point, trace, _ in runs} == {(0, "copy"), (1, "other")}
+    copy, other = cells.summary([point for point, *_ in runs], grid)
+    assert copy.coordinates == ("copy",)
+    assert copy.acceptance_rate == 1.0
+    assert other.acceptance_rate is not None and other.acceptance_rate < 0.5
+    assert (copy.differences, other.differences) == (0, 0)
+
+
+def test_another_draft_shares_the_target_which_scores_all_of_its_tokens_with_any(
+    folders: dict[str, str], tmp_path: Path
+) -> None:
+    """Three drafts padded differently: whichever was loaded last, each runs and writes the target's
+    own text."""
+    size = load_pair(folders["target"], "none", device="cpu", dtype="float32").target.vocabulary
+    wide, narrow = (save(tmp_path / f"plus{more}", vocab_size=size + more) for more in (2, 1))
+    pair = load_pair(
+        save(tmp_path / "target", vocab_size=size + 2), wide, device="cpu", dtype="float32"
+    )
+    sweep = Sweep(
+        pair,
+        grid_of(f"draft=plus2,{narrow},{folders['other']}", sampling=Sampling(temperature=1)),
+        QUESTIONS,
+        1,
+        12,
+    )
+    sizes = [other.draft and other.draft.vocabulary for other in sweep._pairs.values()]
+    assert sizes == [size + 2, size + 1, size]
+    assert all(other.target.vocabulary == size + 2 for other in sweep._pairs.values())
+    assert all(point.identical for point, *_ in sweep.run())
+    assert with_draft(pair, "plus2") is pair
+    without = with_draft(pair, "none")
+    assert (without.draft, without.target) == (None, pair.target)
+    assert without.costs.draft is None
+
+
+def test_what_cannot_run_is_named_before_anything_runs(pair: Pair) -> None:
+    with pytest.raises(
+        InvalidInput, match="draft=none: speculative needs a draft model: name one with --draft"
+    ):
+        Sweep(pair, grid_of("draft=copy,none"), QUESTIONS)
+    long = [Question("x", "qa", ("the cat " * 200,))]
+    with pytest.raises(InvalidInput, match=r"question x, turn 1: the prompt has \d+ tokens"):
+        Sweep(pair, grid_of("gamma=1"), long)
+    with pytest.raises(InvalidInput, match="there is no prompt to measure on"):
+        Sweep(pair, grid_of("gamma=1"), [])
+
+
+def test_two_processes_do_every_run_once(pair: Pair, tmp_path: Path) -> None:
+    grid, path = grid_of("gamma=1,2"), tmp_path / "out.json"
+    halves = [Sweep(pair, grid, QUESTIONS, 2, 6, path, mine=Share(rank, 2)) for rank in (0, 1)]
+    for half in halves:
+        assert len(list(half.run())) == half.total == half.done == 6
+    done = sorted(point.unit for half in halves for point in half.points)
+    assert done == sorted(product(range(2), range(3), range(2)))
+    alone = Sweep(pair, grid, QUESTIONS, 2, 6, path, resume=True)
+    assert (alone.done, list(alone.run())) == (12, [])
+    store.gather(alone.store)
+    assert sorted(point.unit for point in alone.points) == done
+
+
+def test_the_estimate_counts_every_run_as_plain_decoding(pair: Pair) -> None:
+    """By hand: 3 cells at 2 temperatures, so 3 runs and 2 plain ones, of a prompt's pass and 10
+    passes over one row."""
+    pair = replace(pair, costs=Costs(PassCosts((1, 101), (0.5, 10.5))))
+    question = QUESTIONS[0]
+    length = len(pair.encode(question.turns[0], chat=False))
+    once = 0.5 + (length - 1) * 0.1 + 10 * 0.5
+    assert estimate(pair, grid_of("temperature=0,1"), [question], 3, 10) == pytest.approx(
+        3 * 4 * once
+    )
+    assert estimate(pair, grid_of("gamma=1,2"), [question], 1, 10) == pytest.approx(3 * once)
+    sweep = Sweep(pair, grid_of("gamma=1,2"), [question], 1, 10)
+    assert sweep.seconds_left == pytest.approx(3 * once)
+    next(sweep.run())
+    assert sweep.seconds_left == pytest.approx(2 * once)
+    assert sweep.done == 1
+
+
+# ---------------------------------------------------------------- the numbers
+
+
+def point_of(cell: int, question: int, seconds: float, plain: float, **more: Any) -> Point:
+    values: dict[str, Any] = {
+        "repeat": 0,
+        "tokens": 10,
+        "passes": 5,
+        "draft_passes": 20,
+        "accepted": 5,
+        "tested": 8,
+    }
+    values |= {"depth_sum": 20, "plain_tokens": 10, "compared": True}
+    timed = Seconds(prefill=0.2 * seconds, draft=0.3 * seconds, verify=0.5 * seconds)
+    return Point(
+        cell,
+        question,
+        seconds=timed,
+        plain_seconds=Seconds(prefill=0.5 * plain, verify=0.5 * plain),
+        **values | more,
+    )
+
+
+def test_a_cell_that_is_not_lossless_is_marked_and_never_the_best() -> None:
+    points = [point_of(0, 1, 2.0, 4.0), point_of(1, 1, 1.0, 4.0, compared=False, lossless=False)]
+    found = cells.summary(points, grid_of("gamma=2,4"))
+    assert [equality(row) for row in found] == ["1 equal", "its own, not lossless"]
+    best = cells.best(found)
+    assert best is not None and best.cell == 0
+
+
+def test_rows_are_the_formulas_of_their_docstring() -> None:
+    """Computed by hand from three points and a repeat."""
+    grid = grid_of("gamma=2,4", "seed=0,1")
+    tie, error = (Divergence(3, 1, 2, gap, gap, "float32") for gap in (1.0, 9.0))
+    points = [
+        point_of(2, 1, 1.0, 4.0),
+        point_of(2, 2, 2.0, 4.0, tokens=20, plain_tokens=20, difference=tie),
+    ]
+    points += [
+        point_of(2, 2, 100.0, 4.0, tokens=20, plain_tokens=20, repeat=n, difference=error)
+        for n in (1,)
+    ]
+    points += [point_of(2, 2, 2.0, 4.0, tokens=20, plain_tokens=20, repeat=2)]
+    points += [point_of(0, 1, 4.0, 4.0, compared=False, draft_passes=0, tested=0, accepted=0)]
+    plain, row = cells.summary(points, grid)
+    assert (plain.cell, plain.coordinates, plain.speedup) == (0, (2, 0), 1.0)
+    assert (plain.acceptance_rate, plain.draft_cost, plain.equal, plain.differences) == (
+        None,
+        None,
+        None,
+        None,
+    )
+    assert (row.cell, row.coordinates, row.runs, row.tokens) == (2, (4, 0), 4, 70)
+    assert row.tokens_per_second == pytest.approx(30 / 3)
+    assert row.speedup == pytest.approx((30 / 3) / (30 / 8))
+    assert row.ci95 == pytest.approx((2.0, 4.0))
+    assert row.acceptance_length == pytest.approx(70 / 20)
+    assert row.acceptance_rate == pytest.approx(20 / 32)
+    assert row.draft_length == pytest.approx(80 / 20)
+    assert row.draft_cost == pytest.approx((0.3 * 105 / 80) / (8.0 / 70))
+    assert (row.equal, row.ties, row.differences) == (2, 1, 1)
+    assert cells.best([plain, row]) is row
+    assert cells.best([]) is None
+
+
+@pytest.mark.parametrize("cost", [0.001, 0.05, 0.17, 0.5, 2.0])
+def test_the_ideal_gamma_is_that_of_a_search_over_simulated_steps(cost: float) -> None:
+    """The oracle sums the chances of every outcome of a step instead of using the closed form."""
+    for alpha in (0.0, 0.2, 0.62, 0.9, 1.0):
+
+        def speed(gamma: int, alpha: float = alpha) -> float:
+            stops = sum((n + 1) * alpha**n * (1 - alpha) for n in range(gamma))
+            return (stops + (gamma + 1) * alpha**gamma) / (gamma * cost + 1)
+
+        gamma, speedup = metrics.ideal_gamma(alpha, cost, 32)
+        assert speedup == pytest.approx(max(speed(g) for g in range(1, 33)))
+        assert speed(gamma) == pytest.approx(speedup)
+
+
+def test_the_ideal_gamma_of_a_perfect_draft_is_the_longest_and_of_a_useless_one_the_shortest() -> (
+    None
+):
+    gamma, speedup = metrics.ideal_gamma(1.0, 0.1, 32)
+    assert (gamma, round(speedup, 9)) == (32, round(33 / 4.2, 9))
+    assert metrics.ideal_gamma(1.0, 1.0, 32) == (1, 1.0), (
+        "a draft as dear as its target gains nothing"
+    )
+    gamma, speedup = metrics.ideal_gamma(0.0, 0.1, 32)
+    assert (gamma, round(speedup, 9)) == (1, round(1 / 1.1, 9))
+
+
+def test_theory_is_asked_for_every_value_of_the_other_axis() -> None:
+    """alpha and c by hand; what follows from them is tested above."""
+    grid = grid_of("gamma=2,4", "temperature=0,1")
+    points = [point_of(0, 1, 1.0, 4.0, accepted=6), point_of(2, 1, 1.0, 4.0, accepted=4)]
+    points += [point_of(3, 1, 1.0, 4.0, accepted=8)]
+    assert [found.others for found in cells.ideal(points, grid)] == [(0.0,), (1.0,)]
+    cold, hot = cells.ideal(points, grid)
+    cost = (0.3 / 20) / (2.0 / 10)
+    assert (cold.alpha, hot.alpha) == (10 / 16, 1.0)
+    assert [cold.cost, hot.cost] == pytest.approx([cost, cost])
+    assert (cold.gamma, cold.speedup) == metrics.ideal_gamma(10 / 16, cold.cost, 32)
+    assert hot.gamma == 32
+    assert (
+        cells.ideal([point_of(0, 1, 1.0, 4.0)], grid_of("num_tokens=2", method="prompt_lookup"))
+        == []
+    )
+    assert (
+        cells.ideal([point_of(0, 1, 1.0, 4.0, draft_passes=0)], grid_of("gamma=2", method="ngram"))
+        == []
+    )
+    rows = cells.summary(points, grid)
+    assert cells.conclusions(rows, [cold], grid) == [
+        "Measured best: gamma=2, temperature=0.0, 4.00×.",
+        f"By theory, at temperature=0.0 (alpha 0.62, c 0.07): gamma {cold.gamma}, "
+        f"{cold.speedup:.2f}×.",
+        "Every prompt ran once, so no spread is known; use three repeats to see it.",
+    ]
+
+
+def test_repeats_have_a_spread_and_one_under_way_does_not_count() -> None:
+    """Computed by hand: two questions of 4 s plain, in 2 and 2 s, then 1 and 1 s; the third repeat
+    has one of them only."""
+    grid = grid_of("gamma=2", "temperature=0")
+    runs = [(0, 1, 2.0), (0, 2, 2.0), (1, 1, 1.0), (1, 2, 1.0), (2, 1, 0.5)]
+    points = [
+        replace(point_of(0, question, seconds, 4.0), repeat=repeat)
+        for repeat, question, seconds in runs
+    ]
+    (row,) = cells.summary(points, grid)
+    assert row.repeats == (2.0, 4.0) and row.between == " (2.00–4.00)"
+    assert cells.conclusions([row], [], grid) == [
+        f"Measured best: gamma=2, temperature=0.0, {row.speedup:.2f}×"
+        f"{cells.interval(row)} (2.00–4.00).",
+        "In round brackets: the least and the largest speedup of 2 repeats.",
+    ]
+    slower = replace(row, cell=1, speedup=row.speedup - 0.1, repeats=(1.0, 2.0))
+    far = replace(slower, repeats=(1.0, 1.9))
+    doubt = "It is not clearly the best: 1 other setting came as far in one of its repeats."
+    assert cells.conclusions([row, slower], [], grid)[1] == doubt
+    assert doubt not in cells.conclusions([row, far], [], grid)
+    (line,) = csv.DictReader(io.StringIO(cells.to_csv([row], grid.axes)))
+    assert (line["repeats_low"], line["repeats_high"]) == ("2.0", "4.0")
+
+
+def test_csv_has_a_column_for_every_axis_and_number() -> None:
+    grid = grid_of("gamma=2,4", "draft=none,x")
+    rows = cells.summary([point_of(1, 1, 1.0, 4.0), point_of(2, 1, 2.0, 4.0)], grid)
+    lines = list(csv.DictReader(io.StringIO(cells.to_csv(rows, grid.axes))))
+    assert [(line["gamma"], line["draft"], line["speedup"]) for line in lines] == [
+        ("2", "x", "4.0"),
+        ("4", "none", "2.0"),
+    ]
+    assert (lines[0]["ci95_low"], lines[0]["acceptance_length"]) == ("4.0", "2.0")
+
+
+# ---------------------------------------------------------------- the figures
+
+
+def row_of(cell: int, coordinates: tuple[Value, ...], speedup: float) -> CellRow:
+    interval = (speedup - 0.1, speedup + 0.2)
+    return CellRow(cell, coordinates, 3, 30, 12.0, speedup, interval, 2.1, 0.5, 4.0, 0.2, 3, 0, 0)
+
+
+AXES = (Axis("gamma", (2, 4, "auto")), Axis("draft", ("a/b/one", "a/b/two")))
+ROWS = [
+    row_of(0, (2, "a/b/one"), 0.8),
+    row_of(1, (2, "a/b/two"), 1.0),
+    row_of(3, (4, "a/b/two"), 1.34),
+]
+
+
+def named(figure: dict[str, Any], name: str) -> list[dict[str, Any]]:
+    return [trace for trace in figure["data"] if name in trace.get("name", "")]
+
+
+def test_the_heatmap_shows_every_row_in_its_place_and_leaves_the_others_empty() -> None:
+    figure = sweep_figures.heatmap(
+        ROWS,
+        AXES,
+        [Ideal(("a/b/two",), 3, 1.28, 0.62, 0.17), Ideal(("a/b/one",), 9, 1.0, 0.5, 0.1)],
+    )
+    cells_ = figure["data"][0]
+    assert [list(line) for line in cells_["z"]] == [[0.8, 1.0], [None, 1.34], [None, None]]
+    assert [list(line) for line in cells_["customdata"]] == [[0, 1], [None, 3], [None, None]]
+    assert cells_["text"][1][1] == "1.34×<br>2.10 tokens"
+    share, colour = cells_["colorscale"][1]
+    assert share * cells_["zmax"] + cells_["zmin"] == 1.0 and colour == sweep_figures.AS_FAST
+    assert figure["layout"]["yaxis"]["ticktext"] == ["2", "4", "auto"]
+    assert figure["layout"]["xaxis"]["ticktext"] == ["one", "two"]
+    (star,) = named(figure, "measured best")
+    assert (round(star["x"][0]), star["y"][0], star["customdata"][0]) == (1, 1, 3)
+    diamonds = named(figure, "best draft length by theory")
+    assert [(round(d["x"][0]), d["y"][0]) for d in diamonds] == [(1, 0.5), (0, 1.4)], (
+        "between 2 and 4; beyond 4"
+    )
+    assert [d["showlegend"] for d in diamonds] == [True, False]
+    turned = [replace(row, coordinates=row.coordinates[::-1]) for row in ROWS]
+    other = sweep_figures.heatmap(turned, AXES[::-1], [Ideal(("a/b/two",), 4, 1.28, 0.62, 0.17)])
+    (diamond,) = named(other, "best draft length by theory")
+    assert (diamond["x"][0], round(diamond["y"][0])) == (1, 1)
+    assert [list(line) for line in other["data"][0]["z"]] == [[0.8, None, None], [1.0, 1.34, None]]
+    json.dumps(figure)
+
+
+def test_the_line_has_its_intervals_and_both_marks() -> None:
+    axis = AXES[0]
+    rows = [replace(row, coordinates=row.coordinates[:1]) for row in (ROWS[0], ROWS[2])]
+    figure = sweep_figures.line(rows, [axis], [Ideal((), 2, 1.5, 0.62, 0.17)])
+    curve = figure["data"][0]
+    assert (list(curve["x"]), list(curve["y"]), list(curve["customdata"])) == (
+        [0, 1],
+        [0.8, 1.34],
+        [0, 3],
+    )
+    assert list(curve["error_y"]["array"]) == pytest.approx([0.2, 0.2])
+    assert list(curve["error_y"]["arrayminus"]) == pytest.approx([0.1, 0.1])
+    (star,), (diamond,) = named(figure, "measured best"), named(figure, "by theory: draft length 2")
+    assert (star["x"][0], star["y"][0]) == (1, 1.34)
+    assert (diamond["x"][0], diamond["y"][0]) == (0, 1.5)
+    assert figure["layout"]["shapes"][0]["y0"] == 1
+    seeds = sweep_figures.line(
+        [row_of(0, (5,), 1.1)], [Axis("seed", (5,))], [Ideal((5,), 2, 1.5, 0.62, 0.17)]
+    )
+    assert not named(seeds, "by theory"), "gamma is not on the axis"
+
+
+def test_parallel_coordinates_have_a_line_for_every_row() -> None:
+    figure = sweep_figures.parallel(ROWS, AXES)
+    dimensions = {d["label"]: list(d["values"]) for d in figure["data"][0]["dimensions"]}
+    assert dimensions == {
+        "draft length (gamma)": [0, 0, 1],
+        "draft": [0, 1, 1],
+        "tokens per pass": [2.1] * 3,
+        "accepted": [0.5] * 3,
+        "tokens/s": [12.0] * 3,
+        "speedup": [0.8, 1.0, 1.34],
+    }
+    assert "Nothing is measured yet" in str(sweep_figures.parallel([], AXES))
+    assert "Nothing is measured yet" in str(sweep_figures.heatmap([], AXES))
+
+
+def test_a_value_between_two_others_lies_between_them() -> None:
+    axis = Axis("gamma", ("auto", 2, 4, 8))
+    assert [sweep_figures.slot(axis, value) for value in ("auto", 2, 3, 5, 8)] == [
+        0,
+        1,
+        1.5,
+        2.25,
+        3,
+    ]
+    assert [sweep_figures.slot(axis, value) for value in (1, 32)] == [0.6, 3.4]
+    assert sweep_figures.labels(Axis("draft", ("x/one", "y/one"))) == ["x/one", "y/one"]
+
+
+# ---------------------------------------------------------------- the command
+
+
+def command(folders: dict[str, str], *arguments: str) -> list[str]:
+    models = [
+        "--target",
+        folders["target"],
+        "--draft",
+        folders["copy"],
+        "--dtype",
+        "float32",
+        "--device",
+        "cpu",
+    ]
+    return ["sweep", *models, "--max-new-tokens", "8", "--repeats", "1", *arguments]
+
+
+def test_the_command_prints_writes_and_resumes(
+    folders: dict[str, str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Interrupted after four runs, gone on with, and once more when complete."""
+    prompts = str(write_prompts(tmp_path / "p.jsonl", 3))
+    paths = {end: tmp_path / f"out.{end}" for end in ("json", "csv", "html")}
+    mine = [
+        "--method",
+        "speculative",
+        "--grid",
+        "gamma=1,4",
+        "--grid",
+        "seed=1,2",
+        "--prompts",
+        prompts,
+        "--temperature",
+        "1",
+    ]
+    files = [
+        "--json",
+        str(paths["json"]),
+        "--csv",
+        str(paths["csv"]),
+        "--figure",
+        str(paths["html"]),
+    ]
+    run = Sweep.run
+
+    def stopped(self: Sweep, progress: Any) -> Any:
+        yield from islice(run(self, progress), 4)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Sweep, "run", stopped)
+        assert main(command(folders, *mine, *files)) == 130
+    out = capsys.readouterr()
+    assert "12 runs of up to 8 tokens, and plain decoding beside them" in out.err
+    assert f"stopped after 4 of 12 runs; {paths['json']} keeps them: --resume goes on" in out.err
+    assert "Measured best" in out.out
+    assert main(command(folders, *mine, *files)) == 2
+    assert "add --resume" in capsys.readouterr().err
+    assert main(command(folders, *mine, *files, "--resume")) == 0
+    out = capsys.readouterr()
+    assert "going on after 4 of 12 runs" in out.err
+    data = json.loads(paths["json"].read_text(encoding="utf-8"))
+    assert (data["complete"], len(data["points"]), data["settings"]["grid"]) == (
+        True,
+        12,
+        ["gamma=1,4", "seed=1,2"],
+    )
+    assert [row["coordinates"] for row in data["rows"]] == [[1, 1], [1, 2], [4, 1], [4, 2]]
+    assert all(row["differences"] == 0 for row in data["rows"])
+    assert [found["others"] for found in data["ideal"]] == [[1], [2]]
+    assert data["environment"]["dtype"] == "float32"
+    grid = Grid("speculative", tuple(map(read_axis, data["settings"]["grid"])))
+    again = [
+        Point(
+            **{
+                **p,
+                "seconds": Seconds(**p["seconds"]),
+                "plain_seconds": Seconds(**p["plain_seconds"]),
+            }
+        )
+        for p in data["points"]
+    ]
+    rows = cells.summary(again, grid)
+    assert [row.speedup for row in rows] == [row["speedup"] for row in data["rows"]]
+    best = max(rows, key=lambda row: row.speedup)
+    assert f"* {best.speedup:.2f}x {best.acceptance_length:.2f}" in out.out
+    assert f"Measured best: {grid.describe(best.coordinates)}, {best.speedup:.2f}×" in out.out
+    assert "By theory, at seed=1 (alpha 1.00" in out.out
+    assert len(list(csv.DictReader(io.StringIO(paths["csv"].read_text(encoding="utf-8"))))) == 4
+    assert "parcoords" in paths["html"].read_text(encoding="utf-8")
+    before = paths["json"].read_text(encoding="utf-8")
+    assert main(command(folders, *mine, *files, "--resume")) == 0
+    assert f"{paths['json']} is complete: nothing is measured again" in capsys.readouterr().err
+    assert paths["json"].read_text(encoding="utf-8") == before
+
+
+def test_one_axis_is_a_list_and_without_prompts_six_of_the_own_are_read(
+    folders: dict[str, str],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    monkeypatch.setattr(
+        "ouroboros_core.benchmark.prompts.own_prompts",
+        lambda limit: read(write_prompts(tmp_path / "p", limit)),
+    )
+    assert (
+        main(
+            command(
+                folders,
+                "--method",
+                "ouroboros",
+                "--grid",
+                "gamma=2",
+                "--knobs",
+                "top_k_suffixes=0,window_size=3",
+            )
+        )
+        == 0
+    )
+    out = capsys.readouterr()
+    assert "6 of 6 runs" in out.err
+    assert "6 equal" in out.out
+    assert "By theory (alpha" in out.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "varies one or two hyperparameters, got 0"),
+        (["--grid", "radius=1"], "radius is nothing to vary for ouroboros"),
+        (["--grid", "gamma=2", "--knobs", "gamma"], "expected setting=value, got gamma"),
+        (
+            ["--grid", "gamma=2", "--resume"],
+            "--resume goes on with what is in a file: name it with --json",
+        ),
+        (
+            ["--grid", "gamma=2", "--csv", "no/such/folder.csv"],
+            "the folder of no/such/folder.csv does not exist: make it first",
+        ),
+        (["--grid", "gamma=2", "--prompts", "nowhere.jsonl"], "there is no file nowhere.jsonl"),
+        (
+            ["--grid", "gamma=2", "--repeats", "0"],
+            "repeats must be a whole number of at least 1, got 0",
+        ),
+        (["--grid", "draft=nowhere"], "nowhere"),
+    ],
+)
+def test_bad_input_is_refused_before_anything_runs(
+    folders: dict[str, str], arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(command(folders, "--method", "ouroboros", *arguments)) == 2
+    out = capsys.readouterr()
+    assert (out.out, message in out.err) == ("", True), out.err

@@ -1,0 +1,244 @@
+"""The recorded runs: texts that do not loop, speedups that can be, and which is shown for what."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from dataclasses import replace
+from statistics import median
+from typing import Any
+
+import pytest
+
+from ouroboros_core.locations import assets
+from ouroboros_core.sources import Source
+from ouroboros_core.trace import metrics
+from ouroboros_core.trace.trace import Step, Trace
+from scripts import record
+from visualize.gallery import runs as gallery
+from visualize.watch.examples import EXAMPLES
+
+RUNS = sorted(gallery.runs())
+METHODS = [name for name in RUNS if gallery.runs()[name]["method"] != gallery.PLAIN]
+LOOPS = 0.2
+"""Share of 4-grams that stood in the text before, above which it is said to loop."""
+CODER = {"Qwen/Qwen2.5-Coder-1.5B-Instruct", "Qwen/Qwen2.5-Coder-0.5B-Instruct"}
+
+
+def repeated(run: Trace) -> float:
+    """Share of a text's 4-grams of tokens that stood in it before."""
+    tokens = run.tokens
+    grams = [tokens[n : n + 4] for n in range(len(tokens) - 3)]
+    return 1 - len(set(grams)) / len(grams)
+
+
+def beyond(name: str, speedup: float) -> bool:
+    """Whether no saved passes can explain a speedup: without a draft model or head, a step is never
+    cheaper than a plain one."""
+    run = gallery.trace(name)
+    return run.draft is None and speedup > 1.05 * metrics.mean_acceptance_length(run)
+
+
+def test_all_that_is_planned_is_recorded_and_nothing_else() -> None:
+    files = {file.stem for file in (assets() / "traces").glob("*.json")}
+    assert files == {*gallery.plan()["runs"], "gallery", "measured"}
+    assert set(
+        json.loads((assets() / "traces" / "measured.json").read_text(encoding="utf-8"))
+    ) == set(METHODS)
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_recorded_run_is_what_the_plan_says(name: str) -> None:
+    assert not record.stale(gallery.plan(), name)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_beside_another_run_of_its_prompt_a_runs_seconds_fit_its_speedup(name: str) -> None:
+    """The oracle is the card's speedup, the median of rounds that alternated."""
+    plain = gallery.trace(f"{gallery.runs()[name]['prompt']}-autoregressive")
+    found = metrics.speedup(gallery.paced(name), plain)
+    told = gallery.speedup(name)
+    assert found is not None and told is not None
+    assert found == pytest.approx(told.median, rel=0.02)
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_no_recorded_text_loops(name: str) -> None:
+    run = gallery.trace(name)
+    assert repeated(run) <= LOOPS
+    assert metrics.loop_start(run.tokens) is None, "its end only repeats itself"
+
+
+def test_a_text_that_loops_would_be_seen() -> None:
+    """Such as `private int maxSizeMaxMax`."""
+    plain = gallery.trace("java-autoregressive")
+    start = plain.steps[:8]
+    loops = replace(plain, steps=start * 8, texts=plain.texts[:8] * 8)
+    assert repeated(loops) > 0.8 > LOOPS > repeated(plain)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_speedup_is_the_median_of_three_and_one_that_can_be(name: str) -> None:
+    found = gallery.speedups(name)
+    run, plain = gallery.trace(name), gallery.baseline(name)
+    assert plain is not None and len(found) >= 3
+    assert metrics.speedup(run, plain) == pytest.approx(median(found), abs=1e-3)
+    assert gallery.facts(name)["speedup"] == pytest.approx(median(found), abs=1e-3)
+    assert not any(beyond(name, speedup) for speedup in found)
+    assert metrics.busy(run, plain) is None, "measured on a busy machine"
+
+
+def test_an_impossible_speedup_would_be_seen() -> None:
+    name = "river-prompt_lookup"
+    length = metrics.mean_acceptance_length(gallery.trace(name))
+    assert beyond(name, 1.06 * length) and not beyond(name, 1.04 * length)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_card_says_speed_spread_and_models(name: str) -> None:
+    entry = next(entry for entry in gallery.entries() if entry["name"] == name)
+    found = gallery.speedups(name)
+    shown = f"{median(found):.2f}× plain decoding ({found[0]:.2f}–{found[-1]:.2f})"
+    assert entry["numbers"].endswith(shown)
+    run = gallery.trace(name)
+    if run.target in CODER:
+        assert f"--target {run.target}" in entry["pair"] and "--draft" in entry["pair"]
+        assert "4-bit" in entry["pair"], "its weights are not those of the repository"
+    else:
+        assert "embedded" in entry["pair"]
+    tile = gallery.view(name)["tiles"][gallery.SPEEDUP]
+    note, spread = tile["note"], tile["spread"]
+    assert spread == f"({found[0]:.2f}–{found[-1]:.2f}), {len(found)} rounds"
+    assert note.endswith(f"{found[0]:.2f}× to {found[-1]:.2f}×.")
+
+
+@pytest.mark.parametrize("name", ["java-ouroboros", "stack-union", "java-autoregressive"])
+def test_the_strip_of_a_card_has_as_many_tokens_of_each_source_as_the_trace(name: str) -> None:
+    looks = gallery.strip(name)["looks"]
+    parts = re.findall(r"([a-z])(\d+)", looks["run"])
+    assert "".join(map("".join, parts)) == looks["run"]
+    shown: Counter[str] = Counter()
+    for letter, count in parts:
+        shown[looks["keys"][ord(letter) - 97]] += int(count)
+    told = Counter(
+        source.value if source is not Source.TARGET or step.kind is None else step.kind
+        for step in gallery.trace(name).steps
+        for source in (
+            *(step.tree.provenance[node].source for node in step.path),
+            *([] if step.target_token is None else [step.writer]),
+        )
+    )
+    assert shown == told
+
+
+def test_at_least_six_runs_are_of_the_real_pair_and_name_it_as_the_hub_does() -> None:
+    real = [name for name in RUNS if gallery.trace(name).target in CODER]
+    assert len(real) >= 6
+    assert {
+        f"java-{method}" for method in (gallery.PLAIN, "speculative", "ouroboros", "union")
+    } <= {*real}
+    for name in RUNS:
+        run = gallery.trace(name)
+        assert run.target in CODER or "/" not in run.target, "a Hub id, or the embedded model"
+        if run.target in CODER and run.draft is not None:
+            assert run.draft in CODER, "not the folder it was loaded from"
+
+
+def test_in_the_java_run_of_ouroboros_all_three_colours_occur() -> None:
+    run = gallery.trace("java-ouroboros")
+    assert {source.value for source in metrics.token_sources(run)} == {"draft", "suffix", "target"}
+    assert any(step.kind == "correction" for step in run.steps)
+
+
+def test_the_traces_are_small() -> None:
+    sizes = [file.stat().st_size for file in (assets() / "traces").glob("*.json")]
+    assert sum(sizes) < 3_700_000
+    assert max(sizes) < 250_000
+
+
+def test_the_examples_are_prompts_that_were_recorded_and_read() -> None:
+    """With the embedded pair and the chat template; so what they lead to was seen."""
+    known = {
+        prompt["text"]
+        for prompt in gallery.plan()["prompts"].values()
+        if "pair" not in prompt and prompt.get("chat", True)
+    }
+    assert all(example.chat and example.prompt in known for example in EXAMPLES)
+
+
+def paced(trace: Trace, factor: float) -> Trace:
+    def slowed(step: Step) -> Step:
+        return replace(step, seconds=replace(step.seconds, verify=factor * step.seconds.verify))
+
+    return replace(trace, steps=tuple(slowed(step) for step in trace.steps))
+
+
+def unseen(step: Step) -> Step:
+    return replace(step, judged=())
+
+
+def test_a_round_on_a_busy_machine_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plain passes that are 15% slower than the least that one row takes are measured again, and so
+    is a round after which passes take longer than before it; a machine that stays busy is refused.
+    What passes cost is that around the round in the middle."""
+    name = "fibonacci-speculative"
+    plain, run = gallery.baseline(name), gallery.trace(name)
+    assert plain is not None
+    row = median(step.seconds.verify for step in plain.steps)
+    paces: list[float] = []
+
+    def recorded(pair: Any, plan: Any, facts: Any, clock: Any = None) -> Trace:
+        if facts["method"] == gallery.PLAIN:
+            return paced(plain, paces.pop(0))
+        if clock is None:
+            return run
+        clock.seconds = 0.25
+        return replace(paced(run, 1.01), steps=tuple(map(unseen, paced(run, 1.01).steps)))
+
+    class Nothing:
+        def __init__(self, *_: Any) -> None:
+            pass
+
+        def run(self) -> None:
+            pass
+
+    nothing: dict[str, Any] = dict.fromkeys(("target", "draft", "head", "self_draft"))
+    pair: Any = type("Pair", (), {**nothing, "heads": {}})
+    # seconds of a pass over one row before each round and after it
+    sides = [(1.0, 1.0), (1.3, 1.3), (1.04, 1.06), (1.0, 1.2), (1.08, 1.12)]
+    paces = [row * one for both in sides for one in both]
+    around = iter([{"target": record.PassesBeside((1,), (pace,))} for pace in paces])
+    monkeypatch.setattr(record, "record", recorded)
+    monkeypatch.setattr(record, "costs_beside", lambda *_: next(around))
+    monkeypatch.setattr(record, "Generation", Nothing)
+    monkeypatch.setattr(record, "_calm", lambda *_: None)
+    paces[:] = [1.0, 1.3, 1.05, 1.0, 1.08]
+    facts = gallery.runs()[name]
+    found, seen, costs, beside = record.repeats(pair, gallery.plan(), facts)
+    timed = found[1].traces[record.METHOD]
+    assert [step.seconds for step in seen.steps] == [step.seconds for step in timed.steps]
+    assert [step.judged for step in seen.steps] == [step.judged for step in run.steps]
+    with pytest.raises(RuntimeError, match="the steps of equal runs differ"):
+        record.timed_as(seen, replace(timed, steps=timed.steps[:-1]))
+    assert beside == record.proposing(found[1].traces[record.METHOD], 0.25)
+    assert costs["target"].of(1) == pytest.approx(1.05 * row, rel=1e-3)
+    paces_of = [record.plain_pass(one) / row for one in found]
+    assert paces_of == pytest.approx([1.0, 1.05, 1.08])
+    speedups = [one.speedup(record.METHOD) for one in found]
+    assert speedups == sorted(speedups)
+    paces[:] = [1.0, *[1.3] * record.ROUNDS]
+    around = iter([{"target": record.PassesBeside((1,), (row,))}] * 2 * record.ROUNDS)
+    with pytest.raises(RuntimeError, match="the machine is busy"):
+        record.repeats(pair, gallery.plan(), facts)
+
+
+def test_before_anything_ran_a_method_shows_its_fastest_run_that_began_cold() -> None:
+    assert gallery.first("autoregressive") == "java-autoregressive"
+    assert gallery.first("ouroboros") == "java-ouroboros", "its warm run has learned before"
+    assert gallery.first("prompt_lookup") == "stack-prompt_lookup", "not the one that repeats"
+    assert gallery.first("sam") == "river-sam", "where there is no other"
+    assert gallery.first("draft_only") is None
+    stack = gallery.trace("stack-union").prompt.text
+    assert gallery.first("autoregressive", stack) == "stack-autoregressive", "of the same prompt"
+    assert gallery.first("speculative", stack) == "java-speculative", "where there is none of it"

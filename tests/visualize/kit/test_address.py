@@ -1,0 +1,350 @@
+"""Addresses: of a tab, of a run that a link holds, of what is kept over a reload; and refusals,
+which reach the page."""
+
+from __future__ import annotations
+
+import re
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from ouroboros_core import methods
+from ouroboros_core.trace.file import read_trace
+from ouroboros_core.words import say
+from tests import ROOT
+from tests.visitor import DONE, chart, choose, open_settings, open_tab, set_count, tokens, watch
+from visualize.gallery import runs as gallery
+from visualize.run import permalink
+
+pytestmark = [pytest.mark.browser, pytest.mark.embedded, pytest.mark.slow]
+
+OPEN = "document.querySelector('{} > .tab-wrapper [role=tab][aria-selected=true]')?.dataset.tabId"
+"""The tab that is open; on a narrow screen it is among those that are seen."""
+PAGES = {"sweep": "Sweep", "drafts": "Drafts and models", "runs": "Recorded runs"}
+"""Pages of the Lab."""
+
+
+def opened(browser: Any, address: str, width: int = 1440) -> tuple[Any, list[str]]:
+    visitor = browser.new_page(viewport={"width": width, "height": 844})
+    faults, _ = watch(visitor)
+    visitor.goto(address)
+    visitor.wait_for_selector("#token-view .ouro-run", state="attached")
+    return visitor, faults
+
+
+def test_a_parameter_that_is_wrong_costs_only_itself() -> None:
+    query = {
+        "prompt": "Hi",
+        "method": "speculative",
+        "gamma": "99",
+        "temperature": "0.5",
+        "seed": "x",
+        "tokens": "4",
+        "chat": "2",
+    }
+    found = permalink.read(query)
+    assert found is not None
+    inputs, wrong = found
+    assert (inputs.prompt, inputs.method, inputs.settings, inputs.sampling) == (
+        "Hi",
+        "speculative",
+        {},
+        {"temperature": 0.5},
+    )
+    assert (inputs.chat, inputs.max_new_tokens) == (True, 128)
+    for part in (
+        "gamma must be auto, or between 1 and 32, got 99",
+        "seed must be",
+        "tokens must be",
+        "chat must be one of 1, 0",
+    ):
+        assert sum(part in line for line in wrong) == 1, wrong
+    assert len(wrong) == 4
+    assert permalink.read({"prompt": "Hi", "method": "none", "seed": "3"}) == (
+        permalink.Inputs("Hi", sampling={"seed": 3}),
+        [f"method must be one of {', '.join(methods.available())}, got none"],
+    )
+    assert permalink.read({"gamma": "99"}) is None
+    assert permalink.read({"prompt": "x" * 5000, "tokens": "16"}) == (
+        permalink.Inputs("", max_new_tokens=16),
+        ["a link can hold a prompt of 4000 characters, this one has 5000"],
+    )
+
+
+def test_what_names_a_setting_that_is_gone_is_read_without_it() -> None:
+    """Links and traces of an earlier version."""
+    query = {"prompt": "Hi", "method": "sam", "merge": "true", "len_bias": "3"}
+    assert permalink.read(query) == (
+        permalink.Inputs("Hi", "sam", settings={"len_bias": 3}),
+        [],
+    )
+    trace = gallery.trace("bank-lookahead")
+    old = replace(trace, hyperparameters=trace.hyperparameters | {"prompt_phrases": True})
+    assert read_trace(old.to_json()) == old
+    assert permalink.of(old) is None, "these settings cannot be asked for any more"
+
+
+def test_a_link_offers_the_run_it_names_and_one_click_makes_it(browser: Any, url: str) -> None:
+    visitor, faults = opened(
+        browser, f"{url}/?prompt=Count+to+five.&method=speculative&gamma=99&tokens=8&chat=0"
+    )
+    visitor.get_by_role("button", name="Run this").wait_for()
+    said = visitor.locator(".ouro-link").inner_text()
+    assert "The prompt and the settings are those of the link. Nothing was run yet." in said
+    assert "gamma must be auto, or between 1 and 32, got 99" in said
+    assert tokens(visitor) == [], "no other run stands beside the inputs of a link"
+    status = visitor.locator("#token-view .ouro-status", has_text="Nothing has run yet.")
+    status.wait_for()
+    assert visitor.locator("#save-view").is_hidden()
+    assert (
+        visitor.get_by_label("number input for Maximum new tokens", exact=True).input_value() == "8"
+    )
+    visitor.click(".ouro-link-run")
+    visitor.wait_for_selector(f"{DONE} .ouro-token", state="attached", timeout=60_000)
+    assert visitor.locator(".ouro-prompt").inner_text() == "Count to five."
+    assert visitor.locator("#token-view .ouro-title").inner_text().startswith("Speculative")
+    assert len(tokens(visitor)) == 8
+    assert visitor.locator(".ouro-link").is_hidden()
+    assert visitor.locator("#save-view").is_visible()
+    visitor.close()
+    assert faults == []
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+def test_each_tab_has_an_address_and_back_and_forward_go_through_the_tabs(
+    browser: Any, url: str, width: int
+) -> None:
+    query = "?tokens=16"
+    visitor, faults = opened(browser, f"{url}/{query}", width)
+    visitor.locator("#token-view .ouro-token").first.wait_for()
+
+    def at(tab: str, address: str) -> None:
+        place = "lab" if tab in PAGES else tab
+        visitor.wait_for_function(f"{OPEN.format('.ouro-places')} === '{place}'")
+        if tab in PAGES:
+            visitor.wait_for_function(f"{OPEN.format('.ouro-lab')} === '{tab}'")
+        visitor.wait_for_url(url + "/" + query + address)
+
+    def go_to(tab: str) -> None:
+        open_tab(visitor, PAGES.get(tab, tab.capitalize()))
+
+    for name in ("race", "drafts", "learn"):
+        go_to(name)
+        at(name, f"#{name}")
+    for go, name in (
+        ("go_back", "drafts"),
+        ("go_back", "sweep"),  # with which the Lab opens
+        ("go_back", "race"),
+        ("go_forward", "sweep"),
+        ("go_back", "race"),
+    ):
+        getattr(visitor, go)()
+        at(name, f"#{name}")
+    visitor.go_back()
+    at("watch", "")
+    visitor.go_forward()
+    at("race", "#race")
+    for name in ("drafts", "learn"):
+        go_to(name)
+        at(name, f"#{name}")
+    visitor.evaluate("history.back(); setTimeout(() => history.back(), 150)")  # the tab lags behind
+    at("sweep", "#sweep")
+    visitor.reload()
+    at("sweep", "#sweep")
+    visitor.locator("#sweep-view").wait_for()
+    go_to("drafts")
+    at("drafts", "#drafts")
+    open_tab(visitor, "Watch")
+    at("watch", "#watch")
+    open_tab(visitor, "Lab")  # as it was left
+    at("drafts", "#drafts")
+    go_to("runs")
+    at("runs", "#runs")
+    open_tab(visitor, "Watch")
+    at("watch", "#watch")
+    visitor.go_back()
+    at("runs", "#runs")
+    open_tab(visitor, "Learn")
+    open_tab(visitor, "Lab")
+    at("runs", "#runs")
+    visitor.go_back()
+    at("learn", "#learn")
+    visitor.close()
+    left = "Connection errored out"  # of an answer that was waited for when the page was left
+    assert [fault for fault in faults if left not in fault] == []
+
+
+@pytest.mark.parametrize("way", ["reload", "back"])
+def test_leaving_in_mid_run_keeps_prompt_settings_and_what_was_written(
+    browser: Any, url: str, way: str
+) -> None:
+    visitor, _ = opened(browser, f"{url}/?prompt=Hi&tokens=8")
+    visitor.get_by_role("button", name="Run this").wait_for()
+    visitor.locator("#prompt textarea").fill(
+        "Tell me everything about bread, and begin with the flour."
+    )
+    choose(visitor, "Speculative decoding")
+    open_settings(visitor)
+    visitor.locator("#auto-speculative input").uncheck()
+    visitor.get_by_label("number input for Draft length (gamma)").locator("visible=true").fill("1")
+    set_count(visitor, 256)
+    visitor.click("#generate")
+    visitor.wait_for_function(
+        "document.querySelector('.ouro-badge').textContent === 'live' && "
+        "document.querySelectorAll('#token-view .ouro-token').length > 3",
+        timeout=60_000,
+    )
+    sent: list[str] = []
+    visitor.on("request", lambda request: sent.append(request.post_data or ""))
+    written = "".join(token["text"] for token in tokens(visitor))
+    if way == "reload":
+        visitor.reload()
+    else:
+        visitor.goto("about:blank")
+        visitor.go_back()
+    visitor.wait_for_selector(
+        '#token-view .ouro-run[data-unsaved="true"] .ouro-token', state="attached"
+    )
+    back = "".join(token["text"] for token in tokens(visitor))
+    assert back.startswith(written)
+    assert visitor.locator("#token-view .ouro-status").inner_text() == (
+        f"Stopped after {len(tokens(visitor))} tokens, when the page was left. What was written "
+        "stays; Generate starts anew."
+    )
+    assert (
+        visitor.locator("#prompt textarea")
+        .input_value()
+        .startswith("Tell me everything about bread")
+    )
+    assert visitor.get_by_role("combobox", name="Method").input_value() == "Speculative decoding"
+    open_settings(visitor)
+    visitor.locator("#auto-speculative").wait_for()
+    assert not visitor.locator("#auto-speculative input").is_checked()
+    visitor.get_by_label("number input for Draft length (gamma)").locator("visible=true").wait_for()
+    assert (
+        visitor.get_by_label("number input for Draft length (gamma)")
+        .locator("visible=true")
+        .input_value()
+        == "1"
+    )
+    assert (
+        visitor.get_by_label("number input for Maximum new tokens", exact=True).input_value()
+        == "256"
+    )
+    assert visitor.locator(".ouro-link").is_hidden()
+    assert (
+        visitor.locator("#token-view .ouro-badge").inner_text() == "from before the page was left"
+    )
+    assert visitor.locator("#save-view").is_hidden()
+    assert not [body for body in sent if "bread" in body], (
+        "it was kept in the browser, and nobody was told"
+    )
+    visitor.close()
+
+
+def test_a_refusal_reaches_the_page_and_takes_the_place_of_the_comparison(page: Any) -> None:
+    """The one in Traces in its own place; one that has none, of a cell that is gone, as a message
+    of the page's."""
+    open_tab(page, "Recorded runs")
+    page.click("#compare")
+    page.wait_for_selector("#diff-view .ouro-segment")
+    page.locator("#chart-diff").scroll_into_view_if_needed()
+    page.wait_for_selector("#chart-diff .js-line", state="attached")
+    page.locator("#diff-second input").click()
+    page.get_by_role("option", name=say("gallery.sleep-eagle2.title")).click()
+    page.click("#compare")
+    page.get_by_text("compare runs of one prompt").wait_for()
+    place = page.locator("#diff-view .ouro-diff-problem").bounding_box()
+    assert 0 <= place["y"] < 1000, "in view"
+    assert page.locator("#diff-view .ouro-segment").count() == 0
+    page.wait_for_function("!document.querySelector('#chart-diff .js-line')")
+    page.locator("#diff-second input").click()
+    page.get_by_role("option", name=say("gallery.fibonacci-eagle2.title")).click()
+    page.click("#compare")
+    page.wait_for_selector("#diff-view .ouro-segment")
+    assert page.locator("#diff-view .ouro-diff-problem").is_hidden()
+    open_tab(page, "Sweep")
+    # the chart of a sweep is there once one has begun
+    page.locator("#sweep-view .ouro-sweep").evaluate("node => { node.dataset.begun = ''; }")
+    page.locator("#chart-sweep").scroll_into_view_if_needed()
+    page.wait_for_selector("#chart-sweep .js-plotly-plot")
+    emit = (
+        "document.querySelector('#chart-sweep .ouro-plot').emit('plotly_click', "
+        "{points: [{x: 0, y: 2, customdata: 6}]})"
+    )
+    page.evaluate(emit)
+    page.get_by_text("The run of this cell is no longer there: sweep again.").wait_for()
+
+
+STOP = """() => {
+  const node = document.activeElement, near = (selector) => node.closest(selector) !== null;
+  const where = {prompt: '#prompt', method: '#method', go: '#generate', settings: '.ouro-settings', options: '.ouro-options',
+    result: '.ouro-result'};
+  return [Object.keys(where).find((name) => near(where[name])) || 'other', near('.ouro-plot')];
+}"""
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+def test_tab_leads_from_the_prompt_through_the_settings_to_the_result_and_never_into_a_charts_toolbar(
+    browser: Any, url: str, width: int
+) -> None:
+    visitor, faults = opened(browser, url, width)
+    chart(visitor, "acceptance").hover()  # shows its toolbar
+    options = visitor.locator(".ouro-watch .ouro-options input").locator("visible=true")
+    assert options.count() == 0, "the settings are closed at first"
+    visitor.locator(".ouro-settings summary").click()
+    visitor.locator("#prompt textarea").focus()
+    order: list[str] = []
+    plots = 0
+    for _ in range(120):
+        where, plot = visitor.evaluate(STOP)
+        order += [where] if where != "other" and order[-1:] != [where] else []
+        plots += plot
+        if visitor.evaluate("document.activeElement === document.body"):
+            break
+        visitor.keyboard.press("Tab")
+    assert plots == 0
+    assert order == ["prompt", "go", "method", "settings", "options", "result"]
+    visitor.close()
+    assert faults == []
+
+
+def test_nothing_that_the_page_is_made_of_names_a_place_on_the_servers_disk(url: str) -> None:
+    texts = [
+        httpx.get(url + path, timeout=30).text for path in ("/", "/config", "/gradio_api/info")
+    ]
+    for trap in (str(ROOT), str(Path.home()) + "/", "site-packages", sys.prefix):
+        assert [text[text.index(trap) - 80 :][:200] for text in texts if trap in text] == []
+    (library,) = set(re.findall(r'"plotly":"([^"]+)"', texts[0]))
+    answer = httpx.get(f"{url}/{library}", timeout=30)
+    assert answer.status_code == 200
+    assert "immutable" in answer.headers["cache-control"]
+    assert re.search(r"\d+\.\d+\.\d+", library), "another version has another address"
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+def test_in_the_table_of_shapes_numbers_and_words_stay_whole(
+    browser: Any, url: str, width: int
+) -> None:
+    visitor, _ = opened(browser, f"{url}/#drafts", width)
+    visitor.wait_for_selector("#shapes td")
+    broken = """() => {
+      const found = [], range = document.createRange();
+      for (const cell of document.querySelectorAll('#shapes :is(th, td)')) {
+        const walk = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT);
+        for (let text = walk.nextNode(); text; text = walk.nextNode())
+          for (const word of text.data.matchAll(/\\S+/g)) {
+            range.setStart(text, word.index);
+            range.setEnd(text, word.index + word[0].length);
+            if (new Set([...range.getClientRects()].map((box) => Math.round(box.top))).size > 1) found.push(word[0]);
+          }
+      }
+      return found;
+    }"""
+    assert visitor.evaluate(broken) == []
+    assert visitor.evaluate("document.documentElement.scrollWidth") <= width
+    visitor.close()

@@ -1,0 +1,43 @@
+"""What a run is described by, read from the page and written to it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+from tests import ROOT
+
+ROUND_TRIPS = """
+import json
+from urllib.parse import parse_qsl
+import gradio as gr
+from visualize import gallery, permalink
+from visualize.kit.inputs import RunInputs
+from visualize.run.saving import Saving
+inputs = RunInputs(512, gallery.trace("bank-lookahead"))
+with gr.Blocks():
+    for build in (
+        inputs.build_prompt, inputs.build_examples, inputs.build_method, inputs.build_settings
+    ):
+        build()
+box = inputs.generation_config
+for value in (True, False):
+    values = [value if one is box else one.value for one in inputs.gathered]
+    task, _ = inputs.read(json.dumps(values))
+    link = Saving._link(task)["link"]
+    back, _ = permalink.read(dict(parse_qsl(link[1:])))
+    updates = inputs.write(back)
+    written = updates[inputs.components.index(box)]["value"]
+    tasks = [task.generation_config, task.plain().generation_config]
+    print(json.dumps([*tasks, "generation_config=0" not in link, back.generation_config, written]))
+"""
+"""Prints of each value of the box what the task, its plain run, the link and the box have."""
+
+
+def test_a_link_switches_the_checkpoints_own_settings_off_as_the_page_does() -> None:
+    """A round trip: the box on the page, the task, the link, and the box again."""
+    command = [sys.executable, "-c", ROUND_TRIPS]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, encoding="utf-8", check=False)
+    assert done.returncode == 0, done.stderr
+    assert [json.loads(line) for line in done.stdout.splitlines()] == [[True] * 5, [False] * 5]

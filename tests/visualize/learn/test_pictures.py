@@ -1,0 +1,248 @@
+"""The pictures of the lessons: what they show is what was recorded, and hands of all kinds move
+them."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from ouroboros_core.lookup.suffix_automaton import FRESH, SuffixAutomaton
+from tests import ROOT
+from tests.visitor import has, watch
+from visualize.deploy import static_site
+from visualize.gallery import runs as gallery
+from visualize.learn import lessons as learn
+from visualize.learn import pictures as lesson_figures
+
+READ = """async ([module, cases]) => {
+  const { SuffixAutomaton, FRESH } = await import(module);
+  const read = (tokens) => {
+    const automaton = new SuffixAutomaton();
+    const found = tokens.map((token) => {
+      automaton.append(token);
+      return automaton.recent && [automaton.recent.length, automaton.recent.end];
+    });
+    return [found, automaton.states];
+  };
+  return [cases.map(read), FRESH];
+}"""
+
+
+def longest_earlier(tokens: list[int]) -> list[int] | None:
+    """By brute force: the longest end of the tokens that stood there before, and behind which
+    position it did most recently."""
+    for length in range(len(tokens) - 1, 0, -1):
+        for end in range(len(tokens) - 1, length - 1, -1):
+            if tokens[end - length : end] == tokens[-length:]:
+                return [length, end]
+    return None
+
+
+@pytest.mark.browser
+def test_the_automaton_in_the_browser_finds_what_the_one_in_python_finds(browser: Any) -> None:
+    """And what a search by brute force finds, on short texts; states are counted alike."""
+    dice = random.Random(5)
+    cases = [[], [1], [1] * 200, [1, 2] * 60, [1, 2, 3, 1, 2, 4, 1, 2, 3, 1, 2]]
+    cases += [[dice.randrange(letters) for _ in range(90)] for letters in (2, 3, 5) for _ in "abcd"]
+    module = "data:text/javascript," + quote(
+        (ROOT / "visualize" / "learn" / "automaton.js").read_text(encoding="utf-8")
+    )
+    page = browser.new_page()
+    found, fresh = page.evaluate(READ, [module, cases])
+    page.close()
+    assert fresh == FRESH
+    for tokens, (matches, states) in zip(cases, found, strict=True):
+        automaton, told = SuffixAutomaton(), []
+        for token in tokens:
+            automaton.append(token)
+            match = automaton.recent
+            told.append(match and [match.length, match.end])
+        assert matches == told and states == len(automaton._next)
+        if len(set(tokens)) > 1:
+            assert matches == [longest_earlier(tokens[: n + 1]) for n in range(len(tokens))]
+        assert states <= max(1, 2 * len(tokens))
+
+
+def test_a_window_is_drawn_as_it_was_recorded_and_as_wide_as_the_pass() -> None:
+    trace = gallery.trace(learn.WIDE)
+    told = lesson_figures.window_figure(trace)
+    rows = [sum(map(len, one["levels"])) for one in told["passes"]]
+    assert rows == [step.width - len(step.tree) + 1 for step in trace.steps[: len(rows)]]
+    assert rows[:5] == [10, 18, 24, 28, 28], "with the root; W = 7 and N = 5 make 27 without it"
+    for step, one in zip(trace.steps, told["passes"], strict=False):
+        drawn = [text for level in one["levels"] for text in level][1:]
+        assert drawn == [trace.pieces[token] for token, _ in step.window]
+
+
+def test_a_pool_rebuilt_from_windows_proposes_what_the_run_proposed() -> None:
+    """Every phrase that a step proposed is one that the pool holds then."""
+    trace = gallery.trace("java-lookahead")
+    pool = lesson_figures.window_pool(trace)
+    assert pool["sizes"] == [step.pool_size for step in trace.steps[:-1]]
+    seen = 0
+    for step in trace.steps:
+        held = {
+            (one["key"], one["text"])
+            for one in pool["entries"]
+            if one["from"] < step.index and (one["to"] is None or one["to"] >= step.index)
+        }
+        leaves = set(range(1, len(step.tree))) - set(step.tree.parents)
+        for leaf in leaves:
+            path = step.tree.path_to(leaf)
+            text = "".join(trace.pieces[step.tree.tokens[n]] for n in path)
+            if len(path) == 2:
+                assert (trace.pieces[step.tree.tokens[0]], text) in held
+                seen += 1
+    assert seen > 50
+
+
+def test_the_warm_runs_pool_shows_all_three_ways_of_learning() -> None:
+    entries = lesson_figures.proposed_pool(gallery.trace("java-ouroboros-warm"))["entries"]
+    assert {one["learned"] for one in entries} == {"lookahead", "verification", "history"}
+    assert all((one["from"] == -1) == (one["learned"] == "history") for one in entries)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("static") / "gallery"
+    static_site.write_gallery(folder)
+    return (folder / "index.html").as_uri()
+
+
+@pytest.fixture(params=[1440, 390], ids=["desk", "phone"])
+def reader(request: Any, browser: Any, site: str) -> Iterator[Any]:
+    """A reader of the static lessons without a network; nothing fails in the page's scripts."""
+    context = browser.new_context(
+        viewport={"width": request.param, "height": 900}, reduced_motion="reduce", offline=True
+    )
+    page = context.new_page()
+    faults, _ = watch(page)
+    page.goto(site)
+    page.wait_for_selector(".ouro-token")
+    yield page
+    assert not faults, faults
+    context.close()
+
+
+def open_picture(page: Any, chapter: str, figure: str) -> dict[str, Any]:
+    """Go to the stop of a picture; its data."""
+    number = next(n for n, c in enumerate(learn.chapters()) if c["id"] == chapter)
+    found = learn.chapters()[number]
+    stop = next(n for n, one in enumerate(found["stops"]) if one.get("figure") == figure)
+    page.locator(".ouro-learn-chapter").nth(number).click()
+    for n in range(stop):
+        page.wait_for_selector(f'.ouro-learn[data-at="{number}.{n}"]')
+        page.locator(".ouro-learn-next").click()
+    page.wait_for_selector(f'.ouro-learn[data-at="{number}.{stop}"]')
+    page.locator(f".ouro-{figure}").wait_for()
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    return dict(found.get("figures", {}).get(figure, {}))
+
+
+@pytest.mark.slow
+@pytest.mark.browser
+def test_pictures_are_moved_by_keys_and_say_what_they_show(reader: Any) -> None:
+    page, said = reader, ".ouro-picture-said"
+    data = open_picture(page, "phrases", "window")
+    page.locator(".ouro-stepper input").press("End")
+    last = data["passes"][-1]
+    drawn = page.locator(".ouro-window-table td").all_inner_texts()
+    assert sum(bool(text) for text in drawn) == sum(map(len, last["levels"])) + len(last["said"])
+    assert (
+        "6 + 7 + 7 + 7 = 27 rows for the window, that is 7 · (5 − 1) − 1."
+        in page.locator(said).inner_text()
+    )
+    page.get_by_role("button", name="Pass: one back").press("Enter")
+    assert page.locator(said).inner_text().startswith(f"Pass {len(data['passes']) - 1}:")
+
+    data = open_picture(page, "suffixes", "mask")
+    tree = gallery.trace("java-ouroboros").steps[data["step"]].tree
+    page.locator(".ouro-mask-node").nth(3).hover()
+    has(page.locator(".ouro-mask-node[data-lit]"), int(tree.ancestors[3].sum()))
+    page.locator(".ouro-mask-node").nth(3).click()
+    page.keyboard.press("End")
+    has(page.locator(".ouro-mask-node[data-lit]"), int(tree.ancestors[-1].sum()))
+    has(page.locator(".ouro-mask-cell[data-seen]"), int(tree.ancestors.sum()))
+    page.keyboard.press("Home")
+    has(page.locator(".ouro-mask-node[data-lit]"), 1)
+
+    data = open_picture(page, "warm", "pool")
+    page.locator(".ouro-stepper input").press("Home")
+    history = [one for one in data["entries"] if one["learned"] == "history"]
+    has(page.locator(".ouro-pool-phrase"), len(history))
+    page.locator(".ouro-stepper input").press("End")
+    has(page.locator(".ouro-pool-phrase"), len(data["entries"]))
+    told = page.locator(said).inner_text()
+    assert f"holds {data['sizes'][-1]} phrases" in told
+    assert "Held: " in told, "what is counted is more than what is listed, where there is much"
+
+    open_picture(page, "copying", "automaton")
+    page.locator(".ouro-copy-input").fill("one two three, one two four")
+    page.locator(".ouro-stepper input").press("End")
+    page.get_by_role("button", name="Place in the text: one back").press("Space")
+    told = page.locator(".ouro-copy-said").inner_text()
+    assert re.search(r"6 tokens read, \d+ states. “ two” stood there before", told)
+    assert "behind it “ three,”" in told and "goes on with 0 of these 2 tokens" in told
+    marked = {
+        look: "".join(page.locator(f'.ouro-copy-text span[data-look~="{look}"]').all_inner_texts())
+        for look in ("end", "match", "copy", "later")
+    }
+    assert marked == {"end": " two", "match": " two", "copy": " three,", "later": " four"}
+    page.locator(".ouro-copy-input").fill("x" * 500)
+    assert len(page.locator(".ouro-copy-input").input_value()) <= 500
+    page.locator(".ouro-copy-input").fill("")
+    assert "nothing is copied" in page.locator(".ouro-copy-said").inner_text()
+
+
+@pytest.mark.slow
+@pytest.mark.browser
+def test_a_dearer_row_shortens_the_best_guess_and_raises_what_breaks_even(
+    browser: Any, site: str
+) -> None:
+    page = browser.new_page()
+    page.goto(site.replace("index.html", "theory.html"))
+    page.locator(".ouro-theory-said").wait_for()
+
+    def told() -> list[float]:
+        text = page.locator(".ouro-theory-said").inner_text()
+        text = text.replace("\xa0", " ").replace("in a pass cost nothing", "each pass 1.00×")
+        pattern = (
+            r"ideal γ is (\d+).* with γ = 4, α must be at least ([\d.]+)\. .* each pass ([\d.]+)×"
+        )
+        return [float(n) for n in re.search(pattern, text).groups()]  # type: ignore[union-attr]
+
+    best, even, window = told()
+    page.locator('input[name="row"]').fill("0.1")
+    dear_best, dear_even, dear_window = told()
+    assert dear_best < best and dear_even > even and (window, dear_window) == (1.0, 3.7)
+    cost = 1 + 4 * (0.15 + 0.1)
+    alpha = next(a / 1000 for a in range(1001) if sum((a / 1000) ** k for k in range(5)) >= cost)
+    assert dear_even == pytest.approx(alpha, abs=0.01)
+    page.locator('input[name="cost"]').fill("1")
+    page.locator('input[name="row"]').fill("0.3")
+    said = page.locator(".ouro-theory-said").inner_text()
+    most = 5 / (1 + 4 * (1 + 0.3))
+    assert most < 1 and "With γ\xa0=\xa04 even full acceptance would not pay." in said
+    page.close()
+
+
+@pytest.mark.slow
+@pytest.mark.browser
+def test_what_a_row_costs_is_moved_by_keys_on_a_phone(browser: Any, site: str) -> None:
+    page = browser.new_page(viewport={"width": 390, "height": 844})
+    page.goto(site.replace("index.html", "theory.html"))
+    slider, said = page.locator('input[name="row"]'), page.locator(".ouro-theory-said")
+    said.wait_for()
+    before, free = float(slider.input_value()), said.inner_text()
+    slider.focus()
+    for _ in range(5):
+        page.keyboard.press("ArrowRight")
+    assert float(slider.input_value()) > before and said.inner_text() != free
+    page.keyboard.press("Home")
+    assert slider.input_value() == slider.get_attribute("min")
+    page.close()

@@ -1,0 +1,552 @@
+"""The lessons: every number is that of the run shown, every stop points at something, every
+question has its answer."""
+
+from __future__ import annotations
+
+import json
+import re
+from math import prod
+from typing import Any
+
+import pytest
+from safetensors import safe_open
+
+from ouroboros_core import methods
+from ouroboros_core.locations import assets
+from ouroboros_core.words import table
+from visualize.gallery import runs as gallery
+from visualize.learn import facts as lesson_facts
+from visualize.learn import lessons as learn
+from visualize.run import diagnosis as numbers
+
+FORMULAS = {
+    "learn.unchanged.2",
+    "learn.unchanged.3",
+    "learn.phrases.2",
+    "learn.phrases.3",
+    "learn.pays.3",
+    "learn.pays.4",
+    "learn.pays.5",
+    "learn.pays.7",
+}
+"""Texts that hold numbers of formulas, which belong to no run."""
+
+
+def raw(name: str) -> dict[str, Any]:
+    """The file of a run as it lies there: none of the project's own reading of it."""
+    found: dict[str, Any] = json.loads(
+        (assets() / "traces" / f"{name}.json").read_text(encoding="utf-8")
+    )
+    return found
+
+
+def beside(name: str) -> dict[str, Any]:
+    """The plain run that a run is compared with: the text of its prompt's plain run, the seconds of
+    the one that was made just before it."""
+    files = assets() / "traces"
+    seconds = json.loads((files / "measured.json").read_text(encoding="utf-8"))[name]["plain"]
+    plain = raw(f"{name.split('-', maxsplit=1)[0]}-autoregressive")
+    for step, taken in zip(plain["steps"], seconds, strict=True):
+        step["seconds"] = dict(
+            zip(("prefill", "draft", "verify", "learn", "host"), taken, strict=False)
+        )
+    return plain
+
+
+def tokens(step: dict[str, Any]) -> list[int]:
+    own = [] if step["target_token"] is None else [step["target_token"]]
+    return [step["tree"]["tokens"][node] for node in step["path"]] + own
+
+
+def source(step: dict[str, Any], node: int) -> str:
+    return str(step["tree"]["provenance"][node]["source"])
+
+
+def emitted(run: dict[str, Any]) -> int:
+    return sum(len(tokens(step)) for step in run["steps"])
+
+
+def seconds(run: dict[str, Any], *phases: str) -> float:
+    names = phases or ("prefill", "draft", "verify", "learn", "host")
+    return sum(float(step["seconds"][name]) for step in run["steps"] for name in names)
+
+
+def corrected(step: dict[str, Any]) -> bool:
+    last = step["path"][-1] if step["path"] else 0
+    return step["target_token"] is not None and last in step["tree"]["parents"]
+
+
+def depth(step: dict[str, Any]) -> int:
+    depths = [0]
+    for parent in step["tree"]["parents"][1:]:
+        depths.append(depths[parent] + 1)
+    return max(depths)
+
+
+def whole(name: str) -> dict[str, Any]:
+    """Numbers of a whole run, and of it against its plain one."""
+    run = raw(name)
+    steps, count = run["steps"], emitted(run)
+    accepted = sum(len(s["path"]) for s in steps)
+    tested = sum(len(s["path"]) + corrected(s) for s in steps)
+    facts: dict[str, Any] = {
+        "tokens": count,
+        "steps": len(steps),
+        "length": count / len(steps),
+        "seconds": seconds(run),
+    }
+    facts |= {"saved": count - len(steps), "depth": sum(map(depth, steps)) / len(steps)}
+    if tested:
+        facts["rate"] = accepted / tested
+    if not name.endswith("-autoregressive"):
+        base = beside(name)
+        one = seconds(base, "draft", "verify", "learn", "host") / len(base["steps"])
+        passes = sum(step["draft_passes"] for step in steps)
+        facts["speedup"] = (count / seconds(run)) / (emitted(base) / seconds(base))
+        facts["pace"] = "slower" if facts["speedup"] < 1 else "faster"
+        facts["cost"] = seconds(run, "draft", "verify", "learn", "host") / len(steps) / one
+        if passes:
+            facts["c"] = seconds(run, "draft") / passes / one
+    return facts
+
+
+def of_step(step: dict[str, Any]) -> dict[str, Any]:
+    checked = len(step["tree"]["tokens"]) - 1
+    accepted = len(step["path"])
+    facts = {
+        "step": step["index"] + 1,
+        "width": step["width"],
+        "checked": checked,
+        "accepted": accepted,
+    }
+    return facts | {"emitted": len(tokens(step)), "behind": checked - accepted - 1}
+
+
+def passes(wide: str) -> dict[str, float]:
+    run, base = raw(wide), beside(wide)
+    one = seconds(base, "verify") / len(base["steps"])
+    rows = sum(step["width"] for step in run["steps"]) / len(run["steps"])
+    return {"rows": rows, "pass_cost": seconds(run, "verify") / len(run["steps"]) / one}
+
+
+def quoted(run: dict[str, Any], token: int) -> str:
+    text = str(run["pieces"][str(token)]).replace("\n", "↵").replace("\t", "⇥")
+    return f"‘{text}’"
+
+
+def shown(chapter: dict[str, Any], stop: int) -> dict[str, Any]:
+    """The step that a stop of a chapter is put to, as it lies in the file."""
+    at = chapter["stops"][stop]
+    return dict(raw(at.get("run", chapter["run"]))["steps"][at["at"]["step"]])
+
+
+def learned(name: str, how: str) -> int:
+    steps = raw(name)["steps"]
+    origins = [step["tree"]["provenance"][node] for step in steps for node in step["path"]]
+    return sum(one["source"] == "suffix" and one["learned"] == how for one in origins)
+
+
+def oracle(chapter: dict[str, Any]) -> dict[str, Any]:
+    """All numbers of a chapter, recomputed from the files by what its stops show."""
+    name, run = chapter["run"], raw(chapter["run"])
+    facts = whole(name)
+    if chapter["id"] == "plain":
+        step = shown(chapter, 0)
+        judged = step["judged"][0]
+        chance = judged["target"][judged["tokens"].index(tokens(step)[0])]
+        threads = {"threads": run["environment"]["threads"]}
+        return facts | passes("java-speculative") | {"chance": chance} | threads
+    if chapter["id"] == "guess":
+        sisters = raw("java-speculative")
+        assert run["target"] == "SmolLM2-135M-Instruct"
+        assert "-1.5B-" in sisters["target"] and "-0.5B-" in sisters["draft"]
+        sizes = {"sister_size": "1.5 billion", "little_size": "0.5 billion"}
+        named = {"target_name": run["target"], "target_size": "135 million"}
+        named |= {"layers": 30, "draft_layers": 4, "draft_size": "21 million"}
+        return facts | of_step(shown(chapter, 0)) | sizes | named
+    if chapter["id"] == "copying":
+        return facts | _copying(chapter, run)
+    if chapter["id"] == "reject":
+        return facts | _reject(chapter, run)
+    if chapter["id"] == "unchanged":
+        return facts | _unchanged(chapter, run)
+    if chapter["id"] == "phrases":
+        early, paid = shown(chapter, 0), shown(chapter, 3)
+        facts |= of_step(paid) | passes(name) | {"pool": run["steps"][-1]["pool_size"]}
+        facts |= {
+            "window": len(early["window"]),
+            "early": early["index"] + 1,
+            "early_width": early["width"],
+        }
+        for prefix, shown_run in (("", name), ("wide_", "bank-lookahead")):
+            settings = raw(shown_run)["hyperparameters"]
+            columns, gram = settings["window_size"], settings["ngram_size"]
+            full = max(len(step["window"]) for step in raw(shown_run)["steps"])
+            assert full == columns * (gram - 1) - 1, "as the words derive it"
+            facts |= {f"{prefix}{k}": v for k, v in (("columns", columns), ("gram", gram))}
+            facts |= {f"{prefix}window": full}
+        facts |= {"wide_first": _first_whole("bank-lookahead"), "pool_used": _used_phrases(run)}
+        return facts | {"learned": paid["tree"]["provenance"][paid["path"][-1]]["step"] + 1}
+    if chapter["id"] == "suffixes":
+        return facts | _suffixes(chapter, run)
+    if chapter["id"] == "warm":
+        cold = raw("java-ouroboros")
+        sizes = {"pool": run["steps"][0]["pool_size"], "cold_pool": cold["steps"][0]["pool_size"]}
+        others = {
+            "cold_steps": len(cold["steps"]),
+            "draft_passes": sum(s["draft_passes"] for s in run["steps"]),
+            "cold_draft_passes": sum(s["draft_passes"] for s in cold["steps"]),
+            "cold_speedup": whole("java-ouroboros")["speedup"],
+        }
+        measured = json.loads((assets() / "traces" / "measured.json").read_text(encoding="utf-8"))
+        for prefix, run_name in (("", name), ("cold_", "java-ouroboros")):
+            speeds = measured[run_name]["speedups"]
+            others |= {f"{prefix}slowest": min(speeds), f"{prefix}fastest": max(speeds)}
+            others |= {f"{prefix}repeats": len(speeds)}
+        assert others["slowest"] > others["cold_fastest"], "the ranges do not overlap, as is said"
+        return facts | sizes | others | {"history": learned(name, "history")}
+    wide = {"wide_window": max(len(s["window"]) for s in raw("bank-lookahead")["steps"])}
+    return facts | _pays(facts) | passes(name) | _parts(name) | wide
+
+
+def _reject(chapter: dict[str, Any], run: dict[str, Any]) -> dict[str, Any]:
+    step = shown(chapter, 0)
+    refused = chapter["stops"][1]["card"]["node"]
+    assert refused not in step["path"], "the card is that of a rejected token"
+    judged = step["judged"][-1]
+    chances = dict(zip(judged["tokens"], judged["target"], strict=True))
+    guess, own = step["tree"]["tokens"][refused], step["target_token"]
+    reached = [[s for s in run["steps"] if len(s["path"]) + corrected(s) >= d] for d in (1, 4)]
+    return of_step(step) | {
+        "guess": quoted(run, guess),
+        "target": quoted(run, own),
+        "guess_chance": chances[guess],
+        "target_chance": chances[own],
+        "reached": len(reached[1]) / len(reached[0]),
+    }
+
+
+def _windows(run: dict[str, Any]) -> list[tuple[int, list[list[int]]]]:
+    """The columns of each full window, read downwards by its nodes' parents, answers last."""
+    gram = run["hyperparameters"]["ngram_size"]
+    found: list[tuple[int, list[list[int]]]] = []
+    for step, after in zip(run["steps"], run["steps"][1:], strict=False):
+        nodes = [[step["tree"]["tokens"][0], -1], *step["window"]]
+        width = run["hyperparameters"]["window_size"]
+        if len(nodes) < width * (gram - 1):
+            continue
+        base = len(step["tree"]["tokens"]) - 1
+        columns = []
+        for n, answer in zip(
+            range(len(nodes) - width, len(nodes)), after["window"][-width:], strict=True
+        ):
+            column, at = [answer[0]], n
+            for _ in range(gram - 1):
+                column.insert(0, nodes[at][0])
+                at = max(0, nodes[at][1] - base)
+            columns.append(column)
+        found.append((step["index"], columns))
+    return found
+
+
+def _first_whole(name: str) -> int:
+    run = raw(name)
+    text = [token for step in run["steps"] for token in tokens(step)]
+    for index, columns in _windows(run):
+        for column in columns:
+            if any(text[n : n + len(column)] == column for n in range(len(text))):
+                return index + 1
+    raise AssertionError("some phrase of the window stands in the text")
+
+
+def _used_phrases(run: dict[str, Any]) -> int:
+    """Phrases of the windows, by their texts, of which an accepted token came: of those that a
+    step proposes by its tree."""
+    used = set()
+    for step in run["steps"]:
+        tree = step["tree"]
+        for leaf in range(1, len(tree["tokens"])):
+            path = [leaf]
+            while tree["parents"][path[0]] > 0:
+                path.insert(0, tree["parents"][path[0]])
+            if leaf not in tree["parents"] and path[0] in step["path"]:
+                said = "".join(run["pieces"][str(tree["tokens"][n])] for n in path)
+                used.add((run["pieces"][str(tree["tokens"][0])], said, len(path)))
+    full = run["hyperparameters"]["ngram_size"] - 1
+    return len([one for one in used if one[2] == full])
+
+
+def _copying(chapter: dict[str, Any], run: dict[str, Any]) -> dict[str, Any]:
+    """Copied positions are found again by reading prompt and text."""
+    whole, wrong, long = (shown(chapter, stop) for stop in (1, 2, 4))
+    refused = wrong["tree"]["tokens"][len(wrong["path"]) + 1]
+    written = [
+        (s["index"], "".join(run["pieces"][str(t)] for t in tokens(s))) for s in run["steps"]
+    ]
+    opened = next(index for index, text in written if "```" in text)
+    closed = next(index for index, text in written if index > opened and "```" in text[3:] + "```")
+    full = [s["index"] for s in run["steps"] if len(s["path"]) == 5]
+    assert opened < full[0] < full[-1] and closed > opened
+    parts = {"talk": run["steps"][:opened], "code": run["steps"][opened : full[-1] + 1]}
+    rows = json.loads((assets() / "benchmark.json").read_text(encoding="utf-8"))["runs"]
+    groups = {"summaries": "summarization", "rag": "rag", "chat": "mt_bench", "questions": "qa"}
+    facts: dict[str, Any] = of_step(whole) | {
+        "match": _matched(run, whole),
+        "guess": quoted(run, refused),
+        "target": quoted(run, wrong["target_token"]),
+        "sam_match": _matched(raw("river-sam"), long),
+        "sam_checked": len(long["tree"]["tokens"]) - 1,
+        "sam_accepted": len(long["path"]),
+    }
+    for name, steps in parts.items():
+        facts |= {f"{name}_steps": len(steps), f"{name}_tokens": sum(len(tokens(s)) for s in steps)}
+    for fact, group in groups.items():
+        found = [r for r in rows if r["group"] == group and r["method"] == "prompt_lookup"]
+        facts[fact] = sum(r["tokens"] for r in found) / sum(r["passes"] for r in found)
+    return facts
+
+
+def _matched(run: dict[str, Any], step: dict[str, Any]) -> int:
+    """How many tokens before a copy agree with those before its source; in prompt lookup, three at
+    most."""
+    text = run["prompt"]["tokens"] + [t for s in run["steps"][: step["index"]] for t in tokens(s)]
+    at = step["tree"]["provenance"][1]["position"]
+    agree = 0
+    while agree < at and text[at - 1 - agree] == text[-1 - agree]:
+        agree += 1
+    return min(agree, int(run["hyperparameters"].get("max_ngram", agree)))
+
+
+def _unchanged(chapter: dict[str, Any], run: dict[str, Any]) -> dict[str, Any]:
+    step = shown(chapter, 3)
+    judged = step["judged"][-1]
+    trial = judged["trials"][-1]
+    kept = sum(min(p, q) for p, q in zip(judged["target"], judged["draft"], strict=True))
+    keyed, plain = raw("sampled-match"), raw("sampled-autoregressive")
+    pace = whole("sampled-match")
+    pairs = zip(
+        *([t for s in one["steps"] for t in tokens(s)] for one in (keyed, plain)), strict=True
+    )
+    assert trial["u"] >= trial["p"] / trial["q"], "it was rejected"
+    return of_step(step) | {
+        "p": trial["p"],
+        "q": trial["q"],
+        "u": trial["u"],
+        "keep": trial["p"] / trial["q"],
+        "kept": kept,
+        "lacking": sum(judged["target"]) - kept,
+        "guess": quoted(run, step["tree"]["tokens"][trial["node"]]),
+        "target": quoted(run, step["target_token"]),
+        "equal": sum(a == b for a, b in pairs),
+        "all": emitted(plain),
+        "keyed_length": emitted(keyed) / len(keyed["steps"]),
+        "keyed_speedup": pace["speedup"],
+        "keyed_pace": pace["pace"],
+        "top_p": run["sampling"]["top_p"],
+    }
+
+
+def _suffixes(chapter: dict[str, Any], run: dict[str, Any]) -> dict[str, Any]:
+    step = shown(chapter, 0)
+    nodes = range(1, len(step["tree"]["tokens"]))
+    drafted = sum(
+        source(s, n) == "draft" for s in run["steps"] for n in range(1, len(s["tree"]["tokens"]))
+    )
+    return (
+        of_step(step)
+        | {
+            "hung": sum(source(step, n) == "suffix" for n in nodes),
+            "drafted": sum(source(step, n) == "draft" for n in nodes),
+            "used": sum(source(step, n) == "suffix" for n in step["path"]),
+            "passes": step["draft_passes"],
+            "suffixes": sum(source(s, n) == "suffix" for s in run["steps"] for n in s["path"]),
+            "per_token": sum(s["draft_passes"] for s in run["steps"]) / drafted,
+            "window": learned(chapter["run"], "lookahead"),
+        }
+        | _fragment(raw(chapter["stops"][5]["run"]), shown(chapter, 5))
+    )
+
+
+def _fragment(run: dict[str, Any], step: dict[str, Any]) -> dict[str, Any]:
+    """The phrase of the accepted nodes that were learned by verification; what the words say of the
+    draft that it comes from is looked up there."""
+    tree = step["tree"]
+    nodes = [n for n in step["path"] if tree["provenance"][n]["learned"] == "verification"]
+    learned = tree["provenance"][nodes[0]]["step"]
+    key, *phrase = [tree["tokens"][n] for n in (tree["parents"][nodes[0]], *nodes)]
+    taught = run["steps"][learned]
+    draft = [n for n in range(1, len(taught["tree"]["tokens"])) if source(taught, n) == "draft"]
+    lost = [taught["tree"]["tokens"][n] for n in draft[len(set(draft) & set(taught["path"])) :]]
+    assert [key, *phrase[:-1]] in [lost[i : i + len(phrase)] for i in range(len(lost))]
+    assert len(phrase) == run["hyperparameters"]["ngram_size"] - 1, "whole"
+    said = [run["pieces"][str(token)].replace("\n", "↵") for token in phrase]
+    return {
+        "fragment": "‘" + "".join(said) + "’",
+        "fragment_head": "‘" + "".join(said[:-1]) + "’",
+        "fragment_last": "‘" + said[-1] + "’",
+        "fragment_key": quoted(run, key),
+        "fragment_learned": learned + 1,
+        "fragment_step": step["index"] + 1,
+        "fragment_accepted": len(phrase),
+        "fragment_gamma": run["hyperparameters"]["gamma"],
+    }
+
+
+def _pays(facts: dict[str, Any]) -> dict[str, Any]:
+    """The share at which 1 + a + ... + a^gamma reaches the cost of a step, found by trying; and a
+    friend's arithmetic."""
+    tried = [n / 100_000 for n in range(100_001)]
+    gamma = facts["depth"]
+    even = next(a for a in tried if a < 1 and (1 - a ** (gamma + 1)) / (1 - a) >= facts["cost"])
+    shallow = sum(0.5**n for n in range(3))
+    deep = sum(0.5**n for n in range(9))
+    return {
+        "even": even,
+        "shallow": shallow,
+        "deep": deep,
+        "shallow_speedup": shallow / 1.4,
+        "deep_speedup": deep / 2.6,
+    }
+
+
+def _parts(name: str) -> dict[str, float]:
+    """What a step costs, in plain steps, from the file: rounded down, and what is missing to the
+    rounded sum goes to those of which most was cut off."""
+    run, base = raw(name), beside(name)
+    phases = ("draft", "verify", "learn", "host")
+    unit = seconds(base, *phases) / len(base["steps"]) * len(run["steps"]) / 100
+    exact = [seconds(run, *one) / unit for one in (phases[:1], phases[1:2], phases[2:])]
+    found = [int(one) for one in exact]
+    cut = sorted(range(3), key=lambda n: found[n] - exact[n])
+    for n in cut[: round(sum(exact)) - sum(found)]:
+        found[n] += 1
+    drafting, checking, rest = (one / 100 for one in found)
+    count = sum(step["draft_passes"] for step in run["steps"]) / len(run["steps"])
+    return {"drafting": drafting, "checking": checking, "rest": rest, "passes": count}
+
+
+def test_what_a_step_costs_adds_up_as_it_is_shown() -> None:
+    """In a lesson, and below every run."""
+    pays = next(c for c in learn.chapters() if c["id"] == "pays")
+    lesson = re.findall(r"(\d+\.\d\d)(?:×| for)", pays["stops"][1]["words"][0])
+    told = [lesson[:4]]
+    for name in gallery.runs():
+        plain = gallery.baseline(name)
+        if plain is not None:
+            line = numbers.diagnosis(gallery.trace(name), plain)[0]
+            told.append(re.findall(r"\d+\.\d\d(?= plain steps| for)", line))
+    assert len(told) > 20
+    for whole, *parts in told:
+        assert sum(round(100 * float(part)) for part in parts) == round(100 * float(whole)), parts
+
+
+@pytest.mark.parametrize("chapter", learn.chapters(), ids=lambda c: c["id"])
+def test_every_number_is_that_of_the_run_which_is_shown(chapter: dict[str, Any]) -> None:
+    facts = oracle(chapter)
+    for number, stop in enumerate(chapter["stops"], 1):
+        assert "\n".join(stop["words"]) == table()[f"learn.{chapter['id']}.{number}"].format(
+            **facts
+        )
+    if chapter["question"]["kind"] == "choice":
+        assert chapter["question"]["why"] == table()[f"learn.{chapter['id']}.question.why"].format(
+            **facts
+        )
+
+
+def test_no_number_is_written_into_the_texts() -> None:
+    """But for those of formulas, whose results the test above computes."""
+    for key, text in table().items():
+        if (
+            key.startswith(("learn.", "gallery."))
+            and not key.endswith((".answer", ".where"))
+            and key not in FORMULAS
+        ):
+            assert not re.search(r"\d", re.sub(r"\{[^}]*\}", "", text)) or re.search(
+                r"EAGLE-2|min\(1, p/q\)", text
+            ), key
+
+
+def test_a_question_may_ask_about_every_full_step_and_tells_what_became_of_it() -> None:
+    chapter = next(c for c in learn.chapters() if c["question"]["kind"] == "predict")
+    rounds = chapter["question"]["rounds"]
+    for name in learn.QUIZ:
+        run, asked = raw(name), [r for r in rounds if r["run"] == name]
+        assert [r["step"] for r in asked] == sorted(r["step"] for r in asked)
+        assert len({r["accepted"] for r in asked}) > 2 and len(asked) > 10
+        for one in asked:
+            step = run["steps"][one["step"]]
+            assert one["tokens"] == [run["pieces"][str(t)] for t in step["tree"]["tokens"][1:]]
+            assert one["accepted"] == len(step["path"])
+    assert chapter["run"] == learn.QUIZ[0]
+    assert max(stop["at"]["step"] for stop in chapter["stops"]) < 3, (
+        "the rest is still to be guessed"
+    )
+
+
+def test_the_worked_example_comes_out_as_the_target_wants_it() -> None:
+    """100 draws, counted by hand: p = .3, .5, .2 and q = .6, .2, .2."""
+    found = lesson_facts.hundred_draws()
+    assert found["rows"] == [
+        ["red", 30, 60, 30, 30, 0, 30],
+        ["green", 50, 20, 20, 0, 30, 50],
+        ["blue", 20, 20, 20, 0, 0, 20],
+    ]
+    words = table()["learn.unchanged.2"] + table()["learn.unchanged.3"]
+    assert all(f"{count}" in words for count in (100, 60, 30, 20, 70, 50))
+
+
+def test_the_draft_is_as_large_as_the_lesson_says() -> None:
+    """The oracle is what ships: its layers, and the rows of the output matrix that it computes."""
+    folder = assets() / "models" / "smollm2-draft"
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    weights = 0
+    for file in folder.glob("model-*.safetensors"):
+        with safe_open(file, "np") as tensors:
+            weights += sum(prod(tensors.get_slice(name).get_shape()) for name in tensors.keys())  # noqa: SIM118
+    with safe_open(folder / "outputs.safetensors", "np") as tensors:
+        (outputs,) = (tensors.get_slice(name).get_shape()[0] for name in tensors.keys())  # noqa: SIM118
+    assert config["num_hidden_layers"] == 4
+    assert round((weights + outputs * config["hidden_size"]) / 1e6) == 21
+
+
+def test_what_is_said_of_whole_texts_is_true() -> None:
+    """Sentences without numbers: greedy and keyed runs are plain decoding's text, those by
+    rejection and by blocks are their own."""
+    for name, facts in gallery.runs().items():
+        plain = gallery.baseline(name)
+        if plain is not None:
+            assert (gallery.trace(name).tokens == plain.tokens) == (
+                facts.get("acceptance") not in ("rejection", "block")
+            ), name
+    assert gallery.facts("story-speculative-8")["speedup"] < 1, "the lesson on what does not pay"
+    warm, cold = (gallery.trace(f"java-ouroboros{name}") for name in ("-warm", ""))
+    assert warm.hyperparameters == cold.hyperparameters
+    fewer, more = (sum(step.draft_passes for step in trace.steps) for trace in (warm, cold))
+    assert fewer < more, "the draft makes fewer passes"
+
+
+def test_the_settings_of_every_recorded_run_can_be_asked_for_again() -> None:
+    for facts in gallery.runs().values():
+        settings = methods.get(facts["method"]).Hyperparameters
+        settings.parse(settings.fixed(**facts.get("knobs", {})))
+
+
+def test_the_questions_lead_to_stops_that_are_there() -> None:
+    chapters, questions = learn.chapters(), learn.questions()
+    assert len(chapters) == 9 and len(questions) == 12
+    for question in questions:
+        assert 0 <= question["stop"] < len(chapters[question["chapter"]]["stops"])
+    assert all(
+        0 <= c["question"]["answer"] < len(c["question"]["options"])
+        for c in chapters
+        if c["question"]["kind"] == "choice"
+    )
+
+
+def test_the_gallery_has_ten_runs_and_a_sentence_for_each() -> None:
+    entries = gallery.entries()
+    assert len(entries) >= 10
+    assert all(
+        entry["title"] and len(entry["words"]) > 40 and "{" not in entry["words"]
+        for entry in entries
+    )

@@ -1,0 +1,378 @@
+"""Results: the figures of a benchmark's file equal its report, and every published number has its
+source. The oracle is the report."""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ouroboros_core import methods
+from ouroboros_core.benchmark import report
+from ouroboros_core.benchmark.report import Row, Speeds
+from ouroboros_core.benchmark.store import Measurement, Settings, Store
+from ouroboros_core.sources import LOOKS
+from ouroboros_core.trace.trace import Seconds
+from tests.visitor import open_tab
+from visualize.drafts import figures as record_figures
+from visualize.kit import palette
+from visualize.results import data as results
+from visualize.results import figures as result_figures
+from visualize.results.data import Bar, Benchmark, Family, Over
+from visualize.results.tab import APART, benchmark, pair_table, published_table, top
+
+GROUPS = ("qa", "rag", "code")
+SPEEDS = {
+    "autoregressive": 1.0,
+    "draft_only": 6.0,
+    "ouroboros": 1.3,
+    "sam[auxiliary=eagle2]": 1.6,
+    "prompt_lookup[warm=true]": 1.4,
+    "lookahead[published]": 0.7,
+    "union": 1.5,
+    "hf-greedy": 0.5,
+    "hf-prompt-lookup": 0.6,
+}
+OTHERS = {
+    "llama.cpp": 1.2,
+    "speculative": 1.1,
+    "speculative[gamma=8]": 0.9,
+    "speculative[published]": 1.0,
+    "speculative[gamma=1]": 1.1,
+}
+"""Over plain decoding, about: no two prompts are alike."""
+ENVIRONMENT = {
+    "device": "cpu",
+    "dtype": "float32",
+    "threads": 2,
+    "processor": "A processor",
+    "python": "3.11",
+    "torch": "2",
+    "transformers": "5",
+    "ouroboros": "0.1",
+}
+
+
+def measurements(*names: str) -> list[Measurement]:
+    chance = random.Random(3)
+    found = []
+    for name in names:
+        for question in range(12):
+            seconds = 2.0 / (SPEEDS | OTHERS)[name] * chance.uniform(0.8, 1.2)
+            found.append(
+                Measurement(
+                    method=name,
+                    setting="",
+                    repeat=0,
+                    question=question,
+                    turn=0,
+                    group=GROUPS[question % 3],
+                    tokens=32,
+                    passes=0
+                    if name == "draft_only"
+                    else round(32 / max(1.0, (SPEEDS | OTHERS)[name])),
+                    rows=40,
+                    draft_passes=3,
+                    seconds=Seconds(prefill=0.2 * seconds, verify=0.8 * seconds),
+                    peak_memory_mb=1.0,
+                    compared=name != "draft_only",
+                )
+            )
+    return found
+
+
+def write(path: Path, names: Any = tuple(SPEEDS), *, complete: bool = True) -> tuple[Row, ...]:
+    """A benchmark's file as the program writes it; its rows."""
+    settings = Settings(
+        questions=12,
+        prompts="x",
+        max_new_tokens=32,
+        sampling={},
+        repeats=1,
+        target="target",
+        draft="draft",
+        environment=ENVIRONMENT,
+        methods=[name for name in names if not name.startswith("hf-")],
+        peers=[name for name in names if name.startswith("hf-")],
+        turns=False,
+    )
+    runs = measurements(*names)
+    store = Store(settings, path, measurements=runs, complete=complete)
+    rows = report.rows(runs)
+    told = {"command": "bench <here> & there", "rows": [asdict(row) for row in rows]}
+    store.save(told if complete else {})
+    return tuple(rows)
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> tuple[Benchmark, tuple[Row, ...]]:
+    path = tmp_path_factory.mktemp("results") / "benchmark.json"
+    rows = write(path)
+    return Benchmark.read(path), rows
+
+
+def drawn(figure: dict[str, Any]) -> dict[int, tuple[float, float, float]]:
+    """By row of the chart: the bar's length, and the ends of its interval."""
+    found = {}
+    for trace in figure["data"]:
+        if trace["type"] == "bar":
+            ends = zip(trace["error_x"]["arrayminus"], trace["error_x"]["array"], strict=True)
+            assert trace["width"] < 1, "a bar stays in its row, however few its family has"
+            for place, long, (less, more) in zip(trace["y"], trace["x"], ends, strict=True):
+                found[place] = (long, long - less, long + more)
+    return found
+
+
+@pytest.mark.parametrize("over", list(Over))
+def test_bars_are_sorted_and_have_the_reports_speedup_and_interval(
+    measured: tuple[Benchmark, tuple[Row, ...]], over: Over
+) -> None:
+    benchmark, rows = measured
+    overall = [row for row in rows if row.group == "overall" and row.method != "draft_only"]
+    wanted = {
+        row.method: row.speedup if over is Over.PLAIN else row.speedup_hf or 0 for row in overall
+    }
+    bars = benchmark.bars(over)
+    assert [bar.row.method for bar in bars] == sorted(wanted, key=lambda name: -wanted[name])
+    shown = drawn(result_figures.speedups(bars, over))
+    assert len(shown) == len(bars) == len(SPEEDS) - 1
+    for place, bar in enumerate(bars):
+        assert shown[place][0] == pytest.approx(wanted[bar.row.method], abs=1e-3)
+        assert shown[place][1:] == pytest.approx(interval(bar, over), abs=2e-3)
+        assert bar.low <= bar.speedup <= bar.high
+
+
+def interval(bar: Bar, over: Over) -> tuple[float, float]:
+    def speeds(name: str) -> Speeds:
+        runs = [run for run in measurements(*SPEEDS) if run.method == name]
+        return Speeds.of(((run.question, run.turn), run.tokens, run.seconds) for run in runs)
+
+    return report.confidence(speeds(bar.row.method), speeds(over))
+
+
+def test_the_fastest_is_on_top_and_its_label_says_what_it_is(
+    measured: tuple[Benchmark, tuple[Row, ...]],
+) -> None:
+    benchmark, _ = measured
+    bars = benchmark.bars(Over.HF)
+    axis = result_figures.speedups(bars, Over.HF)["layout"]["yaxis"]
+    assert axis["range"][0] > axis["range"][1], "row 0 is on top"
+    assert axis["ticktext"][0].startswith("SAM-Decoding")
+    assert "auxiliary EAGLE-2" in axis["ticktext"][0]
+    told = {bar.row.method: (bar.name, bar.setting, bar.family) for bar in bars}
+    assert told == {
+        "autoregressive": ("Plain", "", Family.PLAIN),
+        "ouroboros": ("Ouroboros", "", Family.DRAFT),
+        "sam[auxiliary=eagle2]": ("SAM-Decoding", "auxiliary EAGLE-2", Family.HEAD),
+        "prompt_lookup[warm=true]": ("Prompt lookup", "warm", Family.NONE),
+        "lookahead[published]": ("Lookahead", "as published", Family.NONE),
+        "union": ("Union", "", Family.UNION),
+        "hf-greedy": ("greedy", "transformers", Family.PEER),
+        "hf-prompt-lookup": ("prompt lookup", "transformers", Family.PEER),
+    }
+
+
+def test_every_method_that_can_run_has_a_family_of_its_own_look() -> None:
+    for kind in methods.available().values():
+        assert results.family(kind.id) in Family, kind.id
+    assert results.family("medusa") is results.family("glide") is Family.HEAD
+    assert results.family("cape") is Family.DRAFT
+    assert results.family("unheard_of[gamma=2]") is Family.NONE
+    looks = [result_figures.LOOK[family] for family in Family]
+    assert len({colour for colour, _ in looks}) == len({glyph for _, glyph in looks}) == len(looks)
+    tokens = {look.colour for look in LOOKS.values()}, {look.glyph for look in LOOKS.values()}
+    own = {
+        family
+        for family, look in result_figures.LOOK.items()
+        if any(sign in of for sign, of in zip(look, tokens, strict=True))
+    }
+    assert own == {Family.DRAFT, Family.PLAIN}, "a sign of a class of tokens means that class"
+
+
+def test_the_heatmap_has_the_reports_numbers_and_says_them(
+    measured: tuple[Benchmark, tuple[Row, ...]],
+) -> None:
+    benchmark, rows = measured
+    bars = benchmark.bars(Over.HF)
+    figure = result_figures.heatmap(benchmark, bars, Over.HF)
+    (cells,) = figure["data"]
+    assert benchmark.groups == ["qa", "rag", "code"]
+    by_place = {(row.method, row.group): row.speedup_hf for row in rows}
+    for bar, values, texts in zip(bars, cells["z"], cells["text"], strict=True):
+        wanted = [by_place[bar.row.method, group] for group in benchmark.groups]
+        assert values == pytest.approx(wanted, abs=1e-3)
+        assert texts == [f"{value:.2f}" for value in wanted]
+
+
+def test_the_scatter_has_what_a_method_gains_and_what_it_pays(
+    measured: tuple[Benchmark, tuple[Row, ...]],
+) -> None:
+    bars = measured[0].bars(Over.HF)
+    points = {
+        point
+        for trace in result_figures.price(bars, Over.HF)["data"]
+        for point in zip(trace["x"], trace["y"], strict=True)
+    }
+    assert points == {
+        (round(bar.row.rows_per_token, 2), round(bar.row.tokens_per_pass, 3)) for bar in bars
+    }
+
+
+def test_a_recorded_sweep_has_the_benchmarks_own_numbers(tmp_path: Path) -> None:
+    rows = write(tmp_path / "sweep.json", ("autoregressive", *OTHERS))
+    told = {row.method: row.speedup for row in rows if row.group == "overall"}
+    bars = Benchmark.read(tmp_path / "sweep.json").bars(Over.PLAIN)
+    line, auto = result_figures.by_gamma(bars)["data"]
+    assert [*auto["x"]] == ["auto"]
+    assert [*auto["y"]] == pytest.approx([told["speculative"]], abs=1e-3)
+    published = methods.get("speculative").published["gamma"]
+    assert list(line["x"]) == ["1", str(published), "8"]
+    names = ("gamma=1", "published", "gamma=8")
+    assert list(line["y"]) == pytest.approx([told[f"speculative[{n}]"] for n in names], abs=1e-3)
+
+
+def test_a_training_curve_breaks_where_other_texts_or_another_loss_begin() -> None:
+    """By hand: the record says that the run went on after 20 tokens; after 40 the loss rises."""
+    losses = {10: 5.0, 20: 4.0, 30: 4.1, 40: 3.0, 50: 3.4}
+    curve = [{"tokens": n, "loss": loss, "agreement": [0.5]} for n, loss in losses.items()]
+    record = {"curve": curve, "earlier": 20}
+    (line,) = record_figures.training_loss(record)["data"]
+    assert [*line["y"]] == [5.0, 4.0, None, 4.1, 3.0, None, 3.4]
+    (line,) = record_figures.training_agreement(record)["data"]
+    assert [*line["y"]] == [0.5, 0.5, None, 0.5, 0.5, None, 0.5]
+
+
+def test_methods_come_with_their_defaults_and_a_small_picture_has_few_rows() -> None:
+    found = benchmark()
+    assert found is not None
+    bars = found.bars(Over.PLAIN)
+    few = result_figures.few(bars)
+    assert len(few) == result_figures.FEW < len([bar for bar in bars if bar.main]) < len(bars)
+    assert all(bar.main for bar in few) and {bar.family for bar in few} >= {
+        Family.PLAIN,
+        Family.PEER,
+    }
+    assert few[0] == max(bars, key=lambda bar: (bar.main, bar.speedup))
+
+
+NAMES_MEET = """() => {
+  const boxes = [...document.querySelectorAll('#chart-price .textpoint text')]
+    .filter((one) => one.textContent.trim()).map((one) => one.getBoundingClientRect());
+  const meet = (a, b) =>
+    a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom;
+  return [boxes.length, boxes.some((a, n) => boxes.some((b, m) => n < m && meet(a, b)))];
+}"""
+
+
+@pytest.mark.browser
+@pytest.mark.embedded
+def test_no_name_in_the_scatter_lies_over_another_and_every_setting_is_there_when_asked_for(
+    page: Any,
+) -> None:
+    page.set_viewport_size({"width": 390, "height": 600})
+    open_tab(page, "Results")
+    page.wait_for_selector("#chart-speedups .ytick")
+    assert page.locator("#chart-price .ouro-plot[data-due]").count() == 1, "far below"
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    page.wait_for_selector("#chart-price .ouro-plot.js-plotly-plot:not([data-due])")
+    for width in (1440, 390):
+        page.set_viewport_size({"width": width, "height": 900})
+        page.locator("#chart-price").scroll_into_view_if_needed()
+        drawn = f"() => {{ const [named, meet] = ({NAMES_MEET})(); return named >= 4 && !meet; }}"
+        page.wait_for_function(drawn)
+    rows = page.locator("#chart-speedups .ytick").count()
+    page.get_by_role("button", name="settings that were measured").click()
+    page.locator(".ouro-wide-chart .ouro-plot").scroll_into_view_if_needed()
+    page.wait_for_selector(".ouro-wide-chart .ytick")
+    assert page.locator(".ouro-wide-chart .ytick").count() > 2 * rows > 0
+
+
+def test_a_file_that_is_still_being_measured_is_read_from_its_runs(
+    measured: tuple[Benchmark, tuple[Row, ...]], tmp_path: Path
+) -> None:
+    path = tmp_path / "half.json"
+    write(path, complete=False)
+    assert "rows" not in json.loads(path.read_text(encoding="utf-8"))
+    assert Benchmark.read(path).rows == measured[0].rows
+
+
+def test_without_transformers_own_the_speedup_is_over_plain_decoding(tmp_path: Path) -> None:
+    path = tmp_path / "alone.json"
+    write(path, ("autoregressive", "ouroboros"))
+    benchmark = Benchmark.read(path)
+    assert benchmark.overs == [Over.PLAIN]
+    assert "as fast as our plain decoding (95%" in results.headline(benchmark)
+
+
+def test_the_first_sentence_is_the_result_and_its_command_is_text(
+    measured: tuple[Benchmark, tuple[Row, ...]],
+) -> None:
+    benchmark, _ = measured
+    bars = benchmark.bars(Over.PLAIN)
+    best = next(bar for bar in bars if bar.row.method == "union")
+    assert bars[0].row.method == "sam[auxiliary=eagle2]", "faster, but with a setting"
+    html = top(benchmark)
+    assert (
+        f"{best.name} is {best.speedup:.2f}× as fast as our plain decoding "
+        f"(95% interval {best.low:.2f} to {best.high:.2f}), and {best.row.speedup_hf:.2f}× as fast "
+        "as transformers' greedy generation." in html
+    )
+    assert "over 12 prompts; 12 of 12 texts are identical to plain decoding's." in html
+    assert "Measured with target with the draft model draft on A processor, 2 threads" in html
+    assert "bench &lt;here&gt; &amp; there" in html
+
+
+def test_another_pair_has_a_table_that_says_which_it_is(tmp_path: Path) -> None:
+    assert results.other_pairs(tmp_path) == []
+    rows = write(tmp_path / "benchmark-small.json")
+    write(tmp_path / "benchmark.json")
+    (found,) = results.other_pairs(tmp_path)
+    html = pair_table(found)
+    assert (
+        "<h2>target with draft on A processor, 2 threads" in html
+        and "12 prompts, 32 new tokens at most" in html
+    )
+    (best,) = (row for row in rows if (row.method, row.group) == ("union", "overall"))
+    numbers = best.speedup, best.decode_speedup, best.speedup_hf, best.decode_speedup_hf
+    told = "".join(f"<td>{number:.2f}</td>" for number in numbers)
+    assert told in html and html.count("<tr>") == 1 + len(SPEEDS)
+
+
+def test_what_is_measured_apart_is_said_where_a_bar_is_pointed_at(tmp_path: Path) -> None:
+    path = tmp_path / "engine.json"
+    write(path, ("autoregressive", "union", "hf-greedy", "llama.cpp"))
+    bars = Benchmark.read(path).bars(Over.HF)
+    (engine,) = (bar for bar in bars if bar.family is Family.ENGINE)
+    assert (engine.name, engine.setting) == ("llama.cpp", "8-bit activations")
+    figure = result_figures.speedups(bars, Over.HF)
+    hovers = [text for trace in figure["data"] for text in trace.get("hovertext") or ()]
+    assert len(hovers) == 4 and all("× decoding only" in text for text in hovers)
+
+
+def test_every_published_number_has_a_source_and_is_shown() -> None:
+    rows = results.published()
+    html = published_table(rows, results.without())
+    assert APART in html
+    assert html.count("<tr data-method=") == len(rows) > 30
+    for row in rows:
+        assert row.method in methods.available()
+        assert 1.0 < row.speedup < 5.0 and row.bound in ("", "up to", "over")
+        assert row.source.paper and row.source.where
+        assert row.source.url.startswith(("https://arxiv.org/abs/", "https://github.com/"))
+        assert f'href="{row.source.url}"' in html and f"{row.speedup:.2f}×" in html
+    named = {row.method for row in rows} | {one["method"] for one in results.without()}
+    assert named >= {
+        *("ouroboros", "speculative", "lookahead", "eagle2", "medusa", "rest", "token_recycling"),
+        *("sam", "prompt_lookup", "spectr", "multi_candidate", "cape", "glide", "draft_verify"),
+        *("parallel_spec", "cascade"),
+    }
+
+
+def test_the_page_has_the_styles_of_every_place() -> None:
+    style = palette.style()
+    assert all(name in style for name in (".ouro-result-top", ".ouro-lane-strip", ".ouro-axis"))
+    assert style.index(".ouro-lane-head") < style.index(".ouro-lane-strip"), "page.css comes before"

@@ -1,0 +1,305 @@
+"""Watch, the first place: what is there in the first second, and one screen of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ouroboros_core import methods
+from ouroboros_core.trace.file import read_trace
+from tests.visitor import DONE, ask, choose, generate, has, point_at, tokens
+from visualize.gallery import runs as gallery
+from visualize.run import view as views
+from visualize.watch.examples import EXAMPLES
+from visualize.watch.tab import CHARTS, has_charts
+
+pytestmark = [pytest.mark.browser, pytest.mark.embedded]
+
+PLAYING = "document.querySelector('#token-view .ouro-step-button[title^=Pause]')"
+CUT = """(box) => {
+  const top = box.getBoundingClientRect().top;
+  const lines = (one) => {  // the prompt is a block: its box is no line
+    const range = document.createRange();
+    range.selectNodeContents(one);
+    return [...(getComputedStyle(one).display === 'block' ? range : one).getClientRects()];
+  };
+  const rects = [...box.querySelectorAll('span')].flatMap(lines);
+  const cut = rects.filter((one) => one.top < top - 3 && one.bottom + 4 > top);
+  return box.scrollTop ? cut.length : 0;
+}"""
+"""How many pieces of text are cut by the upper edge of their box, or have an underline in it; of a
+tint the upper three pixels may be, above all letters."""
+SHOWN = "document.querySelectorAll('.ouro-charts > .ouro-chart-shown').length"
+
+
+def test_the_sentence_of_a_run_tells_passes_speed_and_sameness() -> None:
+    plain = next(n for n, run in gallery.runs().items() if run["method"] == "autoregressive")
+    trace = gallery.trace(plain)
+    steps = len(trace.steps)
+    assert views.sentence(trace, None) == (
+        f"{steps} forward passes for {len(trace.tokens)} tokens: plain decoding."
+    )
+    assert views.sentence(replace(trace, steps=()), None) == ""
+    name = gallery.first(methods.DEFAULT)
+    assert name is not None
+    run, baseline = gallery.trace(name), gallery.baseline(name)
+    assert baseline is not None
+    told = views.sentence(run, baseline)
+    drafted = sum(step.draft_passes for step in run.steps)
+    small = f", plus {drafted} draft passes"
+    passes = f"{len(run.steps)} forward passes instead of {len(baseline.steps)}"
+    assert drafted and told.startswith(f"{passes}{small}, ")
+    assert "× as fast, same text" in told
+    assert views.sentence(run, None) == (
+        f"{len(run.steps)} forward passes instead of {len(run.tokens)}{small}."
+    )
+    copied = next(n for n, run in gallery.runs().items() if run["method"] == "prompt_lookup")
+    assert "draft pass" not in views.sentence(gallery.trace(copied), None)
+    other = replace(baseline, steps=baseline.steps[:1])
+    assert views.sentence(run, other).endswith("another text.")
+
+
+def test_a_run_has_only_the_charts_that_say_something_of_it() -> None:
+    plain = next(n for n, run in gallery.runs().items() if run["method"] == "autoregressive")
+    assert has_charts(gallery.trace(plain)) == [
+        "acceptance",
+        "time",
+        "speedup",
+        "where",
+        "elsewhere",
+    ]
+    name = gallery.first(methods.DEFAULT)
+    assert name is not None
+    assert set(has_charts(gallery.trace(name))) >= {"acceptance", "positions", "even"}
+
+
+def test_the_first_run_plays_by_itself(browser: Any, url: str) -> None:
+    page = browser.new_page(viewport={"width": 1440, "height": 900})
+    page.goto(url, wait_until="commit")
+    # However late the page is built, the run begins at its beginning.
+    page.wait_for_selector("#ouro-opening").evaluate("node => node.remove()")
+    # Both at one moment: it has begun, and is not over.
+    hidden = "document.querySelector('#token-view .ouro-step[data-later]')"
+    page.wait_for_function(f"{PLAYING} && {hidden}", timeout=30_000)
+    page.get_by_label("Speed").first.select_option("8")
+    page.wait_for_function(f"!{PLAYING}", timeout=30_000)
+    assert page.locator("#token-view .ouro-step[data-later]").count() == 0
+    page.close()
+
+
+def test_where_motion_is_not_wanted_the_first_run_stands_at_its_end(page: Any) -> None:
+    assert not page.evaluate(f"!!{PLAYING}")
+    assert page.locator("#token-view .ouro-step[data-later]").count() == 0
+    assert page.locator(".ouro-sentence").first.inner_text().endswith(".")
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+def test_watch_is_one_screen_and_nothing_lies_beside_it(browser: Any, url: str, width: int) -> None:
+    height = {1440: 900, 390: 844}[width]
+    context = browser.new_context(
+        viewport={"width": width, "height": height}, reduced_motion="reduce"
+    )
+    page = context.new_page()
+    page.goto(url)
+    page.wait_for_selector("#token-view .ouro-token")
+    page.locator("#generate").wait_for()
+    assert page.evaluate("document.documentElement.scrollWidth") == width
+    tabs = page.get_by_role("tab").locator("visible=true")
+    assert tabs.all_inner_texts()[:4] == ["Watch", "Race", "Learn", "Lab"]
+    inside = ["#generate", "#method-cards"]
+    if width == 1440:
+        inside += ["#token-view .ouro-text", ".ouro-tree", ".ouro-timeline", ".ouro-sentence"]
+    inside += [f".ouro-chip >> nth={n}" for n in range(len(EXAMPLES))]
+    for selector in inside:
+        box = page.locator(selector).first.bounding_box()
+        assert box is not None
+        assert box["y"] >= 0 and box["y"] + box["height"] <= height, selector
+        assert box["x"] >= 0 and box["x"] + box["width"] <= width, selector
+    places = page.locator(".ouro-places > .tab-wrapper").bounding_box()
+    assert places is not None
+    if width == 390:
+        assert (places["y"], places["height"]) == (height - 52, 52), (
+            "what lies above it counts on it"
+        )
+    context.close()
+
+
+def test_a_card_chooses_its_method_and_until_something_ran_shows_a_recorded_run_of_it(
+    page: Any,
+) -> None:
+    cards = page.get_by_role("radiogroup", name="Method").get_by_role("radio")
+    checked = [card.get_attribute("aria-checked") for card in cards.all()]
+    assert checked == ["false", "false", "true"], "the default is the union of all sources"
+    cards.nth(0).click()
+    page.wait_for_function(
+        "document.querySelector('#token-view .ouro-sentence').textContent.includes('lain decoding')"
+    )
+    with page.expect_download() as download:
+        page.locator('#save-view [data-kind="json"]').click()
+    kept = read_trace(Path(download.value.path()).read_bytes())
+    box = page.locator("#prompt textarea").input_value()
+    assert kept == gallery.trace(str(gallery.first("autoregressive", box))), "what is shown"
+    method = page.get_by_role("combobox", name="Method")
+    assert method.input_value() == methods.get("autoregressive").name
+    cards.nth(0).focus()
+    page.keyboard.press("ArrowRight")
+    page.wait_for_function("document.activeElement.getAttribute('aria-checked') === 'true'")
+    page.wait_for_function(
+        "document.querySelector('#token-view .ouro-title').textContent.startsWith('Speculative')"
+    )
+    choose(page, "Prompt lookup")
+    page.wait_for_function("!document.querySelector('.ouro-method[aria-checked=true]')")
+    ask(page, "What is two and two?", 16)
+    generate(page)
+    mine = [token["text"] for token in tokens(page)]
+    cards.nth(2).click()
+    page.wait_for_function("document.querySelector('.ouro-method[aria-checked=true]')")
+    page.wait_for_timeout(500)
+    assert [token["text"] for token in tokens(page)] == mine, "a run of one's own stays"
+
+
+def test_the_box_holds_the_prompt_of_the_recorded_run_until_a_visitor_writes_into_it(
+    page: Any,
+) -> None:
+    box, cards = page.locator("#prompt textarea"), page.locator(".ouro-method")
+    badge = page.locator("#token-view .ouro-badge")
+
+    def shown() -> str:
+        """The prompt that stands before the answer."""
+        return str(page.locator("#token-view .ouro-prompt").inner_text()).strip()
+
+    first = gallery.trace(str(gallery.first(methods.DEFAULT)))
+    assert box.input_value() == first.prompt.text == shown()
+    assert first.target.split("/")[-1] in badge.inner_text(), "models that a visitor may not have"
+    page.locator(".ouro-method").first.click()
+    page.get_by_text("forward passes for 128 tokens: plain decoding").first.wait_for()
+    assert box.input_value() == first.prompt.text == shown(), "there is a plain run of it"
+    cards.nth(1).click()
+    page.wait_for_function("document.querySelector('#prompt textarea').value.includes('heap')")
+    page.wait_for_function(
+        "document.querySelector('#token-view .ouro-prompt').textContent.includes('heap')"
+    )
+    assert box.input_value() == shown()
+    box.fill("What is two and two?")
+    cards.nth(2).click()
+    page.wait_for_function(
+        "document.querySelector('#token-view .ouro-prompt').textContent.includes('Rename')"
+    )
+    assert box.input_value() == "What is two and two?", "a visitor's own stays"
+    assert shown() == first.prompt.text, "and what was recorded is shown with its own prompt"
+
+
+def test_an_example_runs_at_once(page: Any) -> None:
+    chip = page.locator(".ouro-chip").first
+    chip.click()
+    page.wait_for_selector('#token-view .ouro-run[data-done="false"]', timeout=60_000)
+    page.click("#stop")
+    page.wait_for_selector(DONE, timeout=60_000)
+
+
+def test_this_step_is_that_of_the_token_that_is_pointed_at_or_chosen(page: Any) -> None:
+    note, last = page.locator("#token-view .ouro-tree-note"), page.locator(".ouro-token").last
+    text = page.locator("#token-view .ouro-text")
+    text.evaluate("text => text.scrollTop = 0")
+    token = page.locator("#token-view .ouro-token[data-node]").first
+    of = f"Step {int(token.get_attribute('data-step')) + 1}:"
+    shown = note.inner_text()
+    assert not shown.startswith(of), "the run stands at its end"
+    token.hover()
+    assert note.inner_text().startswith(of)
+    has(page.locator("#token-view .ouro-node[data-selected]"), 1)
+    page.locator("#token-view .ouro-sentence").hover()
+    assert note.inner_text() == shown
+    token.click()
+    page.locator("#token-view .ouro-sentence").hover()
+    assert note.inner_text().startswith(of), "a card that is open keeps its step"
+    page.keyboard.press("Escape")
+    assert note.inner_text() == shown
+    token.focus()
+    page.keyboard.press("End")
+    assert last.evaluate("token => token === document.activeElement")
+    assert note.inner_text() == shown
+
+
+def test_the_legend_counts_the_tokens_up_to_the_step_that_is_shown(page: Any) -> None:
+    counts = page.locator("#token-view .ouro-legend b")
+    height = page.locator("#token-view .ouro-legend").bounding_box()["height"]
+    whole = len(tokens(page))
+    assert sum(map(int, counts.all_inner_texts())) == whole
+    page.get_by_label("First moment (Home)").first.click()
+    first = page.locator("#token-view .ouro-step[data-step='0'] .ouro-token").count()
+    assert sum(map(int, counts.all_inner_texts())) == first < whole
+    assert page.locator("#token-view .ouro-legend").bounding_box()["height"] == height
+
+
+def test_the_result_of_a_step_is_told_once_the_target_has_judged_it(page: Any) -> None:
+    """Moment by moment: the guesses, the verdict, what is kept."""
+    note = page.locator("#token-view .ouro-tree-note")
+    stage = page.locator("#token-view .ouro-step[data-stage]")
+    page.get_by_label("Step by").first.select_option("token")
+    page.get_by_label("First moment (Home)").first.click()
+    told: list[tuple[str | None, str]] = []
+    while not told or told[-1][0] != "commit":
+        told.append((stage.get_attribute("data-stage"), note.inner_text()))
+        page.get_by_label("One on (→)").first.click()
+    assert [name for name, _ in told][-3:] == ["draft", "verify", "commit"]
+    for name, words in told:
+        early = name == "draft"
+        assert ("not verified yet" in words) == early != ("kept" in words or "adds" in words)
+
+
+def test_no_line_is_cut_at_the_top_of_the_text_at_its_end_or_where_a_step_is_followed(
+    browser: Any, url: str
+) -> None:
+    context = browser.new_context(viewport={"width": 390, "height": 844}, reduced_motion="reduce")
+    page = context.new_page()
+    page.goto(url)
+    text = page.locator("#token-view .ouro-text")
+    page.wait_for_function("document.querySelector('#token-view .ouro-text')?.scrollTop > 0")
+    assert not text.evaluate(CUT), "at the end"
+    bottom, edge = page.locator("#token-view .ouro-token").last.bounding_box(), text.bounding_box()
+    assert bottom["y"] + bottom["height"] <= edge["y"] + edge["height"], "the last token is seen"
+    page.get_by_label("First moment (Home)").first.click()
+    cut = []
+    for _ in range(18):
+        page.get_by_label("One on (→)").first.click()
+        cut.append(text.evaluate(CUT))
+    assert text.evaluate("text => text.scrollTop") > 0
+    assert not any(cut)
+    context.close()
+
+
+def test_a_step_without_a_guess_says_so_in_place_of_a_tree(page: Any) -> None:
+    tree = page.locator("#token-view .ouro-tree")
+    assert tree.inner_text() == "Nothing was guessed in this step."
+    assert tree.locator("svg").count() == 0
+
+
+def test_details_show_one_chart_at_a_time(page: Any) -> None:
+    assert page.evaluate(SHOWN) == 0, "nothing before it is asked for"
+    page.locator(".ouro-details summary").click()
+    page.wait_for_function(f"{SHOWN} === 1")
+    buttons = page.locator(".ouro-pick button")
+    names = ["Another machine", *(name for name, *_ in CHARTS.values())]
+    assert set(buttons.locator("visible=true").all_inner_texts()) <= set(names)
+    page.get_by_role("button", name="Speedup", exact=True).click()
+    assert page.locator("#chart-speedup").is_visible()
+    assert page.locator("#chart-acceptance").is_hidden()
+    page.wait_for_selector("#chart-speedup .js-line")
+    page.wait_for_function("document.querySelector('#chart-speedup .main-svg').clientWidth > 800")
+
+
+def test_a_rejected_guess_is_a_mark_until_all_guesses_are_shown(page: Any) -> None:
+    mark, key = (
+        page.locator(f"#token-view .ouro-{name}").first for name in ("rejected", "key-mark")
+    )
+    assert mark.bounding_box()["width"] < 8
+    assert key.inner_text() == "rejected guesses"
+    point_at(page, mark)
+    assert "rejected" in page.locator("#token-view .ouro-card").inner_text()
+    page.get_by_role("button", name="show guesses").first.click()
+    assert mark.bounding_box()["width"] > 8
+    assert not key.is_visible()

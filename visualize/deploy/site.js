@@ -1,0 +1,53 @@
+// The static gallery: which views a page has, and where they get what they show.
+import { dress, facts } from "../kit/alone.js";
+import { mount as mountGallery } from "../gallery/gallery_view.js";
+import { mount as mountLearn } from "../learn/learn_view.js";
+import { mount as mountTheory } from "../learn/theory_view.js";
+import { mount as mountRun } from "../run/token_view.js";
+
+const still = () => {};
+const given = facts();
+const waiting = new Map();
+
+// Runs are scripts, because a page that was opened from disk may fetch nothing else; each tells its
+// run in an event.
+document.addEventListener("ouro:recorded", ({ detail }) => waiting.get(detail.name)(detail.run));
+function load(name) {
+  return new Promise((resolve, reject) => {
+    waiting.set(name, resolve);
+    const node = document.createElement("script");
+    node.src = "runs/" + name + ".js";
+    node.onerror = () => reject(new Error(name));
+    document.head.append(node);
+  });
+}
+
+const props = (value) => ({ value: value && JSON.stringify(value), looks: given.looks });
+const byId = (name) => document.getElementById(name);
+
+function mountTraces() {
+  const view = { props: props(null), changed: still };
+  mountRun(byId("run"), view.props, (_, changed) => (view.changed = changed), still);
+  const show = async ({ name }) => {
+    view.props.value = JSON.stringify(await load(name));
+    view.changed();
+  };
+  const open = async (entry) => {
+    await show(entry);
+    history.replaceState(null, "", "#" + entry.name);
+    byId("run").scrollIntoView({ block: "start" });
+  };
+  mountGallery(byId("gallery"), { ...props({ entries: given.entries }), open }, still, still);
+  show(given.entries.find((entry) => entry.name === location.hash.slice(1)) || given.entries[1]);
+}
+
+dress();
+if (byId("learn"))
+  mountLearn(
+    byId("learn"),
+    { ...props({ chapters: given.chapters, questions: given.questions }), load },
+    still,
+    still,
+  );
+if (byId("theory")) mountTheory(byId("theory"), props(null), still, still);
+if (byId("gallery")) mountTraces();

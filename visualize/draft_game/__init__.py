@@ -1,0 +1,1 @@
+"""Be the draft: a game in which a visitor drafts."""

@@ -1,0 +1,40 @@
+// The score of "Be the draft": all players on the same positions, each with the last guess.
+import { foreign, make, visible } from "../kit/dom.js";
+
+export function mount(element, props, watch) {
+  const root = element.querySelector(".ouro-play-score"),
+    table = element.querySelector(".ouro-play-table");
+
+  function guess({ pieces, accepted }) {
+    const cell = make("td", "ouro-play-guess");
+    if (pieces.length) foreign(cell);
+    else cell.append(make("span", "ouro-small", "nothing"));
+    pieces.forEach((text, n) => {
+      const node = make("span", n < accepted ? "ouro-token" : "ouro-play-struck", visible(text));
+      if (n < accepted) node.dataset.look = "draft";
+      cell.append(node);
+    });
+    return cell;
+  }
+
+  function row(player) {
+    const line = make("tr"),
+      name = make("th", "", player.name);
+    name.scope = "row";
+    if (player.you) line.dataset.you = "";
+    line.append(name, make("td", "", player.mean), make("td", "", player.share), guess(player));
+    return line;
+  }
+
+  function paint() {
+    const rows = props.value ? JSON.parse(props.value).rows : [];
+    const head = make("tr");
+    for (const name of ["player", "tokens per pass", "accepted", "last guess"])
+      head.append(make("th", "", name));
+    table.replaceChildren(...(rows.length ? [head, ...rows.map(row)] : []));
+    root.hidden = !rows.length;
+  }
+
+  paint();
+  watch("value", paint);
+}

@@ -1,0 +1,137 @@
+"""Be the draft: the visitor writes the next words, and the target accepts or corrects them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import gradio as gr
+
+from ouroboros_core.errors import InvalidInput
+from ouroboros_core.words import say
+from visualize.draft_game import game as play
+from visualize.draft_game.game import Game
+from visualize.kit.events import PRIVATE
+from visualize.kit.game_views import PlayView, ScoreView
+from visualize.server.errors import errors_on_page
+from visualize.server.limits import who
+from visualize.server.runner import Runner
+from visualize.server.updates import Played, Waiting
+
+LONGEST = 4000
+"""Characters of a beginning."""
+LONGEST_GUESS = 200
+"""Characters of a guess."""
+
+
+class PlayPanel:
+    """Builds the tab inside an open gr.Blocks and wires it to the runner."""
+
+    def __init__(self, runner: Runner, pair: Any) -> None:
+        self.runner, self.pair = runner, pair
+        self.game = gr.State(Game())
+        gr.Markdown(say("play.purpose"), elem_classes="ouro-motto")
+        with gr.Row(elem_classes=["ouro-main", "ouro-game", "ouro-game-play"]):
+            with gr.Column(min_width=0, elem_classes="ouro-inputs"):
+                self._build_guess()
+            with gr.Column(min_width=0, elem_classes="ouro-result"):
+                self.view = PlayView(play.view(Game()), elem_id="play-view")
+            with gr.Column(min_width=0, elem_classes="ouro-score"):
+                self.score = ScoreView(play.score(Game()), elem_id="play-score")
+            with gr.Column(min_width=0, elem_classes="ouro-options"):
+                self._build_begin()
+        self._wire()
+
+    def _build_guess(self) -> None:
+        self.typed = gr.Textbox(
+            label="The next words",
+            placeholder="What comes next? Enter sends it.",
+            max_lines=3,  # a text area, whose Enter still sends it
+            max_length=LONGEST_GUESS,
+            elem_id="play-guess",
+        )
+        with gr.Row(elem_classes="ouro-buttons"):
+            self.go = gr.Button("Guess", variant="primary", elem_id="play", min_width=0)
+
+    def _build_begin(self) -> None:
+        with gr.Accordion("Another text", open=False):
+            self.beginning = gr.Textbox(
+                Game().beginning,
+                label="The text begins",
+                lines=3,
+                max_lines=8,
+                max_length=LONGEST,
+                elem_id="play-beginning",
+            )
+            with gr.Row(elem_classes="ouro-chips"):
+                self.chips = [
+                    gr.Button(label, size="sm", elem_classes="ouro-chip", min_width=0)
+                    for label in play.BEGINNINGS
+                ]
+        self.again = gr.Button("Begin again", elem_id="play-again", min_width=0)
+        gr.Markdown(say("play.intro", rounds=play.ROUNDS, most=play.MOST), elem_classes="ouro-note")
+
+    def _wire(self) -> None:
+        gr.on(
+            [self.go.click, self.typed.submit],
+            self._guess,
+            [self.game, self.pair, self.typed],
+            [self.view, self.score, self.typed],
+            concurrency_limit=None,
+            trigger_mode="once",
+            **PRIVATE,
+        )
+        begun = [self.view, self.score, self.typed]
+        for chip, text in zip(self.chips, play.BEGINNINGS.values(), strict=True):
+            chip.click(
+                lambda game, text=text: (text, *_begin(game, text)),
+                self.game,
+                [self.beginning, *begun],
+                **PRIVATE,
+            )
+        self.again.click(_begin, [self.game, self.beginning], begun, **PRIVATE)
+
+    def _guess(self, request: gr.Request, game: Game, pair: str, typed: str) -> Iterator[list[Any]]:
+        with errors_on_page():
+            _check(game, pair, typed)
+            number = game.number
+            updates = self.runner.play(
+                game.beginning, game.context, typed, pair=pair, visitor=who(request)
+            )
+            for update in updates:
+                if game.number != number:
+                    return
+                match update:
+                    case Waiting(status=status):
+                        yield [play.view(game, status), gr.skip(), gr.skip()]
+                    case Played():
+                        game.pair = pair
+                        game.rounds.append(update.round)
+                        yield [play.view(game), play.score(game), ""]
+
+
+def _check(game: Game, pair: str, typed: str) -> None:
+    """Raise InvalidInput where no round can follow."""
+    if game.over:
+        raise InvalidInput("this game is over: press Begin again")
+    if game.rounds and game.pair != pair:
+        raise InvalidInput("this game was begun with other models: press Begin again")
+    if not typed.strip():
+        raise InvalidInput("write at least one word: what may come next?")
+    if len(typed) > LONGEST_GUESS:
+        raise InvalidInput(
+            f"a guess has at most {LONGEST_GUESS} characters, got {len(typed)}: write less"
+        )
+
+
+def _begin(game: Game, beginning: str) -> tuple[Any, Any, str]:
+    """Another game."""
+    with errors_on_page():
+        if not beginning.strip():
+            raise InvalidInput("the text is empty: write a beginning, or choose one")
+        if len(beginning) > LONGEST:
+            raise InvalidInput(
+                f"a beginning has at most {LONGEST} characters, got {len(beginning)}: shorten it"
+            )
+        game.begin(beginning)
+        return play.view(game), play.score(game), ""

@@ -1,0 +1,1 @@
+"""Drafts and models: how the shipped drafts were trained."""

@@ -1,0 +1,1 @@
+"""Recorded runs: the gallery, opened files, two runs compared."""

@@ -1,0 +1,59 @@
+// The recorded runs, each with a sentence on what it shows. A choice triggers `open_recorded`, or
+// calls `props.open`.
+import { make } from "../kit/dom.js";
+
+// Who wrote the tokens, in their order, as a strip: "a12b3" is twelve tokens of the first look and
+// three of the second.
+function strip({ looks, told }) {
+  const bar = make("div", "ouro-strip");
+  bar.setAttribute("role", "img");
+  bar.setAttribute("aria-label", told);
+  for (const [, letter, count] of looks.run.matchAll(/([a-z])(\d+)/g)) {
+    const part = make("i");
+    part.dataset.look = looks.keys[letter.charCodeAt(0) - 97];
+    part.style.flexGrow = count;
+    bar.append(part);
+  }
+  return bar;
+}
+
+// The colours of the strips that occur.
+function drawKey(list, props) {
+  const { entries } = JSON.parse(props.value);
+  const occurring = new Set(entries.flatMap(({ strip: { looks } }) => looks.keys));
+  for (const { look, glyph, label } of props.looks) {
+    if (!occurring.has(look)) continue;
+    const item = make("li", "ouro-key"),
+      sign = make("span", "ouro-glyph", glyph);
+    item.dataset.look = look;
+    sign.setAttribute("aria-hidden", "true");
+    item.append(sign, label);
+    list.append(item);
+  }
+}
+
+export function mount(element, props, watch, trigger) {
+  const list = element.querySelector(".ouro-gallery");
+  let pair = "";
+  drawKey(element.querySelector(".ouro-gallery-key"), props);
+
+  for (const entry of JSON.parse(props.value).entries) {
+    const item = make("li", "ouro-gallery-entry"),
+      button = make("button", "ouro-gallery-open", "Open");
+    button.type = "button";
+    button.setAttribute("aria-label", "Open: " + entry.title);
+    button.addEventListener("click", () =>
+      props.open ? props.open(entry) : trigger("open_recorded", { name: entry.name }),
+    );
+    if (entry.pair !== pair) list.append(make("li", "ouro-gallery-pair", (pair = entry.pair)));
+    item.append(
+      make("h2", "", entry.title),
+      strip(entry.strip),
+      make("p", "", entry.words),
+      make("p", "ouro-small", entry.numbers),
+      button,
+    );
+    item.dataset.name = entry.name;
+    list.append(item);
+  }
+}

@@ -1,0 +1,247 @@
+"""The recorded runs that ship with the project: what each shows, in a sentence, and what the
+browser needs to replay it."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import cache
+from itertools import groupby
+from typing import Any
+
+from ouroboros_core.benchmark.protocol import Speedup
+from ouroboros_core.errors import InvalidInput
+from ouroboros_core.locations import assets
+from ouroboros_core.sources import LOOKS
+from ouroboros_core.trace import metrics
+from ouroboros_core.trace.file import read_trace
+from ouroboros_core.trace.trace import Seconds, Trace
+from ouroboros_core.words import say, table
+from visualize.run import view as views
+
+PLAIN = "autoregressive"
+EMBEDDED = "embedded"
+
+
+@cache
+def plan() -> dict[str, Any]:
+    """What is recorded, and with which models: pairs, prompts and runs by name."""
+    found: dict[str, Any] = _read("gallery.json")
+    return found
+
+
+@cache
+def runs() -> dict[str, dict[str, Any]]:
+    """What was recorded, by name: prompt, method, settings; see `scripts.record`."""
+    return {
+        name: facts
+        for name, facts in plan()["runs"].items()
+        if (assets() / "traces" / f"{name}.json").exists()
+    }
+
+
+@cache
+def measured() -> dict[str, Any]:
+    """By run: the speedups of all repeats, and what plain decoding and passes took beside the
+    median one."""
+    found: dict[str, Any] = _read("measured.json")
+    return found
+
+
+def _read(name: str) -> Any:
+    return json.loads((assets() / "traces" / name).read_text(encoding="utf-8"))
+
+
+@cache
+def trace(name: str) -> Trace:
+    """A recorded run; raises InvalidInput for a name that is none."""
+    if name not in runs():
+        raise InvalidInput(
+            f"there is no recorded run {str(name)[:80]}; there are {', '.join(runs())}"
+        )
+    return read_trace((assets() / "traces" / f"{name}.json").read_bytes())
+
+
+def _plain(name: str) -> str | None:
+    """The plain run of a run's prompt."""
+    wanted = runs()[name]["prompt"], PLAIN
+    return next((one for one, of in runs().items() if (of["prompt"], of["method"]) == wanted), None)
+
+
+@cache
+def baseline(name: str) -> Trace | None:
+    """The plain run of the same round; None for a plain run. Its text is that of the prompt's own
+    plain run, its seconds are its own."""
+    plain = _plain(name)
+    if plain is None or plain == name:
+        return None
+    found, taken = trace(plain), measured().get(name, {}).get("plain")
+    if taken is None:
+        return found
+    steps = zip(found.steps, taken, strict=True)
+    return replace(
+        found, steps=tuple(replace(step, seconds=Seconds(*took)) for step, took in steps)
+    )
+
+
+@cache
+def paced(name: str) -> Trace:
+    """A recorded run in the seconds of its prompt's plain run, to stand beside other runs of that
+    prompt: the machine was not always equally fast, and the plain run that was made beside each
+    tells by how much."""
+    run, beside = trace(name), baseline(name)
+    if beside is None:
+        return run
+    plain = _plain(name)
+    assert plain is not None
+    factor = metrics.total_seconds(trace(plain)) / metrics.total_seconds(beside)
+    steps = (replace(step, seconds=step.seconds.times(factor)) for step in run.steps)
+    return replace(run, steps=tuple(steps))
+
+
+def speedups(name: str) -> Sequence[float]:
+    """The speedups of all repeats of a run, the least first; its trace is that of the median. Empty
+    for a plain run."""
+    return tuple(sorted(measured().get(name, {}).get("speedups", ())))
+
+
+def speedup(name: str) -> Speedup | None:
+    """The same with their median and spread; None for a plain run."""
+    found = speedups(name)
+    return Speedup(tuple(found)) if found else None
+
+
+def spread(name: str) -> str:
+    """Least and largest speedup of the repeats, in brackets; empty for a plain run."""
+    found = speedup(name)
+    return found.between if found else ""
+
+
+def first(method: str, prompt: str = "") -> str | None:
+    """The recorded run to show for a method before anything was generated: one that answers
+    `prompt` where there is such a run, else the fastest that began cold, one that only repeats its
+    prompt where there is no other; None if there is none."""
+    found = [name for name, of in runs().items() if of["method"] == method and "after" not in of]
+
+    def rank(name: str) -> tuple[bool, bool, float]:
+        asked = trace(name).prompt.text == prompt
+        says_more = not plan()["prompts"][runs()[name]["prompt"]].get("repeats", False)
+        return asked, says_more, facts(name).get("speedup", 0.0)
+
+    return max(found, key=rank, default=None)
+
+
+def pair_of(name: str) -> dict[str, str]:
+    """The models of a run: `target` and `draft` by their Hub ids, nothing for the embedded pair;
+    and what else must be known of them."""
+    plain = plan()["prompts"][runs()[name]["prompt"]]
+    found: dict[str, str] = plan()["pairs"][plain.get("pair", EMBEDDED)]
+    return found
+
+
+def _recorded_with(name: str) -> str:
+    """With which models, and how to do it again."""
+    pair = pair_of(name)
+    return say("gallery.pair" if "target" in pair else "gallery.embedded", **pair)
+
+
+@cache
+def view(name: str) -> views.View:
+    """What a token view shows of a recorded run."""
+    run = trace(name)
+    found = views.run_view(
+        run,
+        baseline(name),
+        run=name,
+        seq=1,
+        badge_text=views.badge(run),
+        rounds=speedup(name),
+    )
+    if speedups(name):
+        tile = found["tiles"][SPEEDUP]
+        tile |= {"note": f"{tile['note']} {say('gallery.repeats', **_repeats(name))}"}
+    return found
+
+
+SPEEDUP = 1
+"""Place of the speedup among the tiles."""
+
+
+def _repeats(name: str) -> dict[str, Any]:
+    found = speedups(name)
+    return {"repeats": len(found), "slowest": found[0], "fastest": found[-1]}
+
+
+def facts(name: str) -> dict[str, Any]:
+    """Numbers of a run, by the names that the gallery's sentences and the lessons use."""
+    run, plain = trace(name), baseline(name)
+    rate = metrics.draft_acceptance_rate(run.steps)
+    cost = metrics.step_cost(run, plain) if plain else None
+    found: dict[str, Any] = {
+        "tokens": metrics.new_tokens(run),
+        "steps": len(run.steps),
+        "length": metrics.mean_acceptance_length(run),
+        "seconds": metrics.total_seconds(run),
+        "saved": metrics.target_passes_saved(run),
+        "depth": metrics.proposal_depth(run),
+        "rate": rate,
+        "cost": cost,
+        "c": metrics.draft_cost(run, plain) if plain else None,
+        "speedup": metrics.speedup(run, plain) if plain else None,
+    }
+    if found["speedup"] is not None:
+        found["pace"] = pace(found["speedup"])
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def strip(name: str) -> dict[str, Any]:
+    """Who wrote a run's tokens, in their order: {looks: {keys, run}, told}.
+
+    keys  the looks that occur; run: "a12b3" is twelve tokens of the first and three of the second;
+    told  the same as counts, in words
+    """
+    written = [token["look"] for token in _written(name)]
+    counts = Counter(written)
+    keys = list(counts)
+    run = "".join(f"{chr(97 + keys.index(look))}{len([*of])}" for look, of in groupby(written))
+    told = ", ".join(f"{count} {LOOKS[look].label}" for look, count in counts.most_common())
+    return {"looks": {"keys": keys, "run": run}, "told": f"Who wrote the tokens: {told}"}
+
+
+def _written(name: str) -> Iterator[dict[str, Any]]:
+    """The tokens of a run, each with its look."""
+    for step in view(name)["steps"]:
+        for token in step["tokens"]:
+            node = token.get("node")
+            yield token if node is None else step["nodes"][node - 1]
+
+
+def pace(speedup: float) -> str:
+    """Whether a run was faster or slower than plain decoding, in a word."""
+    return "slower" if speedup < 1 else "faster"
+
+
+def entries() -> list[dict[str, Any]]:
+    """The gallery: name, title, a sentence on what it shows, headline numbers, and the models."""
+    found = []
+    for name in runs():
+        if f"gallery.{name}" in table():
+            numbers = facts(name)
+            headline = f"{numbers['tokens']} tokens in {numbers['steps']} forward passes"
+            if "speedup" in numbers:
+                speed = f"{numbers['speedup']:.2f}× plain decoding {spread(name)}"
+                headline += f", {numbers['length']:.2f} tokens per pass, {speed}"
+            words = say(f"gallery.{name}", **numbers)
+            found.append(
+                {
+                    "name": name,
+                    "title": say(f"gallery.{name}.title"),
+                    "words": words,
+                    "numbers": headline,
+                    "strip": strip(name),
+                    "pair": _recorded_with(name),
+                }
+            )
+    return found

@@ -1,0 +1,41 @@
+"""The looks of all classes of token as CSS; `ouroboros_core.sources` declares them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ouroboros_core.sources import LOOKS
+
+VISUALIZE = Path(__file__).parents[1]
+
+
+def css() -> str:
+    """Both palettes as CSS custom properties on what has a `data-look`, as tokens have."""
+    rules = []
+    for look in LOOKS.values():
+        rules.append(f'[data-look="{look.key}"]{{--tone:{look.colour};--line:{look.underline};}}')
+        rules.append(
+            f'[data-ouro-palette="paper"] [data-look="{look.key}"]{{--tone:{look.paper};}}'
+        )
+        paper = f'[data-ouro-palette="paper"] [data-look="{look.key}"]'
+        rules.append(f".dark {paper}{{--tone:{look.paper_dark};}}")
+    return "\n".join(rules)
+
+
+FIRST = ("run.css", "page.css")
+"""Style sheets that come before the others, which may change what they say."""
+
+
+def style() -> str:
+    """All styles of the page: those of a run, of the page, of single places, then the palettes."""
+    sheets = {file.name: file for file in VISUALIZE.glob("*/*.css")}
+    others = sorted(sheets.keys() - {*FIRST, "standalone.css", "opening.css"})
+    texts = [sheets[name].read_text("utf-8") for name in (*FIRST, *others)]
+    return "\n".join([*texts, css()])
+
+
+def run_style() -> str:
+    """What the view of a run needs where the page around it is not ours: nothing in it touches that
+    page, and nothing that the page says of all buttons comes before it."""
+    text = (VISUALIZE / "run" / "run.css").read_text("utf-8") + css()
+    return f":root:root {{\n{text}\n}}"

@@ -1,0 +1,1 @@
+"""Learn: the lessons and the map of methods."""

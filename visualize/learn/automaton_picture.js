@@ -1,0 +1,101 @@
+// A suffix automaton over a text of the reader's own: at each place the longest earlier match and
+// what would be copied light up.
+import { SuffixAutomaton } from "./automaton.js";
+import { counted, fill, foreign, make } from "../kit/dom.js";
+import { stepper } from "../kit/stepper.js";
+
+const LONGEST = 400;
+
+// Words, numbers and signs, each with the blank before it: a stand-in for a model's tokens, which
+// needs no vocabulary.
+export const pieces = (text) =>
+  text.match(/ ?[\p{L}\p{M}]+| ?\p{N}+| ?[^\p{L}\p{M}\p{N}\s]|\s/gu) || [];
+
+// What is known before each place of a text: {match, copied, states}, where the tokens before it
+// are read.
+export function readAlong(tokens) {
+  const automaton = new SuffixAutomaton(),
+    found = [{ match: null, states: automaton.states }];
+  for (const token of tokens) {
+    automaton.append(token);
+    found.push({ match: automaton.recent, states: automaton.states });
+  }
+  return found;
+}
+
+export function mount(element, { value }) {
+  const { text } = JSON.parse(value);
+  const box = foreign(make("textarea", "ouro-copy-input")),
+    label = make("label", "ouro-copy-label"),
+    shown = foreign(make("p", "ouro-copy-text"));
+  const said = make("p", "ouro-copy-said");
+  box.value = text;
+  box.maxLength = LONGEST;
+  box.rows = 4;
+  label.append(make("span", "", `Your text, ${LONGEST} characters at most`), box);
+  said.setAttribute("role", "status");
+  shown.setAttribute("aria-hidden", "true"); // the line below says it in words
+  let tokens = [],
+    found = [];
+  const steps = stepper("Place in the text", (at) => draw(at));
+
+  // One token more than matched is copied; how many of them the text goes on with.
+  const copyEnd = (at) =>
+    found[at].match ? Math.min(at, found[at].match.end + found[at].match.length + 1) : -1;
+  function right(at) {
+    if (!found[at].match) return 0;
+    const copied = tokens.slice(found[at].match.end, copyEnd(at)),
+      wrong = copied.findIndex((token, n) => token !== tokens[at + n]);
+    return wrong < 0 ? copied.length : wrong;
+  }
+
+  function draw(at) {
+    const { match, states } = found[at];
+    const from = match ? match.end - match.length : -1,
+      end = copyEnd(at);
+    shown.replaceChildren(
+      ...tokens.map((token, n) => {
+        const span = make("span", "", token);
+        const looks = [
+          n >= at && "later",
+          match && n >= at - match.length && n < at && "end",
+          n >= from && match && n < match.end && "match",
+          match && n >= match.end && n < end && "copy",
+        ];
+        span.dataset.look = looks.filter(Boolean).join(" ");
+        return span;
+      }),
+    );
+    const kept = right(at);
+    const quoted = (low, high) => "“\u2068" + tokens.slice(low, high).join("") + "\u2069”";
+    const words = !match
+      ? `${counted(at, "token")} read, ${counted(states, "state")}. The last token stood ` +
+        `nowhere before: nothing is copied.`
+      : `${counted(at, "token")} read, ${counted(states, "state")}. ` +
+        `${quoted(at - match.length, at)} stood there before, and behind it ` +
+        `${quoted(match.end, end)}, which would be copied` +
+        (at < tokens.length
+          ? `; your text goes on with ${kept} of these ${counted(end - match.end, "token")}.`
+          : ".");
+    fill(said, words);
+  }
+
+  function read() {
+    tokens = pieces(box.value.slice(0, LONGEST));
+    found = readAlong(tokens);
+    steps.range(tokens.length, tokens.length);
+  }
+
+  box.addEventListener("input", read);
+  const key = make(
+    "figcaption",
+    "",
+    "Outlined: the end of what was read. Yellow: where it stood before. Blue: what would be " +
+      "copied, one token more than matched. Pale: not read yet. Words and signs stand for " +
+      "tokens here.",
+  );
+  element.append(label, steps.element, shown, said, key);
+  read();
+  // where copying helps most, to begin with
+  steps.go(found.reduce((best, _, at) => (right(at) > right(best) ? at : best), 0));
+}

@@ -1,0 +1,217 @@
+"""Numbers and texts that the lessons take from runs."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from fractions import Fraction
+from functools import cache
+from typing import Any
+
+from ouroboros_core.locations import assets
+from ouroboros_core.sources import Source
+from ouroboros_core.trace import metrics
+from ouroboros_core.trace.trace import Judged, Step, Trace
+from ouroboros_core.words import isolated
+from visualize.gallery import runs as gallery
+from visualize.run import diagnosis as numbers
+
+SIZES = {"M": "million", "B": "billion"}
+EXAMPLE = {"red": ("0.3", "0.6"), "green": ("0.5", "0.2"), "blue": ("0.2", "0.2")}
+"""The target's p and the draft's q of the worked example."""
+DRAWS = 100
+FENCE = "```"
+
+
+def pass_facts(wide: Trace, plain: Trace) -> dict[str, float]:
+    """Mean rows of a target pass of a run, and what such a pass costs in passes of plain
+    decoding."""
+    rows = sum(step.width for step in wide.steps) / len(wide.steps)
+    alone = sum(step.seconds.verify for step in plain.steps) / len(plain.steps)
+    return {
+        "rows": rows,
+        "pass_cost": sum(step.seconds.verify for step in wide.steps) / len(wide.steps) / alone,
+    }
+
+
+def cost_facts(trace: Trace, plain: Trace) -> dict[str, float]:
+    """What a step costs in plain steps, part by part, and draft passes in a step."""
+    draft, verify, rest = numbers.parts(trace, plain)
+    passes = sum(step.draft_passes for step in trace.steps) / len(trace.steps)
+    return {"drafting": draft, "checking": verify, "rest": rest, "passes": passes}
+
+
+def odds_facts(step: Step) -> dict[str, Any]:
+    """The probability that the target gave the first token of a step."""
+    judged = step.judged[0]
+    return {"chance": judged.target[judged.tokens.index(step.tokens[0])]}
+
+
+def step_facts(step: Step) -> dict[str, Any]:
+    """Of one step: its number as it is shown, rows in the pass, tokens proposed, accepted and
+    emitted."""
+    checked = len(step.tree) - 1
+    accepted = len(step.path)
+    return {
+        "step": step.index + 1,
+        "width": step.width,
+        "checked": checked,
+        "accepted": accepted,
+        "emitted": len(step.tokens),
+        "behind": checked - accepted - 1,
+    }
+
+
+def quoted(text: str) -> str:
+    """A token's text, its line ends and tabs to be seen."""
+    return "‘" + isolated(text.replace("\n", "↵").replace("\t", "⇥")) + "’"
+
+
+def refusal_facts(trace: Trace, step: Step, refused: int) -> dict[str, Any]:
+    """The guess that was rejected at a node and the token that the target wanted, with what the
+    target gives them."""
+    judged = next(one for one in step.judged if one.node == step.tree.parents[refused])
+    token, own = step.tree.tokens[refused], step.target_token
+    assert own is not None
+    return {
+        "guess": quoted(trace.pieces[token]),
+        "target": quoted(trace.pieces[own]),
+        "guess_chance": _of(judged, judged.target, token),
+        "target_chance": _of(judged, judged.target, own),
+    }
+
+
+def _of(judged: Judged, column: tuple[float, ...], token: int) -> float:
+    return column[judged.tokens.index(token)]
+
+
+def position_facts(trace: Trace) -> dict[str, float]:
+    """Shares accepted of the first and of the last guess, of those that were judged."""
+    counts = metrics.acceptance_by_position(trace)
+    reached = [accepted / tested for tested, accepted in counts if tested]
+    return {"first": reached[0], "last": reached[-1], "reached": counts[-1][0] / counts[0][0]}
+
+
+def residual_facts(judged: Judged) -> dict[str, float]:
+    """Of the tokens recorded at a position: how much of p the draft can bring, sum of min(p, q),
+    and what is left of p."""
+    kept = sum(min(p, q) for p, q in zip(judged.target, judged.draft, strict=True))
+    return {"kept": kept, "lacking": sum(judged.target) - kept}
+
+
+def residual_rows(trace: Trace, judged: Judged) -> list[dict[str, Any]]:
+    """For the likeliest tokens: p, q, min(p, q), and the share of the residual scaled up to a
+    whole."""
+    columns = zip(judged.tokens, judged.target, judged.draft, judged.left, strict=True)
+    rows: list[dict[str, Any]] = [
+        {"text": trace.pieces[token], "target": p, "draft": q, "kept": min(p, q), "left": left}
+        for token, p, q, left in columns
+    ]
+    return sorted(rows, key=lambda row: -max(row["target"], row["draft"]))[:10]
+
+
+def size_in_words(model: str) -> str:
+    """The parameters of a model, as its name tells them: '135 million'. Raises ValueError for a
+    name without them."""
+    found = re.search(r"(?<![\d.])(\d+(?:\.\d+)?)([MB])\b", model)
+    if found is None:
+        raise ValueError(f"the name of a model here tells its size, as in -135M or -1.5B: {model}")
+    return f"{found[1]} {SIZES[found[2]]}"
+
+
+def sizes(trace: Trace) -> dict[str, int]:
+    """W and N of a run of lookahead decoding."""
+    columns, gram = (trace.hyperparameters[key] for key in ("window_size", "ngram_size"))
+    return {"columns": int(columns), "gram": int(gram)}
+
+
+def part_facts(trace: Trace) -> dict[str, int]:
+    """Of an answer that begins with a sentence and goes on with code: passes and tokens of each.
+
+    The code is from the step that opens it to the last one whose copies were all accepted."""
+    code = next(s.index for s in trace.steps if FENCE in [trace.pieces[t] for t in s.tokens])
+    end = 1 + max(s.index for s in trace.steps if s.kind == "bonus")
+    parts = {"talk": trace.steps[:code], "code": trace.steps[code:end]}
+    return {f"{name}_steps": len(steps) for name, steps in parts.items()} | {
+        f"{name}_tokens": sum(len(s.tokens) for s in steps) for name, steps in parts.items()
+    }
+
+
+@cache
+def _bench() -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = json.loads(
+        (assets() / "benchmark.json").read_text(encoding="utf-8")
+    )["rows"]
+    return rows
+
+
+def bench_facts(method: str, groups: Mapping[str, str]) -> dict[str, float]:
+    """Mean acceptance length of a method in groups of the benchmark's prompts, by fact."""
+    rows = {row["group"]: row for row in _bench() if row["method"] == method and not row["setting"]}
+    return {fact: rows[group]["tokens_per_pass"] for fact, group in groups.items()}
+
+
+def repeat_facts(name: str) -> dict[str, float]:
+    """How often a run was repeated, and its least and largest speedup."""
+    found = gallery.speedups(name)
+    return {"repeats": len(found), "slowest": found[0], "fastest": found[-1]}
+
+
+def fragment_facts(trace: Trace, step: Step, node: int) -> dict[str, Any]:
+    """Of a phrase that ends in a node: its text, without its last token, and that, the token it
+    hangs behind, where it was learned and is proposed, how much of it is accepted, and the draft
+    length of its run."""
+    key, *phrase = _phrase(step, node)
+    pieces = [trace.pieces[token] for token in phrase]
+    learned = step.tree.provenance[node].step
+    assert learned is not None, "it was learned in this run"
+    return {
+        "fragment": quoted("".join(pieces)),
+        "fragment_head": quoted("".join(pieces[:-1])),
+        "fragment_last": quoted(pieces[-1]),
+        "fragment_key": quoted(trace.pieces[key]),
+        "fragment_learned": learned + 1,
+        "fragment_step": step.index + 1,
+        "fragment_accepted": len(set(step.path).intersection(_suffix(step, node))),
+        "fragment_gamma": trace.hyperparameters["gamma"],
+    }
+
+
+def in_discarded_draft(trace: Trace, step: Step, node: int) -> bool:
+    """Whether the phrase that ends in a node, but for its last token, stood behind its first token
+    in the part that was thrown away of the draft of the step that taught it."""
+    learned = step.tree.provenance[node].step
+    taught = trace.steps[learned or 0]
+    tree = taught.tree
+    lost = [n for n, one in enumerate(tree.provenance) if one.source is Source.DRAFT]
+    tokens = [tree.tokens[n] for n in lost if n not in taught.path]
+    *wanted, _ = _phrase(step, node)
+    size = len(wanted)
+    return any(tokens[i : i + size] == wanted for i in range(len(tokens) - size + 1))
+
+
+def _suffix(step: Step, node: int) -> list[int]:
+    """The nodes of the phrase that ends in a node."""
+    tree = step.tree
+    return [n for n in tree.path_to(node) if tree.provenance[n].source is Source.SUFFIX]
+
+
+def _phrase(step: Step, node: int) -> list[int]:
+    """The token behind which a phrase hangs that ends in a node, and its own."""
+    tree, nodes = step.tree, _suffix(step, node)
+    return [tree.tokens[n] for n in (tree.parents[nodes[0]], *nodes)]
+
+
+def hundred_draws() -> dict[str, Any]:
+    """The worked example: of so many draws by q, how many are kept, and what the rejected ones
+    become. {columns, rows: [[token, *counts]]}"""
+    chances = {token: (Fraction(p), Fraction(q)) for token, (p, q) in EXAMPLE.items()}
+    lacking = {token: max(Fraction(0), p - q) for token, (p, q) in chances.items()}
+    rows: list[list[Any]] = []
+    for token, (p, q) in chances.items():
+        kept = min(p, q)
+        counts = (p, q, kept, q - kept, lacking[token], kept + lacking[token])
+        rows.append([token, *(int(DRAWS * count) for count in counts)])
+    columns = ["token", "target wants", "draft says", "kept", "rejected", "drawn anew", "in all"]
+    return {"columns": columns, "rows": rows}

@@ -1,0 +1,137 @@
+// A chapter on its own: its address, the frame that puts it into another page, and full screen.
+// The static site's page with ?embed is such a frame: it shows one chapter and tells the page
+// around it how high it is.
+import { make } from "../kit/dom.js";
+
+const HEIGHT = 820; // pixels that most stops need on a wide page
+const ELSEWHERE = "https://ADDRESS-OF-THE-STATIC-SITE/index.html"; // "make static" writes it
+const WORDS =
+  'The frame is a page of the static site, which "make static" writes: put that on any web ' +
+  "server. The frame tells its height; how to follow it is in the manual, For teachers.";
+
+// root: the lessons; place: what stands before a chapter's id in the address, such as "learn/";
+// go(number) opens a chapter.
+export class Share {
+  constructor(root, chapters, place, go) {
+    this.root = root;
+    this.chapters = chapters;
+    this.place = place;
+    this.embedded = new URLSearchParams(location.search).has("embed");
+    this.build();
+    this.alone(this.embedded);
+    if (this.embedded) new ResizeObserver(() => this.report()).observe(root);
+    addEventListener("popstate", () => {
+      const number = this.named();
+      if (number < 0)
+        this.leave(); // another place of the page, whose tabs are hidden meanwhile
+      else if (this.chapters[number].id !== this.shown) go(number);
+    });
+    document.addEventListener(
+      "fullscreenchange",
+      () => document.fullscreenElement || this.alone(this.embedded),
+    );
+    document.addEventListener("keydown", (event) => event.key === "Escape" && this.leave());
+  }
+
+  build() {
+    const bar = make("div", "ouro-share"),
+      fold = make("details"),
+      box = make("div", "ouro-share-box");
+    this.link = this.field(box, "Link to this chapter", "input");
+    this.frame = this.field(box, "Frame for another page", "textarea");
+    box.append(make("p", "ouro-small", WORDS));
+    fold.append(make("summary", "", "Link or embed this chapter"), box);
+    this.full = make("button", "ouro-share-full", "Full screen");
+    this.full.type = "button";
+    this.full.hidden = document.fullscreenEnabled === false;
+    this.full.addEventListener("click", () => this.toggle());
+    this.whole = make("a", "ouro-share-whole", "All lessons");
+    this.whole.target = "_blank";
+    this.whole.rel = "noopener";
+    bar.append(this.full, fold, this.whole);
+    this.root.insertBefore(bar, this.root.querySelector(".ouro-learn-questions"));
+  }
+
+  field(box, label, tag) {
+    const around = make("label", "", label),
+      text = make(tag, "ouro-share-text");
+    text.readOnly = true;
+    text.addEventListener("focus", () => text.select());
+    around.append(text);
+    box.append(around);
+    return text;
+  }
+
+  // The chapter that the address names; -1 if none.
+  named() {
+    const id = location.hash.startsWith("#" + this.place)
+      ? location.hash.slice(1 + this.place.length)
+      : "";
+    return this.chapters.findIndex((one) => one.id === id);
+  }
+
+  first() {
+    return Math.max(0, this.named());
+  }
+
+  // A chapter is open: the address says so, where it is that of the lessons.
+  at({ id, title }) {
+    const before = this.shown,
+      here = "#" + this.place + id;
+    this.shown = id;
+    const lessons = this.place
+      ? location.hash.split("/")[0] === "#" + this.place.slice(0, -1)
+      : true;
+    if (lessons && (before || this.named() >= 0) && location.hash !== here)
+      history.replaceState(history.state, "", location.pathname + location.search + here);
+    const site =
+      this.place || location.protocol === "file:" ? ELSEWHERE : location.origin + location.pathname;
+    this.link.value =
+      location.origin === "null" || location.protocol === "file:"
+        ? site + "#" + id
+        : location.origin + location.pathname + here;
+    this.frame.value =
+      `<iframe src="${site}?embed#${id}" title="Ouroboros: ` +
+      `${title.replace(/["<>&]/g, "")}" width="100%" height="${HEIGHT}" style="border: 0" ` +
+      `allow="fullscreen" loading="lazy"></iframe>`;
+    this.whole.href = location.pathname + here;
+    this.report();
+  }
+
+  report() {
+    if (this.embedded && parent !== self)
+      parent.postMessage(
+        {
+          ouroboros: this.shown,
+          height: Math.ceil(this.root.getBoundingClientRect().bottom + scrollY) + 16,
+        },
+        "*",
+      );
+  }
+
+  // Nothing but the lessons; it is what full screen shows, and what a frame shows.
+  alone(yes) {
+    document.documentElement.toggleAttribute("data-ouro-alone", yes);
+    document.documentElement.toggleAttribute("data-ouro-embed", this.embedded);
+    const full = yes && !(this.embedded && !document.fullscreenElement);
+    this.filled = full;
+    this.full.textContent = full ? "Leave full screen" : "Full screen";
+    this.whole.hidden = !this.embedded;
+  }
+
+  async leave() {
+    if (document.fullscreenElement) await document.exitFullscreen();
+    this.alone(this.embedded);
+  }
+
+  // Where the browser refuses full screen, as phones and some frames do, the lessons fill the
+  // window.
+  async toggle() {
+    if (this.filled) return this.leave();
+    const page = document.documentElement;
+    await (page.requestFullscreen ? page.requestFullscreen().catch(() => {}) : null);
+    this.alone(true);
+    if (this.embedded && !document.fullscreenElement) this.full.hidden = true;
+    return scrollTo({ top: 0, behavior: "instant" });
+  }
+}

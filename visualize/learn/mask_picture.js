@@ -1,0 +1,102 @@
+// Which rows a row sees: a proposal as a tree, and beside it the attention mask. Who points at a
+// node sees its ancestors light up.
+import { draw, fill, make, visible } from "../kit/dom.js";
+
+export function mount(element, { value }) {
+  const { step, tokens, parents, looks } = JSON.parse(value);
+  const said = make("p", "ouro-picture-said"),
+    box = make("div", "ouro-mask-box");
+  const ancestors = parents.map((parent, n) => (parent < 0 ? [0] : [n]));
+  parents.forEach((parent, n) => parent >= 0 && ancestors[n].push(...ancestors[parent]));
+  said.setAttribute("role", "status");
+
+  const size = 22,
+    tree = make("ul", "ouro-mask-tree"),
+    depth = ancestors.map((seen) => seen.length - 1);
+  tree.setAttribute("role", "listbox");
+  tree.setAttribute("aria-label", "Rows of the pass; arrow keys move");
+  const items = tokens.map((text, n) => {
+    const item = make("li", "ouro-mask-node", visible(text));
+    item.translate = false;
+    item.id = `ouro-mask-${n}`;
+    item.setAttribute("role", "option");
+    item.style.marginLeft = depth[n] * 14 + "px";
+    item.dataset.look = looks[n];
+    item.addEventListener("pointerenter", () => light(n));
+    item.addEventListener("click", () => light(n, true));
+    item.addEventListener("focus", () => light(n));
+    item.addEventListener("keydown", (event) => {
+      const to = {
+        ArrowDown: n + 1,
+        ArrowRight: n + 1,
+        ArrowUp: n - 1,
+        ArrowLeft: n - 1,
+        Home: 0,
+        End: tokens.length - 1,
+      }[event.key];
+      if (to === undefined || !items[to]) return;
+      light(to, true);
+      event.preventDefault();
+    });
+    return item;
+  });
+  tree.append(...items);
+
+  const side = tokens.length * size + 2;
+  const picture = draw("svg", {
+    viewBox: `0 0 ${side} ${side}`,
+    class: "ouro-mask-matrix",
+    role: "img",
+    "aria-label": "Attention mask: rows see columns",
+  });
+  const cells = tokens.map((_, row) =>
+    tokens.map((_, column) => {
+      const cell = draw("rect", {
+        x: column * size + 2,
+        y: row * size + 2,
+        width: size - 2,
+        height: size - 2,
+        rx: 3,
+        class: "ouro-mask-cell",
+      });
+      if (ancestors[row].includes(column)) cell.dataset.seen = "";
+      cell.addEventListener("pointerenter", () => light(row));
+      cell.addEventListener("click", () => light(row, true));
+      picture.append(cell);
+      return cell;
+    }),
+  );
+
+  function light(n, focus = false) {
+    items.forEach((item, m) => {
+      item.tabIndex = m === n ? 0 : -1;
+      item.setAttribute("aria-selected", String(m === n));
+      item.toggleAttribute("data-lit", ancestors[n].includes(m));
+    });
+    cells.forEach((line, row) =>
+      line.forEach((cell) => cell.toggleAttribute("data-lit", row === n)),
+    );
+    if (focus && document.activeElement !== items[n]) items[n].focus({ preventScroll: true });
+    const seen = [...ancestors[n]].reverse().map((m) => visible(tokens[m]));
+    const hidden = tokens.length - seen.length;
+    const words =
+      `Row ${n + 1}, “${visible(tokens[n])}”, sees the whole text before ` +
+      `it, and ${seen.length} of these rows: ${seen.join(" ")}. It does not see the other ` +
+      `${hidden}.`;
+    fill(said, words);
+  }
+
+  box.append(tree, picture);
+  element.append(
+    box,
+    said,
+    make(
+      "figcaption",
+      "",
+      `Left: the rows of the pass of step ${step + 1}, which has the most branches, each ` +
+        "indented below its parent. Right: the mask; filled where the row of this line sees the " +
+        "row of this column.",
+    ),
+  );
+  light(tokens.length - 1);
+}

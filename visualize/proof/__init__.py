@@ -1,0 +1,1 @@
+"""Proof: sampled texts counted against the target's own probabilities."""

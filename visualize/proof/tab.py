@@ -1,0 +1,153 @@
+"""Proof: the same beginning drawn with many seeds, counted against the target's own
+probabilities."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import gradio as gr
+
+from ouroboros_core import methods
+from ouroboros_core.errors import InvalidInput
+from ouroboros_core.sampling import Sampling
+from ouroboros_core.sources import Source
+from ouroboros_core.words import say
+from visualize.kit.events import PRIVATE, pressable_from, pressable_until_the_end
+from visualize.kit.game_views import DiceView, ProofView
+from visualize.kit.setting_input import CHAT_TEMPLATE, sampling_component
+from visualize.proof import tally as proof
+from visualize.server.errors import errors_on_page
+from visualize.server.limits import who, whole
+from visualize.server.runner import Runner, make_task
+from visualize.server.updates import Counted, Waiting
+
+if TYPE_CHECKING:
+    from ouroboros_core.decoding.generation import Task
+
+FEWEST, MOST = 100, 500
+"""Seeds."""
+LONGEST = 3
+"""Tokens that are counted."""
+RULES = {
+    "rejection": "rejection sampling",
+    "block": "block verification",
+    "match": "matching with shared noise",
+    "typical": "typical acceptance (not lossless)",
+}
+
+
+class ProofPanel:
+    """Builds the tab inside an open gr.Blocks and wires it to the runner."""
+
+    def __init__(self, runner: Runner, pair: Any) -> None:
+        self.runner, self.pair = runner, pair
+        gr.Markdown(say("proof.purpose"), elem_classes="ouro-motto")
+        with gr.Row(elem_classes=["ouro-main", "ouro-game", "ouro-game-proof"]):
+            with gr.Column(min_width=0, elem_classes="ouro-inputs"):
+                self._build_prompt()
+            with gr.Column(min_width=0, elem_classes="ouro-result"):
+                before = "Press Draw: the model's texts are counted as they arrive."
+                self.view = ProofView(proof.view(None, before), elem_id="proof-view")
+            with gr.Column(min_width=0, elem_classes="ouro-options"):
+                self._build_settings()
+            with gr.Column(min_width=0, elem_classes="ouro-score"):
+                gr.Markdown(say("proof.dice"), elem_classes="ouro-note")
+                DiceView(elem_id="proof-dice")
+        self._wire()
+
+    def _build_prompt(self) -> None:
+        self.prompt = gr.Textbox(
+            "Once upon a time there was a",
+            label="Prompt",
+            lines=2,
+            max_lines=6,
+            elem_id="proof-prompt",
+        )
+        with gr.Row(elem_classes="ouro-buttons"):
+            self.go = gr.Button("Draw", variant="primary", elem_id="prove", min_width=0)
+            self.stop = gr.Button("Stop", interactive=False, elem_id="proof-stop", min_width=0)
+
+    def _build_settings(self) -> None:
+        known = methods.available().values()
+        writers = [(m.name, m.id) for m in known if m.proposes or m.writer is not Source.TARGET]
+        self.method = gr.Dropdown(
+            writers, value="speculative", label="Method", elem_id="proof-method"
+        )
+        rules = [(label, rule) for rule, label in RULES.items()]
+        self.rule = gr.Dropdown(rules, value="rejection", label="Rule", elem_id="proof-rule")
+        self.seeds = gr.Slider(FEWEST, MOST, value=200, step=50, label="Seeds")
+        self.length = gr.Slider(
+            1, LONGEST, value=1, step=1, label="Tokens", info="Counted as one text."
+        )
+        self.temperature = sampling_component(Sampling.settings()["temperature"])
+        self.temperature.value, self.temperature.minimum = 0.7, 0.1
+        self.temperature.info = "Higher is more random."
+        with gr.Accordion("More", open=False):
+            self.chat = gr.Checkbox(False, label="Chat template", info=CHAT_TEMPLATE)
+            self.first = gr.Number(
+                0, precision=0, minimum=0, maximum=2**32 - 1 - MOST, label="First seed"
+            )
+        gr.Markdown(say("proof.intro"), elem_classes="ouro-note")
+
+    def _wire(self) -> None:
+        inputs = [
+            self.pair,
+            self.seeds,
+            self.length,
+            self.prompt,
+            self.method,
+            self.rule,
+            self.temperature,
+            self.chat,
+            self.first,
+        ]
+        pressable_from([self.go.click], self.stop)
+        running = self.go.click(
+            self._prove, inputs, self.view, concurrency_limit=None, trigger_mode="once", **PRIVATE
+        )
+        self.stop.click(
+            lambda: {"seq": time.time_ns(), "stopped": True},
+            outputs=self.view,
+            cancels=[running],
+            queue=False,
+            **PRIVATE,
+        )
+        pressable_until_the_end(running, self.stop)
+
+    def _prove(
+        self, request: gr.Request, pair: str, seeds: Any, length: Any, *values: Any
+    ) -> Iterator[dict[str, Any]]:
+        with errors_on_page():
+            count, size = number_of_seeds(seeds), whole("tokens", length, LONGEST)
+            task = proof_task(size, *values)
+            updates = self.runner.prove(task, count, size, pair=pair, visitor=who(request))
+            for update in updates:
+                match update:
+                    case Waiting(name=name, status=status):
+                        yield proof.view(None, status, name)
+                    case Counted(name=name, tally=tally, status=status):
+                        yield proof.view(tally, status, name)
+
+
+def number_of_seeds(seeds: Any) -> int:
+    """A number within the slider's bounds, or InvalidInput."""
+    count = whole("seeds", seeds, MOST)
+    if count < FEWEST:
+        raise InvalidInput(f"seeds must be between {FEWEST} and {MOST}, got {count}")
+    return count
+
+
+def proof_task(
+    length: int, prompt: str, method: str, rule: str, temperature: Any, chat: bool, first: Any
+) -> Task:
+    """What is drawn with each seed, the first of which is its own. Every amount is fixed: where it
+    were 'auto', a method might not draft at all, and nothing would be proved."""
+    kind = methods.get(method)
+    settings = kind.Hyperparameters.fixed()
+    sampling = {"temperature": temperature, "acceptance": rule, "seed": first}
+    task = make_task(prompt, method, settings, chat, length + proof.ROOM, sampling)
+    if task.sampling.temperature == 0:
+        raise InvalidInput("temperature 0 draws nothing: choose a higher one")
+    return task

@@ -1,0 +1,1 @@
+"""Race: several methods on one prompt and one clock."""

@@ -1,0 +1,245 @@
+"""Race: two to four lanes, plain decoding one of them, run in turn, each shown while it runs, and
+then replayed together on one clock."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import gradio as gr
+
+from ouroboros_core import methods
+from ouroboros_core.errors import InvalidInput
+from ouroboros_core.sampling import Sampling
+from visualize.kit import labels as spoken
+from visualize.kit.events import PRIVATE, pressable_from, pressable_until_the_end
+from visualize.kit.setting_input import CHAT_TEMPLATE, sampling_component
+from visualize.kit.settings_view import first_value
+from visualize.race.view import RaceView
+from visualize.run.view import View
+from visualize.server.errors import errors_on_page
+from visualize.server.limits import who
+from visualize.server.runner import Runner, make_task
+from visualize.server.updates import Comparing, LaneFinished, RaceProgress, Waiting
+from visualize.watch.examples import EXAMPLES
+
+NONE = "none"
+MOST = 256
+"""Tokens of a lane."""
+LANES = ("speculative", "ouroboros", "union")
+"""What runs beside plain decoding before anybody chooses: the lanes of the recorded race."""
+
+
+@errors_on_page()
+def _help(method: str) -> str:
+    """What may be written into the box of a lane: a line for each setting, what it does first."""
+    if method == NONE:
+        return ""
+    kind = methods.get(method)
+    settings = kind.Hyperparameters.settings().values()
+    lines = [f"- {one.help} `{one.name}=` {one.allowed}" for one in settings]
+    lines = lines or ["It has no settings."]
+    paper = ["- All settings as its paper has them: `published`"] if kind.published else []
+    return "\n".join([f"**{kind.name}**\n", *paper, *lines])
+
+
+def _example(method: str) -> str:
+    """What stands in the empty box of a lane: how a setting is written."""
+    kind = methods.available().get(method)
+    settings = kind.Hyperparameters.settings().values() if kind else ()
+    written = [f"e.g. {one.name}={first_value(one)}".replace(",", "x") for one in settings]
+    return written[0] if written else "none"
+
+
+class RacePanel:
+    """Builds the tab inside an open gr.Blocks and wires it to the runner."""
+
+    def __init__(self, runner: Runner, pair: Any) -> None:
+        self.runner, self.pair = runner, pair
+        self.most = min(MOST, runner.limits.new_tokens)
+        with gr.Row(elem_classes="ouro-main"):
+            with gr.Column(min_width=0, elem_classes="ouro-inputs"):
+                self._build_prompt()
+            with gr.Column(min_width=0, elem_classes="ouro-result"):
+                self.view = RaceView(self._before(), elem_id="race-view")
+            with gr.Column(min_width=0, elem_classes="ouro-options"):
+                self._build_lanes()
+        self._wire()
+
+    @staticmethod
+    def _before() -> dict[str, Any]:
+        status = "Fetching a recorded race …"
+        return {"seq": 0, "race": "", "lanes": [], "status": status, "done": False}
+
+    def _build_prompt(self) -> None:
+        self.prompt = gr.Textbox(
+            EXAMPLES[1].prompt,
+            label="Prompt of a new race",
+            lines=3,
+            max_lines=8,
+            elem_id="race-prompt",
+        )
+        with gr.Row(elem_classes="ouro-chips"):
+            self.chips = [
+                gr.Button(e.label, size="sm", elem_classes="ouro-chip", min_width=0)
+                for e in EXAMPLES
+            ]
+        with gr.Row(elem_classes="ouro-buttons"):
+            self.go = gr.Button("Race", variant="primary", elem_id="race", min_width=0)
+            self.stop = gr.Button("Stop", interactive=False, elem_id="race-stop", min_width=0)
+
+    def _build_lanes(self) -> None:
+        gr.Markdown("Lane 1 is plain decoding.", elem_classes="ouro-note")
+        choices = [(m.name, m.id) for m in methods.available().values() if m.proposes]
+        self.lanes, self.settings, self.helps = [], [], []
+        for number, chosen in enumerate(LANES, 2):
+            optional = [("no lane", NONE)] if number > 2 else []
+            with gr.Row(elem_classes="ouro-race-lane"):
+                self.lanes.append(
+                    gr.Dropdown(
+                        [*optional, *choices],
+                        value=chosen,
+                        label=f"Lane {number}",
+                        elem_id=f"lane-{number}",
+                        min_width=0,
+                        scale=3,
+                    )
+                )
+                self.settings.append(
+                    gr.Textbox(
+                        "",
+                        label=f"Settings of lane {number}",
+                        placeholder=_example(chosen),
+                        elem_id=f"settings-{number}",
+                        min_width=0,
+                        scale=2,
+                    )
+                )
+        self.count = gr.Slider(
+            8,
+            self.most,
+            value=64,
+            step=8,
+            label="Maximum new tokens of each lane",
+            info="How far each may go on.",
+        )
+        with gr.Accordion("More", open=False):
+            self.chat = gr.Checkbox(
+                True, label="Chat template", info=CHAT_TEMPLATE, elem_id="race-chat"
+            )
+            sampling = Sampling.settings()
+            self.temperature = sampling_component(sampling["temperature"])
+            self.seed = sampling_component(sampling["seed"])
+            for number, chosen in enumerate(LANES, 2):
+                note = gr.Markdown(
+                    _help(chosen), elem_classes="ouro-note", elem_id=f"settings-help-{number}"
+                )
+                self.helps.append(note)
+
+    def _wire(self) -> None:
+        for chip, example in zip(self.chips, EXAMPLES, strict=True):
+            chip.click(
+                lambda e=example: (e.prompt, e.chat),
+                outputs=[self.prompt, self.chat],
+                queue=False,
+                **PRIVATE,
+            )
+        # Decided in the browser, as in Watch: a raw prompt is an example's alone.
+        self.prompt.input(None, None, self.chat, js="() => true", **PRIVATE)
+        for lane, box, note in zip(self.lanes, self.settings, self.helps, strict=True):
+            lane.change(
+                lambda method: (gr.update(placeholder=_example(method)), _help(method)),
+                lane,
+                [box, note],
+                queue=False,
+                **PRIVATE,
+            )
+        inputs = [
+            self.pair,
+            self.prompt,
+            self.count,
+            self.chat,
+            self.temperature,
+            self.seed,
+            *self.lanes,
+            *self.settings,
+        ]
+        pressable_from([self.go.click], self.stop)
+        running = self.go.click(
+            self._race, inputs, self.view, concurrency_limit=None, trigger_mode="once", **PRIVATE
+        )
+        self.stop.click(
+            lambda: {"seq": time.time_ns(), "stopped": True},
+            outputs=self.view,
+            cancels=[running],
+            queue=False,
+            **PRIVATE,
+        )
+        pressable_until_the_end(running, self.stop)
+
+    def _race(self, request: gr.Request, pair: str, *values: Any) -> Iterator[Any]:
+        with errors_on_page():
+            prompt, count, chat, temperature, seed, *chosen = values
+            lanes = [
+                (method, settings)
+                for method, settings in zip(chosen[: len(LANES)], chosen[len(LANES) :], strict=True)
+            ]
+            tasks = self._tasks(
+                prompt, count, chat, {"temperature": temperature, "seed": seed}, lanes
+            )
+            updates = self.runner.race(tasks, pair=pair, visitor=who(request))
+            view: View = {}
+            for seq, update in enumerate(updates):
+                match update:
+                    case Waiting(name=name, status=status):
+                        view = _waiting_view(name, status, seq)
+                    case RaceProgress() | LaneFinished():
+                        view = update.view
+                    case Comparing():
+                        pass
+                yield view
+
+    def _tasks(
+        self,
+        prompt: str,
+        count: float,
+        chat: bool,
+        sampling: dict[str, Any],
+        lanes: Sequence[tuple[str, str]],
+    ) -> list[tuple[str, Any]]:
+        """(name, task) of each lane, plain decoding first; equal lanes are told apart by their
+        number."""
+        tasks = [
+            (
+                spoken.method("autoregressive"),
+                make_task(prompt, "autoregressive", {}, chat, count, sampling, most=self.most),
+            )
+        ]
+        for number, (method, text) in enumerate(lanes, 2):
+            if method == NONE:
+                continue
+            try:
+                parts = (text or "").replace(" ", "").split(",")
+                written = ", ".join(filter(None, parts))
+                settings = methods.read_settings(methods.get(method), written)
+                tasks.append(
+                    (
+                        spoken.lane(method, written),
+                        make_task(prompt, method, settings, chat, count, sampling, most=self.most),
+                    )
+                )
+            except InvalidInput as error:
+                raise InvalidInput(f"lane {number}, {spoken.method(method)}: {error}") from None
+        names = [name for name, _ in tasks]
+        return [
+            (f"{name} ({n})" if names.count(name) > 1 else name, task)
+            for n, (name, task) in enumerate(tasks, 1)
+        ]
+
+
+def _waiting_view(name: str, status: str, seq: int) -> View:
+    """What the race view shows before a race has begun."""
+    badge = "waiting"
+    shown: View = {"race": name, "lanes": [], "badge": badge, "done": False}
+    return shown | {"seq": seq, "status": status}

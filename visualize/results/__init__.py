@@ -1,0 +1,1 @@
+"""Results: the benchmark's tables and charts."""

@@ -1,0 +1,327 @@
+"""What the benchmark's file says, and what the papers publish for their own models and GPUs; plain
+data for the figures and the table of Results."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from ouroboros_core import methods
+from ouroboros_core.benchmark import report
+from ouroboros_core.benchmark.entrants import BASELINE, split
+from ouroboros_core.benchmark.report import HF_GREEDY, OVERALL, PEER, PEERS, WARM, Row, Speeds
+from ouroboros_core.benchmark.store import Measurement
+from ouroboros_core.environment import Environment
+from ouroboros_core.errors import InvalidInput
+from ouroboros_core.locations import assets
+from ouroboros_core.methods.parts.base import Guesser
+from ouroboros_core.methods.parts.needs import Need
+
+UNION = "union"
+HEADS = {Need.HEAD, Need.MEDUSA, Need.GLIDE, Need.PARALLEL}
+DRAFTS = {Need.DRAFT_MODEL, Need.HF_DRAFT, Need.TRANSLATED}
+LONG = re.compile(r" (?:(?:speculative|assisted) )?(?:decoding|drafting)$| of all sources$")
+"""What the names of many methods end with, and a short name does without."""
+
+
+class Over(StrEnum):
+    """Whose speed is 1."""
+
+    PLAIN = BASELINE
+    HF = HF_GREEDY
+
+
+WORDS = {
+    Over.HF: "transformers' greedy generation",
+    Over.PLAIN: "our plain decoding",
+}
+"""The middle of a sentence: what a speedup is measured over."""
+
+
+class Family(StrEnum):
+    """What a method has besides the target; each value is a look's label."""
+
+    NONE = "no draft model"
+    DRAFT = "draft model"
+    HEAD = "head on the target's states"
+    UNION = "union of all sources"
+    PEER = "transformers' own"
+    ENGINE = "another engine"
+    PLAIN = "plain decoding"
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One method over all prompts. name, setting: what a label shows, on two lines; low, high: the
+    95% interval of the speedup."""
+
+    row: Row
+    name: str
+    setting: str
+    family: Family
+    speedup: float
+    low: float
+    high: float
+
+    @property
+    def main(self) -> bool:
+        """Whether it is a method with its own default settings, or another program's."""
+        return not self.setting or self.family in (Family.PEER, Family.ENGINE)
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """The rows of a benchmark's file, and where and how they were measured."""
+
+    rows: tuple[Row, ...]
+    runs: tuple[Measurement, ...]
+    command: str
+    where: str
+    target: str
+    draft: str | None
+    questions: int
+    limit: int
+    """New tokens at most."""
+
+    @classmethod
+    def of(cls, data: dict[str, Any]) -> Benchmark:
+        """From the content of a file; the rows of one that is still being measured are made of its
+        runs."""
+        runs = TypeAdapter(list[Measurement]).validate_python(data["runs"])
+        rows = report.read_rows(data["rows"]) if "rows" in data else report.rows(runs)
+        settings = data["settings"]
+        where = Environment(**settings["environment"]).where
+        return cls(
+            tuple(rows),
+            tuple(runs),
+            data.get("command", ""),
+            where,
+            settings["target"],
+            settings["draft"],
+            settings["questions"],
+            settings["max_new_tokens"],
+        )
+
+    @classmethod
+    def read(cls, path: Path) -> Benchmark:
+        return cls.of(json.loads(path.read_text(encoding="utf-8")))
+
+    @property
+    def overs(self) -> list[Over]:
+        """What a speedup can be taken over: transformers' own where it ran."""
+        return [over for over in Over if any(row.method == over for row in self.rows)]
+
+    @property
+    def groups(self) -> list[str]:
+        """The groups of prompts, in the report's order."""
+        return list(dict.fromkeys(row.group for row in self.rows if row.group != OVERALL))
+
+    def bars(self, over: Over) -> list[Bar]:
+        """Every method whose text is the target's, the fastest first."""
+        speeds = self._speeds()
+        found = []
+        for row in self.rows:
+            if row.group != OVERALL or not row.tokens_per_pass or not row.lossless:
+                continue  # the draft model alone makes no pass of the target
+            low, high = self._interval(row, over, speeds)
+            found.append(
+                Bar(row, *label(row.method), family(row.method), speedup(row, over), low, high)
+            )
+        return sorted(found, key=lambda bar: -bar.speedup)
+
+    def _interval(
+        self, row: Row, over: Over, speeds: dict[tuple[str, str], Speeds]
+    ) -> tuple[float, float]:
+        if over is Over.PLAIN:
+            return row.ci95
+        greedy = speeds[HF_GREEDY, ""]
+        return report.confidence(speeds[row.method, row.setting], greedy)
+
+    def _speeds(self) -> dict[tuple[str, str], Speeds]:
+        """By method and setting."""
+        runs: dict[tuple[str, str], list[Measurement]] = defaultdict(list)
+        for run in self.runs:
+            runs[run.method, run.setting].append(run)
+        return {
+            key: Speeds.of(((run.question, run.turn), run.tokens, run.seconds) for run in mine)
+            for key, mine in runs.items()
+        }
+
+    def grid(self, bars: Sequence[Bar], over: Over) -> list[list[float | None]]:
+        """The speedup of each bar's method on each group."""
+        by_place = {(row.method, row.group): row for row in self.rows}
+        return [
+            [
+                speedup(row, over) if (row := by_place.get((bar.row.method, group))) else None
+                for group in self.groups
+            ]
+            for bar in bars
+        ]
+
+
+def speedup(row: Row, over: Over) -> float:
+    """The report's number."""
+    return row.speedup if over is Over.PLAIN else row.speedup_hf or 0.0
+
+
+def parts(entrant: str) -> tuple[str, list[str]]:
+    """The method of an entrant's name, and its settings as they are written."""
+    name, _, rest = entrant.partition("[")
+    return name, split(rest.removesuffix("]"))
+
+
+def label(entrant: str) -> tuple[str, str]:
+    """A short name, and its settings: `sam[auxiliary=eagle2]` is SAM-Decoding, auxiliary eagle2."""
+    name, settings = parts(entrant)
+    if name.startswith(PEER):
+        return name.removeprefix(PEER).replace("-", " "), "transformers"
+    if name in PEERS:
+        return name, "8-bit activations"
+    return short(name), ", ".join(map(_told, settings))
+
+
+def short(method: str) -> str:
+    """The name of a method, without what many names end with."""
+    kind = methods.available().get(method)
+    return LONG.sub("", kind.name) if kind else method
+
+
+def _told(setting: str) -> str:
+    """A setting as it is read: `auxiliary=eagle2` is auxiliary EAGLE-2."""
+    name, _, value = setting.partition("=")
+    known = {"published": "as published", WARM: "warm"}.get(setting)
+    return known or f"{name.replace('_', ' ')} {short(value)}".strip()
+
+
+def family(entrant: str) -> Family:
+    """Which family an entrant belongs to, by what it needs with its settings."""
+    name, _ = parts(entrant)
+    fixed = {BASELINE: Family.PLAIN, UNION: Family.UNION}
+    if name.startswith(PEER) or name in fixed:
+        return fixed.get(name, Family.PEER)
+    if name in PEERS:
+        return Family.ENGINE
+    needs = _needs(entrant)
+    if needs & HEADS:
+        return Family.HEAD
+    return Family.DRAFT if needs & DRAFTS else Family.NONE
+
+
+def _needs(entrant: str) -> frozenset[Need]:
+    """What an entrant needs; nothing where this version does not know it."""
+    name, settings = parts(entrant)
+    own = [one for one in settings if not one.startswith((WARM, "acceptance="))]
+    try:
+        kind = methods.get(name)
+        given = kind.Hyperparameters.parse(methods.read_settings(kind, ",".join(own)))
+    except InvalidInput:
+        return frozenset()
+    heads = {Need.HEAD} if kind.on_map and kind.on_map[0] is Guesser.HEAD else set()
+    return methods.needed(kind, given) | heads
+
+
+def fastest(benchmark: Benchmark) -> Bar:
+    """The bar of the fastest method at its own defaults, or of all where none has them: what a
+    visitor gets without a setting, and what the small picture shows on top."""
+    bars = benchmark.bars(benchmark.overs[0])
+    return next((bar for bar in bars if not bar.setting), bars[0])
+
+
+def headline(benchmark: Benchmark) -> str:
+    """The result in a sentence."""
+    over, best = benchmark.overs[0], fastest(benchmark)
+    row = best.row
+    name = f"{best.name} ({best.setting})" if best.setting else best.name
+    also = f", and {row.speedup_hf:.2f}× as fast as {WORDS[Over.HF]}" if row.speedup_hf else ""
+    return (
+        f"{name} is {best.speedup:.2f}× as fast as {WORDS[over]} "
+        f"(95% interval {best.low:.2f} to {best.high:.2f}){also}."
+    )
+
+
+def details(benchmark: Benchmark) -> str:
+    """What the fastest method yields, and how its texts compare."""
+    row = fastest(benchmark).row
+    return (
+        f"It yields {row.tokens_per_pass:.2f} tokens per forward pass over {row.questions} "
+        f"prompts; {equality(row)}."
+    )
+
+
+def equality(row: Row) -> str:
+    """How the texts compare with the baseline's, in a reader's words."""
+    if row.equal is None:
+        return "its text is its own" if row.lossless else "its text is its own, not lossless"
+    told = f"{row.equal} of {row.questions} texts are identical to plain decoding's"
+    if row.ties:
+        told += f", {row.ties} first differ at a rounding tie"
+    return told + (f", {row.differences} differ" if row.differences else "")
+
+
+def cut_texts(benchmark: Benchmark) -> str:
+    """How many texts were cut where they begin to repeat themselves; empty if that is not
+    known."""
+    return report.loops(benchmark.rows)
+
+
+def other_pairs(folder: Path | None = None) -> list[Benchmark]:
+    """The benchmarks of other pairs, and of the embedded one elsewhere, in the order of their
+    files."""
+    files = sorted((folder or assets()).glob("benchmark-*.json"))
+    return [Benchmark.read(file) for file in files]
+
+
+def measured_on(benchmark: Benchmark) -> str:
+    """Where it was measured, and with what."""
+    draft = f" with the draft model {benchmark.draft}" if benchmark.draft else ""
+    return f"Measured with {benchmark.target}{draft} on {benchmark.where}."
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a number stands: which paper, which table or part of it, and its address."""
+
+    paper: str
+    where: str
+    url: str
+
+
+@dataclass(frozen=True)
+class Published:
+    """A speedup that a paper gives. bound: `up to` where it is the best case; over: what it is
+    measured over; an empty text is what its source does not say."""
+
+    method: str
+    name: str
+    speedup: float
+    bound: str
+    over: str
+    model: str
+    hardware: str
+    task: str
+    source: Source
+
+
+def published() -> list[Published]:
+    """The numbers of assets/published.json."""
+    return TypeAdapter(list[Published]).validate_python(_published()["rows"])
+
+
+def without() -> list[dict[str, str]]:
+    """Methods whose papers' speedups were not found: name, why, url."""
+    found: list[dict[str, str]] = _published()["without"]
+    return found
+
+
+def _published() -> dict[str, Any]:
+    text = (assets() / "published.json").read_text(encoding="utf-8")
+    found: dict[str, Any] = json.loads(text)
+    return found

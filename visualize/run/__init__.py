@@ -1,0 +1,1 @@
+"""The picture of one run: text, tree, timeline, charts, replay, export."""

@@ -1,0 +1,321 @@
+"""Plotly figures of traces. Colours come from `palette`; fonts, grid and background are set by the
+page's theme."""
+
+from __future__ import annotations
+
+import html
+from collections import Counter
+from collections.abc import Sequence
+from textwrap import wrap
+from typing import Any
+
+import plotly.graph_objects as go
+
+from ouroboros_core.methods.parts.adjustable import Decision
+from ouroboros_core.sources import LOOKS, Source, key_of
+from ouroboros_core.trace import metrics
+from ouroboros_core.trace.trace import Step, Trace
+
+PLAIN = "#6B7280"
+INK = "#1F2937"
+"""Of what lies over a bar. The page draws it in its own ink, light or dark."""
+LINE = 42
+"""Characters of a line that stands where a chart would be: they fit into the narrowest one."""
+
+
+def words_only(text: str) -> str:
+    """A text of others, such as a name in a file that was opened: Plotly takes some tags for
+    markup."""
+    return html.escape(text, quote=False)
+
+
+def layout(x: str, y: str, **more: Any) -> dict[str, Any]:
+    """What all figures have in common, and the titles of the axes."""
+    return {
+        "xaxis": {"title": {"text": x, "standoff": 8}, "zeroline": False, "automargin": True},
+        "yaxis": {"title": {"text": y, "standoff": 8}, "rangemode": "tozero", "automargin": True},
+        "margin": {"l": 8, "r": 8, "t": 8, "b": 8},
+        "legend": {
+            "orientation": "h",
+            "yanchor": "bottom",
+            "y": 1.02,
+            "x": 0,
+            "font": {"size": 12},
+            "traceorder": "normal",
+        },
+        "hovermode": "x unified",
+        "bargap": 0.12,
+        "uirevision": "keep",
+        "template": None,
+        **more,
+    }
+
+
+def _looks_of(step: Step) -> Counter[str]:
+    counts = Counter(key_of(step.tree.provenance[node].source) for node in step.path)
+    if step.target_token is not None:
+        counts[key_of(step.writer, step.kind)] += 1
+    return counts
+
+
+def acceptance_length(steps: Sequence[Step]) -> dict[str, Any]:
+    """Tokens each step emitted, stacked by who wrote them, in the order of the text: the target's
+    own are the last."""
+    counts = [_looks_of(step) for step in steps]
+    figure = go.Figure()
+    for look in sorted(
+        LOOKS.values(), key=lambda look: look.key in ("correction", "bonus", "target")
+    ):
+        heights = [count[look.key] for count in counts]
+        if any(heights):
+            figure.add_bar(
+                x=[step.index + 1 for step in steps],
+                y=heights,
+                name=f"{look.glyph} {look.label}",
+                marker={"color": look.colour, "line": {"width": 0}},
+                meta={"look": look.key},
+                hovertemplate=f"{look.label}: %{{y}}<extra></extra>",
+            )
+    figure.update_layout(layout("step (one target pass each)", "tokens", barmode="stack"))
+    return plain(figure)
+
+
+def choices(steps: Sequence[Step]) -> dict[str, Any]:
+    """Nodes that each step checked, of those there were, and its draft passes; with what was
+    expected and why, on hovering."""
+    chosen = [step for step in steps if step.choice is not None]
+    if not chosen:
+        return empty("Settings were fixed: there was nothing to choose.")
+    figure = go.Figure()
+    x = [step.index + 1 for step in chosen]
+    told = [_told(step.choice, len(step.tokens)) for step in chosen if step.choice is not None]
+    figure.add_bar(
+        x=x,
+        y=[len(step.tree) - 1 for step in chosen],
+        name="nodes verified",
+        customdata=told,
+        marker={"color": LOOKS["draft"].colour, "line": {"width": 0}},
+        hovertemplate="%{customdata}<extra></extra>",
+    )
+    if any(step.draft_passes for step in chosen):
+        figure.add_scatter(
+            x=x,
+            y=[step.draft_passes for step in chosen],
+            name="draft passes",
+            mode="lines",
+            line={"shape": "hvh", "color": LOOKS["correction"].colour, "width": 2},
+            hovertemplate="draft passes: %{y}<extra></extra>",
+        )
+    figure.update_layout(layout("step (one target pass each)", "nodes, passes"))
+    return plain(figure)
+
+
+def _staircase(trace: Trace) -> tuple[list[float], list[int]]:
+    """Seconds and tokens there, one point per step, beginning at the end of prefill with none."""
+    seconds, tokens = [sum(step.seconds.prefill for step in trace.steps)], [0]
+    for step in trace.steps:
+        seconds.append(seconds[-1] + step.seconds.decode)
+        tokens.append(tokens[-1] + len(step.tokens))
+    return seconds, tokens
+
+
+def _told(choice: Decision, came: int) -> str:
+    """What a step's decision was, and how many tokens came of it."""
+    return (
+        f"{choice.size} of {choice.offered} nodes: {choice.why}; {choice.expected:.2f} tokens "
+        f"expected, {came} came"
+    )
+
+
+def tokens_against_time(trace: Trace, baseline: Trace | None) -> dict[str, Any]:
+    """Tokens there after so many seconds, prefill included, for this run and for plain decoding."""
+    figure = go.Figure()
+    shown = (
+        (trace, words_only(trace.method), LOOKS["draft"].colour, "solid"),
+        (baseline, "plain decoding", PLAIN, "dot"),
+    )
+    for run, name, colour, dash in shown:
+        if run is not None:
+            seconds, tokens = _staircase(run)
+            line = {"shape": "hv", "color": colour, "width": 2.5, "dash": dash}
+            hover = f"tokens: %{{y}}<extra>{name}</extra>"
+            figure.add_scatter(
+                x=seconds, y=tokens, name=name, mode="lines", line=line, hovertemplate=hover
+            )
+    figure.update_layout(layout("seconds", "tokens"))
+    return plain(figure)
+
+
+def speedup_by_token(trace: Trace, baseline: Trace) -> dict[str, Any]:
+    """Plain decoding's time to token n / this run's time to token n, with the line y = 1."""
+    mine, theirs = metrics.seconds_to_token(trace), metrics.seconds_to_token(baseline)
+    count = min(len(mine), len(theirs))
+    figure = go.Figure()
+    figure.add_scatter(
+        x=list(range(1, count + 1)),
+        y=[theirs[n] / mine[n] for n in range(count)],
+        mode="lines",
+        name=f"{words_only(trace.method)} over plain decoding",
+        line={"color": LOOKS["suffix"].colour, "width": 2.5},
+        hovertemplate="%{y:.2f}×<extra></extra>",
+    )
+    figure.add_hline(
+        y=1,
+        line={"color": PLAIN, "dash": "dot", "width": 1.5},
+        annotation_text="as fast as plain decoding",
+    )
+    figure.update_layout(layout("token", "speedup", showlegend=False))
+    return plain(figure)
+
+
+def acceptance_by_position(trace: Trace) -> dict[str, Any]:
+    """Of the proposals judged at each depth of the walk, the share that was accepted."""
+    counts = metrics.acceptance_by_position(trace)
+    if not counts:
+        return empty("Nothing was proposed.")
+    figure = go.Figure()
+    figure.add_bar(
+        x=list(range(1, len(counts) + 1)),
+        y=[accepted / tested for tested, accepted in counts],
+        customdata=[f"{accepted} of {tested}" for tested, accepted in counts],
+        marker={"color": LOOKS["draft"].colour, "line": {"width": 0}},
+        hovertemplate="%{y:.0%}: %{customdata}<extra></extra>",
+    )
+    figure.update_layout(layout("position in the proposal", "accepted", showlegend=False))
+    figure.update_yaxes(tickformat=".0%", range=[0, 1.02])
+    figure.update_xaxes(dtick=1 if len(counts) <= 16 else None)
+    return plain(figure)
+
+
+PHASES = {
+    "prefill": "target",
+    "draft": "draft",
+    "verify": "correction",
+    "learn": "suffix",
+    "host": "bonus",
+}
+"""Phases of a step, as they are timed, and in whose colour they are drawn; `host` is all that is
+none of the others."""
+
+
+def time_breakdown(trace: Trace, baseline: Trace | None) -> dict[str, Any]:
+    """Milliseconds per emitted token by phase, of this run and of plain decoding."""
+    figure = go.Figure()
+    runs = [(words_only(trace.method), trace)] + (
+        [("plain decoding", baseline)] if baseline is not None else []
+    )
+    shown = [(name, run) for name, run in runs if run.steps][::-1]
+    for phase, look in PHASES.items():
+        values = [
+            1000 * sum(getattr(step.seconds, phase) for step in run.steps) / metrics.new_tokens(run)
+            for _, run in shown
+        ]
+        figure.add_bar(
+            y=[name for name, _ in shown],
+            x=values,
+            name=phase,
+            orientation="h",
+            marker={"color": LOOKS[look].colour, "line": {"width": 0}},
+            meta={"look": look},
+            hovertemplate=f"%{{x:.2f}} ms {phase}<extra></extra>",
+        )
+    shape = layout("ms per token", "", barmode="stack", hovermode="closest")
+    figure.update_layout(shape)
+    return plain(figure)
+
+
+def break_even(trace: Trace, baseline: Trace | None) -> dict[str, Any]:
+    """Speed over plain decoding against the acceptance rate, at this run's depth and measured
+    costs; this run is a point.
+
+    The curve is E[tokens] / cost of a step (Leviathan et al., arXiv 2211.17192, theorem 3.8, with
+    the cost measured).
+    """
+    gamma, rate = metrics.proposal_depth(trace), metrics.draft_acceptance_rate(trace.steps)
+    cost = metrics.step_cost(trace, baseline) if baseline is not None else None
+    if not gamma or cost is None or rate is None:
+        return empty("Drawn for runs with proposals, compared with plain decoding.")
+    alphas = [n / 50 for n in range(51)]
+    figure = go.Figure()
+    figure.add_scatter(
+        x=alphas,
+        y=[metrics.expected_tokens(alpha, gamma) / cost for alpha in alphas],
+        mode="lines",
+        name="by theory",
+        line={"color": LOOKS["draft"].colour, "width": 2.5},
+        hovertemplate="%{y:.2f}×<extra></extra>",
+    )
+    figure.add_scatter(
+        x=[rate],
+        y=[metrics.mean_acceptance_length(trace) / cost],
+        mode="markers",
+        name="this run",
+        marker={"color": LOOKS["correction"].colour, "size": 11, "symbol": "diamond"},
+        hovertemplate="%{y:.2f}× at %{x:.0%}<extra></extra>",
+    )
+    figure.add_hline(
+        y=1, line={"color": PLAIN, "dash": "dot", "width": 1.5}, annotation_text="break-even"
+    )
+    figure.update_layout(layout("tested tokens accepted", "speed over plain"))
+    figure.update_xaxes(tickformat=".0%")
+    return plain(figure)
+
+
+def pool_growth(steps: Sequence[Step]) -> dict[str, Any]:
+    """Phrases in the pool after each step, and where some of them were accepted."""
+    sizes = [(step.index + 1, step.pool_size) for step in steps if step.pool_size is not None]
+    if not sizes:
+        return empty("This method has no phrase pool.")
+    figure = go.Figure()
+    figure.add_scatter(
+        x=[index for index, _ in sizes],
+        y=[size for _, size in sizes],
+        mode="lines",
+        name="phrases in the pool",
+        line={"shape": "hv", "color": LOOKS["suffix"].colour, "width": 2.5},
+        hovertemplate="phrases: %{y}<extra></extra>",
+    )
+    paid = [
+        (
+            step,
+            sum(
+                step.tree.provenance[node].source in (Source.SUFFIX, Source.PHRASE)
+                for node in step.path
+            ),
+        )
+        for step in steps
+    ]
+    figure.add_scatter(
+        x=[step.index + 1 for step, count in paid if count],
+        y=[step.pool_size for step, count in paid if count],
+        customdata=[count for _, count in paid if count],
+        mode="markers",
+        name="some were accepted",
+        marker={"color": LOOKS["correction"].colour, "size": 8, "symbol": "diamond"},
+        hovertemplate="tokens accepted: %{customdata}<extra></extra>",
+    )
+    figure.update_layout(layout("step (one target pass each)", "phrases"))
+    return plain(figure)
+
+
+def empty(note: str) -> dict[str, Any]:
+    """What stands where a chart will be, before there is anything to draw."""
+    figure = go.Figure()
+    figure.add_annotation(
+        text="<br>".join(wrap(note, LINE)),
+        xref="paper",
+        yref="paper",
+        x=0.5,
+        y=0.5,
+        showarrow=False,
+    )
+    figure.update_layout(layout("", ""))
+    figure.update_xaxes(visible=False)
+    figure.update_yaxes(visible=False)
+    return plain(figure)
+
+
+def plain(figure: go.Figure) -> dict[str, Any]:
+    """Data and layout as plain lists and dictionaries."""
+    content = figure.to_dict()
+    return {"data": list(content["data"]), "layout": content["layout"]}

@@ -1,0 +1,135 @@
+// The moments of one run: its steps, or their verdicts, or every guess.
+import { make } from "../kit/dom.js";
+import { Player } from "../kit/player.js";
+import { TokenText } from "./token_text.js";
+
+const GRAINS = {
+  token: "by guess",
+  verify: "by verification",
+  commit: "by step",
+};
+
+export class Timeline extends Player {
+  // show(step, phase) is called whenever the cursor moves.
+  constructor(container, show) {
+    super(container);
+    this.show = show;
+    this.grain = "commit";
+    const grain = make("select", "ouro-grain");
+    grain.setAttribute("aria-label", "Step by");
+    for (const [value, label] of Object.entries(GRAINS))
+      grain.append(new Option(label, value, false, value === "commit"));
+    grain.addEventListener("change", () => this.setGrain(grain.value));
+    container.append(grain);
+    this.chooser = grain;
+    this.clear();
+  }
+
+  moved() {
+    const [step, phase] = this.frames[this.at];
+    this.show(step, phase);
+  }
+
+  begin() {
+    this.show(-1, 0);
+  }
+
+  words() {
+    const [step, phase] = this.frames[this.at] || [-1, 0],
+      depth = step < 0 ? 0 : TokenText.depth(this.steps[step]);
+    return this.told(
+      step,
+      phase > depth + 1 || step < 0 ? "" : phase > depth ? "verdict" : "token",
+      phase,
+      this.seconds,
+    );
+  }
+
+  told(step, stage, phase, seconds) {
+    const said = { verdict: ", verdict", token: `, guess ${phase}` }[stage] || "";
+    return `step ${step + 1} of ${this.steps.length}${said} · ${seconds.toFixed(2)} s`;
+  }
+
+  // In any granularity.
+  longest() {
+    const last = [this.steps.length - 1, this.ends[this.ends.length - 1]];
+    const all = ["verdict", "token"].map((stage) =>
+      this.told(last[0], stage, this.deepest, last[1]),
+    );
+    return all.join("\n");
+  }
+
+  clear() {
+    this.pause();
+    this.steps = [];
+    this.frames = []; // [step, phase, seconds at which it is reached]
+    this.ends = [0];
+    this.deepest = 0;
+    this.at = -1;
+    this.follow = true;
+    this.update();
+  }
+
+  append(steps) {
+    for (const step of steps) {
+      this.steps.push(step);
+      const [prefill, draft, verify, learn, host] = step.seconds;
+      const begun = this.ends[this.ends.length - 1] + prefill,
+        depth = TokenText.depth(step);
+      const moments = [];
+      this.deepest = Math.max(this.deepest, depth);
+      if (this.grain === "token")
+        for (let n = 1; n <= depth; n++) moments.push([step.index, n, begun + (draft * n) / depth]);
+      if (this.grain !== "commit" && depth)
+        moments.push([step.index, depth + 1, begun + draft + verify]);
+      const end = begun + draft + verify + learn + host;
+      moments.push([step.index, depth + 2, end]);
+      this.frames.push(...moments);
+      this.ends.push(end);
+    }
+    if (this.follow) this.at = this.frames.length - 1;
+    this.update();
+  }
+
+  // Another granularity: the cursor stays where it is, or goes to the commit behind it.
+  setGrain(grain) {
+    const [step, phase] = this.frames[this.at] || [0, Infinity];
+    const steps = this.steps,
+      follow = this.follow;
+    this.grain = grain;
+    this.steps = [];
+    this.frames = [];
+    this.ends = [0];
+    this.at = -1;
+    this.follow = false;
+    this.append(steps);
+    this.follow = follow;
+    const found = this.frames.findIndex(([s, p]) => s > step || (s === step && p >= phase));
+    this.go(found < 0 ? this.frames.length - 1 : found);
+  }
+
+  // A moment of a step: "draft" when all guesses stand there, "verify" when they are judged, else
+  // its commit.
+  goToMoment(step, stage) {
+    const shown = this.steps[step],
+      wanted =
+        stage === "draft"
+          ? "token"
+          : stage === "verify" && this.grain === "commit"
+            ? "verify"
+            : this.grain;
+    if (!shown) return;
+    if (wanted !== this.grain) {
+      this.chooser.value = wanted;
+      this.setGrain(wanted);
+    }
+    const depth = TokenText.depth(shown),
+      phase = { draft: depth, verify: depth + 1 }[stage] || depth + 2;
+    this.go(this.frames.findLastIndex(([s, p]) => s < step || (s === step && p <= phase)));
+  }
+
+  // The moment at which a step is committed.
+  goToStep(step) {
+    this.go(this.frames.findLastIndex(([s]) => s <= step));
+  }
+}

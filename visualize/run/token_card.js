@@ -1,0 +1,193 @@
+// What is known of one token: who wrote it, why it stands there, and what both models thought.
+import { fill, make, percent, quote, visible } from "../kit/dom.js";
+
+const FAINT = 0.001; // a probability of which lessons do not speak
+
+export class TokenCard {
+  // closed(locked) is called when a card is gone.
+  constructor(card, frame, looks, closed) {
+    Object.assign(this, { card, frame, looks, closed, locked: false, gap: 4, edge: 8 });
+    this.sheet = matchMedia("(pointer: coarse), (max-width: 640px)"); // as in run.css
+  }
+
+  get open() {
+    return !this.card.hidden;
+  }
+
+  hide() {
+    const { locked, open } = this;
+    if (this.card.contains(document.activeElement)) this.under.focus({ preventScroll: true });
+    this.release();
+    this.card.hidden = true;
+    if (open) this.closed(locked);
+  }
+
+  release() {
+    this.locked = false;
+    if (this.under) {
+      this.under.removeAttribute("aria-describedby");
+      delete this.under.dataset.open;
+    }
+    this.card.classList.remove("ouro-locked");
+    delete this.card.dataset.up;
+    this.card.setAttribute("role", "tooltip");
+    this.card.removeAttribute("aria-label");
+  }
+
+  // facts: {text, look, why, origin, odds, rows}; under: the element it belongs to.
+  show(facts, under, lock) {
+    this.release();
+    this.under = under;
+    under.setAttribute("aria-describedby", this.card.id);
+    const look = this.looks.get(facts.look);
+    const head = make("p", "ouro-card-head");
+    const name = facts.rejected ? "rejected: " + look.label : look.label;
+    head.append(
+      quote(visible(facts.text), "ouro-quote"),
+      make("span", "ouro-glyph", look.glyph),
+      make("span", "", name),
+    );
+    const parts = [head, make("p", "ouro-facts", facts.where)];
+    if (facts.origin) parts.push(make("p", "ouro-origin", facts.origin));
+    if (facts.why) parts.push(fill(make("p", "ouro-why"), facts.why));
+    if (facts.parts) parts.push(this.parting(facts.parts));
+    if (facts.odds) parts.push(this.odds(facts));
+    if (facts.phrase) {
+      const phrase = make("p", "ouro-phrase", "The phrase: ");
+      phrase.append(quote(facts.phrase));
+      parts.push(phrase);
+    }
+    this.card.replaceChildren(...parts);
+    this.card.dataset.look = facts.look;
+    this.card.hidden = false;
+    if (lock) this.lock(facts);
+    this.reposition();
+  }
+
+  // Where there is space, the card has a place of its own beside the text (run.css).
+  get docked() {
+    return getComputedStyle(this.card).getPropertyValue("--ouro-docked") === "1";
+  }
+
+  // Inside the window and beside its token, never over it: below, or above where there is more
+  // space, to be scrolled where it is
+  // longer than that. On a phone a locked card is a sheet at the lower edge.
+  reposition() {
+    if (this.card.hidden) return;
+    const { card, under, gap, edge } = this,
+      { clientWidth: wide, clientHeight } = document.documentElement;
+    const high =
+      clientHeight -
+      // see learn_view.js
+      (parseFloat(getComputedStyle(this.frame).getPropertyValue("--ouro-sheet")) || 0);
+    card.style.cssText = "";
+    if (this.docked || (this.locked && this.sheet.matches)) return;
+    const box = under.getBoundingClientRect(),
+      [line = box] = under.getClientRects(),
+      frame = this.frame.getBoundingClientRect();
+    const below = high - edge - gap - box.bottom,
+      above = box.top - gap - edge;
+    const up = card.offsetHeight > below && above > below;
+    card.style.maxHeight = Math.max(0, Math.min(up ? above : below, high - 2 * edge)) + "px";
+    const right = Math.min(frame.right, wide - edge) - card.offsetWidth,
+      left = Math.max(frame.left, edge, Math.min(line.left, right));
+    const top = up
+      ? Math.min(box.top - gap, high - edge) - card.offsetHeight
+      : Math.max(box.bottom + gap, edge);
+    card.style.left = left - frame.left - this.frame.clientLeft + "px";
+    card.style.top = top - frame.top - this.frame.clientTop + "px";
+  }
+
+  // Where the card is a sheet the page scrolls until its token stands above it; where there is
+  // nothing to scroll, the card goes up.
+  uncover() {
+    if (!this.locked || !this.sheet.matches || this.docked) return;
+    const space = () =>
+      this.card.getBoundingClientRect().top - this.gap - this.under.getBoundingClientRect().bottom;
+    if (space() < 0) scrollBy({ top: Math.ceil(-space()), behavior: "instant" });
+    if (space() < 0) this.card.dataset.up = "";
+  }
+
+  lock(facts) {
+    this.locked = true;
+    this.under.dataset.open = "";
+    this.card.classList.add("ouro-locked");
+    this.card.setAttribute("role", "group");
+    this.card.setAttribute("aria-label", "About the token " + visible(facts.text));
+    const close = make("button", "ouro-close", "×");
+    close.type = "button";
+    close.setAttribute("aria-label", "Close (Escape)");
+    close.addEventListener("click", () => this.hide());
+    this.card.prepend(close);
+    if (facts.learnedAt === undefined) return;
+    const jump = make(
+      "button",
+      "ouro-jump",
+      `go to step ${facts.learnedAt + 1}, where it was learned`,
+    );
+    jump.type = "button";
+    jump.addEventListener("click", () => facts.jump());
+    this.card.append(jump);
+  }
+
+  // Why the text differs from plain decoding's from this token on; where there are lessons, one
+  // explains it.
+  parting(words) {
+    const told = fill(make("p", "ouro-parting"), words);
+    if (!this.lesson) return told;
+    const link = make("a", "", "Why texts can part");
+    link.href = this.lesson;
+    told.append(" ", link);
+    return told;
+  }
+
+  // Mirrored bars: the draft to the left, the target to the right of each token.
+  odds(facts) {
+    const table = make("table", "ouro-odds"),
+      head = make("tr"),
+      [first] = facts.odds;
+    const drafted = first[3] !== null,
+      noisy = first[4] !== null,
+      left = first[5] !== null;
+    if (drafted) head.append(make("th", "", "draft"));
+    head.append(make("th", "", "token"), make("th", "", facts.alone ? "draft" : "target"));
+    if (noisy) head.append(make("th", "", "noise"));
+    if (left) head.append(make("th", "", "left of it"));
+    table.append(head);
+    const named = (row) => row[0] === facts.id || row[0] === facts.chosen;
+    const best = new Set([...facts.odds].sort((a, b) => b[3] - a[3]).slice(0, drafted ? 10 : 0));
+    const rows = facts.odds.filter((row, index) => index < 10 || named(row) || best.has(row));
+    for (const row of rows) {
+      const line = make(
+        "tr",
+        row[0] === facts.chosen ? "ouro-chosen" : row[0] === facts.id ? "ouro-this" : "",
+      );
+      const bar = (value, side) => {
+        const cell = make("td", "ouro-bar ouro-" + side),
+          fill = make("i");
+        fill.style.width = 100 * value + "%";
+        fill.dataset.look = { draft: "draft", target: "correction", left: "bonus" }[side];
+        cell.append(fill, make("span", "", percent(value, side === "left" ? "0" : "<0.1%")));
+        return cell;
+      };
+      if (drafted) line.append(bar(row[3], "draft"));
+      const token = make("th");
+      token.append(quote(visible(row[1])));
+      line.append(token, bar(row[2], "target"));
+      if (noisy) line.append(make("td", "ouro-number", row[4].toFixed(2)));
+      if (left) line.append(bar(row[5], "left"));
+      const faint = !named(row) && row[2] < FAINT && !(row[3] >= FAINT);
+      if (faint) line.classList.add("ouro-faint");
+      table.append(line);
+    }
+    const faint = table.querySelectorAll(".ouro-faint").length;
+    if (faint) {
+      const told = make("td", "", `${faint} more below ${100 * FAINT}%`),
+        rest = make("tr", "ouro-rest");
+      told.colSpan = head.children.length;
+      rest.append(told);
+      table.append(rest);
+    }
+    return table;
+  }
+}

@@ -1,0 +1,92 @@
+// What the card of a token tells: where it stands, who wrote it, what both models thought, where
+// its phrase was learned.
+import { visible } from "../kit/dom.js";
+
+const own = (token, step) => (token.node !== undefined ? step.nodes[token.node - 1].id : token.id);
+
+export class TokenFacts {
+  // text: the TokenText of the run; jump(step) goes to the step at which something was learned.
+  constructor(text, jump) {
+    Object.assign(this, { text, jump });
+  }
+
+  // Of an element of the text.
+  of(node) {
+    const step = this.text.steps[Number(node.dataset.step)];
+    if (node.classList.contains("ouro-rejected")) return this.node(step, Number(node.dataset.node));
+    const index = Number(node.dataset.index);
+    return this.token(step, index - this.first(step), index);
+  }
+
+  // The index of a step's first token.
+  first(step) {
+    return this.text.ends[step.index] - step.tokens.length;
+  }
+
+  // Of the token at an index of its step, and at an index of the text.
+  token(step, at, index) {
+    const token = step.tokens[at],
+      proposed = token.node !== undefined,
+      before = at ? step.tokens[at - 1].node : 0;
+    const facts = proposed
+      ? { ...step.nodes[token.node - 1], text: token.text, why: token.why, number: token.node }
+      : { ...token };
+    return this.complete(facts, step, before, token, index);
+  }
+
+  // Of a node of the step's tree, by its number.
+  node(step, number) {
+    const at = step.tokens.findIndex((token) => token.node === number);
+    if (at >= 0) return this.token(step, at, this.first(step) + at);
+    const node = step.nodes[number - 1];
+    const above = node.parent ? step.tokens.findIndex((token) => token.node === node.parent) : -1;
+    const judged = node.parent === 0 || above >= 0;
+    return this.complete(
+      { ...node, number, rejected: true },
+      step,
+      judged ? node.parent : undefined,
+      step.tokens[above + 1],
+      undefined,
+    );
+  }
+
+  complete(facts, step, before, chosen, index) {
+    facts.where = this.whereabouts(step, facts.id, index);
+    facts.odds = before === undefined || !step.odds ? undefined : step.odds[before];
+    facts.chosen = chosen && own(chosen, step);
+    facts.alone = facts.source === "draft" && facts.number === undefined;
+    const { parts } = this.text;
+    if (parts && parts.index === index) facts.parts = parts.words;
+    const phrase = facts.learned && facts.source !== "copy" && facts.source !== "recycled";
+    if (phrase) facts.phrase = phraseOf(step, facts);
+    if (facts.step !== undefined && phrase && facts.learned !== "history") {
+      facts.learnedAt = facts.step;
+      facts.jump = () => this.jump(facts.step);
+    }
+    return facts;
+  }
+
+  whereabouts(step, id, index) {
+    const position = index === undefined ? [] : [`position ${index + 1}`];
+    return [`step ${step.index + 1}`, ...position, `id ${id}`].join(" · ");
+  }
+}
+
+// The texts of a phrase that hangs together: nodes of one origin, one below the other.
+function phraseOf(step, facts) {
+  const like = (node) =>
+    node &&
+    node.source === facts.source &&
+    node.learned === facts.learned &&
+    node.step === facts.step;
+  let first = facts.number;
+  while (step.nodes[first - 1].parent && like(step.nodes[step.nodes[first - 1].parent - 1]))
+    first = step.nodes[first - 1].parent;
+  let words = "";
+  for (let node = first; node;) {
+    words += step.nodes[node - 1].text;
+    const below = step.nodes.findIndex((other) => other.parent === node && like(other));
+    node = below < 0 ? 0 : below + 1;
+  }
+  return visible(words);
+}

@@ -1,0 +1,190 @@
+// The view of a run: what the server sends of it, and what a visitor may press. Triggers `select`,
+// `step` and `run_again`.
+import { bring, counted, fill, tell } from "../kit/dom.js";
+import { dress } from "../kit/part.js";
+import { remember } from "../kit/runs.js";
+import { TokenStage } from "./token_stage.js";
+import { TokenStatus } from "./token_status.js";
+import { drawMeaning, drawNotices, drawNumbers, drawTiles } from "./token_summary.js";
+
+const still = matchMedia("(prefers-reduced-motion: reduce)");
+// so long a step is shown before the server is told of it: not of those that a player runs through
+const REST_MS = 150;
+
+// What the server is told of a token.
+const told = ({ dataset }, { text }) => ({
+  index: Number(dataset.index),
+  step: Number(dataset.step),
+  source: dataset.source,
+  kind: dataset.kind || null,
+  text,
+});
+
+export function mount(element, props, watch, trigger) {
+  const root = element.querySelector(".ouro-run"),
+    part = (name) => root.querySelector(".ouro-" + name);
+  const looks = new Map(props.looks.map((look) => [look.look, look]));
+  const status = new TokenStatus(root);
+  const stage = new TokenStage(root, looks, status, (node, facts) =>
+    trigger("select", told(node, facts)),
+  );
+  if (props.asks) stage.card.lesson = "#learn/guess";
+  let left = null; // the run that was stopped
+  let asking = false; // a run of this visitor is under way
+  let played = null; // the recorded run that has played by itself
+  let kept = {}; // for a page that is left: the run as far as it has come
+  if (props.styles) dress(element, props.styles);
+
+  function paint(json) {
+    if (!json) return;
+    const value = JSON.parse(json);
+    // what was under way when it was stopped comes late
+    if (!value.run || (value.run === left && !value.done)) return;
+    if (value.plays && asking) return; // it was chosen before the run was asked for
+    if (status.old) status.renew();
+    if (value.run !== stage.run) start(value);
+    const known = stage.text.steps.length - value.from;
+    kept = { ...(value.prompt === undefined ? kept : {}), ...value };
+    if (known >= 0) {
+      const fresh = value.steps.slice(known);
+      if (fresh.length) {
+        stage.text.append(fresh); // TokenText in token_text.js: a span for each token
+        // timeline, tree and legend follow; new tokens stay hidden where an earlier moment is shown
+        stage.grown(fresh);
+      }
+    } // else steps are missing here, and a later view from 0 brings them
+    status.show(value);
+    if (value.tiles) drawTiles(part("tiles"), value.tiles);
+    if (value.notices) drawNotices(part("notices"), value.notices, again);
+    if (value.sentence !== undefined) fill(part("sentence"), value.sentence);
+    if (value.numbers) {
+      drawNumbers(part("numbers"), value.numbers);
+      part("why-fast").hidden = !value.numbers.length;
+    }
+    if (value.done) {
+      stage.finish(value.steps, value.ended); // the last token's text may be completed only now
+      if (value.parts) stage.text.markParting(value.parts);
+      if (value.theory && value.badge === "live")
+        remember({ run: value.run, name: value.title, ...value.theory });
+    }
+    root.dataset.done = String(Boolean(value.done));
+    root.dataset.unsaved = String(Boolean(value.unsaved));
+    if (!stage.hands.stop) stage.hands.rove(part("text").querySelector(".ouro-token"));
+    if (value.status !== undefined) status.announce(value.status, value.done);
+    if (value.plays && value.plays !== played && !still.matches) {
+      // what stands before the page until it is built plays already
+      const begun = played === null && document.getElementById("ouro-opening")?.dataset.begun;
+      stage.timeline.play(begun ? (performance.now() - begun) / 1000 : 0);
+      played = value.plays;
+    }
+  }
+
+  function start(value) {
+    if (stage.run !== null && !value.done) bring(root);
+    for (const name of ["numbers", "notices", "title", "sentence"]) part(name).replaceChildren();
+    status.spoken = 0;
+    const apart = Boolean(value.prompt && value.chat);
+    stage.start(value.run, apart ? value.prompt + "\n\n" : value.prompt, apart);
+    if (props.asks && !value.done) tell("ouro:begun", { run: value.run });
+  }
+
+  function again(act) {
+    tell("ouro:asked");
+    trigger("run_again", { act });
+  }
+
+  if (props.asks) {
+    stage.listen(document, "ouro:asked", () => {
+      asking = true;
+      if (status.old) return;
+      left = null;
+      status.age();
+    });
+    stage.listen(document, "ouro:stop", () => (left = stage.run));
+    stage.listen(document, "ouro:ended", () => {
+      asking = false;
+      if (status.old) status.restore();
+    });
+  }
+
+  if (props.keep)
+    stage.listen(document, "ouro:leave", ({ detail }) => {
+      const { steps, tokens } = stage.text,
+        over = root.dataset.done === "true";
+      if (String(kept.run).startsWith("recorded") || !steps.length) return;
+      const last = over
+        ? status.words
+        : `Stopped after ${counted(tokens, "token")}, when the page was left. What was written ` +
+          `stays; Generate starts anew.`;
+      detail.view = {
+        ...kept,
+        run: "kept",
+        from: 0,
+        steps,
+        done: true,
+        status: last,
+        badge: "from before the page was left",
+        unsaved: true,
+      };
+    });
+
+  let resting,
+    sent = ""; // the step that the server was told is shown
+  stage.listen(document, "ouro:cursor", ({ detail: { run, step, token, seconds } }) => {
+    if (run !== stage.run) return;
+    clearTimeout(resting);
+    resting = setTimeout(() => {
+      if (sent === run + step || run !== stage.run) return;
+      sent = run + step;
+      trigger("step", { step: step - 1, tokens: token, seconds });
+    }, REST_MS);
+  });
+
+  const press = (name, act) =>
+    part(name).addEventListener("click", () => {
+      const on = part(name).getAttribute("aria-pressed") !== "true";
+      part(name).setAttribute("aria-pressed", String(on));
+      act(on);
+    });
+  press("guesses", (on) => root.classList.toggle("ouro-guessing", on));
+  press("windowed", (on) => {
+    stage.tree.windowed = on;
+    stage.picture();
+  });
+  press("palette", (on) => {
+    for (const node of [document.body, ...document.querySelectorAll(".ouro-run")]) {
+      if (on) node.dataset.ouroPalette = "paper";
+      else delete node.dataset.ouroPalette;
+    }
+  });
+  drawMeaning(part("meaning").querySelector("dl"), looks);
+
+  // For who leads a reader through a run: what a hand would do with timeline, toggle and tokens.
+  element.ouroboros = {
+    moment: (step, when) => stage.timeline.goToMoment(step, when),
+    windowed(on) {
+      if (String(on) !== part("windowed").getAttribute("aria-pressed")) part("windowed").click();
+    },
+    card(step, node) {
+      const span = stage.text.spans[step];
+      const token =
+        span &&
+        (span.querySelector(`[data-node="${node}"]`) ||
+          span.querySelector(".ouro-token:not([data-node])"));
+      if (token) stage.lock(token);
+    },
+    hideCard: () => stage.card.hide(),
+    see: (step) => stage.see(step),
+    unseen(move) {
+      stage.blind = true;
+      try {
+        move();
+      } finally {
+        stage.blind = false;
+      }
+    },
+    repositionCard: () => stage.card.reposition(),
+  };
+  paint(props.value);
+  watch("value", () => paint(props.value)); // Gradio calls it whenever the server sends a value
+}

@@ -1,0 +1,174 @@
+// The token tree of one step: accepted path thick, rejected branches dashed, the lookahead window
+// on request.
+import { draw, make, visible } from "../kit/dom.js";
+import { TokenText } from "./token_text.js";
+
+export class TreeView {
+  constructor(container, looks, pick) {
+    this.container = container;
+    this.windowed = false;
+    this.looks = looks; // by their keys
+    this.pick = pick; // called with the number of a node that was chosen
+    this.step = null;
+    container.addEventListener("click", (event) => this.choose(event));
+    container.addEventListener("keydown", (event) => this.key(event));
+    container.addEventListener("scroll", () => this.edge(), { passive: true });
+  }
+
+  // Whether the tree goes on behind its edges, which are faded then.
+  edge() {
+    const { scrollLeft, clientWidth, scrollWidth } = this.container;
+    this.container.toggleAttribute("data-before", scrollLeft > 2);
+    this.container.toggleAttribute("data-more", scrollLeft + clientWidth < scrollWidth - 2);
+  }
+
+  choose(event) {
+    const node = event.target.closest && event.target.closest("[data-node]");
+    if (node) this.pick(Number(node.dataset.node), node);
+  }
+
+  key(event) {
+    const node = event.target.closest("[data-node]");
+    if (!node) return;
+    if (event.key === "Enter" || event.key === " ") this.choose(event);
+    else {
+      const all = [...this.container.querySelectorAll("[data-node]")],
+        at = all.indexOf(node);
+      const by = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
+      if (by === undefined || !all[at + by]) return;
+      node.setAttribute("tabindex", "-1");
+      all[at + by].setAttribute("tabindex", "0");
+      all[at + by].focus();
+    }
+    event.preventDefault();
+    event.stopPropagation();
+  }
+
+  // Nodes in columns by depth and in rows so that a branch goes on in the row of its parent.
+  static layout(nodes) {
+    const children = new Map();
+    nodes.forEach(
+      (node, n) =>
+        n && (children.get(node.parent) || children.set(node.parent, []).get(node.parent)).push(n),
+    );
+    const widths = [],
+      cells = [];
+    let row = 0;
+    const walk = (n, depth) => {
+      const text = visible(nodes[n].text);
+      widths[depth] = Math.max(widths[depth] || 0, Math.min(150, 18 + 7.4 * [...text].length));
+      cells[n] = { depth, row };
+      (children.get(n) || []).forEach((child, index) => {
+        if (index) row += 1;
+        walk(child, depth + 1);
+      });
+    };
+    walk(0, 0);
+    const starts = [4];
+    widths.forEach((width, depth) => (starts[depth + 1] = starts[depth] + width + 26));
+    return { cells, widths, starts, rows: row + 1 };
+  }
+
+  show(step, phase) {
+    const same = this.step === step && this.wasWindowed === this.windowed;
+    if (!same) this.build(step);
+    const path = step.tokens.filter((token) => token.node !== undefined).map((token) => token.node);
+    const verdict = phase > TokenText.depth(step);
+    for (const part of this.container.querySelectorAll("[data-below]")) {
+      const node = Number(part.dataset.below),
+        on = path.includes(node);
+      part.dataset.state =
+        part.dataset.window !== undefined
+          ? "window"
+          : !verdict
+            ? "pending"
+            : on
+              ? "accepted"
+              : "rejected";
+      if (part.dataset.name)
+        part.setAttribute("aria-label", part.dataset.name + ", " + part.dataset.state);
+    }
+  }
+
+  build(step) {
+    this.step = step;
+    this.wasWindowed = this.windowed;
+    const nodes = [{ text: step.root, parent: -1, look: "context" }, ...step.nodes];
+    const proposals = nodes.length;
+    if (this.windowed)
+      for (const [text, parent] of step.window || []) nodes.push({ text, parent, look: "phrase" });
+    if (nodes.length === 1) {
+      const none = make("p", "ouro-tree-none", "Nothing was guessed in this step.");
+      this.container.replaceChildren(none);
+      return this.edge();
+    }
+    const { cells, widths, starts, rows } = TreeView.layout(nodes);
+    const high = 30,
+      width = starts[starts.length - 1] - 18,
+      height = rows * high + 8;
+    const label = `Token tree of step ${step.index + 1}`;
+    const svg = draw("svg", {
+      width,
+      height,
+      viewBox: `0 0 ${width} ${height}`,
+      role: "group",
+      "aria-label": label,
+    });
+    const middle = (n) => 4 + cells[n].row * high + high / 2;
+    nodes.forEach((node, n) => {
+      if (!n) return;
+      const from = starts[cells[node.parent].depth] + widths[cells[node.parent].depth],
+        to = starts[cells[n].depth];
+      const bend = (from + to) / 2,
+        y0 = middle(node.parent),
+        y1 = middle(n);
+      const line = draw("path", {
+        d: `M${from} ${y0}C${bend} ${y0} ${bend} ${y1} ${to} ${y1}`,
+        class: "ouro-edge",
+        "data-below": n,
+      });
+      if (n >= proposals) line.dataset.window = "";
+      line.dataset.look = node.look;
+      svg.append(line);
+    });
+    nodes.forEach((node, n) => {
+      const group = draw("g", { class: "ouro-node", ...(n ? { "data-below": n } : {}) });
+      const text = visible(node.text),
+        fitting = Math.floor((widths[cells[n].depth] - 18) / 7.4 + 0.01);
+      const short =
+        [...text].length > fitting ? [...text].slice(0, fitting - 1).join("") + "…" : text;
+      if (n >= proposals) group.dataset.window = "";
+      else if (n) {
+        group.dataset.node = String(n);
+        group.setAttribute("tabindex", n === 1 ? "0" : "-1");
+        group.setAttribute("role", "button");
+        group.dataset.name = visible(node.text) + ", " + this.looks.get(node.look).who;
+      }
+      group.dataset.look = node.look;
+      const box = {
+        x: starts[cells[n].depth],
+        y: middle(n) - 11,
+        width: widths[cells[n].depth],
+        height: 22,
+        rx: 6,
+      };
+      group.append(draw("rect", box), draw("text", { x: box.x + 9, y: middle(n) + 4 }, short));
+      svg.append(group);
+    });
+    this.container.replaceChildren(svg);
+    requestAnimationFrame(() => this.edge());
+  }
+
+  select(node) {
+    const parts = [...this.container.querySelectorAll("[data-node]")];
+    for (const part of parts)
+      part.toggleAttribute("data-selected", Number(part.dataset.node) === node);
+    const box = this.container.getBoundingClientRect(),
+      at = parts.find((part) => part.hasAttribute("data-selected"))?.getBoundingClientRect();
+    if (!at) return;
+    if (at.left < box.left || at.right > box.right)
+      this.container.scrollLeft += (at.left + at.right - box.left - box.right) / 2;
+    if (at.top < box.top || at.bottom > box.bottom)
+      this.container.scrollTop += (at.top + at.bottom - box.top - box.bottom) / 2;
+  }
+}

@@ -1,0 +1,1 @@
+"""Sweep: one or two settings varied."""

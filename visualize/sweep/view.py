@@ -1,0 +1,134 @@
+"""What the page is sent of a sweep: its table, its charts, its files."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from visualize.kit import labels as spoken
+from visualize.run.view import View
+from visualize.server.session import Swept
+from visualize.sweep import figures as sweep_figures
+from visualize.what_if import view as elsewhere
+
+if TYPE_CHECKING:
+    from ouroboros_core.sweeps.cells import CellRow
+    from ouroboros_core.sweeps.grid import Grid
+
+HEAD = ("tokens per pass", "acceptance rate", "tokens/s", "speedup", "text")
+
+
+def measured(swept: Swept) -> View:
+    """What there is to say of all runs so far."""
+    from ouroboros_core.sweeps import cells
+
+    sweep = swept.sweep
+    grid = sweep.grid
+    rows, ideals = cells.summary(sweep.points, grid), cells.ideal(sweep.points, grid)
+    fastest = cells.best(rows)
+    return {
+        "done": sweep.done,
+        "total": sweep.total,
+        "left": sweep.seconds_left,
+        "lines": [*cells.conclusions(rows, ideals, grid), *sweep.store.lines],
+        "head": [*(spoken.named(axis.name) for axis in grid.axes), *HEAD],
+        "rows": [_row(row, grid, row is fastest) for row in rows],
+        "finished": sweep.done == sweep.total,
+    }
+
+
+def _rows(swept: Swept) -> Sequence[CellRow]:
+    """The cells that were measured."""
+    from ouroboros_core.sweeps import cells
+
+    return cells.summary(swept.sweep.points, swept.sweep.grid)
+
+
+def _row(row: CellRow, grid: Grid, best: bool) -> dict[str, Any]:
+    from ouroboros_core.benchmark.report import equality
+    from ouroboros_core.sweeps.cells import interval
+    from ouroboros_core.sweeps.grid import show
+
+    rate = "–" if row.acceptance_rate is None else f"{row.acceptance_rate:.0%}"
+    speedup = f"{row.speedup:.2f}×{interval(row)}{row.between}"
+    numbers = [
+        f"{row.acceptance_length:.2f}",
+        rate,
+        f"{row.tokens_per_second:.1f}",
+        speedup,
+        equality(row),
+    ]
+    texts = [*map(show, row.coordinates), *numbers]
+    return {
+        "cell": row.cell,
+        "name": grid.describe(row.coordinates),
+        "texts": texts,
+        "best": best,
+    }
+
+
+def picture(swept: Swept) -> View:
+    """The heatmap or line, on the clock that was chosen; theory's marks are of costs measured
+    here."""
+    from ouroboros_core.sweeps import cells
+
+    rows, grid = _rows(swept), swept.sweep.grid
+    axes = grid.axes
+    draw = sweep_figures.heatmap if len(axes) == 2 else sweep_figures.line
+    if not swept.clock:
+        return _figure(draw(rows, axes, cells.ideal(swept.sweep.points, grid)))
+    rows = elsewhere.modelled_rows(rows, swept.priced, swept.clock)
+    return _figure(draw(rows, axes, what="modelled speedup"))
+
+
+def note(swept: Swept) -> str:
+    """Where the best cell is on the clock that was chosen; empty on this machine's own."""
+    if not swept.clock:
+        return ""
+    rows = _rows(swept)
+    there = elsewhere.modelled_rows(rows, swept.priced, swept.clock)
+    return elsewhere.best_elsewhere(there, rows, swept.sweep.grid, swept.clock)
+
+
+def left_out(swept: Swept) -> str:
+    """A sentence on the checkpoint's own generation settings, behind others; empty where it has
+    none."""
+    from ouroboros_core.benchmark import entrants
+
+    remark = entrants.left_out(swept.sweep.pair)
+    return f" {remark[0].upper()}{remark[1:]}." if remark else ""
+
+
+def parallel(swept: Swept) -> View:
+    """Every cell as a line through its settings and results."""
+    rows = _rows(swept)
+    return _figure(sweep_figures.parallel(rows, swept.sweep.grid.axes))
+
+
+def _figure(figure: Any) -> View:
+    return {"seq": time.time_ns(), "run": "", "figure": figure}
+
+
+def file_of(swept: Swept, kind: str) -> dict[str, Any]:
+    """A file of all runs so far. kind: csv, or else json."""
+    from ouroboros_core.sweeps import cells
+
+    sweep = swept.sweep
+    rows, ideals = _rows(swept), cells.ideal(sweep.points, sweep.grid)
+    name = f"sweep-{sweep.grid.method}"
+    if kind == "csv":
+        text = cells.to_csv(rows, sweep.grid.axes)
+        return {"seq": time.time_ns(), "name": f"{name}.csv", "type": "text/csv", "text": text}
+    report = {
+        "rows": [asdict(row) for row in rows],
+        "ideal": [asdict(found) for found in ideals],
+    }
+    text = sweep.store.text(report)
+    return {
+        "seq": time.time_ns(),
+        "name": f"{name}.json",
+        "type": "application/json",
+        "text": text,
+    }

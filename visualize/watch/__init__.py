@@ -1,0 +1,1 @@
+"""Watch: a prompt, a method, and the text while it is written."""

@@ -1,0 +1,1 @@
+"""Another machine: modelled seconds and speedup of a run."""

@@ -1,0 +1,163 @@
+// A run on another machine, modelled: choices, every number of them to be changed, and what comes
+// of it. The server does the sums.
+import { make } from "../kit/dom.js";
+import { Plot } from "../kit/plot.js";
+
+const WAIT = 150;
+const UNKNOWN =
+  "The server does not have this run: it was written before the page was loaded anew, or " +
+  "not yet. Generate, and it is priced here.";
+
+export function mount(element, props, watch, trigger) {
+  const root = element.querySelector(".ouro-elsewhere");
+  const part = (name) => root.querySelector(".ouro-elsewhere-" + name);
+  const looks = new Map(props.looks.map((look) => [look.look, look]));
+  const plots = {
+    time: new Plot(part("time"), looks, props.plotly),
+    batch: new Plot(part("batch"), looks, props.plotly),
+  };
+  const { machines, models, labels, chosen, batches } = props.choices;
+  const numbers = { machine: {}, target: {}, draft: {} };
+  const boxes = { machine: make("span"), target: make("span"), draft: make("span") };
+  const state = { stale: true, seen: false, underWay: false, timer: 0, sizes: {} };
+  const shown = document.getElementById("token-view");
+  // What the browser has kept, or a link describes, is not the run that the server would price.
+  const unknown = () => Boolean(shown.querySelector('.ouro-run[data-unsaved="true"]'));
+
+  function select(name, label, options) {
+    const field = make("label", "ouro-elsewhere-choice"),
+      box = make("select");
+    box.name = name;
+    box.setAttribute("aria-label", label);
+    for (const [value, text] of options) {
+      const option = make("option", "", text);
+      option.value = value;
+      box.append(option);
+    }
+    box.value = String(chosen[name]);
+    box.addEventListener("change", () => {
+      chosen[name] = name === "batch" ? Number(box.value) : box.value;
+      const changed =
+        name === "target" ? ["target", "draft"] : [name].filter((one) => one in numbers);
+      for (const one of changed) numbers[one] = {};
+      spread(changed);
+      again();
+    });
+    field.append(make("span", "", label), box);
+    part("choices").append(field);
+  }
+
+  const named = ({ id, name }) => [id, name];
+  const found = (list, id) => list.find((one) => one.id === id);
+
+  // The numbers of what is chosen. Those of the models come with what the server says of a run,
+  // which knows what drafts in it.
+  function spread(names) {
+    for (const name of names) {
+      const machine = name === "machine" && found(machines, chosen.machine);
+      const one = machine || state.sizes[name];
+      const made = one ? group(name, one, machine ? labels.machine : labels.model) : make("span");
+      boxes[name].replaceWith(made);
+      boxes[name] = made;
+    }
+  }
+
+  function group(name, one, names) {
+    const box = make("fieldset", "ouro-elsewhere-group");
+    box.append(make("legend", "", `${name}: ${one.name}`));
+    for (const [key, label] of Object.entries(names)) {
+      const field = make("label", "ouro-elsewhere-number"),
+        input = make("input");
+      Object.assign(input, { type: "number", step: "any", min: 0, name: `${name}-${key}` });
+      input.setAttribute("aria-label", `${name}: ${label}`);
+      input.value = String(key in numbers[name] ? numbers[name][key] : one.numbers[key]);
+      input.addEventListener("input", () => {
+        const value = input.value === "" ? null : Number(input.value);
+        if (value === one.numbers[key]) delete numbers[name][key];
+        else numbers[name][key] = value;
+        again();
+      });
+      field.append(make("span", "", label), input);
+      if (one.sources[key]) field.append(make("small", "ouro-small", one.sources[key]));
+      box.append(field);
+    }
+    return box;
+  }
+
+  function again() {
+    state.stale = true;
+    ask();
+  }
+
+  // Only what is looked at is priced, and no run that is still being written.
+  function ask() {
+    clearTimeout(state.timer);
+    if (!state.stale || !state.seen || state.underWay) return;
+    state.timer = setTimeout(() => {
+      if (unknown()) return show();
+      state.stale = false;
+      trigger("price_run", { asked: { ...chosen, numbers } });
+    }, WAIT);
+  }
+
+  function show() {
+    const value = unknown() ? { problem: UNKNOWN } : props.value && JSON.parse(props.value);
+    if (!value) return;
+    if (value.models && resized(value.models)) return again();
+    root.dataset.problem = String(Boolean(value.problem));
+    part("said").textContent = value.problem || value.said;
+    part("notes").replaceChildren(...(value.notes || []).map((note) => make("li", "", note)));
+    part("charts").hidden = Boolean(value.problem);
+    const table = root.querySelector(".ouro-table");
+    table.replaceChildren();
+    if (value.problem) return;
+    table.append(
+      row("th", ["modelled", "this run", "plain decoding"]),
+      ...value.rows.map((cells) => row("td", cells)),
+    );
+    for (const [name, plot] of Object.entries(plots)) plot.show({ run: "", figure: value[name] });
+  }
+
+  // Takes the models of what drafts and checks; whether numbers of others were priced.
+  function resized(models) {
+    const names = ["target", "draft"].filter(
+      (name) => JSON.stringify(models[name]) !== JSON.stringify(state.sizes[name]),
+    );
+    const edited = names.some((name) => Object.keys(numbers[name]).length);
+    state.sizes = models;
+    for (const name of names) numbers[name] = {};
+    spread(names);
+    return edited;
+  }
+
+  function row(tag, cells) {
+    const line = make("tr");
+    line.append(...cells.map((cell) => make(tag, "", cell)));
+    return line;
+  }
+
+  const own = ["own", "the run's own"];
+  select("machine", "machine", machines.map(named));
+  select("target", "target model", [...models.map(named), own]);
+  select("draft", "draft model", [["usual", "the target's usual one"], ...models.map(named), own]);
+  select(
+    "batch",
+    "texts at once",
+    batches.map((batch) => [batch, String(batch)]),
+  );
+  part("numbers").append(...Object.values(boxes));
+  spread(["machine"]);
+  new IntersectionObserver((seen) => {
+    state.seen = seen[seen.length - 1].isIntersecting;
+    ask();
+  }).observe(root);
+  // Whatever the view of the run paints it says whether the server has it.
+  new MutationObserver(again).observe(shown, { subtree: true, attributeFilter: ["data-unsaved"] });
+  document.addEventListener("ouro:begun", () => (state.underWay = true));
+  document.addEventListener("ouro:ended", () => {
+    state.underWay = false;
+    again();
+  });
+  show();
+  watch("value", show);
+}
