@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from ouroboros_core.lookup.memory import Memory, checked, parse, read_text
 from ouroboros_core.lookup.phrase_pool import PhrasePool
-from ouroboros_core.lookup.session_text import SessionText
+from ouroboros_core.lookup.session_text import Answers, SessionText
 from ouroboros_core.lookup.successors import Successors
 
 MOST_PARTS = 16
@@ -61,7 +61,7 @@ class Memories(Memory):
         return memory
 
 
-KINDS: tuple[type[Memory], ...] = (PhrasePool, Successors, SessionText, Memories)
+KINDS: tuple[type[Memory], ...] = (PhrasePool, Successors, SessionText, Answers, Memories)
 
 
 def _of_data(data: Any) -> Memory:

@@ -127,3 +127,10 @@ class SessionText(Memory):
         memory._forget()
         memory.runs = len(texts)
         return memory
+
+
+class Answers(SessionText):
+    """The answers of earlier runs, without their prompts."""
+
+    FORMAT = "ouroboros-answers"
+    holds = "memory of earlier answers"
