@@ -36,6 +36,7 @@ class Learned(StrEnum):
     """Where a phrase was learned."""
 
     LOOKAHEAD = "lookahead"
+    JACOBI = "jacobi"
     VERIFICATION = "verification"
     HISTORY = "history"
     PROMPT = "prompt"

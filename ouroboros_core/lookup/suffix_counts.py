@@ -133,9 +133,8 @@ class SuffixCounts:
         best = Continuation(0)
         for state, shortest, longest in (cursor or self._suffix).suffixes():
             # All of them have the same continuations; the longer they are, the less depth is left.
-            match = longest
-            while match > shortest and self._limit(match - 1, scoring) > self._limit(match, scoring):
-                match -= 1
+            lengths = range(longest, shortest - 1, -1)
+            match = max(lengths, key=lambda length: self._limit(length, scoring))
             continuation = self._continuation(state, match, scoring)
             if continuation.score > best.score:
                 best = continuation
@@ -169,7 +168,8 @@ class SuffixCounts:
                 probability = reach * self._count[child] / self._count[node]
                 if -probability >= scoring.least:
                     heapq.heappush(waiting, (probability, next(tickets), index, child, token))
-        return Continuation(match, *map(tuple, (tokens, parents, reaches, positions)))
+        columns = tuple(tokens), tuple(parents), tuple(reaches), tuple(positions)
+        return Continuation(match, *columns)
 
     def _children(self, state: int) -> list[tuple[int, int]]:
         """Return (token, state) of what follows, the most frequent first, then the first seen."""

@@ -19,6 +19,7 @@ Piece = Callable[[int], str]
 
 LEARNED = {
     Learned.LOOKAHEAD: "from the lookahead window",
+    Learned.JACOBI: "the target's output in the pass before",
     Learned.VERIFICATION: "from what the target said of an earlier draft",
     Learned.HISTORY: "in an earlier run",
     Learned.PROMPT: "from the prompt",

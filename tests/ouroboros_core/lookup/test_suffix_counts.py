@@ -46,7 +46,10 @@ def brute(text: Sequence[int], query: Sequence[int], scoring: Scoring, depth: in
 
 def random_scoring(rng: random.Random) -> Scoring:
     return Scoring(
-        rng.randint(1, 8), rng.choice((0.5, 1.0, 4.0)), rng.choice((0, 2)), rng.choice((0.0, 0.1, 0.4))
+        rng.randint(1, 8),
+        rng.choice((0.5, 1.0, 4.0)),
+        rng.choice((0, 2)),
+        rng.choice((0.0, 0.1, 0.4)),
     )
 
 

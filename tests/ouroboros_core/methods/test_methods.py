@@ -38,8 +38,10 @@ NARROW: dict[str, dict[str, Any]] = {
     "cape": {"max_candidates": 2},
     "graph": {"candidates": 2, "sibling_threshold": 0.5},
     "superposed": {"drafts": 2},
+    "jacobi": {"block_size": 2},
 }
-"""For methods whose candidates would else hold every token that the tiny targets may say."""
+"""For methods whose candidates would else hold every token that the tiny targets may say, or whose
+whole block is never accepted."""
 SAMPLED = Sampling(temperature=0.7, top_k=20, top_p=0.95, seed=2)
 
 

@@ -40,6 +40,7 @@ MECHANISMS: dict[str, set[tuple[Source, Learned | None]]] = {
     "superposed": {(Source.DRAFT, None)},
     "prompt_lookup": {(Source.COPY, None)},
     "suffix": {(Source.COPY, None), (Source.COPY, Learned.HISTORY)},
+    "jacobi": {(Source.PHRASE, Learned.JACOBI)},
     "rest": {(Source.CORPUS, None)},
     "token_recycling": {(Source.RECYCLED, None)},
     "eagle2": {(Source.DRAFT, None)},
@@ -57,7 +58,7 @@ MECHANISMS: dict[str, set[tuple[Source, Learned | None]]] = {
 }
 """What each paper proposes tokens by, and where its phrases are learned; of every method but
 `union`, which is ours."""
-CHAIN = {"speculative", "ngram", "prompt_lookup", "suffix"}
+CHAIN = {"speculative", "ngram", "prompt_lookup", "suffix", "jacobi"}
 CHAIN |= {"hf_assisted", "hf_candidates", "hf_early_exit", "hf_prompt_lookup", "hf_universal"}
 """Papers that propose one chain."""
 FREE = Costs(PassCosts((1, 100), (1.0, 1.0)), PassCosts((1, 100), (1e-9, 1e-9)))
