@@ -1,0 +1,70 @@
+"""The method around the n-gram tables: every kind writes the target's text and drafts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ouroboros_core.lookup.session_text import SessionText
+from ouroboros_core.methods.ngram_tables import NgramTables
+from ouroboros_core.methods.parts.base import Context, Resources, TokenizedPrompt
+from ouroboros_core.sampling import Sampling
+from ouroboros_core.tree import Learned
+from tests import tiny
+
+KINDS: dict[str, dict[str, Any]] = {
+    "simple": {},
+    "map-k": {"min_hits": 2},
+    "map-k4v": {"num_tokens": 2},
+    "mod": {"min_tokens": 2},
+    "cache": {},
+}
+
+
+@pytest.mark.parametrize("sampling", [Sampling(), Sampling(temperature=0.3, seed=3)], ids=str)
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_text_is_plain_decodings_and_something_is_accepted(
+    kind: str, sampling: Sampling
+) -> None:
+    models = tiny.pair("llama")
+    text = tiny.prompt()
+    text = [*text, *tiny.plain(models[0].model, text, 40), *text]
+    settings = {"kind": kind, "ngram_size": 2, **KINDS[kind]}
+    steps = tiny.run(models, "ngram_tables", text, 40, sampling, **settings)
+    assert tiny.emitted(steps) == tiny.plain(models[0].model, text, 40, sampling)
+    assert sum(len(step.path) for step in steps) > 0
+
+
+def test_earlier_texts_draft_for_every_kind_with_its_own_marks() -> None:
+    text = (1, 2, 3, 4, 5)
+    for kind in KINDS:
+        sizes = {"ngram_size": 2, "num_tokens": 2, "min_tokens": 1}
+        memory = SessionText()
+        for _ in range(4):
+            memory.begin_run((7, 7))
+            memory.follow((7, 7, *text))
+        chosen: Any = NgramTables.Hyperparameters.parse({"kind": kind, **sizes})
+        method = NgramTables(chosen, Resources(memory=memory))
+        method.start(TokenizedPrompt((9, 1, 2)), 20)
+        tree = method.propose(Context((9, 1, 2), 20, 0))
+        assert tree.tokens == (2, 3, 4), kind
+        copies = kind in ("simple", "map-k")
+        assert (tree.provenance[1].learned is Learned.HISTORY) == copies
+        assert memory.texts[-1] == [9, 1, 2]
+
+
+def test_a_copy_says_where_it_stands_and_a_count_does_not() -> None:
+    text = (1, 2, 3, 4, 1, 2)
+    sizes = {"ngram_size": 2, "num_tokens": 2}
+    for kind, position in (("simple", 2), ("mod", None)):
+        method = NgramTables(NgramTables.Hyperparameters(kind=kind, **sizes), Resources())
+        method.start(TokenizedPrompt(text), 20)
+        tree = method.propose(Context(text, 20, 0))
+        assert tree.tokens == (2, 3, 4)
+        assert tree.provenance[1].position == position
+
+
+def test_a_shortest_draft_that_is_too_long_is_refused() -> None:
+    with pytest.raises(ValueError, match="min_tokens must be at most num_tokens, got 48 and 12"):
+        NgramTables.Hyperparameters(min_tokens=48, num_tokens=12)
