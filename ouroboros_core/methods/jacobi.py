@@ -45,8 +45,7 @@ class Jacobi(Method):
     on_map = (Guesser.TARGET, Shape.CHAIN)
 
     published = fixed_values(block_size=16)
-    """The block of the authors of CLLM (arXiv 2403.00835, section 4), which has Jacobi decoding as
-    its baseline."""
+    """The block of the trajectories that the authors of CLLM published (arXiv 2403.00835)."""
 
     class Hyperparameters(hyperparameters.Hyperparameters):
         block_size: Annotated[int, Ge(1), Le(64)] | Auto = Field(
