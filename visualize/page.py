@@ -7,7 +7,7 @@ from typing import Any
 
 import gradio as gr
 
-from visualize.draft_game.tab import PlayPanel
+from visualize.draft_game.tab import DraftGamePanel
 from visualize.drafts.tab import DraftsPanel
 from visualize.gallery import runs as gallery
 from visualize.gallery.tab import WATCH, TracesPanel
@@ -40,14 +40,15 @@ LAB = {
 """The labels of what lies in the Lab, likewise; each has an address of its own."""
 ADDRESSES = Addresses(tuple(PLACES), dict.fromkeys(LAB, "lab"))
 FIRST = (
-    "address",
-    "token_view",
-    "ask_view",
-    "method_cards",
-    "link_view",
-    "save_view",
-    "details_view",
-    "plot_view",
+    "kit/address.js",
+    "run/token_view.js",
+    "kit/ask_view.js",
+    "watch/method_cards.js",
+    "run/link_view.js",
+    "run/save_view.js",
+    "run/details_view.js",
+    "kit/plot_view.js",
+    "kit/page_storage.js",
 )
 """The modules of what the page shows at first."""
 SESSIONS = 200
@@ -106,7 +107,7 @@ def build(runner: Runner, max_queue: int) -> gr.Blocks:
                 with proof:
                     ProofPanel(runner, pair)
                 with game:
-                    PlayPanel(runner, pair)
+                    DraftGamePanel(runner, pair)
                 with runs:
                     TracesPanel(panel, places, runs)
                 with drafts:
@@ -150,7 +151,7 @@ def choose_pair(models: Models) -> Any:
 def head() -> str:
     """What the head of the page's own HTML has: fonts and modules that are fetched at once. Gradio
     has it, too, and brings it later, where another server of its own (SSR) writes the HTML."""
-    return f"{faces()}\n{preloaded(*FIRST, 'kept')}\n"
+    return f"{faces()}\n{preloaded(*FIRST)}\n"
 
 
 def opening() -> str:

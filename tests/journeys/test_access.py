@@ -41,7 +41,7 @@ PICTURES = {
 """Where each picture that a reader can change stands: chapter and step, from 0."""
 OURS = (
     ".ouro-run, .ouro-figure, .ouro-header, .ouro-learn, .ouro-gallery, .ouro-save, .ouro-open, "
-    ".ouro-diff, .ouro-methods, .ouro-details, .ouro-motto, .ouro-elsewhere, .ouro-proof, .ouro-play"
+    ".ouro-diff, .ouro-methods, .ouro-details, .ouro-motto, .ouro-what-if, .ouro-proof, .ouro-draft-game"
 )
 
 
@@ -107,10 +107,10 @@ def visit_tabs(page: Any) -> Iterator[str]:
         fold.locator("summary").click()
     page.get_by_role("button", name="Another machine", exact=True).click()
     page.locator("#chart-elsewhere").scroll_into_view_if_needed()
-    page.wait_for_selector("#chart-elsewhere .ouro-elsewhere-time .main-svg", timeout=60_000)
-    page.locator(".ouro-elsewhere-fold > summary").click()
+    page.wait_for_selector("#chart-elsewhere .ouro-what-if-time .main-svg", timeout=60_000)
+    page.locator(".ouro-what-if-fold > summary").click()
     yield "Watch, another machine"
-    page.locator(".ouro-elsewhere-fold > summary").click()
+    page.locator(".ouro-what-if-fold > summary").click()
     fold.locator("summary").click()
     open_tab(page, "Race")
     yield "Race"
@@ -152,7 +152,7 @@ def visit_tabs(page: Any) -> Iterator[str]:
     open_tab(page, "Be the draft")
     page.locator("#play-guess textarea").fill("takes")
     page.keyboard.press("Enter")
-    page.wait_for_selector('#play-view .ouro-play[data-rounds="1"]', timeout=60_000)
+    page.wait_for_selector('#play-view .ouro-draft-game[data-rounds="1"]', timeout=60_000)
     yield "Be the draft"
     open_tab(page, "Recorded runs")
     page.get_by_role("button", name="Compare").click()

@@ -1,12 +1,12 @@
 // The static gallery: which views a page has, and where they get what they show.
-import { dress, facts } from "../kit/alone.js";
+import { followColourScheme, pageFacts } from "../kit/standalone.js";
 import { mount as mountGallery } from "../gallery/gallery_view.js";
 import { mount as mountLearn } from "../learn/learn_view.js";
 import { mount as mountTheory } from "../learn/theory_view.js";
 import { mount as mountRun } from "../run/token_view.js";
 
 const still = () => {};
-const given = facts();
+const given = pageFacts();
 const waiting = new Map();
 
 // Runs are scripts, because a page that was opened from disk may fetch nothing else; each tells its
@@ -41,7 +41,7 @@ function mountTraces() {
   show(given.entries.find((entry) => entry.name === location.hash.slice(1)) || given.entries[1]);
 }
 
-dress();
+followColourScheme();
 if (byId("learn"))
   mountLearn(
     byId("learn"),

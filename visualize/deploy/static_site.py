@@ -21,25 +21,17 @@ from ouroboros_core.trace.trace import Trace
 from visualize.gallery import runs as gallery
 from visualize.kit import labels as spoken
 from visualize.kit import palette
-from visualize.kit.bundle import bundle
-from visualize.kit.markup import (
-    ADDRESS,
-    GALLERY_VIEW,
-    LEARN_VIEW,
-    PLOTLY_JS,
-    THEORY_VIEW,
-    TOKEN_VIEW,
-    Markup,
-)
+from visualize.kit.markup import LOGO, PLOTLY_JS, template
+from visualize.kit.modules import carried
 from visualize.learn import lessons as learn
 from visualize.run import view as views
 
-POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline' blob:"
 """Of a replay: it may ask nobody for anything."""
 PAGES = {
-    "index": ("learn", LEARN_VIEW),
-    "traces": ("gallery", GALLERY_VIEW),
-    "theory": ("theory", THEORY_VIEW),
+    "index": ("learn", "learn/learn_view"),
+    "traces": ("gallery", "gallery/gallery_view"),
+    "theory": ("theory", "learn/theory_view"),
 }
 """Of the static gallery: the element that site.js fills, and with which view."""
 LABELS = {"index": "Learn", "traces": "Recorded runs", "theory": "Theory"}
@@ -78,9 +70,9 @@ def replay_html(
     )
     facts = {"value": json.dumps(view), "looks": views.legend()}
     body = (
-        f'<main class="ouro-site">{_header()}<div id="run">{TOKEN_VIEW.template}</div>'
+        f'<main class="ouro-site">{_header()}<div id="run">{template("run/token_view")}</div>'
         f'<p class="ouro-site-foot">{REPLAY_FOOT}</p></main>'
-        f"{_facts(facts)}<script>{bundle('replay')}</script>"
+        f"{_facts(facts)}<script>{carried('run/replay.js')}</script>"
     )
     policy = f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
     return _page(
@@ -91,7 +83,7 @@ def replay_html(
 
 
 def _header() -> str:
-    return ADDRESS.template
+    return template("kit/address", logo=LOGO)
 
 
 def _json(value: Any) -> str:
@@ -149,7 +141,7 @@ def write_gallery(folder: Path) -> list[Path]:
     (folder / "runs").mkdir(parents=True)
     files = {
         "site.css": _css(),
-        "site.js": bundle("site"),
+        "site.js": carried("deploy/site.js"),
         "README.md": README,
     }
     files |= {
@@ -177,15 +169,15 @@ def _data(name: str) -> dict[str, Any]:
     return {**own.get(name, {}), "looks": views.legend()}
 
 
-def _site_page(name: str, element: str, view: Markup) -> str:
+def _site_page(name: str, element: str, view: str) -> str:
     links = "".join(
         f'<a href="{page}.html"{" aria-current=page" if page == name else ""}>{label}</a>'
         for page, label in LABELS.items()
     )
-    run = f'<div id="run">{TOKEN_VIEW.template}</div>' if name == "traces" else ""
+    run = f'<div id="run">{template("run/token_view")}</div>' if name == "traces" else ""
     body = (
         f'<main class="ouro-site">{_header()}<nav class="ouro-site-nav" aria-label="Pages">{links}</nav>'
-        f'<div id="{element}">{view.template}</div>{run}'
+        f'<div id="{element}">{template(view)}</div>{run}'
         f'<p class="ouro-site-foot">{SITE_FOOT}</p></main>'
         f'{_facts(_data(name))}<script src="site.js"></script>'
     )

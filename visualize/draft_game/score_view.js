@@ -2,15 +2,15 @@
 import { foreign, make, visible } from "../kit/dom.js";
 
 export function mount(element, props, watch) {
-  const root = element.querySelector(".ouro-play-score"),
-    table = element.querySelector(".ouro-play-table");
+  const root = element.querySelector(".ouro-draft-game-score"),
+    table = element.querySelector(".ouro-draft-game-table");
 
   function guess({ pieces, accepted }) {
-    const cell = make("td", "ouro-play-guess");
+    const cell = make("td", "ouro-draft-game-guess");
     if (pieces.length) foreign(cell);
     else cell.append(make("span", "ouro-small", "nothing"));
     pieces.forEach((text, n) => {
-      const node = make("span", n < accepted ? "ouro-token" : "ouro-play-struck", visible(text));
+      const node = make("span", n < accepted ? "ouro-token" : "ouro-draft-game-struck", visible(text));
       if (n < accepted) node.dataset.look = "draft";
       cell.append(node);
     });

@@ -4,7 +4,7 @@
 // hand over.
 // Triggers `go` where the address names something else.
 import { foreign, tell } from "./dom.js";
-import { store } from "./kept.js";
+import { store } from "./page_storage.js";
 
 // led: tabs that the history leads to, not yet open
 const page = { inputs: null, tab: "", led: [], told: () => {} };

@@ -18,9 +18,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from visualize.kit.json_html import JsonHTML
-from visualize.kit.markup import ADDRESS
+from visualize.kit.markup import LOGO, markup
 from visualize.kit.modules import imported
 
+ADDRESS = markup("kit/address", "go", logo=LOGO)
 KEY = "ouroboros"
 """In the session storage."""
 
@@ -35,7 +36,7 @@ class Addresses:
 
     def opened(self, tab: str) -> str:
         """For a tab that is opened: a function in the browser that tells the script so."""
-        told = f"(await {imported('address')}).opened({json.dumps(tab)})"
+        told = f"(await {imported('kit/address.js')}).opened({json.dumps(tab)})"
         return f"async () => {{ {told}; return []; }}"
 
     def named(self) -> str:
@@ -74,7 +75,7 @@ class PageHeader(JsonHTML):
 def changed() -> str:
     """For inputs that are changed: a function in the browser that hands their values to the
     script, and gives them as JSON text to one component."""
-    told = f"{imported('address')}.then((page) => page.changed(values))"
+    told = f"{imported('kit/address.js')}.then((page) => page.changed(values))"
     return f"(...values) => {{ {told}; return [JSON.stringify(values)]; }}"
 
 
@@ -82,4 +83,4 @@ def kept(inputs: int, charts: int, blank: dict[str, Any]) -> str:
     """For a page that was reloaded or gone back to: a function in the browser that gives what was
     kept to inputs, view and charts."""
     facts = {"key": KEY, "inputs": inputs, "charts": charts, "blank": blank}
-    return f"async () => (await {imported('kept')}).kept({json.dumps(facts)})"
+    return f"async () => (await {imported('kit/page_storage.js')}).restored({json.dumps(facts)})"

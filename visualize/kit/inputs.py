@@ -15,15 +15,17 @@ from ouroboros_core.errors import InvalidInput
 from ouroboros_core.methods.parts.needs import Need
 from ouroboros_core.sampling import Sampling
 from visualize.kit.address import changed, kept
+from visualize.kit.ask_view import AskView
 from visualize.kit.events import PRIVATE
-from visualize.kit.plain_views import AskView, LinkView, MemoryView, MethodCards
 from visualize.kit.setting_input import CHAT_TEMPLATE, NOTHING_YET, sampling_component
 from visualize.kit.settings_view import MethodSettings, method_choice, of_link
 from visualize.run import figures, permalink
+from visualize.run.components import LinkView
 from visualize.run.permalink import Inputs
 from visualize.server.errors import errors_on_page, field
 from visualize.server.limits import flag
 from visualize.server.runner import make_task
+from visualize.watch.components import MemoryView, MethodCards
 from visualize.watch.examples import EXAMPLES, Example
 
 if TYPE_CHECKING:

@@ -38,7 +38,7 @@ def mounting(markup: Markup, module: str = "") -> str:
     module: an expression in JavaScript, the promise of the view's module, where it is not one of
     the page's own
     """
-    named = f"// tells: {json.dumps(markup.events)}" if markup.events else ""
+    named = f"// triggers: {json.dumps(markup.events)}" if markup.events else ""
     return named + MOUNT.replace("MODULE", module or imported(markup.module))
 
 

@@ -8,7 +8,7 @@ import plotly
 from fastapi.responses import FileResponse
 
 from visualize.kit.json_html import JsonHTML
-from visualize.kit.markup import PLOTLY_JS, plot_view
+from visualize.kit.markup import PLOTLY_JS, Markup, safe
 from visualize.kit.modules import FOREVER
 from visualize.run.view import legend
 
@@ -20,6 +20,27 @@ SSR, as on Spaces, a server of Gradio's own stands before this one and hands on 
 def library() -> FileResponse:
     """The charts' library; another version has another address."""
     return FileResponse(PLOTLY_JS, media_type="text/javascript", headers=FOREVER)
+
+
+def plot_markup(label: str, height: int, *, scrolls: bool = False) -> Markup:
+    """Return a chart with a caption, `height` pixels high.
+
+    scrolls  whether the chart keeps the width that it needs, in a box that scrolls
+    """
+    text = safe(label)
+    plot = (
+        f'<div class="ouro-plot" translate="no" role="group" aria-label="Chart: {text}" '
+        f'data-label="{text}" style="height:{height}px"></div>'
+    )
+    if scrolls:
+        plot = (
+            f'<div class="ouro-scroll" tabindex="0" role="group" aria-label="{text}">{plot}</div>'
+        )
+    return Markup(
+        f'<figure class="ouro-figure"><figcaption>{text}</figcaption>{plot}</figure>',
+        "kit/plot_view.js",
+        ("point_select",),
+    )
 
 
 class PlotView(JsonHTML):
@@ -47,7 +68,7 @@ class PlotView(JsonHTML):
         """
         super().__init__(
             value,
-            plot_view(label, height, scrolls=scrolls),
+            plot_markup(label, height, scrolls=scrolls),
             plotly=PLOTLY,
             looks=legend(),
             axis=axis,

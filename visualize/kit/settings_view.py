@@ -14,8 +14,9 @@ from ouroboros_core.methods.parts.base import Method
 from ouroboros_core.methods.parts.needs import Need
 from visualize.kit import labels as spoken
 from visualize.kit.json_html import JsonHTML
-from visualize.kit.markup import METHOD_SETTINGS
+from visualize.kit.markup import markup
 
+METHOD_SETTINGS = markup("kit/settings_view")
 TEXT = 40
 """Characters of a setting that is a text."""
 

@@ -5,7 +5,7 @@ import { mount as mountDice } from "../proof/dice_view.js";
 import { counted, foreign, make, paragraph, percent, quote, tell, visible } from "../kit/dom.js";
 import { drawFigure } from "./learn_figures.js";
 import { Rail } from "./learn_rail.js";
-import { seenTokens } from "../kit/seen.js";
+import { shownTokens } from "../kit/shown_tokens.js";
 import { Share } from "./learn_share.js";
 import { mount as mountTheory } from "./theory_view.js";
 import { mount as mountRun } from "../run/token_view.js";
@@ -281,7 +281,7 @@ export function mount(element, props, watch, trigger, server) {
   // it. A step is left out if any view of a run has shown what the target writes there. The next
   // question has another answer where possible.
   const unseen = (question, last) => {
-    const known = (round) => seenTokens(question.prompts[round.run]);
+    const known = (round) => shownTokens(question.prompts[round.run]);
     const fresh = question.rounds.filter((round) => round.tokens_before >= known(round));
     const near = fresh.filter((round) => round.run === fresh[0].run).slice(0, 8);
     return near.find((round) => !last.includes(round.accepted)) || fresh[0];

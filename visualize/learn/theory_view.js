@@ -1,7 +1,7 @@
 // The theory's two curves with sliders, and the visitor's own runs as points.
 import { make } from "../kit/dom.js";
 import { Plot } from "../kit/plot.js";
-import { runs } from "../kit/runs.js";
+import { ownRuns } from "../kit/own_runs.js";
 
 export function mount(element, props) {
   const root = element.querySelector(".ouro-theory");
@@ -18,7 +18,10 @@ export function mount(element, props) {
   const PLAIN = {
     type: "line",
     xref: "paper",
-    ...{ x0: 0, x1: 1, y0: 1, y1: 1 },
+    x0: 0,
+    x1: 1,
+    y0: 1,
+    y1: 1,
     line: { color: "#888", width: 1.5, dash: "dash" },
   }; // as fast as plain decoding
   const chosen = { alpha: 0.7, gamma: 4, cost: 0.15, row: 0 };
@@ -140,8 +143,8 @@ export function mount(element, props) {
   function paint() {
     const best = ideal(),
       { alpha, gamma, cost } = chosen;
-    curve(plots.tokens, "tokens", (g) => expected(alpha, g), runs());
-    curve(plots.speedup, "speedup", (g) => faster(alpha, g, cost), runs());
+    curve(plots.tokens, "tokens", (g) => expected(alpha, g), ownRuns());
+    curve(plots.speedup, "speedup", (g) => faster(alpha, g, cost), ownRuns());
     const tokens = expected(alpha, gamma).toFixed(2);
     const speedup = faster(alpha, gamma, cost).toFixed(2),
       most = faster(alpha, best, cost).toFixed(2);
@@ -154,8 +157,8 @@ export function mount(element, props) {
         ? `A lookahead window adds ${WINDOW} tokens to a pass, and would make each ` +
           `pass ${(1 + WINDOW * chosen.row).toFixed(2)}× as long.`
         : `More tokens in a pass cost nothing here: raise r to see what a lookahead window costs.`);
-    part("runs").textContent = runs().length
-      ? `${runs().length} of your own runs are points here, at the mean length of their proposals.`
+    part("runs").textContent = ownRuns().length
+      ? `${ownRuns().length} of your own runs are points here, at the mean length of their proposals.`
       : "";
   }
 

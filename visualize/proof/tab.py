@@ -15,9 +15,9 @@ from ouroboros_core.sampling import Sampling
 from ouroboros_core.sources import Source
 from ouroboros_core.words import say
 from visualize.kit.events import PRIVATE, pressable_from, pressable_until_the_end
-from visualize.kit.game_views import DiceView, ProofView
 from visualize.kit.setting_input import CHAT_TEMPLATE, sampling_component
 from visualize.proof import tally as proof
+from visualize.proof.components import DiceView, ProofView
 from visualize.server.errors import errors_on_page
 from visualize.server.limits import who, whole
 from visualize.server.runner import Runner, make_task

@@ -16,7 +16,7 @@ from visualize.kit import labels as spoken
 from visualize.kit.events import PRIVATE, pressable_from, pressable_until_the_end
 from visualize.kit.setting_input import CHAT_TEMPLATE, sampling_component
 from visualize.kit.settings_view import first_value
-from visualize.race.view import RaceView
+from visualize.race.components import RaceView
 from visualize.run.view import View
 from visualize.server.errors import errors_on_page
 from visualize.server.limits import who

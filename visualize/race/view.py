@@ -1,4 +1,4 @@
-"""The race view: several runs of one prompt, replayed together on one clock."""
+"""The recorded race: several runs of one prompt, replayed together on one clock."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from typing import Any
 
 from visualize.gallery import runs as gallery
 from visualize.kit import labels as spoken
-from visualize.kit.json_html import JsonHTML
-from visualize.kit.markup import RACE_VIEW
 from visualize.run import view as views
 from visualize.what_if import view as elsewhere
 
@@ -57,20 +55,3 @@ def _recorded() -> str:
 def recorded(_: Any) -> str:
     """What the view asks of the server where no race has run yet: a recorded one, as JSON."""
     return _recorded()
-
-
-class RaceView(JsonHTML):
-    """Value: {seq, race, names, length, status, badge, title or prompt, done}, with {lane, from,
-    steps} while a lane runs and {lanes: [{name, steps, row, modelled}], play?} when one has ended;
-    lanes run in turn. modelled: by clock the seconds at the end of each step, see
-    `elsewhere.clocks`."""
-
-    def __init__(self, value: dict[str, Any] | None = None, **more: Any) -> None:
-        super().__init__(
-            value,
-            RACE_VIEW,
-            clocks=elsewhere.clock_names(),
-            looks=views.legend(),
-            server_functions=[recorded],
-            **more,
-        )

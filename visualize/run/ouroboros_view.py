@@ -21,11 +21,11 @@ from ouroboros_core.errors import InvalidInput
 from ouroboros_core.sources import Source
 from ouroboros_core.trace.file import MAX_BYTES, read_run
 from ouroboros_core.trace.trace import Trace
-from visualize.kit.bundle import exported
 from visualize.kit.json_html import JsonHTML
-from visualize.kit.markup import TOKEN_VIEW
+from visualize.kit.modules import carried
 from visualize.kit.palette import run_style
 from visualize.run import view as views
+from visualize.run.components import TOKEN_VIEW
 from visualize.server.errors import errors_on_page, field, sent
 
 if TYPE_CHECKING:
@@ -100,12 +100,11 @@ class OuroborosView(JsonHTML):
 
         Raises InvalidInput for a value that is no trace.
         """
-        module = f"Promise.resolve({exported(TOKEN_VIEW.module)})"
         if isinstance(value, str) and not value.lstrip().startswith("{"):
             value = Path(value)
         facts = {"looks": views.legend(), "padding": False, "styles": run_style(), **more}
         try:
-            super().__init__(value, TOKEN_VIEW, module=module, **facts)
+            super().__init__(value, TOKEN_VIEW, module=carried(TOKEN_VIEW.module), **facts)
         except gr.Error as error:
             raise InvalidInput(error.message) from None
 

@@ -1,11 +1,11 @@
 // Mounts the one run of a replay that stands alone.
-import { dress, facts } from "../kit/alone.js";
+import { followColourScheme, pageFacts } from "../kit/standalone.js";
 import { mount } from "./token_view.js";
 
-dress();
+followColourScheme();
 mount(
   document.getElementById("run"),
-  facts(),
+  pageFacts(),
   () => {},
   () => {},
 );

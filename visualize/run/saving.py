@@ -13,8 +13,8 @@ from ouroboros_core.trace.trace import Trace
 from visualize.deploy.static_site import replay_html
 from visualize.kit.events import PRIVATE
 from visualize.kit.inputs import RunInputs
-from visualize.kit.plain_views import SaveView
 from visualize.run import export, permalink
+from visualize.run.components import SaveView
 from visualize.server.errors import field
 from visualize.server.session import Session
 

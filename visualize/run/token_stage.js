@@ -1,11 +1,11 @@
 // A run at a moment: the timeline moves the text, the tree and the charts' cursor together, and a
 // token's card stands before them.
 import { fill, listening, tell } from "../kit/dom.js";
-import { markSeen } from "../kit/seen.js";
+import { markShown } from "../kit/shown_tokens.js";
 import { Timeline } from "./timeline.js";
 import { TokenCard } from "./token_card.js";
 import { TokenFacts } from "./token_facts.js";
-import { TokenHands } from "./token_hands.js";
+import { TokenInput } from "./token_input.js";
 import { describeStep, drawLegend, drawMark } from "./token_summary.js";
 import { TokenText } from "./token_text.js";
 import { TreeView } from "./tree_view.js";
@@ -38,7 +38,7 @@ export class TokenStage {
       this.card.show(this.facts.node(this.tree.step, node), under, true),
     );
     this.timeline = new Timeline(this.part("timeline"), (step, phase) => this.moment(step, phase));
-    this.hands = new TokenHands(
+    this.hands = new TokenInput(
       root,
       this.container,
       this.card,
@@ -142,7 +142,7 @@ export class TokenStage {
   // What a step has written is known to whoever looks on.
   see(step) {
     const shown = !this.blind && this.root.getClientRects().length;
-    if (shown) markSeen(this.asked, this.text.ends[step]);
+    if (shown) markShown(this.asked, this.text.ends[step]);
   }
 
   // Keep the current step in the text's own window, without moving the page.

@@ -1,8 +1,8 @@
 // The view of a run: what the server sends of it, and what a visitor may press. Triggers `select`,
 // `step` and `run_again`.
 import { bring, counted, fill, tell } from "../kit/dom.js";
-import { dress } from "../kit/part.js";
-import { remember } from "../kit/runs.js";
+import { embed } from "./embedding.js";
+import { rememberRun } from "../kit/own_runs.js";
 import { TokenStage } from "./token_stage.js";
 import { TokenStatus } from "./token_status.js";
 import { drawMeaning, drawNotices, drawNumbers, drawTiles } from "./token_summary.js";
@@ -33,7 +33,7 @@ export function mount(element, props, watch, trigger) {
   let asking = false; // a run of this visitor is under way
   let played = null; // the recorded run that has played by itself
   let kept = {}; // for a page that is left: the run as far as it has come
-  if (props.styles) dress(element, props.styles);
+  if (props.styles) embed(element, props.styles);
 
   function paint(json) {
     if (!json) return;
@@ -65,7 +65,7 @@ export function mount(element, props, watch, trigger) {
       stage.finish(value.steps, value.ended); // the last token's text may be completed only now
       if (value.parts) stage.text.markParting(value.parts);
       if (value.theory && value.badge === "live")
-        remember({ run: value.run, name: value.title, ...value.theory });
+        rememberRun({ run: value.run, name: value.title, ...value.theory });
     }
     root.dataset.done = String(Boolean(value.done));
     root.dataset.unsaved = String(Boolean(value.unsaved));

@@ -17,19 +17,20 @@ from ouroboros_core.words import counted, say
 from visualize.gallery.tab import WATCH
 from visualize.kit import labels as spoken
 from visualize.kit.events import PRIVATE, pressable_from, pressable_until_the_end
-from visualize.kit.plain_views import SaveView, SweepView
 from visualize.kit.plot_view import PlotView
 from visualize.results import data as results
 from visualize.results import figures as result_figures
 from visualize.results.data import Over
 from visualize.results.tab import benchmark
 from visualize.run import figures
+from visualize.run.components import SaveView
 from visualize.server.errors import errors_on_page, field, sent
 from visualize.server.limits import who, whole
 from visualize.server.runner import Runner
 from visualize.server.session import Session, Swept
 from visualize.server.updates import SweepProgress, SweepStarted, SweepUpdate, Waiting
 from visualize.sweep import view as sweeping
+from visualize.sweep.components import SweepView
 from visualize.watch.examples import EXAMPLES
 from visualize.watch.tab import WatchPanel
 from visualize.what_if import view as elsewhere

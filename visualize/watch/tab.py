@@ -18,12 +18,12 @@ from visualize.gallery import runs as gallery
 from visualize.kit.events import PRIVATE, at_the_end
 from visualize.kit.inputs import RunInputs, chosen, learns
 from visualize.kit.markup import MOTTO
-from visualize.kit.plain_views import DetailsView, ElsewhereView, TokenView
 from visualize.kit.plot_view import PlotView
 from visualize.kit.setting_input import NOTHING_YET
 from visualize.race.job import all_charts
 from visualize.run import figures, permalink
 from visualize.run import view as views
+from visualize.run.components import DetailsView, TokenView
 from visualize.run.saving import Saving
 from visualize.run.view import View
 from visualize.server.errors import errors_on_page, field, sent
@@ -42,6 +42,7 @@ from visualize.server.updates import (
 )
 from visualize.watch.warm_start import Keeping
 from visualize.what_if import view as elsewhere
+from visualize.what_if.components import WhatIfView
 
 if TYPE_CHECKING:
     from ouroboros_core.benchmark.protocol import Speedup
@@ -114,9 +115,7 @@ class WatchPanel:
                 self.details = DetailsView(named, has_charts(trace), elem_id="details")
                 with gr.Row(elem_classes="ouro-charts"):
                     self.charts = {name: self._chart(name, charts) for name in CHARTS}
-                    self.elsewhere = ElsewhereView(
-                        elsewhere.choices(), elem_id=f"chart-{ELSEWHERE}"
-                    )
+                    self.what_if = WhatIfView(elsewhere.choices(), elem_id=f"chart-{ELSEWHERE}")
                 self.models = gr.Markdown(
                     self.runner.models.state(), elem_id="models", elem_classes="ouro-note"
                 )
@@ -171,10 +170,10 @@ class WatchPanel:
         self.inputs.stop.click(None, cancels=runs, **PRIVATE)  # what follows is a failure of theirs
         self.saving.wire(self.inputs)
         self.keeping.wire(self.inputs, self.pair)
-        self.elsewhere.price_run(
+        self.what_if.ask_what_if(
             self._price,
             self.session,
-            self.elsewhere,
+            self.what_if,
             queue=False,
             trigger_mode="always_last",
             **PRIVATE,

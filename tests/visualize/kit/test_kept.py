@@ -12,8 +12,8 @@ import pytest
 
 from tests import ROOT
 from tests.visitor import watch
-from visualize.kit.bundle import exported
-from visualize.kit.markup import ADDRESS
+from visualize.kit.address import ADDRESS
+from visualize.kit.modules import carried
 
 pytestmark = pytest.mark.browser
 
@@ -22,7 +22,7 @@ FORBIDDEN = """for (const name of ["sessionStorage", "localStorage"])
     get() { throw new DOMException("The operation is insecure.", "SecurityError"); },
   });"""
 LEAVE = 'dispatchEvent(new PageTransitionEvent("pagehide"))'
-ASK = 'kept.kept({ key: "run", inputs: 2, charts: 1, blank: {} })'
+ASK = 'storage.restored({ key: "run", inputs: 2, charts: 1, blank: {} })'
 
 
 @pytest.fixture
@@ -32,13 +32,21 @@ def address(tmp_path: Path) -> str:
     file = tmp_path / "page.html"
     file.write_text(
         f"<!doctype html><meta charset=utf-8><div id=view>{ADDRESS.template}</div><script>"
-        f"const kept = {exported('kept')}, seen = {exported('seen')}, page = {exported('address')};"
+        f"var storage, texts, page, ready = Promise.all([{carried('kit/page_storage.js')},"
+        f"{carried('kit/shown_tokens.js')}, {carried('kit/address.js')}]).then((modules) => {{"
+        "[storage, texts, page] = modules;"
         f"page.mount(document.getElementById('view'), {json.dumps(props)}, () => {{}}, () => {{}});"
+        "});"
         'document.addEventListener("ouro:leave", ({ detail }) => { detail.view = { run: "r" }; });'
         "</script>",
         encoding="utf-8",
     )
     return file.as_uri()
+
+
+def run(page: Any, code: str) -> Any:
+    """Evaluate an expression once the modules are there."""
+    return page.evaluate(f"ready.then(() => {code})")
 
 
 @pytest.fixture
@@ -57,7 +65,7 @@ def test_a_prompt_and_a_run_come_back_after_a_reload_and_on_the_way_back_alone(
     visitor: Any, address: str, way: str, comes_back: bool
 ) -> None:
     visitor.goto(f"{address}?prompt=one")
-    visitor.evaluate('page.changed(["שלום 25", 7])')
+    run(visitor, 'page.changed(["שלום 25", 7])')
     if way == "reload":
         visitor.reload()
     elif way == "back":
@@ -70,9 +78,9 @@ def test_a_prompt_and_a_run_come_back_after_a_reload_and_on_the_way_back_alone(
         visitor.goto(f"{address}?prompt=two")
         visitor.go_back()
     if comes_back:  # a busy browser hands storage over a moment later
-        visitor.wait_for_function(f"{ASK}[0] !== undefined")
+        visitor.wait_for_function(f"ready.then(() => {ASK}[0] !== undefined)")
     there = ["שלום 25", 7, '{"run":"r"}', "{}", None, ""]
-    found = visitor.evaluate(f"{ASK}.map((one) => one === undefined ? 'absent' : one)")
+    found = run(visitor, f"{ASK}.map((one) => one === undefined ? 'absent' : one)")
     assert found == (there if comes_back else ["absent"] * 6)
 
 
@@ -80,34 +88,34 @@ def test_a_page_that_comes_back_whole_is_loaded_anew(visitor: Any, address: str)
     """Browsers put a page aside and cut its line to the server; then the way back shows it as it
     was."""
     visitor.goto(address)
-    visitor.evaluate('page.changed(["a prompt", 7])')
+    run(visitor, 'page.changed(["a prompt", 7])')
     with visitor.expect_navigation():
-        visitor.evaluate('dispatchEvent(new PageTransitionEvent("pageshow", { persisted: true }))')
+        run(visitor, 'dispatchEvent(new PageTransitionEvent("pageshow", { persisted: true }))')
     assert visitor.evaluate("performance.getEntriesByType('navigation')[0].type") == "reload"
-    assert visitor.evaluate(ASK)[:2] == ["a prompt", 7]
+    assert run(visitor, ASK)[:2] == ["a prompt", 7]
 
 
 def test_a_browser_that_stores_nothing_loses_nothing_else(visitor: Any, address: str) -> None:
     visitor.add_init_script(FORBIDDEN)
     visitor.goto(address)
-    visitor.evaluate('seen.markSeen("a prompt", 5)')
-    assert visitor.evaluate('seen.seenTokens("a prompt")') == 5
-    visitor.evaluate(LEAVE)
+    run(visitor, 'texts.markShown("a prompt", 5)')
+    assert run(visitor, 'texts.shownTokens("a prompt")') == 5
+    run(visitor, LEAVE)
     visitor.reload()
-    assert visitor.evaluate(f"{ASK}.every((one) => one === undefined)")
+    assert run(visitor, f"{ASK}.every((one) => one === undefined)")
     visitor.goto("about:blank")
     visitor.go_back()
-    assert visitor.evaluate(f"{ASK}.every((one) => one === undefined)")
+    assert run(visitor, f"{ASK}.every((one) => one === undefined)")
 
 
 def test_what_is_too_large_to_be_stored_takes_nothing_older_back(
     visitor: Any, address: str
 ) -> None:
     visitor.goto(address)
-    visitor.evaluate(f'page.changed(["before", 1]); {LEAVE}')
-    assert visitor.evaluate('kept.recall("run").inputs') == ["before", 1]
-    visitor.evaluate(f'page.changed(["x".repeat(2e7), 2]); {LEAVE}')
-    assert visitor.evaluate('kept.recall("run")') is None
+    run(visitor, f'(page.changed(["before", 1]), {LEAVE})')
+    assert run(visitor, 'storage.recall("run").inputs') == ["before", 1]
+    run(visitor, f'(page.changed(["x".repeat(2e7), 2]), {LEAVE})')
+    assert run(visitor, 'storage.recall("run")') is None
 
 
 def test_one_module_knows_the_browsers_storage() -> None:
@@ -116,7 +124,7 @@ def test_one_module_knows_the_browsers_storage() -> None:
         for file in sorted((ROOT / "visualize").glob("*/*.js"))
         if re.search(r"\b(session|local)Storage\b", file.read_text("utf-8"))
     ]
-    assert knowing == ["kept.js"]
+    assert knowing == ["page_storage.js"]
 
 
 def test_every_field_for_a_text_follows_the_direction_of_what_is_written(
@@ -124,6 +132,7 @@ def test_every_field_for_a_text_follows_the_direction_of_what_is_written(
 ) -> None:
     """Gradio's fields, which say `ltr`; they come with the place they lie in."""
     visitor.goto(address)
+    run(visitor, "0")
     visitor.evaluate("""document.querySelector("#view").insertAdjacentHTML("beforeend",
       "<textarea dir=ltr></textarea><input dir=ltr><select></select>")""")
     for field in visitor.locator("textarea, input").all():

@@ -433,11 +433,9 @@ def test_the_static_gallery_never_replaces_other_files(tmp_path: Path) -> None:
 
 
 def test_the_static_gallery_is_made_of_the_pages_own_scripts(site: Path) -> None:
-    """Not of copies: what is in a module is in it word for word, but for imports and exports."""
-
-    bundle = (site / "site.js").read_text(encoding="utf-8")
+    """Not of copies: it contains the text of each module."""
+    script = (site / "site.js").read_text(encoding="utf-8")
     for name in ("token_view", "learn_view", "theory_view", "tree_view", "plot"):
         source = next((ROOT / "visualize").glob(f"*/{name}.js")).read_text(encoding="utf-8")
-        own = re.sub(r"^import .*\n|^export ", "", source, flags=re.MULTILINE)
-        assert own.strip() in re.sub(r"^const \{.*\} = module_\w+;\n", "", bundle, flags=re.M)
+        assert json.dumps(source)[1:-1].replace("</", "<\\/") in script
     assert all(file.stat().st_size < 10_000_000 for file in site.rglob("*"))

@@ -53,7 +53,7 @@ def blank(browser: Any) -> Iterator[Any]:
 
 
 def play(page: Any, rule: str, p: Any, q: Any, draws: int = DRAWS, seed: int = 1) -> dict[str, Any]:
-    code = base64.b64encode(modules()["dice.js"].encode()).decode()
+    code = base64.b64encode(modules()["proof/dice.js"].encode()).decode()
     found: dict[str, Any] = page.evaluate(PLAY, [code, rule, p, q, draws, seed])
     return found
 
@@ -124,7 +124,7 @@ def test_the_game_by_default_is_the_worked_example_whose_wrong_rule_is_known(bla
 
 def test_the_p_value_is_that_of_the_table_and_equal_seeds_draw_the_same(blank: Any) -> None:
     """Against the printed table of chi-square: 5.991 and 15.507 are passed by one in twenty."""
-    code = base64.b64encode(modules()["dice.js"].encode()).decode()
+    code = base64.b64encode(modules()["proof/dice.js"].encode()).decode()
     beyond = (
         "async ([code, x, d]) => (await import('data:text/javascript;base64,' + code)).beyond(x, d)"
     )

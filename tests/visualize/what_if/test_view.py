@@ -201,10 +201,10 @@ def test_another_machine_is_chosen_and_changed_in_watch(page: Any) -> None:
     shows({**chosen, "machine": "laptop", "numbers": {"machine": {"bandwidth": 50}}})
     view.get_by_label("machine: memory bandwidth, GB/s").fill("0")
     view.get_by_text("bandwidth of a laptop (Apple M2): Input should be greater than 0").wait_for()
-    assert not view.locator(".ouro-elsewhere-charts").is_visible()
+    assert not view.locator(".ouro-what-if-charts").is_visible()
     page.evaluate("document.querySelector('#token-view .ouro-run').dataset.unsaved = 'true'")
     view.get_by_text("The server does not have this run").wait_for()  # nor prices another one
-    assert not view.locator(".ouro-elsewhere-charts").is_visible()
+    assert not view.locator(".ouro-what-if-charts").is_visible()
     page.evaluate("document.querySelector('#token-view .ouro-run').dataset.unsaved = 'false'")
     view.get_by_label("machine", exact=True).select_option("a100")
     shows({**chosen, "machine": "a100"})
@@ -241,7 +241,7 @@ def test_another_machine_is_used_by_keyboard_on_a_phone(page: Any) -> None:
     view.get_by_text(told, exact=True).wait_for()
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.getAttribute('aria-label')") == "target model"
-    fold = view.locator(".ouro-elsewhere-fold > summary")
+    fold = view.locator(".ouro-what-if-fold > summary")
     fold.press("Enter")
     number = view.get_by_label("machine: memory bandwidth, GB/s")
     number.press("Control+a")
@@ -250,6 +250,6 @@ def test_another_machine_is_used_by_keyboard_on_a_phone(page: Any) -> None:
     told = elsewhere.view(gallery.trace(RECORDED), changed)["said"]
     view.get_by_text(told, exact=True).wait_for()
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
-    fields = view.locator("select, .ouro-elsewhere-number input").locator("visible=true").all()
+    fields = view.locator("select, .ouro-what-if-number input").locator("visible=true").all()
     for box in (field.bounding_box() for field in fields):
         assert box["x"] >= 0 and box["x"] + box["width"] <= 390

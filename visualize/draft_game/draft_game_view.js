@@ -2,8 +2,8 @@
 import { fill, inline, make, mirrored, numberGoesOn } from "../kit/dom.js";
 
 export function mount(element, props, watch) {
-  const root = element.querySelector(".ouro-play");
-  const part = (name) => root.querySelector(".ouro-play-" + name);
+  const root = element.querySelector(".ouro-draft-game");
+  const part = (name) => root.querySelector(".ouro-draft-game-" + name);
   const KEY = {
     draft: "yours, accepted",
     struck: "yours, rejected",
@@ -28,7 +28,7 @@ export function mount(element, props, watch) {
         before = one.text;
       } else if (guess) guess.append(token(one));
       else {
-        nodes.push(make("bdi", "ouro-play-struck"));
+        nodes.push(make("bdi", "ouro-draft-game-struck"));
         nodes.at(-1).append(token(one));
       }
     }
@@ -39,7 +39,7 @@ export function mount(element, props, watch) {
     if (look === "given") return make("span", "ouro-prompt", text);
     const node = make(
       "span",
-      look === "struck" ? "ouro-play-struck" : "ouro-token",
+      look === "struck" ? "ouro-draft-game-struck" : "ouro-token",
       look === "struck" ? inline(text) : text,
     );
     node.dataset.look = look;
@@ -50,7 +50,7 @@ export function mount(element, props, watch) {
   function key() {
     return Object.entries(KEY).map(([look, words]) => {
       const item = make("li"),
-        sample = make("span", look === "struck" ? "ouro-play-struck" : "ouro-token", "words");
+        sample = make("span", look === "struck" ? "ouro-draft-game-struck" : "ouro-token", "words");
       sample.dataset.look = look;
       item.append(sample, " " + words);
       return item;

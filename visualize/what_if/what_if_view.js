@@ -9,8 +9,8 @@ const UNKNOWN =
   "not yet. Generate, and it is priced here.";
 
 export function mount(element, props, watch, trigger) {
-  const root = element.querySelector(".ouro-elsewhere");
-  const part = (name) => root.querySelector(".ouro-elsewhere-" + name);
+  const root = element.querySelector(".ouro-what-if");
+  const part = (name) => root.querySelector(".ouro-what-if-" + name);
   const looks = new Map(props.looks.map((look) => [look.look, look]));
   const plots = {
     time: new Plot(part("time"), looks, props.plotly),
@@ -25,7 +25,7 @@ export function mount(element, props, watch, trigger) {
   const unknown = () => Boolean(shown.querySelector('.ouro-run[data-unsaved="true"]'));
 
   function select(name, label, options) {
-    const field = make("label", "ouro-elsewhere-choice"),
+    const field = make("label", "ouro-what-if-choice"),
       box = make("select");
     box.name = name;
     box.setAttribute("aria-label", label);
@@ -63,10 +63,10 @@ export function mount(element, props, watch, trigger) {
   }
 
   function group(name, one, names) {
-    const box = make("fieldset", "ouro-elsewhere-group");
+    const box = make("fieldset", "ouro-what-if-group");
     box.append(make("legend", "", `${name}: ${one.name}`));
     for (const [key, label] of Object.entries(names)) {
-      const field = make("label", "ouro-elsewhere-number"),
+      const field = make("label", "ouro-what-if-number"),
         input = make("input");
       Object.assign(input, { type: "number", step: "any", min: 0, name: `${name}-${key}` });
       input.setAttribute("aria-label", `${name}: ${label}`);
@@ -96,7 +96,7 @@ export function mount(element, props, watch, trigger) {
     state.timer = setTimeout(() => {
       if (unknown()) return show();
       state.stale = false;
-      trigger("price_run", { asked: { ...chosen, numbers } });
+      trigger("ask_what_if", { asked: { ...chosen, numbers } });
     }, WAIT);
   }
 

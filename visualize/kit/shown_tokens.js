@@ -1,6 +1,6 @@
 // How far each text was shown, in tokens, by its prompt: methods that keep the target's text write
 // the same one. It is kept for as long as the browser's tab, prompts as numbers.
-import { recall, store } from "./kept.js";
+import { recall, store } from "./page_storage.js";
 
 const KEY = "ouro-seen";
 const seen = new Map();
@@ -18,10 +18,10 @@ function key(prompt) {
   return hash;
 }
 
-export const seenTokens = (prompt) => seen.get(key(prompt)) || 0;
+export const shownTokens = (prompt) => seen.get(key(prompt)) || 0;
 
-export function markSeen(prompt, tokens) {
-  if (!(tokens > seenTokens(prompt))) return;
+export function markShown(prompt, tokens) {
+  if (!(tokens > shownTokens(prompt))) return;
   seen.set(key(prompt), tokens);
   store(KEY, [...seen]); // or it is known until the page is left
 }

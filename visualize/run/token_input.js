@@ -34,7 +34,7 @@ function besideOf(tokens, number, right, mirrored) {
   return tokens[onward] && lineOf(tokens, onward).order.at(right ? 0 : -1);
 }
 
-export class TokenHands {
+export class TokenInput {
   // root: of the view; container: of the text; point(node) and lock(node) are called where a token
   // is pointed at and where it is chosen; listen: see dom.js.
   constructor(root, container, card, point, lock, listen) {

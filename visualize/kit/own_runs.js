@@ -3,9 +3,9 @@
 const MOST = 50;
 const known = [];
 
-export const runs = () => known;
+export const ownRuns = () => known;
 
-export function remember(run) {
+export function rememberRun(run) {
   const earlier = known.findIndex((one) => one.run === run.run);
   if (earlier >= 0) known.splice(earlier, 1);
   known.push(run);

@@ -21,7 +21,7 @@ export function store(key, value) {
 // then the charts, and nothing for the link and the note on an example. A page that a visitor goes
 // to for the first time begins anew, and so does one at the address of another link.
 // inputs and charts: how many there are.
-export function kept({ key, inputs, charts, blank }) {
+export function restored({ key, inputs, charts, blank }) {
   const [how] = performance.getEntriesByType("navigation");
   const left = how && ["reload", "back_forward"].includes(how.type) && recall(key);
   const kept = left && left.query === location.search ? left : {};

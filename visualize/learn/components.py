@@ -1,4 +1,4 @@
-"""The lessons: chapters whose words move the run beside them. They need no model."""
+"""The component of the lessons: chapters whose words move the run beside them. No model runs."""
 
 from __future__ import annotations
 
@@ -7,15 +7,17 @@ from typing import Any
 
 from visualize.gallery import runs as gallery
 from visualize.kit.json_html import JsonHTML
-from visualize.kit.markup import LEARN_VIEW
+from visualize.kit.markup import markup
 from visualize.kit.plot_view import PLOTLY
-from visualize.learn import lessons as learn
+from visualize.learn import lessons
 from visualize.run.view import legend
+
+LEARN_VIEW = markup("learn/learn_view")
 
 
 def run(request: Any) -> str:
-    """What the lessons ask of the server: the view of a recorded run, by its name, as JSON; null
-    if there is none."""
+    """Return the view of a recorded run, which the lessons ask for by name, as JSON; null if there
+    is no such run."""
     name = request.get("name") if isinstance(request, dict) else None
     return json.dumps(
         gallery.view(name) if isinstance(name, str) and name in gallery.runs() else None
@@ -24,10 +26,10 @@ def run(request: Any) -> str:
 
 class LearnView(JsonHTML):
     """Value: {chapters, questions}, see `visualize.learn.lessons`. A chapter's run is fetched
-    when it is opened."""
+    when the chapter is opened."""
 
-    def __init__(self, **more: Any) -> None:
-        value = {"chapters": learn.chapters(), "questions": learn.questions()}
+    def __init__(self, **options: Any) -> None:
+        value = {"chapters": lessons.chapters(), "questions": lessons.questions()}
         super().__init__(
             value,
             LEARN_VIEW,
@@ -35,5 +37,5 @@ class LearnView(JsonHTML):
             plotly=PLOTLY,
             place="learn/",
             server_functions=[run],
-            **more,
+            **options,
         )
