@@ -1,9 +1,14 @@
-// "Be the draft": the text so far by who wrote it, and what became of the last guess.
+// @ts-check
+// "Be the draft": the text so far, with the writer of each token, and the result of the last guess.
 import { fill, inline, make, mirrored, numberGoesOn } from "../kit/dom.js";
+/** @import { Mount } from "../kit/types" */
 
+/** @type {Mount} */
 export function mount(element, props, watch) {
   const root = element.querySelector(".ouro-draft-game");
+  /** @param {string} name */
   const part = (name) => root.querySelector(".ouro-draft-game-" + name);
+  /** @type {Record<string, string>} */
   const KEY = {
     draft: "yours, accepted",
     struck: "yours, rejected",
@@ -11,10 +16,15 @@ export function mount(element, props, watch) {
     bonus: "added by the target",
   };
 
-  // Behind each other, what was rejected is one text; inside a number it is a mark.
+  /**
+   * Return elements for the tokens. Rejected tokens in a row are one text; inside a number they are
+   * a mark.
+   * @param {{ text: string, look: string }[]} tokens
+   */
   function written(tokens) {
-    const nodes = [],
-      turned = mirrored(tokens.map(({ text }) => text).join(""));
+    /** @type {HTMLElement[]} */
+    const nodes = [];
+    const turned = mirrored(tokens.map(({ text }) => text).join(""));
     let before = "";
     for (const one of tokens) {
       const last = nodes.at(-1),
@@ -35,6 +45,7 @@ export function mount(element, props, watch) {
     return nodes;
   }
 
+  /** @param {{ text: string, look: string }} token */
   function token({ text, look }) {
     if (look === "given") return make("span", "ouro-prompt", text);
     const node = make(

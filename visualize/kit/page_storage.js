@@ -1,6 +1,11 @@
-// What the browser's session storage keeps for a page that is loaded anew, or gone back to.
+// @ts-check
+// Values in the browser's session storage, for a page that is loaded again or gone back to.
 
-// What was stored under a key; null where nothing was, or where the browser stores nothing.
+/**
+ * Return the stored value of a key, or null without one or without storage.
+ * @param {string} key
+ * @returns {any}
+ */
 export function recall(key) {
   try {
     return JSON.parse(sessionStorage.getItem(key));
@@ -9,27 +14,38 @@ export function recall(key) {
   }
 }
 
-// Stores a value; where it is too large, or storage is forbidden, nothing is stored.
+/**
+ * Store a value, unless it is too large or storage is forbidden: the page works without.
+ * @param {string} key
+ * @param {any} value
+ */
 export function store(key, value) {
   try {
     sessionStorage.removeItem(key);
     sessionStorage.setItem(key, JSON.stringify(value));
-  } catch {} // the page works without
+  } catch {}
 }
 
-// What was kept when the page was left, as values of its components: the inputs, then the view,
-// then the charts, and nothing for the link and the note on an example. A page that a visitor goes
-// to for the first time begins anew, and so does one at the address of another link.
-// inputs and charts: how many there are.
+/**
+ * Return values of the page's components, as they were when the page was left: the inputs, the
+ * view, the charts, and nothing for the link and the note on an example. A first visit begins
+ * afresh, and so does another address.
+ * @param {{ key: string, inputs: number, charts: number, blank: object }} page  inputs and charts:
+ *   their numbers
+ * @returns {any[]}
+ */
 export function restored({ key, inputs, charts, blank }) {
-  const [how] = performance.getEntriesByType("navigation");
-  const left = how && ["reload", "back_forward"].includes(how.type) && recall(key);
-  const kept = left && left.query === location.search ? left : {};
-  const known =
-    kept.inputs && kept.inputs.length === inputs ? kept.inputs : Array(inputs).fill(undefined);
-  const view = kept.view && JSON.stringify(kept.view);
+  const [navigation] = /** @type {PerformanceNavigationTiming[]} */ (
+    performance.getEntriesByType("navigation")
+  );
+  const again = navigation && ["reload", "back_forward"].includes(navigation.type);
+  const stored = again && recall(key);
+  const left = stored && stored.query === location.search ? stored : {};
+  const values =
+    left.inputs && left.inputs.length === inputs ? left.inputs : Array(inputs).fill(undefined);
+  const view = left.view && JSON.stringify(left.view);
   return [
-    ...known,
+    ...values,
     view || undefined,
     ...Array(charts).fill(view ? JSON.stringify(blank) : undefined),
     ...(view ? [null, ""] : [undefined, undefined]),

@@ -1,8 +1,10 @@
-// How far each text was shown, in tokens, by its prompt: methods that keep the target's text write
-// the same one. It is kept for as long as the browser's tab, prompts as numbers.
+// @ts-check
+// The number of tokens of each text that were shown, by the text's prompt: methods that keep the
+// target's text write the same text. The browser's tab keeps the numbers, with prompts as hashes.
 import { recall, store } from "./page_storage.js";
 
 const KEY = "ouro-seen";
+/** @type {Map<number, number>} */
 const seen = new Map();
 try {
   for (const [prompt, tokens] of recall(KEY) || []) seen.set(prompt, tokens);
@@ -10,7 +12,10 @@ try {
   // something else was stored
 }
 
-// 32-bit FNV-1a of a prompt's UTF-16 units
+/**
+ * Return the 32-bit FNV-1a hash of a prompt's UTF-16 units.
+ * @param {string} prompt
+ */
 function key(prompt) {
   let hash = 0x811c9dc5;
   for (const unit of (prompt || "").trim().split(""))
@@ -18,10 +23,18 @@ function key(prompt) {
   return hash;
 }
 
+/**
+ * @param {string} prompt
+ * @returns {number}
+ */
 export const shownTokens = (prompt) => seen.get(key(prompt)) || 0;
 
+/**
+ * @param {string} prompt
+ * @param {number} tokens
+ */
 export function markShown(prompt, tokens) {
   if (!(tokens > shownTokens(prompt))) return;
   seen.set(key(prompt), tokens);
-  store(KEY, [...seen]); // or it is known until the page is left
+  store(KEY, [...seen]);
 }

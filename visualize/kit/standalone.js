@@ -1,4 +1,7 @@
-// A page that stands alone has no Gradio that says whether it is dark.
+// @ts-check
+// A page without a server, which must find out whether it is dark.
+
+/** Follow the system's colour scheme. */
 export function followColourScheme() {
   const dark = matchMedia("(prefers-color-scheme: dark)");
   const follow = () => document.body.classList.toggle("dark", dark.matches);
@@ -6,4 +9,8 @@ export function followColourScheme() {
   dark.addEventListener("change", follow);
 }
 
+/**
+ * Return what the page's HTML contains for its scripts.
+ * @returns {any}
+ */
 export const pageFacts = () => JSON.parse(document.getElementById("facts").textContent);

@@ -1,10 +1,20 @@
-// A run's view in an app that is not ours: it brings its own styles, and looks at the space that it
-// has instead of the window's.
+// @ts-check
+// A run's view in another app: it brings its styles, and adapts to its own width instead of the
+// window's.
 import { make } from "../kit/dom.js";
 
-const WIDE = 1000; // pixels in which text and tree have space beside each other
-const brought = new WeakMap(); // of a document, by their text
+/** Pixels in which text and tree fit side by side. */
+const WIDE = 1000;
+/**
+ * The styles that a document has.
+ * @type {WeakMap<Document, string>}
+ */
+const brought = new WeakMap();
 
+/**
+ * @param {HTMLElement} element
+ * @param {string} styles
+ */
 export function embed(element, styles) {
   if (brought.get(document) !== styles) {
     document.head.append(make("style", "ouro-styles", styles));

@@ -1,4 +1,5 @@
-// Mounts the one run of a replay that stands alone.
+// @ts-check
+// Mount the run of a saved replay.
 import { followColourScheme, pageFacts } from "../kit/standalone.js";
 import { mount } from "./token_view.js";
 

@@ -1,19 +1,33 @@
-// Pointer, focus and keys in the text of a run: a token's card opens under the pointer or the
-// focus, and stays when it is chosen.
-// One token is the text's tab stop: one that can be seen.
+// @ts-check
+// Pointer, focus and keys in the text of a run. A token's card opens under the pointer or the
+// focus, and stays when the token is chosen. One visible token is the text's tab stop.
+/** @import { Listen } from "../kit/types" */
+
+/**
+ * @param {any} event
+ * @returns {HTMLElement | undefined}
+ */
 const tokenAt = (event) =>
   event.target.closest && event.target.closest(".ouro-token, .ouro-rejected");
 
-// Of a token, where it begins: [from the left, from the top, height].
+/**
+ * Return the middle of a token's first box that has a width: [from the left, from the top, height].
+ * @param {HTMLElement} node
+ */
 function middle(node) {
   const boxes = [...node.getClientRects()],
     box = boxes.find(({ width }) => width) || boxes[0] || node.getBoundingClientRect();
   return [(box.left + box.right) / 2, (box.top + box.bottom) / 2, box.height];
 }
 
-// The line of a token: numbers of its first and its last, and all as they stand from left to right.
+/**
+ * Return the line of a token: the numbers of its first and last token, and all from left to right.
+ * @param {HTMLElement[]} tokens
+ * @param {number} number
+ */
 function lineOf(tokens, number) {
   const [, top, high] = middle(tokens[number]);
+  /** @param {number} n */
   const beside = (n) => tokens[n] && Math.abs(middle(tokens[n])[1] - top) < high / 2;
   let first = number,
     last = number;
@@ -24,8 +38,14 @@ function lineOf(tokens, number) {
   return { first, last, order: [...left.keys()].sort((a, b) => left.get(a) - left.get(b)) };
 }
 
-// The number of the token beside one on the screen; behind the edge of a line, of the one on the
-// line that the text goes on with there. mirrored: whether its lines begin at the right.
+/**
+ * Return the number of the token beside one on the screen; at the edge of a line, the first token
+ * of the line on which the text continues.
+ * @param {HTMLElement[]} tokens
+ * @param {number} number
+ * @param {boolean} right
+ * @param {boolean} mirrored  whether lines begin at the right
+ */
 function besideOf(tokens, number, right, mirrored) {
   const { first, last, order } = lineOf(tokens, number),
     next = order[order.indexOf(number) + (right ? 1 : -1)];
@@ -35,27 +55,44 @@ function besideOf(tokens, number, right, mirrored) {
 }
 
 export class TokenInput {
-  // root: of the view; container: of the text; point(node) and lock(node) are called where a token
-  // is pointed at and where it is chosen; listen: see dom.js.
+  /**
+   * @param {HTMLElement} root  the view
+   * @param {HTMLElement} container  the text
+   * @param {import("./token_card.js").TokenCard} card
+   * @param {(token: HTMLElement) => void} point  called when a token is pointed at
+   * @param {(token: HTMLElement) => void} lock  called when a token is chosen
+   * @param {Listen} listen
+   */
   constructor(root, container, card, point, lock, listen) {
-    Object.assign(this, { root, container, card, point, lock, stop: null, pointer: [] });
+    this.root = root;
+    this.container = container;
+    this.card = card;
+    this.point = point;
+    this.lock = lock;
+    /** @type {HTMLElement | null} */
+    this.stop = null;
+    /** @type {number[]} where the pointer was last */
+    this.pointer = [];
     listen(document, "pointermove", (event) => this.moved(event));
     listen(document, "scroll", () => this.scrolled(), true);
     listen(document, "keydown", (event) => event.key === "Escape" && card.hide());
-    // before what was clicked opens another one
+    // before the click opens another card
     listen(document, "click", (event) => this.clicked(event), true);
     listen(window, "resize", () => card.reposition());
     container.addEventListener("pointerleave", () => this.leave());
     container.addEventListener(
       "focusin",
       (event) =>
-        tokenAt(event) && event.target.matches(":focus-visible") && this.preview(tokenAt(event)),
+        tokenAt(event) &&
+        /** @type {Element} */ (event.target).matches(":focus-visible") &&
+        this.preview(tokenAt(event)),
     );
     container.addEventListener("focusout", () => this.leave());
     container.addEventListener("click", (event) => tokenAt(event) && lock(tokenAt(event)));
     container.addEventListener("keydown", (event) => this.key(event));
   }
 
+  /** @returns {HTMLElement[]} */
   seen() {
     return [
       ...this.container.querySelectorAll(
@@ -64,7 +101,8 @@ export class TokenInput {
     ];
   }
 
-  rove(next) {
+  /** @param {HTMLElement} next */
+  rove(next = null) {
     const { stop } = this;
     if (!next && stop && stop.isConnected && !stop.closest("[data-later]")) return;
     const target = next || this.seen().pop() || this.container.querySelector(".ouro-token");
@@ -74,6 +112,7 @@ export class TokenInput {
     target.tabIndex = 0;
   }
 
+  /** @param {HTMLElement} node */
   preview(node) {
     if (!this.card.locked) this.point(node);
   }
@@ -82,20 +121,26 @@ export class TokenInput {
     if (!this.card.locked) this.card.hide();
   }
 
-  // A card opens where the pointer itself has moved to a token, not where a token has moved under a
-  // pointer that rests.
+  /**
+   * Open a card where the pointer itself moved to a token, not where a token moved under a pointer
+   * at rest.
+   * @param {PointerEvent} event
+   */
   moved(event) {
     const [x, y] = this.pointer,
       rests = event.clientX === x && event.clientY === y;
     this.pointer = [event.clientX, event.clientY];
-    if (rests || event.pointerType === "touch" || !this.container.contains(event.target)) return;
+    const inside = this.container.contains(/** @type {Node} */ (event.target));
+    if (rests || event.pointerType === "touch" || !inside) return;
     const node = tokenAt(event);
     if (!node) this.leave();
     else if (node !== this.card.under || !this.card.open) this.preview(node);
   }
 
-  // What has scrolled away from the pointer loses its card; that of the token with the focus
-  // follows it.
+  /**
+   * Close the card of a token that has scrolled away from the pointer. The card of a focused token
+   * follows it.
+   */
   scrolled() {
     const { card } = this,
       [x, y] = this.pointer;
@@ -108,6 +153,7 @@ export class TokenInput {
     if (!stays) card.hide();
   }
 
+  /** @param {any} event */
   clicked({ target }) {
     const own =
       this.root.contains(target) &&
@@ -115,6 +161,7 @@ export class TokenInput {
     if (this.card.locked && !own) this.card.hide();
   }
 
+  /** @param {KeyboardEvent} event */
   key(event) {
     const node = tokenAt(event);
     if (event.altKey || event.ctrlKey || event.metaKey || !node) return;
@@ -122,12 +169,14 @@ export class TokenInput {
     const all = this.seen(),
       index = all.indexOf(node);
     const mirrored = getComputedStyle(this.container).direction === "rtl";
-    const target = {
+    /** @type {Record<string, () => number | undefined>} */
+    const targets = {
       ArrowRight: () => besideOf(all, index, true, mirrored),
       ArrowLeft: () => besideOf(all, index, false, mirrored),
       Home: () => 0,
       End: () => all.length - 1,
-    }[event.key]?.();
+    };
+    const target = targets[event.key]?.();
     if (target === undefined || !all[target]) return;
     event.preventDefault();
     this.rove(all[target]);

@@ -1,15 +1,19 @@
-// A run on another machine, modelled: choices, every number of them to be changed, and what comes
-// of it. The server does the sums.
+// @ts-check
+// A run on another machine, modelled: choices, all numbers behind them, and the result. The server
+// computes it.
 import { make } from "../kit/dom.js";
 import { Plot } from "../kit/plot.js";
+/** @import { Mount } from "../kit/types" */
 
 const WAIT = 150;
 const UNKNOWN =
   "The server does not have this run: it was written before the page was loaded anew, or " +
   "not yet. Generate, and it is priced here.";
 
+/** @type {Mount} */
 export function mount(element, props, watch, trigger) {
   const root = element.querySelector(".ouro-what-if");
+  /** @param {string} name */
   const part = (name) => root.querySelector(".ouro-what-if-" + name);
   const looks = new Map(props.looks.map((look) => [look.look, look]));
   const plots = {
@@ -17,13 +21,30 @@ export function mount(element, props, watch, trigger) {
     batch: new Plot(part("batch"), looks, props.plotly),
   };
   const { machines, models, labels, chosen, batches } = props.choices;
+  /** @type {Record<string, Record<string, number>>} */
   const numbers = { machine: {}, target: {}, draft: {} };
+  /** @type {Record<string, HTMLElement>} */
   const boxes = { machine: make("span"), target: make("span"), draft: make("span") };
-  const state = { stale: true, seen: false, underWay: false, timer: 0, sizes: {} };
+  const state = {
+    stale: true,
+    seen: false,
+    underWay: false,
+    timer: /** @type {ReturnType<typeof setTimeout> | undefined} */ (undefined),
+    /** @type {Record<string, any>} */
+    sizes: {},
+  };
   const shown = document.getElementById("token-view");
-  // What the browser has kept, or a link describes, is not the run that the server would price.
+  /**
+   * Return whether the server has another run than the page: one that the browser kept, or one that
+   * a link describes.
+   */
   const unknown = () => Boolean(shown.querySelector('.ouro-run[data-unsaved="true"]'));
 
+  /**
+   * @param {string} name
+   * @param {string} label
+   * @param {[any, string][]} options
+   */
   function select(name, label, options) {
     const field = make("label", "ouro-what-if-choice"),
       box = make("select");
@@ -47,11 +68,22 @@ export function mount(element, props, watch, trigger) {
     part("choices").append(field);
   }
 
+  /**
+   * @param {{ id: string, name: string }} one
+   * @returns {[string, string]}
+   */
   const named = ({ id, name }) => [id, name];
+  /**
+   * @param {any[]} list
+   * @param {string} id
+   */
   const found = (list, id) => list.find((one) => one.id === id);
 
-  // The numbers of what is chosen. Those of the models come with what the server says of a run,
-  // which knows what drafts in it.
+  /**
+   * Show the numbers of the choices. The numbers of the models come from the server with a run,
+   * because the run decides which model drafts.
+   * @param {string[]} names
+   */
   function spread(names) {
     for (const name of names) {
       const machine = name === "machine" && found(machines, chosen.machine);
@@ -62,13 +94,18 @@ export function mount(element, props, watch, trigger) {
     }
   }
 
+  /**
+   * @param {string} name
+   * @param {{ name: string, numbers: Record<string, number>, sources: Record<string, string> }} one
+   * @param {Record<string, string>} names
+   */
   function group(name, one, names) {
     const box = make("fieldset", "ouro-what-if-group");
     box.append(make("legend", "", `${name}: ${one.name}`));
     for (const [key, label] of Object.entries(names)) {
       const field = make("label", "ouro-what-if-number"),
         input = make("input");
-      Object.assign(input, { type: "number", step: "any", min: 0, name: `${name}-${key}` });
+      Object.assign(input, { type: "number", step: "any", min: "0", name: `${name}-${key}` });
       input.setAttribute("aria-label", `${name}: ${label}`);
       input.value = String(key in numbers[name] ? numbers[name][key] : one.numbers[key]);
       input.addEventListener("input", () => {
@@ -89,7 +126,7 @@ export function mount(element, props, watch, trigger) {
     ask();
   }
 
-  // Only what is looked at is priced, and no run that is still being written.
+  /** Ask for what is visible, and not for a run that is still being written. */
   function ask() {
     clearTimeout(state.timer);
     if (!state.stale || !state.seen || state.underWay) return;
@@ -106,19 +143,24 @@ export function mount(element, props, watch, trigger) {
     if (value.models && resized(value.models)) return again();
     root.dataset.problem = String(Boolean(value.problem));
     part("said").textContent = value.problem || value.said;
-    part("notes").replaceChildren(...(value.notes || []).map((note) => make("li", "", note)));
+    part("notes").replaceChildren(
+      ...(value.notes || []).map((/** @type {string} */ note) => make("li", "", note)),
+    );
     part("charts").hidden = Boolean(value.problem);
     const table = root.querySelector(".ouro-table");
     table.replaceChildren();
     if (value.problem) return;
     table.append(
       row("th", ["modelled", "this run", "plain decoding"]),
-      ...value.rows.map((cells) => row("td", cells)),
+      ...value.rows.map((/** @type {string[]} */ cells) => row("td", cells)),
     );
     for (const [name, plot] of Object.entries(plots)) plot.show({ run: "", figure: value[name] });
   }
 
-  // Takes the models of what drafts and checks; whether numbers of others were priced.
+  /**
+   * Take the models that draft and check. Return whether the result is of other numbers.
+   * @param {Record<string, any>} models
+   */
   function resized(models) {
     const names = ["target", "draft"].filter(
       (name) => JSON.stringify(models[name]) !== JSON.stringify(state.sizes[name]),
@@ -130,12 +172,17 @@ export function mount(element, props, watch, trigger) {
     return edited;
   }
 
+  /**
+   * @param {"th" | "td"} tag
+   * @param {string[]} cells
+   */
   function row(tag, cells) {
     const line = make("tr");
     line.append(...cells.map((cell) => make(tag, "", cell)));
     return line;
   }
 
+  /** @type {[string, string]} */
   const own = ["own", "the run's own"];
   select("machine", "machine", machines.map(named));
   select("target", "target model", [...models.map(named), own]);
@@ -143,7 +190,7 @@ export function mount(element, props, watch, trigger) {
   select(
     "batch",
     "texts at once",
-    batches.map((batch) => [batch, String(batch)]),
+    batches.map((/** @type {number} */ batch) => [batch, String(batch)]),
   );
   part("numbers").append(...Object.values(boxes));
   spread(["machine"]);
@@ -151,7 +198,7 @@ export function mount(element, props, watch, trigger) {
     state.seen = seen[seen.length - 1].isIntersecting;
     ask();
   }).observe(root);
-  // Whatever the view of the run paints it says whether the server has it.
+  // The view of the run marks a run that the server does not have.
   new MutationObserver(again).observe(shown, { subtree: true, attributeFilter: ["data-unsaved"] });
   document.addEventListener("ouro:begun", () => (state.underWay = true));
   document.addEventListener("ouro:ended", () => {
