@@ -18,11 +18,11 @@ PAUSE = 0.05
 
 def serve() -> None:
     """Run app.py."""
-    from visualize.race import job as showing
+    from visualize.race import job as race_job
     from visualize.server import compute
     from visualize.server.updates import Comparing
 
-    progress, silently = compute.Live.progress, showing.silently
+    progress, silently = compute.Live.progress, race_job.silently
 
     def progress_or_wait(live: Any) -> Iterator[Any]:
         for update in progress(live):
@@ -38,5 +38,5 @@ def serve() -> None:
         return (yield from silently(generation))
 
     compute.Live.progress = progress_or_wait  # type: ignore[method-assign,assignment]
-    showing.silently = silently_or_wait
+    race_job.silently = silently_or_wait
     runpy.run_path("app.py", run_name="__main__")

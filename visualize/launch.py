@@ -19,13 +19,13 @@ from visualize import page
 from visualize.kit.fonts import FONTS_PATH, font
 from visualize.kit.modules import module, modules_path
 from visualize.kit.plot_view import PLOTLY, library
-from visualize.server import zero_gpu as lent
+from visualize.server import zero_gpu
 from visualize.server.limits import PUBLIC, Limits
 from visualize.server.models import Models
 from visualize.server.runner import Runner
 from visualize.server.service import Gate, Opening, Packed, malformed, write_log
 
-LENT = lent.ZERO
+LENT = zero_gpu.ZERO
 """Whether the GPU belongs to others, so that nothing is computed while the models are loaded."""
 
 

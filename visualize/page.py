@@ -24,7 +24,7 @@ from visualize.server.endpoint import add_endpoint
 from visualize.server.models import Models
 from visualize.server.runner import Runner
 from visualize.sweep.tab import SweepPanel
-from visualize.watch.opening import opening as written
+from visualize.watch.opening import opening as opening_html
 from visualize.watch.tab import RECORDED, WatchPanel
 
 PLACES = {WATCH: "Watch", "race": "Race", "learn": "Learn", "lab": "Lab"}
@@ -156,7 +156,7 @@ def head() -> str:
 
 def opening() -> str:
     """What is painted until the page is built, see `visualize.watch.opening`."""
-    return written(gallery.trace(RECORDED))
+    return opening_html(gallery.trace(RECORDED))
 
 
 def launch_options() -> dict[str, Any]:

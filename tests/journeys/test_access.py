@@ -10,7 +10,7 @@ import pytest
 
 from tests.browser import server
 from tests.visitor import ask, fade, generate, open_tab
-from visualize.learn import lessons as learn
+from visualize.learn import lessons
 
 pytestmark = [pytest.mark.browser, pytest.mark.embedded, pytest.mark.slow]
 
@@ -34,7 +34,7 @@ page.launch(server_port=int(sys.argv[sys.argv.index("--port") + 1]), quiet=True,
 """
 PICTURES = {
     stop["figure"]: (number, at)
-    for number, chapter in enumerate(learn.chapters())
+    for number, chapter in enumerate(lessons.chapters())
     for at, stop in enumerate(chapter["stops"])
     if stop.get("figure") in ("dice", "automaton", "window", "pool", "mask")
 }

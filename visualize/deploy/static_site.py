@@ -19,11 +19,10 @@ from ouroboros_core.progress import accept_any_text
 from ouroboros_core.trace.equality import Divergence
 from ouroboros_core.trace.trace import Trace
 from visualize.gallery import runs as gallery
-from visualize.kit import labels as spoken
-from visualize.kit import palette
+from visualize.kit import labels, palette
 from visualize.kit.markup import LOGO, PLOTLY_JS, template
 from visualize.kit.modules import carried
-from visualize.learn import lessons as learn
+from visualize.learn import lessons
 from visualize.run import view as views
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline' blob:"
@@ -76,7 +75,7 @@ def replay_html(
     )
     policy = f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
     return _page(
-        f"A run of {spoken.method(trace.method)}, replayed",
+        f"A run of {labels.method(trace.method)}, replayed",
         body,
         f"{policy}<style>{_css()}</style>",
     )
@@ -163,7 +162,7 @@ def _told(name: str) -> str:
 def _data(name: str) -> dict[str, Any]:
     """What the scripts of a page show beside runs."""
     own: dict[str, Any] = {
-        "index": {"chapters": learn.chapters(), "questions": learn.questions()},
+        "index": {"chapters": lessons.chapters(), "questions": lessons.questions()},
         "traces": {"entries": gallery.entries()},
     }
     return {**own.get(name, {}), "looks": views.legend()}

@@ -22,7 +22,7 @@ def css() -> str:
     return "\n".join(rules)
 
 
-FIRST = ("run.css", "page.css")
+FIRST = ("run.css", "base.css")
 """Style sheets that come before the others, which may change what they say."""
 
 

@@ -12,7 +12,7 @@ import gradio as gr
 from ouroboros_core import methods
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.sampling import Sampling
-from visualize.kit import labels as spoken
+from visualize.kit import labels
 from visualize.kit.events import PRIVATE, pressable_from, pressable_until_the_end
 from visualize.kit.setting_input import CHAT_TEMPLATE, sampling_component
 from visualize.kit.settings_view import first_value
@@ -212,7 +212,7 @@ class RacePanel:
         number."""
         tasks = [
             (
-                spoken.method("autoregressive"),
+                labels.method("autoregressive"),
                 make_task(prompt, "autoregressive", {}, chat, count, sampling, most=self.most),
             )
         ]
@@ -225,12 +225,12 @@ class RacePanel:
                 settings = methods.read_settings(methods.get(method), written)
                 tasks.append(
                     (
-                        spoken.lane(method, written),
+                        labels.lane(method, written),
                         make_task(prompt, method, settings, chat, count, sampling, most=self.most),
                     )
                 )
             except InvalidInput as error:
-                raise InvalidInput(f"lane {number}, {spoken.method(method)}: {error}") from None
+                raise InvalidInput(f"lane {number}, {labels.method(method)}: {error}") from None
         names = [name for name, _ in tasks]
         return [
             (f"{name} ({n})" if names.count(name) > 1 else name, task)

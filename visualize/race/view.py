@@ -7,9 +7,9 @@ from functools import cache
 from typing import Any
 
 from visualize.gallery import runs as gallery
-from visualize.kit import labels as spoken
+from visualize.kit import labels
 from visualize.run import view as views
-from visualize.what_if import view as elsewhere
+from visualize.what_if import view as what_if_view
 
 RECORDED = ("java-autoregressive", "java-speculative", "java-ouroboros", "java-union")
 """Runs of one prompt, the plain one first: the race that is there before anybody asks for one."""
@@ -22,11 +22,11 @@ def _recorded() -> str:
         trace = gallery.paced(name)
         plain = gallery.trace(RECORDED[0])
         lane = views.lane_view(
-            spoken.method(trace.method), trace, plain, None, gallery.speedup(name)
+            labels.method(trace.method), trace, plain, None, gallery.speedup(name)
         )
         for step in lane["steps"]:
             step.pop("odds", None)  # no lane shows them
-        lanes.append(lane | {"modelled": elsewhere.clocks(trace)})
+        lanes.append(lane | {"modelled": what_if_view.clocks(trace)})
     first = gallery.trace(RECORDED[0])
     told = {
         "seq": 0,

@@ -18,7 +18,7 @@ from visualize.results import data as results
 from visualize.results import figures as result_figures
 from visualize.results.data import Bar, Benchmark, Over, Published
 from visualize.run import figures
-from visualize.what_if import view as elsewhere
+from visualize.what_if import view as what_if_view
 
 MISSING = "There is no benchmark here: `make bench` measures one."
 NOTE = (
@@ -195,11 +195,11 @@ def pair_table(found: Benchmark) -> str:
 
 def modelled_table(found: Benchmark) -> str:
     """The benchmark's methods on other machines: all but the second column is modelled."""
-    clocks = [name for _, name in elsewhere.clock_names()]
+    clocks = [name for _, name in what_if_view.clock_names()]
     names = ["method", "measured here", *clocks]
     head = "".join(f'<th scope="col">{safe(name)}</th>' for name in names)
     body = []
-    told = elsewhere.benchmark_speedups(found)
+    told = what_if_view.benchmark_speedups(found)
     for bar, speeds in ((bar, speeds) for bar, speeds in told if bar.main):
         setting = f" ({bar.setting})" if bar.setting else ""
         numbers = (bar.row.speedup, *speeds)

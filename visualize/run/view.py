@@ -15,8 +15,8 @@ from ouroboros_core.trace.equality import Divergence
 from ouroboros_core.trace.reasons import Piece, Reasons, origin
 from ouroboros_core.trace.trace import Judged, Step, Trace
 from ouroboros_core.words import counted
-from visualize.kit import labels as spoken
-from visualize.run import diagnosis as numbers
+from visualize.kit import labels
+from visualize.run import diagnosis
 
 View = dict[str, Any]
 """What a script of the page draws."""
@@ -199,7 +199,7 @@ def notices(trace: Trace, baseline: Trace | None, can_rerun: bool) -> list[View]
             found[-1] |= {"act": "chat", "label": "Run it with the chat template"}
     busy = metrics.busy(trace, baseline) if baseline is not None else None
     if busy and not trace.ended_at_once:
-        found.append({"words": numbers.busy_warning(*busy)})
+        found.append({"words": diagnosis.busy_warning(*busy)})
         found[-1] |= {"act": "again", "label": "Measure again"} if can_rerun else {}
     return found
 
@@ -255,7 +255,7 @@ def describe(method: str, settings: Mapping[str, Any], target: str, *others: str
     """Method, settings and models in one line, in words; others: draft model or head, and corpus,
     where there are such."""
     beside = " and ".join(model_name(name) for name in others if name)
-    run = f"{spoken.run(method, settings)}, on {model_name(target)}"
+    run = f"{labels.run(method, settings)}, on {model_name(target)}"
     return f"{run} with {beside}" if beside else run
 
 
@@ -344,7 +344,7 @@ def run_view(
         "title": title(trace),
         "tiles": tiles(trace, baseline, difference, rounds),
         "notices": notices(trace, baseline, can_rerun),
-        "numbers": numbers.sections(trace, baseline),
+        "numbers": diagnosis.sections(trace, baseline),
         "status": status,
         "sentence": sentence(trace, baseline, difference),
         "ended": trace.ending == "stop token",

@@ -15,7 +15,7 @@ from ouroboros_core.benchmark.protocol import ROUNDS
 from ouroboros_core.errors import InvalidInput, OuroborosError
 from ouroboros_core.words import counted, say
 from visualize.gallery.tab import WATCH
-from visualize.kit import labels as spoken
+from visualize.kit import labels
 from visualize.kit.events import PRIVATE, pressable_from, pressable_until_the_end
 from visualize.kit.plot_view import PlotView
 from visualize.results import data as results
@@ -29,11 +29,11 @@ from visualize.server.limits import who, whole
 from visualize.server.runner import Runner
 from visualize.server.session import Session, Swept
 from visualize.server.updates import SweepProgress, SweepStarted, SweepUpdate, Waiting
-from visualize.sweep import view as sweeping
+from visualize.sweep import view as sweep_view
 from visualize.sweep.components import SweepView
 from visualize.watch.examples import EXAMPLES
 from visualize.watch.tab import WatchPanel
-from visualize.what_if import view as elsewhere
+from visualize.what_if import view as what_if_view
 
 if TYPE_CHECKING:
     from gradio.layouts import Tabs
@@ -101,7 +101,7 @@ class SweepPanel:
                 self.saving = SaveView(("json", "csv"), elem_id="sweep-save")
                 empty = {"seq": 0, "figure": figures.empty(NOTHING_YET)}
                 self.clock = gr.Dropdown(
-                    [(HERE, ""), *((label, name) for name, label in elsewhere.clock_names())],
+                    [(HERE, ""), *((label, name) for name, label in what_if_view.clock_names())],
                     value="",
                     label="Speedup on",
                     elem_id="sweep-clock",
@@ -376,10 +376,10 @@ class SweepPanel:
                         swept.add(update.done)
             if swept is not None and len(swept.sweep.points) != counted:
                 counted = len(swept.sweep.points)  # else only the status is another
-                known = sweeping.measured(swept)
+                known = sweep_view.measured(swept)
             drawn = [gr.skip(), gr.skip()]
             if swept is not None and known.get("finished"):
-                status, drawn = f"Done.{sweeping.left_out(swept)}", _drawn(swept)
+                status, drawn = f"Done.{sweep_view.left_out(swept)}", _drawn(swept)
             yield known | {"seq": time.time_ns(), "sweep": turn, "status": status}, *drawn
 
     @staticmethod
@@ -391,7 +391,7 @@ class SweepPanel:
             return [stopped, *(gr.skip() for _ in range(3))]
         with errors_on_page():
             _set_clock(session.swept, clock)
-        return [stopped, *_drawn(session.swept), sweeping.note(session.swept)]
+        return [stopped, *_drawn(session.swept), sweep_view.note(session.swept)]
 
     @staticmethod
     def _elsewhere(session: Session, clock: str) -> list[Any]:
@@ -400,7 +400,7 @@ class SweepPanel:
             if session.swept is None:
                 return [gr.skip(), "Nothing is swept yet." if clock else ""]
             _set_clock(session.swept, clock)
-            return [sweeping.picture(session.swept), sweeping.note(session.swept)]
+            return [sweep_view.picture(session.swept), sweep_view.note(session.swept)]
 
     def _picked(self, event: gr.EventData, session: Session) -> list[Any]:
         """A click on a chart; marks of theory belong to no cell."""
@@ -425,12 +425,12 @@ class SweepPanel:
     def _save(event: gr.EventData, session: Session) -> dict[str, Any]:
         if session.swept is None or not session.swept.sweep.points:
             return {"seq": time.time_ns(), "problem": NOTHING_YET}
-        return sweeping.file_of(session.swept, field(event, "kind", str))
+        return sweep_view.file_of(session.swept, field(event, "kind", str))
 
 
 def _set_clock(swept: Swept, clock: str) -> None:
     """Show a sweep on that clock from now on; raises InvalidInput for one that there is not."""
-    if clock and clock not in elsewhere.CLOCKS:
+    if clock and clock not in what_if_view.CLOCKS:
         raise InvalidInput(f"there is no clock {str(clock)[:40]!r}")
     swept.clock = clock
 
@@ -439,7 +439,7 @@ def _drawn(swept: Swept) -> list[Any]:
     """The two charts of all runs so far, where there are some."""
     if not swept.sweep.points:
         return [gr.skip(), gr.skip()]
-    return [sweeping.picture(swept), sweeping.parallel(swept)]
+    return [sweep_view.picture(swept), sweep_view.parallel(swept)]
 
 
 @errors_on_page()
@@ -450,7 +450,7 @@ def _names(method: str, *, optional: bool) -> list[tuple[str, str]]:
     names = [*methods.get(method).Hyperparameters.settings(), *Sampling.settings(), "draft"]
     return [
         *([("nothing else", NONE)] if optional else []),
-        *((spoken.label(name), name) for name in names),
+        *((labels.label(name), name) for name in names),
     ]
 
 

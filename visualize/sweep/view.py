@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from visualize.kit import labels as spoken
+from visualize.kit import labels
 from visualize.run.view import View
 from visualize.server.session import Swept
 from visualize.sweep import figures as sweep_figures
-from visualize.what_if import view as elsewhere
+from visualize.what_if import view as what_if_view
 
 if TYPE_CHECKING:
     from ouroboros_core.sweeps.cells import CellRow
@@ -33,7 +33,7 @@ def measured(swept: Swept) -> View:
         "total": sweep.total,
         "left": sweep.seconds_left,
         "lines": [*cells.conclusions(rows, ideals, grid), *sweep.store.lines],
-        "head": [*(spoken.named(axis.name) for axis in grid.axes), *HEAD],
+        "head": [*(labels.named(axis.name) for axis in grid.axes), *HEAD],
         "rows": [_row(row, grid, row is fastest) for row in rows],
         "finished": sweep.done == sweep.total,
     }
@@ -79,7 +79,7 @@ def picture(swept: Swept) -> View:
     draw = sweep_figures.heatmap if len(axes) == 2 else sweep_figures.line
     if not swept.clock:
         return _figure(draw(rows, axes, cells.ideal(swept.sweep.points, grid)))
-    rows = elsewhere.modelled_rows(rows, swept.priced, swept.clock)
+    rows = what_if_view.modelled_rows(rows, swept.priced, swept.clock)
     return _figure(draw(rows, axes, what="modelled speedup"))
 
 
@@ -88,8 +88,8 @@ def note(swept: Swept) -> str:
     if not swept.clock:
         return ""
     rows = _rows(swept)
-    there = elsewhere.modelled_rows(rows, swept.priced, swept.clock)
-    return elsewhere.best_elsewhere(there, rows, swept.sweep.grid, swept.clock)
+    there = what_if_view.modelled_rows(rows, swept.priced, swept.clock)
+    return what_if_view.best_elsewhere(there, rows, swept.sweep.grid, swept.clock)
 
 
 def left_out(swept: Swept) -> str:

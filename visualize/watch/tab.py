@@ -41,7 +41,7 @@ from visualize.server.updates import (
     Written,
 )
 from visualize.watch.warm_start import Keeping
-from visualize.what_if import view as elsewhere
+from visualize.what_if import view as what_if_view
 from visualize.what_if.components import WhatIfView
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ class WatchPanel:
                 self.details = DetailsView(named, has_charts(trace), elem_id="details")
                 with gr.Row(elem_classes="ouro-charts"):
                     self.charts = {name: self._chart(name, charts) for name in CHARTS}
-                    self.what_if = WhatIfView(elsewhere.choices(), elem_id=f"chart-{ELSEWHERE}")
+                    self.what_if = WhatIfView(what_if_view.choices(), elem_id=f"chart-{ELSEWHERE}")
                 self.models = gr.Markdown(
                     self.runner.models.state(), elem_id="models", elem_classes="ouro-note"
                 )
@@ -291,7 +291,7 @@ class WatchPanel:
         with errors_on_page():
             asked = field(event, "asked", dict)
             trace, _ = session.shown or self.first
-            return {"seq": time.time_ns(), **elsewhere.view(trace, asked)}
+            return {"seq": time.time_ns(), **what_if_view.view(trace, asked)}
 
     def _preview_card(self, session: Session, prompt: str, event: gr.EventData) -> list[Any]:
         """The same, of the method of a card."""

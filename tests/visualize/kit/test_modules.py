@@ -21,7 +21,7 @@ from visualize.kit.json_html import mounting
 from visualize.kit.markup import Markup, template
 from visualize.kit.modules import carried, imported, modules, modules_path, preloaded
 from visualize.kit.plot_view import plot_markup
-from visualize.learn import lessons as learn
+from visualize.learn import lessons
 from visualize.learn.components import LEARN_VIEW
 from visualize.run.components import TOKEN_VIEW, save_buttons
 from visualize.run.view import legend
@@ -184,7 +184,7 @@ def test_who_reads_on_while_a_run_is_fetched_sees_the_moment_of_the_last_words(
     browser: Any,
 ) -> None:
     """One run is asked for once, whichever stops want it meanwhile."""
-    chapter = next(one for one in learn.chapters() if one["id"] == "copying")
+    chapter = next(one for one in lessons.chapters() if one["id"] == "copying")
     runs = {chapter["run"]: gallery.view(chapter["run"])}
     first, _, stop, *_ = chapter["stops"]
     assert first["at"]["step"] != stop["at"]["step"]

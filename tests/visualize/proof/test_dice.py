@@ -20,7 +20,7 @@ from ouroboros_core.verify import block_chances, residual, verify
 from tests.visitor import watch
 from visualize.deploy import static_site
 from visualize.kit.modules import modules
-from visualize.learn import lessons as learn
+from visualize.learn import lessons
 
 pytestmark = pytest.mark.browser
 
@@ -149,9 +149,9 @@ def open_game(browser: Any, site: Path, width: int) -> Any:
     )
     page = context.new_page()
     page.goto((site / "index.html").as_uri())
-    number = next(n for n, c in enumerate(learn.chapters()) if c["id"] == "unchanged")
+    number = next(n for n, c in enumerate(lessons.chapters()) if c["id"] == "unchanged")
     page.locator(".ouro-learn-chapter").nth(number).click()
-    last = len(learn.chapters()[number]["stops"]) - 1
+    last = len(lessons.chapters()[number]["stops"]) - 1
     for stop in range(last):
         page.wait_for_selector(f'.ouro-learn[data-at="{number}.{stop}"]')
         page.click(".ouro-learn-next")

@@ -23,9 +23,8 @@ from ouroboros_core.tree import Learned, Provenance, chain
 from tests import tiny
 from tests.traces import make_trace, typed_trace
 from visualize.gallery import runs as gallery
-from visualize.kit import labels as spoken
-from visualize.run import diagnosis as numbers
-from visualize.run import figures
+from visualize.kit import labels
+from visualize.run import diagnosis, figures
 from visualize.run import view as views
 
 DRAFT = Provenance(Source.DRAFT, step=0, confidence=0.64)
@@ -188,7 +187,7 @@ def baseline() -> Trace:
 
 def test_the_diagnosis_is_true_of_the_trace() -> None:
     trace, plain = typed_trace(), baseline()
-    lines = numbers.diagnosis(trace, plain)
+    lines = diagnosis.diagnosis(trace, plain)
     found = [float(x) for x in re.findall(r"\d+\.\d+", lines[0])]
     cost = (0.4 + 0.2 + 0.2) / 3 / 0.1
     assert metrics.step_cost(trace, plain) == pytest.approx(cost)
@@ -228,10 +227,10 @@ def test_a_baseline_from_a_busy_machine_is_said_to_be_one() -> None:
     assert metrics.slowed(trace, slower(1.2)) is None, "what is usual between two runs"
     assert metrics.slowed(trace, slower(3)) == pytest.approx(3)
     assert metrics.slowed(alone, slower(3)) is None, "a draft model's passes are cheaper"
-    assert numbers.diagnosis(trace, slower(3))[0].startswith(
+    assert diagnosis.diagnosis(trace, slower(3))[0].startswith(
         "The speedup was measured on a busy machine: passes of plain decoding"
     )
-    assert "took 3.0× as long" in numbers.diagnosis(trace, slower(3))[0]
+    assert "took 3.0× as long" in diagnosis.diagnosis(trace, slower(3))[0]
     assert views.tiles(trace, slower(3))[1]["mark"] == "measured on a busy machine"
 
 
@@ -286,7 +285,7 @@ def test_a_speedup_that_passes_cannot_explain_is_said_to_be_measured_on_a_busy_m
     assert metrics.busy(trace, plain(1.0)) is None
     assert metrics.busy(trace, plain(1.04)) is None, "what is usual between two runs"
     assert "mark" not in views.tiles(trace, plain(1.04))[1]
-    assert "busy" not in numbers.diagnosis(trace, plain(1.04))[0]
+    assert "busy" not in diagnosis.diagnosis(trace, plain(1.04))[0]
     assert judged_busy(trace, plain(1.1)) == ["beyond", pytest.approx(1.1)]
     alone = replace(trace, steps=tuple(replace(step, writer=Source.DRAFT) for step in trace.steps))
     assert metrics.busy(alone, plain(1.1)) is None, "a draft model's passes are cheaper"
@@ -315,7 +314,7 @@ def test_what_is_kept_from_an_earlier_run_is_not_called_a_place_in_this_text() -
 
 def test_the_pool_is_told_by_where_its_phrases_were_learned_and_what_paid_off() -> None:
     trace = replace(typed_trace(), pieces={20: " a", 21: " b"})
-    section = numbers.phrase_pool(trace)
+    section = diagnosis.phrase_pool(trace)
     assert section is not None
     assert section["lines"] == [
         "9 phrases at the end. In 1 of 3 steps (33%) some of them were checked by the target; 1 of "
@@ -323,7 +322,7 @@ def test_the_pool_is_told_by_where_its_phrases_were_learned_and_what_paid_off() 
         "Phrases that paid off: ‘ b’.",
     ]
     assert section["rows"] == [["in an earlier run", 1, 1]]
-    assert numbers.phrase_pool(baseline()) is None
+    assert diagnosis.phrase_pool(baseline()) is None
 
 
 def test_it_is_told_that_a_window_does_not_pay() -> None:
@@ -332,7 +331,7 @@ def test_it_is_told_that_a_window_does_not_pay() -> None:
     why = "(nothing proposed; no window: it does not pay here)"
     assert reasons(step).of_token(0).startswith(f"Nothing was checked in this step {why}:")
     for plain in (None, replace(baseline(), prompt=make_trace([step]).prompt)):
-        told = numbers.sections(make_trace([step]), plain)[0]["lines"]
+        told = diagnosis.sections(make_trace([step]), plain)[0]["lines"]
         assert told[-1] == ("No window: it does not pay here, and so there was nothing to propose.")
     assert "nothing proposed; no window" in str(figures.choices([step]))
 
@@ -354,16 +353,16 @@ def test_the_line_of_a_run_has_words_and_no_names_of_code() -> None:
     assert views.describe("union", union | {"tree_size": 12}, "T") == (
         "Union of all sources, tree size 12, on T"
     )
-    assert spoken.run("union", union | {"window_size": "auto"}) == "Union of all sources"
-    assert spoken.label("gamma") == "Draft length (gamma)", "messages call it gamma"
-    assert spoken.label("window_size") == "Window size"
+    assert labels.run("union", union | {"window_size": "auto"}) == "Union of all sources"
+    assert labels.label("gamma") == "Draft length (gamma)", "messages call it gamma"
+    assert labels.label("window_size") == "Window size"
     assert views.describe("speculative", {"gamma": 3}, "T") == (
         "Speculative decoding, draft length 3, on T"
     )
     assert views.describe("autoregressive", {}, "T") == "Plain decoding, on T"
     assert views.describe("of another program", {"size": 3}, "T").startswith("of another program")
     for kind in methods.available().values():
-        told = spoken.run(kind.id, kind.Hyperparameters().model_dump())
+        told = labels.run(kind.id, kind.Hyperparameters().model_dump())
         assert "_" not in told and told.startswith(kind.name), told
 
 
@@ -418,10 +417,10 @@ def test_a_copy_from_another_branch_and_what_merging_saved_are_told() -> None:
         "p: u = 0.5 < p = 0.61."
     )
     plain = Step(1, chain(11, [], DRAFT), (), 10, 1, Seconds(verify=1.0))
-    section = numbers.merging(make_trace([step, plain], "graph"))
+    section = diagnosis.merging(make_trace([step, plain], "graph"))
     assert section is not None and section["lines"] == [
         "Continuations that are equal were drafted once: 3 tokens fewer in 1 of 2 steps. "
         "1 token checked by the target came from another branch, 1 of them accepted."
     ]
-    assert numbers.merging(typed_trace()) is None
+    assert diagnosis.merging(typed_trace()) is None
     assert views.step_view(step, ["a"] * 4, Sampling(), str)["saved"] == 3
