@@ -48,7 +48,7 @@ export function mount(element, props, watch, trigger) {
   drawKey(element.querySelector(".ouro-gallery-key"), props);
 
   for (const entry of JSON.parse(props.value).entries) {
-    const item = make("li", "ouro-gallery-entry"),
+    const item = make("li", "ouro-gallery-entry ouro-box"),
       button = make("button", "ouro-gallery-open", "Open");
     button.type = "button";
     button.setAttribute("aria-label", "Open: " + entry.title);

@@ -48,7 +48,7 @@ CARDS = (
 )
 """The methods that stand beside the list of all: the baseline, the idea, and the fastest."""
 SETTINGS = '<details class="ouro-settings"><summary>Settings</summary></details>'
-"""A fold: the settings are seen as long as it is open (page.css)."""
+"""A fold: the settings are seen as long as it is open (watch.css)."""
 BEFORE = "Click one to run it with the models at the top right. What plays below is recorded."
 """Beside the examples, until a visitor writes something."""
 RUN = "() => { document.querySelector('#generate')?.click(); }"

@@ -37,7 +37,7 @@ def plot_markup(label: str, height: int, *, scrolls: bool = False) -> Markup:
             f'<div class="ouro-scroll" tabindex="0" role="group" aria-label="{text}">{plot}</div>'
         )
     return Markup(
-        f'<figure class="ouro-figure"><figcaption>{text}</figcaption>{plot}</figure>',
+        f'<figure class="ouro-figure ouro-box"><figcaption>{text}</figcaption>{plot}</figure>',
         "kit/plot_view.js",
         ("point_select",),
     )

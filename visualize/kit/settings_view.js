@@ -56,7 +56,7 @@ export function mount(element, props, watch, trigger, server, keep) {
     const { id, name, summary, published, predicted, settings, auto } = kind();
     const note = make("p", "ouro-note");
     note.append(make("strong", "", name + "."), " " + summary);
-    const presets = make("div", "ouro-presets");
+    const presets = make("div", "ouro-presets ouro-row");
     if (auto) presets.append(automatic(id));
     if (published) presets.append(publishing(id, published));
     fields = settings.map(field);
@@ -128,7 +128,7 @@ export function mount(element, props, watch, trigger, server, keep) {
   /** @param {string} id */
   function prediction(id) {
     const node = make("label", "ouro-setting ouro-predicted"),
-      text = foreign(make("textarea")),
+      text = foreign(make("textarea", "ouro-input")),
       label = "Predicted output",
       help =
         "Yesterday's version, an outline: copied where the output follows it. It never changes " +
@@ -161,7 +161,7 @@ export function mount(element, props, watch, trigger, server, keep) {
    */
   function written(setting, label) {
     const node = make("label", "ouro-setting"),
-      input = make(setting.choices ? "select" : "input");
+      input = make(setting.choices ? "select" : "input", "ouro-input");
     if (setting.choices)
       input.append(...setting.choices.map((/** @type {string} */ one) => make("option", "", one)));
     else Object.assign(input, { type: "text", maxLength: setting.most });
@@ -181,7 +181,7 @@ export function mount(element, props, watch, trigger, server, keep) {
   function slider(setting, label) {
     const { low, high, step, help, name } = setting;
     const node = make("div", "ouro-setting"),
-      number = make("input"),
+      number = make("input", "ouro-input"),
       range = make("input");
     for (const input of [number, range])
       Object.assign(input, { min: low, max: high, step, ariaDescription: help });

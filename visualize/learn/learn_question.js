@@ -122,7 +122,7 @@ async function predict(view, question, last = []) {
  * @param {string} sentence
  */
 function settle(view, right, sentence) {
-  const box = make("div", "ouro-learn-verdict");
+  const box = make("div", "ouro-learn-verdict ouro-callout");
   box.dataset.right = String(right);
   box.setAttribute("role", "status");
   box.append(make("strong", "", right ? "Right." : "Not quite."), paragraph(sentence));

@@ -15,7 +15,7 @@ export function mount(element, { value }) {
   said.setAttribute("role", "status");
 
   const size = 22,
-    tree = make("ul", "ouro-mask-tree"),
+    tree = make("ul", "ouro-mask-tree ouro-list"),
     depth = ancestors.map((seen) => seen.length - 1);
   tree.setAttribute("role", "listbox");
   tree.setAttribute("aria-label", "Rows of the pass; arrow keys move");

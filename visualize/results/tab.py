@@ -185,7 +185,7 @@ def pair_table(found: Benchmark) -> str:
         f"{found.questions} prompts, {found.limit} new tokens at most. {results.cut_texts(found)}"
     )
     return (
-        '<section class="ouro-published ouro-machines">'
+        '<section class="ouro-published ouro-machines ouro-box">'
         f"<h2>{safe(models)}</h2><p>{safe(about.strip())}</p>"
         f'<div class="ouro-scroll" tabindex="0" role="group" aria-label="{safe(models)}">'
         f'<table class="ouro-table"><thead><tr>{head}</tr><tr>{under}</tr></thead>'
@@ -206,7 +206,7 @@ def modelled_table(found: Benchmark) -> str:
         cells = "".join(f"<td>{number:.2f}×</td>" for number in numbers)
         body.append(f'<tr><th scope="row">{safe(bar.name + setting)}</th>{cells}</tr>')
     return (
-        '<section class="ouro-published ouro-machines"><h2>On other machines, modelled</h2>'
+        '<section class="ouro-published ouro-machines ouro-box"><h2>On other machines, modelled</h2>'
         f"<p>{safe(say('results.modelled'))}</p>"
         '<div class="ouro-scroll" tabindex="0" role="group" '
         'aria-label="Modelled speedups of the benchmark\'s methods">'
@@ -232,7 +232,7 @@ def published_table(rows: list[Published], without: list[dict[str, str]]) -> str
         for one in without
     )
     return (
-        '<section class="ouro-published"><h2>What the papers report</h2>'
+        '<section class="ouro-published ouro-box"><h2>What the papers report</h2>'
         f"<p><strong>{APART}</strong> Each number stands as its source gives it; "
         "an empty cell is what the source does not say.</p>"
         '<div class="ouro-scroll" tabindex="0" role="group" '

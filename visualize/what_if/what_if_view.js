@@ -47,7 +47,7 @@ export function mount(element, props, watch, trigger) {
    */
   function select(name, label, options) {
     const field = make("label", "ouro-what-if-choice"),
-      box = make("select");
+      box = make("select", "ouro-input");
     box.name = name;
     box.setAttribute("aria-label", label);
     for (const [value, text] of options) {
@@ -100,11 +100,11 @@ export function mount(element, props, watch, trigger) {
    * @param {Record<string, string>} names
    */
   function group(name, one, names) {
-    const box = make("fieldset", "ouro-what-if-group");
+    const box = make("fieldset", "ouro-what-if-group ouro-plain");
     box.append(make("legend", "", `${name}: ${one.name}`));
     for (const [key, label] of Object.entries(names)) {
       const field = make("label", "ouro-what-if-number"),
-        input = make("input");
+        input = make("input", "ouro-input");
       Object.assign(input, { type: "number", step: "any", min: "0", name: `${name}-${key}` });
       input.setAttribute("aria-label", `${name}: ${label}`);
       input.value = String(key in numbers[name] ? numbers[name][key] : one.numbers[key]);
