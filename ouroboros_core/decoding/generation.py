@@ -71,7 +71,6 @@ def _resources(pair: Pair, *, chat: bool, self_draft: bool) -> Resources:
     return Resources(
         draft_model=pair.draft,
         stop_tokens=pair.stops(chat=chat),
-        head=pair.head,
         corpus=pair.corpus,
         sizing=pair.costs.sizing,
         self_draft=pair.self_draft if self_draft else None,
