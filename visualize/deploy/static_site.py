@@ -20,7 +20,7 @@ from ouroboros_core.trace.equality import Divergence
 from ouroboros_core.trace.trace import Trace
 from visualize.gallery import runs as gallery
 from visualize.kit import labels, palette
-from visualize.kit.markup import LOGO, PLOTLY_JS, template
+from visualize.kit.markup import PLOTLY_JS, template
 from visualize.kit.modules import carried
 from visualize.learn import lessons
 from visualize.run import view as views
@@ -82,7 +82,7 @@ def replay_html(
 
 
 def _header() -> str:
-    return template("kit/address", logo=LOGO)
+    return template("kit/address")
 
 
 def _json(value: Any) -> str:

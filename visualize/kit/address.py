@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from visualize.kit.json_html import JsonHTML
-from visualize.kit.markup import LOGO, markup
+from visualize.kit.markup import markup
 from visualize.kit.modules import imported
 
-ADDRESS = markup("kit/address", "go", logo=LOGO)
+ADDRESS = markup("kit/address", "go")
 KEY = "ouroboros"
 """In the session storage."""
 

@@ -7,6 +7,7 @@ The page, a saved replay and the static site mount the same views. The markup of
 from __future__ import annotations
 
 import html
+import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ from string import Template
 import plotly
 
 from ouroboros_core.locations import assets
+from visualize.kit import labels
 
 PLOTLY_JS = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
 """The plotly.js that plotly.py was made for."""
@@ -25,6 +27,8 @@ MOTTO = (
 )
 LOGO = (assets() / "logo.svg").read_text(encoding="utf-8").replace(' role="img"', "")
 """A ring of tokens that ends where it begins."""
+RULES = {rule: name[:1].upper() + name[1:] for rule, name in labels.acceptance_rules().items()}
+"""Names of the acceptance rules, for the dice."""
 INNER = re.compile("<!-- view: (.*) -->")
 """In the HTML of a view: the place of another view."""
 
@@ -46,11 +50,12 @@ class Markup:
 def template(view: str, **parts: str) -> str:
     """Return the HTML of a view by its path, such as "race/race_view", with the views inside it.
 
-    parts  HTML by the name that stands for it, such as $logo
+    parts  HTML by the name that stands for it, such as $buttons; $logo and $rules are known
     """
     text = (VISUALIZE / f"{view}.html").read_text("utf-8")
     text = INNER.sub(lambda inner: template(inner[1]), text)
-    return Template(text).substitute(parts) if parts else text
+    known = {"logo": LOGO, "rules": safe(json.dumps(RULES))}
+    return Template(text).substitute(known | parts)
 
 
 def markup(view: str, *events: str, **parts: str) -> Markup:

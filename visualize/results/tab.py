@@ -206,7 +206,8 @@ def modelled_table(found: Benchmark) -> str:
         cells = "".join(f"<td>{number:.2f}×</td>" for number in numbers)
         body.append(f'<tr><th scope="row">{safe(bar.name + setting)}</th>{cells}</tr>')
     return (
-        '<section class="ouro-published ouro-machines ouro-box"><h2>On other machines, modelled</h2>'
+        '<section class="ouro-published ouro-machines ouro-box">'
+        "<h2>On other machines, modelled</h2>"
         f"<p>{safe(say('results.modelled'))}</p>"
         '<div class="ouro-scroll" tabindex="0" role="group" '
         'aria-label="Modelled speedups of the benchmark\'s methods">'
