@@ -124,13 +124,21 @@ def add_setting(group: Any, setting: Setting, owners: Sequence[str] = ()) -> Non
     text = setting.help.removesuffix(".")
     if owners:
         text += f" [{', '.join(owners)}]"
-    elif isinstance(setting.default, bool | int | float | str):
+    elif _can_be_given(setting.default, setting.low):
         text += f" (default: {setting.default})"
     if setting.kind is bool:
         group.add_argument(flag, action=argparse.BooleanOptionalAction, default=None, help=text)
     else:
-        metavar = "|".join(setting.choices) or setting.kind.__name__.upper()
+        name = "LIST" if isinstance(setting.default, tuple) else setting.kind.__name__.upper()
+        metavar = "|".join(setting.choices) or name
         group.add_argument(flag, default=None, metavar=metavar, help=text)
+
+
+def _can_be_given(default: Any, low: float | None) -> bool:
+    """Whether a default is a value that the flag takes: no list, and no number below its bound."""
+    if isinstance(default, int | float):
+        return low is None or default >= low
+    return isinstance(default, str)
 
 
 def add_settings(group: Any, kind: type[Hyperparameters]) -> None:

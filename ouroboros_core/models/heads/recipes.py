@@ -60,7 +60,9 @@ class Recipe(Hyperparameters):
     within: int = Field(
         0,
         ge=1,
-        description="Minutes that training may take, the learning rate at zero in the end.",
+        description=(
+            "Minutes of training at most; the learning rate ends at zero. No limit by default."
+        ),
     )
     batch_tokens: int = Field(
         2048, ge=16, description="Tokens of a batch, prompts and padding included."
