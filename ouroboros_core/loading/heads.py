@@ -341,7 +341,7 @@ def _empty(found: _Checkpoint, target: CausalLM, *, own_embedding: bool) -> Eagl
         depths=_states(target) if found.third else (),
     )
     layout = Layout(
-        beside=found.third,
+        separate=found.third,
         between=found.tensors["fc.weight"].shape[1] // 3 if found.third else None,
         input_norm=found.third,
         last_norm="logits" if found.third else "none",
