@@ -53,12 +53,11 @@ class Task:
     def plain(self) -> Task:
         """The same text by plain decoding: the baseline."""
         baseline = methods.get("autoregressive")
-        sampling = self.sampling.model_copy(update={"acceptance": "match"})
         return Task(
             self.prompt,
             baseline.id,
             baseline.Hyperparameters(),
-            sampling,
+            self.sampling.plain(),
             self.max_new_tokens,
             self.chat,
             self.history,

@@ -272,14 +272,13 @@ class Resources:
 
     def _draw(self, step: int, candidate: int = 0) -> int:
         """Which of the noises of a position a draft chooses with; 0 is the target's own."""
-        return (candidate << 32) + (1 + step if self.sampler.sampling.rejects else 0)
+        return (candidate << 32) + (1 + step if self.sampler.rule.needs_probabilities else 0)
 
     def drawn_from(self, evaluation: Evaluation, node: int) -> Probabilities | None:
         """The probabilities from which the draft's token after a node is drawn, where the
         acceptance rule asks for them."""
-        return (
-            self.sampler.probabilities(evaluation, node) if self.sampler.sampling.rejects else None
-        )
+        needed = self.sampler.rule.needs_probabilities
+        return self.sampler.probabilities(evaluation, node) if needed else None
 
 
 class Guesser(StrEnum):

@@ -28,11 +28,12 @@ from ouroboros_core.lookup.successors import Successors
 from ouroboros_core.methods.parts.base import Context, Resources, TokenizedPrompt
 from ouroboros_core.methods.parts.needs import ASSISTED, HEAD_KINDS, Need
 from ouroboros_core.models.causal_lm import CausalLM
+from ouroboros_core.rules.rejection import Rejection
 from ouroboros_core.sampling import Sampler, Sampling, process, softmax
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Learned, Provenance, TokenTree, TreeBuilder
-from ouroboros_core.verify import rejection_sampling
 from tests import tiny
+from tests.told import target
 
 pytestmark = pytest.mark.slow
 
@@ -324,7 +325,7 @@ def test_rejection_over_several_candidates_follows_p(drawn: tuple[bool, bool]) -
             token = int(random.choice(len(q), p=q)) if is_drawn else fixed
             builder.add(token, 0, Provenance(Source.DRAFT), q if is_drawn else None)
         tree = builder.build()
-        path, target_token = rejection_sampling(tree, lambda _: p, lambda _: random)
+        path, target_token = Rejection().judge(tree, target(lambda _: p, lambda _: random))
         counts[tree.tokens[path[0]] if path else target_token] += 1
     expected = 20_000 * p
     chi = float(((np.array([counts[t] for t in range(len(p))]) - expected) ** 2 / expected).sum())

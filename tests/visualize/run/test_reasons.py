@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import pytest
 
-from ouroboros_core import methods
+from ouroboros_core import methods, rules
 from ouroboros_core.methods.parts.adjustable import Decision
 from ouroboros_core.methods.parts.needs import HEAD_KINDS
 from ouroboros_core.sampling import Sampling
@@ -130,7 +130,7 @@ def test_where_a_proposal_comes_from_is_told() -> None:
 
 KINDS = ("speculative", "ouroboros", "eagle2", "union", "token_recycling", "lookahead", "spectr")
 """Methods of which every rule is tried; of the others one, which draws what it judges."""
-RULES = ("greedy", "match", "rejection", "block")
+RULES = ("greedy", *rules.available())
 OTHERS = [
     kind.id
     for kind in methods.available().values()
