@@ -27,8 +27,8 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
-from ouroboros_core.hyperparameters import Hyperparameters
 from ouroboros_core.interfaces import Evaluation
+from ouroboros_core.settings import Hyperparameters
 from ouroboros_core.tree import Probabilities, TokenTree
 
 Scores = npt.NDArray[np.float64]

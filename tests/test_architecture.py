@@ -19,7 +19,7 @@ GROUND = {
     "tree",
     "verify",
     "sampling",
-    "hyperparameters",
+    "settings",
     "errors",
     "environment",
     "locations",

@@ -22,7 +22,7 @@ from ouroboros_core.benchmark.store import Measurement, Settings, Share, Store, 
 from ouroboros_core.decoding.loop import check_length
 from ouroboros_core.decoding.text import decode_all
 from ouroboros_core.errors import InvalidInput, WantOfMemory
-from ouroboros_core.lookup.memories import read_memory
+from ouroboros_core.lookup.memory import read_memory
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.trace import metrics
 from ouroboros_core.trace.equality import Divergence, compare

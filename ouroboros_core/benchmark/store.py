@@ -23,6 +23,7 @@ from typing_extensions import TypeVar
 from ouroboros_core.benchmark.conditions import Conditions
 from ouroboros_core.benchmark.workers import BEAT_S, POLL_S, Workers
 from ouroboros_core.errors import InvalidInput
+from ouroboros_core.locations import write_atomically
 from ouroboros_core.trace.equality import Divergence
 from ouroboros_core.trace.trace import Seconds
 from ouroboros_core.words import counted
@@ -268,9 +269,7 @@ class Store(Generic[R]):
         """Write the file atomically; `report` is added to the records."""
         if self.path is None:
             return
-        scratch = self.path.with_name(self.path.name + ".writing")
-        scratch.write_text(self.text(report), encoding="utf-8")
-        scratch.replace(self.path)
+        write_atomically(self.path, self.text(report))
 
     def text(self, report: dict[str, Any]) -> str:
         """The JSON of all that is kept, a record a line."""

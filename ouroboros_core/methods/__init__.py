@@ -11,11 +11,10 @@ from functools import cache, partial
 from typing import Any
 
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.hyperparameters import read_settings as read_given
-from ouroboros_core.lookup.memories import Memories
-from ouroboros_core.lookup.memory import Memory
+from ouroboros_core.lookup.memory import Memories, Memory
 from ouroboros_core.methods.parts.base import Method, Resources
 from ouroboros_core.methods.parts.needs import REMEDIES, SHARING, Need
+from ouroboros_core.settings import read_settings as read_given
 
 DEFAULT = "union"
 

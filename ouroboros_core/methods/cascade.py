@@ -19,13 +19,12 @@ Which of the two it is follows from q and the copy, before anything is drawn.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 from pydantic import Field
 
-from ouroboros_core import hyperparameters
-from ouroboros_core.hyperparameters import AUTO, Auto, Matrix, fixed_values
+from ouroboros_core import settings
 from ouroboros_core.lookup.ngrams import Occurrences
 from ouroboros_core.methods.parts.adjustable import Adjustable
 from ouroboros_core.methods.parts.base import (
@@ -38,6 +37,7 @@ from ouroboros_core.methods.parts.base import (
 )
 from ouroboros_core.methods.parts.drafting import DraftModel
 from ouroboros_core.methods.parts.needs import Need
+from ouroboros_core.settings import AUTO, Auto, Grammar, fixed_values
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder
 
@@ -50,6 +50,52 @@ LONGEST_MATCH = 8
 
 Guess = tuple[int, Provenance]
 """A token, and where it comes from."""
+
+
+@dataclass(frozen=True)
+class KMatrix(Grammar):
+    """Rule for a setting that is a matrix of two rows of two whole numbers in a text, such as
+    `13,10;0,10`, with 0 below the diagonal. `13x10;0x10` is read, too, where commas separate other
+    things.
+
+    most  each of them is at most this, and the first of a row in the diagonal at least 1
+    """
+
+    most: int
+
+    @property
+    def allowed(self) -> str:
+        """The allowed texts in words."""
+        return (
+            f"two rows of two numbers up to {self.most}, on the diagonal at least 1 and below it "
+            "0, as in 13,10;0,10"
+        )
+
+    @property
+    def samples(self) -> tuple[str, ...]:
+        """Some texts that are allowed."""
+        return "13,10;0,10", "2,0;0,1"
+
+    @staticmethod
+    def read(text: str) -> tuple[tuple[int, ...], ...]:
+        """The rows of a valid text."""
+        return tuple(tuple(int(part) for part in row.split(",")) for row in text.split(";"))
+
+    def check(self, text: str) -> str:
+        """The text with commas; raises ValueError."""
+        rows = [
+            [part.strip() for part in row.replace("x", ",").split(",")] for row in text.split(";")
+        ]
+        if [len(row) for row in rows] != [2, 2]:
+            raise ValueError("not two rows of two numbers")
+        if not all(p.isascii() and p.isdigit() and len(p) < 4 for row in rows for p in row):
+            raise ValueError("not a matrix of whole numbers")
+        (first, beside), (below, last) = (map(int, row) for row in rows)
+        if below or not (1 <= first <= self.most and 1 <= last <= self.most):
+            raise ValueError("a number that is too large or too small")
+        if beside > self.most:
+            raise ValueError("a number that is too large")
+        return f"{first},{beside};{below},{last}"
 
 
 class Cascade(Method):
@@ -69,8 +115,8 @@ class Cascade(Method):
 
     published = PUBLISHED
 
-    class Hyperparameters(hyperparameters.Hyperparameters):
-        k_matrix: Annotated[str, Matrix(32)] | Auto = Field(
+    class Hyperparameters(settings.Hyperparameters):
+        k_matrix: Annotated[str, KMatrix(32)] | Auto = Field(
             AUTO,
             examples=["3,1;0,2"],
             description=(
@@ -94,7 +140,7 @@ class Cascade(Method):
         self.settings = hyperparameters
         matrix = hyperparameters.k_matrix
         text = PUBLISHED["k_matrix"] if matrix == AUTO else matrix
-        (self.reviewed, self.beside), (_, self.below) = Matrix.read(text)
+        (self.reviewed, self.beside), (_, self.below) = KMatrix.read(text)
         self.draft = DraftModel(resources, adjustable=matrix == AUTO)
 
     @property

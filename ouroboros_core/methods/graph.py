@@ -21,8 +21,7 @@ from typing import Annotated
 from annotated_types import Ge, Le
 from pydantic import Field
 
-from ouroboros_core import hyperparameters
-from ouroboros_core.hyperparameters import AUTO, Auto, fixed_values, upto
+from ouroboros_core import settings
 from ouroboros_core.interfaces import Evaluation
 from ouroboros_core.methods.parts.adjustable import Adjustable
 from ouroboros_core.methods.parts.base import (
@@ -36,6 +35,7 @@ from ouroboros_core.methods.parts.base import (
 from ouroboros_core.methods.parts.drafting import DraftModel, Frontier, Level
 from ouroboros_core.methods.parts.needs import Need
 from ouroboros_core.sampling import likely, without
+from ouroboros_core.settings import AUTO, Auto, fixed_values, upto
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import ROOT, Probabilities, Provenance, TokenTree, TreeBuilder
 
@@ -150,7 +150,7 @@ class Graph(Method):
     a node compared, or none, and the lowest of its thresholds; 100 rows with the root. Its depth is
     that of the chain beside it there."""
 
-    class Hyperparameters(hyperparameters.Hyperparameters):
+    class Hyperparameters(settings.Hyperparameters):
         tree_depth: Annotated[int, Ge(1), Le(16)] | Auto = Field(
             AUTO, examples=[3], description="Levels of the drafted tree."
         )

@@ -17,8 +17,7 @@ from typing import Annotated, cast
 from annotated_types import Ge, Le
 from pydantic import Field
 
-from ouroboros_core import hyperparameters
-from ouroboros_core.hyperparameters import AUTO, Auto, fixed_values, upto
+from ouroboros_core import settings
 from ouroboros_core.interfaces import RankedDrafter
 from ouroboros_core.methods.parts.adjustable import Adjustable
 from ouroboros_core.methods.parts.base import (
@@ -30,6 +29,7 @@ from ouroboros_core.methods.parts.base import (
     TokenizedPrompt,
 )
 from ouroboros_core.methods.parts.needs import Need
+from ouroboros_core.settings import AUTO, Auto, fixed_values, upto
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder, chain
 
@@ -57,7 +57,7 @@ class Medusa(Method):
     published = fixed_values(tree_depth=5, tree_size=63)
     """Five heads, and 64 nodes with the root (sections 2.1 and 3)."""
 
-    class Hyperparameters(hyperparameters.Hyperparameters):
+    class Hyperparameters(settings.Hyperparameters):
         tree_depth: int = Field(5, ge=1, le=10, description="Levels of the drafted tree.")
         tree_size: Annotated[int, Ge(1), Le(63)] | Auto = Field(
             AUTO, examples=[8], description="Drafted tokens that the target checks."

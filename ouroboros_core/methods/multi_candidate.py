@@ -8,12 +8,12 @@ the other: after a rejection the rejected token is taken out of q, which is scal
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated
 
 from pydantic import Field
 
-from ouroboros_core import hyperparameters
-from ouroboros_core.hyperparameters import AUTO, Auto, Counts
+from ouroboros_core import settings
 from ouroboros_core.interfaces import Evaluation
 from ouroboros_core.methods.parts.adjustable import Adjustable
 from ouroboros_core.methods.parts.base import (
@@ -27,6 +27,7 @@ from ouroboros_core.methods.parts.base import (
 from ouroboros_core.methods.parts.drafting import DraftModel, Frontier
 from ouroboros_core.methods.parts.needs import Need
 from ouroboros_core.sampling import without
+from ouroboros_core.settings import AUTO, Auto, Grammar
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder
 
@@ -36,6 +37,55 @@ pays."""
 
 DEEPEST, WIDEST, LARGEST = 6, 8, 63
 """Levels, candidates at a place and drafted nodes at most."""
+
+
+@dataclass(frozen=True)
+class Branching(Grammar):
+    """Rule for a setting that is a list of whole numbers in a text, such as `4,2,2`: the branches
+    of a tree, level by level. `4x2x2` is read, too, where commas separate other things.
+
+    length  numbers at most
+    most    each of them is between 1 and this
+    nodes   of the tree at most, the root left out
+    """
+
+    length: int
+    most: int
+    nodes: int
+
+    @property
+    def allowed(self) -> str:
+        """The allowed texts in words."""
+        return (
+            f"one to {self.length} numbers between 1 and {self.most} for at most {self.nodes} "
+            "nodes, as in 4,2,2"
+        )
+
+    @property
+    def samples(self) -> tuple[str, ...]:
+        """Some texts that are allowed."""
+        return "4,2,2", "1,1"
+
+    @staticmethod
+    def read(text: str) -> tuple[int, ...]:
+        """The numbers of a valid text."""
+        return tuple(int(part) for part in text.split(","))
+
+    def check(self, text: str) -> str:
+        """The text with commas; raises ValueError."""
+        parts = [part.strip() for part in text.replace("x", ",").split(",")]
+        if not all(part.isascii() and part.isdigit() and len(part) < 4 for part in parts):
+            raise ValueError("not a list of whole numbers")
+        numbers = [int(part) for part in parts]
+        level, nodes = 1, 0
+        for number in numbers:
+            level *= number
+            nodes += level
+        if len(numbers) > self.length or not all(1 <= n <= self.most for n in numbers):
+            raise ValueError("too many numbers, or one that is too large or too small")
+        if nodes > self.nodes:
+            raise ValueError("too large a tree")
+        return ",".join(map(str, numbers))
 
 
 class MultiCandidate(Method):
@@ -54,8 +104,8 @@ class MultiCandidate(Method):
 
     published = PUBLISHED
 
-    class Hyperparameters(hyperparameters.Hyperparameters):
-        k_config: Annotated[str, Counts(DEEPEST, WIDEST, LARGEST)] | Auto = Field(
+    class Hyperparameters(settings.Hyperparameters):
+        k_config: Annotated[str, Branching(DEEPEST, WIDEST, LARGEST)] | Auto = Field(
             AUTO,
             examples=[PUBLISHED["k_config"]],
             description="Candidates behind each node, level by level.",
@@ -65,7 +115,7 @@ class MultiCandidate(Method):
         super().__init__(hyperparameters, resources)
         self.settings = hyperparameters
         config = hyperparameters.k_config
-        self.counts = Counts.read(PUBLISHED["k_config"] if config == AUTO else config)
+        self.counts = Branching.read(PUBLISHED["k_config"] if config == AUTO else config)
         self.draft = DraftModel(resources, adjustable=config == AUTO)
 
     @property

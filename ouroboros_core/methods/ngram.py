@@ -14,8 +14,7 @@ from typing import Annotated, Literal
 from annotated_types import Ge, Le
 from pydantic import Field
 
-from ouroboros_core import hyperparameters
-from ouroboros_core.hyperparameters import AUTO, Auto, upto
+from ouroboros_core import settings
 from ouroboros_core.lookup.ngrams import Counts
 from ouroboros_core.methods.parts.adjustable import Adjustable
 from ouroboros_core.methods.parts.base import (
@@ -27,6 +26,7 @@ from ouroboros_core.methods.parts.base import (
     TokenizedPrompt,
     VerificationResult,
 )
+from ouroboros_core.settings import AUTO, Auto, upto
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder
 
@@ -48,7 +48,7 @@ class Ngram(Method):
     order = 14
     on_map = (Guesser.TEXT, Shape.CHAIN)
 
-    class Hyperparameters(hyperparameters.Hyperparameters):
+    class Hyperparameters(settings.Hyperparameters):
         gamma: Annotated[int, Ge(1), Le(32)] | Auto = Field(
             AUTO, examples=[4], description="Draft tokens per step."
         )

@@ -15,8 +15,7 @@ from typing import Annotated, cast
 from annotated_types import Ge, Le
 from pydantic import Field
 
-from ouroboros_core import hyperparameters
-from ouroboros_core.hyperparameters import AUTO, Auto, upto
+from ouroboros_core import settings
 from ouroboros_core.interfaces import GroupDrafter
 from ouroboros_core.methods.parts.adjustable import Adjustable
 from ouroboros_core.methods.parts.base import (
@@ -28,6 +27,7 @@ from ouroboros_core.methods.parts.base import (
     TokenizedPrompt,
 )
 from ouroboros_core.methods.parts.needs import Need
+from ouroboros_core.settings import AUTO, Auto, upto
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder, chain
 
@@ -49,7 +49,7 @@ class ParallelSpec(Method):
     on_map = (Guesser.HEAD, Shape.CHAIN)
     needs = frozenset({Need.PARALLEL})
 
-    class Hyperparameters(hyperparameters.Hyperparameters):
+    class Hyperparameters(settings.Hyperparameters):
         gamma: Annotated[int, Ge(1), Le(32)] | Auto = Field(
             AUTO, examples=[3], description="Draft tokens per step."
         )

@@ -12,8 +12,7 @@ from typing import Annotated
 from annotated_types import Ge, Le
 from pydantic import Field, model_validator
 
-from ouroboros_core import hyperparameters
-from ouroboros_core.hyperparameters import AUTO, Auto, fixed_values, upto
+from ouroboros_core import settings
 from ouroboros_core.lookup.memory import of_kind
 from ouroboros_core.lookup.ngrams import Occurrences
 from ouroboros_core.lookup.session_text import SessionText
@@ -29,6 +28,7 @@ from ouroboros_core.methods.parts.base import (
 )
 from ouroboros_core.methods.parts.copying import copy_of
 from ouroboros_core.methods.parts.needs import Need
+from ouroboros_core.settings import AUTO, Auto, fixed_values, upto
 from ouroboros_core.tree import TokenTree, TreeBuilder
 
 LONGEST = 10
@@ -63,7 +63,7 @@ class PromptLookup(Method):
     )
     """Those of the function in the author's repository."""
 
-    class Hyperparameters(hyperparameters.Hyperparameters):
+    class Hyperparameters(settings.Hyperparameters):
         num_tokens: Annotated[int, Ge(1), Le(64)] | Auto = Field(
             AUTO, examples=[5], description="Tokens copied from each occurrence."
         )

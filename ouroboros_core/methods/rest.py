@@ -8,8 +8,7 @@ from typing import Annotated
 from annotated_types import Ge, Le
 from pydantic import Field, model_validator
 
-from ouroboros_core import hyperparameters
-from ouroboros_core.hyperparameters import AUTO, Auto, fixed_values, upto
+from ouroboros_core import settings
 from ouroboros_core.lookup.ngrams import most_frequent
 from ouroboros_core.methods.parts.adjustable import Adjustable
 from ouroboros_core.methods.parts.base import (
@@ -21,6 +20,7 @@ from ouroboros_core.methods.parts.base import (
     TokenizedPrompt,
 )
 from ouroboros_core.methods.parts.needs import Need
+from ouroboros_core.settings import AUTO, Auto, fixed_values, upto
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder
 from ouroboros_core.verify import until_stop
@@ -52,7 +52,7 @@ class Rest(Method):
     )
     """Those of the authors' code (github.com/FasterDecoding/REST)."""
 
-    class Hyperparameters(hyperparameters.Hyperparameters):
+    class Hyperparameters(settings.Hyperparameters):
         max_suffix: int = Field(
             16, ge=1, le=64, description="Longest suffix that is looked for in the corpus."
         )

@@ -15,13 +15,13 @@ from typing import Annotated, Any, Literal
 from annotated_types import Ge, Le
 from pydantic import Field
 
-from ouroboros_core import hyperparameters
-from ouroboros_core.hyperparameters import AUTO, Auto, fixed_values, upto
+from ouroboros_core import settings
 from ouroboros_core.methods.parts.adjustable import Adjustable
 from ouroboros_core.methods.parts.base import Guesser, Method, Resources, Shape
 from ouroboros_core.methods.parts.combine import Combination
 from ouroboros_core.methods.parts.copying import Copying
 from ouroboros_core.methods.parts.needs import Need
+from ouroboros_core.settings import AUTO, Auto, fixed_values, upto
 from ouroboros_core.sources import Source
 
 LONGEST = 24
@@ -63,7 +63,7 @@ class Sam(Combination):
     length whatever the match: 16 times 5 tokens are more than 40. Without an auxiliary, their code
     has other amounts: n_predicts=59, len_threshold=1, len_bias=0 and alpha=4."""
 
-    class Hyperparameters(hyperparameters.Hyperparameters):
+    class Hyperparameters(settings.Hyperparameters):
         n_predicts: Annotated[int, Ge(1), Le(63)] | Auto = Field(
             AUTO, examples=[15], description="Most tokens copied in a step."
         )

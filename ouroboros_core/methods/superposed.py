@@ -22,9 +22,8 @@ from typing import Annotated
 from annotated_types import Ge, Le
 from pydantic import Field
 
-from ouroboros_core import hyperparameters
+from ouroboros_core import settings
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.hyperparameters import AUTO, Auto, fixed_values, upto
 from ouroboros_core.interfaces import Evaluation, Mixture, Output, Superposing
 from ouroboros_core.lookup.interpolation import Interpolation
 from ouroboros_core.methods.parts.adjustable import Adjustable
@@ -38,6 +37,7 @@ from ouroboros_core.methods.parts.base import (
 )
 from ouroboros_core.methods.parts.drafting import DraftModel
 from ouroboros_core.methods.parts.needs import Need
+from ouroboros_core.settings import AUTO, Auto, fixed_values, upto
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder
 
@@ -88,7 +88,7 @@ class Superposed(Method):
     """Those of the authors' code (github.com/RAIVNLab/SuperposedDecoding) for three drafts of 10
     tokens behind 15."""
 
-    class Hyperparameters(hyperparameters.Hyperparameters):
+    class Hyperparameters(settings.Hyperparameters):
         gamma: Annotated[int, Ge(1), Le(32)] | Auto = Field(
             AUTO, examples=[2], description="Draft tokens per step."
         )

@@ -8,8 +8,7 @@ from typing import Annotated
 from annotated_types import Ge, Le
 from pydantic import Field
 
-from ouroboros_core import hyperparameters
-from ouroboros_core.hyperparameters import AUTO, Auto, fixed_values, upto
+from ouroboros_core import settings
 from ouroboros_core.lookup.memory import of_kind
 from ouroboros_core.lookup.successors import Successors, by_children, grow, template
 from ouroboros_core.methods.parts.adjustable import Adjustable
@@ -23,6 +22,7 @@ from ouroboros_core.methods.parts.base import (
     VerificationResult,
 )
 from ouroboros_core.methods.parts.needs import Need
+from ouroboros_core.settings import AUTO, Auto, fixed_values, upto
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Learned, Provenance, TokenTree, TreeBuilder
 
@@ -86,7 +86,7 @@ class TokenRecycling(Method):
     """Section 4.1, with the static tree of the authors' code. There the matrix outlives a question;
     here it does in a warm run."""
 
-    class Hyperparameters(hyperparameters.Hyperparameters):
+    class Hyperparameters(settings.Hyperparameters):
         candidates: int = Field(
             8, ge=1, le=10, description="Likeliest tokens kept after each token."
         )

@@ -16,14 +16,14 @@ from typing import Annotated, Any
 from annotated_types import Ge, Le
 from pydantic import Field
 
-from ouroboros_core import hyperparameters
-from ouroboros_core.hyperparameters import AUTO, Auto
+from ouroboros_core import settings
 from ouroboros_core.lookup.lookahead_window import columns_within
 from ouroboros_core.methods.parts.adjustable import Adjustable
 from ouroboros_core.methods.parts.base import Method, Resources, TokenizedPrompt
 from ouroboros_core.methods.parts.combine import Combination
 from ouroboros_core.methods.parts.copying import Copying
 from ouroboros_core.methods.parts.needs import Need
+from ouroboros_core.settings import AUTO, Auto
 
 NGRAM_SIZE = 5
 GUESS_SET_SIZE = 7
@@ -46,7 +46,7 @@ class Union(Combination):
     order = 29
     uses = frozenset({Need.CORPUS, Need.PREDICTED_OUTPUT, Need.MEMORY})
 
-    class Hyperparameters(hyperparameters.Hyperparameters):
+    class Hyperparameters(settings.Hyperparameters):
         tree_size: Annotated[int, Ge(1), Le(63)] | Auto = Field(
             AUTO, examples=[12], description="Nodes that the target checks, the likeliest first."
         )

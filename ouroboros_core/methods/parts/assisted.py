@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
-from ouroboros_core import hyperparameters
+from ouroboros_core import settings
 from ouroboros_core.interfaces import CandidateGenerator
 from ouroboros_core.methods.parts.base import (
     Context,
@@ -20,7 +20,7 @@ from ouroboros_core.sources import Source
 from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder
 
 
-class DraftSettings(hyperparameters.Hyperparameters):
+class DraftSettings(settings.Hyperparameters):
     """How long the chain is that a model writes for `generate`."""
 
     num_tokens: int = Field(20, ge=1, le=64, description="Draft tokens of the first step.")

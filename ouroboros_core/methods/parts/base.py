@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from ouroboros_core import hyperparameters
+from ouroboros_core import settings
 from ouroboros_core.interfaces import (
     CandidateGenerator,
     Candidates,
@@ -323,7 +323,7 @@ class Method(ABC):
     """Whether it proposes anything; False for plain decoding."""
     writer: ClassVar[Source] = Source.TARGET
     """Whose text it writes: exactly the target's, or for comparison the draft's."""
-    Hyperparameters: ClassVar[type[hyperparameters.Hyperparameters]]
+    Hyperparameters: ClassVar[type[settings.Hyperparameters]]
     published: ClassVar[Mapping[str, Any]] = {}
     """The settings of its paper, or of its authors' code; empty for a method without any."""
 

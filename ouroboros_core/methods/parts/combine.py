@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ouroboros_core.interfaces import MakesPasses
-from ouroboros_core.lookup.memories import Memories
-from ouroboros_core.lookup.memory import of_kind
+from ouroboros_core.lookup.memory import Memories, of_kind
 from ouroboros_core.methods.parts.base import (
     Context,
     Method,

@@ -12,8 +12,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from itertools import count
 
-from ouroboros_core.lookup.memories import Memories
-from ouroboros_core.lookup.memory import of_kind
+from ouroboros_core.lookup.memory import Memories, of_kind
 from ouroboros_core.lookup.ngrams import most_followed, most_frequent
 from ouroboros_core.lookup.predicted_output import Prediction
 from ouroboros_core.lookup.session_text import SessionText

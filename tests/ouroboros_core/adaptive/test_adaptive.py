@@ -24,7 +24,6 @@ from ouroboros_core.adaptive.controller import (
 from ouroboros_core.adaptive.cost_model import TYPICAL, Costs, PassCosts
 from ouroboros_core.decoding.loop import decode
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.hyperparameters import AUTO
 from ouroboros_core.lookup.lookahead_window import WIDEST, columns_within
 from ouroboros_core.methods.lookahead import LONG_ENOUGH
 from ouroboros_core.methods.parts.adjustable import NO_DRAFT, NO_WINDOW, Adjustable
@@ -40,6 +39,7 @@ from ouroboros_core.methods.parts.drafting import DraftModel
 from ouroboros_core.methods.union import Union
 from ouroboros_core.models.causal_lm import CausalLM
 from ouroboros_core.sampling import Sampler, Sampling
+from ouroboros_core.settings import AUTO
 from ouroboros_core.sources import Source
 from ouroboros_core.trace import metrics
 from ouroboros_core.tree import AnnotatedTree, Learned, Notes, Provenance, TokenTree, TreeBuilder

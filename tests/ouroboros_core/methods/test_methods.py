@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ouroboros_core import hyperparameters, methods
+from ouroboros_core import methods
 from ouroboros_core.adaptive.controller import controlled
 from ouroboros_core.adaptive.cost_model import TYPICAL
 from ouroboros_core.decoding.loop import decode
@@ -24,6 +24,7 @@ from ouroboros_core.loading.trained import KINDS
 from ouroboros_core.lookup.phrase_pool import PhrasePool
 from ouroboros_core.methods.parts.base import Context, Method, Resources, VerificationResult
 from ouroboros_core.sampling import Sampler, Sampling
+from ouroboros_core.settings import Hyperparameters as Settings
 from ouroboros_core.sources import Source
 from ouroboros_core.trace.trace import Step
 from ouroboros_core.tree import ROOT, WINDOW, Provenance, TokenTree, TreeBuilder
@@ -277,7 +278,7 @@ class Adversary(Method):
     """Proposes whatever it is told to."""
 
     name = "Adversary"
-    Hyperparameters = hyperparameters.Hyperparameters
+    Hyperparameters = Settings
 
     def __init__(self, resources: Resources, make: Callable[[Context], TokenTree]) -> None:
         super().__init__(None, resources)

@@ -4,9 +4,10 @@ interface reads it from there."""
 from __future__ import annotations
 
 import types
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Any, Literal, Self, Union, get_args, get_origin
 
 import annotated_types
 from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, ValidationError
@@ -33,104 +34,23 @@ def fixed_values(**settings: Any) -> Mapping[str, Any]:
     return types.MappingProxyType(settings)
 
 
-@dataclass(frozen=True)
-class Counts:
-    """Rule for a setting that is a list of whole numbers in a text, such as `4,2,2`: the branches
-    of a tree, level by level. `4x2x2` is read, too, where commas separate other things.
-
-    length  numbers at most
-    most    each of them is between 1 and this
-    nodes   of the tree at most, the root left out
-    """
-
-    length: int
-    most: int
-    nodes: int
+class Grammar(ABC):
+    """Rule for a setting that is written as a text of a fixed form; a method that needs one
+    declares it in its own file."""
 
     @property
+    @abstractmethod
     def allowed(self) -> str:
         """The allowed texts in words."""
-        return (
-            f"one to {self.length} numbers between 1 and {self.most} for at most {self.nodes} "
-            "nodes, as in 4,2,2"
-        )
 
     @property
+    @abstractmethod
     def samples(self) -> tuple[str, ...]:
-        """Some texts that are allowed."""
-        return "4,2,2", "1,1"
+        """Some allowed texts."""
 
-    @staticmethod
-    def read(text: str) -> tuple[int, ...]:
-        """The numbers of a valid text."""
-        return tuple(int(part) for part in text.split(","))
-
+    @abstractmethod
     def check(self, text: str) -> str:
-        """The text with commas; raises ValueError."""
-        parts = [part.strip() for part in text.replace("x", ",").split(",")]
-        if not all(part.isascii() and part.isdigit() and len(part) < 4 for part in parts):
-            raise ValueError("not a list of whole numbers")
-        numbers = [int(part) for part in parts]
-        level, nodes = 1, 0
-        for number in numbers:
-            level *= number
-            nodes += level
-        if len(numbers) > self.length or not all(1 <= n <= self.most for n in numbers):
-            raise ValueError("too many numbers, or one that is too large or too small")
-        if nodes > self.nodes:
-            raise ValueError("too large a tree")
-        return ",".join(map(str, numbers))
-
-    def __get_pydantic_core_schema__(
-        self, source: Any, handler: GetCoreSchemaHandler
-    ) -> core_schema.CoreSchema:
-        return core_schema.no_info_after_validator_function(self.check, handler(source))
-
-
-@dataclass(frozen=True)
-class Matrix:
-    """Rule for a setting that is a matrix of two rows of two whole numbers in a text, such as
-    `13,10;0,10`, with 0 below the diagonal. `13x10;0x10` is read, too, where commas separate other
-    things.
-
-    most  each of them is at most this, and the first of a row in the diagonal at least 1
-    """
-
-    most: int
-
-    @property
-    def allowed(self) -> str:
-        """The allowed texts in words."""
-        return (
-            f"two rows of two numbers up to {self.most}, on the diagonal at least 1 and below it "
-            "0, as in 13,10;0,10"
-        )
-
-    @property
-    def samples(self) -> tuple[str, ...]:
-        """Some texts that are allowed."""
-        return "13,10;0,10", "2,0;0,1"
-
-    @staticmethod
-    def read(text: str) -> tuple[tuple[int, ...], ...]:
-        """The rows of a valid text."""
-        return tuple(tuple(int(part) for part in row.split(",")) for row in text.split(";"))
-
-    def check(self, text: str) -> str:
-        """The text with commas; raises ValueError."""
-        rows = [
-            [part.strip() for part in row.replace("x", ",").split(",")] for row in text.split(";")
-        ]
-        if [len(row) for row in rows] != [2, 2]:
-            raise ValueError("not two rows of two numbers")
-        if not all(p.isascii() and p.isdigit() and len(p) < 4 for row in rows for p in row):
-            raise ValueError("not a matrix of whole numbers")
-        (first, beside), (below, last) = (map(int, row) for row in rows)
-        if below or not (1 <= first <= self.most and 1 <= last <= self.most):
-            raise ValueError("a number that is too large or too small")
-        if beside > self.most:
-            raise ValueError("a number that is too large")
-        return f"{first},{beside};{below},{last}"
+        """Return a valid text in its usual form; raise ValueError for any other."""
 
     def __get_pydantic_core_schema__(
         self, source: Any, handler: GetCoreSchemaHandler
@@ -167,8 +87,7 @@ class Setting:
     fixed: Value | None = None
     """Of a setting that may be 'auto': the value that a slider begins at; None for one that may
     not."""
-    counts: Counts | Matrix | None = None
-    """For a setting that is a list of whole numbers in a text, or a matrix: what it may hold."""
+    grammar: Grammar | None = None
 
     @property
     def allowed(self) -> str:
@@ -181,8 +100,8 @@ class Setting:
             return "true or false"
         if self.choices:
             return "one of " + ", ".join(self.choices)
-        if self.counts:
-            return self.counts.allowed
+        if self.grammar:
+            return self.grammar.allowed
         kind = "a whole number" if self.kind is int else "a number"
         low, high = _short(self.low), _short(self.high)
         if self.low is not None and self.high is not None:
@@ -219,7 +138,7 @@ class Hyperparameters(BaseModel):
         } | settings
 
     @classmethod
-    def parse(cls, values: Mapping[str, Any]) -> Hyperparameters:
+    def parse(cls, values: Mapping[str, Any]) -> Self:
         """Validated settings; raises InvalidInput with what is wrong, the value and what is
         allowed."""
         given = by_name(values)
@@ -261,7 +180,7 @@ def _setting(name: str, info: FieldInfo) -> Setting:
             low, is_open = rule.gt, True
         elif isinstance(rule, annotated_types.Le):
             high = rule.le
-    counts = next((rule for rule in rules if isinstance(rule, Counts | Matrix)), None)
+    grammar = next((rule for rule in rules if isinstance(rule, Grammar)), None)
     choices: tuple[str, ...] = ()
     if get_origin(kind) is Literal:
         kind, choices = str, get_args(kind)
@@ -269,7 +188,7 @@ def _setting(name: str, info: FieldInfo) -> Setting:
         kind = get_args(kind)[0]
     assert kind in (bool, int, float, str), f"{name}: a setting is a bool, int, float or str"
     about = info.description or ""
-    return Setting(name, kind, info.default, about, low, high, is_open, choices, fixed, counts)
+    return Setting(name, kind, info.default, about, low, high, is_open, choices, fixed, grammar)
 
 
 def _explain(cls: type[Hyperparameters], error: Any) -> str:
