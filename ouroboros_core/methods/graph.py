@@ -30,6 +30,7 @@ from ouroboros_core.methods.parts.base import (
     Method,
     Resources,
     Shape,
+    StepNotes,
     TokenizedPrompt,
 )
 from ouroboros_core.methods.parts.drafting import DraftModel, Frontier, Level
@@ -172,12 +173,17 @@ class Graph(Method):
     def __init__(self, hyperparameters: Hyperparameters, resources: Resources) -> None:
         super().__init__(hyperparameters, resources)
         self.settings = hyperparameters
+        self._rows_saved = 0
         self.depth = upto(hyperparameters.tree_depth, DEEPEST)
         self.draft = DraftModel(resources, adjustable=hyperparameters.tree_depth == AUTO)
 
     @property
     def adjustable(self) -> Adjustable | None:
         return Adjustable() if self.settings.tree_depth == AUTO else None
+
+    @property
+    def notes(self) -> StepNotes:
+        return StepNotes(draft_rows_saved=self._rows_saved)
 
     def start(self, prompt: TokenizedPrompt, max_new_tokens: int) -> None:
         self.draft.start(prompt, max_new_tokens)
@@ -195,7 +201,7 @@ class Graph(Method):
         more = made < min(self.depth, context.deepest)
         if more and not graph.frontier and context.budget.allows_pass(graph.reach, graph.merged):
             saved += graph.merged
-        self.draft_rows_saved = saved
+        self._rows_saved = saved
         return graph.unroll(evaluation, self.settings.tree_size, context.deepest)
 
     def _ending(self, tokens: Sequence[int]) -> tuple[int, ...]:

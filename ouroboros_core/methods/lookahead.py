@@ -21,6 +21,7 @@ from ouroboros_core.methods.parts.base import (
     Method,
     Resources,
     Shape,
+    StepNotes,
     TokenizedPrompt,
     VerificationResult,
 )
@@ -83,6 +84,10 @@ class Lookahead(Method):
     def adjustable(self) -> Adjustable | None:
         return Adjustable() if self.settings.window_size == AUTO else None
 
+    @property
+    def notes(self) -> StepNotes:
+        return StepNotes(len(self.pool), self.columns)
+
     @classmethod
     def new_memory(cls, hyperparameters: Hyperparameters, fingerprint: str = "") -> PhrasePool:
         sizes = hyperparameters.ngram_size, hyperparameters.guess_set_size
@@ -105,14 +110,12 @@ class Lookahead(Method):
         )
 
     def propose(self, context: Context) -> TokenTree:
-        assert self.pool is not None
         builder = TreeBuilder(context.root, max_depth=context.deepest)
         self.pool.hang(builder, 0, self.settings.guess_set_size, Source.PHRASE)
         self._last_level = self.window.attach(builder) if self.window else []
         return builder.build()
 
     def learn(self, result: VerificationResult) -> None:
-        assert self.pool is not None
         step = result.context.step
         if self.settings.extended:
             self.pool.learn_written(result.context.tokens, result.emitted, step)

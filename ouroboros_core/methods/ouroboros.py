@@ -30,6 +30,7 @@ from ouroboros_core.methods.parts.base import (
     Method,
     Resources,
     Shape,
+    StepNotes,
     TokenizedPrompt,
     VerificationResult,
 )
@@ -138,6 +139,10 @@ class Ouroboros(Method):
         always |= set() if suffixes else {Source.DRAFT, Source.SUFFIX}
         return Adjustable(drafting=gamma, always=frozenset(always))
 
+    @property
+    def notes(self) -> StepNotes:
+        return StepNotes(len(self.pool), self.columns)
+
     @classmethod
     def new_memory(cls, hyperparameters: Hyperparameters, fingerprint: str = "") -> PhrasePool:
         sizes = hyperparameters.ngram_size, hyperparameters.guess_set_size
@@ -159,7 +164,6 @@ class Ouroboros(Method):
         self.draft.start(prompt, max_new_tokens)
 
     def propose(self, context: Context) -> TokenTree:
-        assert self.pool is not None
         depth = context.deepest
         builder = TreeBuilder(context.root, max_depth=depth)
 
@@ -205,7 +209,6 @@ class Ouroboros(Method):
     def _draft_tree(self, root: int) -> tuple[TokenTree, list[int]]:
         """What a draft pass checks: phrases of the last token and the window; with the nodes of the
         window's last level."""
-        assert self.pool is not None
         builder = TreeBuilder(root)
         self.pool.hang(builder, 0, self.settings.guess_set_size, Source.PHRASE)
         window = self.window.attach(builder) if self.columns else []
@@ -215,7 +218,6 @@ class Ouroboros(Method):
         self, context: Context, text: tuple[int, ...], tree: TokenTree, last_level: list[int]
     ) -> list[_Drafted]:
         """The draft tokens that one pass yields."""
-        assert self.pool is not None
         evaluation = self.draft.evaluate(text, tree)
         path, token = verify(
             tree, self.resources.chooser(evaluation, tree, len(text) - 1, context.step)
@@ -239,7 +241,6 @@ class Ouroboros(Method):
         return drafted
 
     def learn(self, result: VerificationResult) -> None:
-        assert self.pool is not None
         if self.settings.extended:
             self.pool.learn_written(result.context.tokens, result.emitted, result.context.step)
         asked = self._proposal.step == result.context.step
@@ -256,7 +257,6 @@ class Ouroboros(Method):
         predecessor, the phrase is what the target says from d_i on: those N - 2 tokens and one
         more. `said` is -1 where a node was not checked.
         """
-        assert self.pool is not None
         tokens, chain = result.tree.tokens, self._proposal.chain
         accepted = len(set(chain).intersection(result.path))
         size = self.settings.ngram_size - 1
@@ -272,7 +272,6 @@ class Ouroboros(Method):
 
     def _correct_suffixes(self, result: VerificationResult, said: Sequence[int]) -> None:
         """Replace every suffix that was checked by what the target says instead."""
-        assert self.pool is not None
         tip = self._proposal.chain[-1]
         key = result.tree.tokens[tip]
         for tokens, nodes in self._proposal.suffixes:

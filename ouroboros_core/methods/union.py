@@ -11,6 +11,7 @@ and window need no more of them.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Any
 
 from annotated_types import Ge, Le
@@ -19,7 +20,7 @@ from pydantic import Field
 from ouroboros_core import settings
 from ouroboros_core.lookup.lookahead_window import columns_within
 from ouroboros_core.methods.parts.adjustable import Adjustable
-from ouroboros_core.methods.parts.base import Method, Resources, TokenizedPrompt
+from ouroboros_core.methods.parts.base import Method, Resources, StepNotes
 from ouroboros_core.methods.parts.combine import Combination
 from ouroboros_core.methods.parts.copying import Copying
 from ouroboros_core.methods.parts.needs import Need
@@ -75,12 +76,11 @@ class Union(Combination):
         members += [given[role] for role in ("recycled", "window") if role in given]
         super().__init__(hyperparameters, resources, members, merge=True)
 
-    def start(self, prompt: TokenizedPrompt, max_new_tokens: int) -> None:
-        super().start(prompt, max_new_tokens)
+    @property
+    def notes(self) -> StepNotes:
         window = self.resources.members.get("window")
-        self.columns = window.columns if window else None
-        if window is None and self.settings.window_size == AUTO:
-            self.columns = 0
+        columns = 0 if self.settings.window_size == AUTO else None
+        return replace(super().notes, columns=window.notes.columns if window else columns)
 
     @classmethod
     def members(

@@ -19,7 +19,7 @@ from annotated_types import Ge, Gt, Le, MaxLen
 from ouroboros_core import methods
 from ouroboros_core.adaptive.cost_model import PassCosts
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.methods.parts.needs import TRAINED, Need
+from ouroboros_core.methods.parts.needs import Need
 from ouroboros_core.sources import Source
 from ouroboros_core.trace.trace import Step, Trace
 
@@ -375,15 +375,12 @@ def price(
 def by_head(trace: Trace) -> bool:
     """Whether what drafts in a run is trained on the target's own states: a head of it, not a model
     of its own."""
-    needs = methods.get(trace.method).needs
-    if Need.HEAD in needs or any(need in TRAINED for need in needs):
-        return True
-    return trace.method == "union" and (trace.draft or "").endswith("eagle")
+    return methods.get(trace.method).drafts_by_head(trace.draft)
 
 
 def skipping(trace: Trace) -> bool:
     """Whether what drafts is the target itself with some of its layers skipped."""
-    return trace.method == "draft_verify"
+    return Need.SELF_DRAFT in methods.get(trace.method).needs
 
 
 def sized(trace: Trace) -> str:

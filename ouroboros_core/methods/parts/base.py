@@ -304,6 +304,22 @@ class Shape(StrEnum):
     GRAPH = "a graph, unrolled"
 
 
+@dataclass(frozen=True)
+class StepNotes:
+    """Facts that a method reports about its last proposal.
+
+    pool_size  phrases in its pool; None without a pool
+    columns    columns of its lookahead window, 0 if it chose to have none; None without a window
+    decision   the controller's decision; None if there was nothing to decide
+    draft_rows_saved  nodes whose row the draft model did not compute, because they equal others
+    """
+
+    pool_size: int | None = None
+    columns: int | None = None
+    decision: Decision | None = None
+    draft_rows_saved: int = 0
+
+
 class Method(ABC):
     """A source of proposals. State lives in the object; `start` resets it for the next prompt."""
 
@@ -329,16 +345,12 @@ class Method(ABC):
 
     def __init__(self, hyperparameters: Any, resources: Resources) -> None:
         self.resources = resources
-        self.pool: PhrasePool | None = None
-        """The method's phrase pool, if it has one."""
-        self.columns: int | None = None
-        """Columns of its lookahead window, 0 if it chose to have none; None for a method without
-        one."""
-        self.decision: Decision | None = None
-        """What was decided about the last proposal; None if there was nothing to decide."""
-        self.draft_rows_saved = 0
-        """Nodes of the last proposal behind which the draft model did not compute a row, because
-        they equal others."""
+
+    @classmethod
+    def drafts_by_head(cls, draft: str | None) -> bool:
+        """Return whether a run drafted with a head of the target; `draft`: the name of the drafter
+        in its trace."""
+        return Need.HEAD in cls.needs or not cls.needs.isdisjoint(TRAINED)
 
     @classmethod
     def members(
@@ -360,6 +372,11 @@ class Method(ABC):
     def adjustable(self) -> Adjustable | None:
         """What a controller may decide; None if every amount is fixed."""
         return None
+
+    @property
+    def notes(self) -> StepNotes:
+        """Facts about the last proposal for the trace."""
+        return StepNotes()
 
     @property
     def drafter(self) -> MakesPasses | None:

@@ -12,6 +12,7 @@ from ouroboros_core.methods.parts.base import (
     Context,
     Method,
     Resources,
+    StepNotes,
     TokenizedPrompt,
     VerificationResult,
 )
@@ -42,14 +43,25 @@ class Combination(Method):
     def new_memory(cls, hyperparameters: Any, fingerprint: str = "") -> Memories:
         return Memories(fingerprint)
 
+    @classmethod
+    def drafts_by_head(cls, draft: str | None) -> bool:
+        return (draft or "").endswith("eagle")
+
+    @property
+    def notes(self) -> StepNotes:
+        """The first pool and the first window of the members."""
+        notes = [part.notes for part in self.parts]
+        return StepNotes(
+            next((one.pool_size for one in notes if one.pool_size is not None), None),
+            next((one.columns for one in notes if one.columns is not None), None),
+        )
+
     def start(self, prompt: TokenizedPrompt, max_new_tokens: int) -> None:
         memory = of_kind(self.resources.memory, Memories)
         if memory is not None:
             memory.begin_run()
         for part in self.parts:
             part.start(prompt, max_new_tokens)
-        self.pool = next((part.pool for part in self.parts if part.pool is not None), None)
-        self.columns = next((part.columns for part in self.parts if part.columns is not None), None)
 
     def propose(self, context: Context) -> TokenTree:
         trees = self._trees(context)

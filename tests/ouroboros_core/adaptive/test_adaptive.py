@@ -229,9 +229,9 @@ def test_what_is_left_out_is_the_least_likely_and_the_window_stays() -> None:
     kept = controller.propose(Context((3, 1), 9, 0))
     assert [kept.tokens[n] for n in kept.proposals] == [4, 9, 5]
     assert kept.parents[:4] == (-1, 0, 1, 0) and kept.tokens[4:] == (7,)
-    assert controller.decision is not None and (
-        controller.decision.offered,
-        controller.decision.size,
+    assert controller.notes.decision is not None and (
+        controller.notes.decision.offered,
+        controller.notes.decision.size,
     ) == (6, 3)
 
 
@@ -345,8 +345,8 @@ def test_what_is_not_worth_it_is_tried_now_and_then_beside_a_window_too(columns:
     for number in range(100):
         context = Context((1,) * (number + 1), 200 - number, number)
         tree = controller.propose(context)
-        assert controller.decision is not None
-        reasons.append(controller.decision.reason)
+        assert controller.notes.decision is not None
+        reasons.append(controller.notes.decision.reason)
         unread: Any = None
         controller.learn(VerificationResult.whole_step(context, tree, unread, (), 7))
     assert reasons.count("trial") == 100 // (TRIAL + 1)
