@@ -31,7 +31,7 @@ from ouroboros_core.errors import InvalidInput, VocabularyMismatch, WeightsUnava
 from ouroboros_core.interfaces import Evaluation
 from ouroboros_core.models import rounding
 from ouroboros_core.models.causal_lm import PREFILL_CHUNK, CausalLM
-from ouroboros_core.models.engines.compact import Product, norm
+from ouroboros_core.models.engines.compact import Product, Rows, norm
 from ouroboros_core.models.engines.passes import decoder, product
 from ouroboros_core.models.evaluation import TorchEvaluation
 from ouroboros_core.models.kv_cache import TreeCache
@@ -437,5 +437,6 @@ class EagleDrafter:
             assert self._norm_embedding is not None
             beside = self._norm_embedding(embedded)
         capacity = self._cache.capacity
-        guessed, _ = self._body.run(features, positions, capacity, sees, self._cache, beside=beside)
+        rows = Rows(features, positions, capacity, sees, beside=beside)
+        guessed, _ = self._body.run(rows, self._cache)
         return guessed

@@ -22,6 +22,8 @@ from ouroboros_core.errors import InvalidInput, UnsupportedModel
 from ouroboros_core.loading.check import check_tree_support
 from ouroboros_core.methods.parts.base import Resources
 from ouroboros_core.models.causal_lm import PACKED_CONTEXT, PREFILL_CHUNK, TREE_ROOM, CausalLM
+from ouroboros_core.models.forward import TokenRows
+from ouroboros_core.models.skips import ReducedModel
 from ouroboros_core.sampling import Sampler, Sampling
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder
@@ -74,9 +76,9 @@ def test_a_tree_that_grows_level_by_level_is_scored_as_if_it_had_been_there_at_o
     rows: list[int] = []
     forward = model._forward
 
-    def counted(tokens: Sequence[int], *more: Any, **named: Any) -> torch.Tensor:
-        rows.append(len(tokens))
-        return forward(tokens, *more, **named)
+    def counted(new: TokenRows, reduced: ReducedModel | None = None) -> torch.Tensor:
+        rows.append(len(new.tokens))
+        return forward(new, reduced)
 
     model._forward = counted
     for window in (0, 3):
