@@ -73,22 +73,22 @@ def test_a_tree_that_grows_level_by_level_is_scored_as_if_it_had_been_there_at_o
     finds its cache in order."""
     rng, text = random.Random(7), tiny.prompt(20)
     model = CausalLM(tiny.target(architecture, attention), architecture)
-    rows: list[int] = []
+    counts: list[int] = []
     forward = model._forward
 
-    def counted(new: TokenRows, reduced: ReducedModel | None = None) -> torch.Tensor:
-        rows.append(len(new.tokens))
-        return forward(new, reduced)
+    def counted(rows: TokenRows, reduced: ReducedModel | None = None) -> torch.Tensor:
+        counts.append(len(rows.tokens))
+        return forward(rows, reduced)
 
     model._forward = counted
     for window in (0, 3):
         tree = random_tree(rng, text[-1], 14, window)
         model.forget()
         evaluation = model.evaluate(text, tree.first(1))
-        rows.clear()
+        counts.clear()
         for size in (2, 6, 7, len(tree)):
             evaluation = model.extend(evaluation, tree.first(size))
-        assert sum(rows) == len(tree) - 1 and len(rows) == 4
+        assert sum(counts) == len(tree) - 1 and len(counts) == 4
         for node in set(range(len(tree))) - tree.silent:
             expected = plain_logits(model, [*text, *(tree.tokens[n] for n in tree.path_to(node))])
             np.testing.assert_allclose(evaluation.logits(node), expected, rtol=1e-5, atol=1e-5)
