@@ -17,10 +17,12 @@ from itertools import accumulate
 from ouroboros_core.adaptive.acceptance import Acceptance
 from ouroboros_core.adaptive.cost_model import Costs, PassCosts
 from ouroboros_core.interfaces import MakesPasses
-from ouroboros_core.methods.parts.adjustable import Adjustable, Decision, Reason
 from ouroboros_core.methods.parts.base import (
+    Adjustable,
     Context,
+    Decision,
     Method,
+    Reason,
     StepBudget,
     StepNotes,
     TokenizedPrompt,

@@ -26,8 +26,8 @@ from pydantic import Field
 
 from ouroboros_core import settings
 from ouroboros_core.lookup.ngrams import Occurrences
-from ouroboros_core.methods.parts.adjustable import Adjustable
 from ouroboros_core.methods.parts.base import (
+    Adjustable,
     Context,
     Guesser,
     Method,

@@ -23,8 +23,8 @@ from pydantic import Field
 
 from ouroboros_core import settings
 from ouroboros_core.interfaces import Evaluation
-from ouroboros_core.methods.parts.adjustable import Adjustable
 from ouroboros_core.methods.parts.base import (
+    Adjustable,
     Context,
     Guesser,
     Method,

@@ -10,8 +10,8 @@ from pydantic import Field, model_validator
 
 from ouroboros_core import settings
 from ouroboros_core.lookup.ngrams import most_frequent
-from ouroboros_core.methods.parts.adjustable import Adjustable
 from ouroboros_core.methods.parts.base import (
+    Adjustable,
     Context,
     Guesser,
     Method,

@@ -16,8 +16,7 @@ from annotated_types import Ge, Le
 from pydantic import Field
 
 from ouroboros_core import settings
-from ouroboros_core.methods.parts.adjustable import Adjustable
-from ouroboros_core.methods.parts.base import Guesser, Method, Resources, Shape
+from ouroboros_core.methods.parts.base import Adjustable, Guesser, Method, Resources, Shape
 from ouroboros_core.methods.parts.combine import Combination
 from ouroboros_core.methods.parts.copying import Copying
 from ouroboros_core.methods.parts.needs import Need

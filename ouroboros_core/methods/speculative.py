@@ -9,8 +9,8 @@ from annotated_types import Ge, Le
 from pydantic import Field
 
 from ouroboros_core import settings
-from ouroboros_core.methods.parts.adjustable import Adjustable
 from ouroboros_core.methods.parts.base import (
+    Adjustable,
     Context,
     Guesser,
     Method,

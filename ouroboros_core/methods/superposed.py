@@ -26,8 +26,8 @@ from ouroboros_core import settings
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.interfaces import Evaluation, Mixture, Output, Superposing
 from ouroboros_core.lookup.interpolation import Interpolation
-from ouroboros_core.methods.parts.adjustable import Adjustable
 from ouroboros_core.methods.parts.base import (
+    Adjustable,
     Context,
     Guesser,
     Method,

@@ -19,8 +19,7 @@ from pydantic import Field
 
 from ouroboros_core import settings
 from ouroboros_core.lookup.lookahead_window import columns_within
-from ouroboros_core.methods.parts.adjustable import Adjustable
-from ouroboros_core.methods.parts.base import Method, Resources, StepNotes
+from ouroboros_core.methods.parts.base import Adjustable, Method, Resources, StepNotes
 from ouroboros_core.methods.parts.combine import Combination
 from ouroboros_core.methods.parts.copying import Copying
 from ouroboros_core.methods.parts.needs import Need

@@ -15,7 +15,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
 from ouroboros_core.environment import Environment
-from ouroboros_core.methods.parts.adjustable import Decision
+from ouroboros_core.methods.parts.base import Decision
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import TokenTree
 from ouroboros_core.verify import Rule

@@ -26,8 +26,10 @@ from ouroboros_core.decoding.loop import decode
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.lookup.lookahead_window import WIDEST, columns_within
 from ouroboros_core.methods.lookahead import LONG_ENOUGH
-from ouroboros_core.methods.parts.adjustable import NO_DRAFT, NO_WINDOW, Adjustable
 from ouroboros_core.methods.parts.base import (
+    NO_DRAFT,
+    NO_WINDOW,
+    Adjustable,
     Context,
     Method,
     Resources,
