@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -356,3 +357,11 @@ def test_a_token_outside_the_vocabulary_is_a_bug_that_shows() -> None:
                 sampler=sampler,
             )
         )
+
+
+def test_every_file_beside_the_parts_is_one_method() -> None:
+    """Oracle: the names of the files; what several methods share is in `parts`."""
+    folder = Path(methods.__file__).parent
+    files = {f"{methods.__name__}.{file.stem}" for file in folder.glob("[!_]*.py")}
+    defined = [method.__module__ for method in methods.available().values()]
+    assert sorted(defined) == sorted(files)
