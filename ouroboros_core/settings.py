@@ -1,5 +1,5 @@
-"""A setting is declared once, as a field of a pydantic model: bounds, default, help; every user
-interface reads it from there."""
+"""Settings, each declared once as a field of a pydantic model with bounds, default and help; every
+user interface reads them from there."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from ouroboros_core.errors import InvalidInput
 Value = bool | int | float | str
 
 Auto = Literal["auto"]
-"""The value of a setting that the method sets by itself, step by step."""
+"""The value of a setting that the method chooses step by step."""
 
 AUTO: Auto = "auto"
 
 
-def upto(value: int | Auto, most: int) -> int:
-    """A setting's value, or where the method sets it by itself, the most that it may choose."""
-    return most if value == AUTO else value
+def upto(value: int | Auto, largest: int) -> int:
+    """Return a setting's value, or for 'auto' the largest value that the method may choose."""
+    return largest if value == AUTO else value
 
 
 def fixed_values(**settings: Any) -> Mapping[str, Any]:
-    """Settings by name that nobody can change."""
+    """Return settings by name as a mapping that nobody can change."""
     return types.MappingProxyType(settings)
 
 
@@ -59,22 +59,22 @@ class Grammar(ABC):
 
 
 def read_settings(text: str) -> dict[str, str]:
-    """`gamma=6, top_k_suffixes=3` as names and values, not yet checked; raises InvalidInput for
-    what is not written so."""
-    found: dict[str, str] = {}
-    for part in filter(None, (piece.strip() for piece in text.split(","))):
-        name, equals, value = (piece.strip() for piece in part.partition("="))
+    """Read `gamma=6, top_k_suffixes=3` as names and values, not yet checked; raise InvalidInput for
+    a text of another form."""
+    values: dict[str, str] = {}
+    for assignment in filter(None, (piece.strip() for piece in text.split(","))):
+        name, equals, value = (piece.strip() for piece in assignment.partition("="))
         if not equals:
-            raise InvalidInput(f"expected setting=value, got {part}")
-        if name in found:
+            raise InvalidInput(f"expected setting=value, got {assignment}")
+        if name in values:
             raise InvalidInput(f"{name} is set twice")
-        found[name] = value
-    return found
+        values[name] = value
+    return values
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What a user interface needs to know of one field."""
+    """One field, as a user interface needs it."""
 
     name: str
     kind: type
@@ -85,13 +85,12 @@ class Setting:
     low_is_open: bool = False
     choices: tuple[str, ...] = ()
     fixed: Value | None = None
-    """Of a setting that may be 'auto': the value that a slider begins at; None for one that may
-    not."""
+    """For a setting that may be 'auto', the value that a slider begins at; None for others."""
     grammar: Grammar | None = None
 
     @property
     def allowed(self) -> str:
-        """The allowed values in words, such as 'between 1 and 16'."""
+        """Return the allowed values in words, such as 'between 1 and 16'."""
         return f"auto, or {self._range}" if self.fixed is not None else self._range
 
     @property
@@ -124,13 +123,13 @@ class Hyperparameters(BaseModel):
 
     @classmethod
     def settings(cls) -> dict[str, Setting]:
-        """The settings by name, in the order of declaration."""
+        """Return the settings by name, in the order of declaration."""
         return {name: _setting(name, info) for name, info in cls.model_fields.items()}
 
     @classmethod
     def fixed(cls, **settings: Any) -> dict[str, Any]:
-        """Values for a run in which nothing adapts: those given, and one for every setting that
-        would be 'auto' otherwise."""
+        """Return values for a run in which nothing adapts: `settings`, and a fixed value for every
+        other setting whose default is 'auto'."""
         return {
             name: setting.fixed
             for name, setting in cls.settings().items()
@@ -139,11 +138,11 @@ class Hyperparameters(BaseModel):
 
     @classmethod
     def parse(cls, values: Mapping[str, Any]) -> Self:
-        """Validated settings; raises InvalidInput with what is wrong, the value and what is
-        allowed."""
-        given = by_name(values)
+        """Return validated settings; raise InvalidInput with the problem, the value and the allowed
+        values."""
+        settings = by_name(values)
         try:
-            return cls.model_validate(given)
+            return cls.model_validate(settings)
         except ValidationError as error:
             raise InvalidInput(
                 "; ".join(dict.fromkeys(_explain(cls, e) for e in error.errors()))
@@ -151,7 +150,7 @@ class Hyperparameters(BaseModel):
 
 
 def by_name(values: Any) -> dict[str, Any]:
-    """Settings by their names; raises InvalidInput for anything else."""
+    """Return settings by their names; raise InvalidInput for anything else."""
     if not isinstance(values, Mapping) or not all(isinstance(name, str) for name in values):
         raise InvalidInput(
             f'settings must be given by name, as in {{"gamma": 4}}, got {str(values)[:80]}'

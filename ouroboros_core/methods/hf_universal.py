@@ -12,8 +12,8 @@ from ouroboros_core.settings import fixed_values
 
 
 class HfUniversal(Assisted):
-    """A draft model with a tokenizer of its own writes text, which is translated to the target's
-    tokens; the code is transformers' own."""
+    """A draft model with a different tokenizer writes text, which is translated to the target's
+    tokens; the code is transformers'."""
 
     id = "hf_universal"
     name = "Universal assisted generation of transformers"

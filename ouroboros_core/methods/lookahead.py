@@ -1,7 +1,7 @@
-"""Lookahead decoding: the target finds its own phrases in a Jacobi window (arXiv 2402.02057).
+"""Lookahead decoding: the target finds phrases in a Jacobi window (arXiv 2402.02057).
 
-With `extended` the pool also has the n-grams of prompt and text, which is the option
-POOL_FROM_PROMPT of the authors' code, off there, too.
+With `extended` the pool also has the n-grams of prompt and text: the option POOL_FROM_PROMPT of the
+authors' code, which is off by default there.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from ouroboros_core.sources import Source
 from ouroboros_core.tree import Learned, TokenTree, TreeBuilder
 
 LONG_ENOUGH = 64
-"""New tokens that a text may have before a window pays whose pool begins empty."""
+"""New tokens from which a window pays if the pool begins empty."""
 
 
 class Lookahead(Method):
-    """Every pass checks the phrases of the root's key and, in the same pass, moves the window that
-    finds new ones."""
+    """Every pass checks the phrases of the root's token and also moves the window, which finds new
+    phrases."""
 
     id = "lookahead"
     name = "Lookahead decoding"
@@ -55,7 +55,7 @@ class Lookahead(Method):
         guess_set_size=15,
         extended=False,
     )
-    """W, N and G of a 7B model, table 1; phrases from the window alone."""
+    """W, N and G of a 7B model, table 1; phrases from the window only."""
 
     class Hyperparameters(settings.Hyperparameters):
         window_size: Annotated[int, Ge(1), Le(60)] | Auto = Field(

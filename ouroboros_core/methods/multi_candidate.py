@@ -1,9 +1,9 @@
-"""Multi-candidate speculative decoding: several tokens drafted at each place, a product tree (arXiv
+"""Multi-candidate speculative decoding: several draft tokens per position, a product tree (arXiv
 2401.06706).
 
-At depth i the draft model proposes k_i different tokens behind every node. Greedy they are its
-likeliest ones; sampled they are drawn without replacement. Rejection sampling judges them one after
-the other: after a rejection the rejected token is taken out of q, which is scaled up to a whole.
+At depth i the draft model proposes k_i different tokens after every node: greedy the likeliest
+ones; sampled, tokens drawn without replacement. Rejection sampling judges them one after the other:
+after a rejection the rejected token is removed from q, and q is normalised again.
 """
 
 from __future__ import annotations
@@ -32,32 +32,32 @@ from ouroboros_core.sources import Source
 from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder
 
 PUBLISHED = {"k_config": "4,2,2"}
-"""The settings of the authors' code (github.com/NJUNLP/MCSD); `auto` drafts this shape as far as it
+"""Settings of the authors' code (github.com/NJUNLP/MCSD); `auto` drafts this shape as far as it
 pays."""
 
 DEEPEST, WIDEST, LARGEST = 6, 8, 63
-"""Levels, candidates at a place and drafted nodes at most."""
+"""Levels, candidates at a position and drafted nodes at most."""
 
 
 @dataclass(frozen=True)
 class Branching(Grammar):
-    """Rule for a setting that is a list of whole numbers in a text, such as `4,2,2`: the branches
-    of a tree, level by level. `4x2x2` is read, too, where commas separate other things.
+    """Grammar of a list of whole numbers, such as `4,2,2`: the branches of a tree, level by level.
+    `4x2x2` is read as well, for places where commas separate other things.
 
-    length  numbers at most
-    most    each of them is between 1 and this
-    nodes   of the tree at most, the root left out
+    levels  largest count of numbers
+    widest  largest number; the smallest is 1
+    nodes   largest size of the tree, without the root
     """
 
-    length: int
-    most: int
+    levels: int
+    widest: int
     nodes: int
 
     @property
     def allowed(self) -> str:
         """The allowed texts in words."""
         return (
-            f"one to {self.length} numbers between 1 and {self.most} for at most {self.nodes} "
+            f"one to {self.levels} numbers between 1 and {self.widest} for at most {self.nodes} "
             "nodes, as in 4,2,2"
         )
 
@@ -68,20 +68,20 @@ class Branching(Grammar):
 
     @staticmethod
     def read(text: str) -> tuple[int, ...]:
-        """The numbers of a valid text."""
-        return tuple(int(part) for part in text.split(","))
+        """Return the numbers of a valid text."""
+        return tuple(map(int, text.split(",")))
 
     def check(self, text: str) -> str:
-        """The text with commas; raises ValueError."""
-        parts = [part.strip() for part in text.replace("x", ",").split(",")]
-        if not all(part.isascii() and part.isdigit() and len(part) < 4 for part in parts):
+        """Return the text with commas; raise ValueError for a text that is no such list."""
+        words = [word.strip() for word in text.replace("x", ",").split(",")]
+        if not all(word.isascii() and word.isdigit() and len(word) < 4 for word in words):
             raise ValueError("not a list of whole numbers")
-        numbers = [int(part) for part in parts]
+        numbers = [int(word) for word in words]
         level, nodes = 1, 0
         for number in numbers:
             level *= number
             nodes += level
-        if len(numbers) > self.length or not all(1 <= n <= self.most for n in numbers):
+        if len(numbers) > self.levels or not all(1 <= n <= self.widest for n in numbers):
             raise ValueError("too many numbers, or one that is too large or too small")
         if nodes > self.nodes:
             raise ValueError("too large a tree")
@@ -151,8 +151,8 @@ class MultiCandidate(Method):
         candidates: dict[int, float],
         step: int,
     ) -> Frontier:
-        """Add candidates (token -> probability) behind a node; those that the text may go on from,
-        with their probabilities."""
+        """Add candidates (token -> probability) after a node; return the nodes that the text may
+        continue from, with their probabilities."""
         drawn_from = self.resources.drawn_from(evaluation, parent)
         grown: Frontier = {}
         for rank, (token, share) in enumerate(candidates.items()):

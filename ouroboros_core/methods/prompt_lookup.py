@@ -1,8 +1,8 @@
-"""Prompt lookup decoding: what followed the last words earlier in the text is proposed again
+"""Prompt lookup decoding: proposes the tokens that followed the last words earlier in the text
 (Saxena 2023).
 
-As in the author's function, the tokens come from the first occurrence that has all of them behind
-it. With `extended` they come from the newest ones, and two that go on differently make a tree.
+As in the author's function, the tokens come from the first occurrence with enough tokens after it.
+With `extended` they come from the newest occurrences, and two different continuations form a tree.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ from ouroboros_core.settings import AUTO, Auto, fixed_values, upto
 from ouroboros_core.tree import TokenTree, TreeBuilder
 
 LONGEST = 10
-"""Tokens copied where that is 'auto', of which as many are checked as pay; the author's number."""
+"""Tokens copied if their number is 'auto', the author's number; a controller checks fewer."""
 
 CONTINUATIONS = 2
-"""Different continuations proposed in one step, where it is extended."""
+"""Different continuations proposed in one step if it is extended."""
 
 OCCURRENCES = 32
-"""Occurrences looked at for continuations that differ."""
+"""Occurrences searched for different continuations."""
 
 
 class PromptLookup(Method):
-    """The longest n-gram first; of its occurrences the first, or extended, the newest."""
+    """A copy after the longest n-gram: after its first occurrence or, extended, the newest ones."""
 
     id = "prompt_lookup"
     name = "Prompt lookup"
@@ -61,7 +61,7 @@ class PromptLookup(Method):
         min_ngram=1,
         extended=False,
     )
-    """Those of the function in the author's repository."""
+    """Defaults of the function in the author's repository."""
 
     class Hyperparameters(settings.Hyperparameters):
         num_tokens: Annotated[int, Ge(1), Le(64)] | Auto = Field(
@@ -99,8 +99,8 @@ class PromptLookup(Method):
         return SessionText(fingerprint)
 
     def start(self, prompt: TokenizedPrompt, max_new_tokens: int) -> None:
-        kept, longest = of_kind(self.resources.memory, SessionText), self.settings.max_ngram
-        self.session = SessionText() if kept is None else kept
+        memory, longest = of_kind(self.resources.memory, SessionText), self.settings.max_ngram
+        self.session = SessionText() if memory is None else memory
         self.session.begin_run(prompt.tokens)
         self.text = self.session.index(("occurrences", longest), lambda: Occurrences(longest))
 
@@ -127,5 +127,5 @@ class PromptLookup(Method):
         return builder.build()
 
     def learn(self, result: VerificationResult) -> None:
-        """The last tokens of a text are kept, too."""
+        """Keep the last tokens of a text as well."""
         self.session.follow((*result.context.tokens, *result.emitted))

@@ -1,4 +1,4 @@
-"""REST: what followed the last words in a corpus, counted into a trie (arXiv 2311.08252)."""
+"""REST: proposes a trie of tokens that followed the last words in a corpus (arXiv 2311.08252)."""
 
 from __future__ import annotations
 
@@ -26,15 +26,14 @@ from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder
 from ouroboros_core.verify import until_stop
 
 LARGEST = 32
-"""Nodes offered where their number is 'auto'."""
+"""Nodes proposed if their number is 'auto'."""
 
 OCCURRENCES = 128
-"""Occurrences that are read where their number is 'auto'."""
+"""Occurrences that are read if their number is 'auto'."""
 
 
 class Rest(Method):
-    """The longest suffix of the text that the corpus contains, and the most frequent prefixes of
-    what followed it there."""
+    """The longest suffix of the text in the corpus, and its most frequent continuations there."""
 
     id = "rest"
     name = "REST"
@@ -50,7 +49,7 @@ class Rest(Method):
     published = fixed_values(
         max_suffix=16, min_suffix=2, span=10, occurrences=5000, spread=False, tree_size=64
     )
-    """Those of the authors' code (github.com/FasterDecoding/REST)."""
+    """Settings of the authors' code (github.com/FasterDecoding/REST)."""
 
     class Hyperparameters(settings.Hyperparameters):
         max_suffix: int = Field(
@@ -106,17 +105,17 @@ class Rest(Method):
         assert corpus is not None
         builder = TreeBuilder(context.root, max_depth=context.deepest)
         self.end.extend(context.tokens[self.end.read :])
-        found = self.end.found
-        if found and found.length >= settings.min_suffix and context.remaining > 1:
+        match = self.end.found
+        if match and match.length >= settings.min_suffix and context.remaining > 1:
             span = min(settings.span, context.deepest)
             nodes: list[int] = []
             children: Counter[int] = Counter()
             at_most = self.occurrences
-            followed = corpus.continuations(found, span, at_most, spread=settings.spread)
-            whole = (until_stop(tokens, self.resources.stop_tokens) for tokens in followed)
-            for token, parent in most_frequent(whole, self.size):
+            followed = corpus.continuations(match, span, at_most, spread=settings.spread)
+            continuations = (until_stop(tokens, self.resources.stop_tokens) for tokens in followed)
+            for token, parent in most_frequent(continuations, self.size):
                 origin = Provenance(
-                    Source.CORPUS, step=context.step, match=found.length, rank=children[parent]
+                    Source.CORPUS, step=context.step, match=match.length, rank=children[parent]
                 )
                 children[parent] += 1
                 node = builder.add(token, nodes[parent] if parent >= 0 else 0, origin)

@@ -1,12 +1,11 @@
-"""Union: one tree a step from all sources at once, as large as is worth checking. Our own.
+"""Union: one tree per step from all sources, as large as is worth checking. This project's method.
 
-Copies from the text, a corpus and the text that is expected, recycled candidates, an EAGLE-2 tree
-or a draft with its candidate suffixes and, if asked for, phrases of a lookahead window hang off one
-root; equal prefixes are merged. The tree is cut where further nodes cost more time than they can be
-expected to save, and the draft is asked only as long as its passes are worth their time
-(`adaptive`). What methods named after a paper do beyond it only on request is on here:
-Ouroboros' draft is `extended`. Prompt and text are copied from anyway, so that recycled candidates
-and window need no more of them.
+The children of one root are copies from the text, a corpus and a predicted output, recycled
+candidates, an EAGLE-2 tree or a draft with candidate suffixes and, on request, phrases of a
+lookahead window; equal prefixes are merged. Nodes are left out if they cost more time than they are
+expected to save, and the draft is asked only while its passes are worth their time (`adaptive`).
+Options beyond a paper are on here: Ouroboros' draft is `extended`. Prompt and text are copied in
+any case, so recycled candidates and window need not learn from them.
 """
 
 from __future__ import annotations
@@ -68,11 +67,11 @@ class Union(Combination):
 
     def __init__(self, hyperparameters: Hyperparameters, resources: Resources) -> None:
         self.settings = hyperparameters
-        given = resources.members
-        members: list[Method] = [given["draft"]] if "draft" in given else []
+        by_role = resources.members
+        members: list[Method] = [by_role["draft"]] if "draft" in by_role else []
         if hyperparameters.copying:
             members.append(Copying(resources, longest=LONGEST))
-        members += [given[role] for role in ("recycled", "window") if role in given]
+        members += [by_role[role] for role in ("recycled", "window") if role in by_role]
         super().__init__(hyperparameters, resources, members, merge=True)
 
     @property

@@ -1,5 +1,5 @@
-"""What transformers' own modes share here: a chain that a candidate generator writes, checked like
-any other."""
+"""The base of transformers' assisted modes: a candidate generator writes a chain, which is checked
+like any other."""
 
 from __future__ import annotations
 
@@ -64,10 +64,10 @@ class Assisted(Method):
 
     def propose(self, context: Context) -> TokenTree:
         builder = TreeBuilder(context.root, max_depth=context.deepest)
-        found = self.generator.candidates(context.tokens)
-        self._proposed = len(found)
+        candidates = self.generator.candidates(context.tokens)
+        self._proposed = len(candidates)
         nodes = []
-        for token, share in found:
+        for token, share in candidates:
             if not 0 <= token < self.resources.sampler.vocabulary:
                 break
             sure = None if share is None else round(share, 2)
