@@ -9,9 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from ouroboros_core.tree import Evaluation as Evaluation
-from ouroboros_core.tree import Output as Output
-from ouroboros_core.tree import TokenTree
+from ouroboros_core.tree import Evaluation, TokenTree
 
 Candidates = dict[int, list[int]]
 """For each token id the model's most probable next tokens, the most probable first."""

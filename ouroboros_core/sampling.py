@@ -28,8 +28,7 @@ import numpy.typing as npt
 from pydantic import Field
 
 from ouroboros_core.hyperparameters import Hyperparameters
-from ouroboros_core.interfaces import Evaluation
-from ouroboros_core.tree import Probabilities, TokenTree
+from ouroboros_core.tree import Evaluation, Probabilities, TokenTree
 
 Scores = npt.NDArray[np.float64]
 

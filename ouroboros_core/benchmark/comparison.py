@@ -6,18 +6,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ouroboros_core.benchmark import entrants, protocol
-from ouroboros_core.benchmark.protocol import ROUNDS, Measured, Speedup
+from ouroboros_core.benchmark.protocol import ROUNDS, Measured
 from ouroboros_core.benchmark.runner import WARM_UP_TOKENS
 from ouroboros_core.environment import Environment
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.integrations import notebook_tables as notebook
 from ouroboros_core.progress import following
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.trace import metrics
 from ouroboros_core.trace.equality import divergence
+from ouroboros_core.trace.summary import Speedup
 from ouroboros_core.trace.trace import Trace
 
 if TYPE_CHECKING:
@@ -94,12 +94,6 @@ class Comparison:
     @property
     def fastest(self) -> Lane:
         return max(self.lanes, key=lambda lane: lane.speedup)
-
-    def _repr_html_(self) -> str:
-        return notebook.comparison_html(self)
-
-    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        printer.text(notebook.comparison_text(self))
 
 
 def compare(

@@ -9,12 +9,12 @@ from functools import partial
 
 from ouroboros_core.decoding.recorder import Recorder
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.interfaces import Evaluation, LanguageModel
+from ouroboros_core.interfaces import LanguageModel
 from ouroboros_core.methods.parts.base import Context, Method, TokenizedPrompt, VerificationResult
 from ouroboros_core.models.processed import ProcessedEvaluation
 from ouroboros_core.sampling import Sampler
 from ouroboros_core.trace.trace import Seconds, Step
-from ouroboros_core.tree import TokenTree
+from ouroboros_core.tree import Evaluation, TokenTree
 from ouroboros_core.verify import SAMPLED_RULES, truncate, verify
 
 

@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ouroboros_core.interfaces import Evaluation
 from ouroboros_core.sampling import Sampler, softmax
 from ouroboros_core.trace.trace import Judged, Trial
-from ouroboros_core.tree import Probabilities, TokenTree
+from ouroboros_core.tree import Evaluation, Probabilities, TokenTree
 from ouroboros_core.verify import SAMPLED_RULES, Judgement
 
 TOP = 10

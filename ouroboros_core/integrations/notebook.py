@@ -9,24 +9,23 @@ text of the run.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from html import escape
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from ouroboros_core import methods
-from ouroboros_core.errors import InvalidInput
-from ouroboros_core.integrations.tree_svg import ROOT, Node, picture
+from ouroboros_core.integrations import tree_svg
+from ouroboros_core.integrations.tree_svg import ROOT, Node
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.sources import LOOKS, key_of
 from ouroboros_core.trace.reasons import Reasons, origin, share
-from ouroboros_core.words import allowed, counted, isolated
-
-if TYPE_CHECKING:
-    from ouroboros_core.trace.trace import Judged, Step, Trace
+from ouroboros_core.trace.summary import Summary
+from ouroboros_core.trace.trace import Judged, Step, StepTree, Trace
+from ouroboros_core.words import counted, isolated
 
 CARDS, TREES, NODES, LABEL, LIKELIEST = 400, 24, 48, 24, 4
 """At most so many tokens with a card, trees, boxes in a tree, letters in a box, and probabilities
@@ -45,23 +44,15 @@ QUIET = "tex2jax_ignore mathjax_ignore"
 class TreePicture:
     """The token tree of one step; a notebook shows it as a picture with a reason for each token.
 
-    number  of the step, counted from 1
     text    the tree in letters, for a terminal
     svg     the picture, as the text of a file
     reasons  what became of every proposed token that is drawn, and why
     """
 
-    number: int
     title: str
     text: str
     svg: str
     reasons: tuple[str, ...]
-
-    def _repr_html_(self) -> str:
-        return block(f"<p><strong>{safe(self.title)}</strong></p>{_drawn(self)}")
-
-    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        printer.text(self.text)
 
 
 def safe(text: str) -> str:
@@ -85,23 +76,15 @@ def block(body: str) -> str:
     return f'<div class="ouro-nb {QUIET}"><style>{_style()}</style>{body}</div>'
 
 
-def summary(trace: Trace) -> str:
+def headline(run: Summary) -> str:
     """A run in one sentence: method, tokens, forward passes, seconds."""
-    from ouroboros_core.trace import metrics
-
-    tokens, steps = metrics.new_tokens(trace), len(trace.steps)
-    passes = f"{steps} forward pass{'' if steps == 1 else 'es'}"
-    each = f", {metrics.mean_acceptance_length(trace):.2f} tokens per pass" if steps else ""
-    took = f"{metrics.total_seconds(trace):.2f} s on {trace.environment.where}"
+    trace = run.trace
+    passes = f"{run.steps} forward pass{'' if run.steps == 1 else 'es'}"
+    each = f", {run.tokens_per_pass:.2f} tokens per pass" if run.steps else ""
+    took = f"{run.seconds:.2f} s on {trace.environment.where}"
     models = f"{trace.target} with {trace.draft}" if trace.draft else trace.target
     name = methods.label(trace.method, trace.hyperparameters)
-    return f"{name}: {counted(tokens, 'token')} in {passes}{each}; {took}; {models}"
-
-
-def looks_of(step: Step) -> list[str]:
-    """The look of every token that a step emitted."""
-    looks = [key_of(step.tree.provenance[node].source) for node in step.path]
-    return looks if step.target_token is None else [*looks, key_of(step.writer, step.kind)]
+    return f"{name}: {counted(run.tokens, 'token')} in {passes}{each}; {took}; {models}"
 
 
 def trace_html(trace: Trace) -> str:
@@ -114,7 +97,7 @@ def trace_html(trace: Trace) -> str:
     )
     text = "".join(_text(trace))
     parts = [
-        f'<p class="ouro-nb-head">{safe(summary(trace))}</p>',
+        f'<p class="ouro-nb-head">{safe(headline(Summary(trace)))}</p>',
         '<div class="ouro-nb-text" dir="auto" translate="no" role="group" '
         f'aria-label="Text of the run">{text}</div>',
         f"<p>{cut}</p>" if cut else "",
@@ -127,12 +110,11 @@ def trace_html(trace: Trace) -> str:
 def trace_text(trace: Trace) -> str:
     """A run in letters: the sign of who wrote it stands before each stretch of the text."""
     parts, before = [], ""
-    keys = [look for step in trace.steps for look in looks_of(step)]
-    for look, text in zip(keys, trace.texts, strict=True):
+    for look, text in zip(trace.looks, trace.texts, strict=True):
         parts.append(text if look == before else f"{LOOKS[look].glyph}{text}")
         before = look
-    signs = "  ".join(f"{LOOKS[k].glyph} {LOOKS[k].label}" for k in dict.fromkeys(keys))
-    return "\n".join([summary(trace), CONTROL.sub("�", "".join(parts)), signs])
+    signs = "  ".join(f"{LOOKS[k].glyph} {LOOKS[k].label}" for k in dict.fromkeys(trace.looks))
+    return "\n".join([headline(Summary(trace)), CONTROL.sub("�", "".join(parts)), signs])
 
 
 def _text(trace: Trace) -> Iterator[str]:
@@ -144,14 +126,13 @@ def _text(trace: Trace) -> Iterator[str]:
     done, cards = 0, [*_cards(trace)]
     for step in trace.steps:
         reasons = _reasons(trace, step) if done < CARDS else None
-        looks = looks_of(step)
-        for index, look in enumerate(looks):
+        for index, look in enumerate(step.looks):
             if reasons and index == len(step.path) and step.kind == "correction":
                 yield _rejected(step, reasons, cards[done + index])
             name = cards[done + index + 1]
             card = f' {name}="{safe(_card(step, index, look, reasons))}"' if reasons else ""
             yield f'<span data-look="{look}"{card}>{safe(trace.texts[done + index])}</span>'
-        done += len(looks)
+        done += len(step.tokens)
 
 
 def _cards(trace: Trace) -> Iterator[str]:
@@ -202,11 +183,7 @@ def _rejected(step: Step, reasons: Reasons, name: str) -> str:
 
 def legend(*traces: Trace) -> str:
     """Who wrote how many tokens."""
-    counts: dict[str, int] = {}
-    for trace in traces:
-        for step in trace.steps:
-            for look in looks_of(step):
-                counts[look] = counts.get(look, 0) + 1
+    counts = Counter(look for trace in traces for look in trace.looks)
     items = "".join(
         f'<li data-look="{key}"><i></i>{LOOKS[key].label} <span>{counts[key]}</span></li>'
         for key in LOOKS
@@ -232,35 +209,40 @@ def _trees(trace: Trace) -> str:
 
 
 def _fold(trace: Trace, step: Step, *, is_open: bool = False) -> str:
-    found = tree(trace, step.index + 1)
+    picture = tree_picture(trace.tree(step.index + 1))
     opened = " open" if is_open else ""
-    return f"<details{opened}><summary>{safe(found.title)}</summary>{_drawn(found)}</details>"
+    return f"<details{opened}><summary>{safe(picture.title)}</summary>{_drawn(picture)}</details>"
 
 
-def _drawn(found: TreePicture) -> str:
+def _drawn(picture: TreePicture) -> str:
     """The picture, and below it a reason for each proposed token."""
-    told = "".join(f"<li>{QUOTED.sub(QUOTE, safe(one))}</li>" for one in found.reasons)
-    return f'<div class="ouro-nb-tree" translate="no">{found.svg}</div><ol>{told}</ol>'
+    reasons = "".join(f"<li>{QUOTED.sub(QUOTE, safe(reason))}</li>" for reason in picture.reasons)
+    return f'<div class="ouro-nb-tree" translate="no">{picture.svg}</div><ol>{reasons}</ol>'
 
 
-def tree(trace: Trace, number: int) -> TreePicture:
-    """The token tree of a step, counted from 1; raises InvalidInput for one that the run lacks."""
-    if not 1 <= number <= len(trace.steps):
-        steps = allowed(1, len(trace.steps), "absent: there is no step")
-        raise InvalidInput(f"the number of a step must be {steps}, got {number}")
-    step = trace.steps[number - 1]
+def tree_html(tree: StepTree) -> str:
+    picture = tree_picture(tree)
+    return block(f"<p><strong>{safe(picture.title)}</strong></p>{_drawn(picture)}")
+
+
+def tree_text(tree: StepTree) -> str:
+    return tree_picture(tree).text
+
+
+def tree_picture(tree: StepTree) -> TreePicture:
+    """Draw the token tree of a step."""
+    trace, step = tree.trace, tree.step
     reasons = _reasons(trace, step)
     proposed = len(step.tree) - 1
-    title = f"Step {number}: {proposed} proposed, {len(step.path)} accepted"
+    title = f"Step {tree.number}: {proposed} proposed, {len(step.path)} accepted"
     title += f", then a {step.kind}" if step.kind else ""
     drawn = min(len(step.tree), NODES)
     title += f"; the first {drawn - 1} are drawn" if drawn < len(step.tree) else ""
     root = _nodes(trace, step, drawn)
     return TreePicture(
-        number,
         title,
         "\n".join([title, *_lines(root, 0)]),
-        picture(root, title),
+        tree_svg.picture(root, title),
         tuple(_said(step, node, reasons) for node in range(1, drawn)),
     )
 

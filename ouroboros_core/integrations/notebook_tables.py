@@ -1,21 +1,19 @@
 """How a comparison and a sweep show themselves in a notebook: HTML and CSS alone, as a run does
-(`decoding.notebook`); and in letters, where there are no pictures."""
+(`notebook`); and in letters, where there are no pictures."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
+from ouroboros_core.benchmark.comparison import Comparison, Lane
 from ouroboros_core.benchmark.report import NOT_LOSSLESS, equality
-from ouroboros_core.integrations.notebook import block, legend, looks_of, safe
+from ouroboros_core.integrations.notebook import block, legend, safe
+from ouroboros_core.sweeps.call import SweepResult
+from ouroboros_core.sweeps.cells import CellRow
 from ouroboros_core.sweeps.grid import show
 from ouroboros_core.trace import metrics
-
-if TYPE_CHECKING:
-    from ouroboros_core.benchmark.comparison import Comparison, Lane
-    from ouroboros_core.sweeps.call import SweepResult
-    from ouroboros_core.sweeps.cells import CellRow
-    from ouroboros_core.trace.trace import Trace
+from ouroboros_core.trace.summary import Summary
+from ouroboros_core.trace.trace import Trace
 
 TOKENS = 300
 """At most so many tokens of a lane run in the race."""
@@ -63,16 +61,16 @@ def _heads(names: Sequence[str]) -> Iterator[str]:
 
 def _cells(lane: Lane, found: Comparison) -> tuple[str, ...]:
     """Seconds, passes, tokens per pass, speedup, text."""
-    trace = lane.trace
+    run = Summary(lane.trace)
     least, most = lane.spread
     between = f" [{least:.2f}, {most:.2f}]" if len(lane.traces) > 1 else ""
     plain = lane is found.baseline
-    own = "its own" if metrics.lossless(trace) else NOT_LOSSLESS
+    own = "its own" if run.lossless else NOT_LOSSLESS
     same = {True: "identical", False: "DIFFERS", None: own}[lane.identical]
     return (
         f"{lane.seconds:.2f}",
-        str(len(trace.steps)),
-        f"{metrics.mean_acceptance_length(trace):.2f}",
+        str(run.steps),
+        f"{run.tokens_per_pass:.2f}",
         "1" if plain else f"{lane.speedup:.2f}×{between}",
         "the reference" if plain else same,
     )
@@ -113,9 +111,8 @@ def _lane(lane: Lane) -> str:
 
 
 def _appearing(trace: Trace) -> Iterator[str]:
-    looks = [look for step in trace.steps for look in looks_of(step)]
     times = metrics.seconds_to_token(trace)
-    for look, text, seconds in list(zip(looks, trace.texts, times, strict=True))[:TOKENS]:
+    for look, text, seconds in list(zip(trace.looks, trace.texts, times, strict=True))[:TOKENS]:
         yield f'<span data-look="{look}" style="--at:{seconds:.2f}s">{safe(text)}</span>'
 
 

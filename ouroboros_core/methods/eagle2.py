@@ -12,7 +12,6 @@ from pydantic import Field
 
 from ouroboros_core import hyperparameters
 from ouroboros_core.hyperparameters import AUTO, Auto, fixed_values, upto
-from ouroboros_core.interfaces import Evaluation
 from ouroboros_core.methods.parts.adjustable import Adjustable
 from ouroboros_core.methods.parts.base import (
     Context,
@@ -24,7 +23,7 @@ from ouroboros_core.methods.parts.base import (
 )
 from ouroboros_core.methods.parts.needs import Need
 from ouroboros_core.sources import Source
-from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder
+from ouroboros_core.tree import Evaluation, Provenance, TokenTree, TreeBuilder
 
 DEEPEST = 8
 """Levels at most where that is 'auto'."""

@@ -23,7 +23,6 @@ from pydantic import Field
 
 from ouroboros_core import hyperparameters
 from ouroboros_core.hyperparameters import AUTO, Auto, fixed_values, upto
-from ouroboros_core.interfaces import Evaluation
 from ouroboros_core.methods.parts.adjustable import Adjustable
 from ouroboros_core.methods.parts.base import (
     Context,
@@ -37,7 +36,7 @@ from ouroboros_core.methods.parts.drafting import DraftModel, Frontier, Level
 from ouroboros_core.methods.parts.needs import Need
 from ouroboros_core.sampling import likely, without
 from ouroboros_core.sources import Source
-from ouroboros_core.tree import ROOT, Probabilities, Provenance, TokenTree, TreeBuilder
+from ouroboros_core.tree import ROOT, Evaluation, Probabilities, Provenance, TokenTree, TreeBuilder
 
 DEEPEST = 8
 """Levels at most where that is 'auto'."""

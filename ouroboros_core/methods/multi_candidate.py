@@ -14,7 +14,6 @@ from pydantic import Field
 
 from ouroboros_core import hyperparameters
 from ouroboros_core.hyperparameters import AUTO, Auto, Counts
-from ouroboros_core.interfaces import Evaluation
 from ouroboros_core.methods.parts.adjustable import Adjustable
 from ouroboros_core.methods.parts.base import (
     Context,
@@ -28,7 +27,7 @@ from ouroboros_core.methods.parts.drafting import DraftModel, Frontier
 from ouroboros_core.methods.parts.needs import Need
 from ouroboros_core.sampling import without
 from ouroboros_core.sources import Source
-from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder
+from ouroboros_core.tree import Evaluation, Provenance, TokenTree, TreeBuilder
 
 PUBLISHED = {"k_config": "4,2,2"}
 """The settings of the authors' code (github.com/NJUNLP/MCSD); `auto` drafts this shape as far as it

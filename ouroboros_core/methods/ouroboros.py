@@ -21,7 +21,6 @@ from pydantic import Field
 
 from ouroboros_core import hyperparameters
 from ouroboros_core.hyperparameters import AUTO, Auto, fixed_values, upto
-from ouroboros_core.interfaces import Output
 from ouroboros_core.lookup.lookahead_window import LookaheadWindow, columns_within
 from ouroboros_core.lookup.phrase_pool import PhrasePool, open_pool
 from ouroboros_core.methods.parts.adjustable import Adjustable
@@ -37,7 +36,7 @@ from ouroboros_core.methods.parts.base import (
 from ouroboros_core.methods.parts.drafting import DraftModel
 from ouroboros_core.methods.parts.needs import Need
 from ouroboros_core.sources import Source
-from ouroboros_core.tree import Learned, Probabilities, Provenance, TokenTree, TreeBuilder
+from ouroboros_core.tree import Learned, Output, Probabilities, Provenance, TokenTree, TreeBuilder
 from ouroboros_core.verify import verify
 
 LONGEST = 16

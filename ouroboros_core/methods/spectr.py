@@ -17,7 +17,6 @@ from pydantic import Field
 
 from ouroboros_core import hyperparameters
 from ouroboros_core.hyperparameters import AUTO, Auto, upto
-from ouroboros_core.interfaces import Evaluation
 from ouroboros_core.methods.parts.adjustable import Adjustable
 from ouroboros_core.methods.parts.base import (
     Context,
@@ -30,7 +29,7 @@ from ouroboros_core.methods.parts.base import (
 from ouroboros_core.methods.parts.drafting import DraftModel, Frontier, Level
 from ouroboros_core.methods.parts.needs import Need
 from ouroboros_core.sources import Source
-from ouroboros_core.tree import Probabilities, Provenance, TokenTree, TreeBuilder
+from ouroboros_core.tree import Evaluation, Probabilities, Provenance, TokenTree, TreeBuilder
 
 PUBLISHED = {"gamma": 8, "chains": 8}
 """L and K of the paper's fastest runs."""

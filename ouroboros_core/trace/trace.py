@@ -12,18 +12,18 @@ from __future__ import annotations
 
 from dataclasses import astuple, dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from ouroboros_core.environment import Environment
+from ouroboros_core.errors import InvalidInput
 from ouroboros_core.methods.parts.adjustable import Decision
-from ouroboros_core.sources import Source
+from ouroboros_core.sources import Source, key_of
 from ouroboros_core.tree import TokenTree
 from ouroboros_core.verify import Rule
+from ouroboros_core.words import allowed
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
-
-    from ouroboros_core.integrations.notebook import TreePicture
 
 VERSION = 1
 
@@ -157,6 +157,14 @@ class Step:
         return accepted if self.target_token is None else (*accepted, self.target_token)
 
     @property
+    def looks(self) -> tuple[str, ...]:
+        """The key of the look (`sources.LOOKS`) of each of `tokens`."""
+        accepted = tuple(key_of(self.tree.provenance[node].source) for node in self.path)
+        if self.target_token is None:
+            return accepted
+        return (*accepted, key_of(self.writer, self.kind))
+
+    @property
     def occurring(self) -> set[int]:
         """Every token id there is in this step."""
         seen = {token for judged in self.judged for token in judged.tokens} | {
@@ -226,6 +234,11 @@ class Trace:
         return tuple(token for step in self.steps for token in step.tokens)
 
     @property
+    def looks(self) -> tuple[str, ...]:
+        """The key of the look of each emitted token."""
+        return tuple(look for step in self.steps for look in step.looks)
+
+    @property
     def text(self) -> str:
         return "".join(self.texts)
 
@@ -243,24 +256,32 @@ class Trace:
         text = adapter().dump_json(self).decode()
         return text if baseline is None else f'{text[:-1]},"baseline":{baseline.to_json()}}}'
 
-    def tree(self, number: int) -> TreePicture:
-        """The picture of a step's token tree, counted from 1 as a token's card counts; raises
-        InvalidInput for a step that there is not."""
-        from ouroboros_core.integrations.notebook import tree
+    def tree(self, number: int) -> StepTree:
+        """Return the token tree of a step, which a notebook shows as a picture.
 
-        return tree(self, number)
+        number  of the step, counted from 1 as on a token's card
 
-    def _repr_html_(self) -> str:
-        """In a notebook: coloured tokens, each with its card, and the trees."""
-        from ouroboros_core.integrations.notebook import trace_html
+        Raises InvalidInput if the run has no such step.
+        """
+        if not 1 <= number <= len(self.steps):
+            steps = allowed(1, len(self.steps), "absent: there is no step")
+            raise InvalidInput(f"the number of a step must be {steps}, got {number}")
+        return StepTree(number, self)
 
-        return trace_html(self)
 
-    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        """Where a notebook shows text alone, and in IPython."""
-        from ouroboros_core.integrations.notebook import trace_text
+@dataclass(frozen=True)
+class StepTree:
+    """The token tree of one step of a run.
 
-        printer.text(trace_text(self))
+    number  of the step, counted from 1
+    """
+
+    number: int
+    trace: Trace = field(repr=False)
+
+    @property
+    def step(self) -> Step:
+        return self.trace.steps[self.number - 1]
 
 
 @cache

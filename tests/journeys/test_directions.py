@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from ouroboros_core.integrations.notebook import safe
+from ouroboros_core.integrations.notebook import safe, trace_html
 from ouroboros_core.sources import Source
 from ouroboros_core.trace.trace import Judged, Prompt, Seconds, Step, Trace
 from ouroboros_core.tree import Provenance, chain
@@ -375,7 +375,7 @@ def test_a_notebook_shows_the_order_of_the_text_and_of_its_sentences(
 ) -> None:
     trace = written(TEXTS[name])
     file = tmp_path / "notebook.html"
-    file.write_text("<!doctype html><meta charset=utf-8>" + trace._repr_html_(), encoding="utf-8")
+    file.write_text("<!doctype html><meta charset=utf-8>" + trace_html(trace), encoding="utf-8")
     reader.goto(file.as_uri())
     text = reader.locator(".ouro-nb-text")
     assert (order(text, "span"), direction(text)) == plain(text, trace.text)

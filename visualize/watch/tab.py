@@ -44,7 +44,7 @@ from visualize.watch.warm_start import Keeping
 from visualize.what_if import view as elsewhere
 
 if TYPE_CHECKING:
-    from ouroboros_core.benchmark.protocol import Speedup
+    from ouroboros_core.trace.summary import Speedup
     from ouroboros_core.trace.trace import Trace
 
 CHARTS = {

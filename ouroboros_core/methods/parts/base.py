@@ -19,7 +19,6 @@ from ouroboros_core.interfaces import (
     CandidateGenerator,
     Candidates,
     Drafter,
-    Evaluation,
     LanguageModel,
     MakesPasses,
     SelfDrafter,
@@ -31,7 +30,7 @@ from ouroboros_core.methods.parts.adjustable import Adjustable, Decision, Sizing
 from ouroboros_core.methods.parts.needs import ASSISTED, TRAINED, Need
 from ouroboros_core.sampling import Sampler, Sampling
 from ouroboros_core.sources import Source
-from ouroboros_core.tree import Probabilities, TokenTree
+from ouroboros_core.tree import Evaluation, Probabilities, TokenTree
 
 
 class StepBudget:

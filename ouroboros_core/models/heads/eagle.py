@@ -28,14 +28,13 @@ from torch.nn import functional as F
 from transformers import LlamaConfig, LlamaModel, PreTrainedModel
 
 from ouroboros_core.errors import InvalidInput, VocabularyMismatch, WeightsUnavailable
-from ouroboros_core.interfaces import Evaluation
 from ouroboros_core.models import rounding
 from ouroboros_core.models.causal_lm import PREFILL_CHUNK, CausalLM
 from ouroboros_core.models.engines.compact import Product, norm
 from ouroboros_core.models.engines.passes import decoder, product
 from ouroboros_core.models.evaluation import TorchEvaluation
 from ouroboros_core.models.kv_cache import TreeCache
-from ouroboros_core.tree import TokenTree, TreeBuilder
+from ouroboros_core.tree import Evaluation, TokenTree, TreeBuilder
 
 FILE = "head.safetensors"
 
